@@ -1,0 +1,145 @@
+//! What every broker does.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::Error;
+use crate::model::{
+    Fence, Fetched, Instance, JobId, JobRecord, JobState, Lease, NewJob, QueueCounts, QueueName, Revocation,
+    Settlement, WorkerId,
+};
+
+/// A place where jobs wait. Calls may overlap; each is one batch and one round trip where the broker allows.
+#[async_trait]
+pub trait Broker: Send + Sync {
+    /// What this broker can do; the rest is refused with a clear error.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Takes at most one job for each of `workers`: of the first queue in order that has one. Not durable: a lease lost
+    /// with the power is a job that waits again.
+    async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error>;
+
+    /// Extends leases, answering each in order.
+    async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error>;
+
+    /// Applies verdicts, answering each in order. The answer comes when it is durable. A second settlement of the same
+    /// lease is `Settling::NotOurs`.
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error>;
+
+    /// Puts jobs, all or none, and gives their ids when they are durable.
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Error>;
+
+    /// Waits for the next thing the broker has to say on its own. Cancel-safe.
+    async fn next_notice(&self) -> Notice;
+
+    /// Releases, unspent and counted as interrupted, what `instance` held when it died: called once at start, after the
+    /// proof that nothing of it runs. A job interrupted 5 times is held. Jobs in `keep` are left for the caller to settle.
+    /// A job that was `canceling` becomes canceled. Gives the number released.
+    async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error>;
+
+    /// The jobs `instance` holds leases on, as (job, fence, worker).
+    async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error>;
+
+    /// One job, whole.
+    async fn get(&self, id: JobId) -> Result<Option<JobRecord>, Error>;
+
+    /// Jobs by filter, newest first, without payloads.
+    async fn list(&self, filter: Filter) -> Result<Vec<JobRecord>, Error>;
+
+    /// All queues that exist, counted.
+    async fn counts(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error>;
+
+    /// Ends a job: at once when it waits; when it runs, it is `canceling`, its supervisor gets a `Notice::Revoked`, and it is
+    /// `canceled` when that settles. Gives the state after the call. Durable.
+    async fn cancel(&self, id: JobId) -> Result<JobState, Error>;
+
+    /// Puts a failed, held, canceled or complete job back to waiting with its counters cleared. Durable.
+    async fn retry(&self, id: JobId) -> Result<(), Error>;
+
+    /// Stops fetching from a queue, for every supervisor, until `resume`. Durable.
+    async fn pause(&self, queue: QueueName, by: String, reason: Option<String>) -> Result<(), Error>;
+
+    /// Ends a pause. Durable.
+    async fn resume(&self, queue: QueueName) -> Result<(), Error>;
+
+    /// Waits until the job has ended and says how. Cancel-safe.
+    async fn ended(&self, id: JobId) -> Result<JobState, Error>;
+}
+
+/// A request for jobs.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    /// The owner of the leases.
+    pub instance: Instance,
+    /// The queues, in order.
+    pub queues: Vec<QueueName>,
+    /// Who will run them: at most one each.
+    pub workers: Vec<WorkerId>,
+    /// Length of the leases.
+    pub lease: Duration,
+}
+
+/// The answer to one renewal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// Extended.
+    Renewed(Lease),
+    /// Not ours any more.
+    Lost(Revocation),
+}
+
+/// The answer to one settlement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settling {
+    /// Applied, durably.
+    Settled,
+    /// The lease was not ours any more; nothing was changed.
+    NotOurs,
+}
+
+/// What the broker says on its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Jobs may be waiting.
+    Wake,
+    /// A lease of ours is lost.
+    Revoked(JobId, Fence, Revocation),
+}
+
+/// Which jobs to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Filter {
+    /// In one of these states; empty = any.
+    #[serde(default)]
+    pub states: Vec<JobState>,
+    /// Of this queue.
+    #[serde(default)]
+    pub queue: Option<QueueName>,
+    /// Of this class.
+    #[serde(default)]
+    pub class: Option<crate::model::Class>,
+    /// At most so many.
+    pub limit: u32,
+    /// Older than this job.
+    #[serde(default)]
+    pub after: Option<JobId>,
+}
+
+/// What a broker can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Tells us when a lease is lost.
+    pub revocations: bool,
+    /// The longest lease it grants.
+    pub longest_lease: Duration,
+    /// The largest batch.
+    pub batch: usize,
+    /// Can cancel a job.
+    pub cancel: bool,
+    /// Runs higher priority first.
+    pub priorities: bool,
+    /// Can release a job without spending an attempt.
+    pub release_unspent: bool,
+}

@@ -1,0 +1,7 @@
+//! Where jobs wait: one contract, several brokers.
+
+mod contract;
+mod error;
+
+pub use contract::{Broker, Capabilities, Fetch, Filter, Notice, Renewal, Settling};
+pub use error::Error;

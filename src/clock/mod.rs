@@ -1,0 +1,16 @@
+//! The one place that reads a clock. The pure rooms are handed what it says.
+
+use crate::model::Instant;
+use nix::time::{ClockId, clock_gettime};
+
+/// The boot-time clock: goes on in suspend, never jumps.
+pub fn now() -> Instant {
+    let spec = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("CLOCK_BOOTTIME exists since Linux 2.6.39");
+    Instant(spec.tv_sec() as u64 * 1_000_000_000 + spec.tv_nsec() as u64)
+}
+
+/// Milliseconds since 1970. For what people are shown, never for a timer.
+pub fn wall_millis() -> i64 {
+    let spec = clock_gettime(ClockId::CLOCK_REALTIME).expect("CLOCK_REALTIME always exists");
+    spec.tv_sec() * 1_000 + spec.tv_nsec() / 1_000_000
+}

@@ -1,0 +1,9 @@
+//! taskvisor: a preforking supervisor for job-queue workers that knows the job and its whole process tree.
+//!
+//! `ARCHITECTURE.md` is the map of the rooms below.
+
+pub mod broker;
+pub mod clock;
+pub mod model;
+pub mod supervisor;
+pub mod wire;

@@ -1,0 +1,3 @@
+//! The `taskvisor` program.
+
+fn main() {}

@@ -1,0 +1,279 @@
+//! The work.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bytes, Class, Fence, Forensics, Instance, Instant, JobId, Millis, QueueName, WorkerId};
+
+/// What a job carries to its worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Payload {
+    /// A program to run.
+    Exec(Exec),
+    /// Data for a worker that knows the class: raw JSON text as it was put, never re-encoded; or any other bytes.
+    Data(Bytes),
+}
+
+/// A program with what was captured around it when it was put.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exec {
+    /// Program and arguments. A program without a slash is looked up in the supervisor's PATH.
+    pub argv: Vec<Bytes>,
+    /// Working directory.
+    pub cwd: Bytes,
+    /// File mode creation mask.
+    pub umask: u32,
+    /// Standard input; empty = end of file at once.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub stdin: Bytes,
+}
+
+fn is_empty(bytes: &Bytes) -> bool {
+    bytes.0.is_empty()
+}
+
+/// What happens when an attempt fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Tries after the first one.
+    pub retries: u32,
+    /// Wait before the first retry; doubled for each later one.
+    pub delay: Duration,
+    /// The longest wait.
+    pub cap: Duration,
+}
+
+impl Retry {
+    /// One attempt only: the default of programs.
+    pub const NONE: Retry = Retry { retries: 0, ..Retry::CLASS };
+    /// The default of classes: 5 retries, 1 s doubled up to 15 min.
+    pub const CLASS: Retry =
+        Retry { retries: 5, delay: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
+}
+
+/// A job as it is put.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewJob {
+    /// Its id; made by the broker when absent. An id that exists is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<JobId>,
+    /// Where it waits.
+    pub queue: QueueName,
+    /// What it is.
+    pub class: Class,
+    /// What it carries.
+    pub payload: Payload,
+    /// Higher runs first; equal in insertion order.
+    #[serde(default)]
+    pub priority: i32,
+    /// Not before this long after the put.
+    #[serde(default)]
+    pub delay: Duration,
+    /// Free words to find it by.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// When an attempt fails; None = as the pool says.
+    #[serde(default)]
+    pub retry: Option<Retry>,
+    /// Longest run of one attempt; None = as the pool says.
+    #[serde(default)]
+    pub time_limit: Option<Duration>,
+}
+
+/// A job as it is handed to a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its id.
+    pub id: JobId,
+    /// The queue it was fetched from.
+    pub queue: QueueName,
+    /// What it is.
+    pub class: Class,
+    /// What it carries.
+    pub payload: Payload,
+    /// Higher runs first.
+    pub priority: i32,
+    /// Free words.
+    pub tags: Vec<String>,
+    /// Which attempt this is, starting at 1. An unspent attempt is counted again.
+    pub attempt: u32,
+    /// How often a worker died under it.
+    pub crashes: u32,
+    /// How often it was interrupted without fault of its own.
+    pub interrupted: u32,
+    /// When an attempt fails; None = as the pool says.
+    pub retry: Option<Retry>,
+    /// Longest run of this attempt; None = as the pool says.
+    pub time_limit: Option<Duration>,
+}
+
+/// Our right to run a job, until `expires_at`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Of which job.
+    pub job: JobId,
+    /// The proof.
+    pub fence: Fence,
+    /// End of the right, on our clock, counted from the moment the request was *sent*.
+    pub expires_at: Instant,
+}
+
+/// A job with the right to run it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// The work.
+    pub job: Arc<Job>,
+    /// The right.
+    pub lease: Lease,
+}
+
+/// Where a job is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Ready to run.
+    Waiting,
+    /// Not before its time.
+    Delayed,
+    /// A supervisor holds a lease on it.
+    Running,
+    /// Canceled while it ran; `canceled` when its processes are proven dead.
+    Canceling,
+    /// Done.
+    Complete,
+    /// Out of tries.
+    Failed,
+    /// Needs a person; kept with its reason.
+    Held,
+    /// Ended by a person.
+    Canceled,
+}
+
+impl JobState {
+    /// Every state, in the order of a job's life.
+    pub const ALL: [JobState; 8] = [
+        JobState::Waiting,
+        JobState::Delayed,
+        JobState::Running,
+        JobState::Canceling,
+        JobState::Complete,
+        JobState::Failed,
+        JobState::Held,
+        JobState::Canceled,
+    ];
+
+    /// Nothing more will happen to the job by itself.
+    pub fn has_ended(self) -> bool {
+        match self {
+            JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => true,
+            JobState::Waiting | JobState::Delayed | JobState::Running | JobState::Canceling => false,
+        }
+    }
+
+    /// The word people type and read.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobState::Waiting => "waiting",
+            JobState::Delayed => "delayed",
+            JobState::Running => "running",
+            JobState::Canceling => "canceling",
+            JobState::Complete => "complete",
+            JobState::Failed => "failed",
+            JobState::Held => "held",
+            JobState::Canceled => "canceled",
+        }
+    }
+}
+
+impl std::fmt::Display for JobState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl std::str::FromStr for JobState {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        JobState::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
+            .ok_or_else(|| format!("no job state is called '{text}'"))
+    }
+}
+
+/// Everything the broker knows of a job: what `job show` prints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// Its id.
+    pub id: JobId,
+    /// Where it is or was.
+    pub queue: QueueName,
+    /// What it is.
+    pub class: Class,
+    /// What it carries. Left out (`None`) in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Payload>,
+    /// Where it is in its life.
+    pub state: JobState,
+    /// Higher runs first.
+    pub priority: i32,
+    /// Free words.
+    pub tags: Vec<String>,
+    /// Attempts spent or under way.
+    pub attempt: u32,
+    /// When an attempt fails; None = as the pool says.
+    pub retry: Option<Retry>,
+    /// Longest run of one attempt; None = as the pool says.
+    pub time_limit: Option<Duration>,
+    /// How often a worker died under it.
+    pub crashes: u32,
+    /// How often it was interrupted without fault of its own.
+    pub interrupted: u32,
+    /// When it was put.
+    pub put_at: Millis,
+    /// Not before this time, when it is delayed.
+    pub due_at: Option<Millis>,
+    /// When its latest attempt started.
+    pub started_at: Option<Millis>,
+    /// When it ended.
+    pub ended_at: Option<Millis>,
+    /// Who runs it.
+    pub instance: Option<Instance>,
+    /// In which life of which slot it runs or last ran.
+    pub worker: Option<WorkerId>,
+    /// The proof of the latest lease.
+    pub fence: Fence,
+    /// What the worker gave back, as JSON text.
+    pub result: Option<String>,
+    /// Why it failed, is held or waits for a retry.
+    pub failure: Option<super::Failure>,
+    /// How its latest attempt ended.
+    pub forensics: Option<Forensics>,
+}
+
+/// Jobs of one queue by state, and whether it is paused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueCounts {
+    /// Jobs in each state; a state without jobs is left out.
+    pub jobs: BTreeMap<JobState, u64>,
+    /// When the oldest waiting job was put.
+    pub oldest_waiting: Option<Millis>,
+    /// Paused: since when, by whom, why.
+    pub paused: Option<Pause>,
+}
+
+/// A pause of a queue: nothing is fetched from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// Since when.
+    pub since: Millis,
+    /// Who asked for it, e.g. `uid 1000`.
+    pub by: String,
+    /// Why, as given.
+    pub reason: Option<String>,
+}

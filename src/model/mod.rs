@@ -1,0 +1,17 @@
+//! The shared words. This room imports nothing of the others.
+
+mod bytes;
+mod ids;
+mod job;
+mod outcome;
+mod settings;
+mod time;
+
+pub use bytes::Bytes;
+pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
+pub use job::{Exec, Fetched, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, QueueCounts, Retry};
+pub use outcome::{
+    Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage, Verdict,
+};
+pub use settings::{PoolSettings, Settings, Stop};
+pub use time::{Instant, Millis};

@@ -1,0 +1,202 @@
+//! How jobs end: what the worker said, what we tell the broker, what was left to see.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Fence, JobId, Millis};
+
+/// Why an attempt did not complete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// A short name to count by: `exit 1`, `killed`, `time limit`, `ValueError`.
+    pub group: String,
+    /// One line for people.
+    pub message: String,
+    /// A backtrace or the last words on stderr, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+}
+
+/// What the worker said of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// Done; a result is JSON text.
+    Complete {
+        /// What it gave back.
+        result: Option<String>,
+    },
+    /// Not done; tried again while tries remain.
+    Failed(Failure),
+    /// Not done, and not to be tried again.
+    FailedForGood(Failure),
+    /// Not done; try again after this long, spending the attempt.
+    RetryAfter(Duration, Failure),
+    /// Nothing wrong, but not yet: back after this long, unspent.
+    Snoozed(Duration),
+}
+
+/// What we tell the broker about a job we hold a lease on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// Done.
+    Complete {
+        /// What the worker gave back, JSON text.
+        result: Option<String>,
+    },
+    /// The attempt is spent; wait, then run again.
+    Retry {
+        /// How long to wait.
+        after: Duration,
+        /// Why.
+        failure: Failure,
+    },
+    /// The attempt is spent and was the last one.
+    Fail {
+        /// Why.
+        failure: Failure,
+    },
+    /// Back to its place in the queue, attempt unspent.
+    Release {
+        /// How long to wait.
+        after: Duration,
+        /// Whether this counts as an interruption (stop, death of the supervisor).
+        interrupted: bool,
+    },
+    /// Needs a person; kept with its reason until `job retry`.
+    Hold {
+        /// Why.
+        failure: Failure,
+    },
+    /// The cancel that was asked for is proven: its processes are dead.
+    Canceled,
+}
+
+/// One verdict on one lease. Applied by compare-and-set on (job, fence), so exactly once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// The job.
+    pub job: JobId,
+    /// The proof that it is ours.
+    pub fence: Fence,
+    /// What to do with it.
+    pub verdict: Verdict,
+    /// Whether its worker died under it: the broker adds 1 to its crashes.
+    pub crashed: bool,
+    /// How it ended, for people.
+    pub forensics: Option<Forensics>,
+}
+
+/// Why we lost the right to run a job. All are handled by one path; nothing is settled but a proven cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Revocation {
+    /// The lease ran out and somebody else has the job.
+    LockLost,
+    /// A person ended it.
+    Canceled,
+    /// It was put into another queue while it ran.
+    Moved,
+    /// The broker would not renew the lease.
+    RenewRefused,
+    /// We could not renew in time, so we gave it up before the lease ends.
+    SelfFenced,
+}
+
+impl Revocation {
+    /// The word for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Revocation::LockLost => "lock_lost",
+            Revocation::Canceled => "canceled",
+            Revocation::Moved => "moved",
+            Revocation::RenewRefused => "renew_refused",
+            Revocation::SelfFenced => "self_fenced",
+        }
+    }
+}
+
+/// How a process ended, as `waitid` tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitStatus {
+    /// It returned this code.
+    Code(i32),
+    /// A signal ended it.
+    Signal {
+        /// Which.
+        signal: i32,
+        /// Whether a core was dumped.
+        core: bool,
+    },
+}
+
+/// What the processes of one life used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time in user mode.
+    pub user: Duration,
+    /// CPU time in the kernel.
+    pub system: Duration,
+    /// Largest resident set of one process, in bytes.
+    pub max_rss: u64,
+}
+
+/// The proven end of a life: the leader is reaped and nothing of its tree lives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// How the leader ended.
+    pub status: ExitStatus,
+    /// What it and its reaped children used.
+    pub usage: Usage,
+    /// How many processes it left behind, which the keeper killed.
+    pub left_behind: u32,
+    /// Whether the kernel's out-of-memory killer hit it (known only with a memory cgroup).
+    pub oom: bool,
+    /// From the leader's end to the proof that its tree is dead.
+    pub proof: Duration,
+}
+
+/// A signal we sent, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignalSent {
+    /// How long after the job was assigned.
+    pub after: Duration,
+    /// `TERM` or `KILL`.
+    pub signal: Signal,
+    /// `canceled`, `time limit`, `stop`, …
+    pub why: String,
+}
+
+/// The signals of the kill ladder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Signal {
+    /// Please end: to the leader's process group, followed by CONT.
+    Term,
+    /// The whole tree, by the keeper, with proof.
+    Kill,
+}
+
+/// How an attempt ended: kept with the job for the person who asks at 3 a.m.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forensics {
+    /// In which life it ran, as `slot.generation`.
+    pub worker: Option<super::WorkerId>,
+    /// From assign to the end.
+    pub ran: Duration,
+    /// How the process ended, when it did.
+    pub exit: Option<Exit>,
+    /// What we sent it, in order.
+    #[serde(default)]
+    pub signals: Vec<SignalSent>,
+    /// The last of its stderr (64 KB at most); what is not UTF-8 is replaced.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_tail: String,
+    /// Bytes of output that went over the cap and were dropped.
+    #[serde(default)]
+    pub output_dropped: u64,
+    /// When it ended, on the broker's clock; set by the broker.
+    #[serde(default)]
+    pub at: Option<Millis>,
+}

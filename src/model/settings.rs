@@ -1,0 +1,86 @@
+//! What the pure supervisor is told to keep up.
+
+use std::time::Duration;
+
+use super::{QueueName, Retry};
+
+/// The whole of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The pools, in order; a pool's position is its number in `SlotId`.
+    pub pools: Vec<PoolSettings>,
+    /// Length of a lease; renewed at a third of it.
+    pub lease: Duration,
+    /// From the order to stop to the last KILL.
+    pub stop_deadline: Duration,
+    /// First generation to use: above all that this keeper has seen.
+    pub first_generation: u32,
+    /// End when the queues are empty.
+    pub burst: bool,
+    /// Seed of the jitter, so that a run can be replayed.
+    pub seed: u64,
+}
+
+/// A set of equal workers. Modes are two numbers: `jobs_at_once` and `jobs_per_life`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// Its name.
+    pub name: String,
+    /// How many slots.
+    pub workers: u16,
+    /// Jobs in one worker at a time.
+    pub jobs_at_once: u32,
+    /// Jobs in one life; None = no end.
+    pub jobs_per_life: Option<u64>,
+    /// Where its jobs come from, in this order.
+    pub queues: Vec<QueueName>,
+    /// From TERM to KILL.
+    pub grace: Duration,
+    /// From spawn to ready.
+    pub boot_timeout: Duration,
+    /// Longest run of an attempt, for jobs that bring none.
+    pub time_limit: Option<Duration>,
+    /// When an attempt fails, for jobs that bring no policy.
+    pub retry: Retry,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            pools: Vec::new(),
+            lease: Duration::from_secs(60),
+            stop_deadline: Duration::from_secs(25),
+            first_generation: 1,
+            burst: false,
+            seed: 0,
+        }
+    }
+}
+
+impl Default for PoolSettings {
+    fn default() -> Self {
+        PoolSettings {
+            name: "default".into(),
+            workers: 1,
+            jobs_at_once: 1,
+            jobs_per_life: Some(1),
+            queues: vec![QueueName::from("default")],
+            grace: Duration::from_secs(10),
+            boot_timeout: Duration::from_secs(30),
+            time_limit: None,
+            retry: Retry::NONE,
+        }
+    }
+}
+
+/// How to end. Each stage includes the ones before it; going back is not possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// Fetch no more; let jobs end until the stop deadline.
+    Drain,
+    /// TERM to all jobs at once.
+    Terminate,
+    /// KILL to all jobs at once.
+    Kill,
+}

@@ -1,0 +1,35 @@
+//! Orders out.
+
+use std::sync::Arc;
+
+use crate::model::{Fence, Instant, Job, JobId, Lease, QueueName, Settlement, Signal, WorkerId};
+
+/// Something to be done outside. Every order is answered by an event, as said with each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Make a worker: `Spawned` then `Ready`, or `SpawnFailed`.
+    Spawn(WorkerId),
+    /// Hand the job to the worker: `Finished`, and/or `Exited`.
+    Assign(WorkerId, Arc<Job>),
+    /// End the worker: `Exited`. The text says why, for logs.
+    Signal(WorkerId, Signal, String),
+    /// The self-fence: the keeper kills the worker at that moment by itself; None disarms. No answer.
+    KillAt(WorkerId, Option<Instant>),
+    /// Take up to `room` jobs: `Fetched` or `FetchFailed`. One at a time is under way.
+    Fetch {
+        /// The queues in order.
+        queues: Vec<QueueName>,
+        /// How many at most: the workers that will take one, in the order they will.
+        workers: Vec<WorkerId>,
+    },
+    /// Extend leases: `Renewed`, `RenewFailed` or `Revoked` for each.
+    Renew(Vec<Lease>),
+    /// Report how a job ended: `Settled` or `SettleFailed`.
+    Settle(Settlement),
+    /// Whether anything is left to do: `Idle` when not (burst mode). No answer while there is.
+    AskIdle(Vec<QueueName>),
+    /// A lease was lost with the job: log and drop. No answer.
+    Dropped(JobId, Fence, &'static str),
+    /// No child lives and nothing is unsettled: the supervisor is done. The last command.
+    Exit,
+}

@@ -1,0 +1,310 @@
+//! What keeper and supervisor say to each other: small fixed frames over a SOCK_SEQPACKET pair.
+//!
+//! A packet holds one or more orders (supervisor to keeper), or exactly one report (keeper to supervisor), since
+//! reports may carry descriptors. A frame is one byte of kind and its fields, little-endian, without padding.
+
+use std::time::Duration;
+
+use crate::model::{Exit, ExitStatus, Instant, Usage, WorkerId};
+
+/// Largest packet either side sends.
+pub const PACKET_MAX: usize = 4096;
+
+/// Largest text of [`Order::Notify`].
+pub const NOTIFY_MAX: usize = 1024;
+
+/// Supervisor to keeper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Make a parked child for this life. Answered by `Started` or `SpawnFailed`.
+    Spawn(WorkerId),
+    /// The self-fence: kill this life's tree at that moment unless told otherwise. None disarms.
+    KillAt(WorkerId, Option<Instant>),
+    /// SIGTERM, then SIGCONT, to the leader's process group. A life that has ended is left alone.
+    Terminate(WorkerId),
+    /// End the whole tree. Answered, as every end is, by `Exited` after the proof.
+    KillTree(WorkerId),
+    /// The end of this life is settled: drop what was kept for a next supervisor (its `Exited`, its descriptors).
+    Forget(WorkerId),
+    /// Text for `$NOTIFY_SOCKET` (sd_notify), e.g. `READY=1`.
+    Notify(String),
+    /// Both sides are done: the keeper ends all that is left and exits with this code.
+    Shutdown(u8),
+}
+
+/// Keeper to supervisor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The first report of a connection.
+    Hello(Hello),
+    /// A parked child waits. Carries three descriptors: its socket, its stdout, its stderr.
+    Started(WorkerId, i32),
+    /// No child could be made: at which step, and the errno.
+    SpawnFailed(WorkerId, Step, i32),
+    /// The leader has ended, is reaped, and nothing of its tree lives.
+    Exited(WorkerId, Exit),
+    /// It was told to die and some process of it does not (D state, other uid): its pid. `Exited` may follow one day.
+    Stuck(WorkerId, i32),
+    /// The life ended by itself before the present supervisor came and nobody has settled it. Carries the three
+    /// descriptors of `Started`. Comes after `Hello`, before anything else.
+    Left(WorkerId, Exit),
+    /// The keeper got a signal that is an order to the supervisor.
+    Asked(Ask),
+}
+
+/// What the keeper says first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The keeper's pid, for people.
+    pub pid: i32,
+    /// Supervisors that ended before this one.
+    pub restarts: u32,
+    /// The highest generation ever spawned.
+    pub generation: u32,
+    /// Whether lives get a cgroup of their own.
+    pub cgroup: bool,
+}
+
+/// A signal that means something to the supervisor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// SIGTERM.
+    Terminate,
+    /// SIGINT.
+    Interrupt,
+    /// SIGQUIT.
+    Quit,
+    /// SIGHUP.
+    Hangup,
+}
+
+/// The steps of making a child, for `SpawnFailed`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The socket pair.
+    Socket,
+    /// The pipes.
+    Pipe,
+    /// The cgroup.
+    Cgroup,
+    /// The fork.
+    Fork,
+}
+
+impl Step {
+    /// For messages: "failed to …".
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Step::Socket => "make a socket pair",
+            Step::Pipe => "make a pipe",
+            Step::Cgroup => "make a cgroup",
+            Step::Fork => "fork",
+        }
+    }
+}
+
+/// A packet that is no valid sequence of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a keeper frame of kind {kind} is torn or unknown")]
+pub struct BadFrame {
+    /// The kind byte that was read.
+    pub kind: u8,
+}
+
+impl Order {
+    /// Appends the frame to a packet.
+    pub fn encode(&self, packet: &mut Vec<u8>) {
+        match self {
+            Order::Spawn(worker) => head(packet, 1, *worker),
+            Order::KillAt(worker, at) => {
+                head(packet, 2, *worker);
+                packet.extend_from_slice(&at.map_or(u64::MAX, |at| at.0).to_le_bytes());
+            }
+            Order::Terminate(worker) => head(packet, 3, *worker),
+            Order::KillTree(worker) => head(packet, 4, *worker),
+            Order::Forget(worker) => head(packet, 5, *worker),
+            Order::Notify(text) => {
+                let text = &text.as_bytes()[..text.len().min(NOTIFY_MAX)];
+                packet.push(6);
+                packet.extend_from_slice(&(text.len() as u16).to_le_bytes());
+                packet.extend_from_slice(text);
+            }
+            Order::Shutdown(code) => packet.extend_from_slice(&[7, *code]),
+        }
+    }
+
+    /// Takes the first frame off a packet; None at its end.
+    pub fn decode(packet: &mut &[u8]) -> Result<Option<Order>, BadFrame> {
+        let Some((&kind, rest)) = packet.split_first() else { return Ok(None) };
+        let mut fields = Fields(rest);
+        let order = decode_order(kind, &mut fields).ok_or(BadFrame { kind })?;
+        *packet = fields.0;
+        Ok(Some(order))
+    }
+}
+
+fn decode_order(kind: u8, fields: &mut Fields<'_>) -> Option<Order> {
+    Some(match kind {
+        1 => Order::Spawn(fields.worker()?),
+        2 => {
+            let worker = fields.worker()?;
+            let at = fields.u64()?;
+            Order::KillAt(worker, (at != u64::MAX).then_some(Instant(at)))
+        }
+        3 => Order::Terminate(fields.worker()?),
+        4 => Order::KillTree(fields.worker()?),
+        5 => Order::Forget(fields.worker()?),
+        6 => {
+            let len = u16::from_le_bytes(fields.take()?);
+            Order::Notify(String::from_utf8(fields.slice(usize::from(len))?.to_vec()).ok()?)
+        }
+        7 => Order::Shutdown(u8::from_le_bytes(fields.take()?)),
+        _ => return None,
+    })
+}
+
+impl Report {
+    /// The packet of this report.
+    pub fn encode(&self, packet: &mut Vec<u8>) {
+        match self {
+            Report::Hello(hello) => {
+                packet.push(65);
+                packet.extend_from_slice(&hello.pid.to_le_bytes());
+                packet.extend_from_slice(&hello.restarts.to_le_bytes());
+                packet.extend_from_slice(&hello.generation.to_le_bytes());
+                packet.push(u8::from(hello.cgroup));
+            }
+            Report::Started(worker, pid) => {
+                head(packet, 66, *worker);
+                packet.extend_from_slice(&pid.to_le_bytes());
+            }
+            Report::SpawnFailed(worker, step, errno) => {
+                head(packet, 67, *worker);
+                packet.push(*step as u8);
+                packet.extend_from_slice(&errno.to_le_bytes());
+            }
+            Report::Exited(worker, exit) => {
+                head(packet, 68, *worker);
+                encode_exit(packet, exit);
+            }
+            Report::Stuck(worker, pid) => {
+                head(packet, 69, *worker);
+                packet.extend_from_slice(&pid.to_le_bytes());
+            }
+            Report::Left(worker, exit) => {
+                head(packet, 70, *worker);
+                encode_exit(packet, exit);
+            }
+            Report::Asked(ask) => packet.extend_from_slice(&[71, *ask as u8]),
+        }
+    }
+
+    /// Reads one packet.
+    pub fn decode(packet: &[u8]) -> Result<Report, BadFrame> {
+        let Some((&kind, rest)) = packet.split_first() else { return Err(BadFrame { kind: 0 }) };
+        decode_report(kind, &mut Fields(rest)).ok_or(BadFrame { kind })
+    }
+}
+
+fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
+    Some(match kind {
+        65 => Report::Hello(Hello {
+            pid: fields.i32()?,
+            restarts: fields.u32()?,
+            generation: fields.u32()?,
+            cgroup: fields.u8()? != 0,
+        }),
+        66 => Report::Started(fields.worker()?, fields.i32()?),
+        67 => {
+            let worker = fields.worker()?;
+            let step =
+                *[Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork].get(usize::from(fields.u8()?))?;
+            Report::SpawnFailed(worker, step, fields.i32()?)
+        }
+        68 => Report::Exited(fields.worker()?, decode_exit(fields)?),
+        69 => Report::Stuck(fields.worker()?, fields.i32()?),
+        70 => Report::Left(fields.worker()?, decode_exit(fields)?),
+        71 => {
+            let asks = [Ask::Terminate, Ask::Interrupt, Ask::Quit, Ask::Hangup];
+            Report::Asked(*asks.get(usize::from(fields.u8()?))?)
+        }
+        _ => return None,
+    })
+}
+
+fn encode_exit(packet: &mut Vec<u8>, exit: &Exit) {
+    let (signaled, value, core) = match exit.status {
+        ExitStatus::Code(code) => (0, code, false),
+        ExitStatus::Signal { signal, core } => (1, signal, core),
+    };
+    packet.push(signaled);
+    packet.extend_from_slice(&value.to_le_bytes());
+    packet.push(u8::from(core));
+    packet.extend_from_slice(&micros(exit.usage.user).to_le_bytes());
+    packet.extend_from_slice(&micros(exit.usage.system).to_le_bytes());
+    packet.extend_from_slice(&exit.usage.max_rss.to_le_bytes());
+    packet.extend_from_slice(&exit.left_behind.to_le_bytes());
+    packet.push(u8::from(exit.oom));
+    packet.extend_from_slice(&micros(exit.proof).to_le_bytes());
+}
+
+fn decode_exit(fields: &mut Fields<'_>) -> Option<Exit> {
+    let (signaled, value, core) = (fields.u8()?, fields.i32()?, fields.u8()? != 0);
+    let status = match signaled {
+        0 => ExitStatus::Code(value),
+        _ => ExitStatus::Signal { signal: value, core },
+    };
+    let (user, system, max_rss) = (fields.micros()?, fields.micros()?, fields.u64()?);
+    let usage = Usage { user, system, max_rss };
+    Some(Exit { status, usage, left_behind: fields.u32()?, oom: fields.u8()? != 0, proof: fields.micros()? })
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn head(packet: &mut Vec<u8>, kind: u8, worker: WorkerId) {
+    packet.push(kind);
+    packet.extend_from_slice(&worker.to_u64().to_le_bytes());
+}
+
+/// Reads little-endian fields off a frame; every read that runs over the end gives None.
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(super) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*field)
+    }
+
+    pub(super) fn slice(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (field, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(field)
+    }
+
+    pub(super) fn u8(&mut self) -> Option<u8> {
+        self.take().map(u8::from_le_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    pub(super) fn i32(&mut self) -> Option<i32> {
+        self.take().map(i32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn worker(&mut self) -> Option<WorkerId> {
+        self.u64().map(WorkerId::from_u64)
+    }
+
+    fn micros(&mut self) -> Option<Duration> {
+        self.u64().map(Duration::from_micros)
+    }
+}

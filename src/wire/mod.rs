@@ -1,0 +1,4 @@
+//! Frames: bytes in, values out. No I/O here.
+
+pub mod keeper;
+pub mod program;

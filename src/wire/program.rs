@@ -1,0 +1,125 @@
+//! What the supervisor says to a parked child, on the child's own socket: the program to become.
+//!
+//! One message: a length (u32, little-endian, of what follows) and the program. If a stdin is to be had, its
+//! descriptor travels with the first byte. The child answers only when it fails: see [`Failed`].
+
+use super::keeper::Fields;
+
+/// Longest order a parked child reads: above the kernel's own limit for arguments and environment.
+pub const PROGRAM_MAX: usize = 16 << 20;
+
+/// A program to become.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// Program and arguments. A program without a slash is looked up in `PATH` of `env`.
+    pub argv: Vec<Vec<u8>>,
+    /// The whole environment, as `NAME=value`.
+    pub env: Vec<Vec<u8>>,
+    /// Working directory.
+    pub cwd: Vec<u8>,
+    /// File mode creation mask.
+    pub umask: u32,
+    /// Whether a descriptor for stdin travels along; else stdin is /dev/null.
+    pub stdin: bool,
+    /// Whether the program speaks the worker protocol: it gets the socket as descriptor 3.
+    pub speaks: bool,
+}
+
+/// Why a parked child could not become the program. It then exits with 127 (not found) or 126.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// What it tried.
+    pub step: Step,
+    /// The system's answer.
+    pub errno: i32,
+}
+
+/// The steps from parked child to program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Reading or understanding the order.
+    Order,
+    /// Changing to the working directory.
+    Chdir,
+    /// Setting up descriptors.
+    Descriptors,
+    /// `execve`.
+    Exec,
+}
+
+impl Step {
+    /// For messages: "failed to …".
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Step::Order => "read its order",
+            Step::Chdir => "change to its working directory",
+            Step::Descriptors => "set up its descriptors",
+            Step::Exec => "execute",
+        }
+    }
+}
+
+impl Program {
+    /// The whole message, length first.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut message = vec![0; 4];
+        message.push(u8::from(self.stdin));
+        message.push(u8::from(self.speaks));
+        message.extend_from_slice(&self.umask.to_le_bytes());
+        put(&mut message, &self.cwd);
+        put_list(&mut message, &self.argv);
+        put_list(&mut message, &self.env);
+        let len = (message.len() - 4) as u32;
+        message[..4].copy_from_slice(&len.to_le_bytes());
+        message
+    }
+
+    /// Reads what follows the length.
+    pub fn decode(message: &[u8]) -> Option<Program> {
+        let mut fields = Fields(message);
+        let (stdin, speaks, umask) = (fields.u8()? != 0, fields.u8()? != 0, fields.u32()?);
+        let cwd = get(&mut fields)?;
+        let argv = get_list(&mut fields)?;
+        let env = get_list(&mut fields)?;
+        Some(Program { argv, env, cwd, umask, stdin, speaks })
+    }
+}
+
+impl Failed {
+    /// Eight bytes.
+    pub fn encode(self) -> [u8; 8] {
+        let mut message = [0; 8];
+        message[0] = self.step as u8;
+        message[4..].copy_from_slice(&self.errno.to_le_bytes());
+        message
+    }
+
+    /// The inverse; None for anything else.
+    pub fn decode(message: &[u8]) -> Option<Failed> {
+        let mut fields = Fields(message);
+        let step =
+            *[Step::Order, Step::Chdir, Step::Descriptors, Step::Exec].get(usize::from(fields.u8()?))?;
+        fields.take::<3>()?;
+        Some(Failed { step, errno: fields.i32()? })
+    }
+}
+
+fn put(message: &mut Vec<u8>, bytes: &[u8]) {
+    message.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    message.extend_from_slice(bytes);
+}
+
+fn put_list(message: &mut Vec<u8>, list: &[Vec<u8>]) {
+    message.extend_from_slice(&(list.len() as u32).to_le_bytes());
+    list.iter().for_each(|bytes| put(message, bytes));
+}
+
+fn get(fields: &mut Fields<'_>) -> Option<Vec<u8>> {
+    let len = fields.u32()?;
+    Some(fields.slice(len as usize)?.to_vec())
+}
+
+fn get_list(fields: &mut Fields<'_>) -> Option<Vec<Vec<u8>>> {
+    let len = fields.u32()?;
+    (0..len).map(|_| get(fields)).collect()
+}
