@@ -7,8 +7,8 @@ use async_trait::async_trait;
 
 use super::Error;
 use crate::model::{
-    Fence, Fetched, Instance, JobId, JobRecord, JobState, Lease, NewJob, QueueCounts, QueueName, Revocation,
-    Settlement, WorkerId,
+    Fence, Fetched, Filter, Instance, JobId, JobRecord, JobState, Lease, NewJob, QueueCounts, QueueName,
+    Revocation, Settlement, WorkerId,
 };
 
 /// A place where jobs wait. Calls may overlap; each is one batch and one round trip where the broker allows.
@@ -106,25 +106,6 @@ pub enum Notice {
     Wake,
     /// A lease of ours is lost.
     Revoked(JobId, Fence, Revocation),
-}
-
-/// Which jobs to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Filter {
-    /// In one of these states; empty = any.
-    #[serde(default)]
-    pub states: Vec<JobState>,
-    /// Of this queue.
-    #[serde(default)]
-    pub queue: Option<QueueName>,
-    /// Of this class.
-    #[serde(default)]
-    pub class: Option<crate::model::Class>,
-    /// At most so many.
-    pub limit: u32,
-    /// Older than this job.
-    #[serde(default)]
-    pub after: Option<JobId>,
 }
 
 /// What a broker can do.

@@ -3,5 +3,5 @@
 mod contract;
 mod error;
 
-pub use contract::{Broker, Capabilities, Fetch, Filter, Notice, Renewal, Settling};
+pub use contract::{Broker, Capabilities, Fetch, Notice, Renewal, Settling};
 pub use error::Error;

@@ -277,3 +277,22 @@ pub struct Pause {
     /// Why, as given.
     pub reason: Option<String>,
 }
+
+/// Which jobs to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    /// In one of these states; empty = any.
+    #[serde(default)]
+    pub states: Vec<JobState>,
+    /// Of this queue.
+    #[serde(default)]
+    pub queue: Option<QueueName>,
+    /// Of this class.
+    #[serde(default)]
+    pub class: Option<Class>,
+    /// At most so many.
+    pub limit: u32,
+    /// Older than this job.
+    #[serde(default)]
+    pub after: Option<JobId>,
+}

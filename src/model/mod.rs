@@ -5,13 +5,17 @@ mod ids;
 mod job;
 mod outcome;
 mod settings;
+mod status;
 mod time;
 
 pub use bytes::Bytes;
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
-pub use job::{Exec, Fetched, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, QueueCounts, Retry};
+pub use job::{
+    Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, QueueCounts, Retry,
+};
 pub use outcome::{
     Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage, Verdict,
 };
 pub use settings::{PoolSettings, Settings, Stop};
+pub use status::{Health, Host, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis};

@@ -1,0 +1,185 @@
+//! What `taskvisor status` shows. The supervisor fills in what it decides by, the engine what it can see in /proc.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Class, JobId, QueueCounts, QueueName, SlotId, Stop};
+
+/// The whole picture. The schema's name goes up when a field changes its meaning or disappears.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Always `taskvisor.status/1`.
+    pub schema: String,
+    /// The program's version.
+    pub version: String,
+    /// One word for it all, and the reasons when it is not `healthy`.
+    pub verdict: Health,
+    /// Why it is not healthy, one line each.
+    pub reasons: Vec<String>,
+    /// The machine.
+    pub host: Host,
+    /// The parent process.
+    pub keeper: Process,
+    /// Supervisors that ended before this one.
+    pub supervisor_restarts: u32,
+    /// The deciding process.
+    pub supervisor: Process,
+    /// Since the supervisor started.
+    pub up: Duration,
+    /// How far the stop has come, when it was ordered.
+    pub stopping: Option<Stop>,
+    /// The broker, without secrets, e.g. `sqlite:/var/lib/taskvisor/store.db`.
+    pub broker: String,
+    /// What is wrong with the broker, if anything.
+    pub broker_trouble: Option<String>,
+    /// Jobs settled since the supervisor started, by verdict: `complete`, `failed`, `retry`, `released`, `held`, `canceled`.
+    pub settled: BTreeMap<String, u64>,
+    /// The pools.
+    pub pools: Vec<PoolStatus>,
+    /// The queues.
+    pub queues: BTreeMap<QueueName, QueueCounts>,
+}
+
+impl Status {
+    /// The schema this code writes.
+    pub const SCHEMA: &'static str = "taskvisor.status/1";
+}
+
+/// The verdict of `status -q`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// All slots up or starting, broker well.
+    Healthy,
+    /// Some slots back off or are stuck, or the broker is in trouble, or jobs are held.
+    Degraded,
+    /// No slot can take a job.
+    Unhealthy,
+}
+
+/// The machine, in short.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Memory in bytes.
+    pub memory_total: u64,
+    /// Memory in use, in bytes.
+    pub memory_used: u64,
+    /// Load average of the last minute.
+    pub load: f64,
+    /// Processors.
+    pub cpus: u32,
+}
+
+/// A process as /proc shows it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its pid, for people.
+    pub pid: i32,
+    /// Its name.
+    pub name: String,
+    /// One letter: R, S, D, T, Z.
+    pub state: String,
+    /// Resident set in bytes.
+    pub rss: u64,
+    /// CPU time used so far.
+    pub cpu: Duration,
+    /// Its children.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<Process>,
+}
+
+/// One pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PoolStatus {
+    /// Its name.
+    pub name: String,
+    /// `fork`, `prefork` or `coroutine`.
+    pub mode: String,
+    /// Its queues, in order.
+    pub queues: Vec<QueueName>,
+    /// Why it runs on one probing slot only, if it does.
+    pub probing: Option<String>,
+    /// The places.
+    pub slots: Vec<SlotStatus>,
+}
+
+/// One slot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SlotStatus {
+    /// Its place.
+    pub slot: SlotId,
+    /// Which life; the next one while it is down.
+    pub generation: u32,
+    /// Where it is in its life.
+    pub state: SlotState,
+    /// For how long it has been in that state.
+    pub age: Duration,
+    /// What it waits for, when it waits: the backoff, the grace.
+    pub until: Option<Duration>,
+    /// Jobs it runs.
+    pub jobs: Vec<RunningJob>,
+    /// Lives that ended other than as planned.
+    pub restarts: u32,
+    /// Why the latest of them ended, or why it is stuck.
+    pub why: Option<String>,
+    /// Its processes, the leader first with its tree below; filled in by the engine.
+    pub process: Option<Process>,
+}
+
+/// The states of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SlotState {
+    /// No process: waiting for its backoff, or not wanted.
+    Down,
+    /// Being made.
+    Starting,
+    /// Takes jobs.
+    Ready,
+    /// Runs all it can.
+    Busy,
+    /// Asked to end.
+    Stopping,
+    /// Killed; the proof is under way.
+    Killed,
+    /// Killed and does not die.
+    Unkillable,
+}
+
+impl SlotState {
+    /// The word people read.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SlotState::Down => "down",
+            SlotState::Starting => "starting",
+            SlotState::Ready => "ready",
+            SlotState::Busy => "busy",
+            SlotState::Stopping => "stopping",
+            SlotState::Killed => "killed",
+            SlotState::Unkillable => "unkillable",
+        }
+    }
+}
+
+/// A job under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunningJob {
+    /// Its id.
+    pub id: JobId,
+    /// What it is; for a program its name and arguments are in `title`.
+    pub class: Class,
+    /// A short line for people, e.g. `gzip -t a.gz`.
+    pub title: String,
+    /// Which attempt.
+    pub attempt: u32,
+    /// For how long.
+    pub ran: Duration,
+    /// How long it may run in all.
+    pub time_limit: Option<Duration>,
+    /// Why it is being ended, when it is.
+    pub ending: Option<String>,
+}
