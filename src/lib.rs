@@ -5,5 +5,6 @@
 pub mod broker;
 pub mod clock;
 pub mod model;
+pub mod process;
 pub mod supervisor;
 pub mod wire;

@@ -1,0 +1,118 @@
+//! The supervisor's end of the socket to the keeper.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg,
+};
+use tokio::io::unix::AsyncFd;
+
+use crate::wire::keeper::{Order, PACKET_MAX, Report};
+
+/// Orders out, reports in.
+pub struct Link {
+    socket: AsyncFd<OwnedFd>,
+    packets: VecDeque<Vec<u8>>,
+}
+
+/// A report with the descriptors that came along.
+pub type Letter = (Report, Vec<OwnedFd>);
+
+impl Link {
+    /// Takes over the socket that the keeper left to the supervisor.
+    pub fn new(socket: OwnedFd) -> io::Result<Link> {
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        Ok(Link { socket: AsyncFd::register(socket)?, packets: VecDeque::new() })
+    }
+
+    /// Notes an order for the next [`Link::flush`]; orders of one turn travel in one packet.
+    pub fn order(&mut self, order: &Order) {
+        let fits = |packet: &Vec<u8>| packet.len() + frame_room(order) <= PACKET_MAX;
+        if !self.packets.back().is_some_and(fits) {
+            self.packets.push_back(Vec::with_capacity(64));
+        }
+        if let Some(packet) = self.packets.back_mut() {
+            order.encode(packet);
+        }
+    }
+
+    /// Sends what was ordered, as far as the keeper takes it; [`Link::recv`] sends the rest when it can.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while let Some(packet) = self.packets.front() {
+            let sent = sendmsg(
+                self.socket.get_ref(),
+                &[IoSlice::new(packet)],
+                &mut SendAncillaryBuffer::default(),
+                SendFlags::NOSIGNAL,
+            );
+            match sent {
+                Ok(_) => drop(self.packets.pop_front()),
+                Err(rustix::io::Errno::AGAIN) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next report; None when the keeper is gone. Cancel-safe.
+    pub async fn recv(&mut self) -> io::Result<Option<Letter>> {
+        loop {
+            if !self.packets.is_empty() {
+                let mut guard = tokio::select! {
+                    guard = self.socket.readable() => guard?,
+                    guard = self.socket.writable() => guard?,
+                };
+                if guard.ready().is_writable() {
+                    guard.clear_ready_matching(tokio::io::Ready::WRITABLE);
+                    drop(guard);
+                    self.flush()?;
+                    continue;
+                }
+            }
+            let mut guard = self.socket.readable().await?;
+            match guard.try_io(|socket| receive(socket.get_ref())) {
+                Ok(letter) => return letter,
+                Err(_would_block) => {}
+            }
+        }
+    }
+}
+
+fn frame_room(order: &Order) -> usize {
+    match order {
+        Order::Notify(text) => text.len() + 3,
+        Order::Spawn(_)
+        | Order::KillAt(..)
+        | Order::Terminate(_)
+        | Order::KillTree(_)
+        | Order::Forget(_)
+        | Order::Shutdown(_) => 17,
+    }
+}
+
+fn receive(socket: &OwnedFd) -> io::Result<Option<Letter>> {
+    let mut packet = [0u8; PACKET_MAX];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got =
+        match recvmsg(socket, &mut [IoSliceMut::new(&mut packet)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Ok(got) => got.bytes,
+            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+    if got == 0 {
+        return Ok(None);
+    }
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            descriptors.extend(fds);
+        }
+    }
+    let report = Report::decode(&packet[..got]).map_err(io::Error::other)?;
+    Ok(Some((report, descriptors)))
+}

@@ -1,0 +1,71 @@
+//! What /proc says of a process and everything below it.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::model::Process;
+
+/// A process with its tree, or None if it is gone. Depth and breadth are bounded: a runaway job must not blow up `status`.
+pub fn tree(pid: i32) -> Option<Process> {
+    let mut left = 500;
+    walk(pid, 0, &mut left)
+}
+
+/// One process without its children.
+pub fn process(pid: i32) -> Option<Process> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse(pid, &String::from_utf8_lossy(&stat))
+}
+
+fn walk(pid: i32, depth: u32, left: &mut u32) -> Option<Process> {
+    *left = left.checked_sub(1)?;
+    let mut found = process(pid)?;
+    if depth < 40 {
+        found.children = children(pid).into_iter().filter_map(|child| walk(child, depth + 1, left)).collect();
+    }
+    Some(found)
+}
+
+fn children(pid: i32) -> Vec<i32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// Reads a line of /proc/PID/stat. The name is in parentheses and may itself hold spaces and parentheses.
+fn parse(pid: i32, stat: &str) -> Option<Process> {
+    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
+    let fields: Vec<&str> = stat.get(close + 2..)?.split(' ').collect();
+    let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
+    // Fields 14 and 15 are CPU time in ticks of 10 ms, field 24 is resident pages; counting starts after the name at 3.
+    let ticks = number(11)? + number(12)?;
+    Some(Process {
+        pid,
+        name: stat.get(open + 1..close)?.to_owned(),
+        state: fields.first()?.to_string(),
+        rss: number(21)? * 4096,
+        cpu: Duration::from_millis(ticks * 10),
+        children: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let line = "7 (a) (b c) S 1 7 7 0 -1 4 1 2 3 4 150 50 7 8 20 0 1 0 99 1000 25 18446 1";
+        let found = parse(7, line).expect("a process");
+        assert_eq!((found.name.as_str(), found.state.as_str()), ("a) (b c", "S"));
+        assert_eq!((found.cpu, found.rss), (Duration::from_secs(2), 25 * 4096));
+    }
+
+    #[test]
+    fn this_process_is_found_with_its_tree() {
+        let me = tree(std::process::id() as i32).expect("this process");
+        assert!(me.rss > 0);
+    }
+}
