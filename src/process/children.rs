@@ -15,6 +15,7 @@ use tokio::io::unix::AsyncFd;
 use super::logs::Logs;
 use super::output::{CHUNK, Output, Sink, Stream, Taken, last_words};
 use super::program::{base_environment, outcome, program};
+use super::watched::watched;
 use crate::model::{Exec, Exit, Failure, Job, Outcome, Payload, WorkerId};
 use crate::wire::program::Failed;
 
@@ -64,7 +65,7 @@ impl Children {
     /// No child yet. A job's output goes to `logs`, at most `cap` bytes of it.
     pub fn new(logs: Logs, cap: u64) -> io::Result<Children> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let readiness = AsyncFd::register(epoll.0.try_clone()?)?;
+        let readiness = watched(epoll.0.try_clone()?)?;
         let environment = base_environment();
         Ok(Children {
             lives: HashMap::new(),

@@ -10,6 +10,7 @@ use rustix::net::{
 };
 use tokio::io::unix::AsyncFd;
 
+use super::watched::watched;
 use crate::wire::keeper::{Order, PACKET_MAX, Report};
 
 /// Orders out, reports in.
@@ -25,7 +26,7 @@ impl Link {
     /// Takes over the socket that the keeper left to the supervisor.
     pub fn new(socket: OwnedFd) -> io::Result<Link> {
         rustix::io::ioctl_fionbio(&socket, true)?;
-        Ok(Link { socket: AsyncFd::register(socket)?, packets: VecDeque::new() })
+        Ok(Link { socket: watched(socket)?, packets: VecDeque::new() })
     }
 
     /// Notes an order for the next [`Link::flush`]; orders of one turn travel in one packet.

@@ -6,6 +6,7 @@ mod logs;
 mod output;
 mod program;
 pub mod usage;
+mod watched;
 
 pub use children::{Children, Remains};
 pub use link::{Letter, Link};
