@@ -90,6 +90,13 @@ impl Children {
         Ok(())
     }
 
+    /// A life that ran this job already when it was taken over.
+    pub fn adopt(&mut self, worker: WorkerId, job: Arc<Job>) {
+        if let Some(life) = self.lives.get_mut(&worker) {
+            life.job = Some(job);
+        }
+    }
+
     /// The pid of a life, for people.
     pub fn pid(&self, worker: WorkerId) -> Option<i32> {
         self.lives.get(&worker).map(|life| life.pid)

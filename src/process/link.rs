@@ -17,7 +17,11 @@ use crate::wire::keeper::{Order, PACKET_MAX, Report};
 pub struct Link {
     socket: AsyncFd<OwnedFd>,
     packets: VecDeque<Vec<u8>>,
+    later: Vec<Order>,
 }
+
+/// Orders that wait for company, at most.
+const LATER: usize = 64;
 
 /// A report with the descriptors that came along.
 pub type Letter = (Report, Vec<OwnedFd>);
@@ -26,7 +30,7 @@ impl Link {
     /// Takes over the socket that the keeper left to the supervisor.
     pub fn new(socket: OwnedFd) -> io::Result<Link> {
         rustix::io::ioctl_fionbio(&socket, true)?;
-        Ok(Link { socket: watched(socket)?, packets: VecDeque::new() })
+        Ok(Link { socket: watched(socket)?, packets: VecDeque::new(), later: Vec::new() })
     }
 
     /// Notes an order for the next [`Link::flush`]; orders of one turn travel in one packet.
@@ -40,8 +44,18 @@ impl Link {
         }
     }
 
+    /// Notes an order that is in no hurry: it travels with the next one that is, and wakes nobody by itself.
+    pub fn order_later(&mut self, order: Order) {
+        self.later.push(order);
+    }
+
     /// Sends what was ordered, as far as the keeper takes it; [`Link::recv`] sends the rest when it can.
     pub fn flush(&mut self) -> io::Result<()> {
+        if !self.packets.is_empty() || self.later.len() > LATER {
+            for order in std::mem::take(&mut self.later) {
+                self.order(&order);
+            }
+        }
         while let Some(packet) = self.packets.front() {
             let sent = sendmsg(
                 self.socket.get_ref(),

@@ -1,0 +1,240 @@
+//! The figures of the heart: `cargo bench --bench heart` prints the table. Ratios are taken within one run.
+//!
+//! `cargo bench --bench heart -- --long` adds what takes long: a million jobs, leaking jobs.
+
+#[path = "../tests/support/sandbox.rs"]
+#[allow(dead_code)]
+mod sandbox;
+
+mod support;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sandbox::{Sandbox, Setting, kill, wait_until};
+use support::{Api, Figures, children, cpu_of, cpu_of_children, micros, pss, row, switches};
+
+const JOBS: usize = 5000;
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if let Some(at) = args.iter().position(|arg| arg == "--stamp") {
+        return support::stamp(&args[at + 1]);
+    }
+    println!("| what | to reach | median | p99 | note |\n|---|---|---|---|---|");
+    nothing_jobs();
+    put_to_main();
+    for setting in [Setting::RootCgroup, Setting::Root] {
+        cancel(setting);
+        cancel_crowd(setting);
+    }
+    slots();
+    supervisor_killed();
+    idle();
+    if args.iter().any(|arg| arg == "--long") {
+        million();
+    }
+}
+
+fn lines(count: usize) -> String {
+    (0..count).map(|n| format!("{n}\n")).collect()
+}
+
+fn feed(mut command: Command, input: &str) -> std::process::Output {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a child");
+    std::io::Write::write_all(&mut child.stdin.take().expect("stdin"), input.as_bytes()).expect("input");
+    child.wait_with_output().expect("the child")
+}
+
+/// A program that does nothing, 2 at a time, durable, against `xargs -P2`.
+fn nothing_jobs() {
+    let (mut rates, mut cpus, mut overhead) = (Figures::default(), Figures::default(), Figures::default());
+    for _ in 0..3 {
+        let mut xargs = Command::new("xargs");
+        xargs.args(["-P2", "-n1", "/bin/true"]);
+        let (before, start) = (cpu_of_children(), Instant::now());
+        feed(xargs, &lines(JOBS));
+        let (xargs_wall, xargs_cpu) = (start.elapsed(), cpu_of_children() - before);
+
+        let sandbox = Sandbox::new(Setting::Root);
+        sandbox.ok(&["queue", "pause", "default"]);
+        feed(sandbox.command(&["put", "--lines", "--", "/bin/true", "{}"]), &lines(JOBS));
+        let before = cpu_of_children();
+        let mut running = sandbox.start(&["-w", "2"]);
+        let pids = [sandbox.one("taskvisor"), sandbox.one("tv-supervisor")];
+        let own = pids.map(cpu_of);
+        let start = Instant::now();
+        sandbox.ok(&["queue", "resume", "default"]);
+        let complete = || sandbox.json(&["queue", "list", "--json"])["default"]["jobs"]["complete"].as_u64();
+        wait_until("all jobs are done", || complete() == Some(JOBS as u64));
+        let wall = start.elapsed();
+        let ours: Duration = pids.into_iter().zip(own).map(|(pid, before)| cpu_of(pid) - before).sum();
+        sandbox.ok(&["stop"]);
+        running.wait();
+        let cpu = cpu_of_children() - before;
+        rates.add(xargs_wall.as_secs_f64() / wall.as_secs_f64());
+        cpus.add(cpu.as_secs_f64() / xargs_cpu.as_secs_f64());
+        overhead.add(micros(ours) / JOBS as f64);
+    }
+    row("jobs/s of `true`, 2 at a time, against xargs -P2", ">= 0.8", &rates, "x");
+    row("CPU per job against xargs -P2 (all processes, clients too)", "<= 1.3", &cpus, "x");
+    row("supervisor + keeper CPU per job", "<= 60", &overhead, "us");
+}
+
+fn put_to_main() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["-w", "8"]);
+    let exe = std::env::current_exe().expect("this program").display().to_string();
+    let measure = |count: usize, pause: Duration| {
+        let mut figures = Figures::default();
+        for n in 0..count {
+            std::thread::park_timeout(pause);
+            let file = sandbox.work(&format!("stamp{n}"));
+            std::fs::remove_file(&file).ok();
+            let mut api = Api::connect(&sandbox);
+            let sent = support::boottime();
+            let jid = api.put(&[&exe, "--stamp", &file.display().to_string()]);
+            sandbox.ok(&["job", "wait", &jid, "--timeout", "10s"]);
+            let stamp: u64 = std::fs::read_to_string(&file).expect("a stamp").trim().parse().expect("a number");
+            figures.add((stamp - sent) as f64 / 1e6);
+        }
+        figures
+    };
+    row("put -> program's main(), idle slot", "<= 3", &measure(60, Duration::from_millis(30)), "ms");
+    row("the same after a minute of idling", "<= 3", &measure(3, Duration::from_secs(60)), "ms");
+}
+
+fn cancel(setting: Setting) {
+    let sandbox = Sandbox::new(setting);
+    let _running = sandbox.start(&["-w", "2", "--grace", "100ms"]);
+    let measure = |argv: &[&str]| {
+        let mut figures = Figures::default();
+        for _ in 0..40 {
+            std::fs::remove_file(sandbox.work("begun")).ok();
+            let jid = Api::connect(&sandbox).put(argv);
+            wait_until("it runs", || sandbox.work("begun").exists());
+            std::thread::park_timeout(Duration::from_millis(5));
+            figures.add(Api::connect(&sandbox).cancel(&jid));
+        }
+        figures
+    };
+    let small = measure(&["sh", "-c", "touch begun; exec sleep 1000"]);
+    row(&format!("cancel -> dead and said so, one process ({setting:?})"), "<= 2", &small, "ms");
+    let stubborn = measure(&["sh", "-c", "trap '' TERM; touch begun; while :; do sleep 1000; done"]);
+    row(&format!("the same, ignores TERM, grace 100 ms ({setting:?})"), "<= 102", &stubborn, "ms");
+}
+
+fn cancel_crowd(setting: Setting) {
+    let others: Vec<_> = (0..2000).filter_map(|_| Command::new("sleep").arg("1000").spawn().ok()).collect();
+    let sandbox = Sandbox::new(setting);
+    let _running = sandbox.start(&["-w", "2"]);
+    let mut figures = Figures::default();
+    for _ in 0..20 {
+        std::fs::remove_file(sandbox.work("begun")).ok();
+        let crowd = "i=0; while [ $i -lt 49 ]; do sleep 1000 & i=$((i+1)); done; touch begun; wait";
+        let jid = Api::connect(&sandbox).put(&["sh", "-c", crowd]);
+        wait_until("it runs", || sandbox.work("begun").exists());
+        std::thread::park_timeout(Duration::from_millis(50));
+        figures.add(Api::connect(&sandbox).cancel(&jid));
+    }
+    row(&format!("cancel of a tree of 50, {} others on the host ({setting:?})", others.len()), "<= 8", &figures, "ms");
+    for mut other in others {
+        other.kill().ok();
+        other.wait().ok();
+    }
+}
+
+fn slots() {
+    let (mut up, mut replaced) = (Figures::default(), Figures::default());
+    for _ in 0..10 {
+        let sandbox = Sandbox::new(Setting::Root);
+        let start = Instant::now();
+        let running = sandbox.start_raw(&["-w", "8"]);
+        let keeper = running.child.id() as i32;
+        let parked = || children(keeper).into_iter().filter(|pid| support::comm(*pid) == "tv-parked").collect::<Vec<_>>();
+        while parked().len() < 8 {
+            assert!(start.elapsed() < Duration::from_secs(10), "8 slots do not come up: {}", sandbox.stderr());
+        }
+        up.add(start.elapsed().as_secs_f64() * 1e3);
+        wait_until("the supervisor answers", || sandbox.run(&["status", "-q"]).status.success());
+        for _ in 0..3 {
+            let victim = parked()[0];
+            // A life shorter than 10 s that did nothing waits for its backoff: this one must have run a job.
+            let jid = Api::connect(&sandbox).put(&["sleep", "1000"]);
+            wait_until("a job runs", || sandbox.state(&jid) == "running");
+            let leader = children(keeper).into_iter().find(|pid| support::comm(*pid) == "sleep").unwrap_or(victim);
+            let others = parked().len();
+            let start = Instant::now();
+            kill(leader, "KILL");
+            while parked().len() <= others {
+                assert!(start.elapsed() < Duration::from_secs(10), "no new child");
+            }
+            replaced.add(start.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    row("start -> 8 slots parked", "<= 30", &up, "ms");
+    row("slot's process killed -> new one parked", "<= 1", &replaced, "ms");
+}
+
+fn supervisor_killed() {
+    let (mut dead, mut ready) = (Figures::default(), Figures::default());
+    for _ in 0..10 {
+        let sandbox = Sandbox::new(Setting::Root);
+        let _running = sandbox.start(&["-w", "8"]);
+        for n in 0..8 {
+            sandbox.put(&["sh", "-c", &format!("setsid sleep 1000 & setsid sleep 1000 & touch begun{n}; exec sleep 1000")]);
+        }
+        wait_until("all run", || (0..8).all(|n| sandbox.work(&format!("begun{n}")).exists()));
+        let below: Vec<i32> = sandbox.job_processes().iter().map(|seen| seen.pid).collect();
+        let start = Instant::now();
+        kill(sandbox.one("tv-supervisor"), "KILL");
+        let start_kill = Instant::now();
+        let exists = |pid: &i32| std::path::Path::new(&format!("/proc/{pid}")).exists();
+        while below.iter().any(exists) {}
+        dead.add(start_kill.elapsed().as_secs_f64() * 1e3);
+        while !Api::answers(&sandbox) {
+            assert!(start.elapsed() < Duration::from_secs(10), "no new supervisor: {}", sandbox.stderr());
+        }
+        ready.add(start_kill.elapsed().as_secs_f64() * 1e3);
+    }
+    row("supervisor killed -> 24 processes below dead", "<= 15", &dead, "ms");
+    row("supervisor killed -> the new one answers", "<= 60", &ready, "ms");
+}
+
+fn idle() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["-w", "8"]);
+    sandbox.ok(&["job", "wait", &sandbox.put(&["true"])]);
+    std::thread::park_timeout(Duration::from_secs(12));
+    let pids: Vec<i32> = sandbox.processes().iter().map(|seen| seen.pid).collect();
+    let before: u64 = pids.iter().map(|pid| switches(*pid)).sum();
+    std::thread::park_timeout(Duration::from_secs(30));
+    let after: u64 = pids.iter().map(|pid| switches(*pid)).sum();
+    let total: u64 = pids.iter().map(|pid| pss(*pid)).sum();
+    let keeper = pss(sandbox.one("taskvisor"));
+    row("idle, -w 8: PSS of the tree", "<= 10", &Figures::of(total as f64 / 1e3), "MB");
+    row("idle: PSS of the keeper alone", "hundreds of KB", &Figures::of(keeper as f64), "KB");
+    row("idle: wake-ups in 30 s, all processes", "0", &Figures::of((after - before) as f64), "");
+}
+
+fn million() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["-w", "2"]);
+    let pids = [sandbox.one("taskvisor"), sandbox.one("tv-supervisor")];
+    let complete = || sandbox.json(&["queue", "list", "--json"])["default"]["jobs"]["complete"].as_u64().unwrap_or(0);
+    let mut rss = Vec::new();
+    for target in [10_000u64, 1_000_000] {
+        while complete() < target {
+            let goal = (complete() + 10_000).min(target);
+            feed(sandbox.command(&["put", "--lines", "--", "/bin/true", "{}"]), &lines((goal - complete()) as usize));
+            while complete() < goal {
+                std::thread::park_timeout(Duration::from_millis(200));
+            }
+        }
+        rss.push(pids.map(support::rss));
+    }
+    for (n, name) in ["keeper", "supervisor"].into_iter().enumerate() {
+        let growth = rss[1][n] as f64 / rss[0][n] as f64;
+        row(&format!("RSS of the {name} after 1 M jobs against 10 k"), "<= 1.2", &Figures::of(growth), "x");
+    }
+}

@@ -1,0 +1,111 @@
+//! The loop: orders out, one input in. Every decision is the supervisor's, every effect is `Outside`'s.
+
+use std::io;
+
+use tokio::sync::oneshot;
+
+use super::asks::Asks;
+use super::inbox::{Inbox, Input};
+use super::outside::Outside;
+use crate::clock;
+use crate::model::{PoolStatus, Process, Stop};
+use crate::process::usage;
+use crate::supervisor::{Event, Supervisor};
+
+/// What somebody wants from the loop.
+pub enum Request {
+    /// What the supervisor sees, with the processes of each slot.
+    View(oneshot::Sender<View>),
+    /// End.
+    Stop(Stop),
+}
+
+/// The loop's part of a status.
+pub struct View {
+    /// The pools with their slots and processes.
+    pub pools: Vec<PoolStatus>,
+    /// Settled since the start, by verdict.
+    pub settled: std::collections::BTreeMap<String, u64>,
+    /// How far the stop has come.
+    pub stopping: Option<Stop>,
+    /// What is wrong with the writing of logs.
+    pub log_trouble: Option<String>,
+    /// The keeper as /proc shows it.
+    pub keeper: Process,
+    /// Supervisors that ended before this one.
+    pub restarts: u32,
+}
+
+/// Why the loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to stop, and nothing is left.
+    Stopped,
+    /// The keeper is gone: whatever it held must be swept.
+    KeeperGone,
+}
+
+/// Runs until there is nothing left to do.
+pub async fn run(mut supervisor: Supervisor, mut outside: Outside, mut inbox: Inbox) -> io::Result<Ended> {
+    let mut asks = Asks::default();
+    loop {
+        carry_out(&mut supervisor, &mut outside);
+        outside.flush()?;
+        if outside.is_done() {
+            return Ok(Ended::Stopped);
+        }
+        match inbox.next(&mut outside, supervisor.poll_timeout()).await? {
+            Input::Event(event) => tell(&mut supervisor, &mut outside, event),
+            Input::Letter(letter) => {
+                for event in outside.heard(letter, &mut asks)? {
+                    tell(&mut supervisor, &mut outside, event);
+                }
+            }
+            Input::Output => outside.children.turn()?,
+            Input::Request(Request::Stop(stop)) => tell(&mut supervisor, &mut outside, Event::Stop(stop)),
+            Input::Request(Request::View(answer)) => drop(answer.send(view(&supervisor, &outside))),
+            Input::Timeout => supervisor.handle_timeout(clock::now()),
+            Input::KeeperGone => return Ok(Ended::KeeperGone),
+        }
+        while let Some(event) = inbox.try_next() {
+            tell(&mut supervisor, &mut outside, event);
+        }
+    }
+}
+
+/// Carries out every command, also those that follow from facts that are known at once.
+fn carry_out(supervisor: &mut Supervisor, outside: &mut Outside) {
+    loop {
+        while let Some(command) = supervisor.next_command() {
+            outside.perform(command);
+        }
+        let known = outside.take_known();
+        if known.is_empty() {
+            return;
+        }
+        for event in known {
+            tell(supervisor, outside, event);
+        }
+    }
+}
+
+fn tell(supervisor: &mut Supervisor, outside: &mut Outside, event: Event) {
+    outside.note(&event);
+    supervisor.handle(clock::now(), event);
+}
+
+fn view(supervisor: &Supervisor, outside: &Outside) -> View {
+    let mut pools = supervisor.status(clock::now());
+    for slot in pools.iter_mut().flat_map(|pool| &mut pool.slots) {
+        let worker = crate::model::WorkerId { slot: slot.slot, generation: slot.generation };
+        slot.process = outside.children.pid(worker).and_then(usage::tree);
+    }
+    View {
+        pools,
+        settled: supervisor.settled().clone(),
+        stopping: supervisor.stopping(),
+        log_trouble: outside.logs.trouble().1,
+        keeper: usage::process(outside.hello.pid).unwrap_or_default(),
+        restarts: outside.hello.restarts,
+    }
+}

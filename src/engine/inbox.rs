@@ -1,0 +1,75 @@
+//! Everything that can happen to the supervisor, one at a time.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::event_loop::Request;
+use super::outside::Outside;
+use crate::clock;
+use crate::model::Instant;
+use crate::process::Letter;
+use crate::supervisor::Event;
+
+/// Answers and requests under way; who sends more waits.
+const ROOM: usize = 1024;
+
+/// The receiving end.
+pub struct Inbox {
+    events: Receiver<Event>,
+    requests: Receiver<Request>,
+}
+
+/// One thing that happened.
+pub enum Input {
+    /// A fact for the supervisor.
+    Event(Event),
+    /// A report of the keeper.
+    Letter(Letter),
+    /// Children have printed, or can take more of their order.
+    Output,
+    /// Somebody asks.
+    Request(Request),
+    /// The supervisor's deadline has come.
+    Timeout,
+    /// The keeper's end of the socket is closed.
+    KeeperGone,
+}
+
+impl Inbox {
+    /// An inbox with the two ends that fill it.
+    pub fn new() -> (Inbox, Sender<Event>, Sender<Request>) {
+        let (event_sender, events) = channel(ROOM);
+        let (request_sender, requests) = channel(ROOM);
+        (Inbox { events, requests }, event_sender, request_sender)
+    }
+
+    /// Waits for the next input, at most until the deadline.
+    pub async fn next(&mut self, outside: &mut Outside, deadline: Option<Instant>) -> io::Result<Input> {
+        let wait = deadline.map(|deadline| deadline.since(clock::now()));
+        if wait == Some(Duration::ZERO) {
+            return Ok(Input::Timeout);
+        }
+        Ok(tokio::select! {
+            biased;
+            letter = outside.link.recv() => letter?.map_or(Input::KeeperGone, Input::Letter),
+            Some(event) = self.events.recv() => Input::Event(event),
+            Some(request) = self.requests.recv() => Input::Request(request),
+            ready = outside.children.ready() => ready.map(|()| Input::Output)?,
+            () = sleep(wait) => Input::Timeout,
+        })
+    }
+
+    /// The next event if there is one already: facts of one moment are told together.
+    pub fn try_next(&mut self) -> Option<Event> {
+        self.events.try_recv().ok()
+    }
+}
+
+async fn sleep(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(wait).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,12 @@
+//! The only room that knows both the decisions and the effects: it joins them.
+
+mod asks;
+mod event_loop;
+mod inbox;
+mod outside;
+mod recover;
+mod service;
+mod supervise;
+
+pub use event_loop::Ended;
+pub use supervise::{Setup, supervise};

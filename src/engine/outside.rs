@@ -1,0 +1,275 @@
+//! Carrying out commands: each is started here and answered by an event later. Nothing is decided, nothing awaited.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::Sender;
+use tracing::{info, warn};
+
+use super::asks::Asks;
+use crate::broker::{Broker, Fetch, Renewal};
+use crate::model::{
+    Fence, Instance, Job, JobId, JobState, Lease, Outcome, QueueName, Settlement, Signal, Stop, WorkerId,
+};
+use crate::process::{Children, Letter, Link, Logs};
+use crate::supervisor::{Command, Event};
+use crate::wire::keeper::{Hello, Order, Report};
+
+/// The supervisor's outside world.
+pub struct Outside {
+    /// To and from the keeper.
+    pub link: Link,
+    /// The living children.
+    pub children: Children,
+    /// The writer of job output.
+    pub logs: Logs,
+    /// What the keeper said first.
+    pub hello: Hello,
+    pub(super) broker: Arc<dyn Broker>,
+    pub(super) events: Sender<Event>,
+    pub(super) instance: Instance,
+    pub(super) lease: Duration,
+    /// Ends that are not settled yet.
+    pub(super) ends: HashMap<JobId, End>,
+    /// Settlements of this turn, sent in one batch.
+    pub(super) settlements: Vec<Settlement>,
+    /// Facts that are known at once.
+    pub(super) known: Vec<Event>,
+    pub(super) announced: bool,
+    pub(super) done: bool,
+}
+
+/// The end of a job's process, kept until the broker has it.
+pub(super) struct End {
+    worker: WorkerId,
+    stderr_tail: String,
+    output_dropped: u64,
+}
+
+impl Outside {
+    /// Starts one effect.
+    pub fn perform(&mut self, command: Command) {
+        match command {
+            Command::Spawn(worker) => self.link.order(&Order::Spawn(worker)),
+            Command::Assign(worker, job) => self.assign(worker, &job),
+            Command::Signal(worker, signal, why) => {
+                info!(%worker, ?signal, why, "signal");
+                self.link.order(&match signal {
+                    Signal::Term => Order::Terminate(worker),
+                    Signal::Kill => Order::KillTree(worker),
+                });
+            }
+            // A coroutine worker is told by a frame; no pool of this version has one.
+            Command::Cancel(worker, job, why) => warn!(%worker, %job, ?why, "the worker cannot be told to cancel"),
+            Command::KillAt(worker, at) => self.link.order(&Order::KillAt(worker, at)),
+            Command::Fetch { queues, workers } => self.fetch(queues, workers),
+            Command::Renew(leases) => self.renew(leases),
+            Command::Settle(settlement) => self.settle(settlement),
+            Command::AskIdle(queues) => self.ask_idle(queues),
+            Command::Dropped(job, fence, why) => {
+                warn!(%job, %fence, why, "lease lost: nothing is settled");
+                self.bury(&job);
+            }
+            Command::Exit => self.done = true,
+        }
+    }
+
+    /// The end of a turn: what was collected goes out.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.send_settlements();
+        self.link.flush()
+    }
+
+    /// Facts that came of carrying out commands.
+    pub fn take_known(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.known)
+    }
+
+    /// Whether the last command was given.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Looks at a fact on its way to the supervisor, for what is kept here.
+    pub fn note(&mut self, event: &Event) {
+        if let Event::Settled(job, _) = event {
+            self.bury(job);
+        }
+    }
+
+    /// Turns a report of the keeper into facts.
+    pub fn heard(&mut self, (report, descriptors): Letter, asks: &mut Asks) -> io::Result<Vec<Event>> {
+        Ok(match report {
+            Report::Hello(_) | Report::Left(..) => Vec::new(),
+            Report::Started(worker, pid) => {
+                self.children.started(worker, pid, descriptors)?;
+                self.announce();
+                vec![Event::Spawned(worker), Event::Ready(worker)]
+            }
+            Report::SpawnFailed(worker, step, errno) => {
+                let errno = nix::errno::Errno::from_raw(errno);
+                let why = format!("failed to {}: {} ({errno:?})", step.as_str(), errno.desc());
+                warn!(%worker, why, "no worker could be made");
+                vec![Event::SpawnFailed(worker, why)]
+            }
+            Report::Exited(worker, exit) => self.exited(worker, exit),
+            Report::Stuck(worker, pid) => {
+                let cause = stuck_cause(pid);
+                warn!(%worker, cause, "a killed process does not die");
+                vec![Event::Stuck(worker, cause)]
+            }
+            Report::Asked(ask) => asks.hear(ask).into_iter().map(Event::Stop).inspect(|_| self.stopping()).collect(),
+        })
+    }
+
+    /// A stop was ordered: systemd is told.
+    pub fn stopping(&mut self) {
+        self.link.order(&Order::Notify("STOPPING=1".into()));
+    }
+
+    fn exited(&mut self, worker: WorkerId, exit: crate::model::Exit) -> Vec<Event> {
+        let remains = self.children.ended(worker, &exit);
+        let mut events = Vec::with_capacity(2);
+        match remains.job {
+            Some((job, outcome)) => {
+                let end =
+                    End { worker, stderr_tail: remains.stderr_tail, output_dropped: remains.output_dropped };
+                self.ends.insert(job.id.clone(), end);
+                events.extend(outcome.map(|outcome| Event::Finished(worker, job.id.clone(), outcome)));
+            }
+            None => self.link.order_later(Order::Forget(worker)),
+        }
+        events.push(Event::Exited(worker, exit));
+        events
+    }
+
+    fn assign(&mut self, worker: WorkerId, job: &Arc<Job>) {
+        if let Err(failure) = self.children.assign(worker, job) {
+            self.link.order(&Order::KillTree(worker));
+            let outcome = Outcome::FailedForGood(failure);
+            self.known.push(Event::Finished(worker, job.id.clone(), outcome));
+        }
+    }
+
+    fn fetch(&self, queues: Vec<QueueName>, workers: Vec<WorkerId>) {
+        let request = Fetch { instance: self.instance.clone(), queues, workers, lease: self.lease };
+        let (broker, events) = (self.broker.clone(), self.events.clone());
+        tokio::spawn(async move {
+            let event = match broker.fetch(request).await {
+                Ok(fetched) => Event::Fetched(fetched),
+                Err(error) => {
+                    warn!(%error, "failed to fetch");
+                    Event::FetchFailed
+                }
+            };
+            events.send(event).await.ok();
+        });
+    }
+
+    fn renew(&self, leases: Vec<Lease>) {
+        let (broker, events, by) = (self.broker.clone(), self.events.clone(), self.lease);
+        tokio::spawn(async move {
+            let asked: Vec<(JobId, Fence)> =
+                leases.iter().map(|lease| (lease.job.clone(), lease.fence)).collect();
+            let answers: Vec<Event> = match broker.renew(leases, by).await {
+                Ok(renewals) => asked.into_iter().zip(renewals).map(renewed).collect(),
+                Err(error) => {
+                    warn!(%error, "failed to renew");
+                    asked.into_iter().map(|(job, fence)| Event::RenewFailed(job, fence)).collect()
+                }
+            };
+            for event in answers {
+                events.send(event).await.ok();
+            }
+        });
+    }
+
+    fn settle(&mut self, mut settlement: Settlement) {
+        if let (Some(end), Some(forensics)) = (self.ends.get(&settlement.job), &mut settlement.forensics) {
+            forensics.stderr_tail.clone_from(&end.stderr_tail);
+            forensics.output_dropped = end.output_dropped;
+        }
+        self.settlements.push(settlement);
+    }
+
+    fn send_settlements(&mut self) {
+        if self.settlements.is_empty() {
+            return;
+        }
+        let settlements = std::mem::take(&mut self.settlements);
+        let (broker, events) = (self.broker.clone(), self.events.clone());
+        tokio::spawn(async move {
+            let asked: Vec<(JobId, Fence)> = settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
+            let result = broker.settle(settlements).await;
+            if let Err(error) = &result {
+                warn!(%error, "failed to settle");
+            }
+            for (job, fence) in asked {
+                let event = match &result {
+                    Ok(_) => Event::Settled(job, fence),
+                    Err(_) => Event::SettleFailed(job, fence),
+                };
+                events.send(event).await.ok();
+            }
+        });
+    }
+
+    fn ask_idle(&self, queues: Vec<QueueName>) {
+        let (broker, events) = (self.broker.clone(), self.events.clone());
+        tokio::spawn(async move {
+            let Ok(counts) = broker.counts().await else { return };
+            let open: u64 = queues
+                .iter()
+                .filter_map(|queue| counts.get(queue))
+                .flat_map(|counts| &counts.jobs)
+                .filter(|(state, _)| !JobState::has_ended(**state))
+                .map(|(_, count)| count)
+                .sum();
+            if open == 0 {
+                events.send(Event::Idle).await.ok();
+            }
+        });
+    }
+
+    /// The end of a job is settled or lost: the keeper need not remember it for a next supervisor.
+    fn bury(&mut self, job: &JobId) {
+        if let Some(end) = self.ends.remove(job) {
+            self.link.order_later(Order::Forget(end.worker));
+        }
+    }
+
+    /// The first worker is there: the service is up.
+    fn announce(&mut self) {
+        if !std::mem::replace(&mut self.announced, true) {
+            self.link.order(&Order::Notify("READY=1".into()));
+        }
+    }
+}
+
+fn renewed(((job, fence), renewal): ((JobId, Fence), Renewal)) -> Event {
+    match renewal {
+        Renewal::Renewed(lease) => Event::Renewed(lease),
+        Renewal::Lost(why) => Event::Revoked(job, fence, why),
+    }
+}
+
+/// Why a killed process may still be there, as far as /proc tells.
+fn stuck_cause(pid: i32) -> String {
+    let state = crate::process::usage::process(pid).map_or("?".into(), |process| process.state);
+    let place = std::fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
+    match place.as_str() {
+        "" | "0" => format!("process {pid} is in state {state} and does not die"),
+        place => format!("process {pid} is in state {state} (waits in {place}) and does not die"),
+    }
+}
+
+/// For the log line of a stop.
+pub fn describe(stop: Stop) -> &'static str {
+    match stop {
+        Stop::Drain => "draining: running jobs may end",
+        Stop::Terminate => "stopping: running jobs get SIGTERM",
+        Stop::Kill => "stopping: running jobs are killed",
+    }
+}

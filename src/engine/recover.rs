@@ -1,0 +1,61 @@
+//! What an earlier supervisor left: ends that nobody settled, leases that nobody holds any more.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use super::outside::Outside;
+use crate::broker::Error;
+use crate::model::{Fence, Forensics, Job, JobId, JobRecord, Outcome, Payload, Settlement, Verdict, WorkerId};
+use crate::process::Letter;
+use crate::wire::keeper::{Order, Report};
+
+/// Settles what ended well before the last supervisor died, then releases the rest, unspent.
+pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<()> {
+    let broker = outside.broker.clone();
+    let failed = |error: Error| io::Error::other(error.to_string());
+    let held = broker.held_by(outside.instance.clone()).await.map_err(failed)?;
+    let mut held: HashMap<WorkerId, (JobId, Fence)> =
+        held.into_iter().map(|(job, fence, worker)| (worker, (job, fence))).collect();
+    for (report, descriptors) in left {
+        let Report::Left(worker, exit) = report else { continue };
+        outside.link.order_later(Order::Forget(worker));
+        let Some((id, fence)) = held.remove(&worker) else { continue };
+        let Some(record) = broker.get(id.clone()).await.map_err(failed)? else { continue };
+        let Some(job) = job(record) else { continue };
+        outside.children.started(worker, 0, descriptors)?;
+        outside.children.adopt(worker, Arc::new(job));
+        let remains = outside.children.ended(worker, &exit);
+        let Some((_, Some(Outcome::Complete { result }))) = remains.job else { continue };
+        info!(job = %id, "it had completed before the last supervisor died");
+        let forensics =
+            Forensics { worker: Some(worker), exit: Some(exit), stderr_tail: remains.stderr_tail, ..Default::default() };
+        let verdict = Verdict::Complete { result };
+        let settlement = Settlement { job: id, fence, verdict, crashed: false, forensics: Some(forensics) };
+        broker.settle(vec![settlement]).await.map_err(failed)?;
+    }
+    let released = broker.recover(outside.instance.clone(), Vec::new()).await.map_err(failed)?;
+    if released > 0 {
+        warn!(released, "jobs were interrupted by the death of the last supervisor; they wait again, unspent");
+    }
+    Ok(())
+}
+
+fn job(record: JobRecord) -> Option<Job> {
+    let payload: Payload = record.payload?;
+    Some(Job {
+        id: record.id,
+        queue: record.queue,
+        class: record.class,
+        payload,
+        priority: record.priority,
+        tags: record.tags,
+        attempt: record.attempt,
+        crashes: record.crashes,
+        interrupted: record.interrupted,
+        retry: record.retry,
+        time_limit: record.time_limit,
+    })
+}

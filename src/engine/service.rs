@@ -1,0 +1,181 @@
+//! What the API offers, done: jobs by the broker, the rest by the loop.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sysinfo::System;
+use tokio::sync::{mpsc::Sender, oneshot};
+
+use super::event_loop::{Request, View};
+use crate::api::{Problem, Service};
+use crate::broker::{Broker, Error};
+use crate::clock;
+use crate::model::{
+    Filter, Health, Host, Instant, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, SlotState, Status, Stop,
+};
+use crate::process::usage;
+
+/// A broker that hangs must not hang `status`.
+const BROKER_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The service of one supervisor.
+pub struct Desk {
+    /// Where the jobs are.
+    pub broker: Arc<dyn Broker>,
+    /// To the loop.
+    pub requests: Sender<Request>,
+    /// The broker's name without secrets.
+    pub broker_name: String,
+    /// When the supervisor started.
+    pub started: Instant,
+}
+
+#[async_trait]
+impl Service for Desk {
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem> {
+        self.broker.enqueue(jobs).await.map_err(problem)
+    }
+
+    async fn job(&self, id: JobId) -> Result<JobRecord, Problem> {
+        let found = self.broker.get(id.clone()).await.map_err(problem)?;
+        found.ok_or_else(|| problem(Error::NoJob(id)))
+    }
+
+    async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Problem> {
+        self.broker.list(filter).await.map_err(problem)
+    }
+
+    async fn cancel(&self, id: JobId, wait: bool) -> Result<JobState, Problem> {
+        let state = self.broker.cancel(id.clone()).await.map_err(problem)?;
+        if wait && !state.has_ended() { self.ended(id).await } else { Ok(state) }
+    }
+
+    async fn retry(&self, id: JobId) -> Result<(), Problem> {
+        self.broker.retry(id).await.map_err(problem)
+    }
+
+    async fn ended(&self, id: JobId) -> Result<JobState, Problem> {
+        self.broker.ended(id).await.map_err(problem)
+    }
+
+    async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Problem> {
+        self.broker.counts().await.map_err(problem)
+    }
+
+    async fn pause(&self, queue: QueueName, by: String, reason: Option<String>) -> Result<(), Problem> {
+        self.broker.pause(queue, by, reason).await.map_err(problem)
+    }
+
+    async fn resume(&self, queue: QueueName) -> Result<(), Problem> {
+        self.broker.resume(queue).await.map_err(problem)
+    }
+
+    async fn status(&self) -> Result<Status, Problem> {
+        let (answer, view) = oneshot::channel();
+        let gone = || Problem::unavailable("the supervisor is ending");
+        self.requests.send(Request::View(answer)).await.map_err(|_| gone())?;
+        let view = view.await.map_err(|_| gone())?;
+        let counts = tokio::time::timeout(BROKER_PATIENCE, self.broker.counts()).await;
+        let (queues, broker_trouble) = match counts {
+            Ok(Ok(queues)) => (queues, None),
+            Ok(Err(error)) => (BTreeMap::new(), Some(error.to_string())),
+            Err(_) => (BTreeMap::new(), Some(format!("no answer for {} ms", BROKER_PATIENCE.as_millis()))),
+        };
+        Ok(self.picture(view, queues, broker_trouble))
+    }
+
+    async fn stop(&self, how: Stop) -> Result<(), Problem> {
+        let gone = |_| Problem::unavailable("the supervisor is ending");
+        self.requests.send(Request::Stop(how)).await.map_err(gone)
+    }
+}
+
+impl Desk {
+    fn picture(
+        &self,
+        view: View,
+        queues: BTreeMap<QueueName, QueueCounts>,
+        broker_trouble: Option<String>,
+    ) -> Status {
+        let (verdict, reasons) = judge(&view, &queues, broker_trouble.as_deref());
+        Status {
+            schema: Status::SCHEMA.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            verdict,
+            reasons,
+            host: host(),
+            keeper: view.keeper,
+            supervisor_restarts: view.restarts,
+            supervisor: usage::process(std::process::id() as i32).unwrap_or_default(),
+            up: clock::now().since(self.started),
+            stopping: view.stopping,
+            broker: self.broker_name.clone(),
+            broker_trouble,
+            settled: view.settled,
+            pools: view.pools,
+            queues,
+        }
+    }
+}
+
+/// One word for it all.
+fn judge(view: &View, queues: &BTreeMap<QueueName, QueueCounts>, broker: Option<&str>) -> (Health, Vec<String>) {
+    let mut reasons = Vec::new();
+    reasons.extend(broker.map(|trouble| format!("broker: {trouble}")));
+    reasons.extend(view.log_trouble.clone());
+    let mut alive = false;
+    for pool in &view.pools {
+        reasons.extend(pool.probing.as_ref().map(|why| format!("pool {}: {why}", pool.name)));
+        for slot in &pool.slots {
+            alive |= matches!(slot.state, SlotState::Starting | SlotState::Ready | SlotState::Busy);
+            let bad = match slot.state {
+                SlotState::Unkillable => true,
+                SlotState::Down => slot.why.is_some() && view.stopping.is_none(),
+                SlotState::Starting
+                | SlotState::Ready
+                | SlotState::Busy
+                | SlotState::Stopping
+                | SlotState::Killed => false,
+            };
+            if bad {
+                let why = slot.why.as_deref().unwrap_or("no reason known");
+                reasons.push(format!("slot {} of pool {} is {}: {why}", slot.slot, pool.name, slot.state.as_str()));
+            }
+        }
+    }
+    let held: u64 = queues.values().filter_map(|queue| queue.jobs.get(&JobState::Held)).sum();
+    if held > 0 {
+        reasons.push(format!("{held} held: taskvisor job list --state held"));
+    }
+    match (alive || view.stopping.is_some(), reasons.is_empty()) {
+        (false, _) => (Health::Unhealthy, reasons),
+        (true, true) => (Health::Healthy, reasons),
+        (true, false) => (Health::Degraded, reasons),
+    }
+}
+
+fn host() -> Host {
+    let mut system = System::new().ok();
+    if let Some(system) = &mut system {
+        system.refresh_memory();
+    }
+    Host {
+        name: System::host_name().unwrap_or_default(),
+        memory_total: system.as_ref().map_or(0, System::total_memory),
+        memory_used: system.as_ref().map_or(0, System::used_memory),
+        load: System::load_average().one,
+        cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
+    }
+}
+
+fn problem(error: Error) -> Problem {
+    let message = error.to_string();
+    match error {
+        Error::NoJob(_) | Error::NoQueue(_) => Problem::not_found(message),
+        Error::Exists(_) | Error::WrongState { .. } => Problem::conflict(message),
+        Error::Refused(_) => Problem::bad_request(message),
+        Error::Failed(_) => Problem::unavailable(message),
+    }
+}

@@ -1,0 +1,107 @@
+//! A supervisor's life from its first word with the keeper to its last.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracing::info;
+
+use super::event_loop::{Ended, run};
+use super::inbox::Inbox;
+use super::outside::Outside;
+use super::recover::recover;
+use super::service::Desk;
+use crate::api;
+use crate::broker::{Broker, Notice};
+use crate::clock;
+use crate::model::{Instance, Settings};
+use crate::process::{Children, Letter, Link, Logs};
+use crate::supervisor::{Event, Supervisor};
+use crate::wire::keeper::{Hello, Order, Report};
+
+/// What a supervisor is given.
+pub struct Setup {
+    /// What to keep up.
+    pub settings: Settings,
+    /// Whose leases these are: one state directory.
+    pub instance: Instance,
+    /// Where the jobs are.
+    pub broker: Arc<dyn Broker>,
+    /// Its name without secrets.
+    pub broker_name: String,
+    /// The socket to the keeper.
+    pub keeper: OwnedFd,
+    /// Where the API listens.
+    pub listener: UnixListener,
+    /// Where job output goes.
+    pub logs: PathBuf,
+    /// The most output kept of one attempt, in bytes.
+    pub output_cap: u64,
+}
+
+/// Runs until it is told to stop or the keeper is gone.
+pub async fn supervise(setup: Setup) -> io::Result<Ended> {
+    let mut link = Link::new(setup.keeper)?;
+    let Some((hello, left)) = greet(&mut link).await? else { return Ok(Ended::KeeperGone) };
+    let logs = Logs::start(setup.logs)?;
+    let (inbox, events, requests) = Inbox::new();
+    let mut outside = Outside {
+        link,
+        children: Children::new(logs.clone(), setup.output_cap)?,
+        logs,
+        hello,
+        broker: setup.broker.clone(),
+        events: events.clone(),
+        instance: setup.instance,
+        lease: setup.settings.lease,
+        ends: HashMap::new(),
+        settlements: Vec::new(),
+        known: Vec::new(),
+        announced: false,
+        done: false,
+    };
+    recover(&mut outside, left).await?;
+    let settings = Settings { first_generation: hello.generation + 1, ..setup.settings };
+    let started = clock::now();
+    let supervisor = Supervisor::new(settings, started);
+    let desk = Desk { broker: setup.broker.clone(), requests, broker_name: setup.broker_name, started };
+    setup.listener.set_nonblocking(true)?;
+    let listener = tokio::net::UnixListener::from_std(setup.listener)?;
+    tokio::spawn(api::serve(listener, api::router(Arc::new(desk)), api::Limits::default()));
+    tokio::spawn(listen(setup.broker, events));
+    info!(keeper = hello.pid, cgroup = hello.cgroup, restarts = hello.restarts, "supervisor is up");
+    run(supervisor, outside, inbox).await
+}
+
+/// The keeper's first words: who it is, and what an earlier supervisor left. None if it is gone already.
+async fn greet(link: &mut Link) -> io::Result<Option<(Hello, Vec<Letter>)>> {
+    let Some((report, _)) = link.recv().await? else { return Ok(None) };
+    let Report::Hello(hello) = report else {
+        return Err(io::Error::other(format!("the keeper's first word was {report:?}, not Hello")));
+    };
+    let mut left = Vec::new();
+    for _ in 0..hello.left {
+        let Some(letter) = link.recv().await? else { return Ok(None) };
+        left.push(letter);
+    }
+    // An order is a sign of life: a supervisor that ends without one is taken for one that refused to start.
+    link.order(&Order::Notify("STATUS=starting".into()));
+    link.flush()?;
+    Ok(Some((hello, left)))
+}
+
+/// Passes on what the broker says on its own.
+async fn listen(broker: Arc<dyn Broker>, events: tokio::sync::mpsc::Sender<Event>) {
+    loop {
+        let event = match broker.next_notice().await {
+            Notice::Wake => Event::Woken,
+            Notice::Revoked(job, fence, why) => Event::Revoked(job, fence, why),
+        };
+        if events.send(event).await.is_err() {
+            return;
+        }
+    }
+}

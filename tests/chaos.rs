@@ -1,0 +1,159 @@
+//! Death at the worst moments: whoever dies, no process survives it and no job is lost.
+
+#[path = "support/sandbox.rs"]
+mod sandbox;
+
+use sandbox::{Sandbox, Setting, alive, in_all_settings, kill, wait_until};
+
+/// A job that leaves a trace of each of its processes: itself, a child, and a grandchild in a session of its own.
+fn family(sandbox: &Sandbox) -> String {
+    sandbox.script(
+        "family",
+        "#!/bin/sh\nsleep 1000 &\nsetsid sh -c 'sleep 1000 & exec sleep 1000' &\ntouch begun.$$\nwhile :; do sleep 1000; done\n",
+    )
+}
+
+fn begun(sandbox: &Sandbox, count: usize) -> bool {
+    let names = std::fs::read_dir(sandbox.path("work")).expect("work").flatten();
+    names.filter(|entry| entry.file_name().to_string_lossy().starts_with("begun.")).count() >= count
+}
+
+fn forget_begun(sandbox: &Sandbox) {
+    for entry in std::fs::read_dir(sandbox.path("work")).expect("work").flatten() {
+        if entry.file_name().to_string_lossy().starts_with("begun.") {
+            std::fs::remove_file(entry.path()).ok();
+        }
+    }
+}
+
+#[test]
+fn a_killed_worker_is_a_crash_that_spends_the_attempt_and_hurts_no_neighbour() {
+    in_all_settings(|sandbox| {
+        let mut running = sandbox.start(&["-w", "2"]);
+        let victim = sandbox.put(&["sh", "-c", "sleep 0.01 & exec sh -c 'touch victim; exec sleep 1001'"]);
+        let neighbour = sandbox.put(&["sh", "-c", "touch neighbour; while [ ! -e go ]; do sleep 0.02; done"]);
+        wait_until("both run", || sandbox.work("victim").exists() && sandbox.work("neighbour").exists());
+        let is_victim = |seen: &sandbox::Seen| {
+            std::fs::read(format!("/proc/{}/cmdline", seen.pid)).is_ok_and(|line| line == b"sleep\x001001\0")
+        };
+        let processes = sandbox.job_processes();
+        kill(processes.iter().find(|seen| is_victim(seen)).expect("the victim").pid, "KILL");
+        sandbox.run(&["job", "wait", &victim, "--timeout", "20s"]);
+        let job = sandbox.job(&victim);
+        assert_eq!(job["state"], "failed", "{job}");
+        assert_eq!(job["crashes"], 1, "{job}");
+        assert_eq!(sandbox.state(&neighbour), "running");
+        std::fs::write(sandbox.work("go"), "").expect("go");
+        sandbox.ok(&["job", "wait", &neighbour, "--timeout", "20s"]);
+        sandbox.ok(&["stop"]);
+        assert!(running.wait().success());
+        sandbox.assert_nothing_left();
+    });
+}
+
+#[test]
+fn after_the_death_of_the_supervisor_all_is_dead_and_the_jobs_run_again_unspent() {
+    in_all_settings(|sandbox| {
+        let mut running = sandbox.start(&["-w", "2"]);
+        let script = family(sandbox);
+        let jids = [sandbox.put(&[&script]), sandbox.put(&[&script])];
+        wait_until("both families live", || begun(sandbox, 2));
+        let before: Vec<i32> = sandbox.job_processes().iter().map(|seen| seen.pid).collect();
+        let supervisor = sandbox.one("tv-supervisor");
+        forget_begun(sandbox);
+        kill(supervisor, "KILL");
+        wait_until("the old families are dead", || !before.iter().any(|pid| alive(*pid)));
+        wait_until("both run again", || begun(sandbox, 2));
+        assert_ne!(sandbox.one("tv-supervisor"), supervisor);
+        for jid in &jids {
+            let job = sandbox.job(jid);
+            assert_eq!((job["attempt"].as_u64(), job["interrupted"].as_u64()), (Some(1), Some(1)), "{job}");
+        }
+        running.signal("QUIT");
+        running.signal("QUIT");
+        running.wait();
+        sandbox.assert_nothing_left();
+    });
+}
+
+#[test]
+fn after_the_death_of_the_keeper_nothing_lives_and_the_next_start_runs_the_jobs_again() {
+    in_all_settings(|sandbox| {
+        let running = sandbox.start(&["-w", "2"]);
+        let script = family(sandbox);
+        let jid = sandbox.put(&[&script]);
+        wait_until("the family lives", || begun(sandbox, 1));
+        running.signal("KILL");
+        sandbox.assert_nothing_left();
+        forget_begun(sandbox);
+        drop(running);
+        let mut running = sandbox.start(&["-w", "2"]);
+        wait_until("it runs again", || begun(sandbox, 1));
+        let job = sandbox.job(&jid);
+        assert_eq!((job["attempt"].as_u64(), job["interrupted"].as_u64()), (Some(1), Some(1)), "{job}");
+        sandbox.ok(&["job", "cancel", "--wait", &jid]);
+        sandbox.ok(&["stop"]);
+        assert!(running.wait().success());
+        sandbox.assert_nothing_left();
+    });
+}
+
+#[test]
+fn after_the_death_of_both_the_next_start_runs_the_jobs_again() {
+    in_all_settings(|sandbox| {
+        let running = sandbox.start(&["-w", "2"]);
+        let jid = sandbox.put(&["sh", "-c", "touch begun.$$; exec sleep 1000"]);
+        wait_until("the job runs", || begun(sandbox, 1));
+        let (keeper, supervisor) = (sandbox.one("taskvisor"), sandbox.one("tv-supervisor"));
+        kill(supervisor, "STOP");
+        kill(keeper, "STOP");
+        kill(supervisor, "KILL");
+        kill(keeper, "KILL");
+        sandbox.assert_nothing_left();
+        forget_begun(sandbox);
+        drop(running);
+        let _running = sandbox.start(&["-w", "2"]);
+        wait_until("it runs again", || begun(sandbox, 1));
+        assert_eq!(sandbox.job(&jid)["interrupted"], 1);
+    });
+}
+
+#[test]
+fn a_stopped_supervisor_is_fenced_before_its_leases_end() {
+    in_all_settings(|sandbox| {
+        // Lease 6 s, grace 1 s, margin 2 s: the keeper kills at 3 s.
+        let running = sandbox.start(&["-w", "1", "--lease", "6s", "--grace", "1s"]);
+        sandbox.put(&["sh", "-c", "touch begun.$$; exec sleep 1000"]);
+        wait_until("the job runs", || begun(sandbox, 1));
+        let supervisor = sandbox.one("tv-supervisor");
+        kill(supervisor, "STOP");
+        wait_until("the keeper has killed the job", || sandbox.job_processes().is_empty());
+        kill(supervisor, "CONT");
+        forget_begun(sandbox);
+        wait_until("the job runs again", || begun(sandbox, 1));
+        drop(running);
+    });
+}
+
+#[test]
+fn five_interruptions_hold_the_job_with_its_reason() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let running = sandbox.start(&["-w", "1"]);
+    let jid = sandbox.put(&["sh", "-c", "touch begun.$$; exec sleep 1000"]);
+    for _ in 0..4 {
+        wait_until("the job runs", || begun(&sandbox, 1));
+        forget_begun(&sandbox);
+        kill(sandbox.one("tv-supervisor"), "KILL");
+    }
+    wait_until("the job runs", || begun(&sandbox, 1));
+    // The keeper gives up on a supervisor that dies five times a minute, so the fifth death is the keeper's.
+    running.signal("KILL");
+    sandbox.assert_nothing_left();
+    drop(running);
+    let _running = sandbox.start(&["-w", "1"]);
+    let job = sandbox.job(&jid);
+    assert_eq!((job["state"].as_str(), job["interrupted"].as_u64()), (Some("held"), Some(5)), "{job}");
+    assert!(job["failure"]["message"].as_str().is_some_and(|why| why.contains("interrupted")), "{job}");
+    sandbox.ok(&["job", "retry", &jid]);
+    wait_until("it runs again", || sandbox.state(&jid) == "running");
+}

@@ -1,0 +1,131 @@
+//! The life of a pool with real processes, in every setting: what it runs, how it stops, what it leaves: nothing.
+
+#[path = "support/sandbox.rs"]
+mod sandbox;
+
+use std::process::Stdio;
+
+use sandbox::{SETTINGS, Sandbox, Setting, in_all_settings, mode, wait_until};
+
+#[test]
+fn jobs_put_before_and_after_the_start_run_and_nothing_is_left_after_stop() {
+    in_all_settings(|sandbox| {
+        let early = sandbox.put(&["sh", "-c", "echo early; umask; pwd"]);
+        let mut running = sandbox.start(&["-w", "4"]);
+        let late = sandbox.put(&["sh", "-c", "echo late >&2; exit 3"]);
+        sandbox.ok(&["job", "wait", &early, "--timeout", "20s"]);
+        let waited = sandbox.run(&["job", "wait", &late, "--timeout", "20s"]);
+        assert_eq!(waited.status.code(), Some(1), "a failed job makes wait say 1");
+        let log = sandbox.ok(&["job", "logs", &early]);
+        assert!(log.starts_with("early\n") && log.trim_end().ends_with("/work"), "{log}");
+        let failed = sandbox.job(&late);
+        assert_eq!(failed["state"], "failed");
+        assert_eq!(failed["failure"]["group"], "exit 3");
+        assert_eq!(failed["failure"]["message"], "late");
+        assert_eq!(mode(&sandbox.path("state")), 0o700);
+        assert_eq!(mode(&sandbox.path("run")), 0o700);
+        sandbox.ok(&["stop"]);
+        assert!(running.wait().success(), "{}", sandbox.stderr());
+        sandbox.assert_nothing_left();
+    });
+}
+
+#[test]
+fn term_once_or_many_times_lets_the_running_job_end() {
+    in_all_settings(|sandbox| {
+        let mut running = sandbox.start(&["-w", "2"]);
+        let jid = sandbox.put(&["sh", "-c", "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo done"]);
+        wait_until("the job runs", || sandbox.work("begun").exists());
+        for _ in 0..5 {
+            running.signal("TERM");
+        }
+        wait_until("the stop is known", || sandbox.json(&["status", "--json"])["stopping"] == "drain");
+        std::fs::write(sandbox.work("go"), "").expect("go");
+        assert!(running.wait().success(), "{}", sandbox.stderr());
+        assert_eq!(sandbox.state(&jid), "complete");
+        sandbox.assert_nothing_left();
+    });
+}
+
+#[test]
+fn a_second_interrupt_ends_the_job_which_waits_again_unspent() {
+    in_all_settings(|sandbox| {
+        let mut running = sandbox.start(&["-w", "1"]);
+        let jid = sandbox.put(&["sh", "-c", "touch begun; exec sleep 1000"]);
+        wait_until("the job runs", || sandbox.work("begun").exists());
+        running.signal("INT");
+        wait_until("it drains", || sandbox.json(&["status", "--json"])["stopping"] == "drain");
+        running.signal("INT");
+        assert!(running.wait().success(), "{}", sandbox.stderr());
+        let job = sandbox.job(&jid);
+        assert_eq!((job["state"].as_str(), job["attempt"].as_u64()), (Some("waiting"), Some(0)), "{job}");
+        assert_eq!(job["interrupted"], 1);
+        sandbox.assert_nothing_left();
+    });
+}
+
+#[test]
+fn a_job_that_ignores_term_is_killed_at_the_end_of_its_grace() {
+    in_all_settings(|sandbox| {
+        let mut running = sandbox.start(&["-w", "1", "--grace", "200ms"]);
+        let jid = sandbox.put(&["sh", "-c", "trap '' TERM; touch begun; while :; do sleep 0.05; done"]);
+        wait_until("the job runs", || sandbox.work("begun").exists());
+        sandbox.ok(&["job", "cancel", "--wait", &jid]);
+        assert_eq!(sandbox.state(&jid), "canceled");
+        assert!(sandbox.job_processes().is_empty(), "{:?}", sandbox.job_processes());
+        running.signal("QUIT");
+        assert!(running.wait().success(), "{}", sandbox.stderr());
+        sandbox.assert_nothing_left();
+    });
+}
+
+#[test]
+fn the_tree_is_a_keeper_a_supervisor_and_parked_children() {
+    let sandbox = Sandbox::new(SETTINGS[usize::from(!sandbox::is_root()) * 2]);
+    let running = sandbox.start(&["-w", "8"]);
+    let comms = |name: &str| sandbox.processes().iter().filter(|seen| seen.comm == name).count();
+    assert_eq!((comms("taskvisor"), comms("tv-supervisor"), comms("tv-parked")), (1, 1, 8));
+    drop(running);
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn a_second_start_on_the_same_run_dir_is_refused_by_name() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    let second = sandbox.run(&["start", "-w", "1"]);
+    let stderr = String::from_utf8_lossy(&second.stderr);
+    assert!(!second.status.success());
+    assert!(stderr.contains(&sandbox.path("run").display().to_string()), "{stderr}");
+}
+
+#[test]
+fn burst_ends_when_the_queue_is_empty() {
+    in_all_settings(|sandbox| {
+        let jids: Vec<String> = (0..20).map(|n| sandbox.put(&["sh", "-c", &format!("touch ran{n}")])).collect();
+        let mut running = sandbox.start_raw(&["-w", "3", "--burst"]);
+        assert!(running.wait().success(), "{}", sandbox.stderr());
+        assert!(jids.iter().all(|jid| sandbox.state(jid) == "complete"));
+        assert!((0..20).all(|n| sandbox.work(&format!("ran{n}")).exists()));
+        sandbox.assert_nothing_left();
+    });
+}
+
+#[test]
+fn lines_of_stdin_become_jobs_with_any_byte_in_their_names() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let odd = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"odd \xff\nname");
+    std::fs::write(sandbox.work("plain"), "").expect("a file");
+    std::fs::write(sandbox.path("work").join(odd), "").expect("a file");
+    let mut put = sandbox.command(&["put", "--lines", "-0", "--", "mv", "{}", "{}.moved"]);
+    let mut put = put.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("put");
+    let input = put.stdin.take().expect("stdin");
+    std::io::Write::write_all(&mut { input }, b"plain\0odd \xff\nname\0").expect("names");
+    let output = put.wait_with_output().expect("put");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 2);
+    let mut running = sandbox.start_raw(&["-w", "2", "--burst"]);
+    assert!(running.wait().success());
+    let mut moved = odd.to_owned();
+    moved.push(".moved");
+    assert!(sandbox.work("plain.moved").exists() && sandbox.path("work").join(moved).exists());
+}

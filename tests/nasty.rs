@@ -1,0 +1,203 @@
+//! The zoo: jobs that misbehave in every way a real one does. The pool stays whole, and nothing of them is left.
+
+#[path = "support/sandbox.rs"]
+mod sandbox;
+
+use std::process::Stdio;
+
+use sandbox::{Sandbox, Setting, alive, in_all_settings, kill, wait_until};
+
+/// Runs one program to its end and gives its record.
+fn run(sandbox: &Sandbox, argv: &[&str]) -> serde_json::Value {
+    let jid = sandbox.put(argv);
+    sandbox.run(&["job", "wait", &jid, "--timeout", "60s"]);
+    sandbox.job(&jid)
+}
+
+fn assert_calm(sandbox: &Sandbox) {
+    wait_until("no process of a job is left", || sandbox.job_processes().is_empty());
+    assert_eq!(run(sandbox, &["true"])["state"], "complete", "the pool still works");
+}
+
+#[test]
+fn what_a_job_leaves_behind_is_killed_counted_and_never_seen_again() {
+    in_all_settings(|sandbox| {
+        let _running = sandbox.start(&["-w", "2"]);
+        let script = sandbox.script(
+            "leaver",
+            "#!/bin/sh\nsetsid sh -c '(env -i setsid sleep 1000 &) ; exec sleep 1000' &\nsleep 1000 &\nexit 0\n",
+        );
+        let job = run(sandbox, &[&script]);
+        assert_eq!(job["state"], "complete", "{job}");
+        let left = job["forensics"]["exit"]["left_behind"].as_u64().expect("a number");
+        assert!((2..=4).contains(&left), "{job}");
+        assert_calm(sandbox);
+    });
+}
+
+#[test]
+fn cancel_kills_every_kind_of_descendant() {
+    in_all_settings(|sandbox| {
+        let _running = sandbox.start(&["-w", "1", "--grace", "300ms"]);
+        let beasts = [
+            ("daemon", "(setsid sh -c 'setsid sleep 1000 & exec sleep 1000' &); touch begun; sleep 1000"),
+            ("ignorer", "trap '' TERM INT HUP; touch begun; while :; do sleep 0.05; done"),
+            ("stopped", "sleep 1000 & kill -STOP $!; touch begun; kill -STOP $$"),
+            ("pipeline", "touch begun; yes | cat | cat > /dev/null"),
+            ("pool", "touch begun; exec python3 -c 'import multiprocessing, time\nmultiprocessing.Pool(4).map(time.sleep, [1000] * 4)'"),
+            ("heavy", "touch begun; exec python3 -c 'import time; x = bytearray(200 << 20); time.sleep(1000)'"),
+            ("holder", "exec 9>&1; (setsid sleep 1000 &); touch begun; sleep 1000"),
+            ("crowd", "for i in $(seq 50); do sleep 1000 & done; touch begun; wait"),
+        ];
+        for (name, body) in beasts {
+            std::fs::remove_file(sandbox.work("begun")).ok();
+            let jid = sandbox.put(&["sh", "-c", body]);
+            wait_until(name, || sandbox.work("begun").exists());
+            sandbox.ok(&["job", "cancel", "--wait", &jid]);
+            assert_eq!(sandbox.state(&jid), "canceled", "{name}");
+            assert!(sandbox.job_processes().is_empty(), "{name} left {:?}", sandbox.job_processes());
+        }
+        assert_calm(sandbox);
+    });
+}
+
+#[test]
+fn a_program_that_cannot_run_fails_with_the_reason() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "2"]);
+    let plain = sandbox.work("plain");
+    std::fs::write(&plain, "no program").expect("a file");
+    let plain = plain.display().to_string();
+    for (argv, group, words) in [
+        (vec!["no-such-program"], "not found", "no program 'no-such-program' in PATH"),
+        (vec!["/no/such/program"], "not found", "no program '/no/such/program'"),
+        (vec![plain.as_str()], "not executable", "is not executable"),
+    ] {
+        let job = run(&sandbox, &argv);
+        assert_eq!((job["state"].as_str(), job["failure"]["group"].as_str()), (Some("failed"), Some(group)), "{job}");
+        assert!(job["failure"]["message"].as_str().expect("a message").contains(words), "{job}");
+    }
+    let gone = sandbox.work("gone");
+    std::fs::create_dir(&gone).expect("mkdir");
+    let mut put = sandbox.command(&["queue", "pause", "default"]);
+    assert!(put.status().expect("pause").success());
+    let mut put = sandbox.command(&["put", "--", "true"]);
+    let jid = String::from_utf8(put.current_dir(&gone).output().expect("put").stdout).expect("a jid");
+    std::fs::remove_dir(&gone).expect("rmdir");
+    sandbox.ok(&["queue", "resume", "default"]);
+    sandbox.run(&["job", "wait", jid.trim(), "--timeout", "20s"]);
+    let job = sandbox.job(jid.trim());
+    assert_eq!(job["failure"]["group"], "no directory", "{job}");
+}
+
+#[test]
+fn ten_megabytes_of_data_arrive_whole() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let data: Vec<u8> = (0..10 << 20).map(|n: u32| (n.wrapping_mul(2654435761) >> 24) as u8).collect();
+    std::fs::write(sandbox.work("data"), &data).expect("data");
+    let jid = sandbox.ok(&["put", "-d", "@data", "--", "cp", "/dev/stdin", "copy"]);
+    let mut running = sandbox.start_raw(&["-w", "1", "--burst"]);
+    assert!(running.wait().success());
+    assert_eq!(sandbox.state(jid.trim()), "complete", "{}", sandbox.job(jid.trim()));
+    assert!(std::fs::read(sandbox.work("copy")).expect("the copy") == data);
+}
+
+#[test]
+fn a_flood_is_cut_and_marked_and_delays_nobody() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "2"]);
+    let jid = sandbox.put(&["sh", "-c", "head -c 30000000 /dev/zero | tr '\\0' x; echo end >&2"]);
+    assert_eq!(run(&sandbox, &["true"])["state"], "complete");
+    sandbox.ok(&["job", "wait", &jid, "--timeout", "60s"]);
+    let job = sandbox.job(&jid);
+    let dropped = job["forensics"]["output_dropped"].as_u64().expect("a number");
+    assert!(dropped > 0, "{job}");
+    assert_eq!(job["forensics"]["stderr_tail"], "end\n");
+    let log = sandbox.ok(&["job", "logs", &jid]);
+    assert!(log.contains("[taskvisor: output over") && (log.len() as u64) < 12_000_000, "{} bytes", log.len());
+}
+
+#[test]
+fn closing_stdout_or_ending_at_once_costs_nothing() {
+    in_all_settings(|sandbox| {
+        let running = sandbox.start(&["-w", "2"]);
+        let closer = sandbox.put(&["sh", "-c", "exec >&- 2>&-; touch begun; exec sleep 1000"]);
+        wait_until("it runs", || sandbox.work("begun").exists());
+        let supervisor = sandbox.one("tv-supervisor");
+        let before = cpu_ticks(supervisor);
+        for _ in 0..30 {
+            assert_eq!(run(sandbox, &["true"])["state"], "complete");
+        }
+        assert!(cpu_ticks(supervisor) - before < 150, "the supervisor spins on a closed pipe");
+        sandbox.ok(&["job", "cancel", "--wait", &closer]);
+        assert_calm(sandbox);
+        drop(running);
+    });
+}
+
+#[test]
+fn a_fork_bomb_dies_with_its_job() {
+    let pids = std::path::Path::new("/sys/fs/cgroup/pids");
+    if !sandbox::is_root() || !pids.join("cgroup.procs").exists() {
+        println!("skipped: a fork bomb needs a pids limit (root and the pids controller)");
+        return;
+    }
+    let cell = pids.join(format!("taskvisor-test-{}", std::process::id()));
+    std::fs::create_dir(&cell).expect("a pids cgroup");
+    std::fs::write(cell.join("pids.max"), "300").expect("a limit");
+    for setting in [Setting::RootCgroup, Setting::Root] {
+        let sandbox = Sandbox::new(setting);
+        let procs = cell.join("cgroup.procs").display().to_string();
+        let _running = sandbox.start(&["-w", "2", "--grace", "100ms"]);
+        let bomb = "echo $$ > \"$0\"; touch begun; b() { b | b & }; b; b; sleep 1000";
+        let jid = sandbox.put(&["bash", "-c", bomb, &procs]);
+        wait_until("the bomb is in its cell", || sandbox.work("begun").exists());
+        wait_until("the cell is full", || {
+            std::fs::read_to_string(cell.join("pids.current")).is_ok_and(|count| count.trim().parse::<u32>().unwrap_or(0) > 200)
+        });
+        sandbox.ok(&["job", "cancel", "--wait", &jid]);
+        assert!(sandbox.job_processes().is_empty(), "{:?}", sandbox.job_processes());
+        assert_calm(&sandbox);
+    }
+    wait_until("the cell is empty", || std::fs::remove_dir(&cell).is_ok());
+}
+
+#[test]
+fn a_stopped_job_is_cancelled_and_a_killed_parked_child_is_replaced() {
+    in_all_settings(|sandbox| {
+        let _running = sandbox.start(&["-w", "1"]);
+        let parked = sandbox.one("tv-parked");
+        kill(parked, "KILL");
+        wait_until("a new one is parked", || {
+            !alive(parked) && sandbox.processes().iter().any(|seen| seen.comm == "tv-parked")
+        });
+        assert_calm(sandbox);
+    });
+}
+
+#[test]
+fn a_client_that_says_nothing_holds_up_nobody() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    let socket = sandbox.path("run").join("taskvisor.sock");
+    let silent: Vec<_> = (0..20).map(|_| std::os::unix::net::UnixStream::connect(&socket).expect("connect")).collect();
+    assert_eq!(run(&sandbox, &["true"])["state"], "complete");
+    drop(silent);
+}
+
+#[test]
+fn a_reader_of_status_that_goes_away_is_no_error() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    let mut status = sandbox.command(&["status"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("status");
+    drop(status.stdout.take());
+    let output = status.wait_with_output().expect("status");
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// CPU time used, in ticks of 10 ms.
+fn cpu_ticks(pid: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+    let fields: Vec<&str> = stat[stat.rfind(')').expect("a name") + 2..].split(' ').collect();
+    fields[11].parse::<u64>().expect("ticks") + fields[12].parse::<u64>().expect("ticks")
+}

@@ -1,0 +1,311 @@
+//! A taskvisor of one's own: directories, a running pool in one of four settings, and eyes that look from outside.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Under which powers taskvisor runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Root with a cgroup for each life (where the host has cgroup v2).
+    RootCgroup,
+    /// Root, cgroups switched off.
+    Root,
+    /// An ordinary user.
+    Plain,
+    /// Process 1 of a pid namespace.
+    Pid1,
+}
+
+pub const SETTINGS: [Setting; 4] = [Setting::RootCgroup, Setting::Root, Setting::Plain, Setting::Pid1];
+
+const PLAIN_UID: u32 = 64321;
+
+pub fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Runs a story in every setting this machine can give, and says which it could not.
+pub fn in_all_settings(story: impl Fn(&Sandbox)) {
+    let mut told = 0;
+    for setting in SETTINGS {
+        if !is_root() && setting != Setting::Plain {
+            println!("skipped: setting {setting:?} needs root");
+            continue;
+        }
+        println!("-- setting {setting:?}");
+        story(&Sandbox::new(setting));
+        told += 1;
+    }
+    assert!(told > 0);
+}
+
+pub struct Sandbox {
+    dir: tempfile::TempDir,
+    pub setting: Setting,
+}
+
+impl Sandbox {
+    pub fn new(setting: Setting) -> Sandbox {
+        let dir = tempfile::Builder::new().prefix("taskvisor-test-").tempdir().expect("a directory");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
+        let sandbox = Sandbox { dir, setting };
+        fs::create_dir(sandbox.path("work")).expect("mkdir");
+        if sandbox.is_other_user() {
+            chown(sandbox.dir.path(), Some(PLAIN_UID), Some(PLAIN_UID)).expect("chown");
+            chown(sandbox.path("work"), Some(PLAIN_UID), Some(PLAIN_UID)).expect("chown");
+        }
+        sandbox
+    }
+
+    fn is_other_user(&self) -> bool {
+        self.setting == Setting::Plain && is_root()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A file that jobs and tests may both touch.
+    pub fn work(&self, name: &str) -> PathBuf {
+        self.path("work").join(name)
+    }
+
+    /// An executable script for jobs.
+    pub fn script(&self, name: &str, text: &str) -> String {
+        let path = self.work(name);
+        fs::write(&path, text).expect("a script");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("chmod");
+        path.display().to_string()
+    }
+
+    /// A command line for the binary, with this sandbox's directories and powers.
+    pub fn command(&self, args: &[&str]) -> Command {
+        self.with_powers(false, args)
+    }
+
+    fn with_powers(&self, daemon: bool, args: &[&str]) -> Command {
+        let binary = env!("CARGO_BIN_EXE_taskvisor");
+        let mut command = match (self.setting, daemon) {
+            (Setting::Plain, _) if is_root() => {
+                let mut command = Command::new("setpriv");
+                let uid = PLAIN_UID.to_string();
+                command.args(["--reuid", &uid, "--regid", &uid, "--clear-groups", "--inh-caps=-all"]).arg(binary);
+                command
+            }
+            (Setting::Pid1, true) => {
+                let mut command = Command::new("unshare");
+                command.args(["--pid", "--fork", "--mount-proc", "--kill-child"]).arg(binary);
+                command
+            }
+            _ => Command::new(binary),
+        };
+        if self.setting != Setting::RootCgroup {
+            command.env("TASKVISOR_WITHOUT", "cgroup");
+        }
+        command
+            .args(args)
+            .current_dir(self.path("work"))
+            .env("TASKVISOR_STATE_DIR", self.path("state"))
+            .env("TASKVISOR_RUN_DIR", self.path("run"))
+            .env_remove("NOTIFY_SOCKET")
+            .env("NO_COLOR", "1");
+        command
+    }
+
+    /// Runs a verb to its end.
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.command(args).stdin(Stdio::null()).output().expect("taskvisor runs")
+    }
+
+    /// Runs a verb that must succeed, and gives what it printed.
+    pub fn ok(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {}\n{stderr}", output.status);
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    pub fn json(&self, args: &[&str]) -> Value {
+        let text = self.ok(args);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
+    }
+
+    /// Puts one program and gives its jid.
+    pub fn put(&self, argv: &[&str]) -> String {
+        let args: Vec<&str> = ["put", "--"].into_iter().chain(argv.iter().copied()).collect();
+        self.ok(&args).trim().to_owned()
+    }
+
+    pub fn job(&self, jid: &str) -> Value {
+        self.json(&["job", "show", jid, "--json"])
+    }
+
+    pub fn state(&self, jid: &str) -> String {
+        self.job(jid)["state"].as_str().expect("a state").to_owned()
+    }
+
+    /// `start` in the background, with all slots ready.
+    pub fn start(&self, args: &[&str]) -> Running<'_> {
+        let running = self.start_raw(args);
+        wait_until("all slots are up", || {
+            let output = self.run(&["status", "--json"]);
+            let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) else { return false };
+            let slots = status["pools"].as_array().expect("pools").iter().flat_map(|pool| pool["slots"].as_array().expect("slots"));
+            slots.clone().count() > 0 && slots.into_iter().all(|slot| slot["state"] == "ready" || slot["state"] == "busy")
+        });
+        running
+    }
+
+    /// `start` in the background, not waited for.
+    pub fn start_raw(&self, args: &[&str]) -> Running<'_> {
+        self.start_with(args, |_| ())
+    }
+
+    pub fn start_with(&self, args: &[&str], change: impl FnOnce(&mut Command)) -> Running<'_> {
+        let args: Vec<&str> = ["start"].into_iter().chain(args.iter().copied()).collect();
+        let log = fs::File::create(self.path("stderr")).expect("a log");
+        let mut command = self.with_powers(true, &args);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        change(&mut command);
+        Running { child: command.spawn().expect("taskvisor starts"), sandbox: self }
+    }
+
+    pub fn stderr(&self) -> String {
+        fs::read_to_string(self.path("stderr")).unwrap_or_default()
+    }
+
+    /// Every living process that has to do with this sandbox: by its arguments, environment or working directory.
+    pub fn processes(&self) -> Vec<Seen> {
+        let needle = self.dir.path().file_name().expect("a name").to_str().expect("text");
+        let own = std::process::id() as i32;
+        pids().filter(|pid| *pid != own).filter_map(Seen::look).filter(|seen| seen.mentions(needle)).collect()
+    }
+
+    /// Processes of jobs: those that mention the sandbox and are not taskvisor's own.
+    pub fn job_processes(&self) -> Vec<Seen> {
+        let own = |seen: &Seen| seen.comm.starts_with("taskvisor") || seen.comm.starts_with("tv-") || seen.comm == "unshare";
+        self.processes().into_iter().filter(|seen| !own(seen)).collect()
+    }
+
+    pub fn one(&self, comm: &str) -> i32 {
+        let found: Vec<i32> = self.processes().iter().filter(|seen| seen.comm == comm).map(|seen| seen.pid).collect();
+        assert_eq!(found.len(), 1, "one '{comm}' in {:?}", self.processes());
+        found[0]
+    }
+
+    pub fn assert_nothing_left(&self) {
+        wait_until("no process is left", || self.processes().is_empty());
+        let cgroups = Path::new("/sys/fs/cgroup/unified");
+        let _ = cgroups;
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        for seen in self.processes() {
+            kill(seen.pid, "KILL");
+        }
+    }
+}
+
+/// A process as /proc shows it.
+#[derive(Debug)]
+pub struct Seen {
+    pub pid: i32,
+    pub comm: String,
+    pub state: char,
+    text: String,
+}
+
+impl Seen {
+    fn look(pid: i32) -> Option<Seen> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (open, close) = (stat.find('(')?, stat.rfind(')')?);
+        let state = stat[close + 2..].chars().next()?;
+        if state == 'Z' || state == 'X' {
+            return None;
+        }
+        let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&[read("cmdline"), read("environ")].concat()).replace('\0', " ");
+        let text = format!("{text} {}", cwd.display());
+        Some(Seen { pid, comm: stat[open + 1..close].to_owned(), state, text })
+    }
+
+    fn mentions(&self, needle: &str) -> bool {
+        self.text.contains(needle)
+    }
+}
+
+pub fn pids() -> impl Iterator<Item = i32> {
+    fs::read_dir("/proc").expect("/proc").flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+pub fn kill(pid: i32, signal: &str) {
+    let signal: nix::sys::signal::Signal = format!("SIG{signal}").parse().expect("a signal");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).ok();
+}
+
+pub fn alive(pid: i32) -> bool {
+    Seen::look(pid).is_some()
+}
+
+/// A started taskvisor; killed when dropped.
+pub struct Running<'a> {
+    pub child: Child,
+    sandbox: &'a Sandbox,
+}
+
+impl Running<'_> {
+    /// Sends a signal to the keeper.
+    pub fn signal(&self, signal: &str) {
+        match self.sandbox.setting {
+            // The child here is `unshare`; the keeper is process 1 below it.
+            Setting::Pid1 => kill(self.sandbox.one("taskvisor"), signal),
+            Setting::RootCgroup | Setting::Root | Setting::Plain => kill(self.child.id() as i32, signal),
+        }
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("taskvisor has ended", || {
+            status = self.child.try_wait().expect("wait");
+            status.is_some()
+        });
+        status.expect("a status")
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("-- stderr of taskvisor:\n{}", self.sandbox.stderr());
+        }
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// The only place that waits. Looks again every few milliseconds, and fails with the name of what did not come.
+#[track_caller]
+pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    wait_within(Duration::from_secs(40), what, condition);
+}
+
+#[track_caller]
+pub fn wait_within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < limit, "waited {limit:?} in vain until {what}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+pub fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("metadata").mode() & 0o777
+}

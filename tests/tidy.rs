@@ -1,0 +1,136 @@
+//! The shape of the tree, held by a test: who may import whom, how long a file may be, which words are not ours.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What each room may import of the others (ARCHITECTURE.md has the picture).
+const ROOMS: [(&str, &[&str]); 11] = [
+    ("model", &[]),
+    ("clock", &["model"]),
+    ("supervisor", &["model"]),
+    ("wire", &["model"]),
+    ("keeper", &["wire", "model", "clock"]),
+    ("process", &["model", "wire"]),
+    ("broker", &["model", "clock"]),
+    ("api", &["model"]),
+    ("config", &["model"]),
+    ("engine", &["model", "supervisor", "process", "broker", "api", "clock", "wire"]),
+    ("cli", &["config", "api", "broker", "engine", "keeper", "process", "model", "clock"]),
+];
+
+/// Words that have a better one in the glossary of ARCHITECTURE.md.
+const BANNED: [(&str, &str); 6] = [
+    ("zygote", "template"),
+    ("heartbeat", "renew or ping"),
+    ("dequeue", "fetch"),
+    ("quarantine", "held"),
+    ("arbiter", "supervisor"),
+    ("respawn", "recycle"),
+];
+
+const LINES: usize = 400;
+
+fn sources() -> Vec<(PathBuf, String)> {
+    fn walk(dir: &Path, found: &mut Vec<(PathBuf, String)>) {
+        for entry in fs::read_dir(dir).expect("a directory").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let text = fs::read_to_string(&path).expect("a source file");
+                found.push((path, text));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(Path::new("src"), &mut found);
+    found.sort();
+    found
+}
+
+fn room(path: &Path) -> Option<String> {
+    let mut parts = path.strip_prefix("src").ok()?.components();
+    let first = parts.next()?.as_os_str().to_str()?.to_owned();
+    parts.next().map(|_| first)
+}
+
+#[test]
+fn arrows_only_point_down() {
+    let mut wrong = Vec::new();
+    for (path, text) in sources() {
+        let Some(room) = room(&path) else { continue };
+        let (_, allowed) = ROOMS.iter().find(|(name, _)| *name == room).unwrap_or_else(|| panic!("no rule for room {room}"));
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for (at, _) in code.match_indices("crate::") {
+                let rest = &code[at + "crate::".len()..];
+                let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                if !name.is_empty() && name != room && !allowed.contains(&name.as_str()) {
+                    wrong.push(format!("{}:{}: {room} may not import {name}", path.display(), number + 1));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_pure_rooms_touch_nothing() {
+    let forbidden = ["std::fs", "std::net", "std::process", "std::thread", "SystemTime", "tokio", "async ", "tracing", "println!", "HashMap", "Result<", "Pid"];
+    let mut wrong = Vec::new();
+    for (path, text) in sources() {
+        if room(&path).as_deref() != Some("supervisor") {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            wrong.extend(forbidden.iter().filter(|word| code.contains(**word)).map(|word| format!("{}:{}: {word}", path.display(), number + 1)));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn unsafe_code_lives_in_the_keeper_alone() {
+    for (path, text) in sources() {
+        if room(&path).as_deref() != Some("keeper") {
+            let found = text.lines().find(|line| line.contains("unsafe {") || line.contains("allow(unsafe_code)"));
+            assert!(found.is_none(), "{}: {found:?}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_file_fits_in_a_head() {
+    let long: Vec<String> = sources()
+        .iter()
+        .map(|(path, text)| (path, text.lines().count()))
+        .filter(|(_, lines)| *lines > LINES)
+        .map(|(path, lines)| format!("{} has {lines} lines, more than {LINES}: a question about the shape of its room", path.display()))
+        .collect();
+    assert!(long.is_empty(), "\n{}", long.join("\n"));
+}
+
+#[test]
+fn one_word_per_thing() {
+    let mut wrong = Vec::new();
+    for (path, text) in sources() {
+        for (number, line) in text.to_lowercase().lines().enumerate() {
+            wrong.extend(BANNED.iter().filter(|(word, _)| line.contains(word)).map(|(word, better)| {
+                format!("{}:{}: '{word}' is called {better} here", path.display(), number + 1)
+            }));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_test_is_skipped_and_none_sleeps() {
+    let sleep = ["thread::", "sleep("].concat();
+    let ignore = ["#[", "ignore"].concat();
+    for entry in fs::read_dir("tests").expect("tests").flatten() {
+        let path = entry.path();
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        assert!(!text.contains(&ignore) && !text.contains(&sleep), "{}", path.display());
+    }
+}
