@@ -4,6 +4,7 @@
 
 pub mod broker;
 pub mod clock;
+pub mod keeper;
 pub mod model;
 pub mod process;
 pub mod supervisor;

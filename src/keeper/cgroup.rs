@@ -1,0 +1,177 @@
+//! A cgroup of its own for each life (v2 only): `taskvisor-<pid>/<slot>.<generation>` below the keeper's own.
+//!
+//! A directory serves one life. A clone into a directory that `cgroup.kill` was written to would die at birth.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, mkdirat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+
+use super::{setup::Without, sys};
+use crate::model::{ExitStatus, WorkerId};
+
+/// The keeper's directory of cgroups.
+pub(super) struct Cgroups {
+    path: PathBuf,
+    dir: OwnedFd,
+    /// Whether clone3 puts a child there; else the child goes by itself.
+    pub by_clone: bool,
+    memory: bool,
+}
+
+impl Cgroups {
+    /// Makes the directory and tries it out. None where cgroups are no use to us.
+    pub fn find(without: Without) -> Option<Self> {
+        if without.cgroup {
+            return None;
+        }
+        let path = own_directory()?.join(directory_name(std::process::id() as i32));
+        // Left over from a keeper that had this pid: it may have been killed once, so it is no use as it is.
+        remove_below(&path);
+        fs::create_dir(&path).ok()?;
+        let flags = OFlag::O_DIRECTORY | OFlag::O_PATH | OFlag::O_CLOEXEC;
+        let dir = nix::fcntl::open(&path, flags, Mode::empty()).ok()?;
+        let memory = fs::read_to_string(path.join("cgroup.controllers")).is_ok_and(|list| list.contains("memory"))
+            && path.join("memory.events").exists();
+        let mut cgroups = Cgroups { path, dir, by_clone: !without.clone3, memory };
+        if cgroups.by_clone && !cgroups.probe() {
+            cgroups.by_clone = false;
+        }
+        // Dropping it removes the directory.
+        (cgroups.by_clone || cgroups.probe()).then_some(cgroups)
+    }
+
+    /// Whether a child gets into a fresh directory and can be killed there.
+    fn probe(&self) -> bool {
+        let leaf = if self.by_clone { "probe-clone" } else { "probe" };
+        let Ok(dir) = self.make_leaf(leaf) else { return false };
+        // SAFETY: the keeper has one thread.
+        let forked = unsafe { if self.by_clone { sys::clone_into(Some(dir.as_fd())) } else { sys::fork() } };
+        let ok = match forked {
+            Ok(0) => sys::exit_now(i32::from(!self.by_clone && enter(&dir).is_err())),
+            Ok(pid) => sys::wait_for(pid).is_some_and(|reaped| reaped.status == ExitStatus::Code(0)),
+            Err(_) => false,
+        };
+        let ok = ok && write_at(&dir, "cgroup.kill", b"1").is_ok();
+        _ = unlinkat(&self.dir, leaf, UnlinkatFlags::RemoveDir);
+        ok
+    }
+
+    /// A fresh directory for a life.
+    pub fn make(&self, worker: WorkerId) -> nix::Result<OwnedFd> {
+        self.make_leaf(&worker.to_string())
+    }
+
+    fn make_leaf(&self, name: &str) -> nix::Result<OwnedFd> {
+        mkdirat(&self.dir, name, Mode::from_bits_truncate(0o755))?;
+        let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+        openat(&self.dir, name, flags, Mode::empty())
+    }
+
+    /// Kills all that lives there.
+    pub fn kill(&self, worker: WorkerId) {
+        _ = write_at(&self.dir, &format!("{worker}/cgroup.kill"), b"1");
+    }
+
+    /// Removes the directory. The kernel refuses while anything lives in it: success is the proof.
+    pub fn remove(&self, worker: WorkerId) -> bool {
+        let name = worker.to_string();
+        match unlinkat(&self.dir, name.as_str(), UnlinkatFlags::RemoveDir) {
+            Ok(()) | Err(nix::errno::Errno::ENOENT) => true,
+            Err(_) => {
+                // The job may have made directories of its own.
+                remove_below(&self.path.join(&name));
+                !self.path.join(&name).exists()
+            }
+        }
+    }
+
+    /// Whether the out-of-memory killer was there.
+    pub fn oom(&self, worker: WorkerId) -> bool {
+        self.memory
+            && fs::read_to_string(self.path.join(format!("{worker}/memory.events"))).is_ok_and(|events| {
+                let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
+                kills.is_some_and(|kills| kills != "0")
+            })
+    }
+
+    /// One process that lives there.
+    pub fn someone(&self, worker: WorkerId) -> Option<i32> {
+        let list = fs::read_to_string(self.path.join(format!("{worker}/cgroup.procs"))).ok()?;
+        list.lines().next()?.parse().ok()
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        remove_below(&self.path);
+    }
+}
+
+/// The calling process goes into the cgroup.
+pub(super) fn enter(dir: &OwnedFd) -> io::Result<()> {
+    write_at(dir, "cgroup.procs", b"0")
+}
+
+fn write_at(dir: &OwnedFd, name: &str, text: &[u8]) -> io::Result<()> {
+    let file = openat(dir, name, OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty())?;
+    fs::File::from(file).write_all(text)
+}
+
+/// The name of a keeper's directory, for its supervisor's sweep.
+pub(super) fn directory_name(keeper: i32) -> String {
+    format!("taskvisor-{keeper}")
+}
+
+/// Removes a directory and those below it, as far as nothing lives there.
+pub(super) fn remove_below(path: &Path) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_below(&entry.path());
+        }
+    }
+    _ = fs::remove_dir(path);
+}
+
+/// Where this process is in the hierarchy, as a path that can be opened.
+pub(super) fn own_directory() -> Option<PathBuf> {
+    let mut mounts = String::new();
+    fs::File::open("/proc/self/mountinfo").ok()?.read_to_string(&mut mounts).ok()?;
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    directory_in(&mounts, &own)
+}
+
+fn directory_in(mounts: &str, own: &str) -> Option<PathBuf> {
+    let own = Path::new(own.lines().find_map(|line| line.strip_prefix("0::"))?);
+    mounts.lines().find_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        let mut fields = mount.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        kind.starts_with("cgroup2 ").then_some(())?;
+        Some(Path::new(point).join(own.strip_prefix(root).ok()?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(mounts: &str, own: &str, expected: Option<&str>) {
+        assert_eq!(directory_in(mounts, own), expected.map(PathBuf::from), "{mounts} {own}");
+    }
+
+    #[test]
+    fn the_own_directory_is_found_below_its_mount() {
+        let unified = "30 1 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw";
+        let hybrid = "39 31 0:36 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n41 31 0:38 / /u rw - cgroup2 c rw";
+        check(unified, "0::/system.slice/a.service\n", Some("/sys/fs/cgroup/system.slice/a.service"));
+        check(hybrid, "8:pids:/x\n0::/\n", Some("/u/"));
+        check("30 1 0:26 /box /sys/fs/cgroup rw - cgroup2 c rw", "0::/box/a", Some("/sys/fs/cgroup/a"));
+        check("30 1 0:26 /box /sys/fs/cgroup rw - cgroup2 c rw", "0::/other", None);
+        check("39 31 0:36 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids", "8:pids:/", None);
+    }
+}

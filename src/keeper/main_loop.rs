@@ -1,0 +1,163 @@
+//! The keeper's one loop.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use super::cgroup::Cgroups;
+use super::children::Children;
+use super::life::Life;
+use super::notify::Notify;
+use super::parked::Origin;
+use super::reports::Unsaid;
+use super::setup::Setup;
+use super::supervisor::{Crashes, Launch, Next, Supervisor};
+use super::turn::{Interest, Sources};
+use super::{EXIT_SYSTEM, sys};
+use crate::clock;
+use crate::model::{Instant, WorkerId};
+
+/// Becomes the keeper: returns when the supervisor is done and nothing lives any more. The process must have one
+/// thread.
+pub fn run(setup: Setup) -> ExitCode {
+    match Keeper::new(setup) {
+        Ok(keeper) => ExitCode::from(keeper.serve()),
+        Err(error) => {
+            eprintln!("taskvisor keeper: failed to start: {error}");
+            ExitCode::from(EXIT_SYSTEM)
+        }
+    }
+}
+
+pub(super) struct Keeper {
+    pub setup: Setup,
+    pub sources: Sources,
+    pub children: Children,
+    pub cgroups: Option<Cgroups>,
+    pub origin: Origin,
+    pub notify: Notify,
+    pub launch: Launch,
+    /// Every life that is not forgotten.
+    pub lives: BTreeMap<WorkerId, Life>,
+    /// The leaders that are not reaped.
+    pub leaders: HashMap<i32, WorkerId>,
+    /// The lives whose leader is reaped and whose tree is not proven dead.
+    pub ended: Vec<WorkerId>,
+    /// How many leaders have been reaped.
+    pub endings: u64,
+    /// Children that belong to the dead, and how many leaders had been reaped when each was first seen.
+    pub strays: HashMap<i32, u64>,
+    pub supervisor: Option<Supervisor>,
+    pub crashes: Crashes,
+    /// Set while all below is being ended: what comes after.
+    pub next: Option<Next>,
+    pub unsaid: Unsaid,
+    /// By when an order to stop must have been read.
+    pub stop_by: Option<Instant>,
+    /// The highest generation spawned.
+    pub generation: u32,
+}
+
+impl Keeper {
+    fn new(setup: Setup) -> Result<Self, Box<dyn std::error::Error>> {
+        sys::default_signals();
+        let null = super::supervisor::fill_standard_descriptors()?;
+        _ = nix::sys::prctl::set_name(c"taskvisor");
+        if !setup.without.subreaper {
+            nix::sys::prctl::set_child_subreaper(true)?;
+        }
+        let nofile = raise_nofile();
+        let cgroups = Cgroups::find(setup.without);
+        let origin = Origin {
+            keeper: std::process::id() as i32,
+            null,
+            subreaper: !setup.without.subreaper,
+            nofile,
+            precious: oom_score_adj().is_some_and(|score| score < 0),
+        };
+        let mut keeper = Keeper {
+            launch: Launch::new(&setup)?,
+            notify: Notify::new(std::env::var_os("NOTIFY_SOCKET")),
+            sources: Sources::open()?,
+            children: Children::open()?,
+            crashes: Crashes::new(setup.restarts),
+            setup,
+            cgroups,
+            origin,
+            lives: BTreeMap::new(),
+            leaders: HashMap::new(),
+            ended: Vec::new(),
+            endings: 0,
+            strays: HashMap::new(),
+            supervisor: None,
+            next: None,
+            unsaid: Unsaid::default(),
+            stop_by: None,
+            generation: 0,
+        };
+        keeper.start_supervisor(clock::now())?;
+        Ok(keeper)
+    }
+
+    fn serve(mut self) -> u8 {
+        loop {
+            let socket = self.supervisor.as_ref().filter(|supervisor| supervisor.open);
+            let ready = self.sources.wait(&Interest {
+                socket: socket.map(|supervisor| supervisor.socket.as_fd()),
+                read: self.unsaid.has_room(),
+                write: self.unsaid.is_blocked(),
+            });
+            let now = clock::now();
+            if ready.asks.contains(&true) {
+                self.asked(now, ready.asks);
+            }
+            if ready.readable {
+                self.take_orders(now);
+            }
+            if ready.deaths {
+                self.reap(now);
+            }
+            if ready.timer {
+                self.keep_deadlines(now);
+            }
+            if ready.deaths || ready.timer || !self.ended.is_empty() {
+                self.prove(now, ready.timer);
+            }
+            if ready.writable {
+                self.unsaid.unblock();
+            }
+            if let Some(code) = self.go_on(now) {
+                return code;
+            }
+            self.say(now);
+        }
+    }
+
+    /// All that is due. The timer fires once for the earliest of all deadlines, so each time it is set anew.
+    fn keep_deadlines(&mut self, now: Instant) {
+        let fenced = |life: &Life| life.leader().is_some() && life.kill_at.is_some_and(|at| at <= now);
+        let due: Vec<WorkerId> = self.lives.values().filter(|life| fenced(life)).map(|life| life.worker).collect();
+        for worker in due {
+            self.kill_life(worker, now);
+        }
+        self.strike_again(now);
+        self.keep_supervisors_deadlines(now);
+        self.unsaid.unblock();
+        let lives = self.lives.values().filter_map(Life::deadline).min();
+        for at in [lives, self.supervisors_deadline()].into_iter().flatten() {
+            self.sources.wake_by(at);
+        }
+    }
+}
+
+/// The keeper holds three descriptors a child. Returns the limits to give back to the children.
+fn raise_nofile() -> Option<(u64, u64)> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+    (soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok()).then_some((soft, hard))
+}
+
+fn oom_score_adj() -> Option<i32> {
+    std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok()
+}

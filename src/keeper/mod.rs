@@ -1,0 +1,50 @@
+//! The keeper: the process that systemd sees. It forks, waits, kills and holds descriptors, and decides nothing.
+//!
+//! One thread turns one `poll` over the supervisor's socket, a signalfd and a timerfd. Every death arrives by
+//! SIGCHLD and `wait4(-1)`: the keeper is the only one who reaps its children, so a pid it has not reaped is safe to
+//! signal and no pidfd is needed.
+
+// The one room that talks to the kernel below what safe wrappers offer: a fork-style clone3 whose child goes on in
+// this very program, wait4 with resource usage, close_range, descriptors that arrive by number.
+#![allow(unsafe_code)]
+
+mod cgroup;
+mod children;
+mod inherited;
+mod life;
+mod main_loop;
+mod notify;
+mod orders;
+mod parked;
+mod proof;
+mod reports;
+mod setup;
+mod spawn;
+mod supervisor;
+mod sweep;
+mod sys;
+mod turn;
+
+pub use inherited::inherited_socket;
+pub use main_loop::run;
+pub use setup::{Restarts, Setup, Without, command};
+pub use sweep::{Sweeper, tag};
+
+/// Set for the supervisor: the descriptor of its socket to the keeper.
+pub const FD_VARIABLE: &str = "TASKVISOR_KEEPER_FD";
+
+/// Set for the supervisor: the value it must give [`TAG_VARIABLE`] in the environment of every program, so that
+/// [`Sweeper`] finds what outlived the keeper.
+pub const TAG_FOR_SUPERVISOR: &str = "TASKVISOR_KEEPER_TAG";
+
+/// In the environment of every program: which keeper it lived under.
+pub const TAG_VARIABLE: &str = "TASKVISOR_KEEPER";
+
+/// Exit code when the supervisor crashed too often.
+pub const EXIT_CRASHES: u8 = 70;
+
+/// Exit code when the keeper itself could not start.
+pub const EXIT_SYSTEM: u8 = 71;
+
+/// Exit code when the supervisor did not even read an order to stop before the deadline.
+pub const EXIT_STALLED: u8 = 124;

@@ -1,0 +1,130 @@
+//! What the supervisor orders.
+
+use std::os::fd::AsRawFd;
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, recv};
+
+use super::main_loop::Keeper;
+use super::spawn::spawn;
+use super::supervisor::Next;
+use super::sys;
+use crate::model::{Instant, WorkerId};
+use crate::wire::keeper::{Order, PACKET_MAX, Report, Step};
+
+/// Packets taken in one turn, so that deaths and deadlines are not kept waiting.
+const PACKETS_PER_TURN: usize = 32;
+
+impl Keeper {
+    /// Takes what has arrived.
+    pub(super) fn take_orders(&mut self, now: Instant) {
+        for _ in 0..PACKETS_PER_TURN {
+            if !self.unsaid.has_room() || !self.take_packet(now) {
+                return;
+            }
+        }
+    }
+
+    /// The last words of a supervisor that is dead: what it has settled must not be handed to the next one.
+    pub(super) fn take_last_orders(&mut self, now: Instant) {
+        while self.take_packet(now) {}
+    }
+
+    fn take_packet(&mut self, now: Instant) -> bool {
+        let Some(supervisor) = self.supervisor.as_mut().filter(|supervisor| supervisor.open) else { return false };
+        let mut packet = [0; PACKET_MAX];
+        match recv(supervisor.socket.as_raw_fd(), &mut packet, MsgFlags::MSG_DONTWAIT) {
+            Ok(0) => {
+                self.supervisor_closed(now);
+                false
+            }
+            Ok(len) => {
+                supervisor.spoke = true;
+                // Whoever orders something has a loop that turns.
+                self.stop_by = None;
+                self.obey_all(now, &packet[..len])
+            }
+            Err(Errno::EINTR) => true,
+            Err(Errno::EAGAIN) => false,
+            Err(_) => {
+                self.supervisor_closed(now);
+                false
+            }
+        }
+    }
+
+    fn obey_all(&mut self, now: Instant, mut packet: &[u8]) -> bool {
+        loop {
+            match Order::decode(&mut packet) {
+                Ok(Some(order)) => self.obey(now, order),
+                Ok(None) => return true,
+                Err(bad) => {
+                    eprintln!("taskvisor keeper: the supervisor does not speak the protocol: {bad}");
+                    self.supervisor_closed(now);
+                    return false;
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, now: Instant, order: Order) {
+        match order {
+            Order::Spawn(worker) => self.spawn(worker),
+            Order::KillAt(worker, at) => {
+                let Some(life) = self.lives.get_mut(&worker) else { return };
+                life.kill_at = at;
+                if let Some(at) = at {
+                    self.sources.wake_by(at);
+                }
+            }
+            Order::Terminate(worker) => self.terminate(worker),
+            Order::KillTree(worker) => self.kill_life(worker, now),
+            Order::Forget(worker) => self.forget(worker),
+            Order::Notify(text) => self.notify.send(&text),
+            Order::Shutdown(code) => {
+                if self.next.is_none() {
+                    self.next = Some(Next::Exit(code));
+                }
+                self.let_supervisor_end(now);
+                self.kill_all(now);
+            }
+        }
+    }
+
+    fn spawn(&mut self, worker: WorkerId) {
+        // While all is being ended nobody would kill a new one.
+        if self.next.is_some() {
+            return;
+        }
+        if self.lives.contains_key(&worker) {
+            return self.unsaid.push(Report::SpawnFailed(worker, Step::Fork, libc::EEXIST));
+        }
+        self.generation = self.generation.max(worker.generation);
+        let clone3 = !self.setup.without.clone3;
+        match spawn(worker, self.cgroups.as_ref(), clone3, &self.origin) {
+            Ok(life) => {
+                self.unsaid.push(Report::Started(worker, life.pid));
+                self.leaders.insert(life.pid, worker);
+                self.lives.insert(worker, life);
+            }
+            Err((step, errno)) => self.unsaid.push(Report::SpawnFailed(worker, step, errno as i32)),
+        }
+    }
+
+    fn terminate(&self, worker: WorkerId) {
+        let Some(pid) = self.lives.get(&worker).and_then(|life| life.leader()) else { return };
+        for signal in [libc::SIGTERM, libc::SIGCONT] {
+            // Newly forked it may not lead its group yet.
+            if sys::kill(-pid, signal) == Err(Errno::ESRCH) {
+                _ = sys::kill(pid, signal);
+            }
+        }
+    }
+
+    /// A life that has not ended is not forgotten: its proof is still owed.
+    fn forget(&mut self, worker: WorkerId) {
+        if self.lives.get(&worker).is_some_and(|life| life.exit().is_some()) {
+            self.lives.remove(&worker);
+        }
+    }
+}

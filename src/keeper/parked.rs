@@ -1,0 +1,185 @@
+//! The parked child: between the fork and the program. It runs in a copy of the keeper's memory and touches little of
+//! it.
+
+use std::io::IoSliceMut;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::Signal;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recv, recvmsg, send};
+use nix::unistd::{chdir, getppid, setsid};
+
+use super::sys;
+use crate::wire::program::{Failed, PROGRAM_MAX, Program, Step};
+
+const SOCKET: RawFd = 3;
+const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// What a child needs to know of its keeper.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub keeper: i32,
+    pub null: RawFd,
+    pub subreaper: bool,
+    /// The limits on descriptors as they were before the keeper raised its own.
+    pub nofile: Option<(u64, u64)>,
+    /// Whether the keeper is exempt from the out-of-memory killer's usual choice, which a job must not be.
+    pub precious: bool,
+}
+
+/// The child's ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChildEnds {
+    pub socket: RawFd,
+    pub out: RawFd,
+    pub err: RawFd,
+}
+
+/// A panic must not unwind into the keeper's loop: there are two processes in this code.
+struct NoReturn;
+
+impl Drop for NoReturn {
+    fn drop(&mut self) {
+        sys::exit_now(126);
+    }
+}
+
+/// All of a parked child's life.
+pub(super) fn run(ends: ChildEnds, cgroup: Option<&OwnedFd>, origin: &Origin) -> ! {
+    let _guard = NoReturn;
+    if cgroup.is_some_and(|cgroup| super::cgroup::enter(cgroup).is_err()) || settle(ends, origin).is_err() {
+        sys::exit_now(126);
+    }
+    let Ok(first) = wait_for_order() else { sys::exit_now(126) };
+    // The supervisor went away or does not need us.
+    let Some((len, stdin)) = first else { sys::exit_now(0) };
+    let (step, errno) = match read_program(len) {
+        Ok(program) => become_program(program, stdin),
+        Err(errno) => (Step::Order, errno),
+    };
+    _ = send(SOCKET, &Failed { step, errno: errno as i32 }.encode(), MsgFlags::MSG_NOSIGNAL);
+    sys::exit_now(if step == Step::Exec && errno == Errno::ENOENT { 127 } else { 126 });
+}
+
+/// Session, bond to the keeper, descriptors, signals: the mask last, so that no signal finds us half made.
+fn settle(ends: ChildEnds, origin: &Origin) -> nix::Result<()> {
+    setsid()?;
+    if origin.subreaper {
+        nix::sys::prctl::set_child_subreaper(true)?;
+    }
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    // A keeper that died before the line above sends no signal any more.
+    if getppid().as_raw() != origin.keeper {
+        sys::exit_now(0);
+    }
+    if origin.precious {
+        _ = std::fs::write("/proc/self/oom_score_adj", "0");
+    }
+    // The keeper holds 0 to 2 open, so none of the ends is overwritten before it is placed.
+    sys::place(origin.null, 0, 0)?;
+    sys::place(ends.out, 1, 0)?;
+    sys::place(ends.err, 2, 0)?;
+    sys::place(ends.socket, SOCKET, libc::O_CLOEXEC)?;
+    sys::close_from(SOCKET as u32 + 1);
+    if let Some((soft, hard)) = origin.nofile {
+        setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
+    }
+    nix::sys::prctl::set_name(c"tv-parked")?;
+    sys::unblock_all();
+    Ok(())
+}
+
+/// The length of the order, and the descriptor that came with it. None at end of file.
+fn wait_for_order() -> nix::Result<Option<(usize, Option<OwnedFd>)>> {
+    let mut head = [0; 4];
+    let mut space = nix::cmsg_space!([RawFd; 1]);
+    let (len, stdin) = loop {
+        let mut parts = [IoSliceMut::new(&mut head)];
+        match recvmsg::<()>(SOCKET, &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC) {
+            Ok(message) => {
+                let fds = message.cmsgs()?.find_map(|control| match control {
+                    ControlMessageOwned::ScmRights(fds) => fds.first().copied(),
+                    _ => None,
+                });
+                // SAFETY: the kernel has just made this descriptor for us.
+                break (message.bytes, fds.map(|fd| unsafe { sys::own(fd) }));
+            }
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    };
+    if len == 0 || !read_exactly(&mut head[len..])? {
+        return Ok(None);
+    }
+    Ok(Some((u32::from_le_bytes(head) as usize, stdin)))
+}
+
+fn read_program(len: usize) -> nix::Result<Program> {
+    if len > PROGRAM_MAX {
+        return Err(Errno::E2BIG);
+    }
+    let mut message = vec![0; len];
+    if !read_exactly(&mut message)? {
+        return Err(Errno::EPIPE);
+    }
+    Program::decode(&message).filter(|program| !program.argv.is_empty()).ok_or(Errno::EBADMSG)
+}
+
+/// False at end of file.
+fn read_exactly(mut rest: &mut [u8]) -> nix::Result<bool> {
+    while !rest.is_empty() {
+        match recv(SOCKET, rest, MsgFlags::MSG_WAITALL) {
+            Ok(0) => return Ok(false),
+            Ok(len) => rest = &mut rest[len..],
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(true)
+}
+
+/// Comes back only to say what failed.
+fn become_program(mut program: Program, stdin: Option<OwnedFd>) -> (Step, Errno) {
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(program.umask));
+    if let Err(errno) = chdir(program.cwd.as_slice()) {
+        return (Step::Chdir, errno);
+    }
+    if let Err(errno) = place_descriptors(&program, stdin) {
+        return (Step::Descriptors, errno);
+    }
+    program.argv.iter_mut().chain(&mut program.env).for_each(|text| text.push(0));
+    (Step::Exec, exec_by_path(&program))
+}
+
+fn place_descriptors(program: &Program, stdin: Option<OwnedFd>) -> nix::Result<()> {
+    match (program.stdin, stdin) {
+        (true, Some(stdin)) => sys::place(stdin.as_raw_fd(), 0, 0)?,
+        (true, None) => return Err(Errno::EBADF),
+        (false, _) => {}
+    }
+    // Else exec closes it, which tells the supervisor that exec has happened.
+    if program.speaks { sys::place(SOCKET, SOCKET, 0) } else { Ok(()) }
+}
+
+/// A name without a slash is looked up as `execvp` does, in the program's own PATH.
+fn exec_by_path(program: &Program) -> Errno {
+    let name = &program.argv[0];
+    if name.contains(&b'/') || name.len() == 1 {
+        let errno = if name.len() == 1 { Errno::ENOENT } else { sys::exec(name, &program.argv, &program.env) };
+        return errno;
+    }
+    let path = program.env.iter().find_map(|entry| entry.strip_prefix(b"PATH="));
+    let path = path.map_or(PATH, |path| &path[..path.len() - 1]);
+    let mut worst = Errno::ENOENT;
+    for dir in path.split(|&byte| byte == b':') {
+        let dir = if dir.is_empty() { b".".as_slice() } else { dir };
+        match sys::exec(&[dir, b"/", name].concat(), &program.argv, &program.env) {
+            Errno::ENOENT | Errno::ENOTDIR => {}
+            // Something of that name is there, but another directory may have a better one.
+            Errno::EACCES => worst = Errno::EACCES,
+            errno => return errno,
+        }
+    }
+    worst
+}

@@ -1,0 +1,174 @@
+//! Reaping, killing, and the proof that nothing is left of a life.
+//!
+//! Every leader is a subreaper, so an unknown child of the keeper belongs to a leader that is dead: it is killed on
+//! sight. A tree is dead when the keeper's own list of children, zombies included, has no unknown left that was there
+//! after its leader was reaped, and its cgroup (if it has one) could be removed.
+
+use super::children::descendants;
+use super::life::{End, State, Wait};
+use super::main_loop::Keeper;
+use super::sys::{self, Reaped};
+use crate::model::{ExitStatus, Instant, WorkerId};
+use crate::wire::keeper::Report;
+
+impl Keeper {
+    /// Waits for all that has ended. A turn's share is bounded: a storm of deaths must not keep orders waiting.
+    pub(super) fn reap(&mut self, now: Instant) {
+        let mut supervisors_end = None;
+        for _ in 0..4096 {
+            let Some(reaped) = sys::reap_one() else { break };
+            if self.supervisor.as_ref().is_some_and(|supervisor| supervisor.pid == reaped.pid) {
+                supervisors_end = Some(reaped.status);
+            } else if let Some(worker) = self.leaders.remove(&reaped.pid) {
+                self.leader_ended(worker, &reaped, now);
+            } else {
+                self.stray_ended(&reaped);
+            }
+        }
+        // Last, so that a life that ended before it is known to have ended by itself.
+        if let Some(status) = supervisors_end {
+            self.supervisor_ended(now, status);
+        }
+    }
+
+    fn leader_ended(&mut self, worker: WorkerId, reaped: &Reaped, now: Instant) {
+        self.endings += 1;
+        let Some(life) = self.lives.get_mut(&worker) else { return };
+        let end = End {
+            status: reaped.status,
+            usage: reaped.usage,
+            at: now,
+            number: self.endings,
+            left_behind: 0,
+            oom: false,
+        };
+        life.state = State::Ended(end, Wait::new(now));
+        self.ended.push(worker);
+    }
+
+    /// A stray that we killed counts for the latest life that it can belong to.
+    fn stray_ended(&mut self, reaped: &Reaped) {
+        let seen = self.strays.remove(&reaped.pid).unwrap_or(self.endings);
+        let killed = matches!(reaped.status, ExitStatus::Signal { signal: libc::SIGKILL, core: _ });
+        for worker in self.ended.iter().rev() {
+            let Some(life) = self.lives.get_mut(worker) else { continue };
+            if let State::Ended(end, _) = &mut life.state
+                && end.number <= seen
+            {
+                end.left_behind += u32::from(killed);
+                end.add(&reaped.usage);
+                return;
+            }
+        }
+    }
+
+    /// Kills a life's tree; its leader's end then leads to the proof.
+    pub(super) fn kill_life(&mut self, worker: WorkerId, now: Instant) {
+        let Some(life) = self.lives.get_mut(&worker) else { return };
+        if !matches!(life.state, State::Alive) {
+            return;
+        }
+        let wait = Wait::new(now);
+        self.sources.wake_by(wait.next);
+        life.state = State::Killed(wait);
+        life.killed = true;
+        _ = sys::kill(life.pid, libc::SIGKILL);
+        if let Some(cgroups) = self.cgroups.as_ref().filter(|_| life.cgroup) {
+            cgroups.kill(worker);
+        }
+    }
+
+    /// Kills every life.
+    pub(super) fn kill_all(&mut self, now: Instant) {
+        let workers: Vec<WorkerId> = self.lives.keys().copied().collect();
+        for worker in workers {
+            self.kill_life(worker, now);
+        }
+    }
+
+    /// Leaders that were killed and are not dead: whatever lives below them is killed there, since it comes to us only
+    /// when they die.
+    pub(super) fn strike_again(&mut self, now: Instant) {
+        for life in self.lives.values_mut() {
+            let State::Killed(wait) = &mut life.state else { continue };
+            if wait.next > now {
+                continue;
+            }
+            wait.again(now);
+            if wait.becomes_stuck(now) {
+                self.unsaid.push(Report::Stuck(life.worker, life.pid));
+            }
+            if let Some(cgroups) = self.cgroups.as_ref().filter(|_| life.cgroup) {
+                cgroups.kill(life.worker);
+            }
+            for pid in descendants(life.pid) {
+                _ = sys::kill(pid, libc::SIGKILL);
+            }
+            _ = sys::kill(life.pid, libc::SIGKILL);
+        }
+    }
+
+    /// One round: kills the strays, and says which of the ended lives are proven dead.
+    pub(super) fn prove(&mut self, now: Instant, again: bool) {
+        if self.ended.is_empty() && self.strays.is_empty() && self.next.is_none() {
+            return;
+        }
+        if !self.kill_strays(again) {
+            return;
+        }
+        let newest_stray = self.strays.values().max().copied().unwrap_or(0);
+        let mut ended = std::mem::take(&mut self.ended);
+        ended.retain(|&worker| !self.prove_life(worker, newest_stray, now));
+        self.ended = ended;
+    }
+
+    /// False when the list could not be read: then nothing is known.
+    fn kill_strays(&mut self, again: bool) -> bool {
+        let Some(children) = self.children.read() else { return false };
+        let supervisor = self.supervisor.as_ref().map(|supervisor| supervisor.pid);
+        for &pid in children {
+            if Some(pid) == supervisor || self.leaders.contains_key(&pid) {
+                continue;
+            }
+            let mut new = false;
+            self.strays.entry(pid).or_insert_with(|| {
+                new = true;
+                self.endings
+            });
+            if new || again {
+                _ = sys::kill(pid, libc::SIGKILL);
+            }
+        }
+        true
+    }
+
+    /// True when the life is over. An unknown child that was there before a leader ended is not of its tree.
+    fn prove_life(&mut self, worker: WorkerId, newest_stray: u64, now: Instant) -> bool {
+        let Some(life) = self.lives.get_mut(&worker) else { return true };
+        let State::Ended(end, wait) = &mut life.state else { return true };
+        let clear = newest_stray < end.number;
+        if let Some(cgroups) = self.cgroups.as_ref().filter(|_| life.cgroup) {
+            end.oom |= cgroups.oom(worker);
+            life.cgroup = !cgroups.remove(worker);
+            if life.cgroup {
+                cgroups.kill(worker);
+            }
+        }
+        if clear && !life.cgroup {
+            let exit = end.proven(now);
+            self.unsaid.push(Report::Exited(worker, exit.clone()));
+            life.state = State::Proven(exit);
+            return true;
+        }
+        if wait.next <= now {
+            wait.again(now);
+        }
+        if wait.becomes_stuck(now) {
+            let stray = self.strays.iter().find(|(_, seen)| **seen >= end.number).map(|(pid, _)| *pid);
+            let someone = || self.cgroups.as_ref().and_then(|cgroups| cgroups.someone(worker));
+            self.unsaid.push(Report::Stuck(worker, stray.or_else(someone).unwrap_or(0)));
+        }
+        self.sources.wake_by(wait.next);
+        false
+    }
+}

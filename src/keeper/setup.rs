@@ -1,0 +1,154 @@
+//! What the keeper is told when it starts. It reads no configuration.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Path of the supervisor's program and its arguments.
+    pub supervisor: Vec<OsString>,
+    /// Added to the supervisor's environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// A descriptor (a locked file) that keeper and supervisor hold as long as they live and no child gets. Not 3.
+    pub lock_fd: Option<RawFd>,
+    /// How long the supervisor may leave an order to stop unread.
+    pub stop_deadline: Duration,
+    /// When to start a crashed supervisor again.
+    pub restarts: Restarts,
+    /// Kernel abilities to do without.
+    pub without: Without,
+}
+
+/// When to start a crashed supervisor again: at once, then after `first` x 2 each time, up to `longest`.
+#[derive(Clone, Copy, Debug)]
+pub struct Restarts {
+    /// The wait before the second restart.
+    pub first: Duration,
+    /// The longest wait.
+    pub longest: Duration,
+    /// So many crashes…
+    pub crashes: usize,
+    /// …within this time are the end.
+    pub within: Duration,
+}
+
+/// Kernel abilities that are switched off: `TASKVISOR_WITHOUT=cgroup,clone3,subreaper`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Without {
+    /// No cgroup of its own for each life.
+    pub cgroup: bool,
+    /// `fork` in place of clone3; the child enters its cgroup by itself.
+    pub clone3: bool,
+    /// Nobody adopts orphans: without a cgroup there is no proof then.
+    pub subreaper: bool,
+}
+
+impl Setup {
+    /// The usual figures around a supervisor's command line.
+    pub fn new(supervisor: Vec<OsString>) -> Self {
+        Setup {
+            supervisor,
+            env: Vec::new(),
+            lock_fd: None,
+            stop_deadline: Duration::from_secs(30),
+            restarts: Restarts {
+                first: Duration::from_millis(100),
+                longest: Duration::from_secs(30),
+                crashes: 5,
+                within: Duration::from_secs(60),
+            },
+            without: Without::from_env(),
+        }
+    }
+
+    /// Reads `[--lock-fd N] [--stop-deadline SECONDS] -- SUPERVISOR…`.
+    pub fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Self, String> {
+        let mut setup = Setup::new(Vec::new());
+        loop {
+            let Some(option) = args.next() else { return Err("expected -- and the supervisor's command".into()) };
+            match option.to_str() {
+                Some("--") => break,
+                Some("--lock-fd") => setup.lock_fd = Some(number(args.next(), "--lock-fd")?),
+                Some("--stop-deadline") => {
+                    setup.stop_deadline = Duration::from_millis((seconds(args.next())? * 1e3) as u64);
+                }
+                Some(_) | None => return Err(format!("unknown option {}", option.display())),
+            }
+        }
+        setup.supervisor = args.collect();
+        match (setup.supervisor.is_empty(), setup.lock_fd) {
+            (true, _) => Err("expected the supervisor's command after --".into()),
+            (false, Some(0..=3)) => Err("the lock cannot be descriptor 0 to 3".into()),
+            (false, _) => Ok(setup),
+        }
+    }
+}
+
+fn number(text: Option<OsString>, option: &str) -> Result<RawFd, String> {
+    let text = text.unwrap_or_default();
+    text.to_str().and_then(|text| text.parse().ok()).ok_or(format!("{option} needs a number"))
+}
+
+fn seconds(text: Option<OsString>) -> Result<f64, String> {
+    let text = text.unwrap_or_default();
+    let seconds = text.to_str().and_then(|text| text.parse::<f64>().ok());
+    seconds.filter(|seconds| (0.0..1e9).contains(seconds)).ok_or("--stop-deadline needs seconds".into())
+}
+
+impl Without {
+    /// What `TASKVISOR_WITHOUT` switches off. Names that mean nothing here are left to others.
+    pub fn from_env() -> Self {
+        let list = std::env::var_os("TASKVISOR_WITHOUT").unwrap_or_default();
+        Without::parse(&list)
+    }
+
+    fn parse(list: &OsStr) -> Self {
+        let list = list.to_string_lossy();
+        let has = |name: &str| list.split(',').any(|word| word.trim() == name);
+        Without { cgroup: has("cgroup"), clone3: has("clone3"), subreaper: has("subreaper") }
+    }
+}
+
+/// The hidden command `taskvisor keeper [options] -- SUPERVISOR…`, given what follows `keeper`.
+pub fn command(args: impl Iterator<Item = OsString>) -> ExitCode {
+    match Setup::parse(args) {
+        Ok(setup) => super::run(setup),
+        Err(why) => {
+            eprintln!("taskvisor keeper: {why}");
+            ExitCode::from(64)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Setup, String> {
+        Setup::parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn options_come_before_the_supervisors_command() {
+        let setup = parse("--lock-fd 9 --stop-deadline 1.5 -- /bin/true --lock-fd").unwrap();
+        assert_eq!(setup.lock_fd, Some(9));
+        assert_eq!(setup.stop_deadline, Duration::from_millis(1500));
+        assert_eq!(setup.supervisor, ["/bin/true", "--lock-fd"]);
+    }
+
+    #[test]
+    fn what_it_does_not_know_is_refused() {
+        for line in ["", "--", "--lock-fd 3 -- a", "--lock-fd x -- a", "--stop-deadline -1 -- a", "--fast -- a"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn abilities_are_switched_off_by_name() {
+        let without = Without::parse(OsStr::new("pidfd, cgroup"));
+        assert!(without.cgroup && !without.clone3 && !without.subreaper);
+    }
+}

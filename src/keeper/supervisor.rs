@@ -1,0 +1,304 @@
+//! The other process: started, watched, and started again.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+use nix::fcntl::{OFlag, open};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use nix::sys::stat::Mode;
+
+use super::main_loop::Keeper;
+use super::setup::{Restarts, Setup};
+use super::{EXIT_CRASHES, EXIT_STALLED, FD_VARIABLE, TAG_FOR_SUPERVISOR, sweep, sys};
+use crate::clock;
+use crate::model::{ExitStatus, Instant};
+use crate::wire::keeper::{Ask, Hello, Report};
+
+/// Descriptor of the socket in the supervisor.
+const SOCKET: RawFd = 3;
+
+/// How long a supervisor that has said or done its last may take to end.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+pub(super) struct Supervisor {
+    pub pid: i32,
+    pub socket: OwnedFd,
+    /// Whether its end of the socket is open, as far as we know.
+    pub open: bool,
+    /// Whether it ever sent an order.
+    pub spoke: bool,
+    /// When it is killed, if it has not ended.
+    pub kill_at: Option<Instant>,
+}
+
+/// What follows once all below the keeper has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next {
+    Restart(Instant),
+    Exit(u8),
+}
+
+/// The supervisor's command line, made once: after a crash there may be no memory for it.
+pub(super) struct Launch {
+    path: Vec<u8>,
+    argv: Vec<Vec<u8>>,
+    env: Vec<Vec<u8>>,
+}
+
+/// The latest crashes.
+pub(super) struct Crashes {
+    limits: Restarts,
+    recent: VecDeque<Instant>,
+    total: u32,
+    wait: Option<Duration>,
+}
+
+impl Launch {
+    pub fn new(setup: &Setup) -> std::io::Result<Self> {
+        let text = |text: OsString| {
+            let mut text = text.into_vec();
+            text.push(0);
+            text
+        };
+        let keeper = std::process::id() as i32;
+        let own = [
+            (FD_VARIABLE.into(), SOCKET.to_string().into()),
+            (TAG_FOR_SUPERVISOR.into(), sweep::tag(keeper)?.into()),
+        ];
+        let set = |name: &OsString| own.iter().chain(&setup.env).any(|(other, _)| other == name);
+        let kept = std::env::vars_os().filter(|(name, _)| name != "NOTIFY_SOCKET" && !set(name));
+        let env = kept.chain(own.clone()).chain(setup.env.iter().cloned());
+        let env = env.map(|(name, value)| text([name, value].join("=".as_ref()))).collect();
+        let argv: Vec<Vec<u8>> = setup.supervisor.iter().cloned().map(text).collect();
+        Ok(Launch { path: argv.first().cloned().unwrap_or_default(), argv, env })
+    }
+
+    /// What the supervisor's process does first. Its own session, so that a Ctrl-C meets one of us only; its
+    /// inherited descriptors stay, a lock among them; no PDEATHSIG, since it sweeps when we are gone.
+    fn become_supervisor(&self, socket: RawFd) -> ! {
+        _ = nix::unistd::setsid();
+        sys::unblock_all();
+        if let Err(errno) = sys::place(socket, SOCKET, 0) {
+            eprintln!("taskvisor keeper: failed to hand the supervisor its socket: {errno}");
+            sys::exit_now(126);
+        }
+        let errno = sys::exec(&self.path, &self.argv, &self.env);
+        let path = String::from_utf8_lossy(&self.path[..self.path.len().saturating_sub(1)]);
+        eprintln!("taskvisor keeper: failed to execute {path}: {errno}");
+        sys::exit_now(127);
+    }
+}
+
+impl Crashes {
+    pub fn new(limits: Restarts) -> Self {
+        Crashes { limits, recent: VecDeque::new(), total: 0, wait: None }
+    }
+
+    /// One more: when to try again. None when it is enough.
+    fn crashed(&mut self, now: Instant) -> Option<Instant> {
+        self.total += 1;
+        while self.recent.front().is_some_and(|&at| now.since(at) > self.limits.within) {
+            self.recent.pop_front();
+        }
+        // A supervisor that ran for long starts again as if it were the first time.
+        if self.recent.is_empty() {
+            self.wait = None;
+        }
+        self.recent.push_back(now);
+        if self.recent.len() >= self.limits.crashes {
+            return None;
+        }
+        let at = now + self.wait.unwrap_or_default();
+        self.wait = Some(self.wait.map_or(self.limits.first, |wait| (wait * 2).min(self.limits.longest)));
+        Some(at)
+    }
+}
+
+impl Keeper {
+    /// Starts it and says hello, with what the one before has left.
+    pub(super) fn start_supervisor(&mut self, now: Instant) -> nix::Result<()> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let (socket, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
+        // SAFETY: the keeper has one thread.
+        let pid = match unsafe { sys::fork() }? {
+            0 => self.launch.become_supervisor(theirs.as_raw_fd()),
+            pid => pid,
+        };
+        self.supervisor = Some(Supervisor { pid, socket, open: true, spoke: false, kill_at: None });
+        self.next = None;
+        self.unsaid.clear();
+        self.unsaid.push(Report::Hello(Hello {
+            pid: std::process::id() as i32,
+            restarts: self.crashes.total,
+            generation: self.generation,
+            cgroup: self.cgroups.is_some(),
+        }));
+        self.lives.retain(|_, life| life.exit().is_none() || life.ended_by_itself());
+        for life in self.lives.values() {
+            self.unsaid.push(match life.exit() {
+                Some(exit) => Report::Left(life.worker, exit.clone()),
+                None => Report::Stuck(life.worker, life.pid),
+            });
+        }
+        self.say(now);
+        Ok(())
+    }
+
+    /// It is reaped. All that it had started ends before anything else happens.
+    pub(super) fn supervisor_ended(&mut self, now: Instant, status: ExitStatus) {
+        self.take_last_orders(now);
+        let spoke = self.supervisor.take().is_some_and(|supervisor| supervisor.spoke);
+        self.stop_by = None;
+        self.unsaid.clear();
+        self.next = Some(match (self.next, status) {
+            (Some(next @ Next::Exit(_)), _) => next,
+            (_, ExitStatus::Code(code)) if !spoke => Next::Exit(code as u8),
+            (_, status) => self.crashed(now, status),
+        });
+        self.kill_all(now);
+    }
+
+    fn crashed(&mut self, now: Instant, status: ExitStatus) -> Next {
+        let how = match status {
+            ExitStatus::Code(code) => format!("exit code {code}"),
+            ExitStatus::Signal { signal, core: _ } => format!("signal {signal}"),
+        };
+        match self.crashes.crashed(now) {
+            Some(at) => {
+                eprintln!("taskvisor keeper: the supervisor ended by {how}, starting it again");
+                Next::Restart(at)
+            }
+            None => {
+                eprintln!("taskvisor keeper: the supervisor ended by {how}, too often: giving up");
+                Next::Exit(EXIT_CRASHES)
+            }
+        }
+    }
+
+    /// Its end of the socket is closed, or it speaks nonsense: it may end, and is made to.
+    pub(super) fn supervisor_closed(&mut self, now: Instant) {
+        if let Some(supervisor) = &mut self.supervisor {
+            supervisor.open = false;
+        }
+        self.let_supervisor_end(now);
+    }
+
+    pub(super) fn let_supervisor_end(&mut self, now: Instant) {
+        if let Some(supervisor) = &mut self.supervisor {
+            let at = *supervisor.kill_at.get_or_insert(now + LAST_WORDS);
+            self.sources.wake_by(at);
+        }
+    }
+
+    /// The keeper got signals.
+    pub(super) fn asked(&mut self, now: Instant, asks: [bool; 4]) {
+        for (ask, _) in super::turn::ASKS.into_iter().zip(asks).filter(|(_, asked)| *asked) {
+            if self.supervisor.is_some() {
+                self.unsaid.push_ask(ask);
+            } else if ask != Ask::Hangup && !matches!(self.next, Some(Next::Exit(_))) {
+                // Nobody is there to be asked, and nothing runs.
+                self.next = Some(Next::Exit(0));
+            }
+            if ask != Ask::Hangup && self.stop_by.is_none() {
+                let at = now + self.setup.stop_deadline;
+                self.stop_by = Some(at);
+                self.sources.wake_by(at);
+            }
+        }
+    }
+
+    pub(super) fn supervisors_deadline(&self) -> Option<Instant> {
+        let kill_at = self.supervisor.as_ref().and_then(|supervisor| supervisor.kill_at);
+        let restart = match self.next {
+            Some(Next::Restart(at)) if self.supervisor.is_none() => Some(at),
+            Some(Next::Restart(_) | Next::Exit(_)) | None => None,
+        };
+        [kill_at, restart, self.stop_by].into_iter().flatten().min()
+    }
+
+    pub(super) fn keep_supervisors_deadlines(&mut self, now: Instant) {
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if due(self.stop_by) {
+            self.stop_by = None;
+            self.judge_silence();
+        }
+        if let Some(supervisor) = self.supervisor.as_mut().filter(|supervisor| due(supervisor.kill_at)) {
+            supervisor.kill_at = Some(now + LAST_WORDS);
+            _ = sys::kill(supervisor.pid, libc::SIGKILL);
+        }
+    }
+
+    /// It was asked to stop long ago and ordered nothing since: if it has not even read that, it is stopped for it.
+    fn judge_silence(&mut self) {
+        let Some(supervisor) = &self.supervisor else { return };
+        if self.unsaid.is_empty() && sys::unread(supervisor.socket.as_fd()) == 0 {
+            return;
+        }
+        eprintln!("taskvisor keeper: the supervisor does not read its order to stop: ending everything");
+        self.next = Some(Next::Exit(EXIT_STALLED));
+        _ = sys::kill(supervisor.pid, libc::SIGKILL);
+    }
+
+    /// What follows, if all below has ended: an exit code, or a new supervisor.
+    pub(super) fn go_on(&mut self, now: Instant) -> Option<u8> {
+        let next = self.next?;
+        if self.supervisor.is_some() || !self.lives.values().all(|life| life.is_settled()) {
+            return None;
+        }
+        match next {
+            Next::Exit(code) => return Some(code),
+            Next::Restart(at) if at > now => self.sources.wake_by(at),
+            Next::Restart(_) => {
+                if let Err(errno) = self.start_supervisor(now) {
+                    eprintln!("taskvisor keeper: failed to start the supervisor: {errno}");
+                    self.next = Some(self.crashes.crashed(now).map_or(Next::Exit(EXIT_CRASHES), Next::Restart));
+                    self.sources.wake_by(clock::now() + self.setup.restarts.first);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Opens /dev/null on those of 0 to 2 that are closed, and once more for the children.
+pub(super) fn fill_standard_descriptors() -> nix::Result<RawFd> {
+    loop {
+        let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?.into_raw_fd();
+        if null > 2 {
+            return Ok(null);
+        }
+        sys::place(null, null, 0)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crashes() -> Crashes {
+        Crashes::new(Setup::new(Vec::new()).restarts)
+    }
+
+    #[test]
+    fn the_first_restart_is_at_once_and_the_fifth_crash_the_end() {
+        let (mut crashes, mut now, mut waits) = (crashes(), Instant(0), Vec::new());
+        while let Some(at) = crashes.crashed(now) {
+            waits.push(at.since(now).as_millis());
+            now = at;
+        }
+        assert_eq!(waits, [0, 100, 200, 400]);
+        assert_eq!(crashes.total, 5);
+    }
+
+    #[test]
+    fn rare_crashes_never_add_up() {
+        let mut crashes = crashes();
+        for minute in 0..100 {
+            let now = Instant::from_millis(minute * 61_000);
+            assert_eq!(crashes.crashed(now), Some(now));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What a supervisor does when its keeper is gone: it kills what is left and goes too.
+//!
+//! Leaders die with the keeper (PDEATHSIG). What they had started survives that. With a cgroup all of it is found; by
+//! the tag in the environment, all that did not wipe it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{TAG_VARIABLE, cgroup, sys};
+use crate::clock;
+
+/// The pause between two scans: processes that were killed need a moment to go.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Names a keeper beyond doubt: boot id, pid, start time.
+pub fn tag(keeper: i32) -> io::Result<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let stat = fs::read_to_string(format!("/proc/{keeper}/stat"))?;
+    // The name in parentheses may contain anything; the start time is the 20th field after it.
+    let start = stat.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(19));
+    let start = start.ok_or_else(|| io::Error::other("a process without a start time"))?;
+    Ok(format!("{}/{keeper}/{start}", boot.trim()))
+}
+
+/// Made when the keeper says hello, used when it is gone.
+pub struct Sweeper {
+    kill: Option<File>,
+    dir: Option<PathBuf>,
+    entry: Vec<u8>,
+}
+
+impl Sweeper {
+    /// For the keeper with this pid and [`tag`]. Opens what it needs while it is certain what that is.
+    pub fn new(keeper: i32, tag: &str) -> Self {
+        let dir = cgroup::own_directory().map(|own| own.join(cgroup::directory_name(keeper)));
+        let dir = dir.filter(|dir| dir.is_dir());
+        let kill = dir.as_ref().and_then(|dir| File::options().write(true).open(dir.join("cgroup.kill")).ok());
+        Sweeper { kill, dir, entry: format!("{TAG_VARIABLE}={tag}").into_bytes() }
+    }
+
+    /// Kills all that is left; returns how many it found by their tag, and whether none was left at the end.
+    pub fn sweep(mut self, longest: Duration) -> (usize, bool) {
+        let end = clock::now() + longest;
+        let mut found = 0;
+        loop {
+            if let Some(kill) = &mut self.kill {
+                _ = kill.write_all(b"1");
+            }
+            let tagged = self.tagged();
+            tagged.iter().for_each(|&pid| _ = sys::kill(pid, libc::SIGKILL));
+            found += tagged.len();
+            if let Some(dir) = &self.dir {
+                cgroup::remove_below(dir);
+            }
+            let clean = tagged.is_empty() && self.dir.as_ref().is_none_or(|dir| !dir.exists());
+            if clean || clock::now() >= end {
+                return (found, clean);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn tagged(&self) -> Vec<i32> {
+        let own = std::process::id() as i32;
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        pids.filter(|&pid| pid != own && self.has_tag(pid)).collect()
+    }
+
+    fn has_tag(&self, pid: i32) -> bool {
+        fs::read(format!("/proc/{pid}/environ"))
+            .is_ok_and(|environ| environ.split(|&byte| byte == 0).any(|entry| entry == self.entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_tag_is_stable_and_names_one_process() {
+        let own = std::process::id() as i32;
+        assert_eq!(super::tag(own).unwrap(), super::tag(own).unwrap());
+        assert_ne!(super::tag(own).unwrap(), super::tag(1).unwrap());
+        assert_eq!(super::tag(own).unwrap().split('/').count(), 3);
+    }
+}

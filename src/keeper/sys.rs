@@ -1,0 +1,178 @@
+//! System calls that no safe wrapper offers.
+
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
+
+use crate::model::{ExitStatus, Usage};
+
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// A child that was waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reaped {
+    pub pid: i32,
+    pub status: ExitStatus,
+    pub usage: Usage,
+}
+
+/// Forks; the child starts in `cgroup` if one is given. Returns 0 in the child.
+///
+/// # Safety
+/// The process must have one thread only: the child goes on in a copy of its memory, and locks held by other threads
+/// would never be released there.
+pub(super) unsafe fn clone_into(cgroup: Option<BorrowedFd<'_>>) -> nix::Result<i32> {
+    // SAFETY: all-zero is a valid clone_args: no flag, no pointer.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.exit_signal = libc::SIGCHLD as u64;
+    if let Some(cgroup) = cgroup {
+        args.flags = CLONE_INTO_CGROUP;
+        args.cgroup = cgroup.as_raw_fd() as u64;
+    }
+    // SAFETY: args outlives the call and its size is passed along. Without CLONE_VM this is a fork; the caller
+    // promised a single thread.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
+    Errno::result(pid).map(|pid| pid as i32)
+}
+
+/// The plain fork, for kernels and sandboxes without clone3. Returns 0 in the child.
+///
+/// # Safety
+/// As [`clone_into`].
+pub(super) unsafe fn fork() -> nix::Result<i32> {
+    // SAFETY: the caller promised a single thread.
+    Errno::result(unsafe { libc::fork() })
+}
+
+/// Reaps one child that has ended, if there is one.
+pub(super) fn reap_one() -> Option<Reaped> {
+    wait(-1, libc::WNOHANG)
+}
+
+/// Waits for one child of ours to end.
+pub(super) fn wait_for(pid: i32) -> Option<Reaped> {
+    wait(pid, 0)
+}
+
+fn wait(pid: i32, flags: i32) -> Option<Reaped> {
+    let mut status = 0;
+    // SAFETY: all-zero is a valid rusage; both pointers are to locals that outlive the call.
+    let (pid, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(pid, &raw mut status, flags, &raw mut usage), usage)
+    };
+    (pid > 0).then(|| Reaped { pid, status: exit_status(status), usage: usage_of(&usage) })
+}
+
+fn exit_status(status: i32) -> ExitStatus {
+    if libc::WIFSIGNALED(status) {
+        ExitStatus::Signal { signal: libc::WTERMSIG(status), core: libc::WCOREDUMP(status) }
+    } else {
+        ExitStatus::Code(libc::WEXITSTATUS(status))
+    }
+}
+
+fn usage_of(usage: &libc::rusage) -> Usage {
+    let time = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+    };
+    Usage {
+        user: time(usage.ru_utime),
+        system: time(usage.ru_stime),
+        max_rss: usage.ru_maxrss as u64 * 1024,
+    }
+}
+
+/// Sends a signal; a target that is gone is no error to anyone here.
+pub(super) fn kill(pid: i32, signal: i32) -> nix::Result<()> {
+    // SAFETY: kill takes numbers only.
+    Errno::result(unsafe { libc::kill(pid, signal) }).map(drop)
+}
+
+/// Leaves at once, without running anything that was set up by the parent.
+pub(super) fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit takes a number and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// Puts `from` at the number `to`, where `to` is nobody's: 0 to 3 of a new child.
+pub(super) fn place(from: RawFd, to: RawFd, flags: i32) -> nix::Result<()> {
+    if from == to {
+        // SAFETY: fcntl with numbers only.
+        return Errno::result(unsafe { libc::fcntl(to, libc::F_SETFD, close_on_exec(flags)) }).map(drop);
+    }
+    // SAFETY: dup3 takes numbers only; a new child owns all of its table.
+    Errno::result(unsafe { libc::dup3(from, to, flags) }).map(drop)
+}
+
+fn close_on_exec(flags: i32) -> i32 {
+    if flags & libc::O_CLOEXEC == 0 { 0 } else { libc::FD_CLOEXEC }
+}
+
+/// Closes every descriptor from `first` on. For a new child, which owns all of its table.
+pub(super) fn close_from(first: u32) {
+    // SAFETY: numbers only; nothing in the child uses the parent's descriptors after this.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+    if closed == -1 {
+        // Kernels before 5.9: one by one.
+        // SAFETY: as above.
+        (first..4096).for_each(|fd| unsafe { _ = libc::close(fd as RawFd) });
+    }
+}
+
+/// Takes ownership of a descriptor that arrived by number.
+///
+/// # Safety
+/// It must be open and owned by nobody else.
+pub(super) unsafe fn own(fd: RawFd) -> OwnedFd {
+    // SAFETY: promised by the caller.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// Bytes sent on a socket that its other end has not read.
+pub(super) fn unread(socket: BorrowedFd<'_>) -> i32 {
+    let mut bytes = 0;
+    // SAFETY: TIOCOUTQ writes one int to the pointer given.
+    unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    bytes
+}
+
+/// Every signal as the system has it by default, none ignored, so that children inherit nothing strange.
+pub(super) fn default_signals() {
+    for signal in 1..=libc::SIGRTMAX() {
+        // SAFETY: SIG_DFL runs no code of ours. Signals that cannot be set answer with an error, which is fine.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // Stops and continues of children are of no interest.
+    // SAFETY: all-zero plus SIG_DFL is a valid sigaction; the old one is not asked for.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = libc::SIG_DFL;
+        action.sa_flags = libc::SA_NOCLDSTOP;
+        libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut());
+    }
+}
+
+/// Blocks nothing any more.
+pub(super) fn unblock_all() {
+    _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
+}
+
+/// `execve` with strings that end in NUL. Returns only the errno of its failure.
+pub(super) fn exec(path: &[u8], argv: &[Vec<u8>], env: &[Vec<u8>]) -> Errno {
+    let terminated = |text: &[u8]| text.iter().position(|&byte| byte == 0) == Some(text.len() - 1);
+    let strings = || argv.iter().chain(env).map(Vec::as_slice).chain([path]);
+    if !strings().all(|text| !text.is_empty() && terminated(text)) {
+        return Errno::EINVAL;
+    }
+    let pointers = |list: &[Vec<u8>]| {
+        let pointers = list.iter().map(|text| text.as_ptr().cast::<libc::c_char>());
+        pointers.chain([std::ptr::null()]).collect::<Vec<_>>()
+    };
+    let (argv, env) = (pointers(argv), pointers(env));
+    // SAFETY: every string was seen to end in its only NUL, both lists end in a null pointer, all outlive the call.
+    unsafe { libc::execve(path.as_ptr().cast(), argv.as_ptr(), env.as_ptr()) };
+    Errno::last()
+}

@@ -1,0 +1,135 @@
+//! What the loop waits for: signals, one timer, the supervisor's socket.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::{TimeSpec, TimeValLike};
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+use crate::model::Instant;
+use crate::wire::keeper::Ask;
+
+/// The sources of all events.
+pub(super) struct Sources {
+    signals: SignalFd,
+    timer: TimerFd,
+    armed: Option<Instant>,
+}
+
+/// What there is to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ready {
+    pub deaths: bool,
+    pub asks: [bool; 4],
+    pub timer: bool,
+    pub readable: bool,
+    pub writable: bool,
+}
+
+/// What of the supervisor's socket is of interest.
+pub(super) struct Interest<'a> {
+    pub socket: Option<BorrowedFd<'a>>,
+    pub read: bool,
+    pub write: bool,
+}
+
+pub(super) const ASKS: [Ask; 4] = [Ask::Terminate, Ask::Interrupt, Ask::Quit, Ask::Hangup];
+
+impl Sources {
+    /// Blocks the signals that arrive by descriptor from here on.
+    pub fn open() -> nix::Result<Self> {
+        let mut mask = SigSet::empty();
+        for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP] {
+            mask.add(signal);
+        }
+        let mut blocked = mask;
+        // A closed stderr must not end the keeper; ignoring the signal would reach the children.
+        blocked.add(Signal::SIGPIPE);
+        blocked.thread_set_mask()?;
+        Ok(Sources {
+            signals: SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
+            timer: TimerFd::new(
+                ClockId::CLOCK_BOOTTIME,
+                TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK,
+            )?,
+            armed: None,
+        })
+    }
+
+    /// Sees to it that the loop turns at `at`, or before.
+    pub fn wake_by(&mut self, at: Instant) {
+        if self.armed.is_some_and(|armed| armed <= at) {
+            return;
+        }
+        // Zero would disarm the timer.
+        let time = TimeSpec::nanoseconds(i64::try_from(at.0.max(1)).unwrap_or(i64::MAX));
+        if self.timer.set(Expiration::OneShot(time), TimerSetTimeFlags::TFD_TIMER_ABSTIME).is_ok() {
+            self.armed = Some(at);
+        }
+    }
+
+    /// Waits for the next thing to do.
+    pub fn wait(&mut self, interest: &Interest<'_>) -> Ready {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::POLLIN, interest.read);
+        flags.set(PollFlags::POLLOUT, interest.write);
+        let socket = interest.socket.filter(|_| !flags.is_empty());
+        let mut fds = [
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.timer.as_fd(), PollFlags::POLLIN),
+            PollFd::new(socket.unwrap_or(self.timer.as_fd()), flags),
+        ];
+        let watched = if socket.is_some() { 3 } else { 2 };
+        if poll(&mut fds[..watched], PollTimeout::NONE).is_err() {
+            return Ready::default();
+        }
+        let [signals, timer, socket] = fds.map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
+        let ended = PollFlags::POLLHUP | PollFlags::POLLERR;
+        let mut ready = Ready {
+            timer: !timer.is_empty(),
+            readable: interest.read && socket.intersects(PollFlags::POLLIN | ended),
+            writable: interest.write && socket.intersects(PollFlags::POLLOUT | ended),
+            ..Ready::default()
+        };
+        if !signals.is_empty() {
+            self.take_signals(&mut ready);
+        }
+        if ready.timer {
+            self.armed = None;
+            _ = self.timer.wait();
+        }
+        ready
+    }
+
+    fn take_signals(&mut self, ready: &mut Ready) {
+        // Each signal is pending once at most, so this ends.
+        while let Ok(Some(info)) = self.signals.read_signal() {
+            match info.ssi_signo as i32 {
+                libc::SIGCHLD => ready.deaths = true,
+                libc::SIGTERM => ready.asks[0] = true,
+                libc::SIGINT => ready.asks[1] = true,
+                libc::SIGQUIT => ready.asks[2] = true,
+                libc::SIGHUP => ready.asks[3] = true,
+                _ => {}
+            }
+            // One death is the rule; another read would only say that there is no more.
+            if info.ssi_signo as i32 == libc::SIGCHLD {
+                break;
+            }
+        }
+    }
+}
+
+/// Whether a send must be tried again: at once when the socket can take more, or after a while.
+pub(super) fn retry_after(errno: Errno) -> Option<Duration> {
+    match errno {
+        // Too many descriptors are under way; no poll says when that is over.
+        Errno::ETOOMANYREFS | Errno::ENOBUFS | Errno::ENOMEM => Some(Duration::from_millis(10)),
+        _ => None,
+    }
+}
+
