@@ -11,15 +11,20 @@ pub enum Command {
     Spawn(WorkerId),
     /// Hand the job to the worker: `Finished`, and/or `Exited`.
     Assign(WorkerId, Arc<Job>),
+    /// End one job of a worker that runs several: `Finished` once it has really stopped. The text says why.
+    Cancel(WorkerId, JobId, &'static str),
     /// End the worker: `Exited`. The text says why, for logs.
     Signal(WorkerId, Signal, String),
     /// The self-fence: the keeper kills the worker at that moment by itself; None disarms. No answer.
     KillAt(WorkerId, Option<Instant>),
-    /// Take up to `room` jobs: `Fetched` or `FetchFailed`. One at a time is under way.
+    /// Take jobs: `Fetched` or `FetchFailed`. One for each pool is under way at a time.
     Fetch {
+        /// For which pool.
+        pool: u16,
         /// The queues in order.
         queues: Vec<QueueName>,
-        /// How many at most: the workers that will take one, in the order they will.
+        /// How many at most: the workers that will take one each, in the order they will. A worker with room for
+        /// several is listed as often.
         workers: Vec<WorkerId>,
     },
     /// Extend leases: `Renewed`, `RenewFailed` or `Revoked` for each.

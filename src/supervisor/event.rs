@@ -17,10 +17,10 @@ pub enum Event {
     Stuck(WorkerId, String),
     /// The worker says how a job ended. For a program: its exit code is 0 or another one; a signal says nothing.
     Finished(WorkerId, JobId, Outcome),
-    /// The answer to `Fetch`: at most as many as asked for.
-    Fetched(Vec<Fetched>),
-    /// The other answer to `Fetch`.
-    FetchFailed,
+    /// The answer to the pool's `Fetch`: at most as many as asked for.
+    Fetched(u16, Vec<Fetched>),
+    /// The other answer to the pool's `Fetch`.
+    FetchFailed(u16),
     /// A renewal was granted.
     Renewed(Lease),
     /// A renewal got no answer; the lease may still be ours.

@@ -2,6 +2,16 @@
 
 mod command;
 mod event;
+mod fetch;
+mod jobs;
+mod restart;
+mod settle;
+mod status;
+mod stop;
+mod supervisor;
+mod verdict;
+mod worker;
 
 pub use command::Command;
 pub use event::Event;
+pub use supervisor::Supervisor;

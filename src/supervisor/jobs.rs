@@ -1,0 +1,204 @@
+//! A job in its worker: from assign to the end, and whether it is still ours.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::restart::{Backoff, Random};
+use super::verdict;
+use super::worker::{Life, Why};
+use crate::model::{
+    Exit, Fence, Fetched, Forensics, Instant, Job, JobId, Lease, Outcome, PoolSettings, Retry, Revocation,
+    Settlement, SignalSent, Verdict, WorkerId,
+};
+
+/// Between the proof of death at the latest and the end of the lease.
+pub(super) const MARGIN: Duration = Duration::from_secs(2);
+
+/// A lease is not renewed more often than this, however short the broker grants it.
+const SHORTEST_RENEWAL: Duration = Duration::from_secs(1);
+
+/// A job that was handed to a worker.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) job: Arc<Job>,
+    pub(super) lease: Lease,
+    /// When it was assigned.
+    pub(super) since: Instant,
+    pub(super) phase: Phase,
+    /// While it runs, its time limit; while it is canceled, when its worker is killed for it.
+    pub(super) deadline: Option<Instant>,
+    /// When to renew the lease; None while that is under way.
+    pub(super) renew_at: Option<Instant>,
+    backoff: Backoff,
+}
+
+/// How far a job has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It runs.
+    Runs,
+    /// The worker has spoken; it counts when the worker is proven dead.
+    Said(Outcome),
+    /// We are ending it.
+    Ends(Why),
+}
+
+/// What to make of a worker's word.
+pub(super) enum Heard {
+    /// It counts.
+    Outcome(Outcome),
+    /// A canceled job has really stopped.
+    Stopped(Why),
+    /// Too late: the end is decided (B4).
+    Nothing,
+}
+
+impl Running {
+    pub(super) fn new(now: Instant, fetched: Fetched, limit: Option<Duration>, lease: Duration) -> Self {
+        let Fetched { job, lease: right } = fetched;
+        let deadline = job.time_limit.or(limit).map(|limit| now + limit);
+        let renew_at = Some(renewal(now, &right, lease));
+        let backoff = Backoff::BROKER;
+        Running { job, lease: right, since: now, phase: Phase::Runs, deadline, renew_at, backoff }
+    }
+
+    /// Whether it is this lease.
+    pub(super) fn is(&self, job: &JobId, fence: Fence) -> bool {
+        self.lease.fence == fence && self.job.id == *job
+    }
+
+    /// When we must have ended it if the lease is not renewed.
+    pub(super) fn fence_at(&self, grace: Duration) -> Instant {
+        fence_at(&self.lease, grace)
+    }
+
+    /// Whether the lease is still ours. A canceled job is: until its processes are proven dead nobody else may end it.
+    pub(super) fn is_ours(&self) -> bool {
+        match self.phase {
+            Phase::Runs | Phase::Said(_) | Phase::Ends(Why::Lost(Revocation::Canceled)) => true,
+            Phase::Ends(Why::Lost(_)) => false,
+            Phase::Ends(Why::Boot | Why::Spent | Why::Stop | Why::TimeLimit | Why::Neighbour) => true,
+        }
+    }
+
+    /// A renewal was granted.
+    pub(super) fn renewed(&mut self, now: Instant, right: Lease, lease: Duration) {
+        self.renew_at = Some(renewal(now, &right, lease));
+        self.lease = right;
+        self.backoff.succeeded();
+    }
+
+    /// A renewal got no answer.
+    pub(super) fn renew_failed(&mut self, now: Instant, random: &mut Random) {
+        if self.renew_at.is_none() {
+            self.renew_at = Some(now + random.jitter(self.backoff.failed(), 20));
+        }
+    }
+
+    /// Its end is decided. Gives whether it ran until then.
+    pub(super) fn end(&mut self, why: Why, kill_at: Instant) -> bool {
+        let ran = self.phase == Phase::Runs;
+        if ran {
+            self.deadline = Some(kill_at);
+        }
+        self.phase = Phase::Ends(why);
+        ran
+    }
+
+    /// Its worker is being ended for `why`.
+    pub(super) fn ends_with_its_worker(&mut self, why: Why) {
+        if self.phase == Phase::Runs {
+            self.phase = Phase::Ends(if why == Why::Stop { Why::Stop } else { Why::Neighbour });
+        }
+    }
+
+    /// The worker says how it ended. After our own TERM a success is one, but a failure may be our doing: the job is then
+    /// judged as interrupted.
+    pub(super) fn hear(&self, outcome: Outcome, in_company: bool) -> Heard {
+        match (&self.phase, outcome) {
+            (Phase::Runs, outcome) => Heard::Outcome(outcome),
+            (Phase::Ends(Why::Stop | Why::Neighbour), Outcome::Complete { result }) => {
+                Heard::Outcome(Outcome::Complete { result })
+            }
+            (Phase::Ends(Why::Stop | Why::Neighbour), Outcome::Snoozed(after)) => {
+                Heard::Outcome(Outcome::Snoozed(after))
+            }
+            (Phase::Ends(Why::Stop | Why::Neighbour) | Phase::Said(_), _) => Heard::Nothing,
+            (Phase::Ends(why), _) if in_company => Heard::Stopped(*why),
+            (Phase::Ends(_), _) => Heard::Nothing,
+        }
+    }
+
+    /// Its worker is proven dead: what to tell the broker, and whether it was a crash. None: it is not ours to tell.
+    pub(super) fn judge(
+        &self,
+        exit: &Exit,
+        alone: bool,
+        retry: Retry,
+        random: &mut Random,
+    ) -> Option<(Verdict, bool)> {
+        match &self.phase {
+            Phase::Ends(why) => Some((verdict::of_end(*why, &self.job, retry, random)?, false)),
+            Phase::Said(outcome) => {
+                Some((verdict::of_outcome(outcome.clone(), &self.job, retry, random), false))
+            }
+            Phase::Runs if alone => Some((verdict::of_crash(exit, &self.job, retry, random), true)),
+            // Which of them it was cannot be known: only a death alone counts.
+            Phase::Runs => Some((Verdict::Release { after: Duration::ZERO, interrupted: false }, false)),
+        }
+    }
+
+    /// The report on how it ended.
+    pub(super) fn settlement(
+        &self,
+        now: Instant,
+        (worker, life): (WorkerId, &Life),
+        (verdict, crashed): (Verdict, bool),
+        exit: Option<&Exit>,
+    ) -> Settlement {
+        let sent = life.signals.iter().filter(|(at, ..)| *at >= self.since);
+        let signals = sent.map(|(at, signal, why)| SignalSent {
+            after: at.since(self.since),
+            signal: *signal,
+            why: why.as_str().into(),
+        });
+        let forensics = Forensics {
+            worker: Some(worker),
+            ran: now.since(self.since),
+            exit: exit.cloned(),
+            signals: signals.collect(),
+            ..Forensics::default()
+        };
+        let (job, fence) = (self.job.id.clone(), self.lease.fence);
+        Settlement { job, fence, verdict, crashed, forensics: Some(forensics) }
+    }
+}
+
+/// When a job under this lease must have been ended, unless it is renewed.
+pub(super) fn fence_at(lease: &Lease, grace: Duration) -> Instant {
+    lease.expires_at - grace - MARGIN
+}
+
+/// Back to its queue before it ran.
+pub(super) fn release(fetched: &Fetched, after: Duration) -> Settlement {
+    let verdict = Verdict::Release { after, interrupted: false };
+    unstarted(fetched, verdict)
+}
+
+/// A verdict on a job that never ran here.
+pub(super) fn unstarted(fetched: &Fetched, verdict: Verdict) -> Settlement {
+    let (job, fence) = (fetched.job.id.clone(), fetched.lease.fence);
+    Settlement { job, fence, verdict, crashed: false, forensics: None }
+}
+
+/// A lease is renewed when a third of it is over.
+fn renewal(now: Instant, right: &Lease, lease: Duration) -> Instant {
+    (right.expires_at - lease * 2 / 3).max(now + SHORTEST_RENEWAL)
+}
+
+/// When a job of the slot wants something next.
+pub(super) fn wake_at(job: &Running, can_end: bool, pool: &PoolSettings) -> Option<Instant> {
+    let deadline = job.deadline.filter(|_| can_end);
+    let ours = [job.renew_at, Some(job.fence_at(pool.grace))].into_iter().flatten().filter(|_| job.is_ours());
+    ours.chain(deadline).min()
+}

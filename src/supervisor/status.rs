@@ -1,0 +1,85 @@
+//! What people are shown.
+
+use super::fetch::Pool;
+use super::jobs::{Phase, Running};
+use super::worker::{Slot, State};
+use crate::model::{Instant, Job, Payload, PoolSettings, PoolStatus, RunningJob, SlotState, SlotStatus};
+
+impl Pool {
+    pub(super) fn status(&self, now: Instant) -> PoolStatus {
+        PoolStatus {
+            name: self.settings.name.clone(),
+            mode: mode(&self.settings).into(),
+            queues: self.settings.queues.clone(),
+            probing: self.boots.probing.clone(),
+            slots: self.slots.iter().map(|slot| slot.status(now, &self.settings)).collect(),
+        }
+    }
+}
+
+/// A mode is two numbers; this is their name.
+fn mode(pool: &PoolSettings) -> &'static str {
+    match (pool.jobs_per_life, pool.jobs_at_once) {
+        (Some(1), _) => "fork",
+        (Some(_) | None, 2..) => "coroutine",
+        (Some(_) | None, 0 | 1) => "prefork",
+    }
+}
+
+impl Slot {
+    fn status(&self, now: Instant, pool: &PoolSettings) -> SlotStatus {
+        SlotStatus {
+            slot: self.id.slot,
+            generation: self.id.generation,
+            state: self.shown(),
+            age: now.since(self.since),
+            until: self.deadline.map(|deadline| deadline.since(now)),
+            jobs: self.jobs.iter().map(|running| running.status(now, pool)).collect(),
+            restarts: self.restarts,
+            why: self.life.stuck.clone().or_else(|| self.why.clone()),
+            process: None,
+        }
+    }
+
+    fn shown(&self) -> SlotState {
+        match self.state {
+            State::Down => SlotState::Down,
+            State::Starting => SlotState::Starting,
+            State::Ready => SlotState::Ready,
+            State::Busy => SlotState::Busy,
+            State::Stopping(_) => SlotState::Stopping,
+            State::Killed(_) if self.life.stuck.is_some() => SlotState::Unkillable,
+            State::Killed(_) => SlotState::Killed,
+        }
+    }
+}
+
+impl Running {
+    fn status(&self, now: Instant, pool: &PoolSettings) -> RunningJob {
+        let ending = match &self.phase {
+            Phase::Runs | Phase::Said(_) => None,
+            Phase::Ends(why) => Some(why.as_str().into()),
+        };
+        RunningJob {
+            id: self.job.id.clone(),
+            class: self.job.class.clone(),
+            title: title(&self.job),
+            attempt: self.job.attempt,
+            ran: now.since(self.since),
+            time_limit: self.job.time_limit.or(pool.time_limit),
+            ending,
+        }
+    }
+}
+
+/// A program by its name and arguments, anything else by its class.
+fn title(job: &Job) -> String {
+    const LONGEST: usize = 80;
+    match &job.payload {
+        Payload::Exec(exec) => {
+            let words: Vec<_> = exec.argv.iter().map(|word| word.to_text()).collect();
+            words.join(" ").chars().take(LONGEST).collect()
+        }
+        Payload::Data(_) => job.class.to_string(),
+    }
+}

@@ -1,0 +1,69 @@
+//! Who settles what: the table of ends, as functions.
+
+use super::restart::Random;
+use super::worker::{Why, describe};
+use crate::model::{Exit, Failure, Job, Outcome, Retry, Verdict};
+
+/// A job under which so many workers died is held for a person.
+const CRASHES: u32 = 3;
+
+/// What the worker said, as the broker is told it.
+pub(super) fn of_outcome(outcome: Outcome, job: &Job, pool: Retry, random: &mut Random) -> Verdict {
+    match outcome {
+        Outcome::Complete { result } => Verdict::Complete { result },
+        Outcome::Failed(failure) => spent(failure, job, pool, random),
+        Outcome::FailedForGood(failure) => Verdict::Fail { failure },
+        Outcome::RetryAfter(after, failure) => Verdict::Retry { after, failure },
+        Outcome::Snoozed(after) => Verdict::Release { after, interrupted: false },
+    }
+}
+
+/// The attempt is spent: tried again while tries remain.
+pub(super) fn spent(failure: Failure, job: &Job, pool: Retry, random: &mut Random) -> Verdict {
+    let Retry { retries, delay, cap } = job.retry.unwrap_or(pool);
+    if job.attempt > retries {
+        return Verdict::Fail { failure };
+    }
+    let doubled = 2u32.saturating_pow(job.attempt.saturating_sub(1));
+    let after = random.jitter(delay.saturating_mul(doubled).min(cap), 10);
+    Verdict::Retry { after, failure }
+}
+
+/// The worker died under the job and nobody had asked it to.
+pub(super) fn of_crash(exit: &Exit, job: &Job, pool: Retry, random: &mut Random) -> Verdict {
+    let group = if exit.oom { "oom" } else { "crashed" };
+    let message = format!("the worker died: {}", describe(exit));
+    let failure = failure(group, message);
+    if job.crashes + 1 >= CRASHES { Verdict::Hold { failure } } else { spent(failure, job, pool, random) }
+}
+
+/// The job was ended by us: None when there is nothing to tell, because the job is not ours any more.
+pub(super) fn of_end(why: Why, job: &Job, pool: Retry, random: &mut Random) -> Option<Verdict> {
+    let interrupted = match why {
+        Why::Lost(crate::model::Revocation::Canceled) => return Some(Verdict::Canceled),
+        Why::Lost(_) => return None,
+        Why::TimeLimit => {
+            let failure = failure("time limit", "it ran longer than it may".into());
+            return Some(spent(failure, job, pool, random));
+        }
+        Why::Stop => true,
+        Why::Neighbour | Why::Boot | Why::Spent => false,
+    };
+    Some(Verdict::Release { after: std::time::Duration::ZERO, interrupted })
+}
+
+/// The word a verdict is counted by.
+pub(super) fn word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Complete { .. } => "complete",
+        Verdict::Retry { .. } => "retry",
+        Verdict::Fail { .. } => "failed",
+        Verdict::Release { .. } => "released",
+        Verdict::Hold { .. } => "held",
+        Verdict::Canceled => "canceled",
+    }
+}
+
+fn failure(group: &str, message: String) -> Failure {
+    Failure { group: group.into(), message, trace: None }
+}

@@ -1,0 +1,343 @@
+//! A slot and the life in it: its states, and the ladder that ends it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::Command;
+use super::jobs::{self, Phase, Running};
+use super::restart::{Backoff, GOOD_LIFE};
+use super::stop::Stopping;
+use crate::model::{Exit, ExitStatus, Instant, PoolSettings, Revocation, Signal, SlotId, WorkerId};
+
+/// Where a slot is. Its one deadline means another thing in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// No process; at the deadline the next life may start.
+    Down,
+    /// Being made; killed at the deadline.
+    Starting,
+    /// Has room for a job.
+    Ready,
+    /// Has none.
+    Busy,
+    /// Asked to end, or ending as planned; killed at the deadline.
+    Stopping(Why),
+    /// Killed; only the proof is missing.
+    Killed(Why),
+}
+
+/// Why we end a worker or a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Not ready in time.
+    Boot,
+    /// It has run all the jobs of its life.
+    Spent,
+    /// We were told to stop.
+    Stop,
+    /// The job ran too long.
+    TimeLimit,
+    /// The right to run the job is lost.
+    Lost(Revocation),
+    /// Another job of the same worker could only be ended with the worker.
+    Neighbour,
+}
+
+impl Why {
+    /// The words for people.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Why::Boot => "boot timeout",
+            Why::Spent => "spent",
+            Why::Stop => "stop",
+            Why::TimeLimit => "time limit",
+            Why::Lost(revocation) => revocation.as_str(),
+            Why::Neighbour => "neighbour",
+        }
+    }
+}
+
+/// What is known of one life; forgotten with it.
+#[derive(Debug)]
+pub(super) struct Life {
+    /// When it was ordered.
+    pub(super) born: Instant,
+    /// Jobs given to it.
+    pub(super) taken: u64,
+    /// Jobs it brought to an end.
+    pub(super) finished: u64,
+    /// When the keeper will kill it by itself.
+    pub(super) armed: Option<Instant>,
+    /// What it was sent.
+    pub(super) signals: Vec<(Instant, Signal, Why)>,
+    /// Why it does not die.
+    pub(super) stuck: Option<String>,
+}
+
+impl Life {
+    fn new(born: Instant) -> Self {
+        Life { born, taken: 0, finished: 0, armed: None, signals: Vec::new(), stuck: None }
+    }
+}
+
+/// A place in which one worker lives at a time.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// The life in it; while it is down, the next one.
+    pub(super) id: WorkerId,
+    pub(super) state: State,
+    /// When it came into that state.
+    pub(super) since: Instant,
+    pub(super) deadline: Option<Instant>,
+    /// What it runs. A job is in one slot because it is owned by one.
+    pub(super) jobs: Vec<Running>,
+    pub(super) life: Life,
+    pub(super) backoff: Backoff,
+    /// Lives that ended other than as planned, and how the latest did.
+    pub(super) restarts: u32,
+    pub(super) why: Option<String>,
+}
+
+impl Slot {
+    /// An empty place that wants a worker at once.
+    pub(super) fn new(slot: SlotId, generation: u32, now: Instant) -> Self {
+        Slot {
+            id: WorkerId { slot, generation },
+            state: State::Down,
+            since: now,
+            deadline: Some(now),
+            jobs: Vec::new(),
+            life: Life::new(now),
+            backoff: Backoff::RESTART,
+            restarts: 0,
+            why: None,
+        }
+    }
+
+    /// The next life begins.
+    pub(super) fn start(&mut self, now: Instant, boot_timeout: Duration) {
+        self.life = Life::new(now);
+        self.enter(State::Starting, now, Some(now + boot_timeout));
+    }
+
+    /// The worker takes jobs.
+    pub(super) fn ready(&mut self, now: Instant) {
+        self.enter(State::Ready, now, None);
+    }
+
+    /// How many more jobs it can take.
+    pub(super) fn room(&self, pool: &PoolSettings) -> usize {
+        match self.state {
+            State::Ready | State::Busy => {
+                let at_once = (pool.jobs_at_once as usize).saturating_sub(self.jobs.len());
+                let in_life = pool.jobs_per_life.map(|limit| limit.saturating_sub(self.life.taken));
+                in_life.map_or(at_once, |left| at_once.min(usize::try_from(left).unwrap_or(at_once)))
+            }
+            State::Down | State::Starting | State::Stopping(_) | State::Killed(_) => 0,
+        }
+    }
+
+    /// Ready is having room, busy is having none.
+    pub(super) fn weigh(&mut self, now: Instant, pool: &PoolSettings) {
+        match (self.state, self.room(pool)) {
+            (State::Ready, 0) => self.enter(State::Busy, now, None),
+            (State::Busy, 1..) => self.enter(State::Ready, now, None),
+            (State::Ready | State::Busy, _) => {}
+            (State::Down | State::Starting | State::Stopping(_) | State::Killed(_), _) => {}
+        }
+    }
+
+    /// A worker that has said the last word of its life ends by itself; it is given the grace for it.
+    pub(super) fn leave(&mut self, now: Instant, grace: Duration) {
+        match self.state {
+            State::Ready | State::Busy => self.enter(State::Stopping(Why::Spent), now, Some(now + grace)),
+            State::Down | State::Starting | State::Stopping(_) | State::Killed(_) => {}
+        }
+    }
+
+    /// The signal that is due, if one is: the whole ladder.
+    pub(super) fn due_signal(
+        &self,
+        now: Instant,
+        pool: &PoolSettings,
+        stop: Option<&Stopping>,
+    ) -> Option<(Signal, Why)> {
+        let late = self.deadline.is_some_and(|deadline| deadline <= now);
+        let stops = stop.and_then(|stop| stop.signal(now, self, pool.grace));
+        match self.state {
+            State::Down | State::Killed(_) => None,
+            State::Starting if late => Some((Signal::Kill, Why::Boot)),
+            State::Stopping(why) if late => Some((Signal::Kill, why)),
+            State::Stopping(why) => {
+                stops.filter(|signal| *signal == Signal::Kill).map(|signal| (signal, why))
+            }
+            State::Starting => stops.map(|signal| (signal, Why::Stop)),
+            State::Ready | State::Busy => stops
+                .map(|signal| (signal, Why::Stop))
+                .or_else(|| self.signal_for_job(now, pool))
+                .or_else(|| self.is_spent(pool).then_some((Signal::Term, Why::Spent))),
+        }
+    }
+
+    /// A job alone in its worker is ended with it; one in company is canceled first.
+    fn signal_for_job(&self, now: Instant, pool: &PoolSettings) -> Option<(Signal, Why)> {
+        self.jobs.iter().find_map(|job| match job.phase {
+            Phase::Ends(why) if pool.jobs_at_once == 1 => Some((Signal::Term, why)),
+            Phase::Ends(why) if job.deadline.is_some_and(|at| at <= now) => Some((Signal::Kill, why)),
+            Phase::Ends(_) | Phase::Runs | Phase::Said(_) => None,
+        })
+    }
+
+    fn is_spent(&self, pool: &PoolSettings) -> bool {
+        self.jobs.is_empty() && pool.jobs_per_life.is_some_and(|limit| self.life.taken >= limit)
+    }
+
+    /// Sends the signal. All jobs of the worker end with it.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        (signal, why): (Signal, Why),
+        kill_at: Instant,
+        orders: &mut VecDeque<Command>,
+    ) {
+        match signal {
+            Signal::Term => self.enter(State::Stopping(why), now, Some(kill_at)),
+            Signal::Kill => self.enter(State::Killed(why), now, None),
+        }
+        for job in &mut self.jobs {
+            job.ends_with_its_worker(why);
+        }
+        self.life.signals.push((now, signal, why));
+        orders.push_back(Command::Signal(self.id, signal, why.as_str().into()));
+    }
+
+    /// The life is over: what remains is an empty place and when it may be filled.
+    pub(super) fn down(&mut self, now: Instant, end: End, mut wait: impl FnMut(Duration) -> Duration) {
+        if self.life.finished > 0 || now.since(self.life.born) >= GOOD_LIFE {
+            self.backoff.succeeded();
+        }
+        let wait = match end {
+            End::Planned | End::Good(_) => Duration::ZERO,
+            End::Early(_) => wait(self.backoff.failed()),
+        };
+        match end {
+            End::Planned => {}
+            End::Good(why) | End::Early(why) => {
+                self.restarts += 1;
+                self.why = Some(why);
+            }
+        }
+        self.id.generation += 1;
+        self.life = Life::new(now);
+        self.enter(State::Down, now, Some(now + wait));
+    }
+
+    /// How the life that just ended is to be judged.
+    pub(super) fn end(&self, now: Instant, exit: &Exit) -> End {
+        match self.state {
+            State::Stopping(Why::Boot) | State::Killed(Why::Boot) => End::Early("not ready in time".into()),
+            State::Stopping(_) | State::Killed(_) => End::Planned,
+            State::Down | State::Starting | State::Ready | State::Busy => {
+                let good = self.life.finished > 0 || now.since(self.life.born) >= GOOD_LIFE;
+                let why = describe(exit);
+                if good { End::Good(why) } else { End::Early(why) }
+            }
+        }
+    }
+
+    /// Whether it is on its way to its first ready, or dies of not having got there.
+    pub(super) fn is_booting(&self) -> bool {
+        match self.state {
+            State::Starting | State::Stopping(Why::Boot) | State::Killed(Why::Boot) => true,
+            State::Down | State::Ready | State::Busy | State::Stopping(_) | State::Killed(_) => false,
+        }
+    }
+
+    /// Moves to a state.
+    pub(super) fn enter(&mut self, state: State, now: Instant, deadline: Option<Instant>) {
+        (self.state, self.since, self.deadline) = (state, now, deadline);
+    }
+}
+
+/// How a life ended.
+pub(super) enum End {
+    /// By our own signal, or having said its last word.
+    Planned,
+    /// By itself, after it had been of use.
+    Good(String),
+    /// By itself, too early.
+    Early(String),
+}
+
+/// How a process ended, for people.
+pub(super) fn describe(exit: &Exit) -> String {
+    match exit.status {
+        ExitStatus::Code(_) | ExitStatus::Signal { .. } if exit.oom => "out of memory".into(),
+        ExitStatus::Code(code) => format!("exit {code}"),
+        ExitStatus::Signal { signal, core: false } => format!("signal {signal}"),
+        ExitStatus::Signal { signal, core: true } => format!("signal {signal}, core dumped"),
+    }
+}
+
+/// The jobs in it.
+impl Slot {
+    /// Ends one of its jobs: first the reason counts, except that what is not ours can never be ours again. A job alone
+    /// in its worker ends with it; one in company is asked to, and has the grace for it.
+    pub(super) fn end_job(
+        &mut self,
+        now: Instant,
+        index: usize,
+        why: Why,
+        pool: &PoolSettings,
+        orders: &mut VecDeque<Command>,
+    ) {
+        let running = &mut self.jobs[index];
+        if !running.is_ours() || running.phase == Phase::Ends(why) {
+            return;
+        }
+        let ran = running.end(why, now + pool.grace);
+        let works = matches!(self.state, State::Ready | State::Busy);
+        if ran && works && pool.jobs_at_once > 1 {
+            orders.push_back(Command::Cancel(self.id, running.job.id.clone(), why.as_str()));
+        }
+    }
+
+    /// Ends the jobs that have reached their time limit.
+    pub(super) fn end_late_jobs(
+        &mut self,
+        now: Instant,
+        pool: &PoolSettings,
+        orders: &mut VecDeque<Command>,
+    ) {
+        for index in 0..self.jobs.len() {
+            let job = &self.jobs[index];
+            if job.phase == Phase::Runs && job.deadline.is_some_and(|limit| limit <= now) {
+                self.end_job(now, index, Why::TimeLimit, pool, orders);
+            }
+        }
+    }
+
+    /// Tells the keeper when to kill the worker by itself: at the first of its jobs' fences.
+    pub(super) fn arm(&mut self, pool: &PoolSettings, orders: &mut VecDeque<Command>) {
+        match self.state {
+            State::Ready | State::Busy | State::Stopping(_) => {
+                let fence = self.jobs.iter().map(|job| job.fence_at(pool.grace)).min();
+                if self.life.armed != fence {
+                    self.life.armed = fence;
+                    orders.push_back(Command::KillAt(self.id, fence));
+                }
+            }
+            State::Down | State::Starting | State::Killed(_) => {}
+        }
+    }
+
+    /// When it wants something next.
+    pub(super) fn wake_at(&self, pool: &PoolSettings) -> Option<Instant> {
+        let (own, works) = match self.state {
+            State::Ready | State::Busy => (None, true),
+            State::Starting | State::Stopping(_) => (self.deadline, false),
+            State::Down | State::Killed(_) => (None, false),
+        };
+        self.jobs.iter().filter_map(|job| jobs::wake_at(job, works, pool)).chain(own).min()
+    }
+}
