@@ -2,8 +2,11 @@
 //!
 //! `ARCHITECTURE.md` is the map of the rooms below.
 
+pub mod api;
 pub mod broker;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod model;
 pub mod supervisor;
 pub mod wire;
