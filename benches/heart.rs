@@ -95,7 +95,8 @@ fn put_to_main() {
             let sent = support::boottime();
             let jid = api.put(&[&exe, "--stamp", &file.display().to_string()]);
             sandbox.ok(&["job", "wait", &jid, "--timeout", "10s"]);
-            let stamp: u64 = std::fs::read_to_string(&file).expect("a stamp").trim().parse().expect("a number");
+            let stamp: u64 =
+                std::fs::read_to_string(&file).expect("a stamp").trim().parse().expect("a number");
             figures.add((stamp - sent) as f64 / 1e6);
         }
         figures
@@ -137,7 +138,12 @@ fn cancel_crowd(setting: Setting) {
         std::thread::park_timeout(Duration::from_millis(50));
         figures.add(Api::connect(&sandbox).cancel(&jid));
     }
-    row(&format!("cancel of a tree of 50, {} others on the host ({setting:?})", others.len()), "<= 8", &figures, "ms");
+    row(
+        &format!("cancel of a tree of 50, {} others on the host ({setting:?})", others.len()),
+        "<= 8",
+        &figures,
+        "ms",
+    );
     for mut other in others {
         other.kill().ok();
         other.wait().ok();
@@ -151,9 +157,15 @@ fn slots() {
         let start = Instant::now();
         let running = sandbox.start_raw(&["-w", "8"]);
         let keeper = running.child.id() as i32;
-        let parked = || children(keeper).into_iter().filter(|pid| support::comm(*pid) == "tv-parked").collect::<Vec<_>>();
+        let parked = || {
+            children(keeper).into_iter().filter(|pid| support::comm(*pid) == "tv-parked").collect::<Vec<_>>()
+        };
         while parked().len() < 8 {
-            assert!(start.elapsed() < Duration::from_secs(10), "8 slots do not come up: {}", sandbox.stderr());
+            assert!(
+                start.elapsed() < Duration::from_secs(10),
+                "8 slots do not come up: {}",
+                sandbox.stderr()
+            );
         }
         up.add(start.elapsed().as_secs_f64() * 1e3);
         wait_until("the supervisor answers", || sandbox.run(&["status", "-q"]).status.success());
@@ -162,7 +174,8 @@ fn slots() {
             // A life shorter than 10 s that did nothing waits for its backoff: this one must have run a job.
             let jid = Api::connect(&sandbox).put(&["sleep", "1000"]);
             wait_until("a job runs", || sandbox.state(&jid) == "running");
-            let leader = children(keeper).into_iter().find(|pid| support::comm(*pid) == "sleep").unwrap_or(victim);
+            let leader =
+                children(keeper).into_iter().find(|pid| support::comm(*pid) == "sleep").unwrap_or(victim);
             let others = parked().len();
             let start = Instant::now();
             kill(leader, "KILL");
@@ -182,7 +195,11 @@ fn supervisor_killed() {
         let sandbox = Sandbox::new(Setting::Root);
         let _running = sandbox.start(&["-w", "8"]);
         for n in 0..8 {
-            sandbox.put(&["sh", "-c", &format!("setsid sleep 1000 & setsid sleep 1000 & touch begun{n}; exec sleep 1000")]);
+            sandbox.put(&[
+                "sh",
+                "-c",
+                &format!("setsid sleep 1000 & setsid sleep 1000 & touch begun{n}; exec sleep 1000"),
+            ]);
         }
         wait_until("all run", || (0..8).all(|n| sandbox.work(&format!("begun{n}")).exists()));
         let below: Vec<i32> = sandbox.job_processes().iter().map(|seen| seen.pid).collect();
@@ -221,12 +238,16 @@ fn million() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&["-w", "2"]);
     let pids = [sandbox.one("taskvisor"), sandbox.one("tv-supervisor")];
-    let complete = || sandbox.json(&["queue", "list", "--json"])["default"]["jobs"]["complete"].as_u64().unwrap_or(0);
+    let complete =
+        || sandbox.json(&["queue", "list", "--json"])["default"]["jobs"]["complete"].as_u64().unwrap_or(0);
     let mut rss = Vec::new();
     for target in [10_000u64, 1_000_000] {
         while complete() < target {
             let goal = (complete() + 10_000).min(target);
-            feed(sandbox.command(&["put", "--lines", "--", "/bin/true", "{}"]), &lines((goal - complete()) as usize));
+            feed(
+                sandbox.command(&["put", "--lines", "--", "/bin/true", "{}"]),
+                &lines((goal - complete()) as usize),
+            );
             while complete() < goal {
                 std::thread::park_timeout(Duration::from_millis(200));
             }

@@ -2,8 +2,12 @@
 //!
 //! `ARCHITECTURE.md` is the map of the rooms below.
 
+pub mod api;
 pub mod broker;
+pub mod cli;
 pub mod clock;
+pub mod config;
+pub mod engine;
 pub mod keeper;
 pub mod model;
 pub mod process;

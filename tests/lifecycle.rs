@@ -34,7 +34,8 @@ fn jobs_put_before_and_after_the_start_run_and_nothing_is_left_after_stop() {
 fn term_once_or_many_times_lets_the_running_job_end() {
     in_all_settings(|sandbox| {
         let mut running = sandbox.start(&["-w", "2"]);
-        let jid = sandbox.put(&["sh", "-c", "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo done"]);
+        let jid =
+            sandbox.put(&["sh", "-c", "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo done"]);
         wait_until("the job runs", || sandbox.work("begun").exists());
         for _ in 0..5 {
             running.signal("TERM");
@@ -102,7 +103,8 @@ fn a_second_start_on_the_same_run_dir_is_refused_by_name() {
 #[test]
 fn burst_ends_when_the_queue_is_empty() {
     in_all_settings(|sandbox| {
-        let jids: Vec<String> = (0..20).map(|n| sandbox.put(&["sh", "-c", &format!("touch ran{n}")])).collect();
+        let jids: Vec<String> =
+            (0..20).map(|n| sandbox.put(&["sh", "-c", &format!("touch ran{n}")])).collect();
         let mut running = sandbox.start_raw(&["-w", "3", "--burst"]);
         assert!(running.wait().success(), "{}", sandbox.stderr());
         assert!(jids.iter().all(|jid| sandbox.state(jid) == "complete"));

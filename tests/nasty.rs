@@ -44,8 +44,14 @@ fn cancel_kills_every_kind_of_descendant() {
             ("ignorer", "trap '' TERM INT HUP; touch begun; while :; do sleep 0.05; done"),
             ("stopped", "sleep 1000 & kill -STOP $!; touch begun; kill -STOP $$"),
             ("pipeline", "touch begun; yes | cat | cat > /dev/null"),
-            ("pool", "touch begun; exec python3 -c 'import multiprocessing, time\nmultiprocessing.Pool(4).map(time.sleep, [1000] * 4)'"),
-            ("heavy", "touch begun; exec python3 -c 'import time; x = bytearray(200 << 20); time.sleep(1000)'"),
+            (
+                "pool",
+                "touch begun; exec python3 -c 'import multiprocessing, time\nmultiprocessing.Pool(4).map(time.sleep, [1000] * 4)'",
+            ),
+            (
+                "heavy",
+                "touch begun; exec python3 -c 'import time; x = bytearray(200 << 20); time.sleep(1000)'",
+            ),
             ("holder", "exec 9>&1; (setsid sleep 1000 &); touch begun; sleep 1000"),
             ("crowd", "for i in $(seq 50); do sleep 1000 & done; touch begun; wait"),
         ];
@@ -74,7 +80,11 @@ fn a_program_that_cannot_run_fails_with_the_reason() {
         (vec![plain.as_str()], "not executable", "is not executable"),
     ] {
         let job = run(&sandbox, &argv);
-        assert_eq!((job["state"].as_str(), job["failure"]["group"].as_str()), (Some("failed"), Some(group)), "{job}");
+        assert_eq!(
+            (job["state"].as_str(), job["failure"]["group"].as_str()),
+            (Some("failed"), Some(group)),
+            "{job}"
+        );
         assert!(job["failure"]["message"].as_str().expect("a message").contains(words), "{job}");
     }
     let gone = sandbox.work("gone");
@@ -114,7 +124,11 @@ fn a_flood_is_cut_and_marked_and_delays_nobody() {
     assert!(dropped > 0, "{job}");
     assert_eq!(job["forensics"]["stderr_tail"], "end\n");
     let log = sandbox.ok(&["job", "logs", &jid]);
-    assert!(log.contains("[taskvisor: output over") && (log.len() as u64) < 12_000_000, "{} bytes", log.len());
+    assert!(
+        log.contains("[taskvisor: output over") && (log.len() as u64) < 12_000_000,
+        "{} bytes",
+        log.len()
+    );
 }
 
 #[test]
@@ -153,7 +167,8 @@ fn a_fork_bomb_dies_with_its_job() {
         let jid = sandbox.put(&["bash", "-c", bomb, &procs]);
         wait_until("the bomb is in its cell", || sandbox.work("begun").exists());
         wait_until("the cell is full", || {
-            std::fs::read_to_string(cell.join("pids.current")).is_ok_and(|count| count.trim().parse::<u32>().unwrap_or(0) > 200)
+            std::fs::read_to_string(cell.join("pids.current"))
+                .is_ok_and(|count| count.trim().parse::<u32>().unwrap_or(0) > 200)
         });
         sandbox.ok(&["job", "cancel", "--wait", &jid]);
         assert!(sandbox.job_processes().is_empty(), "{:?}", sandbox.job_processes());
@@ -180,7 +195,8 @@ fn a_client_that_says_nothing_holds_up_nobody() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
     let socket = sandbox.path("run").join("taskvisor.sock");
-    let silent: Vec<_> = (0..20).map(|_| std::os::unix::net::UnixStream::connect(&socket).expect("connect")).collect();
+    let silent: Vec<_> =
+        (0..20).map(|_| std::os::unix::net::UnixStream::connect(&socket).expect("connect")).collect();
     assert_eq!(run(&sandbox, &["true"])["state"], "complete");
     drop(silent);
 }
@@ -189,7 +205,8 @@ fn a_client_that_says_nothing_holds_up_nobody() {
 fn a_reader_of_status_that_goes_away_is_no_error() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
-    let mut status = sandbox.command(&["status"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("status");
+    let mut status =
+        sandbox.command(&["status"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("status");
     drop(status.stdout.take());
     let output = status.wait_with_output().expect("status");
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -59,7 +59,8 @@ fn arrows_only_point_down() {
     let mut wrong = Vec::new();
     for (path, text) in sources() {
         let Some(room) = room(&path) else { continue };
-        let (_, allowed) = ROOMS.iter().find(|(name, _)| *name == room).unwrap_or_else(|| panic!("no rule for room {room}"));
+        let (_, allowed) =
+            ROOMS.iter().find(|(name, _)| *name == room).unwrap_or_else(|| panic!("no rule for room {room}"));
         for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
             for (at, _) in code.match_indices("crate::") {
@@ -76,7 +77,20 @@ fn arrows_only_point_down() {
 
 #[test]
 fn the_pure_rooms_touch_nothing() {
-    let forbidden = ["std::fs", "std::net", "std::process", "std::thread", "SystemTime", "tokio", "async ", "tracing", "println!", "HashMap", "Result<", "Pid"];
+    let forbidden = [
+        "std::fs",
+        "std::net",
+        "std::process",
+        "std::thread",
+        "SystemTime",
+        "tokio",
+        "async ",
+        "tracing",
+        "println!",
+        "HashMap",
+        "Result<",
+        "Pid",
+    ];
     let mut wrong = Vec::new();
     for (path, text) in sources() {
         if room(&path).as_deref() != Some("supervisor") {
@@ -84,7 +98,12 @@ fn the_pure_rooms_touch_nothing() {
         }
         for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
-            wrong.extend(forbidden.iter().filter(|word| code.contains(**word)).map(|word| format!("{}:{}: {word}", path.display(), number + 1)));
+            wrong.extend(
+                forbidden
+                    .iter()
+                    .filter(|word| code.contains(**word))
+                    .map(|word| format!("{}:{}: {word}", path.display(), number + 1)),
+            );
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
@@ -94,7 +113,8 @@ fn the_pure_rooms_touch_nothing() {
 fn unsafe_code_lives_in_the_keeper_alone() {
     for (path, text) in sources() {
         if room(&path).as_deref() != Some("keeper") {
-            let found = text.lines().find(|line| line.contains("unsafe {") || line.contains("allow(unsafe_code)"));
+            let found =
+                text.lines().find(|line| line.contains("unsafe {") || line.contains("allow(unsafe_code)"));
             assert!(found.is_none(), "{}: {found:?}", path.display());
         }
     }
@@ -106,7 +126,12 @@ fn a_file_fits_in_a_head() {
         .iter()
         .map(|(path, text)| (path, text.lines().count()))
         .filter(|(_, lines)| *lines > LINES)
-        .map(|(path, lines)| format!("{} has {lines} lines, more than {LINES}: a question about the shape of its room", path.display()))
+        .map(|(path, lines)| {
+            format!(
+                "{} has {lines} lines, more than {LINES}: a question about the shape of its room",
+                path.display()
+            )
+        })
         .collect();
     assert!(long.is_empty(), "\n{}", long.join("\n"));
 }

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use super::asks::Asks;
 use crate::broker::{Broker, Fetch, Renewal};
 use crate::model::{
-    Fence, Instance, Job, JobId, JobState, Lease, Outcome, QueueName, Settlement, Signal, Stop, WorkerId,
+    Fence, Instance, Job, JobId, JobState, Lease, Outcome, QueueName, Settlement, Signal, WorkerId,
 };
 use crate::process::{Children, Letter, Link, Logs};
 use crate::supervisor::{Command, Event};
@@ -62,9 +62,11 @@ impl Outside {
                 });
             }
             // A coroutine worker is told by a frame; no pool of this version has one.
-            Command::Cancel(worker, job, why) => warn!(%worker, %job, ?why, "the worker cannot be told to cancel"),
+            Command::Cancel(worker, job, why) => {
+                warn!(%worker, %job, ?why, "the worker cannot be told to cancel")
+            }
             Command::KillAt(worker, at) => self.link.order(&Order::KillAt(worker, at)),
-            Command::Fetch { queues, workers } => self.fetch(queues, workers),
+            Command::Fetch { pool, queues, workers } => self.fetch(pool, queues, workers),
             Command::Renew(leases) => self.renew(leases),
             Command::Settle(settlement) => self.settle(settlement),
             Command::AskIdle(queues) => self.ask_idle(queues),
@@ -120,7 +122,9 @@ impl Outside {
                 warn!(%worker, cause, "a killed process does not die");
                 vec![Event::Stuck(worker, cause)]
             }
-            Report::Asked(ask) => asks.hear(ask).into_iter().map(Event::Stop).inspect(|_| self.stopping()).collect(),
+            Report::Asked(ask) => {
+                asks.hear(ask).into_iter().map(Event::Stop).inspect(|_| self.stopping()).collect()
+            }
         })
     }
 
@@ -153,15 +157,15 @@ impl Outside {
         }
     }
 
-    fn fetch(&self, queues: Vec<QueueName>, workers: Vec<WorkerId>) {
+    fn fetch(&self, pool: u16, queues: Vec<QueueName>, workers: Vec<WorkerId>) {
         let request = Fetch { instance: self.instance.clone(), queues, workers, lease: self.lease };
         let (broker, events) = (self.broker.clone(), self.events.clone());
         tokio::spawn(async move {
             let event = match broker.fetch(request).await {
-                Ok(fetched) => Event::Fetched(fetched),
+                Ok(fetched) => Event::Fetched(pool, fetched),
                 Err(error) => {
                     warn!(%error, "failed to fetch");
-                    Event::FetchFailed
+                    Event::FetchFailed(pool)
                 }
             };
             events.send(event).await.ok();
@@ -201,7 +205,8 @@ impl Outside {
         let settlements = std::mem::take(&mut self.settlements);
         let (broker, events) = (self.broker.clone(), self.events.clone());
         tokio::spawn(async move {
-            let asked: Vec<(JobId, Fence)> = settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
+            let asked: Vec<(JobId, Fence)> =
+                settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
             let result = broker.settle(settlements).await;
             if let Err(error) = &result {
                 warn!(%error, "failed to settle");
@@ -262,14 +267,5 @@ fn stuck_cause(pid: i32) -> String {
     match place.as_str() {
         "" | "0" => format!("process {pid} is in state {state} and does not die"),
         place => format!("process {pid} is in state {state} (waits in {place}) and does not die"),
-    }
-}
-
-/// For the log line of a stop.
-pub fn describe(stop: Stop) -> &'static str {
-    match stop {
-        Stop::Drain => "draining: running jobs may end",
-        Stop::Terminate => "stopping: running jobs get SIGTERM",
-        Stop::Kill => "stopping: running jobs are killed",
     }
 }

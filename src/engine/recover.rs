@@ -8,7 +8,9 @@ use tracing::{info, warn};
 
 use super::outside::Outside;
 use crate::broker::Error;
-use crate::model::{Fence, Forensics, Job, JobId, JobRecord, Outcome, Payload, Settlement, Verdict, WorkerId};
+use crate::model::{
+    Fence, Forensics, Job, JobId, JobRecord, Outcome, Payload, Settlement, Verdict, WorkerId,
+};
 use crate::process::Letter;
 use crate::wire::keeper::{Order, Report};
 
@@ -30,15 +32,22 @@ pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<()>
         let remains = outside.children.ended(worker, &exit);
         let Some((_, Some(Outcome::Complete { result }))) = remains.job else { continue };
         info!(job = %id, "it had completed before the last supervisor died");
-        let forensics =
-            Forensics { worker: Some(worker), exit: Some(exit), stderr_tail: remains.stderr_tail, ..Default::default() };
+        let forensics = Forensics {
+            worker: Some(worker),
+            exit: Some(exit),
+            stderr_tail: remains.stderr_tail,
+            ..Default::default()
+        };
         let verdict = Verdict::Complete { result };
         let settlement = Settlement { job: id, fence, verdict, crashed: false, forensics: Some(forensics) };
         broker.settle(vec![settlement]).await.map_err(failed)?;
     }
     let released = broker.recover(outside.instance.clone(), Vec::new()).await.map_err(failed)?;
     if released > 0 {
-        warn!(released, "jobs were interrupted by the death of the last supervisor; they wait again, unspent");
+        warn!(
+            released,
+            "jobs were interrupted by the death of the last supervisor; they wait again, unspent"
+        );
     }
     Ok(())
 }

@@ -13,7 +13,8 @@ use crate::api::{Problem, Service};
 use crate::broker::{Broker, Error};
 use crate::clock;
 use crate::model::{
-    Filter, Health, Host, Instant, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, SlotState, Status, Stop,
+    Filter, Health, Host, Instant, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, SlotState,
+    Status, Stop,
 };
 use crate::process::usage;
 
@@ -121,7 +122,11 @@ impl Desk {
 }
 
 /// One word for it all.
-fn judge(view: &View, queues: &BTreeMap<QueueName, QueueCounts>, broker: Option<&str>) -> (Health, Vec<String>) {
+fn judge(
+    view: &View,
+    queues: &BTreeMap<QueueName, QueueCounts>,
+    broker: Option<&str>,
+) -> (Health, Vec<String>) {
     let mut reasons = Vec::new();
     reasons.extend(broker.map(|trouble| format!("broker: {trouble}")));
     reasons.extend(view.log_trouble.clone());
@@ -141,7 +146,12 @@ fn judge(view: &View, queues: &BTreeMap<QueueName, QueueCounts>, broker: Option<
             };
             if bad {
                 let why = slot.why.as_deref().unwrap_or("no reason known");
-                reasons.push(format!("slot {} of pool {} is {}: {why}", slot.slot, pool.name, slot.state.as_str()));
+                reasons.push(format!(
+                    "slot {} of pool {} is {}: {why}",
+                    slot.slot,
+                    pool.name,
+                    slot.state.as_str()
+                ));
             }
         }
     }
@@ -165,7 +175,7 @@ fn host() -> Host {
         name: System::host_name().unwrap_or_default(),
         memory_total: system.as_ref().map_or(0, System::total_memory),
         memory_used: system.as_ref().map_or(0, System::used_memory),
-        load: System::load_average().one,
+        load: System::load_average().map_or(0.0, |load| load.one),
         cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracing::info;
@@ -18,7 +17,7 @@ use crate::api;
 use crate::broker::{Broker, Notice};
 use crate::clock;
 use crate::model::{Instance, Settings};
-use crate::process::{Children, Letter, Link, Logs};
+use crate::process::{Children, Letter, Link, LogFile, Logs};
 use crate::supervisor::{Event, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -36,8 +35,8 @@ pub struct Setup {
     pub keeper: OwnedFd,
     /// Where the API listens.
     pub listener: UnixListener,
-    /// Where job output goes.
-    pub logs: PathBuf,
+    /// Where a job's output goes.
+    pub log_file: LogFile,
     /// The most output kept of one attempt, in bytes.
     pub output_cap: u64,
 }
@@ -46,7 +45,7 @@ pub struct Setup {
 pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let mut link = Link::new(setup.keeper)?;
     let Some((hello, left)) = greet(&mut link).await? else { return Ok(Ended::KeeperGone) };
-    let logs = Logs::start(setup.logs)?;
+    let logs = Logs::start(setup.log_file)?;
     let (inbox, events, requests) = Inbox::new();
     let mut outside = Outside {
         link,

@@ -138,7 +138,8 @@ impl Keeper {
     /// All that is due. The timer fires once for the earliest of all deadlines, so each time it is set anew.
     fn keep_deadlines(&mut self, now: Instant) {
         let fenced = |life: &Life| life.leader().is_some() && life.kill_at.is_some_and(|at| at <= now);
-        let due: Vec<WorkerId> = self.lives.values().filter(|life| fenced(life)).map(|life| life.worker).collect();
+        let due: Vec<WorkerId> =
+            self.lives.values().filter(|life| fenced(life)).map(|life| life.worker).collect();
         for worker in due {
             self.kill_life(worker, now);
         }

@@ -166,7 +166,8 @@ fn place_descriptors(program: &Program, stdin: Option<OwnedFd>) -> nix::Result<(
 fn exec_by_path(program: &Program) -> Errno {
     let name = &program.argv[0];
     if name.contains(&b'/') || name.len() == 1 {
-        let errno = if name.len() == 1 { Errno::ENOENT } else { sys::exec(name, &program.argv, &program.env) };
+        let errno =
+            if name.len() == 1 { Errno::ENOENT } else { sys::exec(name, &program.argv, &program.env) };
         return errno;
     }
     let path = program.env.iter().find_map(|entry| entry.strip_prefix(b"PATH="));

@@ -12,8 +12,8 @@ pub struct Setup {
     pub supervisor: Vec<OsString>,
     /// Added to the supervisor's environment.
     pub env: Vec<(OsString, OsString)>,
-    /// A descriptor (a locked file) that keeper and supervisor hold as long as they live and no child gets. Not 3.
-    pub lock_fd: Option<RawFd>,
+    /// Descriptors (locked files) that keeper and supervisor hold as long as they live and no child gets. Not 3.
+    pub lock_fds: Vec<RawFd>,
     /// How long the supervisor may leave an order to stop unread.
     pub stop_deadline: Duration,
     /// When to start a crashed supervisor again.
@@ -52,7 +52,7 @@ impl Setup {
         Setup {
             supervisor,
             env: Vec::new(),
-            lock_fd: None,
+            lock_fds: Vec::new(),
             stop_deadline: Duration::from_secs(30),
             restarts: Restarts {
                 first: Duration::from_millis(100),
@@ -64,14 +64,16 @@ impl Setup {
         }
     }
 
-    /// Reads `[--lock-fd N] [--stop-deadline SECONDS] -- SUPERVISOR…`.
+    /// Reads `[--lock-fd N]… [--stop-deadline SECONDS] -- SUPERVISOR…`.
     pub fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let mut setup = Setup::new(Vec::new());
         loop {
-            let Some(option) = args.next() else { return Err("expected -- and the supervisor's command".into()) };
+            let Some(option) = args.next() else {
+                return Err("expected -- and the supervisor's command".into());
+            };
             match option.to_str() {
                 Some("--") => break,
-                Some("--lock-fd") => setup.lock_fd = Some(number(args.next(), "--lock-fd")?),
+                Some("--lock-fd") => setup.lock_fds.push(number(args.next(), "--lock-fd")?),
                 Some("--stop-deadline") => {
                     setup.stop_deadline = Duration::from_millis((seconds(args.next())? * 1e3) as u64);
                 }
@@ -79,11 +81,13 @@ impl Setup {
             }
         }
         setup.supervisor = args.collect();
-        match (setup.supervisor.is_empty(), setup.lock_fd) {
-            (true, _) => Err("expected the supervisor's command after --".into()),
-            (false, Some(0..=3)) => Err("the lock cannot be descriptor 0 to 3".into()),
-            (false, _) => Ok(setup),
+        if setup.supervisor.is_empty() {
+            return Err("expected the supervisor's command after --".into());
         }
+        if setup.lock_fds.iter().any(|fd| (0..=3).contains(fd)) {
+            return Err("a lock cannot be descriptor 0 to 3".into());
+        }
+        Ok(setup)
     }
 }
 
@@ -133,15 +137,17 @@ mod tests {
 
     #[test]
     fn options_come_before_the_supervisors_command() {
-        let setup = parse("--lock-fd 9 --stop-deadline 1.5 -- /bin/true --lock-fd").unwrap();
-        assert_eq!(setup.lock_fd, Some(9));
+        let setup = parse("--lock-fd 9 --lock-fd 8 --stop-deadline 1.5 -- /bin/true --lock-fd").unwrap();
+        assert_eq!(setup.lock_fds, [9, 8]);
         assert_eq!(setup.stop_deadline, Duration::from_millis(1500));
         assert_eq!(setup.supervisor, ["/bin/true", "--lock-fd"]);
     }
 
     #[test]
     fn what_it_does_not_know_is_refused() {
-        for line in ["", "--", "--lock-fd 3 -- a", "--lock-fd x -- a", "--stop-deadline -1 -- a", "--fast -- a"] {
+        for line in
+            ["", "--", "--lock-fd 3 -- a", "--lock-fd x -- a", "--stop-deadline -1 -- a", "--fast -- a"]
+        {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -10,6 +10,7 @@ use nix::fcntl::{OFlag, open};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::sys::stat::Mode;
 
+use super::life::Life;
 use super::main_loop::Keeper;
 use super::setup::{Restarts, Setup};
 use super::{EXIT_CRASHES, EXIT_STALLED, FD_VARIABLE, TAG_FOR_SUPERVISOR, sweep, sys};
@@ -130,18 +131,23 @@ impl Keeper {
         self.supervisor = Some(Supervisor { pid, socket, open: true, spoke: false, kill_at: None });
         self.next = None;
         self.unsaid.clear();
+        self.lives.retain(|_, life| life.exit().is_none() || life.ended_by_itself());
+        let (left, stuck): (Vec<&Life>, Vec<&Life>) =
+            self.lives.values().partition(|life| life.exit().is_some());
         self.unsaid.push(Report::Hello(Hello {
             pid: std::process::id() as i32,
             restarts: self.crashes.total,
             generation: self.generation,
             cgroup: self.cgroups.is_some(),
+            left: left.len() as u32,
         }));
-        self.lives.retain(|_, life| life.exit().is_none() || life.ended_by_itself());
-        for life in self.lives.values() {
-            self.unsaid.push(match life.exit() {
-                Some(exit) => Report::Left(life.worker, exit.clone()),
-                None => Report::Stuck(life.worker, life.pid),
-            });
+        for life in left {
+            if let Some(exit) = life.exit() {
+                self.unsaid.push(Report::Left(life.worker, exit.clone()));
+            }
+        }
+        for life in stuck {
+            self.unsaid.push(Report::Stuck(life.worker, life.pid));
         }
         self.say(now);
         Ok(())
@@ -254,7 +260,8 @@ impl Keeper {
             Next::Restart(_) => {
                 if let Err(errno) = self.start_supervisor(now) {
                     eprintln!("taskvisor keeper: failed to start the supervisor: {errno}");
-                    self.next = Some(self.crashes.crashed(now).map_or(Next::Exit(EXIT_CRASHES), Next::Restart));
+                    self.next =
+                        Some(self.crashes.crashed(now).map_or(Next::Exit(EXIT_CRASHES), Next::Restart));
                     self.sources.wake_by(clock::now() + self.setup.restarts.first);
                 }
             }

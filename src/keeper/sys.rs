@@ -78,11 +78,7 @@ fn usage_of(usage: &libc::rusage) -> Usage {
     let time = |time: libc::timeval| {
         Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
     };
-    Usage {
-        user: time(usage.ru_utime),
-        system: time(usage.ru_stime),
-        max_rss: usage.ru_maxrss as u64 * 1024,
-    }
+    Usage { user: time(usage.ru_utime), system: time(usage.ru_stime), max_rss: usage.ru_maxrss as u64 * 1024 }
 }
 
 /// Sends a signal; a target that is gone is no error to anyone here.

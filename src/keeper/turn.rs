@@ -52,10 +52,7 @@ impl Sources {
         blocked.thread_set_mask()?;
         Ok(Sources {
             signals: SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
-            timer: TimerFd::new(
-                ClockId::CLOCK_BOOTTIME,
-                TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK,
-            )?,
+            timer: TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?,
             armed: None,
         })
     }
@@ -132,4 +129,3 @@ pub(super) fn retry_after(errno: Errno) -> Option<Duration> {
         _ => None,
     }
 }
-

@@ -10,4 +10,4 @@ mod watched;
 
 pub use children::{Children, Remains};
 pub use link::{Letter, Link};
-pub use logs::{Logs, log_path};
+pub use logs::{LogFile, Logs};

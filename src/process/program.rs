@@ -6,8 +6,11 @@ use crate::model::{Exec, Exit, ExitStatus, Failure, Job, Outcome, WorkerId};
 use crate::wire::program::{Failed, Program, Step};
 
 /// Variables of our own environment that jobs see. Everything else (credentials!) stays here.
-const INHERITED: [&str; 10] =
-    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TASKVISOR_KEEPER"];
+const INHERITED: [&str; 9] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"];
+
+/// The keeper's mark on every program, by which it is found should it outlive the keeper; and where we are given it.
+const TAG: &str = "TASKVISOR_KEEPER";
+const TAG_GIVEN: &str = "TASKVISOR_KEEPER_TAG";
 
 /// Used when we were started without one.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -19,6 +22,9 @@ pub fn base_environment() -> Vec<Vec<u8>> {
         .filter(|(name, _)| name.to_str().is_some_and(wanted))
         .map(|(name, value)| [name.into_vec(), value.into_vec()].join(&b'='))
         .collect();
+    if let Some(tag) = std::env::var_os(TAG_GIVEN) {
+        environment.push([TAG.as_bytes(), tag.as_encoded_bytes()].join(&b'='));
+    }
     if !environment.iter().any(|line| line.starts_with(b"PATH=")) {
         environment.push(format!("PATH={PATH}").into_bytes());
     }

@@ -63,6 +63,8 @@ pub struct Hello {
     pub generation: u32,
     /// Whether lives get a cgroup of their own.
     pub cgroup: bool,
+    /// How many `Left` follow.
+    pub left: u32,
 }
 
 /// A signal that means something to the supervisor.
@@ -173,6 +175,7 @@ impl Report {
                 packet.extend_from_slice(&hello.restarts.to_le_bytes());
                 packet.extend_from_slice(&hello.generation.to_le_bytes());
                 packet.push(u8::from(hello.cgroup));
+                packet.extend_from_slice(&hello.left.to_le_bytes());
             }
             Report::Started(worker, pid) => {
                 head(packet, 66, *worker);
@@ -213,6 +216,7 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
             restarts: fields.u32()?,
             generation: fields.u32()?,
             cgroup: fields.u8()? != 0,
+            left: fields.u32()?,
         }),
         66 => Report::Started(fields.worker()?, fields.i32()?),
         67 => {

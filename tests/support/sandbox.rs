@@ -94,7 +94,9 @@ impl Sandbox {
             (Setting::Plain, _) if is_root() => {
                 let mut command = Command::new("setpriv");
                 let uid = PLAIN_UID.to_string();
-                command.args(["--reuid", &uid, "--regid", &uid, "--clear-groups", "--inh-caps=-all"]).arg(binary);
+                command
+                    .args(["--reuid", &uid, "--regid", &uid, "--clear-groups", "--inh-caps=-all"])
+                    .arg(binary);
                 command
             }
             (Setting::Pid1, true) => {
@@ -155,8 +157,13 @@ impl Sandbox {
         wait_until("all slots are up", || {
             let output = self.run(&["status", "--json"]);
             let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) else { return false };
-            let slots = status["pools"].as_array().expect("pools").iter().flat_map(|pool| pool["slots"].as_array().expect("slots"));
-            slots.clone().count() > 0 && slots.into_iter().all(|slot| slot["state"] == "ready" || slot["state"] == "busy")
+            let slots = status["pools"]
+                .as_array()
+                .expect("pools")
+                .iter()
+                .flat_map(|pool| pool["slots"].as_array().expect("slots"));
+            slots.clone().count() > 0
+                && slots.into_iter().all(|slot| slot["state"] == "ready" || slot["state"] == "busy")
         });
         running
     }
@@ -188,12 +195,15 @@ impl Sandbox {
 
     /// Processes of jobs: those that mention the sandbox and are not taskvisor's own.
     pub fn job_processes(&self) -> Vec<Seen> {
-        let own = |seen: &Seen| seen.comm.starts_with("taskvisor") || seen.comm.starts_with("tv-") || seen.comm == "unshare";
+        let own = |seen: &Seen| {
+            seen.comm.starts_with("taskvisor") || seen.comm.starts_with("tv-") || seen.comm == "unshare"
+        };
         self.processes().into_iter().filter(|seen| !own(seen)).collect()
     }
 
     pub fn one(&self, comm: &str) -> i32 {
-        let found: Vec<i32> = self.processes().iter().filter(|seen| seen.comm == comm).map(|seen| seen.pid).collect();
+        let found: Vec<i32> =
+            self.processes().iter().filter(|seen| seen.comm == comm).map(|seen| seen.pid).collect();
         assert_eq!(found.len(), 1, "one '{comm}' in {:?}", self.processes());
         found[0]
     }
@@ -243,7 +253,10 @@ impl Seen {
 }
 
 pub fn pids() -> impl Iterator<Item = i32> {
-    fs::read_dir("/proc").expect("/proc").flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    fs::read_dir("/proc")
+        .expect("/proc")
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 pub fn kill(pid: i32, signal: &str) {

@@ -1,0 +1,215 @@
+//! The other end of the socket: one method per route.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+
+use super::Problem;
+use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State, StopOrder};
+use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop};
+
+/// A client of the supervisor that listens on a socket. Each call is a connection of its own.
+#[derive(Clone, Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+/// Why a call came back without its answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody listens: no socket, or one that its supervisor left behind.
+    #[error("no supervisor listens on {}", .0.display())]
+    NotRunning(PathBuf),
+    /// The socket is there and cannot be used.
+    #[error("failed to connect to {}", .0.display())]
+    Connect(PathBuf, #[source] io::Error),
+    /// The supervisor went away in the middle.
+    #[error("lost the supervisor on {} before it answered", .0.display())]
+    Lost(PathBuf, #[source] hyper::Error),
+    /// It said no.
+    #[error(transparent)]
+    Problem(#[from] Problem),
+    /// Something else answers on that socket.
+    #[error("the answer of {path} makes no sense: {1}", path = .0.display())]
+    Odd(PathBuf, String),
+}
+
+impl Client {
+    /// A client of this socket; connects with each call.
+    pub fn new(socket: impl Into<PathBuf>) -> Self {
+        Client { socket: socket.into() }
+    }
+
+    /// Where it connects to.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Whether somebody listens.
+    pub async fn probe(&self) -> Result<(), Error> {
+        self.connect().await.map(drop)
+    }
+
+    /// Puts jobs, all or none.
+    pub async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Error> {
+        let Ids { ids } = self.post("/v1/jobs", &Put { jobs }).await?;
+        Ok(ids)
+    }
+
+    /// One job.
+    pub async fn job(&self, id: &JobId) -> Result<JobRecord, Error> {
+        self.get(&format!("/v1/jobs/{}", encode(id.as_str()))).await
+    }
+
+    /// Jobs by filter, newest first.
+    pub async fn jobs(&self, filter: &Filter) -> Result<Vec<JobRecord>, Error> {
+        let mut path = format!("/v1/jobs?limit={}", filter.limit);
+        let states: Vec<_> = filter.states.iter().map(|state| state.as_str()).collect();
+        let words = [
+            ("state", (!states.is_empty()).then(|| states.join(","))),
+            ("queue", filter.queue.as_ref().map(|queue| queue.to_string())),
+            ("class", filter.class.as_ref().map(|class| class.to_string())),
+            ("after", filter.after.as_ref().map(|after| after.to_string())),
+        ];
+        for (key, value) in words {
+            if let Some(value) = value {
+                let _ = write!(path, "&{key}={}", encode(&value));
+            }
+        }
+        self.get(&path).await
+    }
+
+    /// Ends a job; with `wait` the answer comes when it has ended.
+    pub async fn cancel(&self, id: &JobId, wait: bool) -> Result<JobState, Error> {
+        let path = format!("/v1/jobs/{}/cancel", encode(id.as_str()));
+        let State { state } = self.post(&path, &Cancel { wait }).await?;
+        Ok(state)
+    }
+
+    /// Puts an ended job back to waiting.
+    pub async fn retry(&self, id: &JobId) -> Result<(), Error> {
+        let Done {} = self.post(&format!("/v1/jobs/{}/retry", encode(id.as_str())), &Done {}).await?;
+        Ok(())
+    }
+
+    /// Waits until the job has ended.
+    pub async fn ended(&self, id: &JobId) -> Result<JobState, Error> {
+        let State { state } = self.get(&format!("/v1/jobs/{}/wait", encode(id.as_str()))).await?;
+        Ok(state)
+    }
+
+    /// All queues, counted.
+    pub async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
+        self.get("/v1/queues").await
+    }
+
+    /// Stops fetching from a queue.
+    pub async fn pause(&self, queue: &QueueName, reason: Option<String>) -> Result<(), Error> {
+        let path = format!("/v1/queues/{}/pause", encode(queue.as_str()));
+        let Done {} = self.post(&path, &Pause { reason }).await?;
+        Ok(())
+    }
+
+    /// Ends a pause.
+    pub async fn resume(&self, queue: &QueueName) -> Result<(), Error> {
+        let path = format!("/v1/queues/{}/resume", encode(queue.as_str()));
+        let Done {} = self.post(&path, &Done {}).await?;
+        Ok(())
+    }
+
+    /// The whole picture.
+    pub async fn status(&self) -> Result<Status, Error> {
+        self.get("/v1/status").await
+    }
+
+    /// Orders the stop; it goes on after the answer.
+    pub async fn stop(&self, how: Stop) -> Result<(), Error> {
+        let Done {} = self.post("/v1/stop", &StopOrder { how }).await?;
+        Ok(())
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        self.call(Method::GET, path, Bytes::new()).await
+    }
+
+    async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
+        let body =
+            serde_json::to_vec(body).map_err(|error| Error::Odd(self.socket.clone(), error.to_string()))?;
+        self.call(Method::POST, path, body.into()).await
+    }
+
+    async fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
+        let odd = |why: String| Error::Odd(self.socket.clone(), why);
+        let stream = self.connect().await?;
+        let lost = |error| Error::Lost(self.socket.clone(), error);
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header("content-type", "application/json")
+            .body(Full::new(body))
+            .map_err(|error| odd(error.to_string()))?;
+        // The sender ends with the exchange, which ends the connection.
+        let exchange = async move {
+            let (parts, body) = sender.send_request(request).await?.into_parts();
+            Ok((parts.status, body.collect().await?.to_bytes()))
+        };
+        let (answer, driven) = tokio::join!(exchange, connection);
+        let (status, bytes) = answer.map_err(|error: hyper::Error| match driven {
+            Err(cause) if is_nonsense(&cause) => odd(cause.to_string()),
+            Ok(()) | Err(_) if is_nonsense(&error) => odd(error.to_string()),
+            Ok(()) | Err(_) => lost(error),
+        })?;
+        if status.is_success() {
+            return serde_json::from_slice(&bytes).map_err(|error| odd(error.to_string()));
+        }
+        match serde_json::from_slice::<Refusal>(&bytes) {
+            Ok(Refusal { error, hint }) => {
+                Err(Problem { code: status.as_u16(), message: error, hint }.into())
+            }
+            Err(_) => Err(odd(format!("HTTP status {status}"))),
+        }
+    }
+
+    async fn connect(&self) -> Result<UnixStream, Error> {
+        match UnixStream::connect(&self.socket).await {
+            Ok(stream) => Ok(stream),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+                Err(Error::NotRunning(self.socket.clone()))
+            }
+            Err(error) => Err(Error::Connect(self.socket.clone(), error)),
+        }
+    }
+}
+
+/// Bytes that are no HTTP answer, or one that was not asked for.
+fn is_nonsense(error: &hyper::Error) -> bool {
+    use std::error::Error as _;
+    !(error.is_incomplete_message() || error.is_closed() || error.is_canceled())
+        && !error.source().is_some_and(|source| source.is::<io::Error>())
+}
+
+/// A path segment or query value in which nothing has a meaning of its own.
+fn encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => out.push(byte as char),
+            other => {
+                let _ = write!(out, "%{other:02X}");
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,15 @@
+//! The one API: HTTP over the unix socket. What it can do is the [`Service`]; the engine provides it.
+
+mod body;
+mod client;
+mod router;
+mod server;
+mod service;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::{Client, Error};
+pub use router::router;
+pub use server::{Limits, Peer, serve};
+pub use service::{Problem, Service};

@@ -1,0 +1,90 @@
+//! What the API can do, apart from how it is said.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+
+use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop};
+
+/// Everything a client can ask of a running supervisor.
+#[async_trait]
+pub trait Service: Send + Sync + 'static {
+    /// Puts jobs, all or none, and gives their ids when they are durable.
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem>;
+
+    /// One job, whole.
+    async fn job(&self, id: JobId) -> Result<JobRecord, Problem>;
+
+    /// Jobs by filter, newest first, without payloads.
+    async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Problem>;
+
+    /// Ends a job and gives its state: after the call, or with `wait` when it has ended.
+    async fn cancel(&self, id: JobId, wait: bool) -> Result<JobState, Problem>;
+
+    /// Puts an ended job back to waiting.
+    async fn retry(&self, id: JobId) -> Result<(), Problem>;
+
+    /// Waits until the job has ended and says how. Dropped when the client goes away.
+    async fn ended(&self, id: JobId) -> Result<JobState, Problem>;
+
+    /// All queues, counted.
+    async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Problem>;
+
+    /// Stops fetching from a queue.
+    async fn pause(&self, queue: QueueName, by: String, reason: Option<String>) -> Result<(), Problem>;
+
+    /// Ends a pause.
+    async fn resume(&self, queue: QueueName) -> Result<(), Problem>;
+
+    /// The whole picture.
+    async fn status(&self) -> Result<Status, Problem>;
+
+    /// Orders the stop and returns at once.
+    async fn stop(&self, how: Stop) -> Result<(), Problem>;
+}
+
+/// A refusal or failure, as the client is told.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Problem {
+    /// The HTTP status.
+    pub code: u16,
+    /// What was attempted, on what, and why it was not done.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// A problem without a hint.
+    pub fn new(code: u16, message: impl Into<String>) -> Self {
+        Problem { code, message: message.into(), hint: None }
+    }
+
+    /// The same with a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// 400: the request itself is wrong.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Problem::new(400, message)
+    }
+
+    /// 404: no such job, queue or route.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Problem::new(404, message)
+    }
+
+    /// 409: not in this state.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Problem::new(409, message)
+    }
+
+    /// 503: not at the moment.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Problem::new(503, message)
+    }
+}

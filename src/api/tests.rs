@@ -1,0 +1,262 @@
+//! The router over a fake service on a real socket, with the client against it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::{Client, Error, Limits, Problem, Service, router, serve};
+use crate::model::{
+    Class, Exec, Filter, JobId, JobRecord, JobState, NewJob, Payload, QueueCounts, QueueName, Status, Stop,
+};
+
+/// Writes down what it was asked.
+#[derive(Default)]
+struct Fake {
+    asked: Mutex<Vec<String>>,
+}
+
+impl Fake {
+    fn note(&self, what: String) {
+        self.asked.lock().expect("not poisoned").push(what);
+    }
+}
+
+#[async_trait]
+impl Service for Fake {
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem> {
+        self.note(format!("put {}", jobs.len()));
+        Ok((0..jobs.len()).map(|n| format!("j{n}").into()).collect())
+    }
+    async fn job(&self, id: JobId) -> Result<JobRecord, Problem> {
+        Err(Problem::not_found(format!("no job has the id '{id}'")).hint("see taskvisor job list"))
+    }
+    async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Problem> {
+        self.note(format!("{filter:?}"));
+        Ok(Vec::new())
+    }
+    async fn cancel(&self, id: JobId, wait: bool) -> Result<JobState, Problem> {
+        self.note(format!("cancel {id} {wait}"));
+        Ok(JobState::Canceling)
+    }
+    async fn retry(&self, id: JobId) -> Result<(), Problem> {
+        self.note(format!("retry {id}"));
+        Ok(())
+    }
+    async fn ended(&self, _: JobId) -> Result<JobState, Problem> {
+        Ok(JobState::Complete)
+    }
+    async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Problem> {
+        let jobs = BTreeMap::from([(JobState::Waiting, 3)]);
+        Ok(BTreeMap::from([("mail".into(), QueueCounts { jobs, ..QueueCounts::default() })]))
+    }
+    async fn pause(&self, queue: QueueName, by: String, reason: Option<String>) -> Result<(), Problem> {
+        self.note(format!("pause {queue} by {by}: {reason:?}"));
+        Ok(())
+    }
+    async fn resume(&self, queue: QueueName) -> Result<(), Problem> {
+        self.note(format!("resume {queue}"));
+        Ok(())
+    }
+    async fn status(&self) -> Result<Status, Problem> {
+        Err(Problem::unavailable("not yet"))
+    }
+    async fn stop(&self, how: Stop) -> Result<(), Problem> {
+        self.note(format!("stop {how:?}"));
+        Ok(())
+    }
+}
+
+struct Served {
+    fake: Arc<Fake>,
+    socket: PathBuf,
+    client: Client,
+    _dir: tempfile::TempDir,
+}
+
+fn served(limits: Limits) -> Served {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("ctl.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let fake = Arc::new(Fake::default());
+    tokio::spawn(serve(listener, router(fake.clone()), limits));
+    Served { fake, client: Client::new(&socket), socket, _dir: dir }
+}
+
+impl Served {
+    fn asked(&self) -> Vec<String> {
+        self.fake.asked.lock().expect("not poisoned").clone()
+    }
+
+    /// Sends these bytes and gives all that comes back.
+    async fn raw(&self, request: &str) -> String {
+        let mut stream = UnixStream::connect(&self.socket).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        read_all(stream).await
+    }
+}
+
+async fn read_all(mut stream: UnixStream) -> String {
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer).await {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset),
+    }
+    String::from_utf8(answer).unwrap()
+}
+
+fn job() -> NewJob {
+    NewJob {
+        id: None,
+        queue: "default".into(),
+        class: Class::EXEC.into(),
+        payload: Payload::Exec(Exec { argv: vec!["true".into()], ..Exec::default() }),
+        priority: 0,
+        delay: Duration::ZERO,
+        tags: vec![],
+        retry: None,
+        time_limit: None,
+    }
+}
+
+#[tokio::test]
+async fn every_route_reaches_its_verb() {
+    let served = served(Limits::default());
+    let client = &served.client;
+    let odd: JobId = "a/b c?é".into();
+    assert_eq!(client.put(vec![job(), job()]).await.unwrap().len(), 2);
+    assert_eq!(client.cancel(&odd, true).await.unwrap(), JobState::Canceling);
+    client.retry(&odd).await.unwrap();
+    assert_eq!(client.ended(&odd).await.unwrap(), JobState::Complete);
+    assert_eq!(client.queues().await.unwrap()[&QueueName::from("mail")].jobs[&JobState::Waiting], 3);
+    client.pause(&"mail".into(), Some("smtp down".into())).await.unwrap();
+    client.resume(&"mail".into()).await.unwrap();
+    client.stop(Stop::Terminate).await.unwrap();
+    let uid = nix::unistd::getuid();
+    let expected = [
+        "put 2",
+        "cancel a/b c?é true",
+        "retry a/b c?é",
+        &format!("pause mail by uid {uid}: Some(\"smtp down\")"),
+        "resume mail",
+        "stop Terminate",
+    ];
+    assert_eq!(served.asked(), expected);
+}
+
+#[tokio::test]
+async fn a_filter_arrives_as_it_was_sent() {
+    let served = served(Limits::default());
+    let filter = Filter {
+        states: vec![JobState::Failed, JobState::Held],
+        queue: Some("a&b".into()),
+        class: Some("exec".into()),
+        limit: 7,
+        after: Some("x".into()),
+    };
+    served.client.jobs(&filter).await.unwrap();
+    assert_eq!(served.asked(), [format!("{filter:?}")]);
+}
+
+#[tokio::test]
+async fn a_problem_keeps_its_code_its_words_and_its_hint() {
+    let served = served(Limits::default());
+    let Err(Error::Problem(problem)) = served.client.job(&"nope".into()).await else { panic!("no problem") };
+    assert_eq!(problem, Problem::not_found("no job has the id 'nope'").hint("see taskvisor job list"));
+}
+
+#[tokio::test]
+async fn nonsense_is_answered_in_json() {
+    let served = served(Limits::default());
+    for (request, code, words) in [
+        ("GET /v2/jobs HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", "404", "there is no /v2/jobs here"),
+        ("DELETE /v1/jobs HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", "405", "does not take DELETE"),
+        (
+            "POST /v1/stop HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 3\r\n\r\n{]}",
+            "400",
+            "the body is not right: key must be a string at line 1 column 2",
+        ),
+        (
+            "POST /v1/stop HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 16\r\n\r\n{\"how\":\"please\"}",
+            "400",
+            "unknown variant `please`",
+        ),
+        (
+            "GET /v1/jobs?state=lost HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+            "400",
+            "no job state is called 'lost'",
+        ),
+        (
+            "GET /v1/jobs?sort=x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+            "400",
+            "\"hint\":\"by state",
+        ),
+    ] {
+        let answer = served.raw(request).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {code}")), "{answer}");
+        assert!(answer.contains("{\"error\":\"") && answer.contains(words), "{answer}");
+    }
+    assert!(served.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused_by_its_announced_length() {
+    let served = served(Limits::default());
+    for (path, length) in [("/v1/jobs", 65 << 20), ("/v1/stop", 65 << 10)] {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{{"
+        );
+        let answer = served.raw(&request).await;
+        assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("larger than"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_silent_client_is_shown_out_and_hurts_nobody() {
+    let limits = Limits { connections: 2, header_timeout: Duration::from_millis(50) };
+    let served = served(limits);
+    let silent = UnixStream::connect(&served.socket).await.unwrap();
+    served.client.retry(&"a".into()).await.unwrap();
+    assert_eq!(read_all(silent).await, "");
+}
+
+#[tokio::test]
+async fn one_client_too_many_is_told_so() {
+    let limits = Limits { connections: 0, ..Limits::default() };
+    let served = served(limits);
+    let answer = served.raw("").await;
+    assert!(
+        answer.starts_with("HTTP/1.1 503") && answer.contains("clients are connected already"),
+        "{answer}"
+    );
+}
+
+#[tokio::test]
+async fn a_socket_without_a_listener_is_not_running() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("ctl.sock");
+    let client = Client::new(&socket);
+    assert!(matches!(client.status().await, Err(Error::NotRunning(_))));
+    drop(UnixListener::bind(&socket).unwrap());
+    assert!(matches!(client.status().await, Err(Error::NotRunning(_))));
+}
+
+#[tokio::test]
+async fn something_else_on_the_socket_is_called_odd() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("ctl.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            stream.write_all(b"220 smtp ready\r\n").await.unwrap();
+            read_all(stream).await;
+        }
+    });
+    let error = Client::new(&socket).status().await.unwrap_err();
+    assert!(matches!(error, Error::Odd(..)), "{error}");
+}

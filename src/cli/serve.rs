@@ -1,0 +1,123 @@
+//! The supervisor's process: what the keeper starts as `taskvisor supervisor …`.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::stat::{Mode, umask};
+use tracing::{error, warn};
+
+use super::exit;
+use super::failure::Failure;
+use crate::broker::{Broker, Sqlite};
+use crate::config::{BrokerUrl, Config, Log, LogFormat};
+use crate::engine::{Ended, Setup, supervise};
+use crate::keeper::{self, Sweeper};
+use crate::model::Instance;
+
+/// How long to look for what outlived the keeper.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// The most output kept of one attempt.
+const OUTPUT_CAP: u64 = 10 << 20;
+
+/// Serves until it is told to stop or the keeper is gone.
+pub(super) fn serve(config: Config) -> Result<ExitCode, Failure> {
+    let keeper = keeper::inherited_socket().ok_or_else(|| {
+        Failure::new(exit::USAGE, "'supervisor' is started by the keeper alone").hint("taskvisor start")
+    })?;
+    be_the_supervisor()?;
+    let sweeper = sweeper();
+    start_logging(config.log);
+    let ended = run(&config, keeper)?;
+    match ended {
+        Ended::Stopped => Ok(ExitCode::from(exit::OK)),
+        Ended::KeeperGone => {
+            error!("the keeper is gone: ending what it left");
+            if let Some((found, clean)) = sweeper.map(|sweeper| sweeper.sweep(SWEEP)) {
+                warn!(found, clean, "swept");
+            }
+            Ok(ExitCode::from(exit::SOFTWARE))
+        }
+    }
+}
+
+/// Stop orders come from the keeper only: signals to this process are left unanswered, but for KILL and STOP.
+fn be_the_supervisor() -> io::Result<()> {
+    nix::sys::prctl::set_name(c"tv-supervisor")?;
+    let mut ignored = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGPIPE] {
+        ignored.add(signal);
+    }
+    ignored.thread_block()?;
+    umask(Mode::from_bits_truncate(0o077));
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    Ok(())
+}
+
+fn sweeper() -> Option<Sweeper> {
+    let tag = std::env::var(keeper::TAG_FOR_SUPERVISOR).ok()?;
+    Some(Sweeper::new(nix::unistd::getppid().as_raw(), &tag))
+}
+
+fn run(config: &Config, keeper: OwnedFd) -> Result<Ended, Failure> {
+    let listener = listen(&config.socket())?;
+    let instance = instance(&config.state_dir)?;
+    let broker: Arc<dyn Broker> = match &config.broker {
+        BrokerUrl::Sqlite(path) => Arc::new(Sqlite::open(path)?),
+        BrokerUrl::Memory => Arc::new(Sqlite::memory()?),
+    };
+    let logs = config.clone();
+    let setup = Setup {
+        settings: config.settings.clone(),
+        instance,
+        broker,
+        broker_name: config.broker.to_string(),
+        keeper,
+        listener,
+        log_file: Box::new(move |job| logs.log_file(job)),
+        output_cap: OUTPUT_CAP,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(supervise(setup)).map_err(|error| Failure::from(error).of("the supervisor failed".to_owned()))?;
+    // Clients that wait for an answer must not hold up the end.
+    runtime.shutdown_background();
+    fs::remove_file(config.socket()).ok();
+    Ok(ended)
+}
+
+/// Whoever left a socket here is dead: we hold the lock of its directory.
+fn listen(path: &Path) -> Result<UnixListener, Failure> {
+    fs::remove_file(path).ok();
+    UnixListener::bind(path).map_err(|error| Failure::from(error).of(format!("failed to listen on {}", path.display())))
+}
+
+/// The name under which this state directory holds leases; made once.
+fn instance(state_dir: &Path) -> Result<Instance, Failure> {
+    let path = state_dir.join("instance");
+    match fs::read_to_string(&path) {
+        Ok(name) if !name.trim().is_empty() => return Ok(name.trim().into()),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Failure::from(error).of(format!("failed to read {}", path.display()))),
+    }
+    let name = uuid::Uuid::now_v7().simple().to_string();
+    fs::write(&path, format!("{name}\n")).map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))?;
+    Ok(name.into())
+}
+
+fn start_logging(log: Log) {
+    let builder = tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(tracing::Level::from(log.level));
+    match log.format {
+        LogFormat::Human => builder.with_ansi(false).with_target(false).init(),
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+}

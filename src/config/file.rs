@@ -1,0 +1,242 @@
+//! The file: YAML in which a typing error is an error.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use super::{Error, Fault, parse_duration};
+
+/// What may stand in the file. Nothing must.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// Where what must last is kept.
+    pub state_dir: Option<PathBuf>,
+    /// Where the socket is.
+    pub run_dir: Option<PathBuf>,
+    /// Where jobs wait.
+    pub broker: Option<String>,
+    /// Length of a lease.
+    #[serde(default, deserialize_with = "duration")]
+    pub lease: Option<Duration>,
+    /// From the order to stop to the last KILL.
+    #[serde(default, deserialize_with = "duration")]
+    pub stop_deadline: Option<Duration>,
+    /// What the supervisor writes to stderr.
+    #[serde(default)]
+    pub log: LogSection,
+    /// The pools.
+    pub pools: Option<Vec<Pool>>,
+}
+
+/// How the supervisor logs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogSection {
+    /// For people or for programs.
+    pub format: Option<LogFormat>,
+    /// How much.
+    pub level: Option<LogLevel>,
+}
+
+/// For people or for programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// A line of words.
+    #[default]
+    Text,
+    /// A line of JSON.
+    Json,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    /// What failed.
+    Error,
+    /// And what may fail.
+    Warn,
+    /// And what happened.
+    #[default]
+    Info,
+    /// And why.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// One pool of programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// Its name.
+    pub name: Option<String>,
+    /// How many slots.
+    pub workers: Option<u16>,
+    /// Where its jobs come from, in this order.
+    pub queues: Option<Vec<String>>,
+    /// From TERM to KILL.
+    #[serde(default, deserialize_with = "duration")]
+    pub grace: Option<Duration>,
+    /// From spawn to ready.
+    #[serde(default, deserialize_with = "duration")]
+    pub boot_timeout: Option<Duration>,
+    /// Longest run of an attempt.
+    #[serde(default, deserialize_with = "duration")]
+    pub time_limit: Option<Duration>,
+    /// Tries after the first one.
+    pub retries: Option<u32>,
+    /// Wait before the first retry.
+    #[serde(default, deserialize_with = "duration")]
+    pub retry_delay: Option<Duration>,
+    /// The longest wait before a retry.
+    #[serde(default, deserialize_with = "duration")]
+    pub retry_cap: Option<Duration>,
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    Option::<String>::deserialize(deserializer)?
+        .map(|text| parse_duration(&text).map_err(serde::de::Error::custom))
+        .transpose()
+}
+
+impl File {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<File, Error> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Error::new(Fault::Config, format!("failed to read {}: {error}", path.display()))
+        })?;
+        File::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads its text; `name` is for errors.
+    pub fn parse(text: &str, name: &str) -> Result<File, Error> {
+        // An empty document is the empty map.
+        serde_yaml::from_str::<Option<File>>(text)
+            .map(Option::unwrap_or_default)
+            .map_err(|error| explain(&error, text, name))
+    }
+}
+
+/// The parser's words, with the place of the key itself and the name that was meant.
+fn explain(error: &serde_yaml::Error, text: &str, name: &str) -> Error {
+    let said = error.to_string();
+    let quoted: Vec<&str> = said.split('`').skip(1).step_by(2).collect();
+    let mut at = error.location().map(|location| (location.line(), location.column()));
+    let mut hint = None;
+    let mut message = match said.rfind(" at line ") {
+        Some(end) => said[..end].to_string(),
+        None => said.clone(),
+    };
+    if let (Some((typed, known)), true) = (quoted.split_first(), said.contains("unknown field")) {
+        message = format!("unknown setting '{typed}'");
+        hint = suggestion(typed, known);
+        at = locate(text, typed, at, 0).or(at);
+    } else if let (Some(key), true) = (quoted.first(), said.contains("duplicate field")) {
+        message = format!("the setting '{key}' is given twice");
+        at = locate(text, key, at, 1).or(at);
+    } else if let (Some((typed, known)), true) = (quoted.split_first(), said.contains("unknown variant")) {
+        hint = suggestion(typed, known);
+    } else if let (Some(value), true) = (said.split('\'').nth(1), said.contains("is no duration")) {
+        at = locate_value(text, value, at).or(at);
+    }
+    let place = match at {
+        Some((line, column)) => format!("{name}:{line}:{column}"),
+        None => name.to_string(),
+    };
+    Error { fault: Fault::Config, place: Some(place), message, hint }
+}
+
+/// The parser points at the map that holds the key; this points at the key, or at its repetition.
+fn locate(text: &str, key: &str, map: Option<(usize, usize)>, repetition: usize) -> Option<(usize, usize)> {
+    let first = map.map_or(0, |(line, _)| line.saturating_sub(1));
+    let mut found = text.lines().enumerate().skip(first).filter_map(|(index, line)| {
+        let column = line.find(key)?;
+        let before = line[..column].bytes().all(|byte| b" -{,\"'".contains(&byte));
+        let after = line[column + key.len()..].trim_start_matches(['"', '\'', ' ']).starts_with(':');
+        (before && after).then_some((index + 1, column + 1))
+    });
+    found.nth(repetition)
+}
+
+/// The same for a value.
+fn locate_value(text: &str, value: &str, map: Option<(usize, usize)>) -> Option<(usize, usize)> {
+    let first = map.map_or(0, |(line, _)| line.saturating_sub(1));
+    text.lines().enumerate().skip(first).find_map(|(index, line)| {
+        let colon = line.find(':')?;
+        let column = colon + line[colon..].find(value)?;
+        Some((index + 1, column + 1))
+    })
+}
+
+fn suggestion(typed: &str, known: &[&str]) -> Option<String> {
+    let (distance, best) = known.iter().map(|name| (distance(typed, name), name)).min()?;
+    match distance <= 1 + typed.len() / 4 {
+        true => Some(format!("did you mean '{best}'?")),
+        false => Some(format!("known here: {}", known.join(", "))),
+    }
+}
+
+/// Letters to insert, drop or replace to get from one word to the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut corner = i;
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replace = corner + usize::from(x != *y);
+            corner = row[j + 1];
+            row[j + 1] = replace.min(row[j] + 1).min(corner + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let error = File::parse(text, "t.yaml").unwrap_err();
+        let hint = error.hint.as_ref().map(|hint| format!(" | {hint}")).unwrap_or_default();
+        assert_eq!(format!("{error}{hint}"), expected);
+    }
+
+    #[test]
+    fn a_typing_error_is_placed_and_corrected() {
+        check("leese: 10s\n", "t.yaml:1:1: unknown setting 'leese' | did you mean 'lease'?");
+        check(
+            "lease: 10s\npools:\n  - name: a\n    workers: 2\n  - name: b\n    wokers: 8\n    grace: 1s\n",
+            "t.yaml:6:5: unknown setting 'wokers' | did you mean 'workers'?",
+        );
+        check("log:\n  colour: true\n", "t.yaml:2:3: unknown setting 'colour' | known here: format, level");
+    }
+
+    #[test]
+    fn a_key_given_twice_is_refused_where_it_is_repeated() {
+        check(
+            "lease: 10s\nbroker: 'memory:'\nlease: 20s\n",
+            "t.yaml:3:1: the setting 'lease' is given twice",
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_is_placed() {
+        check("stop_deadline: soon\n", "t.yaml:1:16: 'soon' is no duration like 250ms, 10s, 1m30s, 2h or 1d");
+        check(
+            "log:\n  format: jsn\n",
+            "t.yaml:2:11: log.format: unknown variant `jsn`, expected `text` or `json` | did you mean 'json'?",
+        );
+    }
+
+    #[test]
+    fn an_empty_file_sets_nothing() {
+        for text in ["", "# only words\n", "---\n"] {
+            assert_eq!(File::parse(text, "t.yaml").unwrap(), File::default());
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! What a person may set, and what it means.
+
+mod broker_url;
+mod duration;
+mod error;
+mod file;
+mod paths;
+mod resolve;
+
+pub use broker_url::BrokerUrl;
+pub use duration::{format_duration, parse_duration};
+pub use error::{Error, Fault};
+pub use file::{File, LogFormat, LogLevel};
+pub use paths::{Surroundings, log_file, private_dir, socket};
+pub use resolve::{Config, Flags, Log, resolve};

@@ -1,0 +1,172 @@
+//! Where things are kept.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::{Error, Fault};
+use crate::model::JobId;
+
+/// What the default directories depend on.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// The effective user.
+    pub uid: u32,
+    /// `$HOME`.
+    pub home: Option<OsString>,
+    /// `$XDG_STATE_HOME`.
+    pub xdg_state_home: Option<OsString>,
+    /// `$XDG_RUNTIME_DIR`.
+    pub xdg_runtime_dir: Option<OsString>,
+}
+
+impl Surroundings {
+    /// Those of this process.
+    pub fn of_process() -> Self {
+        Surroundings {
+            uid: nix::unistd::geteuid().as_raw(),
+            home: std::env::var_os("HOME"),
+            xdg_state_home: std::env::var_os("XDG_STATE_HOME"),
+            xdg_runtime_dir: std::env::var_os("XDG_RUNTIME_DIR"),
+        }
+    }
+
+    /// Where what must last is kept, unless set.
+    pub(super) fn state_dir(&self) -> Result<PathBuf, Error> {
+        if self.uid == 0 {
+            return Ok("/var/lib/taskvisor".into());
+        }
+        let home = || absolute(&self.home).map(|home| home.join(".local/state"));
+        absolute(&self.xdg_state_home).or_else(home).map(|dir| dir.join("taskvisor")).ok_or_else(|| {
+            Error::new(Fault::Config, "no place for the state: neither XDG_STATE_HOME nor HOME is set")
+                .hint("give --state-dir DIR or set TASKVISOR_STATE_DIR")
+        })
+    }
+
+    /// Where the socket is, unless set.
+    pub(super) fn run_dir(&self) -> PathBuf {
+        if self.uid == 0 {
+            return "/run/taskvisor".into();
+        }
+        match absolute(&self.xdg_runtime_dir) {
+            Some(dir) => dir.join("taskvisor"),
+            None => format!("/tmp/taskvisor-{}", self.uid).into(),
+        }
+    }
+}
+
+/// A relative path in an XDG variable is to be ignored, says its specification.
+fn absolute(path: &Option<OsString>) -> Option<PathBuf> {
+    path.as_ref().map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// The socket of the supervisor of this run directory.
+pub fn socket(run_dir: &Path) -> PathBuf {
+    run_dir.join("ctl.sock")
+}
+
+/// Where the output of a job is kept: its plain bytes, both streams in order of arrival.
+///
+/// ```
+/// use taskvisor::config::log_file;
+/// let path = |id: &str| log_file("/s".as_ref(), &id.into()).display().to_string();
+/// assert_eq!(path("0199ab"), "/s/logs/01/0199ab.log");
+/// assert_eq!(path("../x"), "/s/logs/%2/%2E%2E%2Fx.log");
+/// ```
+pub fn log_file(state_dir: &Path, id: &JobId) -> PathBuf {
+    let mut name = String::new();
+    for byte in id.as_str().bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => name.push(byte as char),
+            other => {
+                let _ = write!(name, "%{other:02X}");
+            }
+        }
+    }
+    if name.len() > LONGEST_NAME {
+        let hash =
+            name.bytes().fold(FNV_START, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
+        name.truncate(LONGEST_NAME - 17);
+        let _ = write!(name, "-{hash:016x}");
+    }
+    let group = &name[..name.len().min(2)];
+    state_dir.join("logs").join(group).join(format!("{name}.log"))
+}
+
+/// File systems end at 255; `.log` and something for temporary names come after it.
+const LONGEST_NAME: usize = 200;
+const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0100_0000_01b3;
+
+/// Makes a directory that only we may enter, or checks that it is one.
+pub fn private_dir(dir: &Path) -> Result<(), Error> {
+    let failed = |error: std::io::Error| {
+        let fault = match error.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Fault::Permission,
+            _ => Fault::Io,
+        };
+        Error::new(fault, format!("failed to make the directory {}: {error}", dir.display()))
+    };
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    let found = fs::symlink_metadata(dir).map_err(failed)?;
+    let uid = nix::unistd::geteuid().as_raw();
+    let refused = |why: String| Err(Error::new(Fault::Permission, format!("{} {why}", dir.display())));
+    if !found.is_dir() {
+        return refused("is a symbolic link: it must be a directory".into());
+    }
+    if found.uid() != uid {
+        return refused(format!("belongs to uid {}, not to uid {uid}", found.uid()));
+    }
+    if found.mode() & 0o022 != 0 {
+        return refused(format!("can be written by others (mode {:o})", found.mode() & 0o7777));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_ids_get_short_names_of_their_own() {
+        let name = |c: &str| log_file(Path::new("/s"), &c.repeat(300).as_str().into());
+        let (a, b) = (name("a"), name("é"));
+        assert!(a.file_name().unwrap().len() <= 204 && b.file_name().unwrap().len() <= 204);
+        assert_ne!(name("ab"), name("abab"));
+    }
+
+    #[test]
+    fn defaults_follow_the_user_and_xdg() {
+        let root = Surroundings::default();
+        assert_eq!(root.state_dir().unwrap(), Path::new("/var/lib/taskvisor"));
+        assert_eq!(root.run_dir(), Path::new("/run/taskvisor"));
+        let mut user = Surroundings { uid: 7, ..Surroundings::default() };
+        assert!(user.state_dir().is_err());
+        assert_eq!(user.run_dir(), Path::new("/tmp/taskvisor-7"));
+        user.home = Some("/home/u".into());
+        user.xdg_runtime_dir = Some("relative".into());
+        assert_eq!(user.state_dir().unwrap(), Path::new("/home/u/.local/state/taskvisor"));
+        assert_eq!(user.run_dir(), Path::new("/tmp/taskvisor-7"));
+        user.xdg_state_home = Some("/x".into());
+        user.xdg_runtime_dir = Some("/run/user/7".into());
+        assert_eq!(user.state_dir().unwrap(), Path::new("/x/taskvisor"));
+        assert_eq!(user.run_dir(), Path::new("/run/user/7/taskvisor"));
+    }
+
+    #[test]
+    fn a_directory_others_may_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("a/b");
+        private_dir(&run).unwrap();
+        assert_eq!(fs::metadata(&run).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(&run, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(private_dir(&run).unwrap_err().fault, Fault::Permission);
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        assert!(private_dir(&link).unwrap_err().message.contains("symbolic link"));
+    }
+}
