@@ -14,8 +14,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
-use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State, StopOrder};
 use super::Problem;
+use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State, StopOrder};
 use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop};
 
 /// A client of the supervisor that listens on a socket. Each call is a connection of its own.
@@ -143,7 +143,8 @@ impl Client {
     }
 
     async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
-        let body = serde_json::to_vec(body).map_err(|error| Error::Odd(self.socket.clone(), error.to_string()))?;
+        let body =
+            serde_json::to_vec(body).map_err(|error| Error::Odd(self.socket.clone(), error.to_string()))?;
         self.call(Method::POST, path, body.into()).await
     }
 
@@ -174,7 +175,9 @@ impl Client {
             return serde_json::from_slice(&bytes).map_err(|error| odd(error.to_string()));
         }
         match serde_json::from_slice::<Refusal>(&bytes) {
-            Ok(Refusal { error, hint }) => Err(Problem { code: status.as_u16(), message: error, hint }.into()),
+            Ok(Refusal { error, hint }) => {
+                Err(Problem { code: status.as_u16(), message: error, hint }.into())
+            }
             Err(_) => Err(odd(format!("HTTP status {status}"))),
         }
     }

@@ -172,7 +172,8 @@ async fn read<T: DeserializeOwned>(body: Body, limit: usize) -> Result<T, Proble
 
 async fn collect(body: Body, limit: usize) -> Result<axum::body::Bytes, Problem> {
     let too_large = || {
-        Problem::new(413, format!("the body is larger than {limit} bytes")).hint("put fewer jobs in one batch")
+        Problem::new(413, format!("the body is larger than {limit} bytes"))
+            .hint("put fewer jobs in one batch")
     };
     // What is announced as too large is not read at all.
     if body.size_hint().lower() > limit as u64 {
@@ -198,5 +199,6 @@ fn is_over_limit(error: &axum::Error) -> bool {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes).map_err(|error| Problem::bad_request(format!("the body is not right: {error}")))
+    serde_json::from_slice(bytes)
+        .map_err(|error| Problem::bad_request(format!("the body is not right: {error}")))
 }

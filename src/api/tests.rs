@@ -191,7 +191,11 @@ async fn nonsense_is_answered_in_json() {
             "400",
             "no job state is called 'lost'",
         ),
-        ("GET /v1/jobs?sort=x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", "400", "\"hint\":\"by state"),
+        (
+            "GET /v1/jobs?sort=x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+            "400",
+            "\"hint\":\"by state",
+        ),
     ] {
         let answer = served.raw(request).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {code}")), "{answer}");
@@ -204,8 +208,9 @@ async fn nonsense_is_answered_in_json() {
 async fn a_body_over_the_limit_is_refused_by_its_announced_length() {
     let served = served(Limits::default());
     for (path, length) in [("/v1/jobs", 65 << 20), ("/v1/stop", 65 << 10)] {
-        let request =
-            format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{{");
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{{"
+        );
         let answer = served.raw(&request).await;
         assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("larger than"), "{answer}");
     }
@@ -225,7 +230,10 @@ async fn one_client_too_many_is_told_so() {
     let limits = Limits { connections: 0, ..Limits::default() };
     let served = served(limits);
     let answer = served.raw("").await;
-    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("clients are connected already"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 503") && answer.contains("clients are connected already"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]

@@ -1,1 +1,18 @@
 //! What a person types and reads.
+
+mod access;
+mod args;
+mod exit;
+mod failure;
+mod follow;
+mod job;
+mod page;
+mod put;
+mod queue;
+mod screen;
+pub mod start;
+mod status;
+mod stop;
+mod tree;
+
+pub use exit::main;

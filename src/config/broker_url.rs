@@ -20,7 +20,9 @@ impl BrokerUrl {
         let supported = "sqlite:PATH and memory: are supported";
         match text.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(BrokerUrl::Sqlite(path.into())),
-            Some(("sqlite", _)) => Err(Error::new(Fault::Config, "the broker 'sqlite:' needs a path").hint(supported)),
+            Some(("sqlite", _)) => {
+                Err(Error::new(Fault::Config, "the broker 'sqlite:' needs a path").hint(supported))
+            }
             Some(("memory", "")) => Ok(BrokerUrl::Memory),
             Some((scheme, _)) => {
                 Err(Error::new(Fault::Config, format!("no broker speaks '{scheme}:'")).hint(supported))

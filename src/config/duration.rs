@@ -55,7 +55,9 @@ mod tests {
 
     #[test]
     fn what_is_no_duration_is_refused() {
-        for text in ["", "10", "s", "-1s", "1.5s", "10 s", "1x", "99999999999999999999s", "18446744073709551615d"] {
+        for text in
+            ["", "10", "s", "-1s", "1.5s", "10 s", "1x", "99999999999999999999s", "18446744073709551615d"]
+        {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }

@@ -106,8 +106,9 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duratio
 impl File {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<File, Error> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Error::new(Fault::Config, format!("failed to read {}: {error}", path.display())))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Error::new(Fault::Config, format!("failed to read {}: {error}", path.display()))
+        })?;
         File::parse(&text, &path.display().to_string())
     }
 
@@ -217,15 +218,15 @@ mod tests {
 
     #[test]
     fn a_key_given_twice_is_refused_where_it_is_repeated() {
-        check("lease: 10s\nbroker: 'memory:'\nlease: 20s\n", "t.yaml:3:1: the setting 'lease' is given twice");
+        check(
+            "lease: 10s\nbroker: 'memory:'\nlease: 20s\n",
+            "t.yaml:3:1: the setting 'lease' is given twice",
+        );
     }
 
     #[test]
     fn a_wrong_value_is_placed() {
-        check(
-            "stop_deadline: soon\n",
-            "t.yaml:1:16: 'soon' is no duration like 250ms, 10s, 1m30s, 2h or 1d",
-        );
+        check("stop_deadline: soon\n", "t.yaml:1:16: 'soon' is no duration like 250ms, 10s, 1m30s, 2h or 1d");
         check(
             "log:\n  format: jsn\n",
             "t.yaml:2:11: log.format: unknown variant `jsn`, expected `text` or `json` | did you mean 'json'?",

@@ -87,7 +87,8 @@ pub fn log_file(state_dir: &Path, id: &JobId) -> PathBuf {
         }
     }
     if name.len() > LONGEST_NAME {
-        let hash = name.bytes().fold(FNV_START, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
+        let hash =
+            name.bytes().fold(FNV_START, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
         name.truncate(LONGEST_NAME - 17);
         let _ = write!(name, "-{hash:016x}");
     }

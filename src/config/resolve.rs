@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::file::Pool;
-use super::{BrokerUrl, Error, Fault, File, LogFormat, LogLevel, Surroundings, format_duration, log_file, socket};
+use super::{
+    BrokerUrl, Error, Fault, File, LogFormat, LogLevel, Surroundings, format_duration, log_file, socket,
+};
 use crate::model::{JobId, PoolSettings, QueueName, Retry, Settings};
 
 /// What was typed or set in the environment; a flag wins over the environment, which wins over the file.
@@ -112,8 +114,9 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
 
 /// A relative path is one from the directory the command was typed in; the supervisor lives in another.
 fn from_here(path: PathBuf) -> Result<PathBuf, Error> {
-    std::path::absolute(&path)
-        .map_err(|error| Error::new(Fault::Config, format!("the path '{}' cannot be used: {error}", path.display())))
+    std::path::absolute(&path).map_err(|error| {
+        Error::new(Fault::Config, format!("the path '{}' cannot be used: {error}", path.display()))
+    })
 }
 
 fn settings(flags: &Flags, file: File) -> Result<Settings, Error> {
@@ -123,8 +126,11 @@ fn settings(flags: &Flags, file: File) -> Result<Settings, Error> {
     match pools.as_mut_slice() {
         [only] => overrule(only, flags),
         _ if speaks_of_a_pool(flags) => {
-            return Err(Error::new(Fault::Usage, format!("the file has {} pools: flags cannot say which they mean", pools.len()))
-                .hint("set workers, queues, grace, boot_timeout, time_limit and retries in the file"));
+            return Err(Error::new(
+                Fault::Usage,
+                format!("the file has {} pools: flags cannot say which they mean", pools.len()),
+            )
+            .hint("set workers, queues, grace, boot_timeout, time_limit and retries in the file"));
         }
         _ => {}
     }
@@ -200,8 +206,11 @@ fn check(settings: &Settings) -> Result<(), Error> {
             let least = format_duration((pool.grace + FENCE_MARGIN) * 2);
             let lease = format_duration(settings.lease);
             let grace = format_duration(pool.grace);
-            return Err(Error::new(Fault::Config, format!("a lease of {lease} is too short for a grace of {grace} (pool '{name}')"))
-                .hint(format!("a job must be dead before its lease ends: set lease to {least} or more")));
+            return Err(Error::new(
+                Fault::Config,
+                format!("a lease of {lease} is too short for a grace of {grace} (pool '{name}')"),
+            )
+            .hint(format!("a job must be dead before its lease ends: set lease to {least} or more")));
         }
     }
     Ok(())
@@ -271,8 +280,12 @@ mod tests {
         assert!(file.lease.is_some() && file.stop_deadline.is_some());
         assert!(file.log.format.is_some() && file.log.level.is_some());
         let pool = &file.pools.unwrap()[0];
-        assert!(pool.name.is_some() && pool.workers.is_some() && pool.queues.is_some() && pool.grace.is_some());
+        assert!(
+            pool.name.is_some() && pool.workers.is_some() && pool.queues.is_some() && pool.grace.is_some()
+        );
         assert!(pool.boot_timeout.is_some() && pool.retries.is_some());
-        assert!(pool.retry_delay.is_some() && pool.retry_cap.is_some() && text.contains("    time_limit: null"));
+        assert!(
+            pool.retry_delay.is_some() && pool.retry_cap.is_some() && text.contains("    time_limit: null")
+        );
     }
 }
