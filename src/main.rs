@@ -2,11 +2,15 @@
 
 use std::process::ExitCode;
 
+use taskvisor::{cli, keeper};
+
+/// The words that this program says only to itself, `keeper` and `supervisor`, come before any parsing: the keeper stays
+/// small and has one thread.
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
-    // Before anything else is set up: the keeper stays small and has one thread.
-    if args.next().is_some_and(|command| command == "keeper") {
-        return taskvisor::keeper::command(args);
+    match args.next().as_deref().and_then(|word| word.to_str()) {
+        Some("keeper") => keeper::command(args),
+        Some("supervisor") => cli::supervisor(args),
+        Some(_) | None => cli::main(),
     }
-    ExitCode::SUCCESS
 }

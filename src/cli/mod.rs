@@ -1,1 +1,20 @@
 //! What a person types and reads.
+
+mod access;
+mod args;
+mod exit;
+mod failure;
+mod follow;
+mod job;
+mod launch;
+mod page;
+mod put;
+mod queue;
+mod screen;
+mod serve;
+pub mod start;
+mod status;
+mod stop;
+mod tree;
+
+pub use exit::{main, supervisor};

@@ -1,0 +1,157 @@
+//! The way to the jobs: through the supervisor when one listens, else straight to the store.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::exit;
+use super::failure::Failure;
+use crate::api::{self, Client};
+use crate::broker::{self, Broker, Sqlite};
+use crate::config::{BrokerUrl, Config};
+use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName};
+
+/// One of the two ways.
+pub enum Access {
+    /// A supervisor listens.
+    Api(Client),
+    /// None does.
+    Store(Box<dyn Broker>),
+}
+
+/// Opens the store that no supervisor serves.
+fn open_store(path: &Path) -> Result<Box<dyn Broker>, broker::Error> {
+    Ok(Box::new(Sqlite::open(path)?))
+}
+
+impl Access {
+    /// Finds the way. A socket that nobody listens on is one that was left behind.
+    pub async fn open(config: &Config) -> Result<Self, Failure> {
+        let client = Client::new(config.socket());
+        match client.probe().await {
+            Ok(()) => Ok(Access::Api(client)),
+            Err(error @ api::Error::NotRunning(_)) => match &config.broker {
+                BrokerUrl::Memory => Err(error.into()),
+                BrokerUrl::Sqlite(path) => Ok(Access::Store(open_store(path)?)),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Puts jobs, all or none.
+    pub async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Failure> {
+        match self {
+            Access::Api(api) => Ok(api.put(jobs).await?),
+            Access::Store(store) => Ok(store.enqueue(jobs).await?),
+        }
+    }
+
+    /// One job.
+    pub async fn job(&self, id: &JobId) -> Result<JobRecord, Failure> {
+        match self {
+            Access::Api(api) => Ok(api.job(id).await?),
+            Access::Store(store) => {
+                let found = store.get(id.clone()).await?;
+                found.ok_or_else(|| broker::Error::NoJob(id.clone()).into())
+            }
+        }
+    }
+
+    /// Jobs by filter.
+    pub async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Failure> {
+        match self {
+            Access::Api(api) => Ok(api.jobs(&filter).await?),
+            Access::Store(store) => Ok(store.list(filter).await?),
+        }
+    }
+
+    /// Ends a job.
+    pub async fn cancel(&self, id: &JobId, wait: bool) -> Result<JobState, Failure> {
+        match self {
+            Access::Api(api) => Ok(api.cancel(id, wait).await?),
+            Access::Store(store) => match store.cancel(id.clone()).await? {
+                state if wait && !state.has_ended() => Ok(store.ended(id.clone()).await?),
+                state => Ok(state),
+            },
+        }
+    }
+
+    /// Puts an ended job back to waiting.
+    pub async fn retry(&self, id: &JobId) -> Result<(), Failure> {
+        match self {
+            Access::Api(api) => Ok(api.retry(id).await?),
+            Access::Store(store) => Ok(store.retry(id.clone()).await?),
+        }
+    }
+
+    /// All queues.
+    pub async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Failure> {
+        match self {
+            Access::Api(api) => Ok(api.queues().await?),
+            Access::Store(store) => Ok(store.counts().await?),
+        }
+    }
+
+    /// Stops fetching from a queue.
+    pub async fn pause(&self, queue: QueueName, reason: Option<String>) -> Result<(), Failure> {
+        match self {
+            Access::Api(api) => Ok(api.pause(&queue, reason).await?),
+            Access::Store(store) => {
+                let by = format!("uid {}", nix::unistd::getuid());
+                Ok(store.pause(queue, by, reason).await?)
+            }
+        }
+    }
+
+    /// Ends a pause.
+    pub async fn resume(&self, queue: QueueName) -> Result<(), Failure> {
+        match self {
+            Access::Api(api) => Ok(api.resume(&queue).await?),
+            Access::Store(store) => Ok(store.resume(queue).await?),
+        }
+    }
+
+    /// Waits for the end of a job; `Err` with `None` when the supervisor went away meanwhile.
+    async fn ended_here(&self, id: &JobId) -> Result<JobState, Option<Failure>> {
+        match self {
+            Access::Api(api) => api.ended(id).await.map_err(|error| match error {
+                api::Error::Lost(..) | api::Error::NotRunning(_) => None,
+                error => Some(error.into()),
+            }),
+            Access::Store(store) => store.ended(id.clone()).await.map_err(|error| Some(error.into())),
+        }
+    }
+}
+
+/// Waits for the end of a job, across the end of the supervisor and the start of the next.
+pub async fn ended(config: &Config, id: &JobId) -> Result<JobState, Failure> {
+    loop {
+        let access = Access::open(config).await?;
+        match access.ended_here(id).await {
+            Ok(state) => return Ok(state),
+            Err(Some(failure)) => return Err(failure),
+            // Between two supervisors: a moment, then whoever is there.
+            Err(None) => tokio::time::sleep(BETWEEN).await,
+        }
+    }
+}
+
+const BETWEEN: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// Does it for each id, goes on after a failure, and gives the first exit code that is not 0.
+pub async fn for_each<F>(ids: &[String], mut act: F) -> Result<u8, Failure>
+where
+    F: AsyncFnMut(JobId) -> Result<(), Failure>,
+{
+    let mut code = exit::OK;
+    for id in ids {
+        match act(id.as_str().into()).await {
+            Ok(()) => {}
+            Err(failure) if failure.code == exit::OK => return Err(failure),
+            Err(failure) => {
+                failure.print();
+                code = if code == exit::OK { failure.code } else { code };
+            }
+        }
+    }
+    Ok(code)
+}

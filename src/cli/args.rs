@@ -1,0 +1,395 @@
+//! What can be typed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+
+use super::exit;
+use crate::config::{Flags, LogFormat, LogLevel, parse_duration};
+use crate::model::JobState;
+
+/// Keeps workers alive, hands them jobs, and knows every process a job has started.
+#[derive(Debug, Parser)]
+#[command(name = "taskvisor", version, after_help = exit::HELP, max_term_width = 100, subcommand_required = true)]
+pub struct Args {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, clap::Args)]
+pub struct Common {
+    /// Read settings from this YAML file
+    #[arg(short, long, global = true, value_name = "FILE", env = "TASKVISOR_CONFIG", help_heading = "Where")]
+    config: Option<PathBuf>,
+    /// Where the store and the output of jobs are kept
+    #[arg(long, global = true, value_name = "DIR", env = "TASKVISOR_STATE_DIR", help_heading = "Where")]
+    state_dir: Option<PathBuf>,
+    /// Where the supervisor's socket is
+    #[arg(long, global = true, value_name = "DIR", env = "TASKVISOR_RUN_DIR", help_heading = "Where")]
+    run_dir: Option<PathBuf>,
+    /// Where jobs wait: sqlite:PATH or memory:
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "URL",
+        env = "TASKVISOR_BROKER",
+        help_heading = "Where",
+        hide_env_values = true
+    )]
+    broker: Option<String>,
+}
+
+impl Common {
+    pub fn flags(&self) -> Flags {
+        Flags {
+            config: self.config.clone(),
+            state_dir: self.state_dir.clone(),
+            run_dir: self.run_dir.clone(),
+            broker: self.broker.clone(),
+            ..Flags::default()
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a supervisor in the foreground
+    #[command(
+        after_help = "Examples:\n  taskvisor start -w 8\n  taskvisor start -w 4 -q urgent -q default --time-limit 10m\n  taskvisor start -w 2 --burst"
+    )]
+    Start(Start),
+    /// Stop the supervisor and wait until it has ended
+    #[command(after_help = "Without a flag it fetches no more and lets jobs end until the stop deadline.")]
+    Stop(Stop),
+    /// Queue a command
+    #[command(
+        after_help = "Prints the id of each job, one a line, once the job cannot be lost. Works while no supervisor runs.\n\nExamples:\n  taskvisor put -- gzip -t backup.gz\n  find . -name '*.gz' -print0 | taskvisor put --lines -0 -- gzip -t {}\n  taskvisor put -q mail -d @letter.txt -- sendmail -t"
+    )]
+    Put(Put),
+    /// Look at jobs, wait for them, end them
+    #[command(subcommand)]
+    Job(JobCommand),
+    /// Look at queues, pause them
+    #[command(subcommand)]
+    Queue(QueueCommand),
+    /// Show the supervisor, its workers, what they run, and the queues
+    #[command(
+        after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"
+    )]
+    Status(Status),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Start {
+    /// How many workers
+    #[arg(short, long, value_name = "N", env = "TASKVISOR_WORKERS", value_parser = clap::value_parser!(u16).range(1..))]
+    workers: Option<u16>,
+    /// Take jobs from this queue; several in this order [default: default]
+    #[arg(short, long = "queue", value_name = "QUEUE")]
+    queues: Vec<String>,
+    /// End when the queues are empty
+    #[arg(long)]
+    burst: bool,
+    /// The longest run of an attempt, for jobs that bring none
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    time_limit: Option<Duration>,
+    /// From TERM to KILL [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    grace: Option<Duration>,
+    /// From the start of a worker until it must take jobs [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    boot_timeout: Option<Duration>,
+    /// Tries after the first one, for jobs that do not say [default: 0]
+    #[arg(long, value_name = "N")]
+    retries: Option<u32>,
+    /// How long a job is ours without a renewal [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    lease: Option<Duration>,
+    /// From the order to stop to the last KILL [default: 25s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    stop_deadline: Option<Duration>,
+    /// For people or for programs [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormatArg>,
+    /// How much [default: info]
+    #[arg(long, value_name = "LEVEL", env = "TASKVISOR_LOG")]
+    log_level: Option<LogLevelArg>,
+}
+
+impl Start {
+    pub fn add_to(&self, flags: &mut Flags) {
+        flags.workers = self.workers;
+        flags.queues = self.queues.clone();
+        flags.burst = self.burst;
+        flags.time_limit = self.time_limit;
+        flags.grace = self.grace;
+        flags.boot_timeout = self.boot_timeout;
+        flags.retries = self.retries;
+        flags.lease = self.lease;
+        flags.stop_deadline = self.stop_deadline;
+        flags.log_format = self.log_format.map(|format| match format {
+            LogFormatArg::Text => LogFormat::Text,
+            LogFormatArg::Json => LogFormat::Json,
+        });
+        flags.log_level = self.log_level.map(|level| match level {
+            LogLevelArg::Error => LogLevel::Error,
+            LogLevelArg::Warn => LogLevel::Warn,
+            LogLevelArg::Info => LogLevel::Info,
+            LogLevelArg::Debug => LogLevel::Debug,
+            LogLevelArg::Trace => LogLevel::Trace,
+        });
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormatArg {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogLevelArg {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Stop {
+    /// TERM to all jobs at once
+    #[arg(long, conflicts_with = "kill")]
+    pub now: bool,
+    /// KILL to all jobs at once
+    #[arg(long)]
+    pub kill: bool,
+    /// Wait no longer than this for the end; it goes on
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Put {
+    /// Where it waits
+    #[arg(short, long, value_name = "QUEUE", default_value = "default")]
+    pub queue: String,
+    /// Higher runs first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub priority: i32,
+    /// Not before this long from now
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub delay: Option<Duration>,
+    /// Tries after the first one
+    #[arg(long, value_name = "N")]
+    pub retries: Option<u32>,
+    /// The longest run of an attempt
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub time_limit: Option<Duration>,
+    /// A word to find it by; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+    /// Its id, instead of a new one; an id that exists is refused
+    #[arg(long, value_name = "JID", conflicts_with = "lines", value_parser = parse_jid)]
+    pub jid: Option<String>,
+    /// What it reads on stdin: DATA, @FILE, or - for the stdin of this command
+    #[arg(short, long, value_name = "DATA")]
+    pub data: Option<OsString>,
+    /// One job for each line of stdin; {} in an argument is the line, which is else the last argument
+    #[arg(long)]
+    pub lines: bool,
+    /// Lines end with a zero byte, so they may hold any other
+    #[arg(short = '0', long, requires = "lines")]
+    pub null: bool,
+    /// Print each id as a JSON line
+    #[arg(long)]
+    pub json: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+fn parse_jid(text: &str) -> Result<String, String> {
+    match text.len() {
+        1..=128 if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(text.into()),
+        _ => Err("an id is 1 to 128 visible ASCII characters".into()),
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum JobCommand {
+    /// Show all that is known of a job
+    Show(JobShow),
+    /// List jobs, newest first
+    List(JobList),
+    /// Wait until jobs have ended: 0 = all complete, 1 = not all, 124 = timed out
+    Wait(JobWait),
+    /// Print what a job has written
+    Logs(JobLogs),
+    /// End jobs
+    Cancel(JobCancel),
+    /// Put ended jobs back to waiting
+    Retry(Jobs),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct JobShow {
+    /// The job
+    pub jid: String,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct JobList {
+    /// In this state; several with commas
+    #[arg(short, long, value_name = "STATE", value_delimiter = ',', value_parser = |text: &str| text.parse::<JobState>())]
+    pub state: Vec<JobState>,
+    /// Of this queue
+    #[arg(short, long, value_name = "QUEUE")]
+    pub queue: Option<String>,
+    /// Of this class
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<String>,
+    /// At most so many
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
+    pub limit: u32,
+    /// Older than this job
+    #[arg(long, value_name = "JID")]
+    pub after: Option<String>,
+    /// One JSON document a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct JobWait {
+    /// The jobs
+    #[arg(required = true, value_name = "JID")]
+    pub jids: Vec<String>,
+    /// Wait no longer than this
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// One JSON document a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct JobLogs {
+    /// The job
+    pub jid: String,
+    /// Go on until the job has ended
+    #[arg(short, long)]
+    pub follow: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct JobCancel {
+    #[command(flatten)]
+    pub jobs: Jobs,
+    /// Return when the processes of the jobs are proven dead
+    #[arg(long)]
+    pub wait: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Jobs {
+    /// The jobs
+    #[arg(required = true, value_name = "JID")]
+    pub jids: Vec<String>,
+    /// One JSON document a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum QueueCommand {
+    /// List the queues and count their jobs
+    List(QueueList),
+    /// Fetch nothing more from a queue; jobs that run go on
+    Pause(QueuePause),
+    /// End a pause
+    Resume(QueueResume),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct QueueList {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct QueuePause {
+    /// The queue
+    pub queue: String,
+    /// Why, for others to read
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct QueueResume {
+    /// The queue
+    pub queue: String,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Status {
+    /// As JSON, schema taskvisor.status/1
+    #[arg(long, conflicts_with = "quiet")]
+    pub json: bool,
+    /// Draw again every so many seconds
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", conflicts_with = "quiet",
+          value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub watch: Option<u16>,
+    /// Print nothing; the exit code is the verdict: 0 healthy, 3 not running, 5 degraded, 6 unhealthy
+    #[arg(short, long, action = ArgAction::SetTrue)]
+    pub quiet: bool,
+    /// Draw with ASCII only
+    #[arg(long)]
+    pub ascii: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_sound() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_help_page_has_its_snapshot() {
+        use clap::CommandFactory;
+        let mut root = Args::command().term_width(100);
+        root.build();
+        let mut pages = String::new();
+        help(&mut root, "taskvisor", &mut pages);
+        insta::assert_snapshot!("help", pages);
+    }
+
+    fn help(command: &mut clap::Command, name: &str, pages: &mut String) {
+        *pages += &format!("=== {name} --help\n{}\n", command.render_help());
+        for sub in command.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
+            let name = format!("{name} {}", sub.get_name());
+            help(sub, &name, pages);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The exit codes, all of them, and the way to them.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use super::args::{Args, Command, JobCommand, QueueCommand};
+use super::failure::Failure;
+use super::{job, put, queue, start, status, stop};
+use super::serve::serve;
+use crate::config::{Config, Surroundings, resolve};
+
+/// Done.
+pub const OK: u8 = 0;
+/// Not done; or a job that was waited for did not complete.
+pub const FAILED: u8 = 1;
+/// Typed wrongly.
+pub const USAGE: u8 = 2;
+/// No supervisor runs.
+pub const NOT_RUNNING: u8 = 3;
+/// `status -q`: some of it does not work.
+pub const DEGRADED: u8 = 5;
+/// `status -q`: nothing works.
+pub const UNHEALTHY: u8 = 6;
+/// No such job or queue.
+pub const NOTHING_MATCHED: u8 = 7;
+/// `start`: the store or the directories are in use or cannot be reached (EX_UNAVAILABLE).
+pub const UNAVAILABLE: u8 = 69;
+/// `start`: an error of the program itself (EX_SOFTWARE).
+pub const SOFTWARE: u8 = 70;
+/// The machine could not do it (EX_IOERR).
+pub const IO: u8 = 74;
+/// Not permitted (EX_NOPERM).
+pub const PERMISSION: u8 = 77;
+/// The settings are wrong (EX_CONFIG).
+pub const CONFIG: u8 = 78;
+/// The wait timed out.
+pub const TIMED_OUT: u8 = 124;
+
+/// The same for people, below `--help`.
+pub const HELP: &str = "\
+Exit codes: 0 done, 1 failed, 2 usage, 3 not running, 5 degraded and 6 unhealthy (status -q), 7 nothing matched,
+124 the wait timed out; 69 unavailable, 70 own error, 74 input/output, 77 not permitted, 78 wrong settings.
+
+Data goes to stdout, words about it to stderr. NO_COLOR turns colour off.";
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    with_args(std::env::args_os(), run)
+}
+
+/// Runs the supervisor that the keeper started with `start`'s own arguments.
+pub fn supervisor(args: impl Iterator<Item = OsString>) -> ExitCode {
+    with_args(std::iter::once("taskvisor".into()).chain(args), |args| serve(settings(&args)?))
+}
+
+fn with_args(
+    args: impl Iterator<Item = OsString>,
+    run: impl FnOnce(Args) -> Result<ExitCode, Failure>,
+) -> ExitCode {
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) => {
+            // A reader of the help that went away is no failure.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { USAGE } else { OK });
+        }
+    };
+    match run(args) {
+        Ok(code) => code,
+        Err(failure) => failure.print(),
+    }
+}
+
+fn settings(args: &Args) -> Result<Config, Failure> {
+    let mut flags = args.common.flags();
+    if let Command::Start(start) = &args.command {
+        start.add_to(&mut flags);
+    }
+    Ok(resolve(flags, &Surroundings::of_process())?)
+}
+
+fn run(args: Args) -> Result<ExitCode, Failure> {
+    let config = settings(&args)?;
+    if let Command::Start(_) = &args.command {
+        return start::start(config);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let code = runtime.block_on(async {
+        match args.command {
+            Command::Start(_) => Ok(OK),
+            Command::Stop(stop) => stop::stop(&config, &stop).await,
+            Command::Put(put) => put::put(&config, put).await,
+            Command::Job(command) => match command {
+                JobCommand::Show(show) => job::show(&config, &show).await,
+                JobCommand::List(list) => job::list(&config, list).await,
+                JobCommand::Wait(wait) => job::wait(&config, &wait).await,
+                JobCommand::Logs(logs) => super::follow::logs(&config, &logs).await,
+                JobCommand::Cancel(cancel) => job::cancel(&config, &cancel).await,
+                JobCommand::Retry(retry) => job::retry(&config, &retry).await,
+            },
+            Command::Queue(command) => match command {
+                QueueCommand::List(list) => queue::list(&config, &list).await,
+                QueueCommand::Pause(pause) => queue::pause(&config, &pause).await,
+                QueueCommand::Resume(resume) => queue::resume(&config, &resume).await,
+            },
+            Command::Status(status) => status::status(&config, &status).await,
+        }
+    });
+    code.map(ExitCode::from)
+}

@@ -1,0 +1,130 @@
+//! What a command says when it could not do it: what was attempted, why it failed, what to do.
+
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use super::exit;
+use super::screen::escaped;
+use crate::{api, broker, config};
+
+/// An error at the edge, with its exit code.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: u8,
+    pub message: String,
+    pub causes: Vec<String>,
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure without a cause or hint.
+    pub fn new(code: u8, message: impl Into<String>) -> Self {
+        Failure { code, message: message.into(), causes: Vec::new(), hint: None }
+    }
+
+    /// The same with a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same, as the cause of what was attempted.
+    #[must_use]
+    pub fn of(mut self, attempted: impl Into<String>) -> Self {
+        self.causes.insert(0, std::mem::replace(&mut self.message, attempted.into()));
+        self
+    }
+
+    /// Writes it to stderr and gives the exit code.
+    pub fn print(&self) -> ExitCode {
+        let _ = io::stderr().write_all(self.render().as_bytes());
+        ExitCode::from(self.code)
+    }
+
+    /// Its lines.
+    pub fn render(&self) -> String {
+        if self.code == exit::OK {
+            return String::new();
+        }
+        let mut out = format!("error: {}\n", escaped(&self.message));
+        for cause in &self.causes {
+            out += &format!("caused by: {}\n", escaped(cause));
+        }
+        if let Some(hint) = &self.hint {
+            out += &format!("hint: {}\n", escaped(hint));
+        }
+        out
+    }
+}
+
+/// An error on stdout: nothing is wrong if its reader has seen enough.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::BrokenPipe => Failure::new(exit::OK, "nobody reads the output"),
+            ErrorKind::PermissionDenied => Failure::new(exit::PERMISSION, error.to_string()),
+            _ => Failure::new(exit::IO, error.to_string()),
+        }
+    }
+}
+
+impl From<config::Error> for Failure {
+    fn from(error: config::Error) -> Self {
+        let code = match error.fault {
+            config::Fault::Usage => exit::USAGE,
+            config::Fault::Config => exit::CONFIG,
+            config::Fault::Permission => exit::PERMISSION,
+            config::Fault::Io => exit::IO,
+        };
+        Failure { code, message: error.to_string(), causes: Vec::new(), hint: error.hint }
+    }
+}
+
+impl From<api::Error> for Failure {
+    fn from(error: api::Error) -> Self {
+        let message = error.to_string();
+        match error {
+            api::Error::NotRunning(_) => {
+                Failure::new(exit::NOT_RUNNING, message).hint("start one with: taskvisor start -w 8")
+            }
+            api::Error::Connect(_, cause) => {
+                Failure { causes: vec![cause.to_string()], ..Failure::from(cause) }.named(message)
+            }
+            api::Error::Lost(_, cause) => {
+                Failure { causes: vec![cause.to_string()], ..Failure::new(exit::FAILED, message) }
+            }
+            api::Error::Problem(problem) => {
+                let code = match problem.code {
+                    400 | 405 | 413 => exit::USAGE,
+                    403 => exit::PERMISSION,
+                    404 => exit::NOTHING_MATCHED,
+                    503 => exit::UNAVAILABLE,
+                    _ => exit::FAILED,
+                };
+                Failure { code, message, causes: Vec::new(), hint: problem.hint }
+            }
+            api::Error::Odd(..) => Failure::new(exit::FAILED, message)
+                .hint("is it another program's, or another version's, socket?"),
+        }
+    }
+}
+
+impl From<broker::Error> for Failure {
+    fn from(error: broker::Error) -> Self {
+        let code = match &error {
+            broker::Error::NoJob(_) | broker::Error::NoQueue(_) => exit::NOTHING_MATCHED,
+            broker::Error::Refused(_) => exit::USAGE,
+            broker::Error::Exists(_) | broker::Error::WrongState { .. } => exit::FAILED,
+            broker::Error::Failed(_) => exit::UNAVAILABLE,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl Failure {
+    fn named(mut self, message: String) -> Self {
+        self.message = message;
+        self
+    }
+}

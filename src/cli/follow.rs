@@ -1,0 +1,141 @@
+//! `job logs`: what a job has written, and what it writes.
+
+use std::fs::{DirBuilder, File};
+use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use tokio::sync::mpsc;
+
+use super::access::{Access, ended};
+use super::args::JobLogs;
+use super::exit;
+use super::failure::Failure;
+use super::screen::escaped_lines;
+use crate::config::Config;
+use crate::model::JobId;
+
+/// Prints the output of a job. A job that printed nothing has no file.
+pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
+    let id = JobId::from(args.jid.as_str());
+    let job = Access::open(config).await?.job(&id).await?;
+    let path = config.log_file(&id);
+    let mut output = Output { path, file: None, tty: io::stdout().is_terminal(), cut: Vec::new() };
+    if args.follow && !job.state.has_ended() {
+        follow(config, &id, &mut output).await?;
+    }
+    output.copy()?;
+    output.finish()?;
+    Ok(exit::OK)
+}
+
+/// Copies with every change until the job has ended.
+async fn follow(config: &Config, id: &JobId, output: &mut Output) -> Result<(), Failure> {
+    let mut changes = watch(&output.path)?;
+    let end = ended(config, id);
+    tokio::pin!(end);
+    loop {
+        // Before the first wait too: the watch stands, so nothing falls in between.
+        output.copy()?;
+        tokio::select! {
+            ended = &mut end => return ended.map(drop),
+            _ = changes.recv() => {}
+        }
+    }
+}
+
+/// Watches the directory: the file may not be there yet.
+fn watch(file: &Path) -> Result<mpsc::Receiver<()>, Failure> {
+    let dir = file.parent().unwrap_or(Path::new("/"));
+    let attempted = || format!("failed to watch {}", dir.display());
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|error| Failure::from(error).of(attempted()))?;
+    let inotify = Inotify::init(InitFlags::IN_CLOEXEC).map_err(io::Error::from)?;
+    let flags = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_MOVED_TO;
+    inotify.add_watch(dir, flags).map_err(|error| Failure::from(io::Error::from(error)).of(attempted()))?;
+    let (changed, changes) = mpsc::channel(1);
+    // Ends with this process. One note that has not been read yet is as good as many.
+    std::thread::spawn(move || {
+        while inotify.read_events().is_ok() {
+            let _ = changed.try_send(());
+        }
+    });
+    Ok(changes)
+}
+
+struct Output {
+    path: PathBuf,
+    file: Option<File>,
+    tty: bool,
+    /// The start of a character whose end has not come yet.
+    cut: Vec<u8>,
+}
+
+impl Output {
+    /// Copies what has come since the last time.
+    fn copy(&mut self) -> io::Result<()> {
+        if self.file.is_none() {
+            self.file = match File::open(&self.path) {
+                Ok(file) => Some(file),
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(error),
+            };
+        }
+        let Some(file) = self.file.as_mut() else { return Ok(()) };
+        let mut out = io::stdout().lock();
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let read = match file.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read?,
+            };
+            if read == 0 {
+                return out.flush();
+            }
+            if self.tty {
+                self.cut.extend_from_slice(&buffer[..read]);
+                out.write_all(shown(&mut self.cut).as_bytes())?;
+            } else {
+                out.write_all(&buffer[..read])?;
+            }
+        }
+    }
+
+    /// Writes what never became a character.
+    fn finish(&mut self) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(escaped_lines(&String::from_utf8_lossy(&self.cut)).as_bytes())?;
+        out.flush()
+    }
+}
+
+/// Takes whole characters from the front and makes them safe for a terminal.
+fn shown(bytes: &mut Vec<u8>) -> String {
+    let whole = match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        // A wrong byte before the end: a cut character at the very end is shown as wrong too, which is rare and harmless.
+        Ok(_) | Err(_) => bytes.len(),
+    };
+    let text = escaped_lines(&String::from_utf8_lossy(&bytes[..whole]));
+    bytes.drain(..whole);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_character_cut_in_two_is_shown_whole() {
+        let mut bytes = b"a\x1b\xc3".to_vec();
+        assert_eq!(shown(&mut bytes), "a\\x1b");
+        bytes.push(0xa9);
+        assert_eq!(shown(&mut bytes), "é");
+        bytes.extend(b"\xff\n");
+        assert_eq!(shown(&mut bytes), "\u{fffd}\n");
+    }
+}

@@ -1,0 +1,138 @@
+//! The program as a person meets it, where no supervisor is needed: exit code, stdout, stderr.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+struct Sandbox {
+    dir: tempfile::TempDir,
+}
+
+impl Sandbox {
+    fn new() -> Self {
+        Sandbox { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path().join(name), text).unwrap();
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_taskvisor"));
+        command
+            .args(args)
+            .current_dir(self.path())
+            .env_clear()
+            .env("TASKVISOR_STATE_DIR", self.path().join("state"))
+            .env("TASKVISOR_RUN_DIR", self.path().join("run"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Exit code and stderr, and that stdout is empty.
+    #[track_caller]
+    fn refused(&self, args: &[&str], code: i32, words: &[&str]) {
+        let output = self.run(args);
+        let stderr =
+            String::from_utf8(output.stderr).unwrap().replace(&self.path().display().to_string(), "DIR");
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert_eq!(output.stdout, b"", "{stderr}");
+        for word in words {
+            assert!(stderr.contains(word), "no {word:?} in:\n{stderr}");
+        }
+    }
+}
+
+#[test]
+fn what_is_typed_wrongly_is_refused_with_a_suggestion() {
+    let sandbox = Sandbox::new();
+    sandbox.refused(&["strat"], 2, &["unrecognized subcommand 'strat'", "'start'"]);
+    sandbox.refused(&["start", "--wrokers", "8"], 2, &["'--wrokers'", "'--workers'"]);
+    sandbox.refused(&["start", "-w", "0"], 2, &["-w", "0 is not in 1.."]);
+    sandbox.refused(&["start", "--grace", "10"], 2, &["'10' is no duration like 250ms, 10s"]);
+    sandbox.refused(&["job", "list", "-s", "lost"], 2, &["no job state is called 'lost'"]);
+    sandbox.refused(&["put"], 2, &["<COMMAND>"]);
+    sandbox.refused(&["put", "--lines", "--jid", "a", "--", "true"], 2, &["cannot be used with"]);
+    sandbox.refused(&["put", "--jid", "a b", "--", "true"], 2, &["128 visible ASCII characters"]);
+    sandbox.refused(&["put", "--lines", "-d", "-", "--", "true"], 2, &["both want to read stdin", "hint: "]);
+    sandbox.refused(&["stop", "--now", "--kill"], 2, &["cannot be used with"]);
+}
+
+#[test]
+fn wrong_settings_are_placed() {
+    let sandbox = Sandbox::new();
+    sandbox.write("t.yaml", "lease: 1m\npools:\n  - name: a\n    wokers: 8\n");
+    let expected = "error: t.yaml:4:5: unknown setting 'wokers'\nhint: did you mean 'workers'?\n";
+    sandbox.refused(&["start", "-c", "t.yaml"], 78, &[expected]);
+    sandbox.refused(&["start", "-c", "none.yaml"], 78, &["failed to read none.yaml: No such file"]);
+    sandbox.refused(
+        &["start", "-b", "redis://:pw@h/0"],
+        78,
+        &["no broker speaks 'redis:'", "hint: sqlite:PATH"],
+    );
+    sandbox.refused(&["start", "--grace", "1m"], 78, &["a lease of 1m is too short for a grace of 1m"]);
+}
+
+#[test]
+fn nobody_listens_is_said_by_its_code() {
+    let sandbox = Sandbox::new();
+    let words = ["error: no supervisor listens on DIR/run/ctl.sock", "hint: start one with"];
+    sandbox.refused(&["status"], 3, &words);
+    sandbox.refused(&["stop"], 3, &words);
+    sandbox.refused(&["put", "-b", "memory:", "--", "true"], 3, &words);
+    std::fs::create_dir(sandbox.path().join("run")).unwrap();
+    drop(std::os::unix::net::UnixListener::bind(sandbox.path().join("run/ctl.sock")).unwrap());
+    sandbox.refused(&["status", "-q"], 3, &words);
+}
+
+#[test]
+fn a_second_start_is_refused_by_name() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path().join("run")).unwrap();
+    sandbox.write("run/lock", "4711\n");
+    let file = std::fs::File::open(sandbox.path().join("run/lock")).unwrap();
+    let held = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusive).unwrap();
+    sandbox.refused(
+        &["start"],
+        69,
+        &["a supervisor uses DIR/run already (pid 4711)", "hint: taskvisor stop"],
+    );
+    drop(held);
+}
+
+#[test]
+fn a_run_directory_of_others_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::new();
+    let run = sandbox.path().join("run");
+    std::fs::create_dir(&run).unwrap();
+    std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o777)).unwrap();
+    sandbox.refused(&["start"], 77, &["DIR/run can be written by others (mode 777)"]);
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let sandbox = Sandbox::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = sandbox.command(&["put", "--help"]).stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.stderr, b"");
+}
+
+#[test]
+fn help_and_version_are_data() {
+    let sandbox = Sandbox::new();
+    for args in [&["--help"][..], &["help", "put"], &["job", "logs", "--help"], &["--version"]] {
+        let output = sandbox.run(args);
+        assert_eq!((output.status.code(), output.stderr), (Some(0), vec![]));
+        assert!(!output.stdout.is_empty());
+    }
+}
