@@ -1,4 +1,5 @@
 //! What every broker does, case by case, over each of them.
+#![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, clippy::too_many_lines)]
 
 #[path = "support/store.rs"]
 mod support;
@@ -55,6 +56,7 @@ contract!(
     everything_put_comes_back,
     the_end_is_told_to_those_who_wait,
     a_put_wakes,
+    a_mistake_leaves_what_comes_with_it_alone,
     random_operations_agree_with_a_model,
 );
 
@@ -430,6 +432,18 @@ async fn a_put_wakes(scene: Scene) {
     scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
     scene.put(job("c")).await;
     assert_eq!(scene.next_notice().await, Notice::Wake);
+}
+
+async fn a_mistake_leaves_what_comes_with_it_alone(scene: Scene) {
+    scene.put(job("a")).await;
+    let (before, mistake, after) = tokio::join!(
+        scene.enqueue(vec![job("b")]),
+        scene.enqueue(vec![job("c"), job("a")]),
+        scene.enqueue(vec![job("d")]),
+    );
+    assert_eq!(mistake, Err(Error::Exists("a".into())));
+    assert!(before.is_ok() && after.is_ok());
+    assert_eq!(ids(&scene.fetch(request(&["q"], 9)).await.unwrap()), ["a", "b", "d"]);
 }
 
 /// A job as the model sees it.

@@ -190,10 +190,12 @@ fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
 /// Ends a lease whose holder is dead or out of time: the attempt is not spent, the interruption is counted.
 pub(super) fn take_back(store: &mut Store, lease: &HeldLease, now: i64) -> Result<(), Trouble> {
     let interrupted = lease.interrupted + 1;
-    let to = match lease.state {
-        JobState::Canceling => JobState::Canceled,
-        _ if interrupted >= INTERRUPTIONS_MAX => JobState::Held,
-        _ => JobState::Waiting,
+    let to = if lease.state == JobState::Canceling {
+        JobState::Canceled
+    } else if interrupted >= INTERRUPTIONS_MAX {
+        JobState::Held
+    } else {
+        JobState::Waiting
     };
     let failure =
         (to == JobState::Held).then(|| serde_json::to_string(&too_often(interrupted))).transpose()?;

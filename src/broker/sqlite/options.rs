@@ -12,7 +12,8 @@ use crate::model::Instant;
 /// How to open a store.
 #[derive(Clone)]
 pub struct Options {
-    /// Whether this process stays: it watches the doorbell for what other processes put, cancel and settle.
+    /// Whether this process stays: it watches the doorbell for what other processes put, cancel and settle. Without it,
+    /// `next_notice` and `ended` know of this process only.
     pub listen: bool,
     /// How long to wait for another program that has locked the file.
     pub busy_timeout: Duration,
@@ -26,6 +27,9 @@ impl Default for Options {
     }
 }
 
+/// Asks something of the world that can fail.
+pub type Probe<A, T> = Arc<dyn Fn(&A) -> io::Result<T> + Send + Sync>;
+
 /// The outside world of a store. Tests replace parts of it.
 #[derive(Clone)]
 pub struct World {
@@ -36,9 +40,9 @@ pub struct World {
     /// Which boot this is.
     pub boot_id: Arc<dyn Fn() -> String + Send + Sync>,
     /// The file system's magic number, as `statfs` tells it.
-    pub fs_type: Arc<dyn Fn(&Path) -> io::Result<i64> + Send + Sync>,
+    pub fs_type: Probe<Path, i64>,
     /// Makes what was written to a file durable.
-    pub sync: Arc<dyn Fn(&File) -> io::Result<()> + Send + Sync>,
+    pub sync: Probe<File, ()>,
 }
 
 impl Default for World {

@@ -80,9 +80,10 @@ fn change(verdict: &Verdict, from: JobState, now: i64) -> Change<'_> {
         }
         Verdict::Canceled => Change { state: Some(JobState::Canceled), ..Change::default() },
     };
-    match from {
-        JobState::Canceling => Change { state: Some(JobState::Canceled), due: None, ..change },
-        _ => change,
+    if from == JobState::Canceling {
+        Change { state: Some(JobState::Canceled), due: None, ..change }
+    } else {
+        change
     }
 }
 

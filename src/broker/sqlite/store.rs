@@ -150,6 +150,8 @@ impl Store {
         }
         self.effects = Effects::default();
         self.queues.clear();
+        // Whether it was seen to is not known.
+        self.foreign = true;
     }
 
     /// Brings the counters on file up to date: at the commit, and before they are read.

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 
 use super::bell::Bell;
 use super::call::{Call, Done, Kind};
@@ -275,8 +275,8 @@ fn look_around(store: &mut Store) -> Result<(), rusqlite::Error> {
     let mut ended = Vec::new();
     for id in store.waiters.keys() {
         let mut statement = store.conn.prepare_cached("SELECT state FROM job WHERE jid = ?1")?;
-        let state = statement.query_row(params![id.as_str()], |row| Ok(state(row.get(0)?)))?;
-        if state.has_ended() {
+        let state = statement.query_row(params![id.as_str()], |row| Ok(state(row.get(0)?))).optional()?;
+        if let Some(state) = state.filter(|state| state.has_ended()) {
             ended.push((id.clone(), state));
         }
     }
