@@ -2,6 +2,8 @@
 
 mod contract;
 mod error;
+pub mod sqlite;
 
 pub use contract::{Broker, Capabilities, Fetch, Notice, Renewal, Settling};
 pub use error::Error;
+pub use sqlite::Sqlite;

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::exit;
 use super::failure::Failure;
 use crate::api::{self, Client};
-use crate::broker::{self, Broker, Sqlite};
+use crate::broker::{self, Broker, Sqlite, sqlite};
 use crate::config::{BrokerUrl, Config};
 use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName};
 
@@ -20,7 +20,7 @@ pub enum Access {
 
 /// Opens the store that no supervisor serves.
 fn open_store(path: &Path) -> Result<Box<dyn Broker>, broker::Error> {
-    Ok(Box::new(Sqlite::open(path)?))
+    Ok(Box::new(Sqlite::open(path, sqlite::Options::default())?))
 }
 
 impl Access {

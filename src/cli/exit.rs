@@ -7,8 +7,8 @@ use clap::Parser;
 
 use super::args::{Args, Command, JobCommand, QueueCommand};
 use super::failure::Failure;
-use super::{job, put, queue, start, status, stop};
 use super::serve::serve;
+use super::{job, put, queue, start, status, stop};
 use crate::config::{Config, Surroundings, resolve};
 
 /// Done.

@@ -16,8 +16,8 @@ use tracing::{error, warn};
 
 use super::exit;
 use super::failure::Failure;
-use crate::broker::{Broker, Sqlite};
-use crate::config::{BrokerUrl, Config, Log, LogFormat};
+use crate::broker::{Broker, Sqlite, sqlite};
+use crate::config::{BrokerUrl, Config, Log, LogFormat, LogLevel};
 use crate::engine::{Ended, Setup, supervise};
 use crate::keeper::{self, Sweeper};
 use crate::model::Instance;
@@ -72,7 +72,7 @@ fn run(config: &Config, keeper: OwnedFd) -> Result<Ended, Failure> {
     let listener = listen(&config.socket())?;
     let instance = instance(&config.state_dir)?;
     let broker: Arc<dyn Broker> = match &config.broker {
-        BrokerUrl::Sqlite(path) => Arc::new(Sqlite::open(path)?),
+        BrokerUrl::Sqlite(path) => Arc::new(Sqlite::open(path, sqlite::Options::default())?),
         BrokerUrl::Memory => Arc::new(Sqlite::memory()?),
     };
     let logs = config.clone();
@@ -87,7 +87,9 @@ fn run(config: &Config, keeper: OwnedFd) -> Result<Ended, Failure> {
         output_cap: OUTPUT_CAP,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(supervise(setup)).map_err(|error| Failure::from(error).of("the supervisor failed".to_owned()))?;
+    let ended = runtime
+        .block_on(supervise(setup))
+        .map_err(|error| Failure::from(error).of("the supervisor failed".to_owned()))?;
     // Clients that wait for an answer must not hold up the end.
     runtime.shutdown_background();
     fs::remove_file(config.socket()).ok();
@@ -97,7 +99,8 @@ fn run(config: &Config, keeper: OwnedFd) -> Result<Ended, Failure> {
 /// Whoever left a socket here is dead: we hold the lock of its directory.
 fn listen(path: &Path) -> Result<UnixListener, Failure> {
     fs::remove_file(path).ok();
-    UnixListener::bind(path).map_err(|error| Failure::from(error).of(format!("failed to listen on {}", path.display())))
+    UnixListener::bind(path)
+        .map_err(|error| Failure::from(error).of(format!("failed to listen on {}", path.display())))
 }
 
 /// The name under which this state directory holds leases; made once.
@@ -110,14 +113,25 @@ fn instance(state_dir: &Path) -> Result<Instance, Failure> {
         Err(error) => return Err(Failure::from(error).of(format!("failed to read {}", path.display()))),
     }
     let name = uuid::Uuid::now_v7().simple().to_string();
-    fs::write(&path, format!("{name}\n")).map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))?;
+    fs::write(&path, format!("{name}\n"))
+        .map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))?;
     Ok(name.into())
 }
 
 fn start_logging(log: Log) {
-    let builder = tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(tracing::Level::from(log.level));
+    let builder = tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(level(log.level));
     match log.format {
-        LogFormat::Human => builder.with_ansi(false).with_target(false).init(),
+        LogFormat::Text => builder.with_ansi(false).with_target(false).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+}
+
+fn level(level: LogLevel) -> tracing::Level {
+    match level {
+        LogLevel::Error => tracing::Level::ERROR,
+        LogLevel::Warn => tracing::Level::WARN,
+        LogLevel::Info => tracing::Level::INFO,
+        LogLevel::Debug => tracing::Level::DEBUG,
+        LogLevel::Trace => tracing::Level::TRACE,
     }
 }

@@ -1,0 +1,134 @@
+//! What people and a starting supervisor ask for.
+
+use rusqlite::params;
+
+use super::lease::{HELD_LEASE, held_lease, take_back};
+use super::store::{Store, Waiter};
+use super::trouble::Trouble;
+use crate::broker::Error;
+use crate::model::{Fence, Instance, Instant, JobId, JobState, QueueName, Revocation, WorkerId};
+
+pub(super) fn cancel(store: &mut Store, id: &JobId, now: Instant) -> Result<JobState, Trouble> {
+    let (row, queue, from) = store.place(id)?;
+    let to = match from {
+        JobState::Waiting | JobState::Delayed | JobState::Held => JobState::Canceled,
+        JobState::Running => JobState::Canceling,
+        JobState::Canceling | JobState::Canceled => return Ok(from),
+        JobState::Complete | JobState::Failed => {
+            return Err(Error::WrongState { id: id.clone(), state: from, verb: "canceled" }.into());
+        }
+    };
+    let ended = to.has_ended().then(|| store.millis(now));
+    store
+        .conn
+        .prepare_cached("UPDATE job SET state = ?2, due_at = NULL, ended_at = ?3 WHERE id = ?1")?
+        .execute(params![row, to as i64, ended])?;
+    store.moved(queue, Some(from), to);
+    if to.has_ended() {
+        store.ended(id.clone(), to);
+    } else if let Some(fence) = store.leases.get(id) {
+        store.effects.revoked.push((id.clone(), *fence, Revocation::Canceled));
+    }
+    Ok(to)
+}
+
+pub(super) fn retry(store: &mut Store, id: &JobId) -> Result<(), Trouble> {
+    let (row, queue, from) = store.place(id)?;
+    if !from.has_ended() {
+        return Err(Error::WrongState { id: id.clone(), state: from, verb: "retried" }.into());
+    }
+    store
+        .conn
+        .prepare_cached(
+            "UPDATE job SET state = 0, attempt = 0, crashes = 0, interrupted = 0, ended_at = NULL, result = NULL,
+             failure = NULL WHERE id = ?1",
+        )?
+        .execute([row])?;
+    store.moved(queue, Some(from), JobState::Waiting);
+    Ok(())
+}
+
+pub(super) fn pause(
+    store: &mut Store,
+    queue: &QueueName,
+    by: &str,
+    reason: Option<&str>,
+    now: Instant,
+) -> Result<(), Trouble> {
+    let id = store.queue_made(queue)?;
+    store.conn.execute(
+        "UPDATE queue SET paused_at = coalesce(paused_at, ?2), paused_by = ?3, reason = ?4 WHERE id = ?1",
+        params![id, store.millis(now), by, reason],
+    )?;
+    store.queues.remove(queue);
+    Ok(())
+}
+
+pub(super) fn resume(store: &mut Store, queue: &QueueName) -> Result<(), Trouble> {
+    let Some(found) = store.queue(queue)? else { return Err(Error::NoQueue(queue.clone()).into()) };
+    store.conn.execute(
+        "UPDATE queue SET paused_at = NULL, paused_by = NULL, reason = NULL WHERE id = ?1",
+        [found.id],
+    )?;
+    store.queues.remove(queue);
+    store.effects.wake = true;
+    store.effects.ring = true;
+    Ok(())
+}
+
+pub(super) fn recover(
+    store: &mut Store,
+    instance: &Instance,
+    keep: &[(JobId, Fence)],
+    now: Instant,
+) -> Result<u64, Trouble> {
+    let now = store.millis(now);
+    let mut statement = store
+        .conn
+        .prepare_cached(&format!("SELECT {HELD_LEASE} FROM job WHERE state IN (2, 3) AND instance = ?1"))?;
+    let held: Vec<_> = statement.query_map([instance.as_str()], held_lease)?.collect::<Result<_, _>>()?;
+    drop(statement);
+    let mut released = 0;
+    for lease in held {
+        let name = (lease.job.clone(), lease.fence);
+        if keep.contains(&name) {
+            store.effects.granted.push(name);
+            continue;
+        }
+        take_back(store, &lease, now)?;
+        store.effects.given_up.push(name.0);
+        released += 1;
+    }
+    Ok(released)
+}
+
+pub(super) fn held_by(store: &Store, instance: &Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Trouble> {
+    let mut statement = store.conn.prepare_cached(
+        "SELECT jid, fence, worker FROM job WHERE state IN (2, 3) AND instance = ?1 ORDER BY id",
+    )?;
+    let rows = statement.query_map([instance.as_str()], |row| {
+        let worker = WorkerId::from_u64(row.get::<_, i64>(2)? as u64);
+        Ok((row.get::<_, String>(0)?.into(), Fence(row.get(1)?), worker))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Gives the state of a job that has ended; else `waiter` is told when it does.
+pub(super) fn ended(
+    store: &mut Store,
+    id: &JobId,
+    waiter: &mut Option<Waiter>,
+) -> Result<Option<JobState>, Trouble> {
+    let (_, _, state) = store.place(id)?;
+    if state.has_ended() {
+        return Ok(Some(state));
+    }
+    if let Some(waiter) = waiter.take() {
+        store.waiters.retain(|_, waiters| {
+            waiters.retain(|waiter| !waiter.is_closed());
+            !waiters.is_empty()
+        });
+        store.waiters.entry(id.clone()).or_default().push(waiter);
+    }
+    Ok(None)
+}

@@ -1,0 +1,76 @@
+//! Keeping the WAL small. The connection never checkpoints by itself; this does, between two turns, and never waits for a
+//! reader. A reader in another process that keeps one transaction open pins the WAL: no writer can cut it then, SQLite has
+//! no way to. Tries are spaced by the WAL's own growth, so that they cost little, and it is said in the log and in
+//! `wal_bytes`. Our own lists read in short pages, so they never do that.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::store::Store;
+
+/// Pages (4 KiB) in the WAL before it is brought into the main file.
+const PAGES: i32 = 1_000;
+/// From here on the WAL is also started afresh by force, if nobody reads at that moment.
+const PAGES_MANY: i32 = 4 * PAGES;
+/// A WAL to warn of.
+const PAGES_PINNED: i32 = 64 * PAGES;
+
+pub(super) struct Checkpoints {
+    pub(super) busy_timeout: Duration,
+    next: i32,
+    latest: i32,
+}
+
+impl Checkpoints {
+    pub(super) fn new(busy_timeout: Duration) -> Self {
+        Checkpoints { busy_timeout, next: PAGES, latest: 0 }
+    }
+
+    /// A checkpoint, if one is due.
+    pub(super) fn run(&mut self, store: &Store, file: &str) {
+        let pages = store.wal_pages();
+        if pages < self.latest {
+            // The WAL has begun anew.
+            self.next = PAGES;
+        }
+        self.latest = pages;
+        if pages < self.next {
+            return;
+        }
+        let mode = if pages < PAGES_MANY { "PASSIVE" } else { "TRUNCATE" };
+        let whole = self.checkpoint(store, mode);
+        self.next = pages + PAGES.max(pages / 4);
+        if !whole && pages >= PAGES_PINNED {
+            tracing::warn!(
+                "the WAL of {file} has {pages} pages and cannot be cut: another program keeps a read transaction open; \
+                 `fuser {file}` shows which"
+            );
+        }
+    }
+
+    /// Brings everything into the main file and makes it durable. Says whether that worked.
+    pub(super) fn whole(&mut self, store: &Store) -> bool {
+        self.checkpoint(store, "TRUNCATE")
+    }
+
+    fn checkpoint(&self, store: &Store, mode: &str) -> bool {
+        let _ = store.conn.busy_timeout(Duration::ZERO);
+        let outcome = store.conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        });
+        let _ = store.conn.busy_timeout(self.busy_timeout);
+        match outcome {
+            Ok((busy, pages, done)) => {
+                let whole = busy == 0 && pages == done;
+                if whole && mode == "TRUNCATE" {
+                    store.wal_pages.store(0, Ordering::Relaxed);
+                }
+                whole
+            }
+            Err(error) => {
+                tracing::warn!("cannot checkpoint the store: {error}");
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The store as its users hold it: it starts the threads, asks them, and ends them.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicI32;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use rusqlite::Connection;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::bell::{Bell, Ear};
+use super::call::{Ask, Kind};
+use super::checkpoint::Checkpoints;
+use super::notices::Notices;
+use super::open;
+use super::options::{Options, World};
+use super::store::{Effects, Store};
+use super::syncer::Syncer;
+use super::thread::{Disk, Message, Room};
+use super::trouble::{Trouble, explain};
+use crate::broker::Error;
+use crate::model::Instant;
+
+/// Requests under way at most; the others wait for a place.
+const CALLS_MAX: usize = 1024;
+
+/// A store of jobs in a SQLite file, or in memory.
+pub struct Sqlite {
+    inbox: Sender<Message>,
+    room: Arc<Semaphore>,
+    pub(super) notices: Arc<Notices>,
+    pub(super) world: World,
+    wal: Option<PathBuf>,
+    ear: Option<Ear>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Sqlite {
+    /// Opens the store in the file `path`, which is made if it does not exist. Blocks for some milliseconds.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Sqlite, Error> {
+        let path = path.as_ref();
+        let file = path.display().to_string();
+        let conn = open::connect(path, &options)?;
+        let (inbox, messages) = channel();
+        let (store, notices) = new_store(conn, &options.world, &file)?;
+        let beside = |suffix: &str| open::beside(path, suffix);
+        let failed = |error: std::io::Error| Error::Failed(format!("cannot open the store {file}: {error}"));
+        let disk = disk(path, &options, inbox.clone()).map_err(failed)?;
+        let ear = if options.listen {
+            Some(Ear::listen(&beside("-bell"), inbox.clone()).map_err(failed)?)
+        } else {
+            None
+        };
+        let thread = start(store, messages, file.clone(), Some(disk)).map_err(failed)?;
+        let wal = Some(beside("-wal"));
+        Ok(Sqlite::new(inbox, notices, options.world, wal, ear, thread))
+    }
+
+    /// A store in memory, which is gone with its last user.
+    pub fn memory() -> Result<Sqlite, Error> {
+        Sqlite::memory_in(World::default())
+    }
+
+    /// A store in memory, in a world of its own.
+    pub fn memory_in(world: World) -> Result<Sqlite, Error> {
+        let (inbox, messages) = channel();
+        let (store, notices) = new_store(open::connect_memory()?, &world, "in memory")?;
+        let thread = start(store, messages, "in memory".into(), None)
+            .map_err(|error| Error::Failed(format!("cannot start the store's thread: {error}")))?;
+        Ok(Sqlite::new(inbox, notices, world, None, None, thread))
+    }
+
+    /// The size of the WAL file: what has not been brought into the main file, or was the largest of it. A program that
+    /// keeps a read transaction open makes it grow.
+    pub fn wal_bytes(&self) -> u64 {
+        self.wal.as_ref().and_then(|wal| std::fs::metadata(wal).ok()).map_or(0, |wal| wal.len())
+    }
+
+    fn new(
+        inbox: Sender<Message>,
+        notices: Arc<Notices>,
+        world: World,
+        wal: Option<PathBuf>,
+        ear: Option<Ear>,
+        thread: JoinHandle<()>,
+    ) -> Sqlite {
+        let room = Arc::new(Semaphore::new(CALLS_MAX));
+        Sqlite { inbox, room, notices, world, wal, ear, thread: Mutex::new(Some(thread)) }
+    }
+
+    /// The moment a call begins, which its times count from.
+    pub(super) fn now(&self) -> Instant {
+        (self.world.now)()
+    }
+
+    /// Has the store's thread do `work`.
+    pub(super) async fn ask<T, W>(&self, kind: Kind, work: W) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        W: FnMut(&mut Store) -> Result<T, Trouble> + Send + 'static,
+    {
+        let closed = || Error::Failed("the store is closed".into());
+        let permit = self.room.clone().acquire_owned().await.map_err(|_| closed())?;
+        let (reply, answer) = oneshot::channel();
+        let call = Box::new(Ask { kind, work, result: None, reply, _permit: permit });
+        self.inbox.send(Message::Call(call)).map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        drop(self.ear.take());
+        let _ = self.inbox.send(Message::Stop);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn new_store(mut conn: Connection, world: &World, file: &str) -> Result<(Store, Arc<Notices>), Error> {
+    let opening = |error: rusqlite::Error| explain("open", file, &error);
+    let (ahead, seen) = open::start_clock(&conn, world).map_err(opening)?;
+    let wal_pages = Arc::new(AtomicI32::new(0));
+    let pages = wal_pages.clone();
+    conn.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, count| {
+        pages.store(count, std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    }))
+    .map_err(opening)?;
+    let notices = Arc::new(Notices::default());
+    let mut store = Store {
+        conn,
+        world: world.clone(),
+        notices: notices.clone(),
+        ahead,
+        seen,
+        leases: Default::default(),
+        waiters: Default::default(),
+        effects: Effects::default(),
+        next_due: None,
+        queues: Default::default(),
+        data_version: 0,
+        foreign: false,
+        wal_pages,
+    };
+    store.next_due = store.next_due_on_file().map_err(opening)?;
+    Ok((store, notices))
+}
+
+fn disk(path: &Path, options: &Options, store: Sender<Message>) -> std::io::Result<Disk> {
+    let wal = open::beside(path, "-wal");
+    let bell = Bell::open(&open::beside(path, "-bell"), options.listen)?;
+    let file = File::open(&wal)?;
+    open::sync_directory(path)?;
+    let (orders, received) = channel();
+    let syncer = Syncer {
+        wal: file,
+        name: wal.display().to_string(),
+        world: options.world.clone(),
+        orders: received,
+        store,
+        broken: None,
+        last: Instant(0),
+    };
+    let syncer = Builder::new().name("store syncer".into()).spawn(move || syncer.run())?;
+    Ok(Disk { wal, bell, orders, syncer, checkpoints: Checkpoints::new(options.busy_timeout) })
+}
+
+fn start(
+    store: Store,
+    inbox: Receiver<Message>,
+    file: String,
+    disk: Option<Disk>,
+) -> std::io::Result<JoinHandle<()>> {
+    let room = Room { store, inbox, file, disk, broken: None, quiet_until: Instant(0) };
+    Builder::new().name("store".into()).spawn(move || room.run())
+}

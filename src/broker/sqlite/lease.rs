@@ -1,0 +1,222 @@
+//! Leases: given by fetch, kept by renewal, ended by time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::put::millis_up;
+use super::read;
+use super::store::{Store, state};
+use super::trouble::Trouble;
+use crate::broker::{Fetch, Renewal};
+use crate::model::{Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, Revocation, WorkerId};
+
+/// A job interrupted so often is held: it may be what interrupts.
+pub(super) const INTERRUPTIONS_MAX: u32 = 5;
+
+pub(super) fn fetch(store: &mut Store, request: &Fetch, now: Instant) -> Result<Vec<Fetched>, Trouble> {
+    come_due(store, store.millis(now))?;
+    let mut fetched = Vec::new();
+    let mut workers = request.workers.iter();
+    for name in &request.queues {
+        let Some(queue) = store.queue(name)? else { continue };
+        if queue.paused || workers.len() == 0 {
+            continue;
+        }
+        for found in waiting(store, queue.id, workers.len())? {
+            let Some(worker) = workers.next() else { break };
+            let lease = grant(store, request, *worker, &found, now)?;
+            store.moved(queue.id, Some(JobState::Waiting), JobState::Running);
+            let job = Job { queue: name.clone(), ..found.job };
+            fetched.push(Fetched { job: Arc::new(job), lease });
+        }
+    }
+    Ok(fetched)
+}
+
+struct Found {
+    row: i64,
+    fence: u64,
+    job: Job,
+}
+
+/// The first jobs of a queue.
+fn waiting(store: &Store, queue: i64, most: usize) -> Result<Vec<Found>, Trouble> {
+    let mut statement = store.conn.prepare_cached(
+        "SELECT id, fence, jid, class, priority, attempt, crashes, interrupted, tags, retries, delay_ns, cap_ns,
+         limit_ns, kind, payload FROM job WHERE state = 0 AND queue = ?1 ORDER BY priority DESC, id LIMIT ?2",
+    )?;
+    let mut rows = statement.query(params![queue, i64::try_from(most).unwrap_or(i64::MAX)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read_found(store, row)?);
+    }
+    Ok(found)
+}
+
+fn read_found(store: &Store, row: &Row<'_>) -> Result<Found, Trouble> {
+    let id: i64 = row.get(0)?;
+    let job = Job {
+        id: row.get_ref(2)?.as_str().unwrap_or_default().into(),
+        queue: "".into(),
+        class: row.get_ref(3)?.as_str().unwrap_or_default().into(),
+        priority: row.get(4)?,
+        attempt: row.get::<_, u32>(5)?.saturating_add(1),
+        crashes: row.get(6)?,
+        interrupted: row.get(7)?,
+        tags: read::json(row, 8)?.unwrap_or_default(),
+        retry: read::retry(row, 9)?,
+        time_limit: read::duration(row, 12)?,
+        payload: read::payload(store, id, row, 13)?,
+    };
+    Ok(Found { row: id, fence: row.get(1)?, job })
+}
+
+fn grant(
+    store: &mut Store,
+    request: &Fetch,
+    worker: WorkerId,
+    found: &Found,
+    now: Instant,
+) -> Result<Lease, rusqlite::Error> {
+    let fence = Fence(found.fence + 1);
+    let started = store.millis(now);
+    let expires = started.saturating_add(millis_up(request.lease));
+    store
+        .conn
+        .prepare_cached(
+            "UPDATE job SET state = 2, attempt = ?2, fence = ?3, instance = ?4, worker = ?5, started_at = ?6,
+             expires_at = ?7 WHERE id = ?1",
+        )?
+        .execute(params![
+            found.row,
+            found.job.attempt,
+            fence.0,
+            request.instance.as_str(),
+            worker.to_u64() as i64,
+            started,
+            expires
+        ])?;
+    store.expect(expires);
+    store.effects.granted.push((found.job.id.clone(), fence));
+    Ok(Lease { job: found.job.id.clone(), fence, expires_at: now + request.lease })
+}
+
+pub(super) fn renew(
+    store: &mut Store,
+    leases: &[Lease],
+    by: Duration,
+    now: Instant,
+) -> Result<Vec<Renewal>, Trouble> {
+    let expires = store.millis(now).saturating_add(millis_up(by));
+    let renew = |lease: &Lease| {
+        let state = store
+            .conn
+            .prepare_cached(
+                "UPDATE job SET expires_at = ?3 WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3 RETURNING state",
+            )?
+            .query_row(params![lease.job.as_str(), lease.fence.0, expires], |row| Ok(state(row.get(0)?)))
+            .optional()?;
+        Ok(match state {
+            Some(JobState::Running) => Renewal::Renewed(Lease { expires_at: now + by, ..lease.clone() }),
+            // The lease goes on until the death of its processes is proven.
+            Some(JobState::Canceling) => Renewal::Lost(Revocation::Canceled),
+            _ => Renewal::Lost(Revocation::LockLost),
+        })
+    };
+    leases.iter().map(renew).collect()
+}
+
+/// Moves on what time has moved on: delayed jobs that are due, and leases that ran out.
+pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
+    if store.next_due.is_none_or(|due| due > now) {
+        return Ok(());
+    }
+    promote(store, now)?;
+    expire(store, now)?;
+    store.next_due = store.next_due_on_file()?;
+    Ok(())
+}
+
+fn promote(store: &mut Store, now: i64) -> Result<(), Trouble> {
+    let mut statement = store
+        .conn
+        .prepare_cached("UPDATE job SET state = 0, due_at = NULL WHERE due_at <= ?1 RETURNING queue")?;
+    let queues: Vec<i64> = statement.query_map([now], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    drop(statement);
+    for queue in queues {
+        store.moved(queue, Some(JobState::Delayed), JobState::Waiting);
+    }
+    Ok(())
+}
+
+/// A lease held by a process.
+pub(super) struct HeldLease {
+    pub(super) row: i64,
+    pub(super) queue: i64,
+    pub(super) job: JobId,
+    pub(super) fence: Fence,
+    pub(super) state: JobState,
+    pub(super) interrupted: u32,
+}
+
+/// The columns [`held_lease`] reads.
+pub(super) const HELD_LEASE: &str = "id, queue, jid, fence, state, interrupted";
+
+pub(super) fn held_lease(row: &Row<'_>) -> Result<HeldLease, rusqlite::Error> {
+    Ok(HeldLease {
+        row: row.get(0)?,
+        queue: row.get(1)?,
+        job: row.get_ref(2)?.as_str().unwrap_or_default().into(),
+        fence: Fence(row.get(3)?),
+        state: state(row.get(4)?),
+        interrupted: row.get(5)?,
+    })
+}
+
+fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
+    let mut statement =
+        store.conn.prepare_cached(&format!("SELECT {HELD_LEASE} FROM job WHERE expires_at <= ?1"))?;
+    let expired: Vec<_> = statement.query_map([now], held_lease)?.collect::<Result<_, _>>()?;
+    drop(statement);
+    for lease in expired {
+        take_back(store, &lease, now)?;
+        store.effects.revoked.push((lease.job, lease.fence, Revocation::LockLost));
+    }
+    Ok(())
+}
+
+/// Ends a lease whose holder is dead or out of time: the attempt is not spent, the interruption is counted.
+pub(super) fn take_back(store: &mut Store, lease: &HeldLease, now: i64) -> Result<(), Trouble> {
+    let interrupted = lease.interrupted + 1;
+    let to = if lease.state == JobState::Canceling {
+        JobState::Canceled
+    } else if interrupted >= INTERRUPTIONS_MAX {
+        JobState::Held
+    } else {
+        JobState::Waiting
+    };
+    let failure =
+        (to == JobState::Held).then(|| serde_json::to_string(&too_often(interrupted))).transpose()?;
+    store
+        .conn
+        .prepare_cached(
+            "UPDATE job SET state = ?2, expires_at = NULL, instance = NULL, attempt = max(attempt - 1, 0),
+             interrupted = ?3, ended_at = ?4, failure = coalesce(?5, failure) WHERE id = ?1",
+        )?
+        .execute(params![lease.row, to as i64, interrupted, to.has_ended().then_some(now), failure])?;
+    store.moved(lease.queue, Some(lease.state), to);
+    if to.has_ended() {
+        store.ended(lease.job.clone(), to);
+    }
+    Ok(())
+}
+
+fn too_often(times: u32) -> Failure {
+    Failure {
+        group: "interrupted".into(),
+        message: format!("interrupted {times} times: its supervisor or host died each time it ran"),
+        trace: None,
+    }
+}

@@ -1,0 +1,67 @@
+//! A store of jobs in a SQLite file: the default broker; in memory the reference for all brokers.
+//!
+//! # One thread writes, one thread waits for the disk
+//!
+//! The *store's thread* owns the connection. It takes all requests that wait, applies them in one transaction and commits
+//! (group commit). Each request checks before it writes, so that a mistake in one needs no rollback; what SQLite itself
+//! refuses (a full disk) is rolled back whole and tried again one by one. Fetches and renewals are answered at the commit:
+//! a lease that is lost with the power is a job that waits again. All else is answered once it is on disk, and the
+//! *syncer* waits for that: it takes all that is committed, calls `fdatasync` on the WAL once, and answers. Meanwhile the
+//! store's thread goes on with the next batch, so a fetch does not wait for the disk. Settlements alone are synced
+//! at most every 5 ms; anything a person waits for, at once and with them.
+//!
+//! # Why this keeps what `synchronous = FULL` promises
+//!
+//! FULL is NORMAL plus a sync of the WAL after each commit, before it returns. Here the same sync comes before the answer.
+//! Between the commit and our sync, its frames are in one of three places, and all are covered:
+//! * in the WAL: our `fdatasync` starts after the commit has written them, so it covers them. It is the same file: the WAL is
+//!   made at the open and removed only when the last connection closes, and ours is open; a checkpoint cuts it (TRUNCATE,
+//!   `journal_size_limit`), but does not replace it.
+//! * in the main file, after a checkpoint: in NORMAL, SQLite syncs the WAL before it copies, and the main file after the
+//!   last page, and only then counts the frames as copied. The WAL is begun anew (which overwrites them) only when all are.
+//! * under a WAL begun anew: that needs the checkpoint above to be whole, so they are durable in the main file. SQLite syncs
+//!   the new header before frames follow it (NORMAL, too), so a torn restart cannot revive old frames.
+//!
+//! A prefix is never torn: frames carry chained checksums, and recovery stops at the first bad one; a later commit on disk
+//! without an earlier one is not taken. SQLite syncs the directory at its own first sync of a new WAL, which would come late:
+//! we do it at the open. Our descriptor on the WAL is harmless (SQLite's locks are on the main file and the `-shm`); one
+//! on the main file would not be, as closing it drops them.
+//!
+//! # When the disk fails
+//!
+//! After a failed `fdatasync` the kernel takes the lost pages for clean; the next sync would succeed and lie. So all who wait
+//! get an error, the store refuses what has to be durable and gives no jobs, and tries (after 1 s, doubled up to 30 s) to
+//! checkpoint everything into the main file, which writes every page anew and syncs it. Only then is anything promised
+//! again. What failed may be there afterwards or not: the caller asks. (A power cut *during* that checkpoint can meet a WAL with
+//! a hole; no program above a disk that loses writes can rule that out.)
+//!
+//! # Time
+//!
+//! Times are milliseconds since boot plus a number fixed for this boot, so setting the wall clock moves no lease and no delay.
+//!
+//! # Several processes
+//!
+//! Every process may open the store; SQLite's locks order them, a doorbell (`bell.rs`) tells them. Nobody polls.
+//! The counters in `queue` are the program's: who edits jobs with the `sqlite3` shell has to keep them.
+//! In the store a job has one owner of its lease; an expired lease goes back unspent, counted as an interruption.
+
+mod admin;
+mod bell;
+mod broker;
+mod call;
+mod checkpoint;
+mod handle;
+mod lease;
+mod notices;
+mod open;
+mod options;
+mod put;
+mod read;
+mod settle;
+mod store;
+mod syncer;
+mod thread;
+mod trouble;
+
+pub use handle::Sqlite;
+pub use options::{Options, World};

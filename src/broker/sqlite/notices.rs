@@ -1,0 +1,42 @@
+//! What the store says on its own. Bounded: one wake-up at most, and one revocation for each lease.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::broker::Notice;
+
+#[derive(Default)]
+pub(super) struct Notices {
+    queue: Mutex<VecDeque<Notice>>,
+    more: Notify,
+}
+
+impl Notices {
+    pub(super) fn push(&self, notice: Notice) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if !queue.contains(&notice) {
+            queue.push_back(notice);
+            self.more.notify_one();
+        }
+    }
+
+    pub(super) async fn next(&self) -> Notice {
+        loop {
+            if let Some(notice) = self.pop() {
+                return notice;
+            }
+            self.more.notified().await;
+        }
+    }
+
+    fn pop(&self) -> Option<Notice> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = queue.pop_front();
+        if !queue.is_empty() {
+            self.more.notify_one();
+        }
+        first
+    }
+}

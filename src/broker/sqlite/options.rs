@@ -1,0 +1,68 @@
+//! How a store is opened, and the outside world as functions, so that tests can bend it.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock;
+use crate::model::Instant;
+
+/// How to open a store.
+#[derive(Clone)]
+pub struct Options {
+    /// Whether this process stays: it watches the doorbell for what other processes put, cancel and settle. Without it,
+    /// `next_notice` and `ended` know of this process only.
+    pub listen: bool,
+    /// How long to wait for another program that has locked the file.
+    pub busy_timeout: Duration,
+    /// Where time, the disk and the kind of file system come from.
+    pub world: World,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { listen: true, busy_timeout: Duration::from_secs(5), world: World::default() }
+    }
+}
+
+/// Asks something of the world that can fail.
+pub type Probe<A, T> = Arc<dyn Fn(&A) -> io::Result<T> + Send + Sync>;
+
+/// The outside world of a store. Tests replace parts of it.
+#[derive(Clone)]
+pub struct World {
+    /// The boot-time clock.
+    pub now: Arc<dyn Fn() -> Instant + Send + Sync>,
+    /// Milliseconds since 1970; asked once per boot.
+    pub wall_millis: Arc<dyn Fn() -> i64 + Send + Sync>,
+    /// Which boot this is.
+    pub boot_id: Arc<dyn Fn() -> String + Send + Sync>,
+    /// The file system's magic number, as `statfs` tells it.
+    pub fs_type: Probe<Path, i64>,
+    /// Makes what was written to a file durable.
+    pub sync: Probe<File, ()>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        World {
+            now: Arc::new(clock::now),
+            wall_millis: Arc::new(clock::wall_millis),
+            boot_id: Arc::new(boot_id),
+            fs_type: Arc::new(fs_type),
+            sync: Arc::new(File::sync_data),
+        }
+    }
+}
+
+fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|id| id.trim().to_owned())
+        .unwrap_or_default()
+}
+
+fn fs_type(path: &Path) -> io::Result<i64> {
+    Ok(nix::sys::statfs::statfs(path)?.filesystem_type().0)
+}

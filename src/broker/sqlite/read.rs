@@ -1,0 +1,190 @@
+//! Looking: one job, pages of jobs, counts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{OptionalExtension, Row, params};
+use serde::de::DeserializeOwned;
+
+use super::store::{Store, state};
+use super::trouble::Trouble;
+use crate::broker::Error;
+use crate::model::{
+    Bytes, Fence, Filter, JobId, JobRecord, JobState, Millis, Pause, Payload, QueueCounts, QueueName, Retry,
+    WorkerId,
+};
+
+/// Rows looked at in one page: what a list holds the store's thread up for.
+const PAGE: i64 = 2_000;
+
+/// The columns [`record`] reads.
+const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, attempt, retries, delay_ns, cap_ns,
+    limit_ns, crashes, interrupted, put_at, due_at, started_at, ended_at, instance, worker, fence, result, failure,
+    forensics";
+
+pub(super) fn get(store: &Store, id: &JobId) -> Result<Option<JobRecord>, Trouble> {
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT {RECORD}, kind, payload FROM job JOIN queue ON queue.id = job.queue WHERE jid = ?1"
+    ))?;
+    let mut rows = statement.query([id.as_str()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let payload = payload(store, row.get(0)?, row, 24)?;
+    Ok(Some(JobRecord { payload: Some(payload), ..record(row)? }))
+}
+
+/// A stretch of the store's jobs, newest first.
+#[derive(Default)]
+pub(super) struct Page {
+    /// With their places, which order them.
+    pub(super) jobs: Vec<(i64, JobRecord)>,
+    /// Where the next page begins; `None` after the last one.
+    pub(super) before: Option<i64>,
+}
+
+/// The place a list begins at: behind the job it is to follow.
+pub(super) fn start(store: &Store, filter: &Filter) -> Result<i64, Trouble> {
+    match &filter.after {
+        Some(id) => Ok(store.place(id)?.0),
+        None => Ok(i64::MAX),
+    }
+}
+
+/// The matching jobs among the next rows older than `before`, in one state or in any.
+pub(super) fn page(
+    store: &Store,
+    filter: &Filter,
+    only: Option<JobState>,
+    before: i64,
+) -> Result<Page, Trouble> {
+    let state = if only.is_some() { "state = ?1 AND" } else { "?1 IS NULL AND" };
+    let only = only.map(|state| state as i64);
+    let last: Option<i64> = store
+        .conn
+        .prepare_cached(&format!(
+            "SELECT min(id) FROM (SELECT id FROM job WHERE {state} id < ?2 ORDER BY id DESC LIMIT {PAGE})"
+        ))?
+        .query_row(params![only, before], |row| row.get(0))?;
+    let Some(last) = last else { return Ok(Page::default()) };
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT {RECORD} FROM job JOIN queue ON queue.id = job.queue
+         WHERE {state} job.id < ?2 AND job.id >= ?3 AND (?4 IS NULL OR queue.name = ?4)
+         AND (?5 IS NULL OR class = ?5) ORDER BY job.id DESC LIMIT ?6"
+    ))?;
+    let queue = filter.queue.as_ref().map(QueueName::as_str);
+    let class = filter.class.as_ref().map(|class| class.as_str());
+    let mut rows = statement.query(params![only, before, last, queue, class, filter.limit])?;
+    let mut jobs = Vec::new();
+    while let Some(row) = rows.next()? {
+        jobs.push((row.get(0)?, record(row)?));
+    }
+    Ok(Page { jobs, before: Some(last) })
+}
+
+pub(super) fn counts(store: &mut Store) -> Result<BTreeMap<QueueName, QueueCounts>, Trouble> {
+    store.write_counts()?;
+    let mut statement = store.conn.prepare_cached(
+        "SELECT id, name, paused_at, paused_by, reason, waiting, delayed, running, canceling, complete, failed, held,
+         canceled FROM queue",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut counts = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let mut jobs = BTreeMap::new();
+        for (index, state) in JobState::ALL.into_iter().enumerate() {
+            jobs.insert(state, row.get::<_, u64>(5 + index)?);
+        }
+        jobs.retain(|_, count| *count > 0);
+        let since: Option<i64> = row.get(2)?;
+        let by: Option<String> = row.get(3)?;
+        let reason = row.get(4)?;
+        let paused = since.map(|since| Pause { since: Millis(since), by: by.unwrap_or_default(), reason });
+        let oldest_waiting = oldest_waiting(store, row.get(0)?)?;
+        counts.insert(row.get::<_, String>(1)?.into(), QueueCounts { jobs, oldest_waiting, paused });
+    }
+    Ok(counts)
+}
+
+/// The oldest waiting job is the first of one of the priorities: a step in the index for each of them.
+fn oldest_waiting(store: &Store, queue: i64) -> Result<Option<Millis>, Trouble> {
+    const PRIORITIES_MAX: usize = 64;
+    let mut statement = store.conn.prepare_cached(
+        "SELECT priority, put_at FROM job WHERE state = 0 AND queue = ?1 AND priority < ?2
+         ORDER BY priority DESC, id LIMIT 1",
+    )?;
+    let mut oldest = None;
+    let mut below = i64::MAX;
+    for _ in 0..PRIORITIES_MAX {
+        let first = statement.query_row([queue, below], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let Some((priority, put_at)) = first else { break };
+        below = priority;
+        oldest = Some(oldest.map_or(put_at, |oldest: i64| oldest.min(put_at)));
+    }
+    Ok(oldest.map(Millis))
+}
+
+fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
+    Ok(JobRecord {
+        id: row.get::<_, String>(1)?.into(),
+        queue: row.get::<_, String>(2)?.into(),
+        class: row.get_ref(3)?.as_str().unwrap_or_default().into(),
+        payload: None,
+        state: state(row.get(4)?),
+        priority: row.get(5)?,
+        tags: json(row, 6)?.unwrap_or_default(),
+        attempt: row.get(7)?,
+        retry: retry(row, 8)?,
+        time_limit: duration(row, 11)?,
+        crashes: row.get(12)?,
+        interrupted: row.get(13)?,
+        put_at: Millis(row.get(14)?),
+        due_at: row.get::<_, Option<i64>>(15)?.map(Millis),
+        started_at: row.get::<_, Option<i64>>(16)?.map(Millis),
+        ended_at: row.get::<_, Option<i64>>(17)?.map(Millis),
+        instance: row.get::<_, Option<String>>(18)?.map(Into::into),
+        worker: row.get::<_, Option<i64>>(19)?.map(|word| WorkerId::from_u64(word as u64)),
+        fence: Fence(row.get(20)?),
+        result: row.get(21)?,
+        failure: json(row, 22)?,
+        forensics: json(row, 23)?,
+    })
+}
+
+/// A JSON column; NULL is `None`.
+pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>, Trouble> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        ValueRef::Text(text) | ValueRef::Blob(text) => Ok(Some(serde_json::from_slice(text)?)),
+        ValueRef::Integer(_) | ValueRef::Real(_) => {
+            Err(Error::Failed("the store holds a number where JSON text should be".into()).into())
+        }
+    }
+}
+
+/// The three columns of a retry policy.
+pub(super) fn retry(row: &Row<'_>, column: usize) -> Result<Option<Retry>, Trouble> {
+    let Some(retries) = row.get(column)? else { return Ok(None) };
+    let delay = duration(row, column + 1)?.unwrap_or_default();
+    let cap = duration(row, column + 2)?.unwrap_or_default();
+    Ok(Some(Retry { retries, delay, cap }))
+}
+
+pub(super) fn duration(row: &Row<'_>, column: usize) -> Result<Option<Duration>, Trouble> {
+    Ok(row.get::<_, Option<u64>>(column)?.map(Duration::from_nanos))
+}
+
+/// The two columns `kind` and `payload`, or the body kept apart.
+pub(super) fn payload(store: &Store, id: i64, row: &Row<'_>, column: usize) -> Result<Payload, Trouble> {
+    let data = match row.get_ref(column + 1)?.as_blob_or_null().ok().flatten() {
+        Some(data) => data.to_vec(),
+        None => store
+            .conn
+            .prepare_cached("SELECT data FROM body WHERE job = ?1")?
+            .query_row([id], |row| row.get(0))?,
+    };
+    if row.get(column)? {
+        Ok(Payload::Exec(serde_json::from_slice(&data)?))
+    } else {
+        Ok(Payload::Data(Bytes(data)))
+    }
+}

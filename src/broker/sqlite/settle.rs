@@ -1,0 +1,123 @@
+//! Jobs end, or go back.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::put::millis_up;
+use super::store::{Store, state};
+use super::trouble::Trouble;
+use crate::broker::Settling;
+use crate::model::{Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict};
+
+pub(super) fn settle(
+    store: &mut Store,
+    settlements: &[Settlement],
+    now: Instant,
+) -> Result<Vec<Settling>, Trouble> {
+    let now = store.millis(now);
+    settlements.iter().map(|settlement| settle_one(store, settlement, now)).collect()
+}
+
+/// What a verdict makes of a job.
+#[derive(Default)]
+struct Change<'a> {
+    state: Option<JobState>,
+    due: Option<i64>,
+    unspent: bool,
+    interrupted: bool,
+    result: Option<&'a str>,
+    failure: Option<&'a Failure>,
+}
+
+fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Settling, Trouble> {
+    let lease = store
+        .conn
+        .prepare_cached(
+            "SELECT id, queue, state FROM job WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3",
+        )?
+        .query_row(params![settlement.job.as_str(), settlement.fence.0], |row| {
+            Ok((row.get(0)?, row.get(1)?, state(row.get(2)?)))
+        })
+        .optional()?;
+    let Some((row, queue, from)) = lease else { return Ok(Settling::NotOurs) };
+    let change = change(&settlement.verdict, from, now);
+    let to = change.state.unwrap_or(JobState::Waiting);
+    write(store, row, to, &change, settlement, now)?;
+    store.moved(queue, Some(from), to);
+    store.effects.given_up.push(settlement.job.clone());
+    if let Some(due) = change.due {
+        store.expect(due);
+    }
+    if to.has_ended() {
+        store.ended(settlement.job.clone(), to);
+    }
+    Ok(Settling::Settled)
+}
+
+/// A job being canceled ends canceled, except when it was done before its kill came: what happened counts.
+fn change(verdict: &Verdict, from: JobState, now: i64) -> Change<'_> {
+    let later = |after| {
+        let due = Some(now.saturating_add(millis_up(after))).filter(|due| *due > now);
+        (Some(if due.is_some() { JobState::Delayed } else { JobState::Waiting }), due)
+    };
+    let change = match verdict {
+        Verdict::Complete { result } => {
+            let result = result.as_deref();
+            return Change { state: Some(JobState::Complete), result, ..Change::default() };
+        }
+        Verdict::Retry { after, failure } => {
+            let (state, due) = later(*after);
+            Change { state, due, failure: Some(failure), ..Change::default() }
+        }
+        Verdict::Fail { failure } => {
+            Change { state: Some(JobState::Failed), failure: Some(failure), ..Change::default() }
+        }
+        Verdict::Release { after, interrupted } => {
+            let (state, due) = later(*after);
+            Change { state, due, unspent: true, interrupted: *interrupted, ..Change::default() }
+        }
+        Verdict::Hold { failure } => {
+            Change { state: Some(JobState::Held), failure: Some(failure), ..Change::default() }
+        }
+        Verdict::Canceled => Change { state: Some(JobState::Canceled), ..Change::default() },
+    };
+    if from == JobState::Canceling {
+        Change { state: Some(JobState::Canceled), due: None, ..change }
+    } else {
+        change
+    }
+}
+
+fn write(
+    store: &Store,
+    row: i64,
+    to: JobState,
+    change: &Change<'_>,
+    settlement: &Settlement,
+    now: i64,
+) -> Result<(), Trouble> {
+    let failure = change.failure.map(serde_json::to_string).transpose()?;
+    let stamped = |forensics: &Forensics| Forensics { at: Some(Millis(now)), ..forensics.clone() };
+    let forensics =
+        settlement.forensics.as_ref().map(|left| serde_json::to_string(&stamped(left))).transpose()?;
+    store
+        .conn
+        .prepare_cached(
+            "UPDATE job SET state = ?2, due_at = ?3, expires_at = NULL, instance = NULL, ended_at = ?4,
+             attempt = max(attempt - ?5, 0), interrupted = interrupted + ?6, crashes = crashes + ?7, result = ?8,
+             failure = CASE ?2 WHEN 4 THEN NULL ELSE coalesce(?9, failure) END,
+             forensics = coalesce(?10, forensics) WHERE id = ?1",
+        )?
+        .execute(params![
+            row,
+            to as i64,
+            change.due,
+            to.has_ended().then_some(now),
+            change.unspent,
+            change.interrupted,
+            settlement.crashed,
+            change.result,
+            failure,
+            forensics,
+        ])?;
+    Ok(())
+}

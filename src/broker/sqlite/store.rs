@@ -1,0 +1,241 @@
+//! The state of the store's thread: the connection, what it remembers of it, and what a transaction leaves to be done.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use rusqlite::{Connection, OptionalExtension, params};
+use tokio::sync::oneshot;
+
+use super::notices::Notices;
+use super::options::World;
+use super::trouble::Trouble;
+use crate::broker::{Error, Notice};
+use crate::model::{Fence, Instant, JobId, JobState, QueueName, Revocation};
+
+/// Who waits for a job's end.
+pub(super) type Waiter = oneshot::Sender<Result<JobState, Error>>;
+
+pub(super) struct Store {
+    pub(super) conn: Connection,
+    pub(super) world: World,
+    pub(super) notices: Arc<Notices>,
+    /// Store time minus time since boot, in milliseconds.
+    pub(super) ahead: i64,
+    /// A store time that is on file as reached.
+    pub(super) seen: i64,
+    /// Leases handed out here, for revocations.
+    pub(super) leases: HashMap<JobId, Fence>,
+    pub(super) waiters: HashMap<JobId, Vec<Waiter>>,
+    pub(super) effects: Effects,
+    /// When a delayed job becomes due or a lease ends, in store time. May be early, never late.
+    pub(super) next_due: Option<i64>,
+    pub(super) queues: HashMap<QueueName, Queue>,
+    pub(super) data_version: i64,
+    /// Another process has written since the bell was last looked after.
+    pub(super) foreign: bool,
+    /// Pages in the WAL, as the latest commit told.
+    pub(super) wal_pages: Arc<AtomicI32>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Queue {
+    pub(super) id: i64,
+    pub(super) paused: bool,
+}
+
+/// What is done after the commit, and forgotten after a rollback.
+#[derive(Default)]
+pub(super) struct Effects {
+    counts: BTreeMap<i64, [i64; 8]>,
+    pub(super) ended: Vec<(JobId, JobState)>,
+    pub(super) granted: Vec<(JobId, Fence)>,
+    pub(super) given_up: Vec<JobId>,
+    pub(super) revoked: Vec<(JobId, Fence, Revocation)>,
+    /// Jobs may be waiting.
+    pub(super) wake: bool,
+    /// Other processes should look.
+    pub(super) ring: bool,
+    pub(super) due: Option<i64>,
+}
+
+impl Store {
+    /// Store time at `now`.
+    pub(super) fn millis(&self, now: Instant) -> i64 {
+        i64::try_from(now.as_millis()).unwrap_or(i64::MAX).saturating_add(self.ahead)
+    }
+
+    /// Store time now.
+    pub(super) fn time(&self) -> i64 {
+        self.millis((self.world.now)())
+    }
+
+    /// A job went from one state to another; `None` is where it is before its put.
+    pub(super) fn moved(&mut self, queue: i64, from: Option<JobState>, to: JobState) {
+        let counts = self.effects.counts.entry(queue).or_default();
+        if let Some(from) = from {
+            counts[from as usize] -= 1;
+        }
+        counts[to as usize] += 1;
+        self.effects.wake |= to == JobState::Waiting;
+        self.effects.ring |= to == JobState::Waiting || to == JobState::Delayed || to == JobState::Canceling;
+    }
+
+    /// A job has ended: those who wait for it are told once that is on disk.
+    pub(super) fn ended(&mut self, id: JobId, state: JobState) {
+        self.effects.ring = true;
+        self.effects.ended.push((id, state));
+    }
+
+    /// Something happens by itself at `at`.
+    pub(super) fn expect(&mut self, at: i64) {
+        self.effects.due = Some(self.effects.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// The queue, if it exists.
+    pub(super) fn queue(&mut self, name: &QueueName) -> Result<Option<Queue>, rusqlite::Error> {
+        if let Some(queue) = self.queues.get(name) {
+            return Ok(Some(*queue));
+        }
+        let found = self
+            .conn
+            .prepare_cached("SELECT id, paused_at IS NOT NULL FROM queue WHERE name = ?1")?
+            .query_row([name.as_str()], |row| Ok(Queue { id: row.get(0)?, paused: row.get(1)? }))
+            .optional()?;
+        if let Some(queue) = found {
+            self.queues.insert(name.clone(), queue);
+        }
+        Ok(found)
+    }
+
+    /// The queue's number; the queue is made if need be.
+    pub(super) fn queue_made(&mut self, name: &QueueName) -> Result<i64, rusqlite::Error> {
+        if let Some(queue) = self.queue(name)? {
+            return Ok(queue.id);
+        }
+        self.conn.execute("INSERT INTO queue (name) VALUES (?1)", [name.as_str()])?;
+        Ok(self.conn.last_insert_rowid())
+    }
+
+    /// Opens a transaction and drops what another process has made stale.
+    pub(super) fn begin(&mut self, writes: bool) -> Result<(), rusqlite::Error> {
+        let begin = if writes { "BEGIN IMMEDIATE" } else { "BEGIN" };
+        self.conn.prepare_cached(begin)?.execute([])?;
+        if self.changed_elsewhere()? {
+            self.foreign = true;
+            self.queues.clear();
+            self.next_due = self.next_due_on_file()?;
+        }
+        Ok(())
+    }
+
+    fn changed_elsewhere(&mut self) -> Result<bool, rusqlite::Error> {
+        let version = self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        Ok(std::mem::replace(&mut self.data_version, version) != version)
+    }
+
+    /// Commits. The caller rolls back when it fails.
+    pub(super) fn commit(&mut self, writes: bool) -> Result<(), rusqlite::Error> {
+        if writes {
+            self.write_counts()?;
+            self.write_seen()?;
+        }
+        self.conn.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    pub(super) fn roll_back(&mut self) {
+        if !self.conn.is_autocommit() {
+            let _ = self.conn.execute_batch("ROLLBACK");
+        }
+        self.effects = Effects::default();
+        self.queues.clear();
+        // Whether it was seen to is not known.
+        self.foreign = true;
+    }
+
+    /// Brings the counters on file up to date: at the commit, and before they are read.
+    pub(super) fn write_counts(&mut self) -> Result<(), rusqlite::Error> {
+        for (queue, c) in std::mem::take(&mut self.effects.counts) {
+            self.conn
+                .prepare_cached(
+                    "UPDATE queue SET waiting = waiting + ?2, delayed = delayed + ?3, running = running + ?4,
+                     canceling = canceling + ?5, complete = complete + ?6, failed = failed + ?7, held = held + ?8,
+                     canceled = canceled + ?9 WHERE id = ?1",
+                )?
+                .execute(params![queue, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]])?;
+        }
+        Ok(())
+    }
+
+    /// Notes now and then how far time has come, so that a boot with a wrong wall clock does not start behind it.
+    fn write_seen(&mut self) -> Result<(), rusqlite::Error> {
+        const EVERY: i64 = 10_000;
+        let time = self.time();
+        if time - self.seen >= EVERY {
+            self.conn.prepare_cached("UPDATE boot SET seen = max(seen, ?1)")?.execute([time])?;
+            self.seen = time;
+        }
+        Ok(())
+    }
+
+    /// When the next delayed job or lease is due.
+    pub(super) fn next_due_on_file(&self) -> Result<Option<i64>, rusqlite::Error> {
+        self.conn
+            .prepare_cached(
+                "SELECT min(at) FROM (
+                     SELECT * FROM (SELECT due_at AS at FROM job WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
+                     UNION ALL
+                     SELECT * FROM (SELECT expires_at FROM job WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1))",
+            )?
+            .query_row([], |row| row.get(0))
+    }
+
+    /// After the commit: remembers leases, says what is to be said, and gives who waited for an end.
+    pub(super) fn take_effect(&mut self) -> (bool, Vec<(Waiter, JobState)>) {
+        let effects = std::mem::take(&mut self.effects);
+        for id in effects.given_up {
+            self.leases.remove(&id);
+        }
+        for (id, fence, why) in effects.revoked {
+            if self.leases.get(&id) == Some(&fence) {
+                if why == Revocation::LockLost {
+                    self.leases.remove(&id);
+                }
+                self.notices.push(Notice::Revoked(id, fence, why));
+            }
+        }
+        self.leases.extend(effects.granted);
+        self.next_due = [self.next_due, effects.due].into_iter().flatten().min();
+        if effects.wake {
+            self.notices.push(Notice::Wake);
+        }
+        let mut told = Vec::new();
+        for (id, state) in effects.ended {
+            told.extend(
+                self.waiters.remove(&id).unwrap_or_default().into_iter().map(|waiter| (waiter, state)),
+            );
+        }
+        (effects.ring, told)
+    }
+
+    /// Pages in the WAL at the latest commit.
+    pub(super) fn wal_pages(&self) -> i32 {
+        self.wal_pages.load(Ordering::Relaxed)
+    }
+
+    /// The state of a job, its row and its queue.
+    pub(super) fn place(&self, id: &JobId) -> Result<(i64, i64, JobState), Trouble> {
+        let place = self
+            .conn
+            .prepare_cached("SELECT id, queue, state FROM job WHERE jid = ?1")?
+            .query_row([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, state(row.get(2)?))))
+            .optional()?;
+        place.ok_or_else(|| Error::NoJob(id.clone()).into())
+    }
+}
+
+/// The state behind a number on file.
+pub(super) fn state(number: usize) -> JobState {
+    JobState::ALL.get(number).copied().unwrap_or(JobState::Held)
+}

@@ -1,0 +1,296 @@
+//! The store's thread: takes what waits, applies it in one transaction, hands on what must be on disk first.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, params};
+
+use super::bell::Bell;
+use super::call::{Call, Done, Kind};
+use super::checkpoint::Checkpoints;
+use super::lease;
+use super::store::{Store, state};
+use super::syncer::Order;
+use super::trouble::{Trouble, explain};
+use crate::broker::{Error, Notice};
+use crate::clock;
+use crate::model::{Fence, Instant, JobId, Revocation};
+
+/// Calls in one transaction at most.
+const BATCH_MAX: usize = 256;
+/// After a timer's work has failed.
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) enum Message {
+    /// A request.
+    Call(Box<dyn Call>),
+    /// Another process may have changed the store.
+    Bell,
+    /// The disk failed: nothing is durable until further notice.
+    Broken(String),
+    /// The end.
+    Stop,
+}
+
+pub(super) struct Room {
+    pub(super) store: Store,
+    pub(super) inbox: Receiver<Message>,
+    pub(super) file: String,
+    /// What only a store on disk has.
+    pub(super) disk: Option<Disk>,
+    pub(super) broken: Option<Broken>,
+    /// No timer fires before.
+    pub(super) quiet_until: Instant,
+}
+
+pub(super) struct Disk {
+    pub(super) wal: PathBuf,
+    pub(super) bell: Bell,
+    pub(super) orders: Sender<Order>,
+    pub(super) syncer: JoinHandle<()>,
+    pub(super) checkpoints: Checkpoints,
+}
+
+/// The disk failed.
+pub(super) struct Broken {
+    reason: String,
+    retry_at: Instant,
+    wait: Duration,
+}
+
+#[derive(Default)]
+struct Turn {
+    calls: Vec<Box<dyn Call>>,
+    timer: bool,
+    bell: bool,
+    stop: bool,
+}
+
+impl Room {
+    pub(super) fn run(mut self) {
+        loop {
+            let turn = self.collect();
+            let stop = turn.stop;
+            self.take(turn);
+            if stop {
+                break;
+            }
+            self.mend();
+            if self.broken.is_none()
+                && let Some(disk) = &mut self.disk
+            {
+                disk.checkpoints.run(&self.store, &self.file);
+            }
+        }
+        self.close();
+    }
+
+    /// Waits for a message or the next thing due, then takes all that waits.
+    fn collect(&mut self) -> Turn {
+        let mut turn = Turn::default();
+        let first = match self.wait() {
+            Some(wait) => self.inbox.recv_timeout(wait),
+            None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match first {
+            Ok(message) => self.sort(message, &mut turn),
+            Err(RecvTimeoutError::Timeout) => turn.timer = true,
+            Err(RecvTimeoutError::Disconnected) => turn.stop = true,
+        }
+        while turn.calls.len() < BATCH_MAX && !turn.stop {
+            let Ok(message) = self.inbox.try_recv() else { break };
+            self.sort(message, &mut turn);
+        }
+        turn
+    }
+
+    /// How long nothing happens by itself; `None` = for ever.
+    fn wait(&self) -> Option<Duration> {
+        let time = self.store.time();
+        let due = self.store.next_due.map(|due| {
+            let wait = Duration::from_millis(u64::try_from(due.saturating_sub(time)).unwrap_or(0));
+            wait.max(self.quiet_until.since(clock::now()))
+        });
+        let mend = self.broken.as_ref().map(|broken| broken.retry_at.since(clock::now()));
+        [due, mend].into_iter().flatten().min()
+    }
+
+    fn sort(&mut self, message: Message, turn: &mut Turn) {
+        match message {
+            Message::Call(call) => match self.refusal(call.kind()) {
+                Some(refusal) => call.answer(Err(refusal)),
+                None => turn.calls.push(call),
+            },
+            Message::Bell => turn.bell = true,
+            Message::Broken(reason) => self.broke(reason),
+            Message::Stop => turn.stop = true,
+        }
+    }
+
+    /// While the disk fails nothing is promised and no new work is given out.
+    fn refusal(&self, kind: Kind) -> Option<Error> {
+        let broken = self.broken.as_ref()?;
+        (kind.is_durable() || kind == Kind::Fetch).then(|| Error::Failed(broken.reason.clone()))
+    }
+
+    fn take(&mut self, turn: Turn) {
+        let mut calls = turn.calls;
+        if calls.is_empty() && !turn.timer && !turn.bell {
+            return;
+        }
+        match self.transact(&mut calls, turn.timer, turn.bell) {
+            Ok(()) => self.deliver(calls),
+            // Each on its own, so that the one that does not fit does not undo the others.
+            Err(_) if calls.len() > 1 => calls.into_iter().for_each(|call| self.take_alone(call)),
+            Err(error) => self.failed(calls, &error),
+        }
+    }
+
+    fn take_alone(&mut self, call: Box<dyn Call>) {
+        let mut calls = vec![call];
+        match self.transact(&mut calls, false, false) {
+            Ok(()) => self.deliver(calls),
+            Err(error) => self.failed(calls, &error),
+        }
+    }
+
+    fn failed(&mut self, calls: Vec<Box<dyn Call>>, error: &rusqlite::Error) {
+        self.quiet_until = clock::now() + PAUSE;
+        for call in calls {
+            let verb = if call.kind().writes() { "write to" } else { "read" };
+            call.answer(Err(explain(verb, &self.file, error)));
+        }
+    }
+
+    fn transact(
+        &mut self,
+        calls: &mut [Box<dyn Call>],
+        timer: bool,
+        bell: bool,
+    ) -> Result<(), rusqlite::Error> {
+        let writes = timer || calls.iter().any(|call| call.kind().writes());
+        let outcome = self.apply(calls, writes, bell);
+        if outcome.is_err() {
+            self.store.roll_back();
+        }
+        outcome
+    }
+
+    fn apply(
+        &mut self,
+        calls: &mut [Box<dyn Call>],
+        writes: bool,
+        bell: bool,
+    ) -> Result<(), rusqlite::Error> {
+        let store = &mut self.store;
+        store.begin(writes)?;
+        if bell && std::mem::take(&mut store.foreign) {
+            look_around(store)?;
+        }
+        if writes {
+            let time = store.time();
+            only_store(lease::come_due(store, time))?;
+        }
+        for call in calls {
+            call.apply(store)?;
+        }
+        store.commit(writes)
+    }
+
+    /// After the commit: answers now, or through the syncer.
+    fn deliver(&mut self, calls: Vec<Box<dyn Call>>) {
+        let (ring, ended) = self.store.take_effect();
+        let mut waiting: Vec<Done> = Vec::new();
+        let mut urgent = false;
+        for call in calls {
+            urgent |= call.kind() == Kind::Durable;
+            match call.kind() {
+                Kind::Settle | Kind::Durable => waiting.push(Box::new(move |after| call.answer(after))),
+                Kind::Read | Kind::Lease | Kind::Fetch => call.answer(Ok(())),
+            }
+        }
+        for (waiter, state) in ended {
+            waiting.push(Box::new(move |after| drop(waiter.send(after.map(|()| state)))));
+        }
+        match &self.disk {
+            Some(disk) if !waiting.is_empty() => {
+                // A syncer that is gone drops the replies, which their callers see.
+                let _ = disk.orders.send(Order::Sync { waiting, urgent });
+            }
+            _ => waiting.into_iter().for_each(|done| done(Ok(()))),
+        }
+        if let Some(disk) = self.disk.as_ref().filter(|_| ring) {
+            disk.bell.ring();
+        }
+    }
+
+    fn broke(&mut self, reason: String) {
+        tracing::error!("{reason}: the store takes and gives no jobs until the disk writes again");
+        let wait = Duration::from_secs(1);
+        self.broken.get_or_insert(Broken { reason, retry_at: clock::now() + wait, wait });
+    }
+
+    /// Tries to bring all that was committed into the main file by a whole checkpoint, which ends in an fsync of it.
+    fn mend(&mut self) {
+        const LONGEST: Duration = Duration::from_secs(30);
+        let (Some(broken), Some(disk)) = (&mut self.broken, &mut self.disk) else { return };
+        if broken.retry_at > clock::now() {
+            return;
+        }
+        let whole = disk.checkpoints.whole(&self.store);
+        let wal = File::open(&disk.wal).ok().filter(|wal| whole && (self.store.world.sync)(wal).is_ok());
+        let Some(wal) = wal else {
+            broken.wait = (broken.wait * 2).min(LONGEST);
+            broken.retry_at = clock::now() + broken.wait;
+            return;
+        };
+        tracing::warn!("the store {} is durable again", self.file);
+        let _ = disk.orders.send(Order::Mended(wal));
+        self.broken = None;
+        self.store.notices.push(Notice::Wake);
+    }
+
+    /// The syncer answers what it has before the file is closed.
+    fn close(self) {
+        if let Some(disk) = self.disk {
+            drop(disk.orders);
+            let _ = disk.syncer.join();
+        }
+    }
+}
+
+/// After the bell: what other processes did that concerns this one.
+fn look_around(store: &mut Store) -> Result<(), rusqlite::Error> {
+    store.effects.wake = true;
+    let mut statement = store.conn.prepare_cached("SELECT jid, fence FROM job WHERE state = 3")?;
+    let canceling: Vec<(JobId, Fence)> = statement
+        .query_map([], |row| Ok((row.get::<_, String>(0)?.into(), Fence(row.get(1)?))))?
+        .collect::<Result<_, _>>()?;
+    drop(statement);
+    let revoked = canceling.into_iter().map(|(id, fence)| (id, fence, Revocation::Canceled));
+    store.effects.revoked.extend(revoked);
+    let mut ended = Vec::new();
+    for id in store.waiters.keys() {
+        let mut statement = store.conn.prepare_cached("SELECT state FROM job WHERE jid = ?1")?;
+        let state = statement.query_row(params![id.as_str()], |row| Ok(state(row.get(0)?))).optional()?;
+        if let Some(state) = state.filter(|state| state.has_ended()) {
+            ended.push((id.clone(), state));
+        }
+    }
+    store.effects.ended.extend(ended);
+    Ok(())
+}
+
+fn only_store(outcome: Result<(), Trouble>) -> Result<(), rusqlite::Error> {
+    match outcome {
+        Ok(()) => Ok(()),
+        Err(Trouble::Store(error)) => Err(error),
+        Err(Trouble::Mine(error)) => {
+            tracing::error!("{error}");
+            Ok(())
+        }
+    }
+}

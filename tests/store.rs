@@ -1,0 +1,393 @@
+//! The SQLite store against a hostile world: other programs, bad files, bad disks, kill -9.
+#![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, clippy::too_many_lines)]
+
+#[path = "support/store.rs"]
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use support::*;
+use taskvisor::broker::sqlite::{Options, World};
+use taskvisor::broker::{Broker, Error, Notice, Sqlite};
+use taskvisor::model::*;
+
+fn open(path: &Path) -> Result<Sqlite, Error> {
+    Sqlite::open(path, Options { busy_timeout: Duration::from_millis(100), ..Options::default() })
+}
+
+fn refusal(path: &Path) -> String {
+    open(path).err().expect("refused").to_string()
+}
+
+fn place() -> (tempfile::TempDir, std::path::PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    (directory, path)
+}
+
+#[test]
+fn a_new_store_is_for_its_user_alone() {
+    let (directory, _) = place();
+    let path = directory.path().join("new/store.db");
+    let _store = open(&path).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+    for suffix in ["", "-wal", "-shm", "-bell"] {
+        let path = directory.path().join(format!("new/store.db{suffix}"));
+        assert_eq!(mode(&path), 0o600, "{suffix}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_ours_is_refused_and_left_as_it_is() {
+    let (directory, path) = place();
+    let store = open(&path).unwrap();
+    store.enqueue((0..100).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    drop(store);
+    let good = fs::read(&path).unwrap();
+    let mut damaged = good.clone();
+    damaged[4096..8192].fill(0xaa);
+    let mut newer = good.clone();
+    newer[60..64].copy_from_slice(&2u32.to_be_bytes());
+    let mut foreign = good.clone();
+    foreign[68..72].copy_from_slice(&7u32.to_be_bytes());
+    let cases = [
+        ("text", b"this is a text file, not a database; it is longer than a header of one hundred bytes, quite a bit".to_vec(), "not a SQLite file"),
+        ("cut", good[..good.len() / 2].to_vec(), "damaged"),
+        ("damaged", damaged, "damaged"),
+        ("newer", newer, "its schema is 2, this program knows 1"),
+        ("foreign", foreign, "another program"),
+    ];
+    for (name, content, why) in cases {
+        let path = directory.path().join(name);
+        fs::write(&path, &content).unwrap();
+        let error = refusal(&path);
+        assert!(error.contains(why) && error.contains(path.to_str().unwrap()), "{name}: {error}");
+        assert!(fs::read(&path).unwrap() == content, "{name} was changed");
+    }
+}
+
+#[test]
+fn a_directory_is_refused() {
+    let (directory, _) = place();
+    assert!(refusal(directory.path()).contains("it is a directory"));
+}
+
+#[test]
+fn nfs_is_refused() {
+    let (_directory, path) = place();
+    let world = World { fs_type: Arc::new(|_| Ok(0x6969)), ..World::default() };
+    let error = Sqlite::open(&path, Options { world, ..Options::default() }).err().unwrap().to_string();
+    assert!(error.contains("NFS") && error.contains("local disk"), "{error}");
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_lock_of_another_program_is_named_and_passes() {
+    let (_directory, path) = place();
+    let store = open(&path).unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let error = store.enqueue(vec![job("a")]).await.unwrap_err().to_string();
+    assert!(error.contains("fuser") && error.contains("store.db"), "{error}");
+    assert_eq!(store.get("a".into()).await, Ok(None));
+    other.execute_batch("ROLLBACK").unwrap();
+    store.enqueue(vec![job("a")]).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_one_process_puts_wakes_the_other() {
+    let (_directory, path) = place();
+    let (supervisor, cli) = (open(&path).unwrap(), open(&path).unwrap());
+    cli.enqueue(vec![job("a")]).await.unwrap();
+    assert_eq!(supervisor.next_notice().await, Notice::Wake);
+    let a = supervisor.fetch(request(&["q"], 1)).await.unwrap().pop().unwrap();
+    assert_eq!(cli.cancel("a".into()).await, Ok(JobState::Canceling));
+    let revoked = loop {
+        let notice = supervisor.next_notice().await;
+        if notice != Notice::Wake {
+            break notice;
+        }
+    };
+    assert_eq!(revoked, Notice::Revoked("a".into(), a.lease.fence, Revocation::Canceled));
+    let settle = supervisor.settle(vec![settlement(&a.lease, Verdict::Canceled)]);
+    let (ended, _) = tokio::join!(cli.ended("a".into()), settle);
+    assert_eq!(ended, Ok(JobState::Canceled));
+}
+
+#[tokio::test]
+async fn a_delayed_job_wakes_at_its_time() {
+    let (_directory, path) = place();
+    let store = open(&path).unwrap();
+    store.enqueue(vec![NewJob { delay: Duration::from_millis(20), ..job("a") }]).await.unwrap();
+    assert_eq!(store.next_notice().await, Notice::Wake);
+    assert!(!store.fetch(request(&["q"], 1)).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_wall_clock_moves_nothing_within_a_boot_and_never_back_over_one() {
+    let (_directory, path) = place();
+    let (wall, boot, now) =
+        (Arc::new(AtomicI64::new(1_000_000)), Arc::new(AtomicU64::new(1)), Clock::default());
+    let reopen = || {
+        let (wall, boot) = (wall.clone(), boot.clone());
+        let world = World {
+            wall_millis: Arc::new(move || wall.load(Ordering::SeqCst)),
+            boot_id: Arc::new(move || boot.load(Ordering::SeqCst).to_string()),
+            ..now.world()
+        };
+        Sqlite::open(&path, Options { world, ..Options::default() }).unwrap()
+    };
+    let put_at = async |store: &Sqlite, id: &str| {
+        store.enqueue(vec![job(id)]).await.unwrap();
+        store.get(id.into()).await.unwrap().unwrap().put_at.0
+    };
+    assert_eq!(put_at(&reopen(), "a").await, 1_000_000);
+    wall.store(9_000_000, Ordering::SeqCst);
+    now.forward(Duration::from_secs(20));
+    assert_eq!(put_at(&reopen(), "b").await, 1_020_000);
+    wall.store(5, Ordering::SeqCst);
+    boot.store(2, Ordering::SeqCst);
+    assert_eq!(put_at(&reopen(), "c").await, 1_020_000);
+    wall.store(7_000_000, Ordering::SeqCst);
+    boot.store(3, Ordering::SeqCst);
+    assert_eq!(put_at(&reopen(), "d").await, 7_000_000);
+}
+
+#[tokio::test]
+async fn a_disk_that_fails_promises_nothing_until_it_writes_again() {
+    let (_directory, path) = place();
+    let broken = Arc::new(AtomicBool::new(false));
+    let disk = broken.clone();
+    let sync = move |file: &fs::File| match disk.load(Ordering::SeqCst) {
+        true => Err(std::io::Error::from_raw_os_error(5)),
+        false => file.sync_data(),
+    };
+    let world = World { sync: Arc::new(sync), ..World::default() };
+    let store = Sqlite::open(&path, Options { world, ..Options::default() }).unwrap();
+    store.enqueue(vec![job("a")]).await.unwrap();
+    broken.store(true, Ordering::SeqCst);
+    let error = store.enqueue(vec![job("b")]).await.unwrap_err().to_string();
+    assert!(error.contains("store.db-wal") && error.contains("os error 5"), "{error}");
+    assert!(store.fetch(request(&["q"], 1)).await.is_err());
+    assert!(store.pause("q".into(), "me".into(), None).await.is_err());
+    broken.store(false, Ordering::SeqCst);
+    // The puts have woken already; what comes now is the mended disk.
+    while store.enqueue(vec![job("c")]).await.is_err() {
+        assert_eq!(store.next_notice().await, Notice::Wake);
+    }
+    drop(store);
+    let store = open(&path).unwrap();
+    let all = store.list(Filter { limit: 9, ..Filter::default() }).await.unwrap();
+    assert_eq!(all.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["c", "b", "a"]);
+}
+
+#[tokio::test]
+async fn a_fetch_does_not_wait_for_the_disk_and_a_put_does() {
+    let (_directory, path) = place();
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let sync = move |_: &fs::File| {
+        gate.lock().unwrap().recv().unwrap();
+        Ok(())
+    };
+    let world = World { sync: Arc::new(sync), ..World::default() };
+    let store = Sqlite::open(&path, Options { world, ..Options::default() }).unwrap();
+    let mut put = store.enqueue(vec![job("a")]);
+    let a = tokio::select! {
+        biased;
+        _ = &mut put => panic!("answered before it was on disk"),
+        notice = store.next_notice() => {
+            assert_eq!(notice, Notice::Wake);
+            store.fetch(request(&["q"], 1)).await.unwrap().pop().unwrap()
+        }
+    };
+    go.send(()).unwrap();
+    assert_eq!(put.await.unwrap(), ["a".into()]);
+    let mut settle = store.settle(vec![settlement(&a.lease, complete())]);
+    tokio::select! {
+        biased;
+        _ = &mut settle => panic!("answered before it was on disk"),
+        notice = async { store.fetch(request(&["q"], 1)).await } => assert_eq!(notice, Ok(vec![])),
+    }
+    go.send(()).unwrap();
+    settle.await.unwrap();
+}
+
+#[tokio::test]
+async fn the_wal_stays_small_beside_readers() {
+    let (_directory, path) = place();
+    let store = open(&path).unwrap();
+    let idle = Connection::open(&path).unwrap();
+    let count = || idle.query_row("SELECT count(*) FROM job", [], |row| row.get::<_, i64>(0)).unwrap();
+    let mut largest = 0;
+    for round in 0..60 {
+        let data = Payload::Data(Bytes(vec![7; 1 << 20]));
+        store.enqueue(vec![NewJob { id: None, payload: data, ..job("") }]).await.unwrap();
+        assert_eq!(count(), round + 1);
+        store.list(Filter { limit: 9, ..Filter::default() }).await.unwrap();
+        largest = largest.max(store.wal_bytes());
+    }
+    assert!(largest < 24 << 20, "the WAL grew to {largest}");
+}
+
+#[tokio::test]
+async fn the_wal_shrinks_once_a_long_reader_is_gone() {
+    let (_directory, path) = place();
+    let store = open(&path).unwrap();
+    let reader = Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM job;").unwrap();
+    let put = async || {
+        let data = Payload::Data(Bytes(vec![7; 1 << 20]));
+        store.enqueue(vec![NewJob { id: None, payload: data, ..job("") }]).await.unwrap();
+    };
+    for _ in 0..30 {
+        put().await;
+    }
+    assert!(store.wal_bytes() > 24 << 20);
+    reader.execute_batch("COMMIT").unwrap();
+    for _ in 0..12 {
+        put().await;
+    }
+    assert!(store.wal_bytes() <= 17 << 20, "{}", store.wal_bytes());
+}
+
+#[test]
+fn a_full_disk_refuses_what_does_not_fit_and_takes_the_rest() {
+    let (_directory, path) = place();
+    let said = helper("full", &path, &[]).output().unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.contains("big: refused") && said.contains("small: put"), "{said}");
+}
+
+#[test]
+fn a_put_is_answered_only_after_the_disk_has_it() {
+    let (directory, path) = place();
+    let trace = directory.path().join("trace");
+    let strace =
+        ["strace", "-f", "-o", trace.to_str().unwrap(), "-e", "trace=fdatasync,write,pwrite64", "-y"];
+    let ran = helper("put", &path, &strace).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let trace = fs::read_to_string(&trace).unwrap();
+    let line = |what: &str| {
+        trace.lines().position(|line| line.contains(what)).unwrap_or_else(|| panic!("{what}: {trace}"))
+    };
+    let last = |to: usize, what: &str| {
+        trace.lines().take(to).collect::<Vec<_>>().iter().rposition(|l| l.contains(what))
+    };
+    let answered = line("\"put a");
+    let written = last(answered, "pwrite64").unwrap();
+    let synced = trace.lines().take(answered).collect::<Vec<_>>();
+    let synced = synced.iter().rposition(|l| l.contains("fdatasync") && l.contains("-wal")).unwrap();
+    assert!(written < synced && synced < answered, "{trace}");
+}
+
+#[test]
+fn kill_9_loses_nothing_that_was_acknowledged() {
+    let (_directory, path) = place();
+    for round in 1..6 {
+        let mut child = helper("churn", &path, &[]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut said: Vec<String> = lines.by_ref().take(40 * round).map(|line| line.unwrap()).collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        said.extend(lines.map_while(Result::ok));
+        let conn = Connection::open(&path).unwrap();
+        for line in said.iter().filter(|line| line.starts_with("put ") || line.starts_with("done ")) {
+            let Some((verb, id)) = line.split_once(' ').filter(|(_, id)| id.len() == 32) else { continue };
+            let state: i64 =
+                conn.query_row("SELECT state FROM job WHERE jid = ?1", [id], |row| row.get(0)).unwrap();
+            assert!(verb == "put" || state == JobState::Complete as i64, "{line}: {state}");
+        }
+        let check: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(check, "ok");
+        let wrong = "SELECT count(*) FROM queue WHERE complete <> (SELECT count(*) FROM job WHERE state = 4)";
+        assert_eq!(conn.query_row(wrong, [], |row| row.get::<_, i64>(0)), Ok(0));
+    }
+}
+
+/// This test binary again, as the process that `what` names.
+fn helper(what: &str, path: &Path, wrapper: &[&str]) -> Command {
+    let me = std::env::current_exe().unwrap();
+    let mut command = match wrapper.split_first() {
+        Some((program, arguments)) => {
+            let mut command = Command::new(program);
+            command.args(arguments).arg(me);
+            command
+        }
+        None => Command::new(me),
+    };
+    command.args(["--exact", "helper_process", "--nocapture", "--test-threads=1"]);
+    command.env("STORE_HELPER", what).env("STORE_PATH", path);
+    command
+}
+
+/// Does nothing of its own: the other tests run it as a process.
+#[tokio::test]
+async fn helper_process() {
+    let Ok(what) = std::env::var("STORE_HELPER") else { return };
+    let path = std::env::var("STORE_PATH").unwrap();
+    match what.as_str() {
+        "put" => {
+            let store = open(path.as_ref()).unwrap();
+            let id = store.enqueue(vec![job("a")]).await.unwrap().remove(0);
+            say(&format!("put {id}"));
+        }
+        "full" => full(path.as_ref()).await,
+        "churn" => churn(path.as_ref()).await,
+        _ => panic!("{what}"),
+    }
+}
+
+async fn full(path: &Path) {
+    use nix::sys::resource::{Resource, setrlimit};
+    use nix::sys::signal::{SigSet, Signal};
+    let mut ignored = SigSet::empty();
+    ignored.add(Signal::SIGXFSZ);
+    // Threads made from here on inherit the mask: the write fails with EFBIG.
+    ignored.thread_block().unwrap();
+    let store = open(path).unwrap();
+    store.enqueue(vec![job("first")]).await.unwrap();
+    setrlimit(Resource::RLIMIT_FSIZE, 1 << 20, 1 << 20).unwrap();
+    let big = NewJob { payload: Payload::Data(Bytes(vec![1; 4 << 20])), ..job("big") };
+    let (big, small) = tokio::join!(store.enqueue(vec![big]), store.enqueue(vec![job("small")]));
+    say(&match big {
+        Err(Error::Failed(why)) if why.contains("store.db") => "big: refused".to_owned(),
+        other => format!("big: {other:?}"),
+    });
+    say(&match small {
+        Ok(_) => "small: put".to_owned(),
+        Err(error) => format!("small: {error}"),
+    });
+}
+
+async fn churn(path: &Path) {
+    let store = open(path).unwrap();
+    store.recover("me".into(), vec![]).await.unwrap();
+    loop {
+        let ids = store
+            .enqueue(vec![NewJob { id: None, ..job("") }, NewJob { id: None, ..job("") }])
+            .await
+            .unwrap();
+        ids.iter().for_each(|id| say(&format!("put {id}")));
+        for fetched in store.fetch(request(&["q"], 1)).await.unwrap() {
+            store.settle(vec![settlement(&fetched.lease, complete())]).await.unwrap();
+            say(&format!("done {}", fetched.job.id));
+        }
+    }
+}
+
+/// One write for one line.
+fn say(line: &str) {
+    use std::io::Write;
+    let line = format!("{line}\n");
+    let _ = std::io::stdout().lock().write_all(line.as_bytes());
+}

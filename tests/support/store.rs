@@ -1,0 +1,152 @@
+//! A store in a world whose time stands still until a test moves it.
+#![allow(dead_code, missing_docs)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use taskvisor::broker::sqlite::{Options, World};
+use taskvisor::broker::{Broker, Fetch, Settling, Sqlite};
+use taskvisor::model::*;
+
+pub const LEASE: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Default)]
+pub struct Clock(Arc<AtomicU64>);
+
+impl Clock {
+    pub fn world(&self) -> World {
+        self.0.fetch_max(1_000_000_000_000, Ordering::SeqCst);
+        let time = self.0.clone();
+        World { now: Arc::new(move || Instant(time.load(Ordering::SeqCst))), ..World::default() }
+    }
+
+    pub fn forward(&self, by: Duration) {
+        self.0.fetch_add(by.as_nanos() as u64, Ordering::SeqCst);
+    }
+}
+
+pub enum Place {
+    Memory,
+    File(tempfile::TempDir),
+}
+
+/// The store under test.
+pub struct Scene {
+    pub clock: Clock,
+    pub place: Place,
+    pub store: Option<Sqlite>,
+}
+
+impl Scene {
+    pub fn memory() -> Self {
+        let clock = Clock::default();
+        let store = Some(Sqlite::memory_in(clock.world()).unwrap());
+        Scene { clock, place: Place::Memory, store }
+    }
+
+    pub fn file() -> Self {
+        let mut scene =
+            Scene { clock: Clock::default(), place: Place::File(tempfile::tempdir().unwrap()), store: None };
+        scene.store = scene.second();
+        scene
+    }
+
+    /// Another opening of the same store; none for a store in memory.
+    pub fn second(&self) -> Option<Sqlite> {
+        let Place::File(directory) = &self.place else { return None };
+        let options = Options { world: self.clock.world(), ..Options::default() };
+        Some(Sqlite::open(directory.path().join("store.db"), options).unwrap())
+    }
+
+    /// Closes and opens the store, where it outlives its closing.
+    pub fn reopen(&mut self) {
+        if let Place::File(_) = self.place {
+            self.store = None;
+            self.store = self.second();
+        }
+    }
+
+    pub async fn put(&self, job: NewJob) -> JobId {
+        self.enqueue(vec![job]).await.unwrap().remove(0)
+    }
+
+    pub async fn take(&self) -> Option<Fetched> {
+        self.take_from("q").await
+    }
+
+    pub async fn take_from(&self, queue: &str) -> Option<Fetched> {
+        self.fetch(request(&[queue], 1)).await.unwrap().pop()
+    }
+
+    pub async fn say(&self, fetched: &Fetched, verdict: Verdict) -> Settling {
+        self.settle(vec![settlement(&fetched.lease, verdict)]).await.unwrap()[0]
+    }
+
+    pub async fn record(&self, id: &JobId) -> JobRecord {
+        self.get(id.clone()).await.unwrap().unwrap()
+    }
+
+    pub async fn state(&self, id: &JobId) -> JobState {
+        self.record(id).await.state
+    }
+}
+
+impl std::ops::Deref for Scene {
+    type Target = Sqlite;
+
+    fn deref(&self) -> &Sqlite {
+        self.store.as_ref().unwrap()
+    }
+}
+
+pub fn job(id: &str) -> NewJob {
+    NewJob {
+        id: Some(id.into()),
+        queue: "q".into(),
+        class: "work".into(),
+        payload: Payload::Data("{}".into()),
+        priority: 0,
+        delay: Duration::ZERO,
+        tags: vec![],
+        retry: None,
+        time_limit: None,
+    }
+}
+
+pub fn worker(index: u16) -> WorkerId {
+    WorkerId { slot: SlotId { pool: 0, index }, generation: 1 }
+}
+
+pub fn request(queues: &[&str], workers: u16) -> Fetch {
+    Fetch {
+        instance: "me".into(),
+        queues: queues.iter().map(|name| QueueName::from(*name)).collect(),
+        workers: (1..=workers).map(worker).collect(),
+        lease: LEASE,
+    }
+}
+
+pub fn settlement(lease: &Lease, verdict: Verdict) -> Settlement {
+    Settlement { job: lease.job.clone(), fence: lease.fence, verdict, crashed: false, forensics: None }
+}
+
+pub fn complete() -> Verdict {
+    Verdict::Complete { result: None }
+}
+
+pub fn release() -> Verdict {
+    Verdict::Release { after: Duration::ZERO, interrupted: false }
+}
+
+pub fn retry_after(after: Duration) -> Verdict {
+    Verdict::Retry { after, failure: failure() }
+}
+
+pub fn failure() -> Failure {
+    Failure { group: "exit 1".into(), message: "it said no".into(), trace: None }
+}
+
+pub fn ids(fetched: &[Fetched]) -> Vec<&str> {
+    fetched.iter().map(|fetched| fetched.job.id.as_str()).collect()
+}
