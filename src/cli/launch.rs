@@ -1,11 +1,11 @@
 //! From `start` to the keeper: the same process, with nothing left of the command line's memory.
 
 use std::ffi::OsString;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::fcntl::{FcntlArg, fcntl};
 
 use super::exit;
 use super::failure::Failure;
@@ -14,6 +14,9 @@ use crate::config::Config;
 
 /// This program, also when its file was replaced or removed meanwhile.
 const SELF: &str = "/proc/self/exe";
+
+/// Descriptors from here on are nobody's by convention.
+const LOCKS_FROM: i32 = 10;
 
 /// The keeper gives the supervisor this much longer than its own deadline before it acts by itself.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
@@ -26,11 +29,11 @@ pub(super) fn launch(config: &Config, locks: &Locks) -> Failure {
     let mut keeper = Command::new(SELF);
     keeper.arg0("taskvisor").arg("keeper");
     for lock in [locks.run.as_fd(), locks.state.as_fd()] {
-        // The locks live as long as keeper and supervisor do.
-        if let Err(error) = fcntl(lock, FcntlArg::F_SETFD(FdFlag::empty())) {
-            return failed(error.into());
+        // A duplicate shares the lock, survives exec, and is out of the way of the descriptors the supervisor expects.
+        match fcntl(lock, FcntlArg::F_DUPFD(LOCKS_FROM)) {
+            Ok(number) => drop(keeper.arg("--lock-fd").arg(number.to_string())),
+            Err(error) => return failed(error.into()),
         }
-        keeper.arg("--lock-fd").arg(lock.as_raw_fd().to_string());
     }
     let deadline = config.settings.stop_deadline + PATIENCE;
     keeper.arg("--stop-deadline").arg(deadline.as_secs_f64().to_string());
