@@ -35,7 +35,8 @@ impl Cgroups {
         fs::create_dir(&path).ok()?;
         let flags = OFlag::O_DIRECTORY | OFlag::O_PATH | OFlag::O_CLOEXEC;
         let dir = nix::fcntl::open(&path, flags, Mode::empty()).ok()?;
-        let memory = fs::read_to_string(path.join("cgroup.controllers")).is_ok_and(|list| list.contains("memory"))
+        let memory = fs::read_to_string(path.join("cgroup.controllers"))
+            .is_ok_and(|list| list.contains("memory"))
             && path.join("memory.events").exists();
         let mut cgroups = Cgroups { path, dir, by_clone: !without.clone3, memory };
         if cgroups.by_clone && !cgroups.probe() {
@@ -167,7 +168,8 @@ mod tests {
     #[test]
     fn the_own_directory_is_found_below_its_mount() {
         let unified = "30 1 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw";
-        let hybrid = "39 31 0:36 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n41 31 0:38 / /u rw - cgroup2 c rw";
+        let hybrid =
+            "39 31 0:36 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n41 31 0:38 / /u rw - cgroup2 c rw";
         check(unified, "0::/system.slice/a.service\n", Some("/sys/fs/cgroup/system.slice/a.service"));
         check(hybrid, "8:pids:/x\n0::/\n", Some("/u/"));
         check("30 1 0:26 /box /sys/fs/cgroup rw - cgroup2 c rw", "0::/box/a", Some("/sys/fs/cgroup/a"));

@@ -31,7 +31,9 @@ impl Keeper {
     }
 
     fn take_packet(&mut self, now: Instant) -> bool {
-        let Some(supervisor) = self.supervisor.as_mut().filter(|supervisor| supervisor.open) else { return false };
+        let Some(supervisor) = self.supervisor.as_mut().filter(|supervisor| supervisor.open) else {
+            return false;
+        };
         let mut packet = [0; PACKET_MAX];
         match recv(supervisor.socket.as_raw_fd(), &mut packet, MsgFlags::MSG_DONTWAIT) {
             Ok(0) => {

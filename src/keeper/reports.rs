@@ -61,7 +61,9 @@ impl Keeper {
     pub(super) fn say(&mut self, now: Instant) {
         let mut packet = Vec::with_capacity(64);
         while let Some(report) = self.unsaid.queue.front().filter(|_| !self.unsaid.blocked) {
-            let Some(supervisor) = self.supervisor.as_ref().filter(|supervisor| supervisor.open) else { return };
+            let Some(supervisor) = self.supervisor.as_ref().filter(|supervisor| supervisor.open) else {
+                return;
+            };
             packet.clear();
             report.encode(&mut packet);
             let life = match report {

@@ -68,7 +68,9 @@ impl Setup {
     pub fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let mut setup = Setup::new(Vec::new());
         loop {
-            let Some(option) = args.next() else { return Err("expected -- and the supervisor's command".into()) };
+            let Some(option) = args.next() else {
+                return Err("expected -- and the supervisor's command".into());
+            };
             match option.to_str() {
                 Some("--") => break,
                 Some("--lock-fd") => setup.lock_fd = Some(number(args.next(), "--lock-fd")?),
@@ -141,7 +143,9 @@ mod tests {
 
     #[test]
     fn what_it_does_not_know_is_refused() {
-        for line in ["", "--", "--lock-fd 3 -- a", "--lock-fd x -- a", "--stop-deadline -1 -- a", "--fast -- a"] {
+        for line in
+            ["", "--", "--lock-fd 3 -- a", "--lock-fd x -- a", "--stop-deadline -1 -- a", "--fast -- a"]
+        {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -36,7 +36,8 @@ impl Sweeper {
     pub fn new(keeper: i32, tag: &str) -> Self {
         let dir = cgroup::own_directory().map(|own| own.join(cgroup::directory_name(keeper)));
         let dir = dir.filter(|dir| dir.is_dir());
-        let kill = dir.as_ref().and_then(|dir| File::options().write(true).open(dir.join("cgroup.kill")).ok());
+        let kill =
+            dir.as_ref().and_then(|dir| File::options().write(true).open(dir.join("cgroup.kill")).ok());
         Sweeper { kill, dir, entry: format!("{TAG_VARIABLE}={tag}").into_bytes() }
     }
 

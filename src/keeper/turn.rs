@@ -52,10 +52,7 @@ impl Sources {
         blocked.thread_set_mask()?;
         Ok(Sources {
             signals: SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
-            timer: TimerFd::new(
-                ClockId::CLOCK_BOOTTIME,
-                TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK,
-            )?,
+            timer: TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?,
             armed: None,
         })
     }
@@ -124,12 +121,9 @@ impl Sources {
     }
 }
 
-/// Whether a send must be tried again: at once when the socket can take more, or after a while.
+/// When to try again what could not be sent. None when it never can.
 pub(super) fn retry_after(errno: Errno) -> Option<Duration> {
-    match errno {
-        // Too many descriptors are under way; no poll says when that is over.
-        Errno::ETOOMANYREFS | Errno::ENOBUFS | Errno::ENOMEM => Some(Duration::from_millis(10)),
-        _ => None,
-    }
+    // Too many descriptors are under way, or no memory: no poll says when that is over.
+    let passes = matches!(errno, Errno::ETOOMANYREFS | Errno::ENOBUFS | Errno::ENOMEM);
+    passes.then_some(Duration::from_millis(10))
 }
-
