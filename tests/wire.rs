@@ -1,5 +1,5 @@
 //! Frames: golden bytes, and what is written is what is read.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::time::Duration;
 
