@@ -405,6 +405,63 @@ fn as_process_1_it_reaps_orphans() {
     }
 }
 
+#[test]
+fn what_the_supervisor_says_to_systemd_arrives_and_only_the_keeper_has_its_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notify");
+    let systemd = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    systemd.set_read_timeout(Some(SOON)).unwrap();
+    let address = format!("NOTIFY_SOCKET={}", path.display());
+    let (keeper, _) = Keeper::start_with("", &["env", &address], &[]);
+    keeper.order(&[Order::Notify("READY=1\nSTATUS=up".into())]);
+    let mut text = [0; 64];
+    let len = systemd.recv(&mut text).unwrap();
+    assert_eq!(&text[..len], b"READY=1\nSTATUS=up");
+    let environ = fs::read_to_string(format!("/proc/{}/environ", keeper.supervisor)).unwrap();
+    assert!(environ.contains("TASKVISOR_KEEPER_FD=3") && !environ.contains("NOTIFY_SOCKET"));
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_lock_is_held_by_keeper_and_supervisor_and_by_no_child() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = dir.path().join("lock");
+    let script = format!("exec 9>{}; exec \"$@\"", lock.display());
+    let (mut keeper, _) = Keeper::start_with("", &["sh", "-c", &script, "sh"], &["--lock-fd", "9"]);
+    let holds = |pid: i32| fs::read_link(format!("/proc/{pid}/fd/9")).is_ok_and(|target| target == lock);
+    let run = keeper.run(worker(1, 1), "echo up; sleep 1000");
+    assert_eq!(run.line(), "up\n");
+    assert_eq!([keeper.pid(), keeper.supervisor, run.pid].map(holds), [true, true, false]);
+    keeper.shutdown(0);
+}
+
+#[test]
+fn exits_wait_for_a_supervisor_that_does_not_read_and_none_is_lost() {
+    let (mut keeper, _) = Keeper::start("cgroup");
+    const LIVES: u32 = 400;
+    // Reports with descriptors fill the socket; the keeper then takes no more orders until it is read.
+    for first in (1..=LIVES).step_by(100) {
+        let lives = (first..first + 100).map(|generation| worker(1, generation));
+        let orders: Vec<Order> = lives.flat_map(|id| [Order::Spawn(id), Order::KillTree(id)]).collect();
+        keeper.order(&orders);
+    }
+    let (mut started, mut exited) = (0, 0);
+    while exited < LIVES {
+        match keeper.report().0 {
+            Report::Started(..) => started += 1,
+            Report::Exited(id, exit) => {
+                assert_eq!(exit.status, KILLED);
+                keeper.order(&[Order::Forget(id)]);
+                exited += 1;
+            }
+            Report::SpawnFailed(..) => panic!("a spawn failed"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(started, LIVES);
+    keeper.shutdown(0);
+}
+
 /// Not a race against a clock: a figure to read, and a bound that only a mistake exceeds.
 #[test]
 fn a_cycle_costs_the_keeper_little() {
