@@ -240,7 +240,16 @@ impl Keeper {
 }
 
 impl Drop for Keeper {
+    /// A story that failed leaves nothing behind either: the keeper is asked first.
     fn drop(&mut self) {
+        let mut packet = Vec::new();
+        Order::Shutdown(0).encode(&mut packet);
+        _ = send(self.socket.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL);
+        self.stream = None;
+        let end = Instant::now() + Duration::from_secs(8);
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         _ = self.process.kill();
         _ = self.process.wait();
     }
