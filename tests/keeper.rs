@@ -57,6 +57,58 @@ stories! {
     a_killed_keeper_takes_its_children_along
     slots_are_independent
     signals_are_passed_on
+    what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else
+}
+
+/// Processes in here do not even die of SIGKILL.
+struct Freezer(std::path::PathBuf);
+
+impl Freezer {
+    fn around(pid: i32) -> Option<Freezer> {
+        let freezer = Freezer(std::path::PathBuf::from(format!("/sys/fs/cgroup/freezer/tv-test-{pid}")));
+        fs::create_dir(&freezer.0).ok()?;
+        fs::write(freezer.0.join("cgroup.procs"), pid.to_string()).ok()?;
+        fs::write(freezer.0.join("freezer.state"), "FROZEN").ok()?;
+        Some(freezer)
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        _ = fs::write(self.0.join("freezer.state"), "THAWED");
+        let dir = self.0.clone();
+        wait_until("the freezer is empty", SOON, || fs::remove_dir(&dir).is_ok());
+    }
+}
+
+fn what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else(mut keeper: Keeper) {
+    let stuck = |keeper: &mut Keeper, worker, pid| {
+        keeper.expect(|report| (*report == Report::Stuck(worker, pid)).then_some(()));
+    };
+    let leader = keeper.run(worker(1, 1), &format!("{DAEMON}; sleep 1000"));
+    let below: i32 = leader.line().trim().parse().unwrap();
+    let left = keeper.run(worker(2, 1), &format!("{DAEMON}; sleep 1000"));
+    let daemon: i32 = left.line().trim().parse().unwrap();
+    let Some(frozen) = Freezer::around(leader.pid) else {
+        println!("SKIPPED: no freezer");
+        return keeper.shutdown(0);
+    };
+    keeper.order(&[Order::KillTree(leader.worker)]);
+    stuck(&mut keeper, leader.worker, leader.pid);
+    assert!(!lives(below), "what can die has died");
+    let other = keeper.run(worker(3, 1), "exit 3");
+    assert_eq!(keeper.exited(other.worker).status, ExitStatus::Code(3));
+
+    let Some(stray) = Freezer::around(daemon) else { panic!("one freezer was made, the other not") };
+    keeper.order(&[Order::KillTree(left.worker)]);
+    stuck(&mut keeper, left.worker, daemon);
+    let other = keeper.run(worker(3, 2), &format!("{DAEMON}; exit 3"));
+    let exit = keeper.exited(other.worker);
+    assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(3), 1));
+    drop((frozen, stray));
+    assert_eq!(keeper.exited(leader.worker).status, KILLED);
+    keeper.exited(left.worker);
+    keeper.shutdown(0);
 }
 
 fn a_parked_child_is_a_session_with_four_descriptors_and_default_signals(mut keeper: Keeper) {
