@@ -54,6 +54,8 @@ pub(super) struct Keeper {
     /// Set while all below is being ended: what comes after.
     pub next: Option<Next>,
     pub unsaid: Unsaid,
+    /// Until when an unknown child that does not die holds up what comes next.
+    pub patience: Instant,
     /// By when an order to stop must have been read.
     pub stop_by: Option<Instant>,
     /// The highest generation spawned.
@@ -94,6 +96,7 @@ impl Keeper {
             supervisor: None,
             next: None,
             unsaid: Unsaid::default(),
+            patience: Instant(0),
             stop_by: None,
             generation: 0,
         };
@@ -116,7 +119,7 @@ impl Keeper {
             if ready.readable {
                 self.take_orders(now);
             }
-            if ready.deaths {
+            if ready.deaths || ready.timer {
                 self.reap(now);
             }
             if ready.timer {

@@ -98,9 +98,12 @@ fn wait_for_order() -> nix::Result<Option<(usize, Option<OwnedFd>)>> {
         let mut parts = [IoSliceMut::new(&mut head)];
         match recvmsg::<()>(SOCKET, &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC) {
             Ok(message) => {
-                let fds = message.cmsgs()?.find_map(|control| match control {
-                    ControlMessageOwned::ScmRights(fds) => fds.first().copied(),
-                    _ => None,
+                let fds = message.cmsgs()?.find_map(|control| {
+                    if let ControlMessageOwned::ScmRights(fds) = control {
+                        fds.first().copied()
+                    } else {
+                        None
+                    }
                 });
                 // SAFETY: the kernel has just made this descriptor for us.
                 break (message.bytes, fds.map(|fd| unsafe { sys::own(fd) }));
@@ -166,20 +169,19 @@ fn place_descriptors(program: &Program, stdin: Option<OwnedFd>) -> nix::Result<(
 fn exec_by_path(program: &Program) -> Errno {
     let name = &program.argv[0];
     if name.contains(&b'/') || name.len() == 1 {
-        let errno =
-            if name.len() == 1 { Errno::ENOENT } else { sys::exec(name, &program.argv, &program.env) };
-        return errno;
+        return if name.len() == 1 { Errno::ENOENT } else { sys::exec(name, &program.argv, &program.env) };
     }
     let path = program.env.iter().find_map(|entry| entry.strip_prefix(b"PATH="));
     let path = path.map_or(PATH, |path| &path[..path.len() - 1]);
     let mut worst = Errno::ENOENT;
     for dir in path.split(|&byte| byte == b':') {
         let dir = if dir.is_empty() { b".".as_slice() } else { dir };
-        match sys::exec(&[dir, b"/", name].concat(), &program.argv, &program.env) {
-            Errno::ENOENT | Errno::ENOTDIR => {}
+        let errno = sys::exec(&[dir, b"/", name].concat(), &program.argv, &program.env);
+        if errno == Errno::EACCES {
             // Something of that name is there, but another directory may have a better one.
-            Errno::EACCES => worst = Errno::EACCES,
-            errno => return errno,
+            worst = errno;
+        } else if !matches!(errno, Errno::ENOENT | Errno::ENOTDIR) {
+            return errno;
         }
     }
     worst

@@ -11,11 +11,18 @@ use super::sys::{self, Reaped};
 use crate::model::{ExitStatus, Instant, WorkerId};
 use crate::wire::keeper::Report;
 
+/// A storm of deaths must not keep orders waiting.
+const REAPED_PER_TURN: usize = 1024;
+
 impl Keeper {
-    /// Waits for all that has ended. A turn's share is bounded: a storm of deaths must not keep orders waiting.
+    /// Waits for all that has ended, up to a turn's share.
     pub(super) fn reap(&mut self, now: Instant) {
         let mut supervisors_end = None;
-        for _ in 0..4096 {
+        for count in 0.. {
+            if count == REAPED_PER_TURN {
+                self.sources.wake_by(now);
+                break;
+            }
             let Some(reaped) = sys::reap_one() else { break };
             if self.supervisor.as_ref().is_some_and(|supervisor| supervisor.pid == reaped.pid) {
                 supervisors_end = Some(reaped.status);

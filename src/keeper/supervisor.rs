@@ -10,7 +10,7 @@ use nix::fcntl::{OFlag, open};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::sys::stat::Mode;
 
-use super::life::Life;
+use super::life::{Life, STUCK_AFTER};
 use super::main_loop::Keeper;
 use super::setup::{Restarts, Setup};
 use super::{EXIT_CRASHES, EXIT_STALLED, FD_VARIABLE, TAG_FOR_SUPERVISOR, sweep, sys};
@@ -164,6 +164,8 @@ impl Keeper {
             (_, ExitStatus::Code(code)) if !spoke => Next::Exit(code as u8),
             (_, status) => self.crashed(now, status),
         });
+        self.patience = now + STUCK_AFTER;
+        self.sources.wake_by(self.patience);
         self.kill_all(now);
     }
 
@@ -251,7 +253,8 @@ impl Keeper {
     /// What follows, if all below has ended: an exit code, or a new supervisor.
     pub(super) fn go_on(&mut self, now: Instant) -> Option<u8> {
         let next = self.next?;
-        if self.supervisor.is_some() || !self.lives.values().all(|life| life.is_settled()) {
+        let held_up = !self.strays.is_empty() && now < self.patience;
+        if self.supervisor.is_some() || held_up || !self.lives.values().all(|life| life.is_settled()) {
             return None;
         }
         match next {

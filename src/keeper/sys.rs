@@ -137,9 +137,15 @@ pub(super) fn unread(socket: BorrowedFd<'_>) -> i32 {
 
 /// Every signal as the system has it by default, none ignored, so that children inherit nothing strange.
 pub(super) fn default_signals() {
-    for signal in 1..=libc::SIGRTMAX() {
-        // SAFETY: SIG_DFL runs no code of ours. Signals that cannot be set answer with an error, which is fine.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // The kernel's sigaction; all zero is SIG_DFL without flags. libc's own call hides 32 and 33, which may come
+    // to us ignored all the same.
+    let default = [0u64; 4];
+    for signal in 1..=64 {
+        // SAFETY: the kernel reads a struct of at most that size and writes none. SIG_DFL runs no code of ours.
+        // Signals that cannot be set answer with an error, which is fine.
+        unsafe {
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), std::ptr::null_mut::<u64>(), 8)
+        };
     }
     // Stops and continues of children are of no interest.
     // SAFETY: all-zero plus SIG_DFL is a valid sigaction; the old one is not asked for.

@@ -121,11 +121,9 @@ impl Sources {
     }
 }
 
-/// Whether a send must be tried again: at once when the socket can take more, or after a while.
+/// When to try again what could not be sent. None when it never can.
 pub(super) fn retry_after(errno: Errno) -> Option<Duration> {
-    match errno {
-        // Too many descriptors are under way; no poll says when that is over.
-        Errno::ETOOMANYREFS | Errno::ENOBUFS | Errno::ENOMEM => Some(Duration::from_millis(10)),
-        _ => None,
-    }
+    // Too many descriptors are under way, or no memory: no poll says when that is over.
+    let passes = matches!(errno, Errno::ETOOMANYREFS | Errno::ENOBUFS | Errno::ENOMEM);
+    passes.then_some(Duration::from_millis(10))
 }

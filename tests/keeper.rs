@@ -1,0 +1,536 @@
+//! The real keeper with real children; the test speaks for the supervisor.
+#![allow(unsafe_code, missing_docs, clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+use nix::sys::signal::Signal::{SIGKILL, SIGSTOP, SIGTERM};
+use support::{Keeper, PidsLimit, SOON, lives, program, read_until, shell, signal, wait_until, worker};
+use taskvisor::clock;
+use taskvisor::model::ExitStatus;
+use taskvisor::wire::keeper::{Ask, Order, Report, Step};
+use taskvisor::wire::program::{Failed, Step as ProgramStep};
+
+const KILLED: ExitStatus = ExitStatus::Signal { signal: libc::SIGKILL, core: false };
+
+/// Not a test: what the keeper starts as its supervisor.
+#[test]
+fn relay_supervisor() {
+    support::relay();
+}
+
+/// Each story runs with and without cgroups, and says when it could not.
+macro_rules! stories {
+    ($($story:ident)*) => {
+        mod with_cgroup { $( #[test] fn $story() {
+            let (keeper, hello) = super::Keeper::start("");
+            if hello.cgroup { super::$story(keeper) } else {
+                println!("SKIPPED {}: no cgroup v2 to write to", stringify!($story));
+                keeper.shutdown(0);
+            }
+        } )* }
+        mod without_cgroup { $( #[test] fn $story() {
+            let (keeper, hello) = super::Keeper::start("cgroup");
+            assert!(!hello.cgroup);
+            super::$story(keeper)
+        } )* }
+    };
+}
+
+stories! {
+    a_parked_child_is_a_session_with_four_descriptors_and_default_signals
+    a_program_runs_and_its_output_and_exit_arrive
+    what_cannot_be_executed_is_said
+    a_daemon_left_behind_is_killed_and_counted
+    who_ignores_term_dies_by_kill_tree
+    terminate_reaches_the_whole_group
+    a_stopped_tree_dies
+    a_storm_of_forks_is_proven_dead
+    a_tree_of_fifty_is_proven_dead
+    the_fence_kills_while_the_supervisor_is_stopped
+    a_killed_supervisor_takes_its_trees_along_and_the_next_hears_of_what_had_ended
+    a_killed_keeper_takes_its_children_along
+    slots_are_independent
+    signals_are_passed_on
+    what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else
+}
+
+/// Processes in here do not even die of SIGKILL.
+struct Freezer(std::path::PathBuf);
+
+impl Freezer {
+    fn around(pid: i32) -> Option<Freezer> {
+        let freezer = Freezer(std::path::PathBuf::from(format!("/sys/fs/cgroup/freezer/tv-test-{pid}")));
+        fs::create_dir(&freezer.0).ok()?;
+        fs::write(freezer.0.join("cgroup.procs"), pid.to_string()).ok()?;
+        fs::write(freezer.0.join("freezer.state"), "FROZEN").ok()?;
+        Some(freezer)
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        _ = fs::write(self.0.join("freezer.state"), "THAWED");
+        let dir = self.0.clone();
+        wait_until("the freezer is empty", SOON, || fs::remove_dir(&dir).is_ok());
+    }
+}
+
+fn what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else(mut keeper: Keeper) {
+    let stuck = |keeper: &mut Keeper, worker, pid| {
+        keeper.expect(|report| (*report == Report::Stuck(worker, pid)).then_some(()));
+    };
+    let leader = keeper.run(worker(1, 1), &format!("{DAEMON}; sleep 1000"));
+    let below: i32 = leader.line().trim().parse().unwrap();
+    let left = keeper.run(worker(2, 1), &format!("{DAEMON}; sleep 1000"));
+    let daemon: i32 = left.line().trim().parse().unwrap();
+    let Some(frozen) = Freezer::around(leader.pid) else {
+        println!("SKIPPED: no freezer");
+        return keeper.shutdown(0);
+    };
+    keeper.order(&[Order::KillTree(leader.worker)]);
+    stuck(&mut keeper, leader.worker, leader.pid);
+    assert!(!lives(below), "what can die has died");
+    let other = keeper.run(worker(3, 1), "exit 3");
+    assert_eq!(keeper.exited(other.worker).status, ExitStatus::Code(3));
+
+    let Some(stray) = Freezer::around(daemon) else { panic!("one freezer was made, the other not") };
+    keeper.order(&[Order::KillTree(left.worker)]);
+    stuck(&mut keeper, left.worker, daemon);
+    let other = keeper.run(worker(3, 2), &format!("{DAEMON}; exit 3"));
+    let exit = keeper.exited(other.worker);
+    assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(3), 1));
+    drop((frozen, stray));
+    assert_eq!(keeper.exited(leader.worker).status, KILLED);
+    keeper.exited(left.worker);
+    keeper.shutdown(0);
+}
+
+fn a_parked_child_is_a_session_with_four_descriptors_and_default_signals(mut keeper: Keeper) {
+    let parked = keeper.park(worker(1, 1));
+    let of = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", parked.pid)).unwrap();
+    wait_until("it is parked", SOON, || of("comm") == "tv-parked\n" && of("wchan").contains("unix"));
+    let stat = of("stat");
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    let pid = parked.pid.to_string();
+    assert_eq!((fields[2], fields[3]), (pid.as_str(), pid.as_str()), "group and session");
+    let mut fds: Vec<_> = fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .map(|fd| fd.unwrap().file_name().into_string().unwrap())
+        .collect();
+    fds.sort();
+    assert_eq!(fds, ["0", "1", "2", "3"]);
+    for line in of("status").lines().filter(|line| line.starts_with("Sig") && !line.starts_with("SigQ")) {
+        assert_eq!(line.split_whitespace().nth(1), Some("0000000000000000"), "{line}");
+    }
+    drop(parked);
+    // The keeper's duplicate keeps the socket open: only a forgotten or killed life ends.
+    keeper.order(&[Order::KillTree(worker(1, 1))]);
+    assert_eq!(keeper.exited(worker(1, 1)).status, KILLED);
+    keeper.shutdown(0);
+}
+
+fn a_program_runs_and_its_output_and_exit_arrive(mut keeper: Keeper) {
+    let run =
+        keeper.run(worker(1, 1), "echo out; echo err >&2; umask; pwd; ls /proc/self/fd | wc -l; exit 7");
+    let exit = keeper.exited(worker(1, 1));
+    assert_eq!((exit.status, exit.left_behind, exit.oom), (ExitStatus::Code(7), 0, false));
+    assert!(exit.usage.max_rss > 0);
+    assert_eq!(read_until(&run.out, |text| text.ends_with("4\n")), "out\n0022\n/\n4\n");
+    assert_eq!(read_until(&run.err, |text| text.ends_with('\n')), "err\n");
+
+    let speaker = keeper.park(worker(1, 2));
+    let mut order = program(&["sh", "-c", "echo hi >&3; read line; echo got $line"]);
+    (order.speaks, order.stdin) = (true, true);
+    let (read, write) = nix::unistd::pipe().unwrap();
+    fs::File::from(write).write_all(b"data\n").unwrap();
+    let message = order.encode();
+    let control = [nix::sys::socket::ControlMessage::ScmRights(&[std::os::fd::AsRawFd::as_raw_fd(&read)])];
+    let part = [std::io::IoSlice::new(&message)];
+    let socket = std::os::fd::AsRawFd::as_raw_fd(&speaker.socket);
+    nix::sys::socket::sendmsg::<()>(socket, &part, &control, nix::sys::socket::MsgFlags::empty(), None)
+        .unwrap();
+    assert_eq!(read_until(&speaker.socket, |text| text.ends_with('\n')), "hi\n");
+    assert_eq!(speaker.line(), "got data\n");
+    assert_eq!(keeper.exited(worker(1, 2)).status, ExitStatus::Code(0));
+    keeper.order(&[Order::Forget(worker(1, 1)), Order::Forget(worker(1, 2))]);
+    keeper.shutdown(9);
+}
+
+fn what_cannot_be_executed_is_said(mut keeper: Keeper) {
+    let plain = keeper.dir.path().join("plain");
+    fs::write(&plain, "not a program").unwrap();
+    fs::set_permissions(&plain, fs::Permissions::from_mode(0o644)).unwrap();
+    let mut nowhere = shell("true");
+    nowhere.cwd = b"/nonexistent".to_vec();
+    let cases = [
+        (program(&["no-such-program"]), ProgramStep::Exec, libc::ENOENT, 127),
+        (program(&[plain.to_str().unwrap()]), ProgramStep::Exec, libc::EACCES, 126),
+        (nowhere, ProgramStep::Chdir, libc::ENOENT, 126),
+        (program(&[]), ProgramStep::Order, libc::EBADMSG, 126),
+    ];
+    for (generation, (order, step, errno, code)) in (1..).zip(cases) {
+        let parked = keeper.park(worker(1, generation));
+        parked.exec(&order);
+        assert_eq!(keeper.exited(parked.worker).status, ExitStatus::Code(code));
+        let mut answer = [0; 64];
+        let len = nix::unistd::read(&parked.socket, &mut answer).unwrap();
+        assert_eq!(Failed::decode(&answer[..len]), Some(Failed { step, errno }));
+    }
+    keeper.shutdown(0);
+}
+
+/// Its output does not hold ours, and it is in a session of its own, under init as far as it can tell.
+const DAEMON: &str = "setsid sh -c 'setsid sleep 1000 >/dev/null & echo $!'";
+
+fn a_daemon_left_behind_is_killed_and_counted(mut keeper: Keeper) {
+    let run = keeper.run(worker(1, 1), &format!("{DAEMON}; exit 0"));
+    let daemon: i32 = run.line().trim().parse().unwrap();
+    let exit = keeper.exited(worker(1, 1));
+    assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(0), 1));
+    assert!(!lives(daemon));
+    assert!(exit.proof < Duration::from_secs(2), "{:?}", exit.proof);
+    keeper.shutdown(0);
+}
+
+fn who_ignores_term_dies_by_kill_tree(mut keeper: Keeper) {
+    let run = keeper.run(worker(1, 1), &format!("trap '' TERM; {DAEMON}; while :; do sleep 1; done"));
+    let daemon: i32 = run.line().trim().parse().unwrap();
+    keeper.order(&[Order::Terminate(worker(1, 1)), Order::Terminate(worker(9, 9))]);
+    assert!(lives(daemon) && lives(run.pid));
+    keeper.order(&[Order::KillTree(worker(1, 1)), Order::KillTree(worker(1, 1))]);
+    assert_eq!(keeper.exited(worker(1, 1)).status, KILLED);
+    assert!(!lives(daemon) && !lives(run.pid));
+    keeper.shutdown(0);
+}
+
+fn terminate_reaches_the_whole_group(mut keeper: Keeper) {
+    let run = keeper.run(worker(1, 1), "trap 'wait; exit 5' TERM; sleep 1000 & echo $!; kill -STOP $$; wait");
+    let sleep: i32 = run.line().trim().parse().unwrap();
+    let stat = |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    wait_until("it sleeps and its parent has stopped", SOON, || {
+        stat(sleep).contains("(sleep)") && stat(run.pid).contains(") T")
+    });
+    keeper.order(&[Order::Terminate(worker(1, 1))]);
+    let exit = keeper.exited(worker(1, 1));
+    assert!(matches!(exit.status, ExitStatus::Code(5)), "{exit:?}");
+    assert_eq!(exit.left_behind, 0, "the sleep had the signal too");
+    keeper.shutdown(0);
+}
+
+fn a_stopped_tree_dies(mut keeper: Keeper) {
+    let run = keeper.run(worker(1, 1), "sh -c 'echo $$; kill -STOP $$' & wait");
+    let below: i32 = run.line().trim().parse().unwrap();
+    let state = |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    wait_until("it has stopped", SOON, || state(below).contains(") T"));
+    signal(run.pid, SIGSTOP);
+    keeper.order(&[Order::KillTree(worker(1, 1))]);
+    assert_eq!(keeper.exited(worker(1, 1)).status, KILLED);
+    assert!(!lives(below));
+    keeper.shutdown(0);
+}
+
+fn a_storm_of_forks_is_proven_dead(mut keeper: Keeper) {
+    let Some(_limit) = PidsLimit::around(keeper.pid(), 200) else {
+        println!("SKIPPED: a storm needs a pids limit around it");
+        return keeper.shutdown(0);
+    };
+    // Each runner starts its successor and ends: a scan of /proc sees nobody most of the time.
+    let runner = keeper.dir.path().join("runner");
+    fs::write(&runner, "#!/bin/sh\n: storm\n\"$0\" &\nexit 0\n").unwrap();
+    fs::set_permissions(&runner, fs::Permissions::from_mode(0o755)).unwrap();
+    let name = runner.to_str().unwrap().to_owned();
+    let storm = format!("for i in 1 2 3 4; do {name} & done; echo up");
+    for (generation, ending) in [(1, "exit 0"), (2, "sleep 1000"), (3, "kill -9 $$")] {
+        let run = keeper.run(worker(1, generation), &format!("{storm}; {ending}"));
+        assert_eq!(run.line(), "up\n");
+        if generation == 2 {
+            keeper.order(&[Order::KillTree(run.worker)]);
+        }
+        let exit = keeper.exited(run.worker);
+        assert!(exit.proof < Duration::from_secs(5), "{exit:?}");
+        let runs = |pid: i32| {
+            fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(&name))
+        };
+        let pids = fs::read_dir("/proc").unwrap().flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        assert_eq!(pids.filter(|&pid| runs(pid) && pid != run.pid).count(), 0);
+        println!("proof of a storm's end: {:?}, {} left behind", exit.proof, exit.left_behind);
+    }
+    keeper.shutdown(0);
+}
+
+fn a_tree_of_fifty_is_proven_dead(mut keeper: Keeper) {
+    let deep = "n() { if [ $1 -gt 0 ]; then (n $(($1 - 1))); else echo up; sleep 1000; fi; }; \
+                for i in $(seq 24); do setsid sleep 1000 & done; n 25; true";
+    let run = keeper.run(worker(1, 1), deep);
+    assert_eq!(run.line(), "up\n");
+    keeper.order(&[Order::KillTree(worker(1, 1))]);
+    let exit = keeper.exited(worker(1, 1));
+    // A shell whose child was killed first may have reaped it before its own turn came.
+    assert!(exit.left_behind >= 20, "{exit:?}");
+    println!("proof of a tree's end: {:?}, {} below it", exit.proof, exit.left_behind);
+    keeper.shutdown(0);
+}
+
+fn the_fence_kills_while_the_supervisor_is_stopped(mut keeper: Keeper) {
+    let run = keeper.run(worker(1, 1), &format!("{DAEMON}; trap '' TERM; while :; do sleep 1; done"));
+    let daemon: i32 = run.line().trim().parse().unwrap();
+    let safe = keeper.run(worker(2, 1), "sleep 1000");
+    let soon = clock::now() + Duration::from_millis(100);
+    keeper.order(&[
+        Order::KillAt(worker(1, 1), Some(soon + Duration::from_secs(1000))),
+        Order::KillAt(worker(2, 1), Some(soon)),
+        Order::KillAt(worker(1, 1), Some(soon)),
+        Order::KillAt(worker(2, 1), None),
+    ]);
+    signal(keeper.supervisor, SIGSTOP);
+    wait_until("the fence has killed it", SOON, || !lives(run.pid) && !lives(daemon));
+    assert!(clock::now() >= soon);
+    assert!(lives(safe.pid));
+    assert_eq!(keeper.exited(worker(1, 1)).status, KILLED);
+    keeper.order(&[Order::KillTree(worker(2, 1))]);
+    keeper.exited(worker(2, 1));
+    signal(keeper.supervisor, nix::sys::signal::Signal::SIGCONT);
+    keeper.shutdown(0);
+}
+
+fn a_killed_supervisor_takes_its_trees_along_and_the_next_hears_of_what_had_ended(mut keeper: Keeper) {
+    let ended = keeper.run(worker(1, 6), "echo kept; exit 4");
+    keeper.exited(ended.worker);
+    let settled = keeper.run(worker(2, 7), "exit 0");
+    keeper.exited(settled.worker);
+    let running = keeper.run(worker(3, 8), &format!("{DAEMON}; while :; do sleep 1; done"));
+    let daemon: i32 = running.line().trim().parse().unwrap();
+    // Its last word is heard even if it dies right behind it.
+    signal(keeper.pid(), SIGSTOP);
+    keeper.order(&[Order::Forget(settled.worker)]);
+    signal(keeper.supervisor, SIGKILL);
+    signal(keeper.pid(), nix::sys::signal::Signal::SIGCONT);
+    let hello = keeper.next_supervisor();
+    assert!(!lives(daemon) && !lives(running.pid));
+    assert_eq!((hello.restarts, hello.generation, hello.pid), (1, 8, keeper.pid()));
+    let (exit, fds) = keeper.left(ended.worker);
+    assert_eq!(exit.status, ExitStatus::Code(4));
+    drop(ended);
+    assert_eq!(read_until(&fds[1], |text| text.ends_with('\n')), "kept\n");
+    keeper.order(&[Order::Forget(worker(1, 6)), Order::Spawn(worker(1, 9))]);
+    assert!(matches!(keeper.report().0, Report::Started(id, _) if id == worker(1, 9)));
+    keeper.shutdown(0);
+}
+
+fn a_killed_keeper_takes_its_children_along(mut keeper: Keeper) {
+    let tag = taskvisor::keeper::tag(keeper.pid()).unwrap();
+    let sweeper = taskvisor::keeper::Sweeper::new(keeper.pid(), &tag);
+    let parked = keeper.park(worker(1, 1));
+    let running = keeper.park(worker(2, 1));
+    let mut order = shell(&format!("{DAEMON}; while :; do sleep 1; done"));
+    order.env.push(format!("{}={tag}", taskvisor::keeper::TAG_VARIABLE).into_bytes());
+    running.exec(&order);
+    let daemon: i32 = running.line().trim().parse().unwrap();
+    signal(keeper.pid(), SIGKILL);
+    assert_eq!(keeper.wait().signal(), Some(libc::SIGKILL));
+    let (_, clean) = sweeper.sweep(SOON);
+    assert!(clean);
+    wait_until("all are dead", SOON, || ![parked.pid, running.pid, daemon].into_iter().any(lives));
+}
+
+fn slots_are_independent(mut keeper: Keeper) {
+    let first = keeper.run(worker(1, 1), "echo up; sleep 1000");
+    let second = keeper.run(worker(2, 2), "echo up; sleep 1000");
+    assert_eq!((first.line(), second.line()), ("up\n".into(), "up\n".into()));
+    keeper.order(&[Order::KillTree(worker(1, 1))]);
+    assert_eq!(keeper.exited(worker(1, 1)).status, KILLED);
+    assert!(lives(second.pid));
+    keeper.order(&[Order::Forget(worker(1, 1)), Order::Forget(worker(2, 2)), Order::Spawn(worker(2, 2))]);
+    assert!(matches!(keeper.report().0, Report::SpawnFailed(_, Step::Fork, libc::EEXIST)));
+    let again = keeper.park(worker(1, 3));
+    assert!(lives(second.pid) && lives(again.pid));
+    keeper.shutdown(0);
+    assert!(!lives(second.pid) && !lives(again.pid));
+}
+
+fn signals_are_passed_on(mut keeper: Keeper) {
+    for (number, ask) in [
+        (SIGTERM, Ask::Terminate),
+        (nix::sys::signal::Signal::SIGINT, Ask::Interrupt),
+        (nix::sys::signal::Signal::SIGQUIT, Ask::Quit),
+        (nix::sys::signal::Signal::SIGHUP, Ask::Hangup),
+    ] {
+        signal(keeper.pid(), number);
+        assert_eq!(keeper.report().0, Report::Asked(ask));
+    }
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_fork_that_fails_is_reported_and_the_keeper_lives() {
+    for without in ["", "cgroup"] {
+        let (mut keeper, _) = Keeper::start(without);
+        let Some(limit) = PidsLimit::around(keeper.pid(), 1) else {
+            println!("SKIPPED: no pids cgroup");
+            return keeper.shutdown(0);
+        };
+        keeper.order(&[Order::Spawn(worker(1, 1))]);
+        assert_eq!(keeper.report().0, Report::SpawnFailed(worker(1, 1), Step::Fork, libc::EAGAIN));
+        limit.set(100);
+        let parked = keeper.park(worker(1, 1));
+        assert!(lives(parked.pid));
+        keeper.shutdown(0);
+    }
+}
+
+#[test]
+fn running_out_of_descriptors_is_reported_and_the_keeper_lives() {
+    let (mut keeper, _) = Keeper::start_with("cgroup", &["prlimit", "--nofile=24:24"], &[]);
+    let (mut started, mut failed) = (Vec::new(), 0);
+    for generation in 1..=20 {
+        keeper.order(&[Order::Spawn(worker(1, generation))]);
+        match keeper.report() {
+            (Report::Started(id, _), fds) => started.push((id, fds)),
+            (Report::SpawnFailed(_, _, errno), _) if errno == libc::EMFILE => failed += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(failed > 5 && !started.is_empty(), "{failed} failed");
+    let first = started[0].0;
+    keeper.order(&[Order::KillTree(first)]);
+    keeper.exited(first);
+    keeper.order(&[Order::Forget(first)]);
+    let again = keeper.park(worker(2, 21));
+    let limits = fs::read_to_string(format!("/proc/{}/limits", again.pid)).unwrap();
+    assert!(limits.contains("Max open files            24"), "{limits}");
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_refusal_to_start_is_the_keepers_own_exit_code() {
+    for (line, code) in [("exit 78", 78), ("exit 0", 0), ("exec /nonexistent 2>/dev/null", 127)] {
+        let status = std::process::Command::new(support::KEEPER)
+            .args(["keeper", "--", "/bin/sh", "-c", line])
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(code), "{line}");
+    }
+}
+
+#[test]
+fn a_supervisor_that_crashes_too_often_is_given_up() {
+    let output = std::process::Command::new(support::KEEPER)
+        .args(["keeper", "--", "/bin/sh", "-c", "kill -9 $$"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(70));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.ends_with("the supervisor ended by signal 9, too often: giving up\n"), "{said}");
+    assert_eq!(said.lines().count(), 5);
+}
+
+#[test]
+fn a_supervisor_that_does_not_read_its_order_to_stop_is_stopped_for_it() {
+    let (mut keeper, _) = Keeper::start_with("", &[], &["--stop-deadline", "0.2"]);
+    let run = keeper.run(worker(1, 1), "sleep 1000");
+    signal(keeper.pid(), SIGTERM);
+    assert_eq!(keeper.wait().code(), Some(124));
+    assert!(!lives(run.pid));
+}
+
+#[test]
+fn as_process_1_it_reaps_orphans() {
+    if !nix::unistd::geteuid().is_root() {
+        return println!("SKIPPED: a pid namespace needs root");
+    }
+    for without in ["", "cgroup"] {
+        let before = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+        let (mut keeper, hello) = Keeper::start_with(without, &before, &[]);
+        assert_eq!(hello.pid, 1);
+        let run = keeper.run(worker(1, 1), &format!("{DAEMON}; exit 0"));
+        run.line();
+        let exit = keeper.exited(worker(1, 1));
+        assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(0), 1));
+        keeper.shutdown(5);
+    }
+}
+
+#[test]
+fn what_the_supervisor_says_to_systemd_arrives_and_only_the_keeper_has_its_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notify");
+    let systemd = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    systemd.set_read_timeout(Some(SOON)).unwrap();
+    let address = format!("NOTIFY_SOCKET={}", path.display());
+    let (keeper, _) = Keeper::start_with("", &["env", &address], &[]);
+    keeper.order(&[Order::Notify("READY=1\nSTATUS=up".into())]);
+    let mut text = [0; 64];
+    let len = systemd.recv(&mut text).unwrap();
+    assert_eq!(&text[..len], b"READY=1\nSTATUS=up");
+    let environ = fs::read_to_string(format!("/proc/{}/environ", keeper.supervisor)).unwrap();
+    assert!(environ.contains("TASKVISOR_KEEPER_FD=3") && !environ.contains("NOTIFY_SOCKET"));
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_lock_is_held_by_keeper_and_supervisor_and_by_no_child() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = dir.path().join("lock");
+    let script = format!("exec 9>{}; exec \"$@\"", lock.display());
+    let (mut keeper, _) = Keeper::start_with("", &["sh", "-c", &script, "sh"], &["--lock-fd", "9"]);
+    let holds = |pid: i32| fs::read_link(format!("/proc/{pid}/fd/9")).is_ok_and(|target| target == lock);
+    let run = keeper.run(worker(1, 1), "echo up; sleep 1000");
+    assert_eq!(run.line(), "up\n");
+    assert_eq!([keeper.pid(), keeper.supervisor, run.pid].map(holds), [true, true, false]);
+    keeper.shutdown(0);
+}
+
+#[test]
+fn exits_wait_for_a_supervisor_that_does_not_read_and_none_is_lost() {
+    let (mut keeper, _) = Keeper::start("cgroup");
+    const LIVES: u32 = 400;
+    // Reports with descriptors fill the socket; the keeper then takes no more orders until it is read.
+    for first in (1..=LIVES).step_by(100) {
+        let lives = (first..first + 100).map(|generation| worker(1, generation));
+        let orders: Vec<Order> = lives.flat_map(|id| [Order::Spawn(id), Order::KillTree(id)]).collect();
+        keeper.order(&orders);
+    }
+    let (mut started, mut exited) = (0, 0);
+    while exited < LIVES {
+        match keeper.report().0 {
+            Report::Started(..) => started += 1,
+            Report::Exited(id, exit) => {
+                assert_eq!(exit.status, KILLED, "{id}");
+                exited += 1;
+            }
+            Report::SpawnFailed(..) => panic!("a spawn failed"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(started, LIVES);
+    keeper.shutdown(0);
+}
+
+/// Not a race against a clock: a figure to read, and a bound that only a mistake exceeds.
+#[test]
+fn a_cycle_costs_the_keeper_little() {
+    let cycles: u32 = std::env::var("TV_CYCLES").map_or(200, |cycles| cycles.parse().unwrap());
+    for without in ["", "cgroup"] {
+        let (mut keeper, hello) = Keeper::start(without);
+        let before = support::cpu(keeper.pid());
+        for generation in 1..=cycles {
+            let run = keeper.park(worker(1, generation));
+            run.exec(&program(&["/bin/true"]));
+            assert_eq!(keeper.exited(run.worker).status, ExitStatus::Code(0));
+            keeper.order(&[Order::Forget(run.worker)]);
+        }
+        let cost = (support::cpu(keeper.pid()) - before) / cycles;
+        let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", keeper.pid())).unwrap();
+        let private = rollup.lines().find(|line| line.starts_with("Private_Dirty")).unwrap();
+        println!("cgroup {}: {cost:?} of CPU a cycle; {private}", hello.cgroup);
+        assert!(cost < Duration::from_millis(5), "{cost:?}");
+        keeper.shutdown(0);
+    }
+}

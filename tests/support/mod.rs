@@ -1,0 +1,330 @@
+//! What the tests share: waiting, and a keeper whose supervisor is the test itself.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{IoSliceMut, Read};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, send, sendmsg};
+use taskvisor::model::{Exit, SlotId, WorkerId};
+use taskvisor::wire::keeper::{Hello, Order, Report};
+use taskvisor::wire::program::Program;
+
+pub const SOON: Duration = Duration::from_secs(20);
+
+/// The only place that waits.
+pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < deadline, "waited {deadline:?} in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub fn worker(index: u16, generation: u32) -> WorkerId {
+    WorkerId { slot: SlotId { pool: 0, index }, generation }
+}
+
+/// Whether a process is there and no zombie.
+pub fn lives(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit_once(") ").unwrap().1.starts_with(['Z', 'X']))
+}
+
+/// The CPU time a process has used, by the scheduler's own count.
+pub fn cpu(pid: i32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
+}
+
+pub fn signal(pid: i32, signal: nix::sys::signal::Signal) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).unwrap();
+}
+
+/// What the supervisor's process of a test does: hands its socket to the test, and ends as the test says.
+pub fn relay() {
+    let Some(path) = std::env::var_os("TV_RELAY") else { return };
+    let keeper = taskvisor::keeper::inherited_socket().expect("a keeper started us");
+    let mut stream = UnixStream::connect(path).unwrap();
+    let pid = std::process::id().to_le_bytes();
+    let fds = [keeper.as_raw_fd()];
+    let control = [ControlMessage::ScmRights(&fds)];
+    sendmsg::<()>(stream.as_raw_fd(), &[std::io::IoSlice::new(&pid)], &control, MsgFlags::empty(), None)
+        .unwrap();
+    let mut code = [0];
+    _ = stream.read(&mut code);
+    std::process::exit(i32::from(code[0]));
+}
+
+fn receive(fd: RawFd, buffer: &mut [u8]) -> (usize, Vec<OwnedFd>) {
+    let mut space = nix::cmsg_space!([RawFd; 8]);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let message = recvmsg::<()>(fd, &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC).unwrap();
+    let mut fds = Vec::new();
+    for control in message.cmsgs().unwrap() {
+        if let ControlMessageOwned::ScmRights(list) = control {
+            // SAFETY: the kernel has just made them.
+            fds.extend(list.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+        }
+    }
+    (message.bytes, fds)
+}
+
+fn readable(fd: impl AsFd, wait: Duration) -> bool {
+    let mut fds = [PollFd::new(fd.as_fd(), PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::try_from(wait).unwrap()).unwrap() == 1
+}
+
+/// A real keeper; the test speaks for its supervisor.
+pub struct Keeper {
+    pub process: Child,
+    pub supervisor: i32,
+    stream: Option<UnixStream>,
+    socket: OwnedFd,
+    listener: UnixListener,
+    backlog: VecDeque<(Report, Vec<OwnedFd>)>,
+    pub dir: tempfile::TempDir,
+}
+
+/// A child as `Started` brought it.
+pub struct Parked {
+    pub worker: WorkerId,
+    pub pid: i32,
+    pub socket: OwnedFd,
+    pub out: OwnedFd,
+    pub err: OwnedFd,
+}
+
+pub const KEEPER: &str = env!("CARGO_BIN_EXE_taskvisor");
+
+impl Keeper {
+    pub fn start(without: &str) -> (Keeper, Hello) {
+        Keeper::start_with(without, &[], &[])
+    }
+
+    /// `before` is put in front of the keeper's command line, `options` behind its name.
+    pub fn start_with(without: &str, before: &[&str], options: &[&str]) -> (Keeper, Hello) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("relay");
+        let listener = UnixListener::bind(&path).unwrap();
+        let binary = std::env::var("TV_KEEPER").unwrap_or(KEEPER.into());
+        let line: Vec<&str> = before.iter().copied().chain([&binary, "keeper"]).collect();
+        let mut command = Command::new(line[0]);
+        command.args(&line[1..]).args(options).arg("--").arg(std::env::current_exe().unwrap());
+        command.args(["--exact", "relay_supervisor", "--nocapture"]);
+        command.env("TV_RELAY", &path).env("TASKVISOR_WITHOUT", without).stdout(std::process::Stdio::null());
+        let process = command.spawn().unwrap();
+        let (stream, supervisor, socket) = accept(&listener);
+        let stream = Some(stream);
+        let mut keeper =
+            Keeper { process, supervisor, stream, socket, listener, backlog: VecDeque::new(), dir };
+        let hello = keeper.hello();
+        (keeper, hello)
+    }
+
+    /// Speaks for the next supervisor.
+    pub fn next_supervisor(&mut self) -> Hello {
+        let (stream, supervisor, socket) = accept(&self.listener);
+        (self.stream, self.supervisor, self.socket) = (Some(stream), supervisor, socket);
+        self.backlog.clear();
+        self.hello()
+    }
+
+    fn hello(&mut self) -> Hello {
+        match self.report().0 {
+            Report::Hello(hello) => hello,
+            other => panic!("not a hello: {other:?}"),
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.process.id() as i32
+    }
+
+    pub fn order(&self, orders: &[Order]) {
+        let mut packet = Vec::new();
+        orders.iter().for_each(|order| order.encode(&mut packet));
+        send(self.socket.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL).unwrap();
+    }
+
+    /// The next report from the socket itself.
+    fn receive(&self) -> (Report, Vec<OwnedFd>) {
+        assert!(readable(&self.socket, SOON), "no report came");
+        let mut packet = [0; 4096];
+        let (len, fds) = receive(self.socket.as_raw_fd(), &mut packet);
+        assert_ne!(len, 0, "the keeper is gone");
+        (Report::decode(&packet[..len]).unwrap(), fds)
+    }
+
+    pub fn report(&mut self) -> (Report, Vec<OwnedFd>) {
+        self.backlog.pop_front().unwrap_or_else(|| self.receive())
+    }
+
+    /// The first report that fits; the others wait.
+    pub fn expect<T>(&mut self, fits: impl Fn(&Report) -> Option<T>) -> (T, Vec<OwnedFd>) {
+        if let Some(at) = self.backlog.iter().position(|(report, _)| fits(report).is_some()) {
+            let (report, fds) = self.backlog.remove(at).unwrap();
+            return (fits(&report).unwrap(), fds);
+        }
+        loop {
+            let (report, fds) = self.receive();
+            match fits(&report) {
+                Some(found) => return (found, fds),
+                None => self.backlog.push_back((report, fds)),
+            }
+        }
+    }
+
+    pub fn park(&mut self, worker: WorkerId) -> Parked {
+        self.order(&[Order::Spawn(worker)]);
+        let (pid, fds) = self.expect(|report| match report {
+            Report::Started(id, pid) if *id == worker => Some(*pid),
+            _ => None,
+        });
+        let [socket, out, err] = fds.try_into().unwrap();
+        Parked { worker, pid, socket, out, err }
+    }
+
+    pub fn run(&mut self, worker: WorkerId, script: &str) -> Parked {
+        let parked = self.park(worker);
+        parked.exec(&shell(script));
+        parked
+    }
+
+    pub fn exited(&mut self, worker: WorkerId) -> Exit {
+        self.expect(|report| match report {
+            Report::Exited(id, exit) if *id == worker => Some(exit.clone()),
+            _ => None,
+        })
+        .0
+    }
+
+    pub fn left(&mut self, worker: WorkerId) -> (Exit, Vec<OwnedFd>) {
+        self.expect(|report| match report {
+            Report::Left(id, exit) if *id == worker => Some(exit.clone()),
+            _ => None,
+        })
+    }
+
+    /// Ends the supervisor's process; it says `code` if it still can.
+    pub fn close(&mut self) {
+        self.stream = None;
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the keeper has ended", SOON, || {
+            status = self.process.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    /// An orderly end, with nothing left.
+    pub fn shutdown(mut self, code: u8) {
+        self.order(&[Order::Shutdown(code)]);
+        self.close();
+        let status = self.wait();
+        assert_eq!(status.code(), Some(i32::from(code)), "{:?}", status.signal());
+        let own = format!("taskvisor-{}", self.pid());
+        for mount in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
+            assert!(!Path::new(mount).join(&own).exists(), "a cgroup is left");
+        }
+    }
+}
+
+impl Drop for Keeper {
+    /// A story that failed leaves nothing behind either: the keeper is asked first.
+    fn drop(&mut self) {
+        let mut packet = Vec::new();
+        Order::Shutdown(0).encode(&mut packet);
+        _ = send(self.socket.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL);
+        self.stream = None;
+        let end = Instant::now() + Duration::from_secs(8);
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
+
+impl Parked {
+    pub fn exec(&self, program: &Program) {
+        let message = program.encode();
+        assert_eq!(send(self.socket.as_raw_fd(), &message, MsgFlags::MSG_NOSIGNAL).unwrap(), message.len());
+    }
+
+    pub fn line(&self) -> String {
+        read_until(&self.out, |text| text.ends_with('\n'))
+    }
+}
+
+/// Reads until the text is as wanted, or ends.
+pub fn read_until(fd: &OwnedFd, enough: impl Fn(&str) -> bool) -> String {
+    let mut text = String::new();
+    while !enough(&text) {
+        assert!(readable(fd, SOON), "no more output after {text:?}");
+        let mut buffer = [0; 4096];
+        match nix::unistd::read(fd, &mut buffer).unwrap() {
+            0 => break,
+            len => text.push_str(&String::from_utf8_lossy(&buffer[..len])),
+        }
+    }
+    text
+}
+
+pub fn shell(script: &str) -> Program {
+    program(&["/bin/sh", "-c", script])
+}
+
+pub fn program(argv: &[&str]) -> Program {
+    Program {
+        argv: argv.iter().map(|text| text.as_bytes().to_vec()).collect(),
+        env: vec![b"PATH=/usr/bin:/bin".to_vec()],
+        cwd: b"/".to_vec(),
+        umask: 0o22,
+        stdin: false,
+        speaks: false,
+    }
+}
+
+fn accept(listener: &UnixListener) -> (UnixStream, i32, OwnedFd) {
+    assert!(readable(listener, SOON), "no supervisor came");
+    let (stream, _) = listener.accept().unwrap();
+    let mut pid = [0; 4];
+    assert!(readable(&stream, SOON), "a supervisor without a socket");
+    let (_, mut fds) = receive(stream.as_raw_fd(), &mut pid);
+    (stream, i32::from_le_bytes(pid), fds.pop().unwrap())
+}
+
+/// A pids cgroup around a process, as long as this lives. None where the test may not have one.
+pub struct PidsLimit(std::path::PathBuf);
+
+impl PidsLimit {
+    pub fn around(pid: i32, max: usize) -> Option<PidsLimit> {
+        let dir = Path::new("/sys/fs/cgroup/pids").join(format!("tv-test-{pid}"));
+        fs::create_dir(&dir).ok()?;
+        let limit = PidsLimit(dir);
+        limit.set(max);
+        fs::write(limit.0.join("cgroup.procs"), pid.to_string()).ok()?;
+        Some(limit)
+    }
+
+    pub fn set(&self, max: usize) {
+        fs::write(self.0.join("pids.max"), max.to_string()).unwrap();
+    }
+}
+
+impl Drop for PidsLimit {
+    fn drop(&mut self) {
+        let dir = self.0.clone();
+        wait_until("the pids cgroup is empty", SOON, || fs::remove_dir(&dir).is_ok());
+    }
+}

@@ -1,0 +1,140 @@
+//! Frames: golden bytes, and what is written is what is read.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use taskvisor::model::{Exit, ExitStatus, Instant, SlotId, Usage, WorkerId};
+use taskvisor::wire::keeper::{Ask, Hello, Order, PACKET_MAX, Report, Step};
+use taskvisor::wire::program::{Failed, Program, Step as ProgramStep};
+
+const WORKER: WorkerId = WorkerId { slot: SlotId { pool: 1, index: 2 }, generation: 3 };
+
+fn packet(order: &Order) -> Vec<u8> {
+    let mut packet = Vec::new();
+    order.encode(&mut packet);
+    packet
+}
+
+#[test]
+fn orders_have_these_bytes() {
+    let id = [3, 0, 0, 0, 2, 0, 1, 0];
+    assert_eq!(packet(&Order::Spawn(WORKER)), [&[1][..], &id].concat());
+    assert_eq!(
+        packet(&Order::KillAt(WORKER, Some(Instant(5)))),
+        [&[2][..], &id, &[5, 0, 0, 0, 0, 0, 0, 0]].concat()
+    );
+    assert_eq!(packet(&Order::KillAt(WORKER, None)), [&[2][..], &id, &[255; 8]].concat());
+    assert_eq!(packet(&Order::Terminate(WORKER)), [&[3][..], &id].concat());
+    assert_eq!(packet(&Order::KillTree(WORKER)), [&[4][..], &id].concat());
+    assert_eq!(packet(&Order::Forget(WORKER)), [&[5][..], &id].concat());
+    assert_eq!(packet(&Order::Notify("READY=1".into())), b"\x06\x07\x00READY=1");
+    assert_eq!(packet(&Order::Shutdown(70)), [7, 70]);
+}
+
+#[test]
+fn a_program_has_these_bytes() {
+    let program = Program {
+        argv: vec![b"a".to_vec()],
+        env: vec![],
+        cwd: b"/".to_vec(),
+        umask: 0o22,
+        stdin: true,
+        speaks: false,
+    };
+    assert_eq!(program.encode(), b"\x18\0\0\0\x01\0\x12\0\0\0\x01\0\0\0/\x01\0\0\0\x01\0\0\0a\0\0\0\0");
+    assert_eq!(Failed { step: ProgramStep::Exec, errno: 2 }.encode(), [3, 0, 0, 0, 2, 0, 0, 0]);
+}
+
+fn worker() -> impl Strategy<Value = WorkerId> {
+    any::<u64>().prop_map(WorkerId::from_u64)
+}
+
+fn order() -> impl Strategy<Value = Order> {
+    prop_oneof![
+        worker().prop_map(Order::Spawn),
+        (worker(), proptest::option::of(0..u64::MAX)).prop_map(|(id, at)| Order::KillAt(id, at.map(Instant))),
+        worker().prop_map(Order::Terminate),
+        worker().prop_map(Order::KillTree),
+        worker().prop_map(Order::Forget),
+        "[a-z=\\n]{0,100}".prop_map(Order::Notify),
+        any::<u8>().prop_map(Order::Shutdown),
+    ]
+}
+
+fn exit() -> impl Strategy<Value = Exit> {
+    let status = prop_oneof![
+        any::<i32>().prop_map(ExitStatus::Code),
+        (any::<i32>(), any::<bool>()).prop_map(|(signal, core)| ExitStatus::Signal { signal, core }),
+    ];
+    let times = any::<[u32; 3]>().prop_map(|times| times.map(|time| Duration::from_micros(time.into())));
+    (status, times, any::<u64>(), any::<u32>(), any::<bool>()).prop_map(
+        |(status, [user, system, proof], max_rss, left_behind, oom)| {
+            let usage = Usage { user, system, max_rss };
+            Exit { status, usage, left_behind, oom, proof }
+        },
+    )
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    let steps = proptest::sample::select(vec![Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork]);
+    let asks = proptest::sample::select(vec![Ask::Terminate, Ask::Interrupt, Ask::Quit, Ask::Hangup]);
+    prop_oneof![
+        (any::<i32>(), any::<u32>(), any::<u32>(), any::<bool>()).prop_map(
+            |(pid, restarts, generation, cgroup)| Report::Hello(Hello { pid, restarts, generation, cgroup })
+        ),
+        (worker(), any::<i32>()).prop_map(|(id, pid)| Report::Started(id, pid)),
+        (worker(), steps, any::<i32>()).prop_map(|(id, step, errno)| Report::SpawnFailed(id, step, errno)),
+        (worker(), exit()).prop_map(|(id, exit)| Report::Exited(id, exit)),
+        (worker(), any::<i32>()).prop_map(|(id, pid)| Report::Stuck(id, pid)),
+        (worker(), exit()).prop_map(|(id, exit)| Report::Left(id, exit)),
+        asks.prop_map(Report::Asked),
+    ]
+}
+
+fn texts() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..8)
+}
+
+proptest! {
+    #[test]
+    fn a_packet_of_orders_is_read_as_written(orders in proptest::collection::vec(order(), 0..20)) {
+        let packet: Vec<u8> = orders.iter().flat_map(packet).collect();
+        prop_assert!(packet.len() <= PACKET_MAX);
+        let (mut rest, mut read) = (packet.as_slice(), Vec::new());
+        while let Some(order) = Order::decode(&mut rest).unwrap() {
+            read.push(order);
+        }
+        prop_assert_eq!(read, orders);
+    }
+
+    #[test]
+    fn a_report_is_read_as_written_and_never_when_torn(report in report(), cut in 1usize..8) {
+        let mut packet = Vec::new();
+        report.encode(&mut packet);
+        prop_assert_eq!(Report::decode(&packet), Ok(report));
+        packet.truncate(packet.len().saturating_sub(cut));
+        prop_assert!(Report::decode(&packet).is_err());
+    }
+
+    #[test]
+    fn a_program_is_read_as_written(
+        argv in texts(), env in texts(), cwd in "/[a-z]{0,9}", umask in 0u32..0o777, flags in any::<[bool; 2]>()
+    ) {
+        let [stdin, speaks] = flags;
+        let program = Program { argv, env, cwd: cwd.into_bytes(), umask, stdin, speaks };
+        let message = program.encode();
+        let (head, rest) = message.split_at(4);
+        prop_assert_eq!(u32::from_le_bytes(head.try_into().unwrap()) as usize, rest.len());
+        prop_assert_eq!(Program::decode(rest), Some(program));
+    }
+
+    #[test]
+    fn noise_is_refused_without_harm(noise in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let mut rest = noise.as_slice();
+        while let Ok(Some(_)) = Order::decode(&mut rest) {}
+        _ = Report::decode(&noise);
+        _ = Program::decode(&noise);
+        _ = Failed::decode(&noise);
+    }
+}
