@@ -4,6 +4,8 @@
 //! time passes: the supervisor is woken whenever it asked to be. `fetched a` brings job `a` with fence 1 under a lease of 60 s;
 //! `a#2` has fence 2, and words behind a job say what it brings: `a limit=5 retries=2 attempt=2 crashes=1`.
 
+#![expect(clippy::unwrap_used, reason = "what is missing here is a mistake in the test")]
+
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
