@@ -81,10 +81,10 @@ impl Running {
         }
     }
 
-    /// A renewal was granted.
-    pub(super) fn renewed(&mut self, now: Instant, right: Lease, lease: Duration) {
-        self.renew_at = Some(renewal(now, &right, lease));
-        self.lease = right;
+    /// A renewal was granted. Answers may overtake each other, and the one asked for last holds longest.
+    pub(super) fn renewed(&mut self, now: Instant, right: &Lease, lease: Duration) {
+        self.lease.expires_at = self.lease.expires_at.max(right.expires_at);
+        self.renew_at = Some(renewal(now, &self.lease, lease));
         self.backoff.succeeded();
     }
 

@@ -93,7 +93,7 @@ impl Supervisor {
             Event::Finished(worker, job, outcome) => self.on_finished(now, worker, &job, outcome),
             Event::Fetched(pool, jobs) => self.on_fetched(now, pool, jobs),
             Event::FetchFailed(pool) => self.on_fetch_failed(now, pool),
-            Event::Renewed(lease) => self.on_renewed(now, lease),
+            Event::Renewed(lease) => self.on_renewed(now, &lease),
             Event::RenewFailed(job, fence) => self.on_renew_failed(now, &job, fence),
             Event::Revoked(job, fence, why) => self.lose_job(now, &job, fence, why),
             Event::Settled(job, fence) => self.unsettled.settled(job, fence),
@@ -259,7 +259,7 @@ impl Supervisor {
         }
     }
 
-    fn on_renewed(&mut self, now: Instant, right: Lease) {
+    fn on_renewed(&mut self, now: Instant, right: &Lease) {
         let lease = self.lease;
         if let Some(running) = self.running(&right.job, right.fence)
             && running.is_ours()
