@@ -14,7 +14,7 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 11] = [
+const MUTANTS: [Mutant; 12] = [
     Mutant {
         name: "hears the words of a former life",
         file: "supervisor.rs",
@@ -62,6 +62,12 @@ const MUTANTS: [Mutant; 11] = [
         file: "worker.rs",
         old: "Phase::Ends(why) if job.deadline.is_some_and(|at| at <= now)",
         new: "Phase::Ends(why) if job.deadline.is_none()",
+    },
+    Mutant {
+        name: "gives a suspect company",
+        file: "worker.rs",
+        old: "if self.jobs.iter().any(|job| job.alone) => 0,",
+        new: "if self.jobs.len() > 99 => 0,",
     },
     Mutant {
         name: "loses a wake-up during a fetch",

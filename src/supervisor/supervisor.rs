@@ -1,6 +1,6 @@
 //! The decisions. A handler records what it learned; `reconcile` alone compares what is with what should be.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::fetch::{Intake, Pool};
@@ -16,8 +16,8 @@ use crate::model::{
     SlotId, Stop, Verdict, WorkerId,
 };
 
-/// A lease that is nearly over when it arrives is given back for so long.
-const LATE: Duration = Duration::from_secs(1);
+/// A job that cannot run at the moment it arrives is given back for so long.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Keeps workers up, gives them jobs, and ends what must be ended. It is told facts and the time, and gives orders.
 ///
@@ -41,6 +41,8 @@ pub struct Supervisor {
     pub(super) unsettled: Unsettled,
     /// Rights lost before the fetch that brings them was answered.
     pub(super) early: BTreeMap<(JobId, Fence), Revocation>,
+    /// Jobs under which a worker died together with others: each is tried again alone.
+    suspects: BTreeSet<JobId>,
     pub(super) stop: Option<Stopping>,
     /// When to ask whether all is done; None = as soon as it may be.
     pub(super) ask_at: Option<Instant>,
@@ -69,6 +71,7 @@ impl Supervisor {
             pools: pools.collect(),
             unsettled: Unsettled::default(),
             early: BTreeMap::new(),
+            suspects: BTreeSet::new(),
             stop: None,
             ask_at: None,
             random: Random(settings.seed),
@@ -173,6 +176,7 @@ impl Supervisor {
         }
         let died_in_boot = slot.is_booting();
         slot.down(now, end, |wait| random.jitter(wait, 20));
+        self.suspect(&jobs);
         if died_in_boot {
             self.pools[usize::from(worker.slot.pool)].boots.died(now);
         }
@@ -238,13 +242,15 @@ impl Supervisor {
         let runs_here = self.slots().any(|slot| slot.jobs.iter().any(|running| running.job.id == id));
         let pool = &mut self.pools[usize::from(number)];
         let grace = pool.settings.grace;
-        let place = if self.stop.is_none() { pool.place(meant) } else { None };
+        let alone = self.suspects.contains(&id);
+        let place = if self.stop.is_none() { pool.place(meant, alone) } else { None };
         let refused = match self.early.remove(&(id.clone(), fence)) {
             Some(Revocation::Canceled) => Some(jobs::unstarted(&fetched, Verdict::Canceled)),
             Some(why) => return self.orders.push_back(Command::Dropped(id, fence, why.as_str())),
             // An earlier attempt that we lost is still dying here: two at a time are one too many.
             None if runs_here => Some(jobs::release(&fetched, grace)),
-            None if jobs::fence_at(&fetched.lease, grace) <= now => Some(jobs::release(&fetched, LATE)),
+            None if jobs::fence_at(&fetched.lease, grace) <= now => Some(jobs::release(&fetched, PAUSE)),
+            None if alone && place.is_none() => Some(jobs::release(&fetched, PAUSE)),
             None => None,
         };
         match (refused, place.map(|place| &mut pool.slots[place])) {
@@ -252,7 +258,9 @@ impl Supervisor {
             (None, None) => self.unsettled.add(now, jobs::release(&fetched, Duration::ZERO)),
             (None, Some(slot)) => {
                 self.orders.push_back(Command::Assign(slot.id, fetched.job.clone()));
-                slot.jobs.push(Running::new(now, fetched, pool.settings.time_limit, self.lease));
+                let running = Running::new(now, fetched, pool.settings.time_limit, self.lease);
+                slot.jobs.push(Running { alone, ..running });
+                self.suspects.remove(&id);
                 slot.life.taken += 1;
                 slot.weigh(now, &pool.settings);
             }
@@ -306,6 +314,16 @@ impl Supervisor {
             }
         } else if self.pools.iter().any(|pool| pool.intake.asked.is_some()) {
             self.early.insert((job.clone(), fence), why);
+        }
+    }
+
+    /// Which of several jobs a worker died of cannot be known. What is suspected elsewhere is forgotten in time.
+    fn suspect(&mut self, jobs: &[Running]) {
+        const AT_MOST: usize = 1000;
+        let ran = jobs.iter().filter(|job| job.phase == Phase::Runs && jobs.len() > 1);
+        self.suspects.extend(ran.map(|job| job.job.id.clone()));
+        while self.suspects.len() > AT_MOST {
+            self.suspects.pop_first();
         }
     }
 
