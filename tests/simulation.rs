@@ -612,6 +612,9 @@ impl World {
     /// From here on the job's worker (or, in company, the job) has no longer than twice the grace.
     fn doom(&mut self, key: &(JobId, Fence)) {
         let Some(worker) = self.checks.assigned.get(key).copied() else { return };
+        if self.jobs[&key.0].fence > key.1.0 {
+            return; // An old word about a job that is back under another right.
+        }
         if self.workers.get(&worker).is_some_and(|process| process.jobs.contains(&key.0)) {
             let until = self.now + self.pool(worker).grace * 2;
             self.checks.doomed.entry((worker, key.0.clone())).or_insert(until);

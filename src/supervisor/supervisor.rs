@@ -19,6 +19,9 @@ use crate::model::{
 /// A job that cannot run at the moment it arrives is given back for so long.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// So much is remembered of jobs that are not here.
+const REMEMBERED: usize = 1000;
+
 /// Keeps workers up, gives them jobs, and ends what must be ended. It is told facts and the time, and gives orders.
 ///
 /// ```
@@ -314,15 +317,17 @@ impl Supervisor {
             }
         } else if self.pools.iter().any(|pool| pool.intake.asked.is_some()) {
             self.early.insert((job.clone(), fence), why);
+            if self.early.len() > REMEMBERED {
+                self.early.pop_first();
+            }
         }
     }
 
     /// Which of several jobs a worker died of cannot be known. What is suspected elsewhere is forgotten in time.
     fn suspect(&mut self, jobs: &[Running]) {
-        const AT_MOST: usize = 1000;
         let ran = jobs.iter().filter(|job| job.phase == Phase::Runs && jobs.len() > 1);
         self.suspects.extend(ran.map(|job| job.job.id.clone()));
-        while self.suspects.len() > AT_MOST {
+        while self.suspects.len() > REMEMBERED {
             self.suspects.pop_first();
         }
     }
