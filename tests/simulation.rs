@@ -213,6 +213,8 @@ impl World {
                 (_, Some(due)) => {
                     self.now = self.now.max(due);
                     self.supervisor.handle_timeout(self.now);
+                    let again = self.supervisor.poll_timeout();
+                    assert!(again.is_none_or(|again| again > self.now), "spins at {:?}", self.now);
                 }
                 (_, None) => panic!("nothing will ever happen again"),
             }
@@ -405,9 +407,9 @@ impl World {
     fn curse(&mut self, job: &JobId, fence: Fence) {
         let reasons =
             [Revocation::LockLost, Revocation::Canceled, Revocation::Moved, Revocation::RenewRefused];
-        if self.unlucky(15) {
+        if self.unlucky(30) {
             let why = reasons[self.dice.below(4) as usize];
-            self.soon(60_000, Happening::Revoke(job.clone(), fence, why));
+            self.soon(15_000, Happening::Revoke(job.clone(), fence, why));
         }
     }
 
@@ -495,7 +497,7 @@ impl World {
     fn assign(&mut self, worker: WorkerId, job: &Job) {
         let Some(process) = self.workers.get_mut(&worker) else { return };
         process.jobs.insert(job.id.clone());
-        if self.unlucky(10) {
+        if self.unlucky(25) {
             return;
         }
         if self.unlucky(8) {
