@@ -4,6 +4,8 @@
 //! time passes: the supervisor is woken whenever it asked to be. `fetched a` brings job `a` with fence 1 under a lease of 60 s;
 //! `a#2` has fence 2, and words behind a job say what it brings: `a limit=5 retries=2 attempt=2 crashes=1`.
 
+#![expect(clippy::unwrap_used, reason = "what is missing here is a mistake in the test")]
+
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,6 +179,33 @@ fn when_a_worker_with_several_jobs_dies_nobody_is_punished() {
          12 > spawn 1.2
          12 > settle a released after 0
          12 > settle b released after 0",
+    );
+}
+
+#[test]
+fn a_job_suspected_of_a_death_is_tried_again_alone_and_only_then_blamed() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a b
+         12 exited 1.1 11 / settled a / settled b
+         13 woken / ready 1.2
+         13.1 fetched a#2 b#2
+         14 woken
+         15 exited 1.2 11",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > kill_at 1.1 48.2
+         12 > spawn 1.2
+         12 > settle a released after 0
+         12 > settle b released after 0
+         13 > fetch 1.2 1.2 1.2
+         13.1 > assign 1.2 a
+         13.1 > kill_at 1.2 61.1
+         13.1 > settle b#2 released after 1
+         15 > settle a#2 failed (crashed), crash +1",
     );
 }
 
@@ -600,6 +629,33 @@ fn each_stage_of_a_stop_goes_further_and_none_goes_back() {
          4 > kill 1.1 (stop)
          4.1 > settle a released after 0, interrupted
          4.2 > exit",
+    );
+}
+
+#[test]
+fn a_terminate_gives_jobs_their_grace_and_takes_the_word_of_those_that_complete() {
+    check(
+        fork(2),
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched a
+         0.3 fetched b
+         1 stop terminate
+         2 done 1.1 a / failed 2.1 b
+         2.1 exited 1.1 0 / exited 2.1 1
+         2.2 settled a / settled b",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         0.2 > fetch 2.1
+         0.3 > assign 2.1 b
+         0.3 > kill_at 2.1 48.3
+         1 > term 1.1 (stop)
+         1 > term 2.1 (stop)
+         2.1 > settle a complete
+         2.1 > settle b released after 0, interrupted
+         2.2 > exit",
     );
 }
 

@@ -96,9 +96,9 @@ impl Pool {
         room.into_iter().map(|(_, worker)| worker).collect()
     }
 
-    /// The place of a worker with room: the one meant, or the least loaded one.
-    pub(super) fn place(&self, meant: Option<WorkerId>) -> Option<usize> {
-        let has_room = |slot: &&Slot| slot.room(&self.settings) > 0;
+    /// The place of a worker with room: the one meant, or the least loaded one. A job to run alone needs an empty one.
+    pub(super) fn place(&self, meant: Option<WorkerId>, alone: bool) -> Option<usize> {
+        let has_room = |slot: &&Slot| slot.room(&self.settings) > 0 && (slot.jobs.is_empty() || !alone);
         let meant = self.slots.iter().filter(has_room).find(|slot| Some(slot.id) == meant);
         let other = || self.slots.iter().filter(has_room).min_by_key(|slot| slot.jobs.len());
         meant.or_else(other).map(|slot| usize::from(slot.id.slot.index - 1))

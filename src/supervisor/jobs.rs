@@ -29,7 +29,9 @@ pub(super) struct Running {
     pub(super) deadline: Option<Instant>,
     /// When to renew the lease; None while that is under way.
     pub(super) renew_at: Option<Instant>,
-    backoff: Backoff,
+    /// Whether it gets no company: a worker died under it and others, and it may have been its doing.
+    pub(super) alone: bool,
+    pub(super) backoff: Backoff,
 }
 
 /// How far a job has come.
@@ -59,7 +61,8 @@ impl Running {
         let deadline = job.time_limit.or(limit).map(|limit| now + limit);
         let renew_at = Some(renewal(now, &right, lease));
         let backoff = Backoff::BROKER;
-        Running { job, lease: right, since: now, phase: Phase::Runs, deadline, renew_at, backoff }
+        let (since, phase) = (now, Phase::Runs);
+        Running { job, lease: right, since, phase, deadline, renew_at, alone: false, backoff }
     }
 
     /// Whether it is this lease.
@@ -81,10 +84,10 @@ impl Running {
         }
     }
 
-    /// A renewal was granted.
-    pub(super) fn renewed(&mut self, now: Instant, right: Lease, lease: Duration) {
-        self.renew_at = Some(renewal(now, &right, lease));
-        self.lease = right;
+    /// A renewal was granted. Answers may overtake each other, and the one asked for last holds longest.
+    pub(super) fn renewed(&mut self, now: Instant, right: &Lease, lease: Duration) {
+        self.lease.expires_at = self.lease.expires_at.max(right.expires_at);
+        self.renew_at = Some(renewal(now, &self.lease, lease));
         self.backoff.succeeded();
     }
 

@@ -4,10 +4,12 @@ mod command;
 mod event;
 mod fetch;
 mod jobs;
+mod reconcile;
 mod restart;
 mod settle;
 mod status;
 mod stop;
+#[expect(clippy::module_inception, reason = "the room is named for what is in its middle")]
 mod supervisor;
 mod verdict;
 mod worker;

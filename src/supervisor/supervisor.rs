@@ -1,6 +1,6 @@
 //! The decisions. A handler records what it learned; `reconcile` alone compares what is with what should be.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::fetch::{Intake, Pool};
@@ -16,10 +16,11 @@ use crate::model::{
     SlotId, Stop, Verdict, WorkerId,
 };
 
-/// How often a burst asks whether all is done, while nothing happens here.
-const ASK_IDLE: Duration = Duration::from_millis(500);
-/// A lease that is nearly over when it arrives is given back for so long.
-const LATE: Duration = Duration::from_secs(1);
+/// A job that cannot run at the moment it arrives is given back for so long.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// So much is remembered of jobs that are not here.
+const REMEMBERED: usize = 1000;
 
 /// Keeps workers up, gives them jobs, and ends what must be ended. It is told facts and the time, and gives orders.
 ///
@@ -36,18 +37,20 @@ const LATE: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Debug)]
 pub struct Supervisor {
-    lease: Duration,
-    stop_deadline: Duration,
-    burst: bool,
-    pools: Vec<Pool>,
-    unsettled: Unsettled,
+    pub(super) lease: Duration,
+    pub(super) stop_deadline: Duration,
+    pub(super) burst: bool,
+    pub(super) pools: Vec<Pool>,
+    pub(super) unsettled: Unsettled,
     /// Rights lost before the fetch that brings them was answered.
-    early: BTreeMap<(JobId, Fence), Revocation>,
-    stop: Option<Stopping>,
+    pub(super) early: BTreeMap<(JobId, Fence), Revocation>,
+    /// Jobs under which a worker died together with others: each is tried again alone.
+    suspects: BTreeSet<JobId>,
+    pub(super) stop: Option<Stopping>,
     /// When to ask whether all is done; None = as soon as it may be.
-    ask_at: Option<Instant>,
-    random: Random,
-    orders: VecDeque<Command>,
+    pub(super) ask_at: Option<Instant>,
+    pub(super) random: Random,
+    pub(super) orders: VecDeque<Command>,
 }
 
 impl Supervisor {
@@ -71,6 +74,7 @@ impl Supervisor {
             pools: pools.collect(),
             unsettled: Unsettled::default(),
             early: BTreeMap::new(),
+            suspects: BTreeSet::new(),
             stop: None,
             ask_at: None,
             random: Random(settings.seed),
@@ -95,7 +99,7 @@ impl Supervisor {
             Event::Finished(worker, job, outcome) => self.on_finished(now, worker, &job, outcome),
             Event::Fetched(pool, jobs) => self.on_fetched(now, pool, jobs),
             Event::FetchFailed(pool) => self.on_fetch_failed(now, pool),
-            Event::Renewed(lease) => self.on_renewed(now, lease),
+            Event::Renewed(lease) => self.on_renewed(now, &lease),
             Event::RenewFailed(job, fence) => self.on_renew_failed(now, &job, fence),
             Event::Revoked(job, fence, why) => self.lose_job(now, &job, fence, why),
             Event::Settled(job, fence) => self.unsettled.settled(job, fence),
@@ -175,6 +179,7 @@ impl Supervisor {
         }
         let died_in_boot = slot.is_booting();
         slot.down(now, end, |wait| random.jitter(wait, 20));
+        self.suspect(&jobs);
         if died_in_boot {
             self.pools[usize::from(worker.slot.pool)].boots.died(now);
         }
@@ -240,13 +245,15 @@ impl Supervisor {
         let runs_here = self.slots().any(|slot| slot.jobs.iter().any(|running| running.job.id == id));
         let pool = &mut self.pools[usize::from(number)];
         let grace = pool.settings.grace;
-        let place = if self.stop.is_none() { pool.place(meant) } else { None };
+        let alone = self.suspects.contains(&id);
+        let place = if self.stop.is_none() { pool.place(meant, alone) } else { None };
         let refused = match self.early.remove(&(id.clone(), fence)) {
             Some(Revocation::Canceled) => Some(jobs::unstarted(&fetched, Verdict::Canceled)),
             Some(why) => return self.orders.push_back(Command::Dropped(id, fence, why.as_str())),
             // An earlier attempt that we lost is still dying here: two at a time are one too many.
             None if runs_here => Some(jobs::release(&fetched, grace)),
-            None if jobs::fence_at(&fetched.lease, grace) <= now => Some(jobs::release(&fetched, LATE)),
+            None if jobs::fence_at(&fetched.lease, grace) <= now => Some(jobs::release(&fetched, PAUSE)),
+            None if alone && place.is_none() => Some(jobs::release(&fetched, PAUSE)),
             None => None,
         };
         match (refused, place.map(|place| &mut pool.slots[place])) {
@@ -254,14 +261,16 @@ impl Supervisor {
             (None, None) => self.unsettled.add(now, jobs::release(&fetched, Duration::ZERO)),
             (None, Some(slot)) => {
                 self.orders.push_back(Command::Assign(slot.id, fetched.job.clone()));
-                slot.jobs.push(Running::new(now, fetched, pool.settings.time_limit, self.lease));
+                let running = Running::new(now, fetched, pool.settings.time_limit, self.lease);
+                slot.jobs.push(Running { alone, ..running });
+                self.suspects.remove(&id);
                 slot.life.taken += 1;
                 slot.weigh(now, &pool.settings);
             }
         }
     }
 
-    fn on_renewed(&mut self, now: Instant, right: Lease) {
+    fn on_renewed(&mut self, now: Instant, right: &Lease) {
         let lease = self.lease;
         if let Some(running) = self.running(&right.job, right.fence)
             && running.is_ours()
@@ -295,7 +304,7 @@ impl Supervisor {
     }
 
     /// The one way to lose a job (B28).
-    fn lose_job(&mut self, now: Instant, job: &JobId, fence: Fence, why: Revocation) {
+    pub(super) fn lose_job(&mut self, now: Instant, job: &JobId, fence: Fence, why: Revocation) {
         let pools = self.pools.iter_mut();
         let mut slots = pools.flat_map(|pool| pool.slots.iter_mut().map(|slot| (&pool.settings, slot)));
         let running = |slot: &Slot| slot.jobs.iter().position(|running| running.is(job, fence));
@@ -308,6 +317,18 @@ impl Supervisor {
             }
         } else if self.pools.iter().any(|pool| pool.intake.asked.is_some()) {
             self.early.insert((job.clone(), fence), why);
+            if self.early.len() > REMEMBERED {
+                self.early.pop_first();
+            }
+        }
+    }
+
+    /// Which of several jobs a worker died of cannot be known. What is suspected elsewhere is forgotten in time.
+    fn suspect(&mut self, jobs: &[Running]) {
+        let ran = jobs.iter().filter(|job| job.phase == Phase::Runs && jobs.len() > 1);
+        self.suspects.extend(ran.map(|job| job.job.id.clone()));
+        while self.suspects.len() > REMEMBERED {
+            self.suspects.pop_first();
         }
     }
 
@@ -318,104 +339,21 @@ impl Supervisor {
     }
 }
 
-/// What should be, and is not yet.
+/// What is there.
 impl Supervisor {
-    /// Orders what is missing. Twice in a row is as good as once.
-    fn reconcile(&mut self, now: Instant) {
-        if self.is_over() {
-            return;
-        }
-        self.fence_off(now);
-        self.end_workers(now);
-        if self.stop.is_none() {
-            for pool in &mut self.pools {
-                pool.keep_up(now, &mut self.orders);
-                pool.fetch(now, &mut self.orders);
-            }
-        }
-        self.renew(now);
-        self.unsettled.tell(now, &mut self.orders);
-        self.ask_whether_idle(now);
-        self.exit_when_done(now);
-    }
-
-    /// Gives up every job whose lease ends too soon to wait for its renewal.
-    fn fence_off(&mut self, now: Instant) {
-        let pools = self.pools.iter().flat_map(|pool| pool.slots.iter().map(|slot| (&pool.settings, slot)));
-        let jobs = pools.flat_map(|(pool, slot)| slot.jobs.iter().map(move |running| (pool.grace, running)));
-        let late = jobs.filter(|(grace, running)| running.is_ours() && running.fence_at(*grace) <= now);
-        let late: Vec<Lease> = late.map(|(_, running)| running.lease.clone()).collect();
-        for lease in late {
-            self.lose_job(now, &lease.job, lease.fence, Revocation::SelfFenced);
-        }
-    }
-
-    /// Ends jobs that run too long, sends each worker the signal that is due, and arms its self-fence.
-    fn end_workers(&mut self, now: Instant) {
-        let stop = self.stop.as_ref();
-        for pool in &mut self.pools {
-            for slot in &mut pool.slots {
-                slot.end_late_jobs(now, &pool.settings, &mut self.orders);
-                if let Some(signal) = slot.due_signal(now, &pool.settings, stop) {
-                    let kill_at = now + pool.settings.grace;
-                    let kill_at = stop.map_or(kill_at, |stop| kill_at.min(stop.deadline));
-                    slot.send(now, signal, kill_at, &mut self.orders);
-                }
-                slot.arm(&pool.settings, &mut self.orders);
-            }
-        }
-    }
-
-    fn renew(&mut self, now: Instant) {
-        let slots = self.pools.iter_mut().flat_map(|pool| &mut pool.slots);
-        let mut due = Vec::new();
-        for running in slots.flat_map(|slot| &mut slot.jobs).filter(|running| running.is_ours()) {
-            if running.renew_at.is_some_and(|at| at <= now) {
-                running.renew_at = None;
-                due.push(running.lease.clone());
-            }
-        }
-        if !due.is_empty() {
-            self.orders.push_back(Command::Renew(due));
-        }
-    }
-
-    fn ask_whether_idle(&mut self, now: Instant) {
-        if !self.burst || self.stop.is_some() || !self.is_quiet() {
-            self.ask_at = None;
-        } else if self.ask_at.is_none_or(|at| at <= now) {
-            let queues = self.pools.iter().flat_map(|pool| pool.settings.queues.clone());
-            self.orders.push_back(Command::AskIdle(queues.collect()));
-            self.ask_at = Some(now + ASK_IDLE);
-        }
-    }
-
-    /// Neither a worker that cannot be killed nor a broker that does not answer holds up the end for ever.
-    fn exit_when_done(&mut self, now: Instant) {
-        let open = !self.unsettled.is_empty() || self.pools.iter().any(|pool| pool.intake.asked.is_some());
-        let alive = self.slots().any(|slot| slot.state != State::Down && slot.life.stuck.is_none());
-        let stuck = self.slots().any(|slot| slot.life.stuck.is_some());
-        let Some(stop) = &mut self.stop else { return };
-        stop.patience = stop.patience.filter(|patience| now < *patience);
-        if !alive && (stop.patience.is_none() || !open && !stuck) {
-            stop.over = true;
-            self.orders.push_back(Command::Exit);
-        }
-    }
-
     /// Nothing runs, nothing is to be told, and the last fetch found the queues empty.
-    fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         let fetched = |pool: &Pool| pool.intake.asked.is_none() && !pool.intake.maybe_waiting;
         self.unsettled.is_empty()
             && self.pools.iter().all(fetched)
             && self.slots().all(|slot| slot.jobs.is_empty())
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop.over)
     }
 
-    fn slots(&self) -> impl Iterator<Item = &Slot> {
+    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
         self.pools.iter().flat_map(|pool| &pool.slots)
     }
 

@@ -128,6 +128,7 @@ impl Slot {
     /// How many more jobs it can take.
     pub(super) fn room(&self, pool: &PoolSettings) -> usize {
         match self.state {
+            State::Ready | State::Busy if self.jobs.iter().any(|job| job.alone) => 0,
             State::Ready | State::Busy => {
                 let at_once = (pool.jobs_at_once as usize).saturating_sub(self.jobs.len());
                 let in_life = pool.jobs_per_life.map(|limit| limit.saturating_sub(self.life.taken));

@@ -1,0 +1,95 @@
+//! The one place that compares what is with what should be.
+
+use std::time::Duration;
+
+use super::worker::State;
+use super::{Command, Supervisor};
+use crate::model::{Instant, Lease, Revocation};
+
+/// How often a burst asks whether all is done, while nothing happens here.
+const ASK_IDLE: Duration = Duration::from_millis(500);
+
+impl Supervisor {
+    /// Orders what is missing. Twice in a row is as good as once.
+    pub(super) fn reconcile(&mut self, now: Instant) {
+        if self.is_over() {
+            return;
+        }
+        self.fence_off(now);
+        self.end_workers(now);
+        if self.stop.is_none() {
+            for pool in &mut self.pools {
+                pool.keep_up(now, &mut self.orders);
+                pool.fetch(now, &mut self.orders);
+            }
+        }
+        self.renew(now);
+        self.unsettled.tell(now, &mut self.orders);
+        self.ask_whether_idle(now);
+        self.exit_when_done(now);
+    }
+
+    /// Gives up every job whose lease ends too soon to wait for its renewal.
+    pub(super) fn fence_off(&mut self, now: Instant) {
+        let pools = self.pools.iter().flat_map(|pool| pool.slots.iter().map(|slot| (&pool.settings, slot)));
+        let jobs = pools.flat_map(|(pool, slot)| slot.jobs.iter().map(move |running| (pool.grace, running)));
+        let late = jobs.filter(|(grace, running)| running.is_ours() && running.fence_at(*grace) <= now);
+        let late: Vec<Lease> = late.map(|(_, running)| running.lease.clone()).collect();
+        for lease in late {
+            self.lose_job(now, &lease.job, lease.fence, Revocation::SelfFenced);
+        }
+    }
+
+    /// Ends jobs that run too long, sends each worker the signal that is due, and arms its self-fence.
+    fn end_workers(&mut self, now: Instant) {
+        let stop = self.stop.as_ref();
+        for pool in &mut self.pools {
+            for slot in &mut pool.slots {
+                slot.end_late_jobs(now, &pool.settings, &mut self.orders);
+                if let Some(signal) = slot.due_signal(now, &pool.settings, stop) {
+                    let kill_at = now + pool.settings.grace;
+                    let kill_at = stop.map_or(kill_at, |stop| kill_at.min(stop.deadline));
+                    slot.send(now, signal, kill_at, &mut self.orders);
+                }
+                slot.arm(&pool.settings, &mut self.orders);
+            }
+        }
+    }
+
+    fn renew(&mut self, now: Instant) {
+        let slots = self.pools.iter_mut().flat_map(|pool| &mut pool.slots);
+        let mut due = Vec::new();
+        for running in slots.flat_map(|slot| &mut slot.jobs).filter(|running| running.is_ours()) {
+            if running.renew_at.is_some_and(|at| at <= now) {
+                running.renew_at = None;
+                due.push(running.lease.clone());
+            }
+        }
+        if !due.is_empty() {
+            self.orders.push_back(Command::Renew(due));
+        }
+    }
+
+    fn ask_whether_idle(&mut self, now: Instant) {
+        if !self.burst || self.stop.is_some() || !self.is_quiet() {
+            self.ask_at = None;
+        } else if self.ask_at.is_none_or(|at| at <= now) {
+            let queues = self.pools.iter().flat_map(|pool| pool.settings.queues.clone());
+            self.orders.push_back(Command::AskIdle(queues.collect()));
+            self.ask_at = Some(now + ASK_IDLE);
+        }
+    }
+
+    /// Neither a worker that cannot be killed nor a broker that does not answer holds up the end for ever.
+    fn exit_when_done(&mut self, now: Instant) {
+        let open = !self.unsettled.is_empty() || self.pools.iter().any(|pool| pool.intake.asked.is_some());
+        let alive = self.slots().any(|slot| slot.state != State::Down && slot.life.stuck.is_none());
+        let stuck = self.slots().any(|slot| slot.life.stuck.is_some());
+        let Some(stop) = &mut self.stop else { return };
+        stop.patience = stop.patience.filter(|patience| now < *patience);
+        if !alive && (stop.patience.is_none() || !open && !stuck) {
+            stop.over = true;
+            self.orders.push_back(Command::Exit);
+        }
+    }
+}

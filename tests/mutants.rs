@@ -1,0 +1,178 @@
+//! Are the transcripts and the simulation worth anything? Each mutant is one mistake in the pure rooms; one that survives is a
+//! rule nobody checks.
+
+#![expect(clippy::unwrap_used, reason = "what is missing here is a mistake in the test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+struct Mutant {
+    name: &'static str,
+    file: &'static str,
+    old: &'static str,
+    new: &'static str,
+}
+
+const MUTANTS: [Mutant; 12] = [
+    Mutant {
+        name: "hears the words of a former life",
+        file: "supervisor.rs",
+        old: "slot.id == worker && slot.state",
+        new: "slot.state",
+    },
+    Mutant {
+        name: "kills twice",
+        file: "worker.rs",
+        old: "State::Down | State::Killed(_) => None,\n            State::Starting if late",
+        new: "State::Down => None,\n            State::Killed(why) => stops.filter(|signal| *signal == Signal::Kill).map(|signal| (signal, why)),\n            State::Starting if late",
+    },
+    Mutant {
+        name: "settles what it has lost",
+        file: "verdict.rs",
+        old: "Why::Lost(_) => return None,",
+        new: "Why::Lost(_) => true,",
+    },
+    Mutant {
+        name: "settles twice",
+        file: "settle.rs",
+        old: "waiting.due = None;\n                orders",
+        new: "orders",
+    },
+    Mutant {
+        name: "does not back off",
+        file: "worker.rs",
+        old: "wait(self.backoff.failed())",
+        new: "wait(Duration::ZERO)",
+    },
+    Mutant {
+        name: "spawns after a stop",
+        file: "reconcile.rs",
+        old: "if self.stop.is_none() {\n            for pool in &mut self.pools {\n                pool.keep_up(now, &mut self.orders);",
+        new: "for pool in &mut self.pools {\n            pool.keep_up(now, &mut self.orders);\n        }\n        if self.stop.is_none() {\n            for pool in &mut self.pools {",
+    },
+    Mutant {
+        name: "fetches for a worker that is not ready",
+        file: "worker.rs",
+        old: "State::Down | State::Starting | State::Stopping(_) | State::Killed(_) => 0,",
+        new: "State::Starting => 1,\n            State::Down | State::Stopping(_) | State::Killed(_) => 0,",
+    },
+    Mutant {
+        name: "lets a job ignore its cancel",
+        file: "worker.rs",
+        old: "Phase::Ends(why) if job.deadline.is_some_and(|at| at <= now)",
+        new: "Phase::Ends(why) if job.deadline.is_none()",
+    },
+    Mutant {
+        name: "gives a suspect company",
+        file: "worker.rs",
+        old: "if self.jobs.iter().any(|job| job.alone) => 0,",
+        new: "if self.jobs.len() > 99 => 0,",
+    },
+    Mutant {
+        name: "loses a wake-up during a fetch",
+        file: "supervisor.rs",
+        old: "pool.intake.maybe_waiting = true)",
+        new: "pool.intake.maybe_waiting |= pool.intake.asked.is_none())",
+    },
+    Mutant {
+        name: "does not fence itself off",
+        file: "jobs.rs",
+        old: "lease.expires_at - grace - MARGIN",
+        new: "lease.expires_at + grace + MARGIN",
+    },
+    Mutant {
+        name: "hears a word that comes too late",
+        file: "jobs.rs",
+        old: "(Phase::Ends(_), _) => Heard::Nothing,",
+        new: "(Phase::Ends(_), outcome) => Heard::Outcome(outcome),",
+    },
+];
+
+#[test]
+fn every_mutant_is_killed() {
+    let nest = Nest::build();
+    assert!(nest.builds(), "the pure rooms do not build on their own");
+    assert!(nest.passes(), "the tests fail without a mutant");
+    let mut survivors = Vec::new();
+    for mutant in &MUTANTS {
+        let path = nest.0.join("src/supervisor").join(mutant.file);
+        let source = fs::read_to_string(&path).unwrap();
+        let found = source.matches(mutant.old).count();
+        assert_eq!(found, 1, "'{}' is to be found once in {}", mutant.name, mutant.file);
+        fs::write(&path, source.replace(mutant.old, mutant.new)).unwrap();
+        assert!(nest.builds(), "the mutant '{}' does not build", mutant.name);
+        let survived = nest.passes();
+        println!("{}: {}", if survived { "SURVIVED" } else { "killed" }, mutant.name);
+        if survived {
+            survivors.push(mutant.name);
+        }
+        fs::write(&path, source).unwrap();
+    }
+    assert!(survivors.is_empty(), "survivors: {survivors:?}");
+}
+
+/// A crate of the pure rooms and the two tests, with nothing else to build.
+struct Nest(PathBuf);
+
+impl Nest {
+    fn build() -> Nest {
+        let nest = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("mutants");
+        let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let _ = fs::remove_dir_all(nest.join("src"));
+        for room in ["src/model", "src/supervisor"] {
+            fs::create_dir_all(nest.join(room)).unwrap();
+            for file in fs::read_dir(home.join(room)).unwrap() {
+                let file = file.unwrap();
+                fs::copy(file.path(), nest.join(room).join(file.file_name())).unwrap();
+            }
+        }
+        fs::create_dir_all(nest.join("tests")).unwrap();
+        for file in ["tests/transcripts.rs", "tests/simulation.rs", "Cargo.lock"] {
+            fs::copy(home.join(file), nest.join(file)).unwrap();
+        }
+        fs::write(nest.join("src/lib.rs"), "pub mod model;\npub mod supervisor;\n").unwrap();
+        fs::write(nest.join("Cargo.toml"), MANIFEST).unwrap();
+        Nest(nest)
+    }
+
+    fn builds(&self) -> bool {
+        self.cargo(&[
+            "test",
+            "--offline",
+            "--quiet",
+            "--no-run",
+            "--test",
+            "transcripts",
+            "--test",
+            "simulation",
+        ])
+    }
+
+    fn passes(&self) -> bool {
+        self.cargo(&["test", "--offline", "--quiet", "--test", "transcripts", "--test", "simulation"])
+    }
+
+    fn cargo(&self, arguments: &[&str]) -> bool {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(arguments).current_dir(&self.0);
+        cargo.env("CARGO_TARGET_DIR", self.0.join("target")).env("RUST_BACKTRACE", "0");
+        cargo.output().unwrap().status.success()
+    }
+}
+
+const MANIFEST: &str = r#"
+[package]
+name = "taskvisor"
+version = "0.1.0"
+edition = "2024"
+
+[dependencies]
+base64 = "0.22"
+serde = { version = "1", features = ["derive", "rc"] }
+
+[workspace]
+
+[profile.dev]
+debug = false
+"#;
