@@ -83,9 +83,9 @@ pub(super) fn recover(
     now: Instant,
 ) -> Result<u64, Trouble> {
     let now = store.millis(now);
-    let mut statement = store
-        .conn
-        .prepare_cached(&format!("SELECT {HELD_LEASE} FROM job WHERE state IN (2, 3) AND instance = ?1"))?;
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT {HELD_LEASE} FROM job INDEXED BY job_expiry WHERE expires_at IS NOT NULL AND instance = ?1"
+    ))?;
     let held: Vec<_> = statement.query_map([instance.as_str()], held_lease)?.collect::<Result<_, _>>()?;
     drop(statement);
     let mut released = 0;
@@ -104,7 +104,7 @@ pub(super) fn recover(
 
 pub(super) fn held_by(store: &Store, instance: &Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Trouble> {
     let mut statement = store.conn.prepare_cached(
-        "SELECT jid, fence, worker FROM job WHERE state IN (2, 3) AND instance = ?1 ORDER BY id",
+        "SELECT jid, fence, worker FROM job INDEXED BY job_expiry WHERE expires_at IS NOT NULL AND instance = ?1 ORDER BY id",
     )?;
     let rows = statement.query_map([instance.as_str()], |row| {
         let worker = WorkerId::from_u64(row.get::<_, i64>(2)? as u64);

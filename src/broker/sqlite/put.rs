@@ -1,5 +1,6 @@
 //! Jobs come in.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -41,17 +42,13 @@ fn insert(store: &mut Store, job: &NewJob, now: i64) -> Result<JobId, Trouble> {
     let queue = store.queue_made(&job.queue)?;
     let due = (!job.delay.is_zero()).then(|| now.saturating_add(millis_up(job.delay)));
     let state = if due.is_some() { JobState::Delayed } else { JobState::Waiting };
-    let exec = match &job.payload {
-        Payload::Exec(exec) => Some(serde_json::to_vec(exec)?),
-        Payload::Data(_) => None,
-    };
-    let data: &[u8] = match (&exec, &job.payload) {
-        (Some(exec), _) => exec,
-        (None, Payload::Data(bytes)) => &bytes.0,
-        (None, Payload::Exec(_)) => &[],
-    };
-    let inline = (data.len() <= INLINE_MAX).then_some(data);
+    let (is_program, data) = encoded(&job.payload)?;
+    let inline = (data.len() <= INLINE_MAX).then_some(&*data);
     let tags = (!job.tags.is_empty()).then(|| serde_json::to_string(&job.tags)).transpose()?;
+    let (retry, limit) = (job.retry, job.time_limit.map(nanos));
+    let (delay, cap) = (retry.map(|retry| nanos(retry.delay)), retry.map(|retry| nanos(retry.cap)));
+    let retries = retry.map(|retry| retry.retries);
+    let (jid, class) = (id.as_str(), job.class.as_str());
     store
         .conn
         .prepare_cached(
@@ -59,20 +56,8 @@ fn insert(store: &mut Store, job: &NewJob, now: i64) -> Result<JobId, Trouble> {
              delay_ns, cap_ns, limit_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?
         .execute(params![
-            id.as_str(),
-            queue,
-            state as i64,
-            job.priority,
-            now,
-            due,
-            job.class.as_str(),
-            exec.is_some(),
-            inline,
-            tags,
-            job.retry.map(|retry| retry.retries),
-            job.retry.map(|retry| nanos(retry.delay)),
-            job.retry.map(|retry| nanos(retry.cap)),
-            job.time_limit.map(nanos),
+            jid, queue, state as i64, job.priority, now, due, class, is_program, inline, tags, retries, delay,
+            cap, limit
         ])?;
     if inline.is_none() {
         let row = store.conn.last_insert_rowid();
@@ -86,6 +71,14 @@ fn insert(store: &mut Store, job: &NewJob, now: i64) -> Result<JobId, Trouble> {
     }
     store.moved(queue, None, state);
     Ok(id)
+}
+
+/// A payload as it is kept: whether it is a program, and its bytes.
+fn encoded(payload: &Payload) -> Result<(bool, Cow<'_, [u8]>), Trouble> {
+    match payload {
+        Payload::Exec(exec) => Ok((true, serde_json::to_vec(exec)?.into())),
+        Payload::Data(bytes) => Ok((false, bytes.0.as_slice().into())),
+    }
 }
 
 /// Rounded up: nothing is due early.

@@ -265,7 +265,9 @@ impl Room {
 /// After the bell: what other processes did that concerns this one.
 fn look_around(store: &mut Store) -> Result<(), rusqlite::Error> {
     store.effects.wake = true;
-    let mut statement = store.conn.prepare_cached("SELECT jid, fence FROM job WHERE state = 3")?;
+    let mut statement = store.conn.prepare_cached(
+        "SELECT jid, fence FROM job INDEXED BY job_expiry WHERE expires_at IS NOT NULL AND state = 3",
+    )?;
     let canceling: Vec<(JobId, Fence)> = statement
         .query_map([], |row| Ok((row.get::<_, String>(0)?.into(), Fence(row.get(1)?))))?
         .collect::<Result<_, _>>()?;
