@@ -114,7 +114,9 @@ impl Access {
         match self {
             Access::Api(api) => api.ended(id).await.map_err(|error| match error {
                 api::Error::Lost(..) | api::Error::NotRunning(_) => None,
-                error => Some(error.into()),
+                error @ (api::Error::Connect(..) | api::Error::Problem(_) | api::Error::Odd(..)) => {
+                    Some(error.into())
+                }
             }),
             Access::Store(store) => store.ended(id.clone()).await.map_err(|error| Some(error.into())),
         }

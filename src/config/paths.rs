@@ -104,10 +104,8 @@ const FNV_PRIME: u64 = 0x0100_0000_01b3;
 /// Makes a directory that only we may enter, or checks that it is one.
 pub fn private_dir(dir: &Path) -> Result<(), Error> {
     let failed = |error: std::io::Error| {
-        let fault = match error.kind() {
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Fault::Permission,
-            _ => Fault::Io,
-        };
+        let forbidden = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
+        let fault = if forbidden { Fault::Permission } else { Fault::Io };
         Error::new(fault, format!("failed to make the directory {}: {error}", dir.display()))
     };
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
