@@ -314,3 +314,20 @@ fn follow_shows_what_is_written_meanwhile() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn a_slow_writer_has_each_line_queued_at_once() {
+    use std::io::{BufRead, BufReader};
+    let stage = Stage::new();
+    let mut command = stage.command(&["put", "--lines", "--", "echo"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut ids = BufReader::new(child.stdout.take().unwrap()).lines();
+    for id in ["j0", "j1", "j2"] {
+        input.write_all(b"line\nhalf ").unwrap();
+        assert_eq!(ids.next().unwrap().unwrap(), id);
+    }
+    drop(input);
+    assert_eq!(ids.next().unwrap().unwrap(), "j3");
+    assert!(child.wait().unwrap().success());
+}

@@ -6,7 +6,7 @@ use super::exit;
 use super::failure::Failure;
 use crate::api::{self, Client};
 use crate::broker::{self, Broker};
-use crate::config::{BrokerUrl, Config};
+use crate::config::{BrokerUrl, Config, private_dir};
 use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName};
 
 /// One of the two ways.
@@ -30,7 +30,10 @@ impl Access {
             Ok(()) => Ok(Access::Api(client)),
             Err(error @ api::Error::NotRunning(_)) => match config.broker {
                 BrokerUrl::Memory => Err(error.into()),
-                BrokerUrl::Sqlite(_) => Ok(Access::Store(open_store(config)?)),
+                BrokerUrl::Sqlite(_) => {
+                    private_dir(&config.state_dir)?;
+                    Ok(Access::Store(open_store(config)?))
+                }
             },
             Err(error) => Err(error.into()),
         }

@@ -6,6 +6,7 @@ mod exit;
 mod failure;
 mod follow;
 mod job;
+mod job_args;
 mod page;
 mod put;
 mod queue;
