@@ -1,4 +1,5 @@
 //! The program as a person meets it, where no supervisor is needed: exit code, stdout, stderr.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -196,8 +196,8 @@ impl Client {
 /// Bytes that are no HTTP answer, or one that was not asked for.
 fn is_nonsense(error: &hyper::Error) -> bool {
     use std::error::Error as _;
-    !(error.is_incomplete_message() || error.is_closed() || error.is_canceled())
-        && !error.source().is_some_and(|source| source.is::<io::Error>())
+    let is_io = error.source().is_some_and(|source| source.is::<io::Error>());
+    !(is_io || error.is_incomplete_message() || error.is_closed() || error.is_canceled())
 }
 
 /// A path segment or query value in which nothing has a meaning of its own.

@@ -7,7 +7,7 @@ use super::exit;
 use super::failure::Failure;
 use crate::api::{self, Client};
 use crate::broker::{self, Broker, Sqlite, sqlite};
-use crate::config::{BrokerUrl, Config};
+use crate::config::{BrokerUrl, Config, private_dir};
 use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName};
 
 /// One of the two ways.
@@ -31,7 +31,10 @@ impl Access {
             Ok(()) => Ok(Access::Api(client)),
             Err(error @ api::Error::NotRunning(_)) => match &config.broker {
                 BrokerUrl::Memory => Err(error.into()),
-                BrokerUrl::Sqlite(path) => Ok(Access::Store(open_store(path)?)),
+                BrokerUrl::Sqlite(path) => {
+                    private_dir(&config.state_dir)?;
+                    Ok(Access::Store(open_store(path)?))
+                }
             },
             Err(error) => Err(error.into()),
         }
@@ -115,7 +118,9 @@ impl Access {
         match self {
             Access::Api(api) => api.ended(id).await.map_err(|error| match error {
                 api::Error::Lost(..) | api::Error::NotRunning(_) => None,
-                error => Some(error.into()),
+                error @ (api::Error::Connect(..) | api::Error::Problem(_) | api::Error::Odd(..)) => {
+                    Some(error.into())
+                }
             }),
             Access::Store(store) => store.ended(id.clone()).await.map_err(|error| Some(error.into())),
         }

@@ -7,8 +7,11 @@ use std::time::Duration;
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 use super::exit;
+pub use super::job_args::{
+    JobCancel, JobCommand, JobList, JobLogs, JobShow, JobWait, Jobs, QueueCommand, QueueList, QueuePause,
+    QueueResume,
+};
 use crate::config::{Flags, LogFormat, LogLevel, parse_duration};
-use crate::model::JobState;
 
 /// Keeps workers alive, hands them jobs, and knows every process a job has started.
 #[derive(Debug, Parser)]
@@ -24,13 +27,35 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 pub struct Common {
     /// Read settings from this YAML file
-    #[arg(short, long, global = true, value_name = "FILE", env = "TASKVISOR_CONFIG", help_heading = "Where")]
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "TASKVISOR_CONFIG",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
     config: Option<PathBuf>,
     /// Where the store and the output of jobs are kept
-    #[arg(long, global = true, value_name = "DIR", env = "TASKVISOR_STATE_DIR", help_heading = "Where")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "TASKVISOR_STATE_DIR",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
     state_dir: Option<PathBuf>,
     /// Where the supervisor's socket is
-    #[arg(long, global = true, value_name = "DIR", env = "TASKVISOR_RUN_DIR", help_heading = "Where")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "TASKVISOR_RUN_DIR",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
     run_dir: Option<PathBuf>,
     /// Where jobs wait: sqlite:PATH or memory:
     #[arg(
@@ -39,8 +64,8 @@ pub struct Common {
         global = true,
         value_name = "URL",
         env = "TASKVISOR_BROKER",
-        help_heading = "Where",
-        hide_env_values = true
+        hide_env_values = true,
+        help_heading = "Where"
     )]
     broker: Option<String>,
 }
@@ -88,7 +113,7 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 pub struct Start {
     /// How many workers
-    #[arg(short, long, value_name = "N", env = "TASKVISOR_WORKERS", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(short, long, value_name = "N", env = "TASKVISOR_WORKERS", hide_env_values = true, value_parser = clap::value_parser!(u16).range(1..))]
     workers: Option<u16>,
     /// Take jobs from this queue; several in this order [default: default]
     #[arg(short, long = "queue", value_name = "QUEUE")]
@@ -118,7 +143,7 @@ pub struct Start {
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormatArg>,
     /// How much [default: info]
-    #[arg(long, value_name = "LEVEL", env = "TASKVISOR_LOG")]
+    #[arg(long, value_name = "LEVEL", env = "TASKVISOR_LOG", hide_env_values = true)]
     log_level: Option<LogLevelArg>,
 }
 
@@ -220,132 +245,6 @@ fn parse_jid(text: &str) -> Result<String, String> {
         1..=128 if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(text.into()),
         _ => Err("an id is 1 to 128 visible ASCII characters".into()),
     }
-}
-
-#[derive(Debug, Subcommand)]
-pub enum JobCommand {
-    /// Show all that is known of a job
-    Show(JobShow),
-    /// List jobs, newest first
-    List(JobList),
-    /// Wait until jobs have ended: 0 = all complete, 1 = not all, 124 = timed out
-    Wait(JobWait),
-    /// Print what a job has written
-    Logs(JobLogs),
-    /// End jobs
-    Cancel(JobCancel),
-    /// Put ended jobs back to waiting
-    Retry(Jobs),
-}
-
-#[derive(Debug, clap::Args)]
-pub struct JobShow {
-    /// The job
-    pub jid: String,
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct JobList {
-    /// In this state; several with commas
-    #[arg(short, long, value_name = "STATE", value_delimiter = ',', value_parser = |text: &str| text.parse::<JobState>())]
-    pub state: Vec<JobState>,
-    /// Of this queue
-    #[arg(short, long, value_name = "QUEUE")]
-    pub queue: Option<String>,
-    /// Of this class
-    #[arg(long, value_name = "CLASS")]
-    pub class: Option<String>,
-    /// At most so many
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
-    pub limit: u32,
-    /// Older than this job
-    #[arg(long, value_name = "JID")]
-    pub after: Option<String>,
-    /// One JSON document a line
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct JobWait {
-    /// The jobs
-    #[arg(required = true, value_name = "JID")]
-    pub jids: Vec<String>,
-    /// Wait no longer than this
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub timeout: Option<Duration>,
-    /// One JSON document a line
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct JobLogs {
-    /// The job
-    pub jid: String,
-    /// Go on until the job has ended
-    #[arg(short, long)]
-    pub follow: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct JobCancel {
-    #[command(flatten)]
-    pub jobs: Jobs,
-    /// Return when the processes of the jobs are proven dead
-    #[arg(long)]
-    pub wait: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct Jobs {
-    /// The jobs
-    #[arg(required = true, value_name = "JID")]
-    pub jids: Vec<String>,
-    /// One JSON document a line
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum QueueCommand {
-    /// List the queues and count their jobs
-    List(QueueList),
-    /// Fetch nothing more from a queue; jobs that run go on
-    Pause(QueuePause),
-    /// End a pause
-    Resume(QueueResume),
-}
-
-#[derive(Debug, clap::Args)]
-pub struct QueueList {
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct QueuePause {
-    /// The queue
-    pub queue: String,
-    /// Why, for others to read
-    #[arg(long, value_name = "TEXT")]
-    pub reason: Option<String>,
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct QueueResume {
-    /// The queue
-    pub queue: String,
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]

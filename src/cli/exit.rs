@@ -40,8 +40,10 @@ pub const TIMED_OUT: u8 = 124;
 
 /// The same for people, below `--help`.
 pub const HELP: &str = "\
-Exit codes: 0 done, 1 failed, 2 usage, 3 not running, 5 degraded and 6 unhealthy (status -q), 7 nothing matched,
-124 the wait timed out; 69 unavailable, 70 own error, 74 input/output, 77 not permitted, 78 wrong settings.
+Exit codes:
+  0 done   1 failed   2 usage   3 not running   5 degraded, 6 unhealthy (status -q)
+  7 nothing matched   69 unavailable   70 own error   74 input/output   77 not permitted
+  78 wrong settings   124 the wait timed out
 
 Data goes to stdout, words about it to stderr. NO_COLOR turns colour off.";
 

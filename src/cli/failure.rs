@@ -61,11 +61,12 @@ impl Failure {
 /// An error on stdout: nothing is wrong if its reader has seen enough.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::BrokenPipe => Failure::new(exit::OK, "nobody reads the output"),
-            ErrorKind::PermissionDenied => Failure::new(exit::PERMISSION, error.to_string()),
-            _ => Failure::new(exit::IO, error.to_string()),
+        let kind = error.kind();
+        if kind == ErrorKind::BrokenPipe {
+            return Failure::new(exit::OK, "nobody reads the output");
         }
+        let code = if kind == ErrorKind::PermissionDenied { exit::PERMISSION } else { exit::IO };
+        Failure::new(code, error.to_string())
     }
 }
 

@@ -6,6 +6,7 @@ mod exit;
 mod failure;
 mod follow;
 mod job;
+mod job_args;
 mod launch;
 mod page;
 mod put;

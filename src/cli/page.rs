@@ -68,7 +68,7 @@ fn block(out: &mut String, name: &str, text: &str) {
     }
     let _ = writeln!(out, "\n{name}");
     for line in escaped_lines(text.trim_end_matches('\n')).lines() {
-        let _ = writeln!(out, "  {line}");
+        let _ = writeln!(out, "{}", format!("  {line}").trim_end());
     }
 }
 

@@ -19,7 +19,7 @@ use crate::model::{Bytes, Class, Exec, JobId, NewJob, Payload, Retry};
 const BATCH: usize = 500;
 /// Bytes in one batch, about.
 const BATCH_BYTES: usize = 4 << 20;
-/// What a job may carry: in a batch of its own it fits the API's limit, whatever its bytes are in JSON.
+/// What a job may carry: as base64, and in a batch of its own, it fits the API's limit.
 const LONGEST: usize = 40 << 20;
 
 /// Queues what was typed.
@@ -65,8 +65,9 @@ async fn lines(sink: &mut Sink, template: &NewJob, end: u8) -> Result<(), Failur
         if line.is_empty() {
             continue;
         }
-        bytes += line.len() + WEIGHT;
-        batch.push(filled(template, &line));
+        let job = filled(template, &line);
+        bytes += weight(&job);
+        batch.push(job);
     }
     if !batch.is_empty() {
         sink.send(batch).await?;
@@ -74,8 +75,14 @@ async fn lines(sink: &mut Sink, template: &NewJob, end: u8) -> Result<(), Failur
     Ok(())
 }
 
-/// What a job weighs beside its line.
-const WEIGHT: usize = 256;
+/// About how many bytes a job is.
+fn weight(job: &NewJob) -> usize {
+    let carried = match &job.payload {
+        Payload::Exec(exec) => exec.stdin.0.len() + exec.argv.iter().map(|word| word.0.len()).sum::<usize>(),
+        Payload::Data(data) => data.0.len(),
+    };
+    256 + carried
+}
 
 fn is_readable(stdin: &io::Stdin) -> bool {
     let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];

@@ -14,7 +14,7 @@ pub fn render(status: &Status, now: Millis, look: &Look) -> String {
         line.draw(look, &mut out);
     }
     out.push('\n');
-    Node { line: keeper(status), below: below_keeper(status) }.draw(look, "", "", &mut out);
+    Node { line: keeper(status), below: below_keeper(status, look) }.draw(look, "", "", &mut out);
     if !status.queues.is_empty() {
         out.push('\n');
         out += &queue::render(&status.queues, now, look);
@@ -133,16 +133,16 @@ fn keeper(status: &Status) -> Line {
     Line::plain(format!("keeper({})  {}", keeper.pid, used(keeper)))
 }
 
-fn below_keeper(status: &Status) -> Vec<Node> {
+fn below_keeper(status: &Status, look: &Look) -> Vec<Node> {
     let mut supervisor = format!("supervisor({})  {}", status.supervisor.pid, used(&status.supervisor));
     if status.supervisor_restarts > 0 {
         let _ = write!(supervisor, "  restarts {}", status.supervisor_restarts);
     }
     let supervisor = Node { line: Line::plain(supervisor), below: processes(&status.supervisor) };
-    std::iter::once(supervisor).chain(status.pools.iter().map(pool)).collect()
+    std::iter::once(supervisor).chain(status.pools.iter().map(|each| pool(each, look))).collect()
 }
 
-fn pool(pool: &PoolStatus) -> Node {
+fn pool(pool: &PoolStatus, look: &Look) -> Node {
     let busy = pool.slots.iter().filter(|slot| !slot.jobs.is_empty()).count();
     let queues: Vec<&str> = pool.queues.iter().map(|queue| queue.as_str()).collect();
     let mut text = format!(
@@ -155,10 +155,16 @@ fn pool(pool: &PoolStatus) -> Node {
     if let Some(why) = &pool.probing {
         let _ = write!(text, "  probing: {why}");
     }
-    Node { line: Line::plain(escaped(&text)), below: pool.slots.iter().map(slot).collect() }
+    Node {
+        line: Line::plain(escaped(&text)),
+        below: pool.slots.iter().map(|each| slot(each, look)).collect(),
+    }
 }
 
-fn slot(slot: &SlotStatus) -> Node {
+/// From here on a slot and its only job share a line.
+const WIDE: usize = 120;
+
+fn slot(slot: &SlotStatus, look: &Look) -> Node {
     let mut line = Line::plain(format!("{}.{} ", slot.slot, slot.generation));
     line.colored(slot.state.as_str(), color(slot));
     let _ = write!(line.text, " {}", age(slot.age));
@@ -170,12 +176,13 @@ fn slot(slot: &SlotStatus) -> Node {
     }
     let mut below = Vec::new();
     match slot.jobs.as_slice() {
-        [only] => line.text += &format!("  {}", job(only)),
+        [only] if look.width.is_none_or(|width| width >= WIDE) => line.text += &format!("  {}", job(only)),
         jobs => below.extend(jobs.iter().map(|each| Node::leaf(job(each)))),
     }
     match (&slot.why, slot.restarts) {
         (None, 0) => {}
         (None, restarts) => below.push(Node::leaf(format!("restarts {restarts}"))),
+        (Some(why), 0) => below.push(Node::leaf(escaped(why))),
         (Some(why), restarts) => {
             below.push(Node::leaf(format!("restarts {restarts}, last: {}", escaped(why))))
         }

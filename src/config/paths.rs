@@ -104,21 +104,18 @@ const FNV_PRIME: u64 = 0x0100_0000_01b3;
 /// Makes a directory that only we may enter, or checks that it is one.
 pub fn private_dir(dir: &Path) -> Result<(), Error> {
     let failed = |error: std::io::Error| {
-        let fault = match error.kind() {
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Fault::Permission,
-            _ => Fault::Io,
-        };
+        let forbidden = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
+        let fault = if forbidden { Fault::Permission } else { Fault::Io };
         Error::new(fault, format!("failed to make the directory {}: {error}", dir.display()))
     };
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
-    let found = fs::symlink_metadata(dir).map_err(failed)?;
     let uid = nix::unistd::geteuid().as_raw();
     let refused = |why: String| Err(Error::new(Fault::Permission, format!("{} {why}", dir.display())));
-    if !found.is_dir() {
-        return refused("is a symbolic link: it must be a directory".into());
-    }
-    if found.uid() != uid {
-        return refused(format!("belongs to uid {}, not to uid {uid}", found.uid()));
+    // A symbolic link may lead to another disk, if it is ours and so is what it leads to.
+    let link = fs::symlink_metadata(dir).map_err(failed)?;
+    let found = fs::metadata(dir).map_err(failed)?;
+    if let Some(other) = [link.uid(), found.uid()].into_iter().find(|owner| *owner != uid) {
+        return refused(format!("belongs to uid {other}, not to uid {uid}"));
     }
     if found.mode() & 0o022 != 0 {
         return refused(format!("can be written by others (mode {:o})", found.mode() & 0o7777));
@@ -166,7 +163,7 @@ mod tests {
         fs::set_permissions(&run, fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(private_dir(&run).unwrap_err().fault, Fault::Permission);
         let link = dir.path().join("link");
-        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
-        assert!(private_dir(&link).unwrap_err().message.contains("symbolic link"));
+        std::os::unix::fs::symlink(&run, &link).unwrap();
+        assert_eq!(private_dir(&link).unwrap_err().fault, Fault::Permission);
     }
 }

@@ -1,0 +1,134 @@
+//! What can be typed after `job` and `queue`.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+
+use crate::config::parse_duration;
+use crate::model::JobState;
+
+#[derive(Debug, Subcommand)]
+pub enum JobCommand {
+    /// Show all that is known of a job
+    Show(JobShow),
+    /// List jobs, newest first
+    List(JobList),
+    /// Wait until jobs have ended: 0 = all complete, 1 = not all, 124 = timed out
+    Wait(JobWait),
+    /// Print what a job has written
+    Logs(JobLogs),
+    /// End jobs
+    Cancel(JobCancel),
+    /// Put ended jobs back to waiting
+    Retry(Jobs),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct JobShow {
+    /// The job
+    pub jid: String,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct JobList {
+    /// In this state; several with commas
+    #[arg(short, long, value_name = "STATE", value_delimiter = ',', value_parser = |text: &str| text.parse::<JobState>())]
+    pub state: Vec<JobState>,
+    /// Of this queue
+    #[arg(short, long, value_name = "QUEUE")]
+    pub queue: Option<String>,
+    /// Of this class
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<String>,
+    /// At most so many
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
+    pub limit: u32,
+    /// Older than this job
+    #[arg(long, value_name = "JID")]
+    pub after: Option<String>,
+    /// One JSON document a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct JobWait {
+    /// The jobs
+    #[arg(required = true, value_name = "JID")]
+    pub jids: Vec<String>,
+    /// Wait no longer than this
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// One JSON document a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct JobLogs {
+    /// The job
+    pub jid: String,
+    /// Go on until the job has ended
+    #[arg(short, long)]
+    pub follow: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct JobCancel {
+    #[command(flatten)]
+    pub jobs: Jobs,
+    /// Return when the processes of the jobs are proven dead
+    #[arg(long)]
+    pub wait: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Jobs {
+    /// The jobs
+    #[arg(required = true, value_name = "JID")]
+    pub jids: Vec<String>,
+    /// One JSON document a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum QueueCommand {
+    /// List the queues and count their jobs
+    List(QueueList),
+    /// Fetch nothing more from a queue; jobs that run go on
+    Pause(QueuePause),
+    /// End a pause
+    Resume(QueueResume),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct QueueList {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct QueuePause {
+    /// The queue
+    pub queue: String,
+    /// Why, for others to read
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct QueueResume {
+    /// The queue
+    pub queue: String,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,333 @@
+//! The verbs against a supervisor that is played: the real binary, a real socket, a made-up service.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use taskvisor::api::{Limits, Problem, Service, router, serve};
+use taskvisor::config::log_file;
+use taskvisor::model::{
+    Fence, Filter, JobId, JobRecord, JobState, Millis, NewJob, Payload, QueueCounts, QueueName, Status, Stop,
+};
+
+/// Jobs whose ids say how they end: `c…` complete, `f…` fail, `r…` run for ever, and others are unknown.
+#[derive(Default)]
+struct Played {
+    batches: Mutex<Vec<Vec<NewJob>>>,
+    asked: Mutex<Vec<String>>,
+}
+
+fn state_of(id: &JobId) -> Result<JobState, Problem> {
+    match id.as_str().as_bytes().first() {
+        Some(b'c') => Ok(JobState::Complete),
+        Some(b'f') => Ok(JobState::Failed),
+        Some(b'r') => Ok(JobState::Running),
+        _ => Err(Problem::not_found(format!("no job has the id '{id}'"))),
+    }
+}
+
+impl Played {
+    fn note(&self, what: String) -> Result<(), Problem> {
+        self.asked.lock().unwrap().push(what);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Service for Played {
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem> {
+        let mut batches = self.batches.lock().unwrap();
+        let before: usize = batches.iter().map(Vec::len).sum();
+        let ids = (before..before + jobs.len()).map(|n| format!("j{n}").into()).collect();
+        batches.push(jobs);
+        Ok(ids)
+    }
+    async fn job(&self, id: JobId) -> Result<JobRecord, Problem> {
+        Ok(JobRecord {
+            state: state_of(&id)?,
+            id,
+            queue: "default".into(),
+            class: "exec".into(),
+            payload: None,
+            priority: 0,
+            tags: vec![],
+            attempt: 1,
+            retry: None,
+            time_limit: None,
+            crashes: 0,
+            interrupted: 0,
+            put_at: Millis(0),
+            due_at: None,
+            started_at: None,
+            ended_at: None,
+            instance: None,
+            worker: None,
+            fence: Fence(1),
+            result: None,
+            failure: None,
+            forensics: None,
+        })
+    }
+    async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Problem> {
+        self.note(format!("list {}", filter.limit))?;
+        Ok(vec![self.job("c1".into()).await?, self.job("f1".into()).await?])
+    }
+    async fn cancel(&self, id: JobId, wait: bool) -> Result<JobState, Problem> {
+        state_of(&id)?;
+        self.note(format!("cancel {id} {wait}"))?;
+        Ok(JobState::Canceling)
+    }
+    async fn retry(&self, id: JobId) -> Result<(), Problem> {
+        state_of(&id)?;
+        self.note(format!("retry {id}"))
+    }
+    async fn ended(&self, id: JobId) -> Result<JobState, Problem> {
+        match state_of(&id)? {
+            state if state.has_ended() => Ok(state),
+            _ => std::future::pending().await,
+        }
+    }
+    async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Problem> {
+        Ok(BTreeMap::from([("mail".into(), QueueCounts::default())]))
+    }
+    async fn pause(&self, queue: QueueName, _: String, reason: Option<String>) -> Result<(), Problem> {
+        self.note(format!("pause {queue} {reason:?}"))
+    }
+    async fn resume(&self, queue: QueueName) -> Result<(), Problem> {
+        self.note(format!("resume {queue}"))
+    }
+    async fn status(&self) -> Result<Status, Problem> {
+        Err(Problem::unavailable("the supervisor is starting"))
+    }
+    async fn stop(&self, how: Stop) -> Result<(), Problem> {
+        self.note(format!("stop {how:?}"))
+    }
+}
+
+struct Stage {
+    played: Arc<Played>,
+    dir: tempfile::TempDir,
+}
+
+impl Stage {
+    /// A played supervisor; its thread ends with the test's process.
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = std::os::unix::net::UnixListener::bind(dir.path().join("ctl.sock")).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let played = Arc::new(Played::default());
+        let routes = router(played.clone());
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                serve(tokio::net::UnixListener::from_std(listener).unwrap(), routes, Limits::default()).await;
+            });
+        });
+        Stage { played, dir }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_taskvisor"));
+        command.args(args).env_clear().current_dir(self.dir.path());
+        command.env("TASKVISOR_STATE_DIR", self.dir.path()).env("TASKVISOR_RUN_DIR", self.dir.path());
+        command.stdin(Stdio::null());
+        command
+    }
+
+    #[track_caller]
+    fn check(&self, args: &[&str], code: i32, stdout: &str, stderr: &str) {
+        shown(&self.command(args).output().unwrap(), code, stdout, stderr);
+    }
+
+    fn feed(&self, args: &[&str], input: &[u8], stdout: Stdio) -> Output {
+        let mut child =
+            self.command(args).stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.played.asked.lock().unwrap().clone()
+    }
+
+    /// The commands of all jobs, and the sizes of the batches.
+    fn put(&self) -> (Vec<Vec<Vec<u8>>>, Vec<usize>) {
+        let batches = self.played.batches.lock().unwrap();
+        let argv = |job: &NewJob| match &job.payload {
+            Payload::Exec(exec) => exec.argv.iter().map(|word| word.0.clone()).collect(),
+            Payload::Data(_) => vec![],
+        };
+        (batches.iter().flatten().map(argv).collect(), batches.iter().map(Vec::len).collect())
+    }
+}
+
+#[track_caller]
+fn shown(output: &Output, code: i32, stdout: &str, stderr: &str) {
+    let texts = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.code(), texts.0.as_ref(), texts.1.as_ref()), (Some(code), stdout, stderr));
+}
+
+#[test]
+fn put_captures_what_is_around_the_command() {
+    let stage = Stage::new();
+    std::fs::write(stage.dir.path().join("letter"), b"\xff\0").unwrap();
+    let typed = [
+        "put",
+        "-q",
+        "mail",
+        "--priority",
+        "-3",
+        "--delay",
+        "1m",
+        "--tag",
+        "a",
+        "-d",
+        "@letter",
+        "--",
+        "cat",
+        "-",
+    ];
+    stage.check(&typed, 0, "j0\n", "");
+    let batches = stage.played.batches.lock().unwrap();
+    let job = &batches[0][0];
+    assert_eq!((job.queue.as_str(), job.priority, job.delay.as_secs()), ("mail", -3, 60));
+    let Payload::Exec(exec) = &job.payload else { panic!("no program") };
+    let here: PathBuf = stage.dir.path().canonicalize().unwrap();
+    assert_eq!(Path::new(exec.cwd.as_os_str()), here);
+    assert_eq!(exec.stdin.0, b"\xff\0");
+    assert!(exec.umask <= 0o777);
+}
+
+#[test]
+fn put_lines_makes_a_job_of_each_in_batches() {
+    let stage = Stage::new();
+    let input: Vec<u8> = (0..1234).flat_map(|n| format!("f{n}\n").into_bytes()).collect();
+    let output = stage.feed(&["put", "--lines", "--", "gzip", "-t", "./{}"], &input, Stdio::piped());
+    let ids: String = (0..1234).map(|n| format!("j{n}\n")).collect();
+    shown(&output, 0, &ids, "");
+    let (jobs, sizes) = stage.put();
+    assert_eq!(jobs[1233], [&b"gzip"[..], b"-t", b"./f1233"]);
+    assert!(sizes.iter().all(|size| *size <= 500), "{sizes:?}");
+}
+
+#[test]
+fn names_may_hold_any_byte() {
+    let stage = Stage::new();
+    let output = stage.feed(&["put", "--lines", "-0", "--", "ls"], b"a\nb\xff\0\0 c", Stdio::piped());
+    shown(&output, 0, "j0\nj1\n", "");
+    assert_eq!(stage.put().0, [[&b"ls"[..], b"a\nb\xff"], [b"ls", b" c"]]);
+}
+
+#[test]
+fn jobs_are_put_though_nobody_reads_their_ids() {
+    let stage = Stage::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let input = b"x\n".repeat(1100);
+    let output = stage.feed(&["put", "--lines", "--", "true"], &input, writer.into());
+    shown(&output, 0, "", "");
+    assert_eq!(stage.put().0.len(), 1100);
+}
+
+#[test]
+fn wait_tells_by_its_code() {
+    let stage = Stage::new();
+    stage.check(&["job", "wait", "c1", "c2"], 0, "c1 complete\nc2 complete\n", "");
+    stage.check(&["job", "wait", "f1", "c2"], 1, "f1 failed\nc2 complete\n", "");
+    stage.check(&["job", "wait", "x", "c2"], 7, "c2 complete\n", "error: no job has the id 'x'\n");
+    let late = "error: not all jobs have ended within 50ms\n";
+    stage.check(&["job", "wait", "c1", "r1", "--timeout", "50ms"], 124, "c1 complete\n", late);
+}
+
+#[test]
+fn orders_reach_the_supervisor() {
+    let stage = Stage::new();
+    stage.check(&["job", "cancel", "r1", "--wait"], 0, "r1 canceling\n", "");
+    stage.check(&["job", "cancel", "--json", "r1"], 0, "{\"id\":\"r1\",\"state\":\"canceling\"}\n", "");
+    stage.check(&["job", "retry", "f1", "x"], 7, "f1 waiting\n", "error: no job has the id 'x'\n");
+    stage.check(&["queue", "pause", "mail", "--reason", "smtp down"], 0, "", "");
+    stage.check(&["queue", "resume", "mail"], 0, "", "");
+    stage.check(&["status"], 69, "", "error: the supervisor is starting\n");
+    let expected =
+        ["cancel r1 true", "cancel r1 false", "retry f1", "pause mail Some(\"smtp down\")", "resume mail"];
+    assert_eq!(stage.asked(), expected);
+}
+
+#[test]
+fn stop_waits_for_the_lock() {
+    let stage = Stage::new();
+    let path = stage.dir.path().join("lock");
+    let file = std::fs::File::create(&path).unwrap();
+    stage.check(&["stop"], 0, "", "");
+    let held = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusive).unwrap();
+    let late = "error: the supervisor has not ended within 20ms\n\
+                hint: it goes on ending; taskvisor stop --now or --kill goes a stage further\n";
+    stage.check(&["stop", "--kill", "--timeout", "20ms"], 124, "", late);
+    drop(held);
+    assert_eq!(stage.asked(), ["stop Drain", "stop Kill"]);
+}
+
+#[test]
+fn lists_are_lines_of_json() {
+    let stage = Stage::new();
+    let output = stage.command(&["job", "list", "-n", "2", "--json"]).output().unwrap();
+    let jobs: Vec<JobRecord> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(jobs.iter().map(|job| job.state).collect::<Vec<_>>(), [JobState::Complete, JobState::Failed]);
+    assert_eq!(stage.asked(), ["list 2"]);
+}
+
+#[test]
+fn logs_are_the_bytes_that_were_written() {
+    let stage = Stage::new();
+    stage.check(&["job", "logs", "c1"], 0, "", "");
+    let path = log_file(stage.dir.path(), &"c1".into());
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, b"\x1b[1mx\xff\n").unwrap();
+    for args in [&["job", "logs", "c1"][..], &["job", "logs", "-f", "c1"]] {
+        let output = stage.command(args).output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"\x1b[1mx\xff\n"[..]));
+    }
+    stage.check(&["job", "logs", "x"], 7, "", "error: no job has the id 'x'\n");
+}
+
+#[test]
+fn follow_shows_what_is_written_meanwhile() {
+    use std::io::{BufRead, BufReader};
+    let stage = Stage::new();
+    let mut child = stage.command(&["job", "logs", "-f", "r1"]).stdout(Stdio::piped()).spawn().unwrap();
+    let path = log_file(stage.dir.path(), &"r1".into());
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut log = std::fs::File::create(&path).unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for word in ["one", "two", "three"] {
+        writeln!(log, "{word}").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), word);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_slow_writer_has_each_line_queued_at_once() {
+    use std::io::{BufRead, BufReader};
+    let stage = Stage::new();
+    let mut command = stage.command(&["put", "--lines", "--", "echo"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut ids = BufReader::new(child.stdout.take().unwrap()).lines();
+    for id in ["j0", "j1", "j2"] {
+        input.write_all(b"line\nhalf ").unwrap();
+        assert_eq!(ids.next().unwrap().unwrap(), id);
+    }
+    drop(input);
+    assert_eq!(ids.next().unwrap().unwrap(), "j3");
+    assert!(child.wait().unwrap().success());
+}
