@@ -194,7 +194,7 @@ fn a_stopped_job_is_cancelled_and_a_killed_parked_child_is_replaced() {
 fn a_client_that_says_nothing_holds_up_nobody() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
-    let socket = sandbox.path("run").join("taskvisor.sock");
+    let socket = sandbox.path("run").join("ctl.sock");
     let silent: Vec<_> =
         (0..20).map(|_| std::os::unix::net::UnixStream::connect(&socket).expect("connect")).collect();
     assert_eq!(run(&sandbox, &["true"])["state"], "complete");

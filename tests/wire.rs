@@ -80,8 +80,14 @@ fn report() -> impl Strategy<Value = Report> {
     let steps = proptest::sample::select(vec![Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork]);
     let asks = proptest::sample::select(vec![Ask::Terminate, Ask::Interrupt, Ask::Quit, Ask::Hangup]);
     prop_oneof![
-        (any::<i32>(), any::<u32>(), any::<u32>(), any::<bool>()).prop_map(
-            |(pid, restarts, generation, cgroup)| Report::Hello(Hello { pid, restarts, generation, cgroup })
+        (any::<i32>(), any::<u32>(), any::<u32>(), any::<bool>(), any::<u32>()).prop_map(
+            |(pid, restarts, generation, cgroup, left)| Report::Hello(Hello {
+                pid,
+                restarts,
+                generation,
+                cgroup,
+                left
+            })
         ),
         (worker(), any::<i32>()).prop_map(|(id, pid)| Report::Started(id, pid)),
         (worker(), steps, any::<i32>()).prop_map(|(id, step, errno)| Report::SpawnFailed(id, step, errno)),

@@ -74,7 +74,10 @@ impl Outside {
                 warn!(%job, %fence, why, "lease lost: nothing is settled");
                 self.bury(&job);
             }
-            Command::Exit => self.done = true,
+            Command::Exit => {
+                self.link.order(&Order::Shutdown(0));
+                self.done = true;
+            }
         }
     }
 
@@ -89,9 +92,9 @@ impl Outside {
         std::mem::take(&mut self.known)
     }
 
-    /// Whether the last command was given.
+    /// Whether the last command was carried out.
     pub fn is_done(&self) -> bool {
-        self.done
+        self.done && self.link.is_flushed()
     }
 
     /// Looks at a fact on its way to the supervisor, for what is kept here.

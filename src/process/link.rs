@@ -73,6 +73,11 @@ impl Link {
         Ok(())
     }
 
+    /// Whether the keeper has taken all orders but those in no hurry.
+    pub fn is_flushed(&self) -> bool {
+        self.packets.is_empty()
+    }
+
     /// The next report; None when the keeper is gone. Cancel-safe.
     pub async fn recv(&mut self) -> io::Result<Option<Letter>> {
         loop {

@@ -1,5 +1,8 @@
 //! A taskvisor of one's own: directories, a running pool in one of four settings, and eyes that look from outside.
 
+// Each test binary uses a part of it.
+#![allow(dead_code)]
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
