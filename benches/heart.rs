@@ -3,7 +3,6 @@
 //! `cargo bench --bench heart -- --long` adds what takes long: a million jobs, leaking jobs.
 
 #[path = "../tests/support/sandbox.rs"]
-#[allow(dead_code)]
 mod sandbox;
 
 mod support;

@@ -85,7 +85,9 @@ fn the_tree_is_a_keeper_a_supervisor_and_parked_children() {
     let sandbox = Sandbox::new(SETTINGS[usize::from(!sandbox::is_root()) * 2]);
     let running = sandbox.start(&["-w", "8"]);
     let comms = |name: &str| sandbox.processes().iter().filter(|seen| seen.comm == name).count();
-    assert_eq!((comms("taskvisor"), comms("tv-supervisor"), comms("tv-parked")), (1, 1, 8));
+    wait_until("all have their names", || {
+        (comms("taskvisor"), comms("tv-supervisor"), comms("tv-parked")) == (1, 1, 8)
+    });
     drop(running);
     sandbox.assert_nothing_left();
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
+use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use super::asks::Asks;
@@ -46,7 +47,11 @@ pub(super) struct End {
     worker: WorkerId,
     stderr_tail: String,
     output_dropped: u64,
+    written: Option<oneshot::Receiver<()>>,
 }
+
+/// A disk that does not take the output of a job in this time does not hold up its verdict.
+const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Outside {
     /// Starts one effect.
@@ -141,8 +146,12 @@ impl Outside {
         let mut events = Vec::with_capacity(2);
         match remains.job {
             Some((job, outcome)) => {
-                let end =
-                    End { worker, stderr_tail: remains.stderr_tail, output_dropped: remains.output_dropped };
+                let end = End {
+                    worker,
+                    stderr_tail: remains.stderr_tail,
+                    output_dropped: remains.output_dropped,
+                    written: remains.written,
+                };
                 self.ends.insert(job.id.clone(), end);
                 events.extend(outcome.map(|outcome| Event::Finished(worker, job.id.clone(), outcome)));
             }
@@ -207,7 +216,13 @@ impl Outside {
         }
         let settlements = std::mem::take(&mut self.settlements);
         let (broker, events) = (self.broker.clone(), self.events.clone());
+        let written: Vec<_> =
+            settlements.iter().filter_map(|one| self.ends.get_mut(&one.job)?.written.take()).collect();
         tokio::spawn(async move {
+            // Whoever hears that a job has ended can read all it printed.
+            for written in written {
+                tokio::time::timeout(LOG_PATIENCE, written).await.ok();
+            }
             let asked: Vec<(JobId, Fence)> =
                 settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
             let result = broker.settle(settlements).await;

@@ -176,10 +176,13 @@ fn exec_by_path(program: &Program) -> Errno {
     let mut worst = Errno::ENOENT;
     for dir in path.split(|&byte| byte == b':') {
         let dir = if dir.is_empty() { b".".as_slice() } else { dir };
-        let errno = sys::exec(&[dir, b"/", name].concat(), &program.argv, &program.env);
+        let file = [dir, b"/", name].concat();
+        let errno = sys::exec(&file, &program.argv, &program.env);
         if errno == Errno::EACCES {
-            // Something of that name is there, but another directory may have a better one.
-            worst = errno;
+            // Either a file that is not executable, and another directory may have a better one; or a directory that we
+            // may not search, which says nothing of the program.
+            let is_there = nix::sys::stat::stat(&file[..file.len() - 1]).is_ok();
+            worst = if is_there { errno } else { worst };
         } else if !matches!(errno, Errno::ENOENT | Errno::ENOTDIR) {
             return errno;
         }

@@ -11,6 +11,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
 
 use super::logs::Logs;
 use super::output::{CHUNK, Output, Sink, Stream, Taken, last_words};
@@ -51,6 +52,8 @@ pub struct Remains {
     pub stderr_tail: String,
     /// Bytes of output that are not in the log.
     pub output_dropped: u64,
+    /// Answers when the job's output is written, if it printed anything.
+    pub written: Option<oneshot::Receiver<()>>,
 }
 
 /// Which descriptor of a life; travels in the two top bits of the epoll token, which no worker id uses (pools are few).
@@ -163,17 +166,18 @@ impl Children {
         if !life.unsent.is_empty() {
             unwatch(&self.epoll, Some(&life.socket));
         }
+        let printed = life.job.as_ref().filter(|_| life.output.has_written());
+        let written = printed.map(|job| self.logs.end(&job.id));
         let (stderr_tail, output_dropped) = life.output.into_tail();
         let failed = last_words(&life.socket).ok().and_then(|words| Failed::decode(&words));
         let job = life.job.map(|job| {
-            self.logs.end(&job.id);
             let said = match &job.payload {
                 Payload::Exec(exec) => outcome(exec, exit, failed, &stderr_tail),
                 Payload::Data(_) => None,
             };
             (job, said)
         });
-        Remains { job, stderr_tail, output_dropped }
+        Remains { job, stderr_tail, output_dropped, written }
     }
 
     fn read(&mut self, worker: WorkerId, stream: Stream) {

@@ -5,14 +5,19 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
 
 use crate::model::JobId;
 
-/// Chunks that may wait for the disk: 64 KB each, so 16 MB at most.
-const QUEUE: usize = 256;
+/// Bytes that may wait for the disk.
+const ROOM: usize = 32 << 20;
+
+/// Files open at a time, at most.
+const OPEN: usize = 256;
 
 /// From a job to the file that holds its output.
 pub type LogFile = Box<dyn Fn(&JobId) -> PathBuf + Send>;
@@ -20,25 +25,26 @@ pub type LogFile = Box<dyn Fn(&JobId) -> PathBuf + Send>;
 /// Hands output to the writer thread. Never blocks: what the disk cannot take is dropped and counted.
 #[derive(Clone)]
 pub struct Logs {
-    queue: SyncSender<Line>,
+    queue: Sender<Line>,
     shared: Arc<Shared>,
 }
 
 #[derive(Default)]
 struct Shared {
+    waiting: AtomicUsize,
     dropped: AtomicU64,
     trouble: Mutex<Option<String>>,
 }
 
 enum Line {
     Output(JobId, Vec<u8>),
-    End(JobId),
+    End(JobId, oneshot::Sender<()>),
 }
 
 impl Logs {
     /// Starts the writer; `file` says where a job's output is kept.
     pub fn start(file: LogFile) -> io::Result<Logs> {
-        let (queue, lines) = sync_channel(QUEUE);
+        let (queue, lines) = channel();
         let shared = Arc::new(Shared::default());
         let writer = Writer { file, open: HashMap::new(), shared: shared.clone() };
         std::thread::Builder::new()
@@ -50,12 +56,27 @@ impl Logs {
 
     /// Adds to a job's file. False when it was dropped because the disk does not keep up.
     pub fn output(&self, job: &JobId, bytes: &[u8]) -> bool {
-        self.send(Line::Output(job.clone(), bytes.to_vec()), bytes.len())
+        let fits = self.shared.waiting.load(Ordering::Relaxed) + bytes.len() <= ROOM;
+        if fits {
+            self.shared.waiting.fetch_add(bytes.len(), Ordering::Relaxed);
+            self.send(Line::Output(job.clone(), bytes.to_vec()));
+        } else {
+            self.shared.dropped.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+        fits
     }
 
-    /// The attempt is over: its file may be closed.
-    pub fn end(&self, job: &JobId) {
-        self.send(Line::End(job.clone()), 0);
+    /// Adds a word of ours, which is never dropped: there is one for each attempt at most.
+    pub fn remark(&self, job: &JobId, text: String) {
+        self.shared.waiting.fetch_add(text.len(), Ordering::Relaxed);
+        self.send(Line::Output(job.clone(), text.into_bytes()));
+    }
+
+    /// The attempt is over: its file may be closed. The answer comes when all of its output is written.
+    pub fn end(&self, job: &JobId) -> oneshot::Receiver<()> {
+        let (written, answer) = oneshot::channel();
+        self.send(Line::End(job.clone(), written));
+        answer
     }
 
     /// Bytes dropped so far, and what is wrong with the disk if anything.
@@ -64,14 +85,9 @@ impl Logs {
         (self.shared.dropped.load(Ordering::Relaxed), trouble)
     }
 
-    fn send(&self, line: Line, len: usize) -> bool {
-        match self.queue.try_send(line) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                self.shared.dropped.fetch_add(len as u64, Ordering::Relaxed);
-                false
-            }
-        }
+    fn send(&self, line: Line) {
+        // The writer ends only when the last of us is dropped.
+        self.queue.send(line).ok();
     }
 }
 
@@ -85,9 +101,13 @@ impl Writer {
     fn run(mut self, lines: Receiver<Line>) {
         for line in lines {
             match line {
-                Line::End(job) => drop(self.open.remove(&job)),
+                Line::End(job, written) => {
+                    self.open.remove(&job);
+                    written.send(()).ok();
+                }
                 Line::Output(job, bytes) => {
                     let result = self.write(&job, &bytes);
+                    self.shared.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
                     self.note(&job, bytes.len(), result);
                 }
             }
@@ -95,8 +115,8 @@ impl Writer {
     }
 
     fn write(&mut self, job: &JobId, bytes: &[u8]) -> io::Result<()> {
-        // An end that found the queue full leaves its file open: close the lot before there are too many.
-        if self.open.len() > QUEUE {
+        // A file that is closed too early is opened again.
+        if self.open.len() >= OPEN {
             self.open.clear();
         }
         if !self.open.contains_key(job) {

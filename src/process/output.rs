@@ -34,11 +34,12 @@ pub(super) struct Output {
     tail: Vec<u8>,
     written: u64,
     dropped: u64,
+    marked: bool,
 }
 
 impl Output {
     pub(super) fn new(out: OwnedFd, err: OwnedFd) -> Output {
-        Output { out: Some(out), err: Some(err), tail: Vec::new(), written: 0, dropped: 0 }
+        Output { out: Some(out), err: Some(err), tail: Vec::new(), written: 0, dropped: 0, marked: false }
     }
 
     pub(super) fn pipe(&self, stream: Stream) -> Option<&OwnedFd> {
@@ -92,9 +93,6 @@ impl Output {
         let room = usize::try_from(sink.cap.saturating_sub(self.written)).unwrap_or(usize::MAX);
         let kept = &bytes[..bytes.len().min(room)];
         let cut = (bytes.len() - kept.len()) as u64;
-        if cut > 0 && self.dropped == 0 {
-            sink.write(format!("\n[taskvisor: output over {} bytes was dropped]\n", sink.cap).as_bytes());
-        }
         self.dropped += cut;
         if !kept.is_empty() {
             self.written += kept.len() as u64;
@@ -102,6 +100,14 @@ impl Output {
                 self.dropped += kept.len() as u64;
             }
         }
+        if cut > 0 && !std::mem::replace(&mut self.marked, true) {
+            sink.remark(format!("\n[taskvisor: output over {} bytes was dropped]\n", sink.cap));
+        }
+    }
+
+    /// Whether anything of it went to the log.
+    pub(super) fn has_written(&self) -> bool {
+        self.written > 0
     }
 
     /// The end of the pipe was read.
@@ -121,6 +127,12 @@ pub(super) struct Sink<'a> {
 }
 
 impl Sink<'_> {
+    fn remark(&self, text: String) {
+        if let Some(job) = self.job {
+            self.logs.remark(job, text);
+        }
+    }
+
     fn write(&self, bytes: &[u8]) -> bool {
         self.job.is_none_or(|job| self.logs.output(job, bytes))
     }

@@ -23,11 +23,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 const REMEMBERED: usize = 1000;
 
 /// Keeps workers up, gives them jobs, and ends what must be ended. It is told facts and the time, and gives orders.
-///
 /// ```
 /// use taskvisor::model::{Instant, PoolSettings, Settings};
 /// use taskvisor::supervisor::{Command, Event, Supervisor};
-///
 /// let now = Instant::from_millis(0);
 /// let settings = Settings { pools: vec![PoolSettings::default()], ..Settings::default() };
 /// let mut supervisor = Supervisor::new(settings, now);

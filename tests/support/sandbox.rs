@@ -204,17 +204,20 @@ impl Sandbox {
         self.processes().into_iter().filter(|seen| !own(seen)).collect()
     }
 
+    /// The one process of that name, as soon as it has it.
     pub fn one(&self, comm: &str) -> i32 {
-        let found: Vec<i32> =
-            self.processes().iter().filter(|seen| seen.comm == comm).map(|seen| seen.pid).collect();
-        assert_eq!(found.len(), 1, "one '{comm}' in {:?}", self.processes());
-        found[0]
+        let mut pid = None;
+        wait_until(&format!("one process is called '{comm}'"), || {
+            let found: Vec<i32> =
+                self.processes().iter().filter(|seen| seen.comm == comm).map(|seen| seen.pid).collect();
+            pid = found.first().copied();
+            found.len() == 1
+        });
+        pid.expect("a process")
     }
 
     pub fn assert_nothing_left(&self) {
         wait_until("no process is left", || self.processes().is_empty());
-        let cgroups = Path::new("/sys/fs/cgroup/unified");
-        let _ = cgroups;
     }
 }
 
@@ -227,12 +230,18 @@ impl Drop for Sandbox {
 }
 
 /// A process as /proc shows it.
-#[derive(Debug)]
 pub struct Seen {
     pub pid: i32,
     pub comm: String,
     pub state: char,
     text: String,
+}
+
+impl std::fmt::Debug for Seen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text: String = self.text.chars().take(100).collect();
+        write!(f, "{} {} {} {text}", self.pid, self.comm, self.state)
+    }
 }
 
 impl Seen {
