@@ -1,6 +1,6 @@
 //! The figures of the heart: `cargo bench --bench heart` prints the table. Ratios are taken within one run.
 //!
-//! `cargo bench --bench heart -- --long` adds what takes long: a million jobs, leaking jobs.
+//! `-- --only NAME…` takes some of: nothing latency cancel slots death idle million; `-- --long` adds the million.
 
 #[path = "../tests/support/sandbox.rs"]
 mod sandbox;
@@ -20,18 +20,27 @@ fn main() {
     if let Some(at) = args.iter().position(|arg| arg == "--stamp") {
         return support::stamp(&args[at + 1]);
     }
+    let wanted = |name: &str| match args.iter().position(|arg| arg == "--only") {
+        Some(at) => args[at + 1..].iter().any(|arg| arg == name),
+        None => name != "million" || args.iter().any(|arg| arg == "--long"),
+    };
     println!("| what | to reach | median | p99 | note |\n|---|---|---|---|---|");
-    nothing_jobs();
-    put_to_main();
+    let rows: [(&str, fn()); 7] = [
+        ("nothing", nothing_jobs),
+        ("latency", put_to_main),
+        ("cancel", cancels),
+        ("slots", slots),
+        ("death", supervisor_killed),
+        ("idle", idle),
+        ("million", million),
+    ];
+    rows.into_iter().filter(|(name, _)| wanted(name)).for_each(|(_, measure)| measure());
+}
+
+fn cancels() {
     for setting in [Setting::RootCgroup, Setting::Root] {
         cancel(setting);
         cancel_crowd(setting);
-    }
-    slots();
-    supervisor_killed();
-    idle();
-    if args.iter().any(|arg| arg == "--long") {
-        million();
     }
 }
 
@@ -167,18 +176,22 @@ fn slots() {
             );
         }
         up.add(start.elapsed().as_secs_f64() * 1e3);
-        wait_until("the supervisor answers", || sandbox.run(&["status", "-q"]).status.success());
-        for _ in 0..3 {
-            let victim = parked()[0];
-            // A life shorter than 10 s that did nothing waits for its backoff: this one must have run a job.
-            let jid = Api::connect(&sandbox).put(&["sleep", "1000"]);
-            wait_until("a job runs", || sandbox.state(&jid) == "running");
-            let leader =
-                children(keeper).into_iter().find(|pid| support::comm(*pid) == "sleep").unwrap_or(victim);
-            let others = parked().len();
+        drop(running);
+    }
+    for _ in 0..2 {
+        let sandbox = Sandbox::new(Setting::Root);
+        let running = sandbox.start(&["-w", "8"]);
+        let keeper = running.child.id() as i32;
+        let parked = || {
+            children(keeper).into_iter().filter(|pid| support::comm(*pid) == "tv-parked").collect::<Vec<_>>()
+        };
+        wait_until("all are parked", || parked().len() == 8);
+        // A life of less than 10 s that did nothing would wait for its backoff.
+        std::thread::park_timeout(Duration::from_secs(11));
+        for victim in parked() {
             let start = Instant::now();
-            kill(leader, "KILL");
-            while parked().len() <= others {
+            kill(victim, "KILL");
+            while parked().len() < 8 || parked().contains(&victim) {
                 assert!(start.elapsed() < Duration::from_secs(10), "no new child");
             }
             replaced.add(start.elapsed().as_secs_f64() * 1e3);

@@ -54,7 +54,8 @@ pub async fn run(mut supervisor: Supervisor, mut outside: Outside, mut inbox: In
         if outside.is_done() {
             return Ok(Ended::Stopped);
         }
-        match inbox.next(&mut outside, supervisor.poll_timeout()).await? {
+        let deadline = supervisor.poll_timeout().into_iter().chain(outside.settle_by).min();
+        match inbox.next(&mut outside, deadline).await? {
             Input::Event(event) => tell(&mut supervisor, &mut outside, event),
             Input::Letter(letter) => {
                 for event in outside.heard(letter, &mut asks)? {

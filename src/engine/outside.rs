@@ -11,8 +11,10 @@ use tracing::{info, warn};
 
 use super::asks::Asks;
 use crate::broker::{Broker, Fetch, Renewal};
+use crate::clock;
 use crate::model::{
-    Fence, Instance, Job, JobId, JobState, Lease, Outcome, QueueName, Settlement, Signal, WorkerId,
+    Fence, Instance, Instant, Job, JobId, JobState, Lease, Outcome, QueueName, Settlement, Signal, Verdict,
+    WorkerId,
 };
 use crate::process::{Children, Letter, Link, Logs};
 use crate::supervisor::{Command, Event};
@@ -34,8 +36,10 @@ pub struct Outside {
     pub(super) lease: Duration,
     /// Ends that are not settled yet.
     pub(super) ends: HashMap<JobId, End>,
-    /// Settlements of this turn, sent in one batch.
+    /// Settlements that wait for the next fetch, to travel with it.
     pub(super) settlements: Vec<Settlement>,
+    /// When they go without one.
+    pub(super) settle_by: Option<Instant>,
     /// Facts that are known at once.
     pub(super) known: Vec<Event>,
     pub(super) announced: bool,
@@ -49,6 +53,9 @@ pub(super) struct End {
     output_dropped: u64,
     written: Option<oneshot::Receiver<()>>,
 }
+
+/// How long a settlement waits for the fetch that follows it.
+const COMPANY: Duration = Duration::from_millis(2);
 
 /// A disk that does not take the output of a job in this time does not hold up its verdict.
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
@@ -71,7 +78,10 @@ impl Outside {
                 warn!(%worker, %job, ?why, "the worker cannot be told to cancel")
             }
             Command::KillAt(worker, at) => self.link.order(&Order::KillAt(worker, at)),
-            Command::Fetch { pool, queues, workers } => self.fetch(pool, queues, workers),
+            Command::Fetch { pool, queues, workers } => {
+                self.send_settlements();
+                self.fetch(pool, queues, workers);
+            }
             Command::Renew(leases) => self.renew(leases),
             Command::Settle(settlement) => self.settle(settlement),
             Command::AskIdle(queues) => self.ask_idle(queues),
@@ -88,7 +98,9 @@ impl Outside {
 
     /// The end of a turn: what was collected goes out.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.send_settlements();
+        if self.settle_by.is_some_and(|at| at <= clock::now()) {
+            self.send_settlements();
+        }
         self.link.flush()
     }
 
@@ -207,6 +219,17 @@ impl Outside {
             forensics.stderr_tail.clone_from(&end.stderr_tail);
             forensics.output_dropped = end.output_dropped;
         }
+        // A person waits for a cancel; the others gain from one transaction for the last job's end and the next one's start.
+        let wait = match settlement.verdict {
+            Verdict::Canceled => Duration::ZERO,
+            Verdict::Complete { .. }
+            | Verdict::Retry { .. }
+            | Verdict::Fail { .. }
+            | Verdict::Release { .. }
+            | Verdict::Hold { .. } => COMPANY,
+        };
+        let by = clock::now() + wait;
+        self.settle_by = Some(self.settle_by.map_or(by, |earlier| earlier.min(by)));
         self.settlements.push(settlement);
     }
 
@@ -214,6 +237,7 @@ impl Outside {
         if self.settlements.is_empty() {
             return;
         }
+        self.settle_by = None;
         let settlements = std::mem::take(&mut self.settlements);
         let (broker, events) = (self.broker.clone(), self.events.clone());
         let written: Vec<_> =

@@ -58,6 +58,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         lease: setup.settings.lease,
         ends: HashMap::new(),
         settlements: Vec::new(),
+        settle_by: None,
         known: Vec::new(),
         announced: false,
         done: false,

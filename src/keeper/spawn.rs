@@ -41,7 +41,10 @@ pub(super) fn spawn(
     };
     match forked {
         Ok(0) => parked::run(ends, cgroup.as_ref().filter(|_| !(clone3 && by_clone)), origin),
-        Ok(pid) => Ok(Life::new(worker, pid, Ends { socket, out, err }, cgroup.is_some())),
+        Ok(pid) => {
+            let ends = Ends { socket, out, err, writers: [child_out, child_err] };
+            Ok(Life::new(worker, pid, ends, cgroup.is_some()))
+        }
         Err(errno) => {
             if let Some(cgroups) = cgroups {
                 cgroups.remove(worker);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
@@ -68,7 +69,7 @@ impl Children {
     /// No child yet. A job's output goes to `logs`, at most `cap` bytes of it.
     pub fn new(logs: Logs, cap: u64) -> io::Result<Children> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let readiness = watched(epoll.0.try_clone()?)?;
+        let readiness = watched(epoll.0.try_clone()?, Interest::READABLE)?;
         let environment = base_environment();
         Ok(Children {
             lives: HashMap::new(),

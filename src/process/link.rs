@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg,
 };
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::watched::watched;
@@ -30,7 +31,7 @@ impl Link {
     /// Takes over the socket that the keeper left to the supervisor.
     pub fn new(socket: OwnedFd) -> io::Result<Link> {
         rustix::io::ioctl_fionbio(&socket, true)?;
-        Ok(Link { socket: watched(socket)?, packets: VecDeque::new(), later: Vec::new() })
+        Ok(Link { socket: watched(socket, Interest::READABLE)?, packets: VecDeque::new(), later: Vec::new() })
     }
 
     /// Notes an order for the next [`Link::flush`]; orders of one turn travel in one packet.
@@ -82,13 +83,13 @@ impl Link {
     pub async fn recv(&mut self) -> io::Result<Option<Letter>> {
         loop {
             if !self.packets.is_empty() {
-                let mut guard = tokio::select! {
-                    guard = self.socket.readable() => guard?,
-                    guard = self.socket.writable() => guard?,
+                // Rare: the keeper was told faster than it reads. A duplicate waits for room, only now.
+                let room = watched(self.socket.get_ref().try_clone()?, Interest::WRITABLE)?;
+                let has_room = tokio::select! {
+                    guard = self.socket.readable() => guard.map(|_| false)?,
+                    guard = room.writable() => guard.map(|_| true)?,
                 };
-                if guard.ready().is_writable() {
-                    guard.clear_ready_matching(tokio::io::Ready::WRITABLE);
-                    drop(guard);
+                if has_room {
                     self.flush()?;
                     continue;
                 }

@@ -3,14 +3,15 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Registers a descriptor of ours.
+/// Registers a descriptor of ours for one kind of readiness: what is not asked for must not wake us.
 #[expect(
     deprecated,
     reason = "its replacement is unsafe for types that may close the descriptor while it is registered; an OwnedFd \
               cannot, and unsafe code belongs to keeper/ alone"
 )]
-pub(super) fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::new(descriptor)
+pub(super) fn watched(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(descriptor, interest)
 }

@@ -12,7 +12,7 @@ use super::{admin, lease, put, read, settle};
 use crate::broker::{Broker, Capabilities, Error, Fetch, Notice, Renewal, Settling};
 use crate::model::{
     Fence, Fetched, Filter, Instance, JobId, JobRecord, JobState, Lease, NewJob, QueueCounts, QueueName,
-    Settlement, WorkerId,
+    Settlement, Verdict, WorkerId,
 };
 
 #[async_trait]
@@ -40,7 +40,10 @@ impl Broker for Sqlite {
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
         let now = self.now();
-        self.ask(Kind::Settle, move |store| settle::settle(store, &settlements, now)).await
+        // A person waits for the answer to a cancel.
+        let is_awaited = settlements.iter().any(|one| one.verdict == Verdict::Canceled);
+        let kind = if is_awaited { Kind::Durable } else { Kind::Settle };
+        self.ask(kind, move |store| settle::settle(store, &settlements, now)).await
     }
 
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Error> {

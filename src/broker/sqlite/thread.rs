@@ -204,7 +204,8 @@ impl Room {
     fn deliver(&mut self, calls: Vec<Box<dyn Call>>) {
         let (ring, ended) = self.store.take_effect();
         let mut waiting: Vec<Done> = Vec::new();
-        let mut urgent = false;
+        // Whoever waits for the end of a job waits for this sync.
+        let mut urgent = !ended.is_empty();
         for call in calls {
             urgent |= call.kind() == Kind::Durable;
             match call.kind() {
