@@ -8,6 +8,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod engine;
+pub mod failpoint;
 pub mod keeper;
 pub mod model;
 pub mod process;

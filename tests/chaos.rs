@@ -157,3 +157,53 @@ fn five_interruptions_hold_the_job_with_its_reason() {
     sandbox.ok(&["job", "retry", &jid]);
     wait_until("it runs again", || sandbox.state(&jid) == "running");
 }
+
+#[test]
+fn death_at_any_numbered_point_loses_no_job_and_leaves_no_process() {
+    let settings =
+        if sandbox::is_root() { vec![Setting::RootCgroup, Setting::Plain] } else { vec![Setting::Plain] };
+    for setting in settings {
+        for point in taskvisor::failpoint::ALL {
+            println!("-- {setting:?}, {point}");
+            die_at(setting, point);
+        }
+    }
+}
+
+/// Jobs run while a process dies at the point. The supervisor comes back by itself, the keeper with the next start.
+fn die_at(setting: Setting, point: &str) {
+    let sandbox = Sandbox::new(setting);
+    let points = sandbox.work("points");
+    std::fs::create_dir(&points).expect("mkdir");
+    std::fs::set_permissions(&points, std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("chmod");
+    let start = || {
+        sandbox.start_with(&["-w", "2", "--grace", "500ms"], |command| {
+            command.env("TASKVISOR_FAILPOINTS", &points);
+        })
+    };
+    let jids: Vec<String> = (0..6)
+        .map(|n| sandbox.put(&["sh", "-c", &format!("(setsid sleep 1000 &); echo ran >> ran{n}")]))
+        .collect();
+    std::fs::write(points.join(point), "").expect("a failpoint");
+    let mut running = start();
+    wait_until("it has died there", || !points.join(point).exists());
+    if point.starts_with("keeper") {
+        running.wait();
+        wait_until("nothing outlives the keeper", || sandbox.processes().is_empty());
+        running = start();
+    }
+    wait_until("all jobs are complete", || {
+        jids.iter().all(|jid| sandbox.run(&["job", "wait", jid]).status.success())
+    });
+    for (n, jid) in jids.iter().enumerate() {
+        let runs =
+            std::fs::read_to_string(sandbox.work(&format!("ran{n}"))).expect("it ran").lines().count() as u64;
+        let job = sandbox.job(jid);
+        let interrupted = job["interrupted"].as_u64().expect("a number");
+        assert!((1..=interrupted + 1).contains(&runs), "{point}: {runs} runs of {job}");
+        assert_eq!((job["attempt"].as_u64(), job["crashes"].as_u64()), (Some(1), Some(0)), "{point}: {job}");
+    }
+    running.signal("TERM");
+    running.wait();
+    sandbox.assert_nothing_left();
+}

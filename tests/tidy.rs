@@ -4,17 +4,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each room may import of the others (ARCHITECTURE.md has the picture).
-const ROOMS: [(&str, &[&str]); 11] = [
+const ROOMS: [(&str, &[&str]); 12] = [
     ("model", &[]),
     ("clock", &["model"]),
+    ("failpoint", &[]),
     ("supervisor", &["model"]),
     ("wire", &["model"]),
-    ("keeper", &["wire", "model", "clock"]),
+    ("keeper", &["wire", "model", "clock", "failpoint"]),
     ("process", &["model", "wire"]),
-    ("broker", &["model", "clock"]),
+    ("broker", &["model", "clock", "failpoint"]),
     ("api", &["model"]),
     ("config", &["model"]),
-    ("engine", &["model", "supervisor", "process", "broker", "api", "clock", "wire"]),
+    ("engine", &["model", "supervisor", "process", "broker", "api", "clock", "failpoint", "wire"]),
     ("cli", &["config", "api", "broker", "engine", "keeper", "process", "model", "clock"]),
 ];
 

@@ -12,6 +12,7 @@ use tracing::{info, warn};
 use super::asks::Asks;
 use crate::broker::{Broker, Fetch, Renewal};
 use crate::clock;
+use crate::failpoint::failpoint;
 use crate::model::{
     Fence, Instance, Instant, Job, JobId, JobState, Lease, Outcome, QueueName, Settlement, Signal, Verdict,
     WorkerId,
@@ -116,6 +117,9 @@ impl Outside {
 
     /// Looks at a fact on its way to the supervisor, for what is kept here.
     pub fn note(&mut self, event: &Event) {
+        if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
+            failpoint("supervisor-3-fetched");
+        }
         if let Event::Settled(job, _) = event {
             self.bury(job);
         }
@@ -158,6 +162,7 @@ impl Outside {
         let mut events = Vec::with_capacity(2);
         match remains.job {
             Some((job, outcome)) => {
+                failpoint("supervisor-8-exit-heard");
                 let end = End {
                     worker,
                     stderr_tail: remains.stderr_tail,
@@ -174,11 +179,13 @@ impl Outside {
     }
 
     fn assign(&mut self, worker: WorkerId, job: &Arc<Job>) {
+        failpoint("supervisor-4-before-assign");
         if let Err(failure) = self.children.assign(worker, job) {
             self.link.order(&Order::KillTree(worker));
             let outcome = Outcome::FailedForGood(failure);
             self.known.push(Event::Finished(worker, job.id.clone(), outcome));
         }
+        failpoint("supervisor-5-assigned");
     }
 
     fn fetch(&self, pool: u16, queues: Vec<QueueName>, workers: Vec<WorkerId>) {
@@ -237,6 +244,7 @@ impl Outside {
         if self.settlements.is_empty() {
             return;
         }
+        failpoint("supervisor-9-before-settle");
         self.settle_by = None;
         let settlements = std::mem::take(&mut self.settlements);
         let (broker, events) = (self.broker.clone(), self.events.clone());

@@ -9,6 +9,7 @@ use super::main_loop::Keeper;
 use super::spawn::spawn;
 use super::supervisor::Next;
 use super::sys;
+use crate::failpoint::failpoint;
 use crate::model::{Instant, WorkerId};
 use crate::wire::keeper::{Order, PACKET_MAX, Report, Step};
 
@@ -105,6 +106,7 @@ impl Keeper {
         let clone3 = !self.setup.without.clone3;
         match spawn(worker, self.cgroups.as_ref(), clone3, &self.origin) {
             Ok(life) => {
+                failpoint("keeper-1-forked");
                 self.unsaid.push(Report::Started(worker, life.pid));
                 self.leaders.insert(life.pid, worker);
                 self.lives.insert(worker, life);

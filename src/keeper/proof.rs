@@ -8,6 +8,7 @@ use super::children::descendants;
 use super::life::{End, State, Wait};
 use super::main_loop::Keeper;
 use super::sys::{self, Reaped};
+use crate::failpoint::failpoint;
 use crate::model::{ExitStatus, Instant, WorkerId};
 use crate::wire::keeper::Report;
 
@@ -51,6 +52,7 @@ impl Keeper {
         };
         life.state = State::Ended(end, Wait::new(now));
         self.ended.push(worker);
+        failpoint("keeper-6-reaped");
     }
 
     /// A stray that we killed counts for the latest life that it can belong to.
@@ -163,6 +165,7 @@ impl Keeper {
         }
         if clear && !life.cgroup {
             let exit = end.proven(now);
+            failpoint("keeper-7-proven");
             self.unsaid.push(Report::Exited(worker, exit.clone()));
             life.state = State::Proven(exit);
             return true;

@@ -10,6 +10,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, send, sendmsg};
 use super::life::Life;
 use super::main_loop::Keeper;
 use super::turn::retry_after;
+use crate::failpoint::failpoint;
 use crate::model::Instant;
 use crate::wire::keeper::{Ask, Report};
 
@@ -75,7 +76,12 @@ impl Keeper {
                 | Report::Asked(_) => None,
             };
             match send_report(&supervisor.socket, &packet, life) {
-                Ok(()) => drop(self.unsaid.queue.pop_front()),
+                Ok(()) => {
+                    if matches!(report, Report::Started(..)) {
+                        failpoint("keeper-2-started-said");
+                    }
+                    self.unsaid.queue.pop_front();
+                }
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => self.unsaid.blocked = true,
                 Err(errno) => match retry_after(errno) {

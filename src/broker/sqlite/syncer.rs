@@ -9,6 +9,7 @@ use super::options::World;
 use super::thread::Message;
 use crate::broker::Error;
 use crate::clock;
+use crate::failpoint::failpoint;
 use crate::model::Instant;
 
 /// What nobody waits for urgently shares a sync with what comes within this time.
@@ -85,6 +86,9 @@ impl Syncer {
         }
         let outcome = self.sync();
         self.last = clock::now();
+        if !load.urgent {
+            failpoint("store-12-synced");
+        }
         for done in load.waiting {
             done(outcome.clone());
         }

@@ -17,6 +17,7 @@ use super::syncer::Order;
 use super::trouble::{Trouble, explain};
 use crate::broker::{Error, Notice};
 use crate::clock;
+use crate::failpoint::failpoint;
 use crate::model::{Fence, Instant, JobId, Revocation};
 
 /// Calls in one transaction at most.
@@ -194,10 +195,13 @@ impl Room {
             let time = store.time();
             only_store(lease::come_due(store, time))?;
         }
-        for call in calls {
+        for call in calls.iter_mut() {
             call.apply(store)?;
         }
-        store.commit(writes)
+        failpoint_if_settling(calls, "store-10-before-commit");
+        store.commit(writes)?;
+        failpoint_if_settling(calls, "store-11-committed");
+        Ok(())
     }
 
     /// After the commit: answers now, or through the syncer.
@@ -295,5 +299,12 @@ fn only_store(outcome: Result<(), Trouble>) -> Result<(), rusqlite::Error> {
             tracing::error!("{error}");
             Ok(())
         }
+    }
+}
+
+/// Deaths around a settlement are the ones that could lose it or do it twice.
+fn failpoint_if_settling(calls: &[Box<dyn Call>], name: &str) {
+    if calls.iter().any(|call| call.kind() == Kind::Settle) {
+        failpoint(name);
     }
 }
