@@ -157,3 +157,26 @@ fn five_interruptions_hold_the_job_with_its_reason() {
     sandbox.ok(&["job", "retry", &jid]);
     wait_until("it runs again", || sandbox.state(&jid) == "running");
 }
+
+#[test]
+fn stop_reaches_a_supervisor_that_is_being_started_again() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = sandbox.start(&["-w", "1"]);
+    // From the second death on the keeper waits before it starts the next one.
+    for _ in 0..3 {
+        let supervisor = sandbox.one("tv-supervisor");
+        kill(supervisor, "KILL");
+        wait_until("it is dead", || !alive(supervisor));
+    }
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn stop_waits_no_longer_than_it_was_told_for_a_supervisor_that_hangs() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    kill(sandbox.one("tv-supervisor"), "STOP");
+    assert_eq!(sandbox.run(&["stop", "--timeout", "100ms"]).status.code(), Some(124));
+}
