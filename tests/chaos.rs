@@ -99,22 +99,28 @@ fn after_the_death_of_the_keeper_nothing_lives_and_the_next_start_runs_the_jobs_
 }
 
 #[test]
-fn after_the_death_of_both_the_next_start_runs_the_jobs_again() {
+fn after_the_death_of_both_the_next_start_ends_what_is_left_and_runs_the_jobs_again() {
     in_all_settings(|sandbox| {
         let running = sandbox.start(&["-w", "2"]);
-        let jid = sandbox.put(&["sh", "-c", "touch begun.$$; exec sleep 1000"]);
-        wait_until("the job runs", || begun(sandbox, 1));
+        let script = family(sandbox);
+        let jid = sandbox.put(&[&script]);
+        wait_until("the family lives", || begun(sandbox, 1));
+        let before: Vec<i32> = sandbox.job_processes().iter().map(|seen| seen.pid).collect();
         let (keeper, supervisor) = (sandbox.one("taskvisor"), sandbox.one("tv-supervisor"));
         kill(supervisor, "STOP");
         kill(keeper, "STOP");
         kill(supervisor, "KILL");
         kill(keeper, "KILL");
-        sandbox.assert_nothing_left();
+        wait_until("both are dead", || !alive(supervisor) && !alive(keeper));
         forget_begun(sandbox);
         drop(running);
-        let _running = sandbox.start(&["-w", "2"]);
+        let mut running = sandbox.start(&["-w", "2"]);
+        assert!(!before.iter().any(|pid| alive(*pid)), "{:?}", sandbox.job_processes());
         wait_until("it runs again", || begun(sandbox, 1));
         assert_eq!(sandbox.job(&jid)["interrupted"], 1);
+        sandbox.ok(&["stop", "--kill"]);
+        assert!(running.wait().success(), "{}", sandbox.stderr());
+        sandbox.assert_nothing_left();
     });
 }
 
