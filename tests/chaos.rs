@@ -180,9 +180,10 @@ fn stop_reaches_a_supervisor_that_is_being_started_again() {
 }
 
 #[test]
-fn stop_waits_no_longer_than_it_was_told_for_a_supervisor_that_hangs() {
+fn a_supervisor_that_hangs_hangs_neither_stop_with_a_time_limit_nor_status() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "1"]);
     kill(sandbox.one("tv-supervisor"), "STOP");
     assert_eq!(sandbox.run(&["stop", "--timeout", "100ms"]).status.code(), Some(124));
+    assert_eq!(sandbox.run(&["status", "-q"]).status.code(), Some(6));
 }
