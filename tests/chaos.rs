@@ -99,22 +99,28 @@ fn after_the_death_of_the_keeper_nothing_lives_and_the_next_start_runs_the_jobs_
 }
 
 #[test]
-fn after_the_death_of_both_the_next_start_runs_the_jobs_again() {
+fn after_the_death_of_both_the_next_start_ends_what_is_left_and_runs_the_jobs_again() {
     in_all_settings(|sandbox| {
         let running = sandbox.start(&["-w", "2"]);
-        let jid = sandbox.put(&["sh", "-c", "touch begun.$$; exec sleep 1000"]);
-        wait_until("the job runs", || begun(sandbox, 1));
+        let script = family(sandbox);
+        let jid = sandbox.put(&[&script]);
+        wait_until("the family lives", || begun(sandbox, 1));
+        let before: Vec<i32> = sandbox.job_processes().iter().map(|seen| seen.pid).collect();
         let (keeper, supervisor) = (sandbox.one("taskvisor"), sandbox.one("tv-supervisor"));
         kill(supervisor, "STOP");
         kill(keeper, "STOP");
         kill(supervisor, "KILL");
         kill(keeper, "KILL");
-        sandbox.assert_nothing_left();
+        wait_until("both are dead", || !alive(supervisor) && !alive(keeper));
         forget_begun(sandbox);
         drop(running);
-        let _running = sandbox.start(&["-w", "2"]);
+        let mut running = sandbox.start(&["-w", "2"]);
+        assert!(!before.iter().any(|pid| alive(*pid)), "{:?}", sandbox.job_processes());
         wait_until("it runs again", || begun(sandbox, 1));
         assert_eq!(sandbox.job(&jid)["interrupted"], 1);
+        sandbox.ok(&["stop", "--kill"]);
+        assert!(running.wait().success(), "{}", sandbox.stderr());
+        sandbox.assert_nothing_left();
     });
 }
 
@@ -159,6 +165,7 @@ fn five_interruptions_hold_the_job_with_its_reason() {
 }
 
 #[test]
+
 fn death_at_any_numbered_point_loses_no_job_and_leaves_no_process() {
     let settings =
         if sandbox::is_root() { vec![Setting::RootCgroup, Setting::Plain] } else { vec![Setting::Plain] };
@@ -206,4 +213,28 @@ fn die_at(setting: Setting, point: &str) {
     running.signal("TERM");
     running.wait();
     sandbox.assert_nothing_left();
+}
+
+#[test]
+fn stop_reaches_a_supervisor_that_is_being_started_again() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = sandbox.start(&["-w", "1"]);
+    // From the second death on the keeper waits before it starts the next one.
+    for _ in 0..3 {
+        let supervisor = sandbox.one("tv-supervisor");
+        kill(supervisor, "KILL");
+        wait_until("it is dead", || !alive(supervisor));
+    }
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn a_supervisor_that_hangs_hangs_neither_stop_with_a_time_limit_nor_status() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    kill(sandbox.one("tv-supervisor"), "STOP");
+    assert_eq!(sandbox.run(&["stop", "--timeout", "100ms"]).status.code(), Some(124));
+    assert_eq!(sandbox.run(&["status", "-q"]).status.code(), Some(6));
 }

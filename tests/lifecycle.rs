@@ -133,3 +133,25 @@ fn lines_of_stdin_become_jobs_with_any_byte_in_their_names() {
     moved.push(".moved");
     assert!(sandbox.work("plain.moved").exists() && sandbox.path("work").join(moved).exists());
 }
+
+#[test]
+fn put_goes_on_across_the_end_of_the_supervisor_and_puts_no_job_twice() {
+    use std::io::{BufRead, Write};
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = sandbox.start(&["-w", "1"]);
+    let mut put = sandbox.command(&["put", "--lines", "--", "true"]);
+    let mut put = put.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("put");
+    let mut lines = put.stdin.take().expect("stdin");
+    let mut ids = std::io::BufReader::new(put.stdout.take().expect("stdout")).lines();
+    writeln!(lines, "with a supervisor").expect("a line");
+    let first = ids.next().expect("an id").expect("text");
+    sandbox.ok(&["job", "wait", &first, "--timeout", "20s"]);
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+    writeln!(lines, "without one").expect("a line");
+    let second = ids.next().expect("an id").expect("text");
+    drop(lines);
+    assert!(put.wait().expect("put").success());
+    assert_eq!(sandbox.state(&second), "waiting");
+    assert_eq!(sandbox.ok(&["job", "list", "--json"]).lines().count(), 2);
+}

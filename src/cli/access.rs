@@ -40,11 +40,37 @@ impl Access {
         }
     }
 
-    /// Puts jobs, all or none.
-    pub async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Failure> {
+    /// Puts jobs, all or none; `Err` with `None` when the supervisor went away meanwhile.
+    async fn put_here(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Option<Failure>> {
         match self {
-            Access::Api(api) => Ok(api.put(jobs).await?),
-            Access::Store(store) => Ok(store.enqueue(jobs).await?),
+            Access::Api(api) => api.put(jobs).await.map_err(unless_gone),
+            Access::Store(store) => store.enqueue(jobs).await.map_err(|error| Some(error.into())),
+        }
+    }
+
+    /// Puts jobs, all or none, across the end of the supervisor and the start of the next. Jobs that were given an id
+    /// here can be put again when an answer is lost: what is there already is theirs.
+    pub async fn put(&mut self, config: &Config, mut jobs: Vec<NewJob>) -> Result<Vec<JobId>, Failure> {
+        let ours = jobs.iter().all(|job| job.id.is_none());
+        let new_id = || JobId::from(uuid::Uuid::now_v7().simple().to_string());
+        let ids: Vec<JobId> = jobs.iter_mut().map(|job| job.id.get_or_insert_with(new_id).clone()).collect();
+        let mut lost = false;
+        loop {
+            match self.put_here(jobs.clone()).await {
+                Ok(ids) => return Ok(ids),
+                Err(None) => {
+                    lost = true;
+                    tokio::time::sleep(BETWEEN).await;
+                    *self = Access::open(config).await?;
+                }
+                Err(Some(failure)) => {
+                    let is_there = match ids.first() {
+                        Some(id) if lost && ours => self.job(id).await.is_ok(),
+                        Some(_) | None => false,
+                    };
+                    return if is_there { Ok(ids) } else { Err(failure) };
+                }
+            }
         }
     }
 
@@ -116,13 +142,18 @@ impl Access {
     /// Waits for the end of a job; `Err` with `None` when the supervisor went away meanwhile.
     async fn ended_here(&self, id: &JobId) -> Result<JobState, Option<Failure>> {
         match self {
-            Access::Api(api) => api.ended(id).await.map_err(|error| match error {
-                api::Error::Lost(..) | api::Error::NotRunning(_) => None,
-                error @ (api::Error::Connect(..) | api::Error::Problem(_) | api::Error::Odd(..)) => {
-                    Some(error.into())
-                }
-            }),
+            Access::Api(api) => api.ended(id).await.map_err(unless_gone),
             Access::Store(store) => store.ended(id.clone()).await.map_err(|error| Some(error.into())),
+        }
+    }
+}
+
+/// What is wrong, other than that the supervisor went away.
+fn unless_gone(error: api::Error) -> Option<Failure> {
+    match error {
+        api::Error::Lost(..) | api::Error::NotRunning(_) => None,
+        error @ (api::Error::Connect(..) | api::Error::Problem(_) | api::Error::Odd(..)) => {
+            Some(error.into())
         }
     }
 }

@@ -25,8 +25,8 @@ const LONGEST: usize = 40 << 20;
 /// Queues what was typed.
 pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
     let template = template(&args)?;
-    let mut sink =
-        Sink { access: Access::open(config).await?, json: args.json, deaf: false, acknowledged: 0 };
+    let access = Access::open(config).await?;
+    let mut sink = Sink { config, access, json: args.json, deaf: false, acknowledged: 0 };
     if !args.lines {
         sink.send(vec![template]).await?;
         return Ok(exit::OK);
@@ -35,7 +35,7 @@ pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-async fn lines(sink: &mut Sink, template: &NewJob, end: u8) -> Result<(), Failure> {
+async fn lines(sink: &mut Sink<'_>, template: &NewJob, end: u8) -> Result<(), Failure> {
     let stdin = io::stdin();
     let mut input =
         BufReader::with_capacity(64 << 10, stdin.as_fd().try_clone_to_owned().map(std::fs::File::from)?);
@@ -90,7 +90,8 @@ fn is_readable(stdin: &io::Stdin) -> bool {
 }
 
 /// Where jobs go and their ids come out.
-struct Sink {
+struct Sink<'a> {
+    config: &'a Config,
     access: Access,
     json: bool,
     /// Nobody reads the ids any more; the jobs are still to be put.
@@ -98,10 +99,10 @@ struct Sink {
     acknowledged: usize,
 }
 
-impl Sink {
+impl Sink<'_> {
     async fn send(&mut self, jobs: Vec<NewJob>) -> Result<(), Failure> {
         let count = jobs.len();
-        let ids = self.access.put(jobs).await.map_err(|failure| {
+        let ids = self.access.put(self.config, jobs).await.map_err(|failure| {
             let what = if count == 1 { "the job".to_string() } else { format!("{count} jobs") };
             match self.acknowledged {
                 0 => failure.of(format!("failed to put {what}")),

@@ -36,16 +36,9 @@ pub(super) fn serve(config: Config) -> Result<ExitCode, Failure> {
     be_the_supervisor()?;
     let sweeper = sweeper();
     start_logging(config.log);
-    let ended = run(&config, keeper)?;
-    match ended {
+    match run(&config, keeper, sweeper)? {
         Ended::Stopped => Ok(ExitCode::from(exit::OK)),
-        Ended::KeeperGone => {
-            error!("the keeper is gone: ending what it left");
-            if let Some((found, clean)) = sweeper.map(|sweeper| sweeper.sweep(SWEEP)) {
-                warn!(found, clean, "swept");
-            }
-            Ok(ExitCode::from(exit::SOFTWARE))
-        }
+        Ended::KeeperGone => Ok(ExitCode::from(exit::SOFTWARE)),
     }
 }
 
@@ -68,7 +61,7 @@ fn sweeper() -> Option<Sweeper> {
     Some(Sweeper::new(nix::unistd::getppid().as_raw(), &tag))
 }
 
-fn run(config: &Config, keeper: OwnedFd) -> Result<Ended, Failure> {
+fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<Ended, Failure> {
     let listener = listen(&config.socket())?;
     let instance = instance(&config.state_dir)?;
     let broker: Arc<dyn Broker> = match &config.broker {
@@ -79,7 +72,7 @@ fn run(config: &Config, keeper: OwnedFd) -> Result<Ended, Failure> {
     let setup = Setup {
         settings: config.settings.clone(),
         instance,
-        broker,
+        broker: broker.clone(),
         broker_name: config.broker.to_string(),
         keeper,
         listener,
@@ -90,6 +83,14 @@ fn run(config: &Config, keeper: OwnedFd) -> Result<Ended, Failure> {
     let ended = runtime
         .block_on(supervise(setup))
         .map_err(|error| Failure::from(error).of("the supervisor failed".to_owned()))?;
+    if ended == Ended::KeeperGone {
+        error!("the keeper is gone: ending what it left");
+        if let Some((found, clean)) = sweeper.map(|sweeper| sweeper.sweep(SWEEP)) {
+            warn!(found, clean, "swept");
+        }
+    }
+    // Until here, so that its last words to the disk have not kept a process alive.
+    drop(broker);
     // Clients that wait for an answer must not hold up the end.
     runtime.shutdown_background();
     fs::remove_file(config.socket()).ok();

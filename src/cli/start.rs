@@ -1,7 +1,7 @@
 //! `start`: everything that can be refused is refused here, before anything runs.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,6 +14,7 @@ use super::exit;
 use super::failure::Failure;
 use super::launch::launch;
 use crate::config::{Config, private_dir};
+use crate::keeper::{self, Sweeper};
 
 /// The locks that make this supervisor the only one of its directories. Whoever holds them is alive.
 #[derive(Debug)]
@@ -29,10 +30,33 @@ pub(super) fn start(config: Config) -> Result<ExitCode, Failure> {
     private_dir(&config.run_dir)?;
     private_dir(&config.state_dir)?;
     let end = Instant::now() + LAST_BREATH;
-    let run = lock(&run_lock(&config), &config.run_dir, end)?;
-    let state = lock(&config.state_dir.join("lock"), &config.state_dir, end)?;
+    let mut run = lock(&run_lock(&config), &config.run_dir, end)?;
+    let mut state = lock(&config.state_dir.join("lock"), &config.state_dir, end)?;
+    end_what_is_left(&mut state)?;
+    // The keeper will be this very process.
+    let own = keeper::traces(std::process::id() as i32)?;
+    sign(&mut run, "")?;
+    sign(&mut state, &own)?;
     Err(launch(&config, &Locks { run, state }))
 }
+
+/// If keeper and supervisor died at once, nobody has ended what their jobs had started: it must not meet them again.
+fn end_what_is_left(state: &mut Flock<File>) -> Result<(), Failure> {
+    let mut signed = String::new();
+    state.read_to_string(&mut signed)?;
+    let traces = signed.split_once('\n').map(|(_, traces)| traces);
+    let Some(sweeper) = traces.and_then(Sweeper::of_traces) else { return Ok(()) };
+    match sweeper.sweep(SWEEP) {
+        (_, true) => Ok(()),
+        (found, false) => Err(Failure::new(
+            exit::UNAVAILABLE,
+            format!("processes of the last supervisor's jobs do not die ({found} kills so far)"),
+        )),
+    }
+}
+
+/// How long to look for them.
+const SWEEP: Duration = Duration::from_secs(5);
 
 /// How long the locks of a predecessor are waited for: one that was just killed holds them until it is gone to the last
 /// process, and looks like a living one until then.
@@ -55,28 +79,27 @@ fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {
         .map_err(|error| Failure::from(error).of(attempted()))?;
     loop {
         file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => return sign(file),
+            Ok(file) => return Ok(file),
             Err((file, Errno::EWOULDBLOCK)) if Instant::now() < end => file,
             Err((file, Errno::EWOULDBLOCK)) => return Err(in_use(file, dir)),
-            Err((_, error)) => return Err(Failure::from(std::io::Error::from(error)).of(attempted())),
+            Err((_, error)) => return Err(Failure::from(io::Error::from(error)).of(attempted())),
         };
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// What stands in a lock file helps a person only: who holds the lock is the kernel's word.
-fn sign(mut file: Flock<File>) -> Result<Flock<File>, Failure> {
+/// Who holds the lock is the kernel's word; the pid helps a person only, and the traces the next start.
+fn sign(file: &mut Flock<File>, traces: &str) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
-    writeln!(file, "{}", std::process::id())?;
-    Ok(file)
+    write!(file, "{}\n{traces}", std::process::id())
 }
 
 fn in_use(mut file: File, dir: &Path) -> Failure {
-    let mut owner = String::new();
-    let who = match file.read_to_string(&mut owner) {
-        Ok(_) if !owner.trim().is_empty() => format!(" (pid {})", owner.trim()),
-        Ok(_) | Err(_) => String::new(),
+    let mut signed = String::new();
+    let who = match (file.read_to_string(&mut signed), signed.lines().next()) {
+        (Ok(_), Some(owner)) => format!(" (pid {owner})"),
+        (Ok(_) | Err(_), _) => String::new(),
     };
     Failure::new(exit::UNAVAILABLE, format!("a supervisor uses {} already{who}", dir.display()))
         .hint("taskvisor stop ends it; --run-dir and --state-dir give this one directories of its own")

@@ -21,8 +21,16 @@ pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
     }
 }
 
+/// A supervisor that has not answered for so long hangs.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn hangs() -> Failure {
+    Failure::new(exit::UNHEALTHY, format!("the supervisor has not answered within {} s", PATIENCE.as_secs()))
+        .hint("it hangs or is stopped; the keeper ends its jobs before their leases end")
+}
+
 async fn once(client: &Client, args: &Args) -> Result<u8, Failure> {
-    let status = client.status().await?;
+    let status = tokio::time::timeout(PATIENCE, client.status()).await.map_err(|_| hangs())??;
     if args.quiet {
         return Ok(verdict(&status));
     }

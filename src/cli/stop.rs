@@ -1,7 +1,9 @@
 //! `stop`: the order, and the wait for the end.
 
 use std::fs::File;
+use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
 use super::args::Stop as Args;
@@ -19,11 +21,47 @@ pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
         Args { now: true, .. } => Stop::Terminate,
         Args { .. } => Stop::Drain,
     };
-    match Client::new(config.socket()).stop(how).await {
-        // It may be gone before it has answered.
-        Ok(()) | Err(Error::Lost(..)) => {}
-        Err(error) => return Err(error.into()),
+    let whole = async {
+        order(config, how).await?;
+        end(config).await
+    };
+    match args.timeout {
+        None => whole.await,
+        Some(timeout) => tokio::time::timeout(timeout, whole).await.map_err(|_| {
+            Failure::new(exit::TIMED_OUT, format!("the supervisor has not ended within {}", age(timeout)))
+                .hint("it goes on ending; taskvisor stop --now or --kill goes a stage further")
+        })?,
     }
+}
+
+/// Gives the order; a supervisor that is just being started, again perhaps, gets it as soon as it listens.
+async fn order(config: &Config, how: Stop) -> Result<(), Failure> {
+    let (client, mut lived) = (Client::new(config.socket()), false);
+    loop {
+        match client.stop(how).await {
+            Ok(()) => return Ok(()),
+            // It may be gone before it has answered, for good or to come again.
+            Err(Error::Lost(..) | Error::NotRunning(_)) if is_held(config) => {
+                lived = true;
+                tokio::time::sleep(BETWEEN).await;
+            }
+            Err(Error::Lost(..)) => return Ok(()),
+            Err(Error::NotRunning(_)) if lived => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Between two tries to reach it.
+const BETWEEN: Duration = Duration::from_millis(20);
+
+/// Whether a keeper lives.
+fn is_held(config: &Config) -> bool {
+    let Ok(lock) = File::open(start::run_lock(config)) else { return false };
+    matches!(Flock::lock(lock, FlockArg::LockSharedNonblock), Err((_, Errno::EWOULDBLOCK)))
+}
+
+async fn end(config: &Config) -> Result<u8, Failure> {
     let lock = File::open(start::run_lock(config))?;
     let (done, ended) = tokio::sync::oneshot::channel();
     // Left behind when the time is up: it ends with this process.
@@ -31,14 +69,7 @@ pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
         let locked = Flock::lock(lock, FlockArg::LockShared).map(drop).map_err(|(_, error)| error);
         let _ = done.send(locked);
     });
-    let ended = match args.timeout {
-        None => ended.await,
-        Some(timeout) => tokio::time::timeout(timeout, ended).await.map_err(|_| {
-            Failure::new(exit::TIMED_OUT, format!("the supervisor has not ended within {}", age(timeout)))
-                .hint("it goes on ending; taskvisor stop --now or --kill goes a stage further")
-        })?,
-    };
-    match ended {
+    match ended.await {
         Ok(Ok(())) => Ok(exit::OK),
         Ok(Err(error)) => Err(Failure::from(std::io::Error::from(error)).of("failed to wait for the end")),
         Err(_) => Err(Failure::new(exit::FAILED, "failed to wait for the end")),

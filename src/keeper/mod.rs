@@ -28,7 +28,7 @@ mod turn;
 pub use inherited::inherited_socket;
 pub use main_loop::run;
 pub use setup::{Restarts, Setup, Without, command};
-pub use sweep::{Sweeper, tag};
+pub use sweep::{Sweeper, tag, traces};
 
 /// Set for the supervisor: the descriptor of its socket to the keeper.
 pub const FD_VARIABLE: &str = "TASKVISOR_KEEPER_FD";

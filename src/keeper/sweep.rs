@@ -1,11 +1,11 @@
 //! What a supervisor does when its keeper is gone: it kills what is left and goes too.
 //!
 //! Leaders die with the keeper (PDEATHSIG). What they had started survives that. With a cgroup all of it is found; by
-//! the tag in the environment, all that did not wipe it.
+//! the tag in the environment, all that did not wipe it. If both die at once, the next start does the same.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{TAG_VARIABLE, cgroup, sys};
@@ -24,6 +24,13 @@ pub fn tag(keeper: i32) -> io::Result<String> {
     Ok(format!("{}/{keeper}/{start}", boot.trim()))
 }
 
+/// By what a later start finds the rest of a keeper that died together with its supervisor: its [`tag`], and where its
+/// cgroups are.
+pub fn traces(keeper: i32) -> io::Result<String> {
+    let dir = cgroup::own_directory().map(|own| own.join(cgroup::directory_name(keeper)));
+    Ok(format!("{}\n{}\n", tag(keeper)?, dir.unwrap_or_default().display()))
+}
+
 /// Made when the keeper says hello, used when it is gone.
 pub struct Sweeper {
     kill: Option<File>,
@@ -35,6 +42,19 @@ impl Sweeper {
     /// For the keeper with this pid and [`tag`]. Opens what it needs while it is certain what that is.
     pub fn new(keeper: i32, tag: &str) -> Self {
         let dir = cgroup::own_directory().map(|own| own.join(cgroup::directory_name(keeper)));
+        Sweeper::in_directory(dir, tag)
+    }
+
+    /// For a keeper that is dead, by its [`traces`].
+    pub fn of_traces(traces: &str) -> Option<Self> {
+        let (tag, dir) = traces.trim_end().split_once('\n').unwrap_or((traces.trim_end(), ""));
+        let keeper: i32 = tag.split('/').nth(1)?.parse().ok()?;
+        // Directories are named by pid: whoever has that pid now may be a keeper too.
+        let is_free = !Path::new(&format!("/proc/{keeper}")).exists();
+        Some(Sweeper::in_directory(Some(dir.into()).filter(|_| is_free && !dir.is_empty()), tag))
+    }
+
+    fn in_directory(dir: Option<PathBuf>, tag: &str) -> Self {
         let dir = dir.filter(|dir| dir.is_dir());
         let kill =
             dir.as_ref().and_then(|dir| File::options().write(true).open(dir.join("cgroup.kill")).ok());
