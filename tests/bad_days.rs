@@ -119,16 +119,21 @@ fn both(sandbox: &Sandbox) -> [i32; 2] {
     ["keeper", "supervisor"].map(|name| status[name]["pid"].as_i64().expect("a pid") as i32)
 }
 
-/// For a second neither keeper nor supervisor uses a processor to speak of.
+/// Soon there is a second in which neither keeper nor supervisor uses a processor to speak of.
 #[track_caller]
 fn assert_calm(sandbox: &Sandbox) {
     let both = both(sandbox);
-    let (since, before) = (Instant::now(), both.map(cpu_ticks));
-    wait_until("a second has passed", || since.elapsed() > Duration::from_secs(1));
-    let used = both.map(cpu_ticks);
-    for (before, used) in before.into_iter().zip(used) {
-        assert!(used - before < 25, "{} of 100 ticks used by one that has nothing to do", used - before);
+    let mut used = Vec::new();
+    while used.len() < 5 {
+        let (since, before) = (Instant::now(), both.map(cpu_ticks));
+        wait_until("a second has passed", || since.elapsed() > Duration::from_secs(1));
+        let after = both.map(cpu_ticks);
+        used.push([after[0] - before[0], after[1] - before[1]]);
+        if used.last().is_some_and(|used| used.iter().all(|ticks| *ticks < 15)) {
+            return println!("calm: {used:?}");
+        }
     }
+    panic!("ticks used by keeper and supervisor that have nothing to do, of 100 a second: {used:?}");
 }
 
 fn skipped(why: &str) {
