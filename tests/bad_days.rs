@@ -267,6 +267,9 @@ fn too_few_descriptors_for_all_slots_leave_the_others_working_and_name_the_limit
     let data = sandbox.ok(&["put", "-d", "some data", "--", "grep", "-q", "some"]);
     assert_completes(&sandbox, data.trim());
     assert_calm(&sandbox);
+    kill(both(&sandbox)[1], "KILL");
+    wait_until("a new supervisor has found room", || status(&sandbox)["supervisor_restarts"] == 1);
+    assert_works(&sandbox);
     sandbox.ok(&["stop"]);
     assert!(running.wait().success(), "{}", sandbox.stderr());
     sandbox.assert_nothing_left();
@@ -370,6 +373,30 @@ fn a_store_locked_by_another_program_is_named_and_loses_nothing() {
     assert_completes(&sandbox, &jid);
     assert_works(&sandbox);
     wait_healthy(&sandbox);
+}
+
+#[test]
+fn a_supervisor_that_dies_while_the_store_is_locked_comes_back_when_it_is_free() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = sandbox.start(&["-w", "1"]);
+    let jid = put_until_go(&sandbox, "true");
+    let other = rusqlite::Connection::open(sandbox.path("state").join("store.db")).expect("the store");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("the lock");
+    kill(sandbox.one("tv-supervisor"), "KILL");
+    wait_until("the new one is refused", || {
+        let said = sandbox.stderr();
+        said.contains("another program has locked it") && said.contains("trying again")
+    });
+    other.execute_batch("ROLLBACK").expect("the end of the lock");
+    go(&sandbox);
+    wait_until("the job is complete", || {
+        sandbox.run(&["status"]).status.success() && sandbox.state(&jid) == "complete"
+    });
+    assert_eq!(sandbox.job(&jid)["interrupted"], 1);
+    wait_healthy(&sandbox);
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+    sandbox.assert_nothing_left();
 }
 
 #[test]
