@@ -247,6 +247,29 @@ fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
 }
 
 #[test]
+fn a_start_on_a_full_disk_is_refused_with_the_file_that_has_no_room() {
+    if !is_root() {
+        return skipped("a small disk needs root");
+    }
+    let sandbox = Sandbox::new(Setting::Root);
+    for (room, file) in [("0", "DIR/state/lock"), ("12k", "DIR/state/store.db")] {
+        fs::remove_dir_all(sandbox.path("state")).ok();
+        let full = format!(
+            "mkdir -m 700 \"$TASKVISOR_STATE_DIR\" && mount -t tmpfs -o size=64k,mode=700 none \"$TASKVISOR_STATE_DIR\" &&
+             cd \"$TASKVISOR_STATE_DIR\" && {{ truncate -s {room} room && head -c {room} /dev/zero > room
+             head -c 1M /dev/zero > filler 2> /dev/null; rm room; cd /; exec \"$@\"; }}"
+        );
+        let mut running = start_under(&sandbox, &["unshare", "-m", "sh", "-c", &full, "sh"], &["-w", "1"]);
+        let status = running.wait();
+        let stderr = sandbox.stderr().replace(&sandbox.path("").display().to_string(), "DIR/");
+        assert!(stderr.contains(file), "{stderr}");
+        assert!(stderr.contains("No space left") || stderr.contains("disk is full"), "{stderr}");
+        assert!(matches!(status.code(), Some(69 | 74)), "{status}: {stderr}");
+    }
+    sandbox.assert_nothing_left();
+}
+
+#[test]
 fn too_few_descriptors_for_all_slots_leave_the_others_working_and_name_the_limit() {
     let sandbox = Sandbox::new(Setting::Plain);
     let mut running = start_under(&sandbox, &["prlimit", "--nofile=40:40"], &["-w", "16"]);
@@ -438,6 +461,13 @@ fn while_the_disk_fails_nothing_is_acknowledged_and_all_goes_on_afterwards() {
     let sandbox = Sandbox::new(Setting::Plain);
     let Some(library) = shim(&sandbox) else { return };
     let flag = sandbox.path("eio");
+    let words = ["DIR/state/store.db", "disk I/O error"];
+    fs::write(&flag, "").expect("a flag");
+    let mut alone = sandbox.command(&["put", "--", "true"]);
+    let alone = alone.env("LD_PRELOAD", &library).env("DAYS_EIO", &flag).output().expect("put");
+    assert_says(&sandbox, &alone, 69, &words);
+    assert!(alone.stdout.is_empty());
+    fs::remove_file(&flag).expect("rm");
     let _running = sandbox.start_with(&["-w", "2"], |command| {
         command.env("LD_PRELOAD", &library).env("DAYS_EIO", &flag);
     });

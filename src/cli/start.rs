@@ -55,7 +55,10 @@ fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {
         .map_err(|error| Failure::from(error).of(attempted()))?;
     loop {
         file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => return sign(file),
+            Ok(file) => {
+                let failed = |error| Failure::from(error).of(format!("failed to write {}", path.display()));
+                return sign(file).map_err(failed);
+            }
             Err((file, Errno::EWOULDBLOCK)) if Instant::now() < end => file,
             Err((file, Errno::EWOULDBLOCK)) => return Err(in_use(file, dir)),
             Err((_, error)) => return Err(Failure::from(std::io::Error::from(error)).of(attempted())),
@@ -65,7 +68,7 @@ fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {
 }
 
 /// What stands in a lock file helps a person only: who holds the lock is the kernel's word.
-fn sign(mut file: Flock<File>) -> Result<Flock<File>, Failure> {
+fn sign(mut file: Flock<File>) -> std::io::Result<Flock<File>> {
     file.set_len(0)?;
     file.rewind()?;
     writeln!(file, "{}", std::process::id())?;
