@@ -140,7 +140,7 @@ fn skipped(why: &str) {
     println!("skipped: {why}");
 }
 
-/// What is dropped last in a test: a directory of a cgroup.
+/// A cgroup of one controller; what is left in it dies with it.
 struct Cell(PathBuf);
 
 impl Cell {
@@ -148,7 +148,7 @@ impl Cell {
         let cell = Path::new("/sys/fs/cgroup")
             .join(controller)
             .join(format!("tv-days-{name}-{}", std::process::id()));
-        (is_root() && fs::create_dir(&cell).is_ok()).then_some(Cell(cell))
+        (is_root() && fs::create_dir(&cell).is_ok()).then(|| Cell(cell))
     }
 
     fn set(&self, file: &str, value: &str) {
