@@ -2,6 +2,7 @@
 
 mod body;
 mod client;
+mod patience;
 mod router;
 mod server;
 mod service;

@@ -16,6 +16,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::patience::Patient;
+
 /// Who is at the other end, as the kernel tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -36,11 +38,17 @@ pub struct Limits {
     pub connections: usize,
     /// A connection that has sent no whole request head for this long is closed.
     pub header_timeout: Duration,
+    /// A connection that takes nothing of its answer for this long is closed.
+    pub stall_timeout: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { connections: 256, header_timeout: Duration::from_secs(10) }
+        Limits {
+            connections: 256,
+            header_timeout: Duration::from_secs(10),
+            stall_timeout: Duration::from_secs(30),
+        }
     }
 }
 
@@ -70,7 +78,7 @@ pub async fn serve(listener: UnixListener, router: Router, limits: Limits) {
             (Ok(peer), Ok(permit)) => {
                 let router = router.clone();
                 connections.spawn(async move {
-                    converse(stream, router, peer, limits.header_timeout).await;
+                    converse(stream, router, peer, limits).await;
                     drop(permit);
                 });
             }
@@ -88,7 +96,7 @@ fn allowed(stream: &UnixStream) -> Result<Peer, String> {
     }
 }
 
-async fn converse(stream: UnixStream, router: Router, peer: Peer, header_timeout: Duration) {
+async fn converse(stream: UnixStream, router: Router, peer: Peer, limits: Limits) {
     let routes = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
@@ -96,8 +104,8 @@ async fn converse(stream: UnixStream, router: Router, peer: Peer, header_timeout
     });
     let ended = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .serve_connection(TokioIo::new(stream), service)
+        .header_read_timeout(limits.header_timeout)
+        .serve_connection(TokioIo::new(Patient::new(stream, limits.stall_timeout)), service)
         .await;
     if let Err(error) = ended {
         tracing::debug!(%error, %peer, "a connection ended early");

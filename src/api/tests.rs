@@ -218,11 +218,24 @@ async fn a_body_over_the_limit_is_refused_by_its_announced_length() {
 
 #[tokio::test]
 async fn a_silent_client_is_shown_out_and_hurts_nobody() {
-    let limits = Limits { connections: 2, header_timeout: Duration::from_millis(50) };
+    let limits = Limits { connections: 2, header_timeout: Duration::from_millis(50), ..Limits::default() };
     let served = served(limits);
     let silent = UnixStream::connect(&served.socket).await.unwrap();
     served.client.retry(&"a".into()).await.unwrap();
     assert_eq!(read_all(silent).await, "");
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_of_its_answers_is_shown_out() {
+    let limits = Limits { connections: 1, stall_timeout: Duration::from_millis(50), ..Limits::default() };
+    let served = served(limits);
+    let mut stalled = UnixStream::connect(&served.socket).await.unwrap();
+    let questions = "GET /none HTTP/1.1\r\nhost: x\r\n\r\n".repeat(10_000);
+    let shown_out = tokio::time::timeout(Duration::from_secs(20), stalled.write_all(questions.as_bytes()));
+    assert!(shown_out.await.expect("it does not take for ever").is_err());
+    while served.client.retry(&"a".into()).await.is_err() {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

@@ -42,6 +42,9 @@ pub trait Broker: Send + Sync {
     /// The jobs `instance` holds leases on, as (job, fence, worker).
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error>;
 
+    /// What keeps the broker from doing what it is asked, if anything. Answers at once.
+    fn trouble(&self) -> Option<String>;
+
     /// One job, whole.
     async fn get(&self, id: JobId) -> Result<Option<JobRecord>, Error>;
 

@@ -33,7 +33,7 @@ impl Access {
                 BrokerUrl::Memory => Err(error.into()),
                 BrokerUrl::Sqlite(path) => {
                     private_dir(&config.state_dir)?;
-                    Ok(Access::Store(open_store(path)?))
+                    Ok(Access::Store(open_store(path).map_err(Failure::unopened)?))
                 }
             },
             Err(error) => Err(error.into()),

@@ -124,6 +124,11 @@ impl From<broker::Error> for Failure {
 }
 
 impl Failure {
+    /// A store that could not be opened, whatever the reason.
+    pub fn unopened(error: broker::Error) -> Self {
+        Failure::new(exit::UNAVAILABLE, error.to_string())
+    }
+
     fn named(mut self, message: String) -> Self {
         self.message = message;
         self

@@ -65,7 +65,9 @@ fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<End
     let listener = listen(&config.socket())?;
     let instance = instance(&config.state_dir)?;
     let broker: Arc<dyn Broker> = match &config.broker {
-        BrokerUrl::Sqlite(path) => Arc::new(Sqlite::open(path, sqlite::Options::default())?),
+        BrokerUrl::Sqlite(path) => {
+            Arc::new(Sqlite::open(path, sqlite::Options::default()).map_err(Failure::unopened)?)
+        }
         BrokerUrl::Memory => Arc::new(Sqlite::memory()?),
     };
     let logs = config.clone();

@@ -31,12 +31,13 @@ pub(super) fn start(config: Config) -> Result<ExitCode, Failure> {
     private_dir(&config.state_dir)?;
     let end = Instant::now() + LAST_BREATH;
     let mut run = lock(&run_lock(&config), &config.run_dir, end)?;
-    let mut state = lock(&config.state_dir.join("lock"), &config.state_dir, end)?;
+    let state_lock = config.state_dir.join("lock");
+    let mut state = lock(&state_lock, &config.state_dir, end)?;
     end_what_is_left(&mut state)?;
     // The keeper will be this very process.
     let own = keeper::traces(std::process::id() as i32)?;
-    sign(&mut run, "")?;
-    sign(&mut state, &own)?;
+    sign(&mut run, &run_lock(&config), "")?;
+    sign(&mut state, &state_lock, &own)?;
     Err(launch(&config, &Locks { run, state }))
 }
 
@@ -89,10 +90,10 @@ fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {
 }
 
 /// Who holds the lock is the kernel's word; the pid helps a person only, and the traces the next start.
-fn sign(file: &mut Flock<File>, traces: &str) -> io::Result<()> {
-    file.set_len(0)?;
-    file.rewind()?;
-    write!(file, "{}\n{traces}", std::process::id())
+fn sign(file: &mut Flock<File>, path: &Path, traces: &str) -> Result<(), Failure> {
+    let text = format!("{}\n{traces}", std::process::id());
+    let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
+    written.map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))
 }
 
 fn in_use(mut file: File, dir: &Path) -> Failure {

@@ -1,6 +1,6 @@
 //! What was typed, set in the environment and written in the file, made into what it means.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::file::Pool;
@@ -98,6 +98,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         Some(dir) => from_here(dir)?,
         None => around.run_dir(),
     };
+    fits_a_socket(&run_dir)?;
     let broker = match broker {
         Some(BrokerUrl::Sqlite(path)) => BrokerUrl::Sqlite(from_here(path)?),
         Some(BrokerUrl::Memory) => BrokerUrl::Memory,
@@ -117,6 +118,22 @@ fn from_here(path: PathBuf) -> Result<PathBuf, Error> {
     std::path::absolute(&path).map_err(|error| {
         Error::new(Fault::Config, format!("the path '{}' cannot be used: {error}", path.display()))
     })
+}
+
+/// `sun_path`, less its final zero.
+const SOCKET_PATH_MAX: usize = 107;
+
+fn fits_a_socket(run_dir: &Path) -> Result<(), Error> {
+    let socket = socket(run_dir);
+    let len = socket.as_os_str().len();
+    if len <= SOCKET_PATH_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "the path of the socket {} has {len} bytes, and {SOCKET_PATH_MAX} bytes are the most",
+        socket.display()
+    );
+    Err(Error::new(Fault::Config, message).hint("give a shorter --run-dir or TASKVISOR_RUN_DIR"))
 }
 
 fn settings(flags: &Flags, file: File) -> Result<Settings, Error> {

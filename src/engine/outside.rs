@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
@@ -14,8 +15,7 @@ use crate::broker::{Broker, Fetch, Renewal};
 use crate::clock;
 use crate::failpoint::failpoint;
 use crate::model::{
-    Fence, Instance, Instant, Job, JobId, JobState, Lease, Outcome, QueueName, Settlement, Signal, Verdict,
-    WorkerId,
+    Fence, Instance, Instant, Job, JobId, JobState, Lease, QueueName, Settlement, Signal, Verdict, WorkerId,
 };
 use crate::process::{Children, Letter, Link, Logs};
 use crate::supervisor::{Command, Event};
@@ -52,7 +52,9 @@ pub(super) struct End {
     worker: WorkerId,
     stderr_tail: String,
     output_dropped: u64,
-    written: Option<oneshot::Receiver<()>>,
+    /// What the disk did not take of its output, known once that is written.
+    lost: Arc<AtomicU64>,
+    written: Option<oneshot::Receiver<u64>>,
 }
 
 /// How long a settlement waits for the fetch that follows it.
@@ -130,7 +132,11 @@ impl Outside {
         Ok(match report {
             Report::Hello(_) | Report::Left(..) => Vec::new(),
             Report::Started(worker, pid) => {
-                self.children.started(worker, pid, descriptors)?;
+                if let Err(error) = self.children.started(worker, pid, descriptors) {
+                    self.link.order(&Order::KillTree(worker));
+                    warn!(%worker, %error, "a worker cannot be used");
+                    return Ok(vec![Event::SpawnFailed(worker, error.to_string())]);
+                }
                 self.announce();
                 vec![Event::Spawned(worker), Event::Ready(worker)]
             }
@@ -167,6 +173,7 @@ impl Outside {
                     worker,
                     stderr_tail: remains.stderr_tail,
                     output_dropped: remains.output_dropped,
+                    lost: Arc::default(),
                     written: remains.written,
                 };
                 self.ends.insert(job.id.clone(), end);
@@ -180,9 +187,8 @@ impl Outside {
 
     fn assign(&mut self, worker: WorkerId, job: &Arc<Job>) {
         failpoint("supervisor-4-before-assign");
-        if let Err(failure) = self.children.assign(worker, job) {
+        if let Err(outcome) = self.children.assign(worker, job) {
             self.link.order(&Order::KillTree(worker));
-            let outcome = Outcome::FailedForGood(failure);
             self.known.push(Event::Finished(worker, job.id.clone(), outcome));
         }
         failpoint("supervisor-5-assigned");
@@ -224,7 +230,7 @@ impl Outside {
     fn settle(&mut self, mut settlement: Settlement) {
         if let (Some(end), Some(forensics)) = (self.ends.get(&settlement.job), &mut settlement.forensics) {
             forensics.stderr_tail.clone_from(&end.stderr_tail);
-            forensics.output_dropped = end.output_dropped;
+            forensics.output_dropped = end.output_dropped + end.lost.load(Ordering::Relaxed);
         }
         // A person waits for a cancel; the others gain from one transaction for the last job's end and the next one's start.
         let wait = match settlement.verdict {
@@ -246,14 +252,24 @@ impl Outside {
         }
         failpoint("supervisor-9-before-settle");
         self.settle_by = None;
-        let settlements = std::mem::take(&mut self.settlements);
+        let mut settlements = std::mem::take(&mut self.settlements);
         let (broker, events) = (self.broker.clone(), self.events.clone());
-        let written: Vec<_> =
-            settlements.iter().filter_map(|one| self.ends.get_mut(&one.job)?.written.take()).collect();
+        let written: Vec<_> = settlements
+            .iter()
+            .map(|one| {
+                let end = self.ends.get_mut(&one.job)?;
+                Some((end.written.take()?, end.lost.clone()))
+            })
+            .collect();
         tokio::spawn(async move {
             // Whoever hears that a job has ended can read all it printed.
-            for written in written {
-                tokio::time::timeout(LOG_PATIENCE, written).await.ok();
+            for (written, settlement) in written.into_iter().zip(&mut settlements) {
+                let Some((written, lost)) = written else { continue };
+                let answer = tokio::time::timeout(LOG_PATIENCE, written).await;
+                if let (Ok(Ok(bytes)), Some(forensics)) = (answer, &mut settlement.forensics) {
+                    forensics.output_dropped += bytes;
+                    lost.store(bytes, Ordering::Relaxed);
+                }
             }
             let asked: Vec<(JobId, Fence)> =
                 settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();

@@ -27,7 +27,10 @@ pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<()>
         let Some((id, fence)) = held.remove(&worker) else { continue };
         let Some(record) = broker.get(id.clone()).await.map_err(failed)? else { continue };
         let Some(job) = job(record) else { continue };
-        outside.children.started(worker, 0, descriptors)?;
+        if let Err(error) = outside.children.started(worker, 0, descriptors) {
+            warn!(job = %id, %error, "its end cannot be read; it runs again");
+            continue;
+        }
         outside.children.adopt(worker, Arc::new(job));
         let remains = outside.children.ended(worker, &exit);
         let Some((_, Some(Outcome::Complete { result }))) = remains.job else { continue };

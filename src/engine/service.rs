@@ -80,9 +80,12 @@ impl Service for Desk {
         let view = view.await.map_err(|_| gone())?;
         let counts = tokio::time::timeout(BROKER_PATIENCE, self.broker.counts()).await;
         let (queues, broker_trouble) = match counts {
-            Ok(Ok(queues)) => (queues, None),
+            Ok(Ok(queues)) => (queues, self.broker.trouble()),
             Ok(Err(error)) => (BTreeMap::new(), Some(error.to_string())),
-            Err(_) => (BTreeMap::new(), Some(format!("no answer for {} ms", BROKER_PATIENCE.as_millis()))),
+            Err(_) => {
+                let silent = || format!("no answer for {} ms", BROKER_PATIENCE.as_millis());
+                (BTreeMap::new(), Some(self.broker.trouble().unwrap_or_else(silent)))
+            }
         };
         Ok(self.picture(view, queues, broker_trouble))
     }

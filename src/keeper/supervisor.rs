@@ -161,12 +161,25 @@ impl Keeper {
         self.unsaid.clear();
         self.next = Some(match (self.next, status) {
             (Some(next @ Next::Exit(_)), _) => next,
-            (_, ExitStatus::Code(code)) if !spoke => Next::Exit(code as u8),
+            (_, ExitStatus::Code(code)) if !spoke => self.refused(now, code as u8),
             (_, status) => self.crashed(now, status),
         });
         self.patience = now + STUCK_AFTER;
         self.sources.wake_by(self.patience);
         self.kill_all(now);
+    }
+
+    /// It ended without a word. The first one's refusal is final; what stopped a later one may pass, as the store was
+    /// there before.
+    fn refused(&mut self, now: Instant, code: u8) -> Next {
+        let first = self.crashes.total == 0;
+        let again = self.crashes.crashed(now).filter(|_| !first);
+        if again.is_some() {
+            eprintln!(
+                "taskvisor keeper: the new supervisor could not start (exit code {code}), trying again"
+            );
+        }
+        again.map_or(Next::Exit(code), Next::Restart)
     }
 
     fn crashed(&mut self, now: Instant, status: ExitStatus) -> Next {

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{Resource, getrlimit};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -53,8 +55,8 @@ pub struct Remains {
     pub stderr_tail: String,
     /// Bytes of output that are not in the log.
     pub output_dropped: u64,
-    /// Answers when the job's output is written, if it printed anything.
-    pub written: Option<oneshot::Receiver<()>>,
+    /// Answers when the job's output is written, if it printed anything, with the bytes that could not be.
+    pub written: Option<oneshot::Receiver<u64>>,
 }
 
 /// Which descriptor of a life; travels in the two top bits of the epoll token, which no worker id uses (pools are few).
@@ -82,13 +84,20 @@ impl Children {
         })
     }
 
-    /// A child was made; its descriptors are its socket, stdout and stderr.
+    /// A child was made; its descriptors are its socket, stdout and stderr. On an error nothing of it is kept.
     pub fn started(&mut self, worker: WorkerId, pid: i32, descriptors: Vec<OwnedFd>) -> io::Result<()> {
-        let [socket, out, err] = <[OwnedFd; 3]>::try_from(descriptors).map_err(|got| {
-            io::Error::other(format!("the keeper sent {} descriptors instead of 3", got.len()))
-        })?;
-        self.watch(worker, Kind::Out, &out, EpollFlags::EPOLLIN)?;
-        self.watch(worker, Kind::Err, &err, EpollFlags::EPOLLIN)?;
+        // What does not fit under the limit the kernel leaves out.
+        let [socket, out, err] = <[OwnedFd; 3]>::try_from(descriptors).map_err(|_| scarce())?;
+        if !leaves_room(&[&socket, &out, &err], self.lives.len()) {
+            return Err(scarce());
+        }
+        let watched = self
+            .watch(worker, Kind::Out, &out, EpollFlags::EPOLLIN)
+            .and_then(|()| self.watch(worker, Kind::Err, &err, EpollFlags::EPOLLIN));
+        if let Err(error) = watched {
+            unwatch(&self.epoll, Some(&out));
+            return Err(error);
+        }
         let output = Output::new(out, err);
         self.lives.insert(worker, Life { pid, socket, output, job: None, unsent: Vec::new() });
         Ok(())
@@ -107,7 +116,7 @@ impl Children {
     }
 
     /// Hands a job to a parked child.
-    pub fn assign(&mut self, worker: WorkerId, job: &Arc<Job>) -> Result<(), Failure> {
+    pub fn assign(&mut self, worker: WorkerId, job: &Arc<Job>) -> Result<(), Outcome> {
         let Some(life) = self.lives.get_mut(&worker) else { return Ok(()) };
         let Payload::Exec(exec) = &job.payload else { return Err(no_worker_for(job)) };
         life.job = Some(job.clone());
@@ -250,15 +259,40 @@ fn stdin(exec: &Exec) -> io::Result<Option<OwnedFd>> {
     Ok(Some(file.into()))
 }
 
-fn no_worker_for(job: &Job) -> Failure {
+fn no_worker_for(job: &Job) -> Outcome {
     let message = format!(
         "no worker of this pool knows the class '{}': the pool runs programs (class 'exec')",
         job.class
     );
-    Failure { group: "unknown class".into(), message, trace: None }
+    Outcome::FailedForGood(Failure { group: "unknown class".into(), message, trace: None })
 }
 
-fn cannot_assign(error: &io::Error) -> Failure {
+/// What the machine is short of is not the job's fault: it waits a moment, unspent.
+fn cannot_assign(error: &io::Error) -> Outcome {
+    const SHORT: [i32; 6] =
+        [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS, libc::ENOSPC, libc::EAGAIN];
+    if error.raw_os_error().is_some_and(|errno| SHORT.contains(&errno)) {
+        tracing::warn!(%error, "failed to hand a job to its worker; it waits a second");
+        return Outcome::Snoozed(Duration::from_secs(1));
+    }
     let message = format!("failed to hand the job to its worker: {error}");
-    Failure { group: "cannot start".into(), message, trace: None }
+    Outcome::FailedForGood(Failure { group: "cannot start".into(), message, trace: None })
+}
+
+/// Kept free for clients, the store and /proc.
+const SPARE: u64 = 8;
+
+/// Descriptors are given out lowest first, so the newest tells how many there are. Each life may need one more, for its
+/// log.
+fn leaves_room(newest: &[&OwnedFd], lives: usize) -> bool {
+    let highest = newest.iter().map(|descriptor| descriptor.as_raw_fd() as u64).max().unwrap_or(0);
+    highest + SPARE + lives as u64 <= limit()
+}
+
+fn limit() -> u64 {
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft)
+}
+
+fn scarce() -> io::Error {
+    io::Error::other(format!("too few descriptors (EMFILE): the limit is {}, see ulimit -n", limit()))
 }

@@ -38,7 +38,7 @@ struct Shared {
 
 enum Line {
     Output(JobId, Vec<u8>),
-    End(JobId, oneshot::Sender<()>),
+    End(JobId, oneshot::Sender<u64>),
 }
 
 impl Logs {
@@ -46,7 +46,7 @@ impl Logs {
     pub fn start(file: LogFile) -> io::Result<Logs> {
         let (queue, lines) = channel();
         let shared = Arc::new(Shared::default());
-        let writer = Writer { file, open: HashMap::new(), shared: shared.clone() };
+        let writer = Writer { file, open: HashMap::new(), lost: HashMap::new(), shared: shared.clone() };
         std::thread::Builder::new()
             .name("tv-logs".into())
             .stack_size(128 << 10)
@@ -72,8 +72,9 @@ impl Logs {
         self.send(Line::Output(job.clone(), text.into_bytes()));
     }
 
-    /// The attempt is over: its file may be closed. The answer comes when all of its output is written.
-    pub fn end(&self, job: &JobId) -> oneshot::Receiver<()> {
+    /// The attempt is over: its file may be closed. The answer comes when all of its output is written, and is the number
+    /// of bytes that could not be.
+    pub fn end(&self, job: &JobId) -> oneshot::Receiver<u64> {
         let (written, answer) = oneshot::channel();
         self.send(Line::End(job.clone(), written));
         answer
@@ -94,6 +95,8 @@ impl Logs {
 struct Writer {
     file: LogFile,
     open: HashMap<JobId, File>,
+    /// What the disk did not take of attempts under way.
+    lost: HashMap<JobId, u64>,
     shared: Arc<Shared>,
 }
 
@@ -103,18 +106,20 @@ impl Writer {
             match line {
                 Line::End(job, written) => {
                     self.open.remove(&job);
-                    written.send(()).ok();
+                    written.send(self.lost.remove(&job).unwrap_or(0)).ok();
                 }
                 Line::Output(job, bytes) => {
-                    let result = self.write(&job, &bytes);
+                    let mut rest = bytes.as_slice();
+                    let result = self.write(&job, &mut rest);
                     self.shared.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
-                    self.note(&job, bytes.len(), result);
+                    self.note(&job, rest.len() as u64, result);
                 }
             }
         }
     }
 
-    fn write(&mut self, job: &JobId, bytes: &[u8]) -> io::Result<()> {
+    /// Takes from `bytes` what was written.
+    fn write(&mut self, job: &JobId, bytes: &mut &[u8]) -> io::Result<()> {
         // A file that is closed too early is opened again.
         if self.open.len() >= OPEN {
             self.open.clear();
@@ -124,24 +129,41 @@ impl Writer {
             if let Some(shelf) = path.parent() {
                 fs::DirBuilder::new().recursive(true).mode(0o700).create(shelf)?;
             }
-            let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+            let mut how = OpenOptions::new();
+            let how = how.append(true).create(true).mode(0o600);
+            let file = how.open(&path).or_else(|error| match error.raw_os_error() {
+                Some(libc::EMFILE | libc::ENFILE) if !self.open.is_empty() => {
+                    self.open.clear();
+                    how.open(&path)
+                }
+                Some(_) | None => Err(error),
+            })?;
             self.open.insert(job.clone(), file);
         }
-        match self.open.get_mut(job) {
-            Some(file) => file.write_all(bytes),
-            None => Ok(()),
+        let Some(file) = self.open.get_mut(job) else { return Ok(()) };
+        while !bytes.is_empty() {
+            match file.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(len) => *bytes = &bytes[len..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
+        Ok(())
     }
 
-    fn note(&self, job: &JobId, len: usize, result: io::Result<()>) {
+    fn note(&mut self, job: &JobId, lost: u64, result: io::Result<()>) {
         let mut trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(()) => *trouble = None,
             Err(error) => {
-                self.shared.dropped.fetch_add(len as u64, Ordering::Relaxed);
+                let all = self.shared.dropped.fetch_add(lost, Ordering::Relaxed) + lost;
+                *self.lost.entry(job.clone()).or_default() += lost;
                 let path = (self.file)(job);
-                *trouble =
-                    Some(format!("failed to write the output of job {job} to {}: {error}", path.display()));
+                *trouble = Some(format!(
+                    "failed to write the output of job {job} to {}: {error}; {all} bytes were dropped so far",
+                    path.display()
+                ));
             }
         }
     }

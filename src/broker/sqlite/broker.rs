@@ -64,6 +64,10 @@ impl Broker for Sqlite {
         self.ask(Kind::Read, move |store| admin::held_by(store, &instance)).await
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.notices.trouble()
+    }
+
     async fn get(&self, id: JobId) -> Result<Option<JobRecord>, Error> {
         self.ask(Kind::Read, move |store| read::get(store, &id)).await
     }

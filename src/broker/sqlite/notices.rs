@@ -11,6 +11,7 @@ use crate::broker::Notice;
 pub(super) struct Notices {
     queue: Mutex<VecDeque<Notice>>,
     more: Notify,
+    trouble: Mutex<Option<String>>,
 }
 
 impl Notices {
@@ -20,6 +21,15 @@ impl Notices {
             queue.push_back(notice);
             self.more.notify_one();
         }
+    }
+
+    /// What keeps the store from being written to.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_trouble(&self, trouble: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
     pub(super) async fn next(&self) -> Notice {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{ErrorCode, OptionalExtension, params};
 
 use super::bell::Bell;
 use super::call::{Call, Done, Kind};
@@ -144,8 +144,11 @@ impl Room {
         }
         match self.transact(&mut calls, turn.timer, turn.bell) {
             Ok(()) => self.deliver(calls),
-            // Each on its own, so that the one that does not fit does not undo the others.
-            Err(_) if calls.len() > 1 => calls.into_iter().for_each(|call| self.take_alone(call)),
+            // Each on its own, so that the one that does not fit does not undo the others. A lock is in the way of all, and
+            // has been waited for long enough.
+            Err(error) if calls.len() > 1 && !is_locked(&error) => {
+                calls.into_iter().for_each(|call| self.take_alone(call))
+            }
             Err(error) => self.failed(calls, &error),
         }
     }
@@ -160,6 +163,11 @@ impl Room {
 
     fn failed(&mut self, calls: Vec<Box<dyn Call>>, error: &rusqlite::Error) {
         self.quiet_until = clock::now() + PAUSE;
+        // That one call was too large says nothing about the store.
+        if error.sqlite_error_code() != Some(ErrorCode::TooBig) {
+            let verb = if calls.iter().all(|call| !call.kind().writes()) { "read" } else { "write to" };
+            self.store.notices.set_trouble(Some(explain(verb, &self.file, error).to_string()));
+        }
         for call in calls {
             let verb = if call.kind().writes() { "write to" } else { "read" };
             call.answer(Err(explain(verb, &self.file, error)));
@@ -176,6 +184,8 @@ impl Room {
         let outcome = self.apply(calls, writes, bell);
         if outcome.is_err() {
             self.store.roll_back();
+        } else if writes && self.broken.is_none() {
+            self.store.notices.set_trouble(None);
         }
         outcome
     }
@@ -234,6 +244,7 @@ impl Room {
 
     fn broke(&mut self, reason: String) {
         tracing::error!("{reason}: the store takes and gives no jobs until the disk writes again");
+        self.store.notices.set_trouble(Some(reason.clone()));
         let wait = Duration::from_secs(1);
         self.broken.get_or_insert(Broken { reason, retry_at: clock::now() + wait, wait });
     }
@@ -255,6 +266,7 @@ impl Room {
         tracing::warn!("the store {} is durable again", self.file);
         let _ = disk.orders.send(Order::Mended(wal));
         self.broken = None;
+        self.store.notices.set_trouble(None);
         self.store.notices.push(Notice::Wake);
     }
 
@@ -289,6 +301,10 @@ fn look_around(store: &mut Store) -> Result<(), rusqlite::Error> {
     }
     store.effects.ended.extend(ended);
     Ok(())
+}
+
+fn is_locked(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
 fn only_store(outcome: Result<(), Trouble>) -> Result<(), rusqlite::Error> {
