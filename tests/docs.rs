@@ -1,0 +1,206 @@
+//! What README.md and docs/ say: their examples run, their tables are whole, their links lead somewhere.
+
+#[path = "support/sandbox.rs"]
+mod sandbox;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use sandbox::{Sandbox, Setting, is_root};
+
+/// Every page a reader may open.
+fn pages() -> Vec<PathBuf> {
+    let mut pages: Vec<PathBuf> =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from).into();
+    pages.extend(fs::read_dir("docs").expect("docs").flatten().map(|entry| entry.path()));
+    pages.sort();
+    pages
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The blocks of a page that are marked as this language, one after the other.
+fn blocks(text: &str, language: &str) -> String {
+    let (mut inside, mut found) = (false, String::new());
+    for line in text.lines() {
+        match line.strip_prefix("```") {
+            Some(mark) => inside = !inside && mark == language,
+            None if inside => found += &format!("{line}\n"),
+            None => {}
+        }
+    }
+    found
+}
+
+/// All `sh` blocks of a page are one session beside a running supervisor: each command must succeed.
+fn runs(page: &str) {
+    let script = blocks(&read(page), "sh");
+    assert!(!script.is_empty(), "{page} has no example");
+    let sandbox = Sandbox::new(if is_root() { Setting::RootCgroup } else { Setting::Plain });
+    let _running = sandbox.start(&["-w", "2", "--grace", "1s"]);
+    let binary = Path::new(env!("CARGO_BIN_EXE_taskvisor")).parent().expect("a directory");
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").expect("PATH"));
+    let own = sandbox.command(&[]);
+    let mut shell = Command::new("bash");
+    shell.args(["-euo", "pipefail", "-c", &script]).env("PATH", path).stdin(Stdio::null());
+    shell.current_dir(sandbox.path("work"));
+    for (name, value) in own.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    let output = shell.output().expect("bash");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{page}: {}\n{out}\n--\n{err}", output.status);
+}
+
+#[test]
+fn the_examples_of_the_readme_run() {
+    runs("README.md");
+}
+
+#[test]
+fn the_examples_of_running_jobs_run() {
+    runs("docs/running-jobs.md");
+}
+
+#[test]
+fn the_examples_of_operations_run() {
+    runs("docs/operations.md");
+}
+
+#[test]
+fn the_examples_of_configuration_run() {
+    runs("docs/configuration.md");
+}
+
+#[test]
+fn the_examples_of_the_api_run() {
+    runs("docs/api.md");
+}
+
+#[test]
+fn every_page_with_examples_is_run() {
+    let own = read(file!());
+    for page in pages() {
+        let name = page.display().to_string();
+        let is_run = own.contains(&format!("runs(\"{name}\")"));
+        assert!(is_run || blocks(&read(&page), "sh").is_empty(), "nothing runs the examples of {name}");
+    }
+}
+
+#[test]
+fn every_setting_is_explained() {
+    let (file, page) = (read("conf/taskvisor.yaml"), read("docs/configuration.md"));
+    let mut sections: Vec<(usize, String)> = Vec::new();
+    let mut missing = Vec::new();
+    for line in file.lines() {
+        // What depends on the user stands there as a comment without a blank after its mark.
+        let line =
+            line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line).replace("- ", "  ");
+        let key: String =
+            line.trim_start().chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
+        let depth = line.len() - line.trim_start().len();
+        let rest = &line[depth + key.len()..];
+        if key.is_empty() || !rest.starts_with(':') {
+            continue;
+        }
+        sections.retain(|(other, _)| *other < depth);
+        let name = match sections.last() {
+            Some((_, section)) if section == "log" => format!("log.{key}"),
+            Some(_) | None => key.clone(),
+        };
+        if rest == ":" {
+            sections.push((depth, key));
+        } else if !page.contains(&format!("\n| `{name}` |")) {
+            missing.push(name);
+        }
+    }
+    assert!(missing.is_empty(), "docs/configuration.md says nothing of {missing:?}");
+    assert!(page.contains("`pools`"));
+}
+
+#[test]
+fn the_exit_codes_are_those_of_the_program() {
+    let mut source: Vec<u32> = read("src/cli/exit.rs")
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("pub const ")?.split_once(": u8 = ")?.1.strip_suffix(';')?.parse().ok()
+        })
+        .collect();
+    let readme = read("README.md");
+    let (_, section) = readme.split_once("\n## Exit codes\n").expect("a section");
+    let section = section.split("\n## ").next().expect("text");
+    let mut said: Vec<u32> =
+        section.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(' ')?.0.parse().ok()).collect();
+    source.sort_unstable();
+    said.sort_unstable();
+    assert_eq!(said, source);
+}
+
+#[test]
+fn every_route_is_in_the_api_page() {
+    let (router, page) = (read("src/api/router.rs"), read("docs/api.md"));
+    let mut routes = 0;
+    for line in router.lines().filter_map(|line| line.trim().strip_prefix(".route(\"")) {
+        let (route, methods) = line.split_once("\", ").expect("a route");
+        for (method, call) in [("GET", "get("), ("POST", "post(")] {
+            if methods.contains(call) {
+                routes += 1;
+                assert!(page.contains(&format!("| `{method} {route}` |")), "{method} {route}");
+            }
+        }
+    }
+    assert!(routes >= 11);
+}
+
+#[test]
+fn every_link_leads_to_a_file() {
+    let mut broken = Vec::new();
+    for page in pages() {
+        let text = read(&page);
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap_or_default();
+            let outside = link.contains("://") || link.starts_with("mailto:") || target.is_empty();
+            let there = page.parent().expect("a directory").join(target).exists();
+            if !outside && !there {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+fn systemd_analyze(args: &[&str]) -> Option<String> {
+    let run = Command::new("systemd-analyze").args(args).env("SYSTEMD_COLORS", "0").output();
+    let Ok(output) = run else {
+        println!("skipped: systemd-analyze is not installed");
+        return None;
+    };
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(output.status.success(), "systemd-analyze {args:?}: {}\n{text}", output.status);
+    Some(text)
+}
+
+#[test]
+fn systemd_understands_all_of_the_unit() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let unit = read("systemd/taskvisor.service");
+    let installed = "/usr/local/bin/taskvisor";
+    assert!(unit.contains(&format!("\nExecStart={installed} ")));
+    let copy = dir.path().join("taskvisor.service");
+    fs::write(&copy, unit.replace(installed, env!("CARGO_BIN_EXE_taskvisor"))).expect("a copy");
+    systemd_analyze(&["verify", "--recursive-errors=yes", "--man=no", copy.to_str().expect("text")]);
+}
+
+#[test]
+fn the_unit_gives_little_away() {
+    systemd_analyze(&["security", "--offline=true", "--threshold=20", "systemd/taskvisor.service"]);
+}
