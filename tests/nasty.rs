@@ -212,6 +212,35 @@ fn a_reader_of_status_that_goes_away_is_no_error() {
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+#[test]
+fn jobs_that_kill_themselves_do_not_hold_up_the_next_one() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    for _ in 0..8 {
+        sandbox.put(&["sh", "-c", "kill -9 $$"]);
+    }
+    let last = sandbox.put(&["true"]);
+    let start = std::time::Instant::now();
+    let mut running = sandbox.start_raw(&["-w", "1", "--burst"]);
+    assert!(running.wait().success());
+    assert_eq!(sandbox.state(&last), "complete");
+    // With a growing wait after each it would take half a minute.
+    assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+#[test]
+fn burst_does_not_wait_for_a_paused_queue() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let paused = sandbox.ok(&["put", "-q", "later", "--", "true"]);
+    sandbox.ok(&["queue", "pause", "later"]);
+    let open = sandbox.put(&["true"]);
+    let mut running = sandbox.start_raw(&["-w", "1", "-q", "later", "-q", "default", "--burst"]);
+    assert!(running.wait().success());
+    assert_eq!(
+        (sandbox.state(&open).as_str(), sandbox.state(paused.trim()).as_str()),
+        ("complete", "waiting")
+    );
+}
+
 /// CPU time used, in ticks of 10 ms.
 fn cpu_ticks(pid: i32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");

@@ -145,6 +145,7 @@ fn a_crash_spends_the_attempt() {
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > kill_at 1.1 48.2
+         3 > spawn 1.2
          3 > settle a retry after 1.01 (crashed), crash +1",
     );
 }
@@ -160,6 +161,7 @@ fn a_third_crash_holds_the_job_for_a_person() {
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > kill_at 1.1 48.2
+         3 > spawn 1.2
          3 > settle a held (crashed), crash +1",
     );
 }
@@ -224,8 +226,8 @@ fn a_death_never_touches_another_slot() {
          0.2 > assign 2.1 b
          0.2 > kill_at 1.1 48.2
          0.2 > kill_at 2.1 48.2
+         1 > spawn 1.2
          1 > settle a failed (crashed), crash +1
-         1.1 > spawn 1.2
          2 > spawn 2.2
          2 > settle b complete",
     );

@@ -160,7 +160,7 @@ impl Outside {
 
     /// A stop was ordered: systemd is told.
     pub fn stopping(&mut self) {
-        self.link.order(&Order::Notify("STOPPING=1".into()));
+        self.link.order(&Order::Notify("STOPPING=1\nSTATUS=stopping".into()));
     }
 
     fn exited(&mut self, worker: WorkerId, exit: crate::model::Exit) -> Vec<Event> {
@@ -291,9 +291,11 @@ impl Outside {
         let (broker, events) = (self.broker.clone(), self.events.clone());
         tokio::spawn(async move {
             let Ok(counts) = broker.counts().await else { return };
+            // What waits in a paused queue waits for a person.
             let open: u64 = queues
                 .iter()
                 .filter_map(|queue| counts.get(queue))
+                .filter(|counts| counts.paused.is_none() || counts.jobs.contains_key(&JobState::Running))
                 .flat_map(|counts| &counts.jobs)
                 .filter(|(state, _)| !JobState::has_ended(**state))
                 .map(|(_, count)| count)
@@ -314,7 +316,7 @@ impl Outside {
     /// The first worker is there: the service is up.
     fn announce(&mut self) {
         if !std::mem::replace(&mut self.announced, true) {
-            self.link.order(&Order::Notify("READY=1".into()));
+            self.link.order(&Order::Notify("READY=1\nSTATUS=serving".into()));
         }
     }
 }

@@ -66,6 +66,8 @@ pub(super) struct Life {
     pub(super) taken: u64,
     /// Jobs it brought to an end.
     pub(super) finished: u64,
+    /// Whether it was given all the jobs of its life.
+    spent: bool,
     /// When the keeper will kill it by itself.
     pub(super) armed: Option<Instant>,
     /// What it was sent.
@@ -76,7 +78,7 @@ pub(super) struct Life {
 
 impl Life {
     fn new(born: Instant) -> Self {
-        Life { born, taken: 0, finished: 0, armed: None, signals: Vec::new(), stuck: None }
+        Life { born, taken: 0, finished: 0, spent: false, armed: None, signals: Vec::new(), stuck: None }
     }
 }
 
@@ -140,6 +142,7 @@ impl Slot {
 
     /// Ready is having room, busy is having none.
     pub(super) fn weigh(&mut self, now: Instant, pool: &PoolSettings) {
+        self.life.spent = pool.jobs_per_life.is_some_and(|limit| self.life.taken >= limit);
         match (self.state, self.room(pool)) {
             (State::Ready, 0) => self.enter(State::Busy, now, None),
             (State::Busy, 1..) => self.enter(State::Ready, now, None),
@@ -214,7 +217,7 @@ impl Slot {
 
     /// The life is over: what remains is an empty place and when it may be filled.
     pub(super) fn down(&mut self, now: Instant, end: End, mut wait: impl FnMut(Duration) -> Duration) {
-        if self.life.finished > 0 || now.since(self.life.born) >= GOOD_LIFE {
+        if self.was_of_use(now) {
             self.backoff.succeeded();
         }
         let wait = match end {
@@ -233,15 +236,20 @@ impl Slot {
         self.enter(State::Down, now, Some(now + wait));
     }
 
+    /// A life that ended otherwise is followed by a wait. One that was given all its jobs has done what it was made for:
+    /// what crashes then is the job, which has a counter and a delay of its own, and must not hold up the others.
+    fn was_of_use(&self, now: Instant) -> bool {
+        self.life.finished > 0 || self.life.spent || now.since(self.life.born) >= GOOD_LIFE
+    }
+
     /// How the life that just ended is to be judged.
     pub(super) fn end(&self, now: Instant, exit: &Exit) -> End {
         match self.state {
             State::Stopping(Why::Boot) | State::Killed(Why::Boot) => End::Early("not ready in time".into()),
             State::Stopping(_) | State::Killed(_) => End::Planned,
             State::Down | State::Starting | State::Ready | State::Busy => {
-                let good = self.life.finished > 0 || now.since(self.life.born) >= GOOD_LIFE;
                 let why = describe(exit);
-                if good { End::Good(why) } else { End::Early(why) }
+                if self.was_of_use(now) { End::Good(why) } else { End::Early(why) }
             }
         }
     }
