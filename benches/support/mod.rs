@@ -152,6 +152,11 @@ pub fn pss(pid: i32) -> u64 {
     field(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
 }
 
+/// Memory of its own in KB, apart from what it only reads.
+pub fn private(pid: i32) -> u64 {
+    field(&format!("/proc/{pid}/smaps_rollup"), "Private_Dirty:")
+}
+
 /// Resident set size in KB.
 pub fn rss(pid: i32) -> u64 {
     field(&format!("/proc/{pid}/status"), "VmRSS:")

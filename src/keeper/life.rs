@@ -8,7 +8,7 @@ use crate::model::{Exit, ExitStatus, Instant, Usage, WorkerId};
 /// Without proof for so long, a life is said to be stuck.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(1);
 
-const FIRST_RETRY: Duration = Duration::from_millis(5);
+const FIRST_RETRY: Duration = Duration::from_micros(200);
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
 
 /// The supervisor's ends of a child's socket and pipes.
