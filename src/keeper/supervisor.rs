@@ -205,6 +205,8 @@ impl Keeper {
             supervisor.open = false;
         }
         self.let_supervisor_end(now);
+        // It has no say any more. Its own end may take the kernel a while; its jobs need not wait for that.
+        self.kill_all(now);
     }
 
     pub(super) fn let_supervisor_end(&mut self, now: Instant) {

@@ -21,6 +21,9 @@ pub struct Link {
     later: Vec<Order>,
 }
 
+/// Above all other descriptors of a supervisor with a usual number of slots.
+const HIGH: i32 = 4000;
+
 /// Orders that wait for company, at most.
 const LATER: usize = 64;
 
@@ -31,6 +34,9 @@ impl Link {
     /// Takes over the socket that the keeper left to the supervisor.
     pub fn new(socket: OwnedFd) -> io::Result<Link> {
         rustix::io::ioctl_fionbio(&socket, true)?;
+        // A dying process closes its highest descriptors first, and some (inotify) take the kernel 20 ms: the keeper should
+        // know before. With few descriptors allowed it stays where it is.
+        let socket = rustix::io::fcntl_dupfd_cloexec(&socket, HIGH).unwrap_or(socket);
         Ok(Link { socket: watched(socket, Interest::READABLE)?, packets: VecDeque::new(), later: Vec::new() })
     }
 
