@@ -216,7 +216,7 @@ pub(super) fn take_back(store: &mut Store, lease: &HeldLease, now: i64) -> Resul
 fn too_often(times: u32) -> Failure {
     Failure {
         group: "interrupted".into(),
-        message: format!("interrupted {times} times: its supervisor or host died each time it ran"),
+        message: format!("interrupted {times} times, the last time by the death of its supervisor or host"),
         trace: None,
     }
 }
