@@ -50,13 +50,26 @@ pub fn in_all_settings(story: impl Fn(&Sandbox)) {
 pub struct Sandbox {
     dir: tempfile::TempDir,
     pub setting: Setting,
+    keepers: std::cell::RefCell<Vec<u32>>,
+}
+
+const CGROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+
+/// Removes a cgroup and those below it, as far as nothing lives there.
+fn remove_empty(cgroup: &Path) {
+    for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
+        if entry.path().is_dir() {
+            remove_empty(&entry.path());
+        }
+    }
+    fs::remove_dir(cgroup).ok();
 }
 
 impl Sandbox {
     pub fn new(setting: Setting) -> Sandbox {
         let dir = tempfile::Builder::new().prefix("taskvisor-test-").tempdir().expect("a directory");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
-        let sandbox = Sandbox { dir, setting };
+        let sandbox = Sandbox { dir, setting, keepers: Default::default() };
         fs::create_dir(sandbox.path("work")).expect("mkdir");
         if sandbox.is_other_user() {
             chown(sandbox.dir.path(), Some(PLAIN_UID), Some(PLAIN_UID)).expect("chown");
@@ -182,7 +195,9 @@ impl Sandbox {
         let mut command = self.with_powers(true, &args);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         change(&mut command);
-        Running { child: command.spawn().expect("taskvisor starts"), sandbox: self }
+        let child = command.spawn().expect("taskvisor starts");
+        self.keepers.borrow_mut().push(child.id());
+        Running { child, sandbox: self }
     }
 
     pub fn stderr(&self) -> String {
@@ -225,6 +240,11 @@ impl Drop for Sandbox {
     fn drop(&mut self) {
         for seen in self.processes() {
             kill(seen.pid, "KILL");
+        }
+        // A killed keeper leaves its cgroup to the next start on its state directory: here there will be none.
+        for (mount, keeper) in self.keepers.borrow().iter().flat_map(|pid| CGROUPS.map(|mount| (mount, pid)))
+        {
+            remove_empty(&Path::new(mount).join(format!("taskvisor-{keeper}")));
         }
     }
 }
