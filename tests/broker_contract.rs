@@ -120,7 +120,7 @@ async fn a_release_keeps_its_place_and_its_attempt(scene: Scene) {
 async fn an_interrupted_release_is_counted(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
-    scene.say(&a, Verdict::Release { after: Duration::ZERO, interrupted: true }).await;
+    scene.say(&a, Verdict::Release { after: Duration::ZERO, counts: Some(Count::Interrupted) }).await;
     let again = scene.take().await.unwrap();
     assert_eq!((again.job.attempt, again.job.interrupted), (1, 1));
 }

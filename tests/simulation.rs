@@ -90,7 +90,7 @@ enum Happening {
 }
 
 struct Worker {
-    jobs: BTreeSet<JobId>,
+    jobs: BTreeMap<JobId, Fence>,
     ignores_term: bool,
     unborn: bool,
     kill_at: Option<Instant>,
@@ -248,7 +248,7 @@ impl World {
         assert!(self.checks.turns < 200_000, "spins: {:?} is due at {:?}", due, self.now);
         assert!(self.now < end, "does not end");
         for (worker, process) in &self.workers {
-            for job in &process.jobs {
+            for job in process.jobs.keys() {
                 let lease = self.checks.leases.get(&(job.clone(), Fence(self.jobs[job].fence)));
                 let holder = self.checks.assigned.get(&(job.clone(), Fence(self.jobs[job].fence)));
                 let over = lease.is_some_and(|until| *until < self.now) && holder == Some(worker);
@@ -367,16 +367,17 @@ impl World {
     }
 
     fn ends(&mut self, worker: WorkerId, job: JobId, outcome: Outcome) {
-        let there = self.workers.get_mut(&worker).is_some_and(|process| process.jobs.remove(&job));
-        if there {
+        let there = self.workers.get_mut(&worker).and_then(|process| process.jobs.remove(&job));
+        if let Some(fence) = there {
             self.checks.doomed.remove(&(worker, job.clone()));
-            self.tell(Event::Finished(worker, job, outcome));
+            self.tell(Event::Finished(worker, job, fence, outcome));
             if self.pool(worker).jobs_per_life == Some(1) && !self.unlucky(5) {
                 self.soon(500, Happening::Dies(worker, ExitStatus::Code(0)));
             }
         } else if self.dice.below(2) == 0 && self.supervisor_forgot(worker) {
             // A word that was on its way when the worker died.
-            self.tell(Event::Finished(worker, job, outcome));
+            let fence = Fence(self.jobs[&job].fence);
+            self.tell(Event::Finished(worker, job, fence, outcome));
         }
     }
 
@@ -456,8 +457,9 @@ impl World {
             self.note(">", &command);
             self.watch_command(&command);
             match command {
+                Command::Fork(..) | Command::AskWaiting(..) => {}
                 Command::Spawn(worker) => self.spawn(worker),
-                Command::Assign(worker, job) => self.assign(worker, &job),
+                Command::Assign(worker, job, fence) => self.assign(worker, &job, fence),
                 Command::Cancel(worker, job, _) => {
                     if !self.unlucky(30) {
                         self.soon(3_000, Happening::Ends(worker, job, complete()));
@@ -487,16 +489,16 @@ impl World {
             return self.soon(500, Happening::Tell(Event::SpawnFailed(worker, "no memory".into())));
         }
         let ignores_term = self.unlucky(20);
-        let process = Worker { jobs: BTreeSet::new(), ignores_term, unborn: true, kill_at: None };
+        let process = Worker { jobs: BTreeMap::new(), ignores_term, unborn: true, kill_at: None };
         self.workers.insert(worker, process);
         if !self.unlucky(5) {
             self.soon(300, Happening::Born(worker));
         }
     }
 
-    fn assign(&mut self, worker: WorkerId, job: &Job) {
+    fn assign(&mut self, worker: WorkerId, job: &Job, fence: Fence) {
         let Some(process) = self.workers.get_mut(&worker) else { return };
-        process.jobs.insert(job.id.clone());
+        process.jobs.insert(job.id.clone(), fence);
         if self.unlucky(25) {
             return;
         }
@@ -607,6 +609,7 @@ impl World {
                 self.checks.telling.remove(&(job.clone(), *fence));
             }
             Event::Ready(_) | Event::Spawned(_) => {}
+            Event::Faulty(..) | Event::Knows(..) | Event::Waiting(..) => {}
             Event::Stuck(..) | Event::Finished(..) | Event::RenewFailed(..) | Event::Woken | Event::Idle => {}
         }
     }
@@ -617,7 +620,7 @@ impl World {
         if self.jobs[&key.0].fence > key.1.0 {
             return; // An old word about a job that is back under another right.
         }
-        if self.workers.get(&worker).is_some_and(|process| process.jobs.contains(&key.0)) {
+        if self.workers.get(&worker).is_some_and(|process| process.jobs.contains_key(&key.0)) {
             let until = self.now + self.pool(worker).grace * 2;
             self.checks.doomed.entry((worker, key.0.clone())).or_insert(until);
         }
@@ -626,8 +629,9 @@ impl World {
     fn watch_command(&mut self, command: &Command) {
         assert!(!self.checks.exited, "an order after the end: {command:?}");
         match command {
+            Command::Fork(..) | Command::AskWaiting(..) => {}
             Command::Spawn(worker) => self.watch_spawn(*worker),
-            Command::Assign(worker, job) => self.watch_assign(*worker, job),
+            Command::Assign(worker, job, _) => self.watch_assign(*worker, job),
             Command::Cancel(worker, job, _) => {
                 assert!(!self.checks.killed.contains(worker), "cancels {job} in a killed worker");
             }
@@ -678,7 +682,7 @@ impl World {
         assert!(!self.checks.stopped, "assigns after the stop");
         assert!(!self.checks.termed.contains(&worker), "assigns to a worker on its way out");
         let fence = Fence(self.jobs[&job.id].fence);
-        let elsewhere = self.workers.iter().find(|(_, process)| process.jobs.contains(&job.id));
+        let elsewhere = self.workers.iter().find(|(_, process)| process.jobs.contains_key(&job.id));
         assert!(elsewhere.is_none(), "{} runs in {:?} already", job.id, elsewhere.map(|(id, _)| id));
         let pool = self.pool(worker);
         let taken = self.workers.get(&worker).map_or(0, |process| process.jobs.len());
@@ -708,7 +712,7 @@ impl World {
             Some(why) => panic!("settles {key:?} after {why:?}"),
         }
         let Some(worker) = self.checks.assigned.get(&key) else { return };
-        let runs = self.workers.get(worker).is_some_and(|process| process.jobs.contains(&key.0));
+        let runs = self.workers.get(worker).is_some_and(|process| process.jobs.contains_key(&key.0));
         let latest = self.jobs[&key.0].fence == key.1.0;
         assert!(!(runs && latest), "settles {key:?} while it runs");
         let proven = !self.workers.contains_key(worker);
@@ -734,6 +738,7 @@ fn settings(dice: &mut Dice, seed: u64) -> Settings {
             boot_timeout: Duration::from_secs(5),
             time_limit: [None, Some(Duration::from_secs(150))][dice.below(2) as usize],
             retry: [Retry::NONE, Retry::CLASS][dice.below(2) as usize],
+            ..PoolSettings::default()
         }
     };
     let pools = (0..dice.below(2) + 1).map(|number| pool(dice, number)).collect();
@@ -752,6 +757,7 @@ fn job(id: &JobId, work: &Work) -> Job {
         attempt: work.attempt,
         crashes: work.crashes,
         interrupted: 0,
+        unknown: 0,
         retry: None,
         time_limit: None,
     }

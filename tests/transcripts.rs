@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskvisor::model::{
-    Bytes, Class, Exit, ExitStatus, Failure, Fence, Fetched, Instant, Job, JobId, Lease, Outcome, Payload,
-    PoolSettings, QueueName, Retry, Revocation, Settings, Signal, SlotId, Stop, Usage, Verdict, WorkerId,
+    Bytes, Class, Count, Exit, ExitStatus, Failure, Fence, Fetched, Instant, Job, JobId, Lease, Outcome,
+    Payload, PoolSettings, QueueName, Retry, Revocation, Settings, Signal, SlotId, Stop, Usage, Verdict,
+    WorkerId,
 };
 use taskvisor::supervisor::{Command, Event, Supervisor};
 
@@ -92,8 +93,8 @@ fn a_failed_job_waits_longer_each_time_and_fails_when_its_tries_are_used_up() {
         "0.1 ready 1.1
          0.2 fetched a retries=2 attempt=1
          1 failed 1.1 a / settled a / fetched a#2 retries=2 attempt=2
-         2 failed 1.1 a / settled a#2 / fetched a#3 retries=2 attempt=3
-         3 failed 1.1 a / settled a#3",
+         2 failed 1.1 a#2 / settled a#2 / fetched a#3 retries=2 attempt=3
+         3 failed 1.1 a#3 / settled a#3",
         "0 > spawn 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
@@ -817,7 +818,7 @@ fn event(now: Instant, words: &str) -> Event {
     let words: Vec<&str> = words.split_whitespace().collect();
     let worker = || worker(words[1]);
     let lease = |at: usize| key(words[at]);
-    let outcome = |outcome| Event::Finished(worker(), JobId::from(words[2]), outcome);
+    let outcome = |outcome| Event::Finished(worker(), key(words[2]).0, key(words[2]).1, outcome);
     match words[0] {
         "spawned" => Event::Spawned(worker()),
         "spawn_failed" => Event::SpawnFailed(worker(), "no memory".into()),
@@ -919,6 +920,7 @@ fn job(id: JobId) -> Job {
         attempt: 1,
         crashes: 0,
         interrupted: 0,
+        unknown: 0,
         retry: None,
         time_limit: None,
     }
@@ -928,7 +930,9 @@ fn command_text(command: &Command) -> String {
     let id = |worker: &WorkerId| worker.to_string();
     match command {
         Command::Spawn(worker) => format!("spawn {worker}"),
-        Command::Assign(worker, job) => format!("assign {worker} {}", job.id),
+        Command::Fork(worker, template) => format!("fork {worker} from {template}"),
+        Command::AskWaiting(..) => "ask whether jobs wait".into(),
+        Command::Assign(worker, job, _) => format!("assign {worker} {}", job.id),
         Command::Cancel(worker, job, why) => format!("cancel {worker} {job} ({why})"),
         Command::Signal(worker, Signal::Term, why) => format!("term {worker} ({why})"),
         Command::Signal(worker, Signal::Kill, why) => format!("kill {worker} ({why})"),
@@ -961,10 +965,13 @@ fn verdict_text(verdict: &Verdict) -> String {
         Verdict::Complete { .. } => "complete".into(),
         Verdict::Retry { after, failure } => format!("retry after {} ({})", short(*after), failure.group),
         Verdict::Fail { failure } => format!("failed ({})", failure.group),
-        Verdict::Release { after, interrupted: true } => {
+        Verdict::Release { after, counts: Some(Count::Interrupted) } => {
             format!("released after {}, interrupted", short(*after))
         }
-        Verdict::Release { after, interrupted: false } => format!("released after {}", short(*after)),
+        Verdict::Release { after, counts: Some(Count::UnknownClass) } => {
+            format!("released after {}, unknown", short(*after))
+        }
+        Verdict::Release { after, counts: None } => format!("released after {}", short(*after)),
         Verdict::Hold { failure } => format!("held ({})", failure.group),
         Verdict::Canceled => "canceled".into(),
     }

@@ -60,6 +60,8 @@ impl Service for Played {
             time_limit: None,
             crashes: 0,
             interrupted: 0,
+            unknown: 0,
+            progress: None,
             put_at: Millis(0),
             due_at: None,
             started_at: None,

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 
 use super::Error;
 use crate::model::{
-    Fence, Fetched, Filter, Instance, JobId, JobRecord, JobState, Lease, NewJob, QueueCounts, QueueName,
-    Revocation, Settlement, WorkerId,
+    ClassFilter, Fence, Fetched, Filter, Instance, JobId, JobRecord, JobState, Lease, NewJob, Progress,
+    QueueCounts, QueueName, Revocation, Settlement, Take, WorkerId,
 };
 
 /// A place where jobs wait. Calls may overlap; each is one batch and one round trip where the broker allows.
@@ -45,6 +45,9 @@ pub trait Broker: Send + Sync {
     /// What keeps the broker from doing what it is asked, if anything. Answers at once.
     fn trouble(&self) -> Option<String>;
 
+    /// Notes how far running jobs have come; what is no lease any more is left alone. Not durable.
+    async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error>;
+
     /// One job, whole.
     async fn get(&self, id: JobId) -> Result<Option<JobRecord>, Error>;
 
@@ -78,6 +81,10 @@ pub struct Fetch {
     pub instance: Instance,
     /// The queues, in order.
     pub queues: Vec<QueueName>,
+    /// How to go through them.
+    pub take: Take,
+    /// Which of their jobs.
+    pub filter: ClassFilter,
     /// Who will run them: at most one each.
     pub workers: Vec<WorkerId>,
     /// Length of the leases.

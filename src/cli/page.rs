@@ -206,6 +206,8 @@ pub(super) mod tests {
             time_limit: Some(Duration::from_secs(90)),
             crashes: 0,
             interrupted: 1,
+            unknown: 0,
+            progress: None,
             put_at: Millis(1_790_000_000_000),
             due_at: None,
             started_at: Some(Millis(1_790_000_001_500)),

@@ -73,6 +73,7 @@ fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<End
     let logs = config.clone();
     let setup = Setup {
         settings: config.settings.clone(),
+        outfits: config.outfits.clone(),
         instance,
         broker: broker.clone(),
         broker_name: config.broker.to_string(),

@@ -7,7 +7,7 @@ use super::file::Pool;
 use super::{
     BrokerUrl, Error, Fault, File, LogFormat, LogLevel, Surroundings, format_duration, log_file, socket,
 };
-use crate::model::{JobId, PoolSettings, QueueName, Retry, Settings};
+use crate::model::{JobId, Outfit, PoolSettings, QueueName, Retry, Settings};
 
 /// What was typed or set in the environment; a flag wins over the environment, which wins over the file.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +49,8 @@ pub struct Flags {
 pub struct Config {
     /// What the supervisor keeps up.
     pub settings: Settings,
+    /// How the workers of each of its pools are made.
+    pub outfits: Vec<Outfit>,
     /// Where what must last is kept.
     pub state_dir: PathBuf,
     /// Where the socket is.
@@ -110,7 +112,8 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     };
     let settings = settings(&flags, file)?;
     check(&settings)?;
-    Ok(Config { settings, state_dir, run_dir, broker, log })
+    let outfits = vec![Outfit::default(); settings.pools.len()];
+    Ok(Config { settings, outfits, state_dir, run_dir, broker, log })
 }
 
 /// A relative path is one from the directory the command was typed in; the supervisor lives in another.

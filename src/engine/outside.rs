@@ -68,7 +68,8 @@ impl Outside {
     pub fn perform(&mut self, command: Command) {
         match command {
             Command::Spawn(worker) => self.link.order(&Order::Spawn(worker)),
-            Command::Assign(worker, job) => self.assign(worker, &job),
+            Command::Fork(..) | Command::AskWaiting(..) => {}
+            Command::Assign(worker, job, fence) => self.assign(worker, &job, fence),
             Command::Signal(worker, signal, why) => {
                 info!(%worker, ?signal, why, "signal");
                 self.link.order(&match signal {
@@ -81,9 +82,10 @@ impl Outside {
                 warn!(%worker, %job, ?why, "the worker cannot be told to cancel")
             }
             Command::KillAt(worker, at) => self.link.order(&Order::KillAt(worker, at)),
-            Command::Fetch { pool, queues, workers } => {
+            Command::Fetch { pool, queues, take, filter, workers } => {
                 self.send_settlements();
-                self.fetch(pool, queues, workers);
+                let (instance, lease) = (self.instance.clone(), self.lease);
+                self.fetch(pool, Fetch { instance, queues, take, filter, workers, lease });
             }
             Command::Renew(leases) => self.renew(leases),
             Command::Settle(settlement) => self.settle(settlement),
@@ -167,7 +169,7 @@ impl Outside {
         let remains = self.children.ended(worker, &exit);
         let mut events = Vec::with_capacity(2);
         match remains.job {
-            Some((job, outcome)) => {
+            Some((job, fence, outcome)) => {
                 failpoint("supervisor-8-exit-heard");
                 let end = End {
                     worker,
@@ -177,7 +179,7 @@ impl Outside {
                     written: remains.written,
                 };
                 self.ends.insert(job.id.clone(), end);
-                events.extend(outcome.map(|outcome| Event::Finished(worker, job.id.clone(), outcome)));
+                events.extend(outcome.map(|outcome| Event::Finished(worker, job.id.clone(), fence, outcome)));
             }
             None => self.link.order_later(Order::Forget(worker)),
         }
@@ -185,17 +187,16 @@ impl Outside {
         events
     }
 
-    fn assign(&mut self, worker: WorkerId, job: &Arc<Job>) {
+    fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence) {
         failpoint("supervisor-4-before-assign");
-        if let Err(outcome) = self.children.assign(worker, job) {
+        if let Err(outcome) = self.children.assign(worker, job, fence) {
             self.link.order(&Order::KillTree(worker));
-            self.known.push(Event::Finished(worker, job.id.clone(), outcome));
+            self.known.push(Event::Finished(worker, job.id.clone(), fence, outcome));
         }
         failpoint("supervisor-5-assigned");
     }
 
-    fn fetch(&self, pool: u16, queues: Vec<QueueName>, workers: Vec<WorkerId>) {
-        let request = Fetch { instance: self.instance.clone(), queues, workers, lease: self.lease };
+    fn fetch(&self, pool: u16, request: Fetch) {
         let (broker, events) = (self.broker.clone(), self.events.clone());
         tokio::spawn(async move {
             let event = match broker.fetch(request).await {

@@ -31,9 +31,9 @@ pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<()>
             warn!(job = %id, %error, "its end cannot be read; it runs again");
             continue;
         }
-        outside.children.adopt(worker, Arc::new(job));
+        outside.children.adopt(worker, Arc::new(job), fence);
         let remains = outside.children.ended(worker, &exit);
-        let Some((_, Some(Outcome::Complete { result }))) = remains.job else { continue };
+        let Some((_, _, Some(Outcome::Complete { result }))) = remains.job else { continue };
         info!(job = %id, "it had completed before the last supervisor died");
         let forensics = Forensics {
             worker: Some(worker),
@@ -67,6 +67,7 @@ fn job(record: JobRecord) -> Option<Job> {
         attempt: record.attempt,
         crashes: record.crashes,
         interrupted: record.interrupted,
+        unknown: record.unknown,
         retry: record.retry,
         time_limit: record.time_limit,
     })

@@ -16,7 +16,7 @@ use super::service::Desk;
 use crate::api;
 use crate::broker::{Broker, Notice};
 use crate::clock;
-use crate::model::{Instance, Settings};
+use crate::model::{Instance, Outfit, Settings};
 use crate::process::{Children, Letter, Link, LogFile, Logs};
 use crate::supervisor::{Event, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
@@ -25,6 +25,8 @@ use crate::wire::keeper::{Hello, Order, Report};
 pub struct Setup {
     /// What to keep up.
     pub settings: Settings,
+    /// How the workers of each of its pools are made.
+    pub outfits: Vec<Outfit>,
     /// Whose leases these are: one state directory.
     pub instance: Instance,
     /// Where the jobs are.

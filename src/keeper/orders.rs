@@ -72,7 +72,10 @@ impl Keeper {
 
     fn obey(&mut self, now: Instant, order: Order) {
         match order {
-            Order::Spawn(worker) => self.spawn(worker),
+            Order::Spawn(worker) | Order::Template(worker) => self.spawn(worker),
+            Order::Fork(worker, _) => {
+                self.unsaid.push(Report::SpawnFailed(worker, Step::Template, libc::ENOSYS));
+            }
             Order::KillAt(worker, at) => {
                 let Some(life) = self.lives.get_mut(&worker) else { return };
                 life.kill_at = at;

@@ -105,6 +105,8 @@ pub struct Job {
     pub crashes: u32,
     /// How often it was interrupted without fault of its own.
     pub interrupted: u32,
+    /// How often no worker knew its class.
+    pub unknown: u32,
     /// When an attempt fails; None = as the pool says.
     pub retry: Option<Retry>,
     /// Longest run of this attempt; None = as the pool says.
@@ -207,7 +209,7 @@ impl std::str::FromStr for JobState {
 }
 
 /// Everything the broker knows of a job: what `job show` prints.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     /// Its id.
     pub id: JobId,
@@ -234,6 +236,9 @@ pub struct JobRecord {
     pub crashes: u32,
     /// How often it was interrupted without fault of its own.
     pub interrupted: u32,
+    /// How often no worker knew its class.
+    #[serde(default)]
+    pub unknown: u32,
     /// When it was put.
     pub put_at: Millis,
     /// Not before this time, when it is delayed.
@@ -248,12 +253,26 @@ pub struct JobRecord {
     pub worker: Option<WorkerId>,
     /// The proof of the latest lease.
     pub fence: Fence,
+    /// How far it has come, as its worker says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
     /// What the worker gave back, as JSON text.
     pub result: Option<String>,
     /// Why it failed, is held or waits for a retry.
     pub failure: Option<super::Failure>,
     /// How its latest attempt ended.
     pub forensics: Option<Forensics>,
+}
+
+/// How far a job has come, as its worker says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// From 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fraction: Option<f64>,
+    /// A line for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// Jobs of one queue by state, and whether it is paused.

@@ -4,6 +4,7 @@ mod bytes;
 mod ids;
 mod job;
 mod outcome;
+mod pool;
 mod settings;
 mod status;
 mod time;
@@ -11,11 +12,14 @@ mod time;
 pub use bytes::Bytes;
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{
-    Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, QueueCounts, Retry,
+    Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts,
+    Retry,
 };
 pub use outcome::{
-    Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage, Verdict,
+    Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
+    Verdict,
 };
+pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Order, Outfit, Take, Work};
 pub use settings::{PoolSettings, Settings, Stop};
 pub use status::{Health, Host, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis};

@@ -34,6 +34,8 @@ pub enum Outcome {
     RetryAfter(Duration, Failure),
     /// Nothing wrong, but not yet: back after this long, unspent.
     Snoozed(Duration),
+    /// The worker has no code for this class; another version of the application may.
+    UnknownClass,
 }
 
 /// What we tell the broker about a job we hold a lease on.
@@ -60,8 +62,8 @@ pub enum Verdict {
     Release {
         /// How long to wait.
         after: Duration,
-        /// Whether this counts as an interruption (stop, death of the supervisor).
-        interrupted: bool,
+        /// What this counts as, if it counts.
+        counts: Option<Count>,
     },
     /// Needs a person; kept with its reason until `job retry`.
     Hold {
@@ -70,6 +72,16 @@ pub enum Verdict {
     },
     /// The cancel that was asked for is proven: its processes are dead.
     Canceled,
+}
+
+/// Why an unspent attempt is counted all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Count {
+    /// It was interrupted: by a stop, by the death of the supervisor.
+    Interrupted,
+    /// No worker knew its class.
+    UnknownClass,
 }
 
 /// One verdict on one lease. Applied by compare-and-set on (job, fence), so exactly once.

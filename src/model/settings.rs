@@ -1,8 +1,9 @@
 //! What the pure supervisor is told to keep up.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{QueueName, Retry};
+use super::{ClassFilter, Classes, Order, QueueName, Retry};
 
 /// The whole of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +29,22 @@ pub struct PoolSettings {
     pub name: String,
     /// How many slots.
     pub workers: u16,
+    /// How many of them at least; None = all. The others come when jobs wait, and go when they are idle.
+    pub min_workers: Option<u16>,
+    /// Whether its workers are forked by a template, a worker at place 0 that takes no jobs.
+    pub template: bool,
     /// Jobs in one worker at a time.
     pub jobs_at_once: u32,
     /// Jobs in one life; None = no end.
     pub jobs_per_life: Option<u64>,
-    /// Where its jobs come from, in this order.
+    /// Where its jobs come from.
     pub queues: Vec<QueueName>,
+    /// From which of them first.
+    pub order: Order,
+    /// Which of their jobs.
+    pub filter: ClassFilter,
+    /// The classes its workers know, if that is known before they say it; None = any.
+    pub knows: Option<Arc<Classes>>,
     /// From TERM to KILL.
     pub grace: Duration,
     /// From spawn to ready.
@@ -62,9 +73,14 @@ impl Default for PoolSettings {
         PoolSettings {
             name: "default".into(),
             workers: 1,
+            min_workers: None,
+            template: false,
             jobs_at_once: 1,
             jobs_per_life: Some(1),
             queues: vec![QueueName::from("default")],
+            order: Order::Ordered,
+            filter: ClassFilter::default(),
+            knows: None,
             grace: Duration::from_secs(10),
             boot_timeout: Duration::from_secs(30),
             time_limit: None,

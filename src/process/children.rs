@@ -20,7 +20,7 @@ use super::logs::Logs;
 use super::output::{CHUNK, Output, Sink, Stream, Taken, last_words};
 use super::program::{base_environment, outcome, program};
 use super::watched::watched;
-use crate::model::{Exec, Exit, Failure, Job, Outcome, Payload, WorkerId};
+use crate::model::{Exec, Exit, Failure, Fence, Job, Outcome, Payload, WorkerId};
 use crate::wire::program::Failed;
 
 /// Descriptors handled before the event loop gets its turn again.
@@ -41,7 +41,7 @@ struct Life {
     pid: i32,
     socket: OwnedFd,
     output: Output,
-    job: Option<Arc<Job>>,
+    job: Option<(Arc<Job>, Fence)>,
     /// The rest of an order longer than the socket's buffer.
     unsent: Vec<u8>,
 }
@@ -50,7 +50,7 @@ struct Life {
 #[derive(Debug, Default)]
 pub struct Remains {
     /// The job it had, with what its end says of it; None inside = it says nothing, a crash.
-    pub job: Option<(Arc<Job>, Option<Outcome>)>,
+    pub job: Option<(Arc<Job>, Fence, Option<Outcome>)>,
     /// The last of its stderr.
     pub stderr_tail: String,
     /// Bytes of output that are not in the log.
@@ -104,9 +104,9 @@ impl Children {
     }
 
     /// A life that ran this job already when it was taken over.
-    pub fn adopt(&mut self, worker: WorkerId, job: Arc<Job>) {
+    pub fn adopt(&mut self, worker: WorkerId, job: Arc<Job>, fence: Fence) {
         if let Some(life) = self.lives.get_mut(&worker) {
-            life.job = Some(job);
+            life.job = Some((job, fence));
         }
     }
 
@@ -116,10 +116,10 @@ impl Children {
     }
 
     /// Hands a job to a parked child.
-    pub fn assign(&mut self, worker: WorkerId, job: &Arc<Job>) -> Result<(), Outcome> {
+    pub fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence) -> Result<(), Outcome> {
         let Some(life) = self.lives.get_mut(&worker) else { return Ok(()) };
         let Payload::Exec(exec) = &job.payload else { return Err(no_worker_for(job)) };
-        life.job = Some(job.clone());
+        life.job = Some((job.clone(), fence));
         let order = program(exec, job, worker, &self.environment).encode();
         let sent = stdin(exec).and_then(|stdin| send(&life.socket, &order, stdin.as_ref()));
         match sent {
@@ -169,7 +169,8 @@ impl Children {
     /// The life has ended and nothing of it lives: what is in its pipes is read, then it is judged.
     pub fn ended(&mut self, worker: WorkerId, exit: &Exit) -> Remains {
         let Some(mut life) = self.lives.remove(&worker) else { return Remains::default() };
-        let mut sink = Sink { logs: &self.logs, job: life.job.as_ref().map(|job| &job.id), cap: self.cap };
+        let mut sink =
+            Sink { logs: &self.logs, job: life.job.as_ref().map(|(job, _)| &job.id), cap: self.cap };
         life.output.drain(&mut self.buffer, &mut sink);
         unwatch(&self.epoll, life.output.pipe(Stream::Out));
         unwatch(&self.epoll, life.output.pipe(Stream::Err));
@@ -177,22 +178,23 @@ impl Children {
             unwatch(&self.epoll, Some(&life.socket));
         }
         let printed = life.job.as_ref().filter(|_| life.output.has_written());
-        let written = printed.map(|job| self.logs.end(&job.id));
+        let written = printed.map(|(job, _)| self.logs.end(&job.id));
         let (stderr_tail, output_dropped) = life.output.into_tail();
         let failed = last_words(&life.socket).ok().and_then(|words| Failed::decode(&words));
-        let job = life.job.map(|job| {
+        let job = life.job.map(|(job, fence)| {
             let said = match &job.payload {
                 Payload::Exec(exec) => outcome(exec, exit, failed, &stderr_tail),
                 Payload::Data(_) => None,
             };
-            (job, said)
+            (job, fence, said)
         });
         Remains { job, stderr_tail, output_dropped, written }
     }
 
     fn read(&mut self, worker: WorkerId, stream: Stream) {
         let Some(life) = self.lives.get_mut(&worker) else { return };
-        let mut sink = Sink { logs: &self.logs, job: life.job.as_ref().map(|job| &job.id), cap: self.cap };
+        let mut sink =
+            Sink { logs: &self.logs, job: life.job.as_ref().map(|(job, _)| &job.id), cap: self.cap };
         if life.output.take(stream, &mut self.buffer, &mut sink) == Taken::End {
             unwatch(&self.epoll, life.output.pipe(stream));
             life.output.close(stream);

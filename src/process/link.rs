@@ -113,6 +113,8 @@ fn frame_room(order: &Order) -> usize {
     match order {
         Order::Notify(text) => text.len() + 3,
         Order::Spawn(_)
+        | Order::Template(_)
+        | Order::Fork(..)
         | Order::KillAt(..)
         | Order::Terminate(_)
         | Order::KillTree(_)

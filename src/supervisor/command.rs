@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::model::{Fence, Instant, Job, JobId, Lease, QueueName, Settlement, Signal, WorkerId};
+use crate::model::{
+    ClassFilter, Fence, Instant, Job, JobId, Lease, QueueName, Settlement, Signal, Take, WorkerId,
+};
 
 /// Something to be done outside. Every order is answered by an event, as said with each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Make a worker: `Spawned` then `Ready`, or `SpawnFailed`.
     Spawn(WorkerId),
+    /// Have the template of its pool make a worker: answered as `Spawn` is.
+    Fork(WorkerId, WorkerId),
     /// Hand the job to the worker: `Finished`, and/or `Exited`.
-    Assign(WorkerId, Arc<Job>),
+    Assign(WorkerId, Arc<Job>, Fence),
     /// End one job of a worker that runs several: `Finished` once it has really stopped. The text says why.
     Cancel(WorkerId, JobId, &'static str),
     /// End the worker: `Exited`. The text says why, for logs.
@@ -23,6 +27,10 @@ pub enum Command {
         pool: u16,
         /// The queues in order.
         queues: Vec<QueueName>,
+        /// How to go through them.
+        take: Take,
+        /// Which of their jobs.
+        filter: ClassFilter,
         /// How many at most: the workers that will take one each, in the order they will. A worker with room for
         /// several is listed as often.
         workers: Vec<WorkerId>,
@@ -33,6 +41,8 @@ pub enum Command {
     Settle(Settlement),
     /// Whether anything is left to do: `Idle` when not (burst mode). No answer while there is.
     AskIdle(Vec<QueueName>),
+    /// Whether jobs wait in the pool's queues, though it has no room: `Waiting`.
+    AskWaiting(u16, Vec<QueueName>),
     /// A lease was lost with the job: log and drop. No answer.
     Dropped(JobId, Fence, &'static str),
     /// No child lives and nothing is unsettled: the supervisor is done. The last command.

@@ -1,6 +1,8 @@
 //! Facts in.
 
-use crate::model::{Exit, Fence, Fetched, JobId, Lease, Outcome, Revocation, Stop, WorkerId};
+use std::sync::Arc;
+
+use crate::model::{Classes, Exit, Fence, Fetched, JobId, Lease, Outcome, Revocation, Stop, WorkerId};
 
 /// Something that happened outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +18,13 @@ pub enum Event {
     /// It was killed and does not die; the cause, for people.
     Stuck(WorkerId, String),
     /// The worker says how a job ended. For a program: its exit code is 0 or another one; a signal says nothing.
-    Finished(WorkerId, JobId, Outcome),
+    Finished(WorkerId, JobId, Fence, Outcome),
+    /// The worker broke the protocol: it cannot be trusted with anything any more. A line that says how.
+    Faulty(WorkerId, String),
+    /// The workers of the pool know these classes, says one of them or their template.
+    Knows(u16, Arc<Classes>),
+    /// The answer to the pool's `AskWaiting`: whether jobs wait that it could take.
+    Waiting(u16, bool),
     /// The answer to the pool's `Fetch`: at most as many as asked for.
     Fetched(u16, Vec<Fetched>),
     /// The other answer to the pool's `Fetch`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Command;
 use super::restart::{Backoff, Boots, Random};
 use super::worker::{Slot, State};
-use crate::model::{Instant, PoolSettings, WorkerId};
+use crate::model::{Instant, PoolSettings, Take, WorkerId};
 
 /// A wake-up that got lost costs no more than this.
 const NET: Duration = Duration::from_secs(60);
@@ -76,7 +76,13 @@ impl Pool {
         self.intake.maybe_waiting = false;
         self.intake.net = now + NET;
         let queues = self.settings.queues.clone();
-        orders.push_back(Command::Fetch { pool: self.number, queues, workers });
+        orders.push_back(Command::Fetch {
+            pool: self.number,
+            queues,
+            take: Take::InOrder,
+            filter: self.settings.filter.clone(),
+            workers,
+        });
     }
 
     /// When to ask; None while there is no room, or no answer yet.

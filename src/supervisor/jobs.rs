@@ -147,7 +147,7 @@ impl Running {
             }
             Phase::Runs if alone => Some((verdict::of_crash(exit, &self.job, retry, random), true)),
             // Which of them it was cannot be known: only a death alone counts.
-            Phase::Runs => Some((Verdict::Release { after: Duration::ZERO, interrupted: false }, false)),
+            Phase::Runs => Some((Verdict::Release { after: Duration::ZERO, counts: None }, false)),
         }
     }
 
@@ -184,7 +184,7 @@ pub(super) fn fence_at(lease: &Lease, grace: Duration) -> Instant {
 
 /// Back to its queue before it ran.
 pub(super) fn release(fetched: &Fetched, after: Duration) -> Settlement {
-    let verdict = Verdict::Release { after, interrupted: false };
+    let verdict = Verdict::Release { after, counts: None };
     unstarted(fetched, verdict)
 }
 

@@ -94,7 +94,10 @@ impl Supervisor {
             Event::Ready(worker) => self.on_ready(now, worker),
             Event::Exited(worker, exit) => self.on_exited(now, worker, &exit),
             Event::Stuck(worker, cause) => self.on_stuck(now, worker, cause),
-            Event::Finished(worker, job, outcome) => self.on_finished(now, worker, &job, outcome),
+            Event::Finished(worker, job, fence, outcome) => {
+                self.on_finished(now, worker, (&job, fence), outcome);
+            }
+            Event::Faulty(..) | Event::Knows(..) | Event::Waiting(..) => {}
             Event::Fetched(pool, jobs) => self.on_fetched(now, pool, jobs),
             Event::FetchFailed(pool) => self.on_fetch_failed(now, pool),
             Event::Renewed(lease) => self.on_renewed(now, &lease),
@@ -198,9 +201,15 @@ impl Supervisor {
         }
     }
 
-    fn on_finished(&mut self, now: Instant, worker: WorkerId, job: &JobId, outcome: Outcome) {
+    fn on_finished(
+        &mut self,
+        now: Instant,
+        worker: WorkerId,
+        (job, fence): (&JobId, Fence),
+        outcome: Outcome,
+    ) {
         let Some((pool, slot, random, mut book)) = self.life(worker) else { return };
-        let Some(index) = slot.jobs.iter().position(|running| running.job.id == *job) else { return };
+        let Some(index) = slot.jobs.iter().position(|running| running.is(job, fence)) else { return };
         let judged = match slot.jobs[index].hear(outcome, pool.jobs_at_once > 1) {
             Heard::Nothing => return,
             // Its tree may have left something behind: the word counts when the worker is proven dead.
@@ -258,7 +267,7 @@ impl Supervisor {
             (Some(settlement), _) => self.unsettled.add(now, settlement),
             (None, None) => self.unsettled.add(now, jobs::release(&fetched, Duration::ZERO)),
             (None, Some(slot)) => {
-                self.orders.push_back(Command::Assign(slot.id, fetched.job.clone()));
+                self.orders.push_back(Command::Assign(slot.id, fetched.job.clone(), fence));
                 let running = Running::new(now, fetched, pool.settings.time_limit, self.lease);
                 slot.jobs.push(Running { alone, ..running });
                 self.suspects.remove(&id);

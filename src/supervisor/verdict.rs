@@ -1,11 +1,20 @@
 //! Who settles what: the table of ends, as functions.
 
+use std::time::Duration;
+
 use super::restart::Random;
 use super::worker::{Why, describe};
-use crate::model::{Exit, Failure, Job, Outcome, Retry, Verdict};
+use crate::model::{Count, Exit, Failure, Job, Outcome, Retry, Verdict};
 
 /// A job under which so many workers died is held for a person.
 const CRASHES: u32 = 3;
+
+/// A job whose class was unknown so often is held.
+const UNKNOWN: u32 = 10;
+
+/// The wait after the first time, doubled each time up to the cap: a quarter of an hour in all.
+const UNKNOWN_FIRST: Duration = Duration::from_secs(1);
+const UNKNOWN_CAP: Duration = Duration::from_secs(5 * 60);
 
 /// What the worker said, as the broker is told it.
 pub(super) fn of_outcome(outcome: Outcome, job: &Job, pool: Retry, random: &mut Random) -> Verdict {
@@ -14,8 +23,21 @@ pub(super) fn of_outcome(outcome: Outcome, job: &Job, pool: Retry, random: &mut 
         Outcome::Failed(failure) => spent(failure, job, pool, random),
         Outcome::FailedForGood(failure) => Verdict::Fail { failure },
         Outcome::RetryAfter(after, failure) => Verdict::Retry { after, failure },
-        Outcome::Snoozed(after) => Verdict::Release { after, interrupted: false },
+        Outcome::Snoozed(after) => Verdict::Release { after, counts: None },
+        Outcome::UnknownClass => unknown(job, random),
     }
+}
+
+/// Nobody here has code for its class. While versions of an application are exchanged another worker may have it, so it
+/// comes back later and later; then it is held for a person.
+fn unknown(job: &Job, random: &mut Random) -> Verdict {
+    let times = job.unknown + 1;
+    if times > UNKNOWN {
+        let message = format!("no worker knows the class '{}' ({UNKNOWN} times asked)", job.class);
+        return Verdict::Hold { failure: failure("unknown class", message) };
+    }
+    let after = random.jitter(UNKNOWN_CAP.min(UNKNOWN_FIRST * 2u32.pow(times - 1)), 10);
+    Verdict::Release { after, counts: Some(Count::UnknownClass) }
 }
 
 /// The attempt is spent: tried again while tries remain.
@@ -39,17 +61,17 @@ pub(super) fn of_crash(exit: &Exit, job: &Job, pool: Retry, random: &mut Random)
 
 /// The job was ended by us: None when there is nothing to tell, because the job is not ours any more.
 pub(super) fn of_end(why: Why, job: &Job, pool: Retry, random: &mut Random) -> Option<Verdict> {
-    let interrupted = match why {
+    let counts = match why {
         Why::Lost(crate::model::Revocation::Canceled) => return Some(Verdict::Canceled),
         Why::Lost(_) => return None,
         Why::TimeLimit => {
             let failure = failure("time limit", "it ran longer than it may".into());
             return Some(spent(failure, job, pool, random));
         }
-        Why::Stop => true,
-        Why::Neighbour | Why::Boot | Why::Spent => false,
+        Why::Stop => Some(Count::Interrupted),
+        Why::Neighbour | Why::Boot | Why::Spent => None,
     };
-    Some(Verdict::Release { after: std::time::Duration::ZERO, interrupted })
+    Some(Verdict::Release { after: Duration::ZERO, counts })
 }
 
 /// The word a verdict is counted by.

@@ -18,6 +18,11 @@ pub const NOTIFY_MAX: usize = 1024;
 pub enum Order {
     /// Make a parked child for this life. Answered by `Started` or `SpawnFailed`.
     Spawn(WorkerId),
+    /// Make a parked child that can become a template: it gets, as descriptor 4, the socket that `Fork` asks it by.
+    /// Answered as `Spawn` is.
+    Template(WorkerId),
+    /// Have the second life, a template, fork a child for the first. Answered by `Started` or `SpawnFailed`.
+    Fork(WorkerId, WorkerId),
     /// The self-fence: kill this life's tree at that moment unless told otherwise. None disarms.
     KillAt(WorkerId, Option<Instant>),
     /// SIGTERM, then SIGCONT, to the leader's process group. A life that has ended is left alone.
@@ -91,6 +96,8 @@ pub enum Step {
     Cgroup,
     /// The fork.
     Fork,
+    /// Asking the template.
+    Template,
 }
 
 impl Step {
@@ -101,6 +108,7 @@ impl Step {
             Step::Pipe => "make a pipe",
             Step::Cgroup => "make a cgroup",
             Step::Fork => "fork",
+            Step::Template => "have the template fork",
         }
     }
 }
@@ -132,6 +140,11 @@ impl Order {
                 packet.extend_from_slice(text);
             }
             Order::Shutdown(code) => packet.extend_from_slice(&[7, *code]),
+            Order::Template(worker) => head(packet, 8, *worker),
+            Order::Fork(worker, template) => {
+                head(packet, 9, *worker);
+                packet.extend_from_slice(&template.to_u64().to_le_bytes());
+            }
         }
     }
 
@@ -161,6 +174,8 @@ fn decode_order(kind: u8, fields: &mut Fields<'_>) -> Option<Order> {
             Order::Notify(String::from_utf8(fields.slice(usize::from(len))?.to_vec()).ok()?)
         }
         7 => Order::Shutdown(u8::from_le_bytes(fields.take()?)),
+        8 => Order::Template(fields.worker()?),
+        9 => Order::Fork(fields.worker()?, fields.worker()?),
         _ => return None,
     })
 }
@@ -221,8 +236,8 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
         66 => Report::Started(fields.worker()?, fields.i32()?),
         67 => {
             let worker = fields.worker()?;
-            let step =
-                *[Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork].get(usize::from(fields.u8()?))?;
+            let step = *[Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork, Step::Template]
+                .get(usize::from(fields.u8()?))?;
             Report::SpawnFailed(worker, step, fields.i32()?)
         }
         68 => Report::Exited(fields.worker()?, decode_exit(fields)?),

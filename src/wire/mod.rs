@@ -2,3 +2,4 @@
 
 pub mod keeper;
 pub mod program;
+pub mod worker;

@@ -122,6 +122,8 @@ pub fn request(queues: &[&str], workers: u16) -> Fetch {
     Fetch {
         instance: "me".into(),
         queues: queues.iter().map(|name| QueueName::from(*name)).collect(),
+        take: Take::InOrder,
+        filter: ClassFilter::default(),
         workers: (1..=workers).map(worker).collect(),
         lease: LEASE,
     }
@@ -136,7 +138,7 @@ pub fn complete() -> Verdict {
 }
 
 pub fn release() -> Verdict {
-    Verdict::Release { after: Duration::ZERO, interrupted: false }
+    Verdict::Release { after: Duration::ZERO, counts: None }
 }
 
 pub fn retry_after(after: Duration) -> Verdict {

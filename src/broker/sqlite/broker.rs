@@ -11,8 +11,8 @@ use super::handle::Sqlite;
 use super::{admin, lease, put, read, settle};
 use crate::broker::{Broker, Capabilities, Error, Fetch, Notice, Renewal, Settling};
 use crate::model::{
-    Fence, Fetched, Filter, Instance, JobId, JobRecord, JobState, Lease, NewJob, QueueCounts, QueueName,
-    Settlement, Verdict, WorkerId,
+    Fence, Fetched, Filter, Instance, JobId, JobRecord, JobState, Lease, NewJob, Progress, QueueCounts,
+    QueueName, Settlement, Verdict, WorkerId,
 };
 
 #[async_trait]
@@ -49,6 +49,10 @@ impl Broker for Sqlite {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Error> {
         let now = self.now();
         self.ask(Kind::Durable, move |store| put::enqueue(store, &jobs, now)).await
+    }
+
+    async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
+        self.ask(Kind::Lease, move |store| lease::progress(store, &notes)).await
     }
 
     async fn next_notice(&self) -> Notice {

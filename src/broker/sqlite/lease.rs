@@ -10,7 +10,9 @@ use super::read;
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::{Fetch, Renewal};
-use crate::model::{Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, Revocation, WorkerId};
+use crate::model::{
+    Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, Progress, Revocation, WorkerId,
+};
 
 /// A job interrupted so often is held: it may be what interrupts.
 pub(super) const INTERRUPTIONS_MAX: u32 = 5;
@@ -45,7 +47,7 @@ struct Found {
 fn waiting(store: &Store, queue: i64, most: usize) -> Result<Vec<Found>, Trouble> {
     let mut statement = store.conn.prepare_cached(
         "SELECT id, fence, jid, class, priority, attempt, crashes, interrupted, tags, retries, delay_ns, cap_ns,
-         limit_ns, kind, payload FROM job WHERE state = 0 AND queue = ?1 ORDER BY priority DESC, id LIMIT ?2",
+         limit_ns, kind, payload, unknown FROM job WHERE state = 0 AND queue = ?1 ORDER BY priority DESC, id LIMIT ?2",
     )?;
     let mut rows = statement.query(params![queue, i64::try_from(most).unwrap_or(i64::MAX)])?;
     let mut found = Vec::new();
@@ -65,6 +67,7 @@ fn read_found(store: &Store, row: &Row<'_>) -> Result<Found, Trouble> {
         attempt: row.get::<_, u32>(5)?.saturating_add(1),
         crashes: row.get(6)?,
         interrupted: row.get(7)?,
+        unknown: row.get(15)?,
         tags: read::json(row, 8)?.unwrap_or_default(),
         retry: read::retry(row, 9)?,
         time_limit: read::duration(row, 12)?,
@@ -126,6 +129,20 @@ pub(super) fn renew(
         })
     };
     leases.iter().map(renew).collect()
+}
+
+/// How far running jobs have come.
+pub(super) fn progress(store: &mut Store, notes: &[(JobId, Fence, Progress)]) -> Result<(), Trouble> {
+    for (job, fence, progress) in notes {
+        let text = serde_json::to_string(progress)?;
+        store
+            .conn
+            .prepare_cached(
+                "UPDATE job SET progress = ?3 WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3",
+            )?
+            .execute(params![job.as_str(), fence.0, text])?;
+    }
+    Ok(())
 }
 
 /// Moves on what time has moved on: delayed jobs that are due, and leases that ran out.

@@ -21,7 +21,7 @@ const PAGE: i64 = 500;
 /// The columns [`record`] reads.
 const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, attempt, retries, delay_ns, cap_ns,
     limit_ns, crashes, interrupted, put_at, due_at, started_at, ended_at, instance, worker, fence, result, failure,
-    forensics";
+    forensics, unknown, progress";
 
 pub(super) fn get(store: &Store, id: &JobId) -> Result<Option<JobRecord>, Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
@@ -29,7 +29,7 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<Option<JobRecord>, Troubl
     ))?;
     let mut rows = statement.query([id.as_str()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let payload = payload(store, row.get(0)?, row, 24)?;
+    let payload = payload(store, row.get(0)?, row, 26)?;
     Ok(Some(JobRecord { payload: Some(payload), ..record(row)? }))
 }
 
@@ -155,6 +155,8 @@ fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         time_limit: duration(row, 11)?,
         crashes: row.get(12)?,
         interrupted: row.get(13)?,
+        unknown: row.get(24)?,
+        progress: json(row, 25)?,
         put_at: Millis(row.get(14)?),
         due_at: row.get::<_, Option<i64>>(15)?.map(Millis),
         started_at: row.get::<_, Option<i64>>(16)?.map(Millis),

@@ -37,6 +37,7 @@ CREATE TABLE job (
     attempt     INTEGER NOT NULL DEFAULT 0,
     crashes     INTEGER NOT NULL DEFAULT 0,
     interrupted INTEGER NOT NULL DEFAULT 0,
+    unknown     INTEGER NOT NULL DEFAULT 0,  -- how often no worker knew its class
     put_at      INTEGER NOT NULL,
     due_at      INTEGER,               -- only while delayed
     expires_at  INTEGER,               -- only while running or canceling
@@ -52,6 +53,7 @@ CREATE TABLE job (
     delay_ns    INTEGER,
     cap_ns      INTEGER,
     limit_ns    INTEGER,
+    progress    TEXT,                  -- JSON
     result      TEXT,
     failure     TEXT,                  -- JSON
     forensics   TEXT                   -- JSON

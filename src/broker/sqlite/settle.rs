@@ -6,7 +6,7 @@ use super::put::millis_up;
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::Settling;
-use crate::model::{Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict};
+use crate::model::{Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict};
 
 pub(super) fn settle(
     store: &mut Store,
@@ -23,7 +23,7 @@ struct Change<'a> {
     state: Option<JobState>,
     due: Option<i64>,
     unspent: bool,
-    interrupted: bool,
+    counts: Option<Count>,
     result: Option<&'a str>,
     failure: Option<&'a Failure>,
 }
@@ -71,9 +71,9 @@ fn change(verdict: &Verdict, from: JobState, now: i64) -> Change<'_> {
         Verdict::Fail { failure } => {
             Change { state: Some(JobState::Failed), failure: Some(failure), ..Change::default() }
         }
-        Verdict::Release { after, interrupted } => {
+        Verdict::Release { after, counts } => {
             let (state, due) = later(*after);
-            Change { state, due, unspent: true, interrupted: *interrupted, ..Change::default() }
+            Change { state, due, unspent: true, counts: *counts, ..Change::default() }
         }
         Verdict::Hold { failure } => {
             Change { state: Some(JobState::Held), failure: Some(failure), ..Change::default() }
@@ -103,7 +103,7 @@ fn write(
         .conn
         .prepare_cached(
             "UPDATE job SET state = ?2, due_at = ?3, expires_at = NULL, instance = NULL, ended_at = ?4,
-             attempt = max(attempt - ?5, 0), interrupted = interrupted + ?6, crashes = crashes + ?7, result = ?8,
+             attempt = max(attempt - ?5, 0), interrupted = interrupted + ?6, unknown = unknown + ?11, crashes = crashes + ?7, result = ?8,
              failure = CASE ?2 WHEN 4 THEN NULL ELSE coalesce(?9, failure) END,
              forensics = coalesce(?10, forensics) WHERE id = ?1",
         )?
@@ -113,11 +113,12 @@ fn write(
             change.due,
             to.has_ended().then_some(now),
             change.unspent,
-            change.interrupted,
+            change.counts == Some(Count::Interrupted),
             settlement.crashed,
             change.result,
             failure,
             forensics,
+            change.counts == Some(Count::UnknownClass),
         ])?;
     Ok(())
 }

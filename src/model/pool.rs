@@ -1,0 +1,128 @@
+//! What a pool runs, and what is around it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bytes, Class, Retry};
+
+/// What a worker can run: each class with the settings that its code gives it.
+pub type Classes = BTreeMap<Class, ClassSettings>;
+
+/// Settings of a class: they count for jobs that bring none, and win over those of the pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassSettings {
+    /// Longest run of an attempt.
+    pub time_limit: Option<Duration>,
+    /// Tries after the first one.
+    pub retries: Option<u32>,
+    /// Wait before the first retry.
+    pub delay: Option<Duration>,
+    /// The longest wait.
+    pub cap: Option<Duration>,
+}
+
+impl ClassSettings {
+    /// The policy of this class in a pool that says `pool`.
+    pub fn retry(&self, pool: Retry) -> Retry {
+        Retry {
+            retries: self.retries.unwrap_or(pool.retries),
+            delay: self.delay.unwrap_or(pool.delay),
+            cap: self.cap.unwrap_or(pool.cap),
+        }
+    }
+}
+
+/// Which classes a pool takes from its queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassFilter {
+    /// These alone; empty = any.
+    pub only: Vec<Class>,
+    /// But none of these.
+    pub except: Vec<Class>,
+}
+
+/// From which of its queues a pool takes the next job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// From the first that has one.
+    #[default]
+    Ordered,
+    /// From each in turn.
+    RoundRobin,
+    /// From each in turn, in a new order for each fetch.
+    Shuffled,
+}
+
+/// How one fetch of several jobs goes through its queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Take {
+    /// All it can from the first, then from the next.
+    #[default]
+    InOrder,
+    /// One from each in turn, until none has any.
+    InTurn,
+}
+
+/// How the workers of a pool are made, and what is around them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outfit {
+    /// What its workers are.
+    pub work: Work,
+    /// Variables of the supervisor's own environment that its processes see besides the usual ones; a name that ends in
+    /// `*` stands for all that begin like it.
+    pub env_pass: Vec<String>,
+    /// Variables set for its processes.
+    pub env_set: Vec<(String, String)>,
+    /// Working directory; None = the supervisor's. Jobs that bring one are run there.
+    pub cwd: Option<PathBuf>,
+    /// File mode creation mask; None = the supervisor's, or the one a job brings.
+    pub umask: Option<u32>,
+    /// Who its processes are, if not the supervisor's user.
+    pub identity: Option<Identity>,
+    /// Whether each job gets an empty directory of its slot to work in.
+    pub sandbox: bool,
+    /// What becomes of processes that a job leaves behind in a worker that lives on.
+    pub leftovers: Leftovers,
+}
+
+/// What the workers of a pool are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Work {
+    /// Each runs the program that its job brings.
+    #[default]
+    Programs,
+    /// Each runs this program, with the job's data on stdin.
+    Run(Vec<Bytes>),
+    /// Each is this program and speaks the worker protocol.
+    Command(Vec<Bytes>),
+}
+
+/// A user, by numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The other groups.
+    pub groups: Vec<u32>,
+    /// For people, and for `USER` and `LOGNAME`.
+    pub name: String,
+    /// For `HOME`.
+    pub home: PathBuf,
+}
+
+/// What becomes of what a job leaves behind in a worker that lives on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Leftovers {
+    /// It is told with the job.
+    #[default]
+    Report,
+    /// It is told, and killed.
+    Kill,
+}

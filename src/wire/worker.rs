@@ -1,0 +1,313 @@
+//! What supervisor and worker say to each other: one line of JSON a frame, as `docs/worker-protocol.md` has it.
+//!
+//! Both directions are here, for both sides: the supervisor reads [`Said`] and writes [`Told`]; the worker the other way
+//! round. A frame is an object with one key, so that it can be read in one pass and a job's data is never re-encoded.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// The version of the protocol.
+pub const PROTOCOL: u32 = 1;
+
+/// The longest frame, its newline included.
+pub const FRAME_MAX: usize = 16 << 20;
+
+/// The descriptor of the channel in a worker.
+pub const CHANNEL: i32 = 3;
+
+/// The descriptor by which a template is asked to fork.
+pub const FORKS: i32 = 4;
+
+/// Worker to supervisor.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Said<'a> {
+    /// The first frame.
+    #[serde(borrow)]
+    Hello(Hello<'a>),
+    /// It takes jobs from now on.
+    Ready(Empty),
+    /// A job has ended.
+    #[serde(borrow)]
+    Done(Done<'a>),
+    /// How far a job has come.
+    #[serde(borrow)]
+    Progress(Progress<'a>),
+    /// A line for a job's log.
+    #[serde(borrow)]
+    Log(Log<'a>),
+    /// The answer to `ping`.
+    Pong(Empty),
+    /// It wants something; answered by `reply`.
+    #[serde(borrow)]
+    Call(Call<'a>),
+}
+
+/// Supervisor to worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told<'a> {
+    /// Run a job.
+    #[serde(borrow)]
+    Run(Run<'a>),
+    /// End a job.
+    #[serde(borrow)]
+    Cancel(Cancel<'a>),
+    /// Say `pong`.
+    Ping(Empty),
+    /// No more jobs come.
+    Shutdown(Empty),
+    /// The answer to `call`.
+    #[serde(borrow)]
+    Reply(Reply<'a>),
+}
+
+/// A frame without fields.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Empty {}
+
+/// Who speaks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Hello<'a> {
+    /// The version it speaks.
+    pub protocol: u32,
+    /// What it is made with, for people.
+    #[serde(borrow, default)]
+    pub sdk: Cow<'a, str>,
+    /// The classes it can run; None = any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<BTreeMap<String, Class>>,
+    /// Whether it can fork job children.
+    #[serde(default)]
+    pub template: bool,
+}
+
+/// The settings of a class; times in seconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Class {
+    /// Longest run of an attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_limit: Option<f64>,
+    /// Tries after the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
+    /// Wait before the first retry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_delay: Option<f64>,
+    /// The longest wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_cap: Option<f64>,
+}
+
+/// The end of a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Done<'a> {
+    /// Which.
+    #[serde(borrow)]
+    pub job: Cow<'a, str>,
+    /// As in `run`.
+    pub fence: u64,
+    /// How.
+    pub outcome: Outcome,
+    /// What it gives back, as it is.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<&'a RawValue>,
+    /// Why it did not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+    /// When to try again, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<f64>,
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Done.
+    Complete,
+    /// Tried again while tries remain.
+    Failed,
+    /// Not tried again.
+    FailedForGood,
+    /// Tried again after a time, the attempt is spent.
+    Retry,
+    /// Not yet: back after a time, the attempt is not spent.
+    Snooze,
+    /// The worker has no code for it.
+    UnknownClass,
+    /// Ended because it was told to.
+    Canceled,
+}
+
+/// Why a job did not complete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// A short name to count by.
+    pub group: String,
+    /// One line for people.
+    #[serde(default)]
+    pub message: String,
+    /// A backtrace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+}
+
+/// How far a job has come.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Progress<'a> {
+    /// Which.
+    #[serde(borrow)]
+    pub job: Cow<'a, str>,
+    /// From 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fraction: Option<f64>,
+    /// A line for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// A line for a job's log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Log<'a> {
+    /// Of which.
+    #[serde(borrow)]
+    pub job: Cow<'a, str>,
+    /// Without a newline at its end.
+    #[serde(borrow)]
+    pub text: Cow<'a, str>,
+}
+
+/// A wish.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Call<'a> {
+    /// The answer bears the same number.
+    pub n: u64,
+    /// What is wanted.
+    #[serde(borrow)]
+    pub verb: Cow<'a, str>,
+    /// With what.
+    #[serde(borrow)]
+    pub args: &'a RawValue,
+}
+
+/// A job to run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run<'a> {
+    /// The job.
+    #[serde(borrow)]
+    pub job: Job<'a>,
+}
+
+/// A job as its worker sees it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job<'a> {
+    /// Its id.
+    #[serde(borrow)]
+    pub id: Cow<'a, str>,
+    /// The proof of the right to run it: `done` gives it back.
+    pub fence: u64,
+    /// What it is.
+    #[serde(borrow)]
+    pub class: Cow<'a, str>,
+    /// Where it waited.
+    #[serde(borrow)]
+    pub queue: Cow<'a, str>,
+    /// Its data, exactly as it was put.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<&'a RawValue>,
+    /// Its data, if that is not JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body_b64: Option<String>,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// Higher runs first.
+    pub priority: i32,
+    /// Free words.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Seconds from now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_limit: Option<f64>,
+    /// A directory to work in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+}
+
+/// A job to end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cancel<'a> {
+    /// Which.
+    #[serde(borrow)]
+    pub job: Cow<'a, str>,
+    /// Why, for people.
+    #[serde(borrow)]
+    pub why: Cow<'a, str>,
+}
+
+/// The answer to a wish.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reply<'a> {
+    /// Of the call.
+    pub n: u64,
+    /// What was asked for.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub ok: Option<&'a RawValue>,
+    /// Why it was not done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A line that is no frame.
+#[derive(Debug, thiserror::Error)]
+pub enum BadLine {
+    /// The frame is known to nobody.
+    #[error("unknown frame '{0}'")]
+    Unknown(String),
+    /// It is not what the protocol says.
+    #[error("a line that is no frame ({why}): {line}")]
+    Torn {
+        /// Where and why.
+        why: serde_json::Error,
+        /// Its beginning.
+        line: String,
+    },
+}
+
+/// Reads one line, without its newline.
+///
+/// ```
+/// use taskvisor::wire::worker::{Said, decode};
+/// let frame: Said = decode(br#"{"done":{"job":"j1","fence":1,"outcome":"complete","result":{"n": 1.0}}}"#).unwrap();
+/// let Said::Done(done) = frame else { panic!() };
+/// assert_eq!(done.result.unwrap().get(), r#"{"n": 1.0}"#);
+/// assert_eq!(decode::<Said>(br#"{"dome":{}}"#).unwrap_err().to_string(), "unknown frame 'dome'");
+/// ```
+pub fn decode<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, BadLine> {
+    serde_json::from_slice(line).map_err(|why| {
+        let named = serde_json::from_slice::<BTreeMap<String, serde::de::IgnoredAny>>(line).ok();
+        match named.and_then(|named| named.into_keys().next()) {
+            Some(name) if !KNOWN.contains(&name.as_str()) => {
+                BadLine::Unknown(name.chars().take(40).collect())
+            }
+            _ => {
+                let line = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
+                BadLine::Torn { why, line }
+            }
+        }
+    })
+}
+
+const KNOWN: [&str; 12] = [
+    "hello", "ready", "done", "progress", "log", "pong", "call", "run", "cancel", "ping", "shutdown", "reply",
+];
+
+/// Appends a frame with its newline.
+pub fn encode<T: Serialize>(frame: &T, out: &mut Vec<u8>) {
+    // Maps have text for keys and nothing fails by itself: what could not be written would be a mistake of ours.
+    serde_json::to_writer(&mut *out, frame).unwrap_or_default();
+    out.push(b'\n');
+}
