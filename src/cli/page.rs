@@ -238,6 +238,7 @@ pub(super) mod tests {
                 }],
                 stderr_tail: "\ngzip: a.gz: invalid\x1b[31m compressed data--crc error\n".into(),
                 output_dropped: 2_000_000,
+                left: vec![],
                 at: Some(Millis(1_790_000_003_000)),
             }),
         }

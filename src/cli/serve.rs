@@ -78,6 +78,8 @@ fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<End
         broker: broker.clone(),
         broker_name: config.broker.to_string(),
         keeper,
+        socket: config.socket(),
+        sandboxes: config.state_dir.join("sandbox"),
         listener,
         log_file: Box::new(move |job| logs.log_file(job)),
         output_cap: OUTPUT_CAP,

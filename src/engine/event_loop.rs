@@ -46,7 +46,11 @@ pub enum Ended {
 }
 
 /// Runs until there is nothing left to do.
-pub async fn run(mut supervisor: Supervisor, mut outside: Outside, mut inbox: Inbox) -> io::Result<Ended> {
+pub(super) async fn run(
+    mut supervisor: Supervisor,
+    mut outside: Outside,
+    mut inbox: Inbox,
+) -> io::Result<Ended> {
     let mut asks = Asks::default();
     loop {
         carry_out(&mut supervisor, &mut outside);
@@ -54,7 +58,7 @@ pub async fn run(mut supervisor: Supervisor, mut outside: Outside, mut inbox: In
         if outside.is_done() {
             return Ok(Ended::Stopped);
         }
-        let deadline = supervisor.poll_timeout().into_iter().chain(outside.settle_by).min();
+        let deadline = supervisor.poll_timeout().into_iter().chain(outside.due()).min();
         match inbox.next(&mut outside, deadline).await? {
             Input::Event(event) => tell(&mut supervisor, &mut outside, event),
             Input::Letter(letter) => {
@@ -62,10 +66,16 @@ pub async fn run(mut supervisor: Supervisor, mut outside: Outside, mut inbox: In
                     tell(&mut supervisor, &mut outside, event);
                 }
             }
-            Input::Output => outside.children.turn()?,
+            Input::Output => listen(&mut supervisor, &mut outside)?,
+            Input::Answer(answer) => outside.children.reply(answer.worker, answer.n, answer.result),
             Input::Request(Request::Stop(stop)) => tell(&mut supervisor, &mut outside, Event::Stop(stop)),
             Input::Request(Request::View(answer)) => drop(answer.send(view(&supervisor, &outside))),
-            Input::Timeout => supervisor.handle_timeout(clock::now()),
+            Input::Timeout => {
+                if outside.children.due().is_some_and(|at| at <= clock::now()) {
+                    listen(&mut supervisor, &mut outside)?;
+                }
+                supervisor.handle_timeout(clock::now());
+            }
             Input::KeeperGone => return Ok(Ended::KeeperGone),
         }
         while let Some(event) = inbox.try_next() {
@@ -88,6 +98,15 @@ fn carry_out(supervisor: &mut Supervisor, outside: &mut Outside) {
             tell(supervisor, outside, event);
         }
     }
+}
+
+/// Reads what children print and say.
+fn listen(supervisor: &mut Supervisor, outside: &mut Outside) -> io::Result<()> {
+    let words = outside.children.turn(clock::now())?;
+    for event in outside.said(words) {
+        tell(supervisor, outside, event);
+    }
+    Ok(())
 }
 
 fn tell(supervisor: &mut Supervisor, outside: &mut Outside, event: Event) {

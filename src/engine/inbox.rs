@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::calls::Answer;
 use super::event_loop::Request;
 use super::outside::Outside;
 use crate::clock;
@@ -16,18 +17,21 @@ use crate::supervisor::Event;
 const ROOM: usize = 1024;
 
 /// The receiving end.
-pub struct Inbox {
+pub(super) struct Inbox {
     events: Receiver<Event>,
     requests: Receiver<Request>,
+    answers: Receiver<Answer>,
 }
 
 /// One thing that happened.
-pub enum Input {
+pub(super) enum Input {
     /// A fact for the supervisor.
     Event(Event),
     /// A report of the keeper.
     Letter(Letter),
-    /// Children have printed, or can take more of their order.
+    /// What a worker asked for.
+    Answer(Answer),
+    /// Children have printed or spoken, or can hear more.
     Output,
     /// Somebody asks.
     Request(Request),
@@ -38,11 +42,12 @@ pub enum Input {
 }
 
 impl Inbox {
-    /// An inbox with the two ends that fill it.
-    pub fn new() -> (Inbox, Sender<Event>, Sender<Request>) {
+    /// An inbox with the three ends that fill it.
+    pub fn new() -> (Inbox, Sender<Event>, Sender<Request>, Sender<Answer>) {
         let (event_sender, events) = channel(ROOM);
         let (request_sender, requests) = channel(ROOM);
-        (Inbox { events, requests }, event_sender, request_sender)
+        let (answer_sender, answers) = channel(ROOM);
+        (Inbox { events, requests, answers }, event_sender, request_sender, answer_sender)
     }
 
     /// Waits for the next input, at most until the deadline.
@@ -56,6 +61,7 @@ impl Inbox {
             letter = outside.link.recv() => letter?.map_or(Input::KeeperGone, Input::Letter),
             Some(event) = self.events.recv() => Input::Event(event),
             Some(request) = self.requests.recv() => Input::Request(request),
+            Some(answer) = self.answers.recv() => Input::Answer(answer),
             ready = outside.children.ready() => ready.map(|()| Input::Output)?,
             () = sleep(wait) => Input::Timeout,
         })

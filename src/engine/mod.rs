@@ -1,10 +1,12 @@
 //! The only room that knows both the decisions and the effects: it joins them.
 
 mod asks;
+mod calls;
 mod event_loop;
 mod inbox;
 mod outside;
 mod recover;
+mod reports;
 mod service;
 mod supervise;
 

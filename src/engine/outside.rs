@@ -3,21 +3,19 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
-use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use super::asks::Asks;
-use crate::broker::{Broker, Fetch, Renewal};
+use super::calls::{self, Answer};
+use super::reports::Reports;
+use crate::broker::{Broker, Fetch};
 use crate::clock;
 use crate::failpoint::failpoint;
-use crate::model::{
-    Fence, Instance, Instant, Job, JobId, JobState, Lease, QueueName, Settlement, Signal, Verdict, WorkerId,
-};
-use crate::process::{Children, Letter, Link, Logs};
+use crate::model::{Exit, Fence, Instance, Instant, Job, Signal, SlotId, WorkerId};
+use crate::process::{Children, Letter, Link, Logs, Word};
 use crate::supervisor::{Command, Event};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -33,42 +31,28 @@ pub struct Outside {
     pub hello: Hello,
     pub(super) broker: Arc<dyn Broker>,
     pub(super) events: Sender<Event>,
+    /// Where answers to what workers asked for come in.
+    pub(super) answers: Sender<Answer>,
     pub(super) instance: Instance,
     pub(super) lease: Duration,
-    /// Ends that are not settled yet.
-    pub(super) ends: HashMap<JobId, End>,
-    /// Settlements that wait for the next fetch, to travel with it.
-    pub(super) settlements: Vec<Settlement>,
-    /// When they go without one.
-    pub(super) settle_by: Option<Instant>,
+    /// What the broker is to be told of jobs.
+    pub(super) reports: Reports,
+    /// The last words of lives that never took a job, by place.
+    pub(super) stillborn: HashMap<SlotId, String>,
     /// Facts that are known at once.
     pub(super) known: Vec<Event>,
     pub(super) announced: bool,
     pub(super) done: bool,
 }
 
-/// The end of a job's process, kept until the broker has it.
-pub(super) struct End {
-    worker: WorkerId,
-    stderr_tail: String,
-    output_dropped: u64,
-    /// What the disk did not take of its output, known once that is written.
-    lost: Arc<AtomicU64>,
-    written: Option<oneshot::Receiver<u64>>,
-}
-
-/// How long a settlement waits for the fetch that follows it.
-const COMPANY: Duration = Duration::from_millis(2);
-
-/// A disk that does not take the output of a job in this time does not hold up its verdict.
-const LOG_PATIENCE: Duration = Duration::from_secs(2);
-
 impl Outside {
     /// Starts one effect.
     pub fn perform(&mut self, command: Command) {
         match command {
+            // The worker at place 0 forks the others.
+            Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
             Command::Spawn(worker) => self.link.order(&Order::Spawn(worker)),
-            Command::Fork(..) | Command::AskWaiting(..) => {}
+            Command::Fork(worker, template) => self.link.order(&Order::Fork(worker, template)),
             Command::Assign(worker, job, fence) => self.assign(worker, &job, fence),
             Command::Signal(worker, signal, why) => {
                 info!(%worker, ?signal, why, "signal");
@@ -77,19 +61,27 @@ impl Outside {
                     Signal::Kill => Order::KillTree(worker),
                 });
             }
-            // A coroutine worker is told by a frame; no pool of this version has one.
             Command::Cancel(worker, job, why) => {
-                warn!(%worker, %job, ?why, "the worker cannot be told to cancel")
+                info!(%worker, %job, why, "cancel");
+                self.children.cancel(worker, &job, why);
             }
             Command::KillAt(worker, at) => self.link.order(&Order::KillAt(worker, at)),
             Command::Fetch { pool, queues, take, filter, workers } => {
-                self.send_settlements();
+                self.send_reports();
                 let (instance, lease) = (self.instance.clone(), self.lease);
-                self.fetch(pool, Fetch { instance, queues, take, filter, workers, lease });
+                let request = Fetch { instance, queues, take, filter, workers, lease };
+                tokio::spawn(calls::fetch(self.broker.clone(), self.events.clone(), pool, request));
             }
-            Command::Renew(leases) => self.renew(leases),
-            Command::Settle(settlement) => self.settle(settlement),
-            Command::AskIdle(queues) => self.ask_idle(queues),
+            Command::Renew(leases) => {
+                tokio::spawn(calls::renew(self.broker.clone(), self.events.clone(), leases, self.lease));
+            }
+            Command::Settle(settlement) => self.reports.settle(settlement, clock::now()),
+            Command::AskIdle(queues) => {
+                tokio::spawn(calls::ask_idle(self.broker.clone(), self.events.clone(), queues));
+            }
+            Command::AskWaiting(pool, queues) => {
+                tokio::spawn(calls::ask_waiting(self.broker.clone(), self.events.clone(), pool, queues));
+            }
             Command::Dropped(job, fence, why) => {
                 warn!(%job, %fence, why, "lease lost: nothing is settled");
                 self.bury(&job);
@@ -103,10 +95,16 @@ impl Outside {
 
     /// The end of a turn: what was collected goes out.
     pub fn flush(&mut self) -> io::Result<()> {
-        if self.settle_by.is_some_and(|at| at <= clock::now()) {
-            self.send_settlements();
+        if self.reports.due().is_some_and(|at| at <= clock::now()) {
+            self.send_reports();
         }
+        self.children.flush();
         self.link.flush()
+    }
+
+    /// When something is to be done here that nothing else tells.
+    pub fn due(&self) -> Option<Instant> {
+        self.reports.due().into_iter().chain(self.children.due()).min()
     }
 
     /// Facts that came of carrying out commands.
@@ -133,15 +131,18 @@ impl Outside {
     pub fn heard(&mut self, (report, descriptors): Letter, asks: &mut Asks) -> io::Result<Vec<Event>> {
         Ok(match report {
             Report::Hello(_) | Report::Left(..) => Vec::new(),
-            Report::Started(worker, pid) => {
-                if let Err(error) = self.children.started(worker, pid, descriptors) {
+            Report::Started(worker, pid) => match self.children.started(worker, pid, descriptors) {
+                Ok(true) => {
+                    self.announce();
+                    vec![Event::Spawned(worker), Event::Ready(worker)]
+                }
+                Ok(false) => vec![Event::Spawned(worker)],
+                Err(error) => {
                     self.link.order(&Order::KillTree(worker));
                     warn!(%worker, %error, "a worker cannot be used");
-                    return Ok(vec![Event::SpawnFailed(worker, error.to_string())]);
+                    vec![Event::SpawnFailed(worker, error.to_string())]
                 }
-                self.announce();
-                vec![Event::Spawned(worker), Event::Ready(worker)]
-            }
+            },
             Report::SpawnFailed(worker, step, errno) => {
                 let errno = nix::errno::Errno::from_raw(errno);
                 let why = format!("failed to {}: {} ({errno:?})", step.as_str(), errno.desc());
@@ -160,28 +161,58 @@ impl Outside {
         })
     }
 
+    /// Turns what workers say into facts.
+    pub fn said(&mut self, words: Vec<Word>) -> Vec<Event> {
+        words.into_iter().filter_map(|word| self.meant(word)).collect()
+    }
+
+    fn meant(&mut self, word: Word) -> Option<Event> {
+        Some(match word {
+            Word::Ready(worker) => {
+                self.announce();
+                self.stillborn.remove(&worker.slot);
+                Event::Ready(worker)
+            }
+            Word::Knows(pool, classes) => Event::Knows(pool, classes),
+            Word::Finished(worker, end) => {
+                let (job, fence) = (end.job.id.clone(), end.fence);
+                let outcome = self.reports.ended(worker, end)?;
+                Event::Finished(worker, job, fence, outcome)
+            }
+            Word::Progress(job, fence, progress) => {
+                self.reports.progress(job, fence, progress, clock::now());
+                return None;
+            }
+            Word::Call(worker, n, verb, args) => {
+                tokio::spawn(calls::call(self.broker.clone(), self.answers.clone(), worker, n, verb, args));
+                return None;
+            }
+            Word::Faulty(worker, why) => {
+                warn!(%worker, why, "a worker broke the protocol");
+                Event::Faulty(worker, why)
+            }
+        })
+    }
+
     /// A stop was ordered: systemd is told.
     pub fn stopping(&mut self) {
         self.link.order(&Order::Notify("STOPPING=1\nSTATUS=stopping".into()));
     }
 
-    fn exited(&mut self, worker: WorkerId, exit: crate::model::Exit) -> Vec<Event> {
+    fn exited(&mut self, worker: WorkerId, exit: Exit) -> Vec<Event> {
         let remains = self.children.ended(worker, &exit);
-        let mut events = Vec::with_capacity(2);
-        match remains.job {
-            Some((job, fence, outcome)) => {
-                failpoint("supervisor-8-exit-heard");
-                let end = End {
-                    worker,
-                    stderr_tail: remains.stderr_tail,
-                    output_dropped: remains.output_dropped,
-                    lost: Arc::default(),
-                    written: remains.written,
-                };
-                self.ends.insert(job.id.clone(), end);
-                events.extend(outcome.map(|outcome| Event::Finished(worker, job.id.clone(), fence, outcome)));
-            }
-            None => self.link.order_later(Order::Forget(worker)),
+        let mut events = self.said(remains.words);
+        for end in remains.jobs {
+            failpoint("supervisor-8-exit-heard");
+            let (job, fence) = (end.job.id.clone(), end.fence);
+            let outcome = self.reports.ended(worker, end);
+            events.extend(outcome.map(|outcome| Event::Finished(worker, job, fence, outcome)));
+        }
+        if let Some(last_words) = remains.stillborn {
+            self.stillborn.insert(worker.slot, last_words);
+        }
+        if self.reports.life_ended(worker) {
+            self.link.order_later(Order::Forget(worker));
         }
         events.push(Event::Exited(worker, exit));
         events
@@ -189,128 +220,26 @@ impl Outside {
 
     fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence) {
         failpoint("supervisor-4-before-assign");
-        if let Err(outcome) = self.children.assign(worker, job, fence) {
-            self.link.order(&Order::KillTree(worker));
-            self.known.push(Event::Finished(worker, job.id.clone(), fence, outcome));
+        if let Err(unassigned) = self.children.assign(worker, job, fence, job.time_limit) {
+            if unassigned.idle_for_ever {
+                self.link.order(&Order::KillTree(worker));
+            }
+            self.known.push(Event::Finished(worker, job.id.clone(), fence, unassigned.outcome));
         }
         failpoint("supervisor-5-assigned");
     }
 
-    fn fetch(&self, pool: u16, request: Fetch) {
-        let (broker, events) = (self.broker.clone(), self.events.clone());
-        tokio::spawn(async move {
-            let event = match broker.fetch(request).await {
-                Ok(fetched) => Event::Fetched(pool, fetched),
-                Err(error) => {
-                    warn!(%error, "failed to fetch");
-                    Event::FetchFailed(pool)
-                }
-            };
-            events.send(event).await.ok();
-        });
-    }
-
-    fn renew(&self, leases: Vec<Lease>) {
-        let (broker, events, by) = (self.broker.clone(), self.events.clone(), self.lease);
-        tokio::spawn(async move {
-            let asked: Vec<(JobId, Fence)> =
-                leases.iter().map(|lease| (lease.job.clone(), lease.fence)).collect();
-            let answers: Vec<Event> = match broker.renew(leases, by).await {
-                Ok(renewals) => asked.into_iter().zip(renewals).map(renewed).collect(),
-                Err(error) => {
-                    warn!(%error, "failed to renew");
-                    asked.into_iter().map(|(job, fence)| Event::RenewFailed(job, fence)).collect()
-                }
-            };
-            for event in answers {
-                events.send(event).await.ok();
-            }
-        });
-    }
-
-    fn settle(&mut self, mut settlement: Settlement) {
-        if let (Some(end), Some(forensics)) = (self.ends.get(&settlement.job), &mut settlement.forensics) {
-            forensics.stderr_tail.clone_from(&end.stderr_tail);
-            forensics.output_dropped = end.output_dropped + end.lost.load(Ordering::Relaxed);
+    fn send_reports(&mut self) {
+        if let Some(batch) = self.reports.take() {
+            tokio::spawn(batch.send(self.broker.clone(), self.events.clone()));
         }
-        // A person waits for a cancel; the others gain from one transaction for the last job's end and the next one's start.
-        let wait = match settlement.verdict {
-            Verdict::Canceled => Duration::ZERO,
-            Verdict::Complete { .. }
-            | Verdict::Retry { .. }
-            | Verdict::Fail { .. }
-            | Verdict::Release { .. }
-            | Verdict::Hold { .. } => COMPANY,
-        };
-        let by = clock::now() + wait;
-        self.settle_by = Some(self.settle_by.map_or(by, |earlier| earlier.min(by)));
-        self.settlements.push(settlement);
     }
 
-    fn send_settlements(&mut self) {
-        if self.settlements.is_empty() {
-            return;
-        }
-        failpoint("supervisor-9-before-settle");
-        self.settle_by = None;
-        let mut settlements = std::mem::take(&mut self.settlements);
-        let (broker, events) = (self.broker.clone(), self.events.clone());
-        let written: Vec<_> = settlements
-            .iter()
-            .map(|one| {
-                let end = self.ends.get_mut(&one.job)?;
-                Some((end.written.take()?, end.lost.clone()))
-            })
-            .collect();
-        tokio::spawn(async move {
-            // Whoever hears that a job has ended can read all it printed.
-            for (written, settlement) in written.into_iter().zip(&mut settlements) {
-                let Some((written, lost)) = written else { continue };
-                let answer = tokio::time::timeout(LOG_PATIENCE, written).await;
-                if let (Ok(Ok(bytes)), Some(forensics)) = (answer, &mut settlement.forensics) {
-                    forensics.output_dropped += bytes;
-                    lost.store(bytes, Ordering::Relaxed);
-                }
-            }
-            let asked: Vec<(JobId, Fence)> =
-                settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
-            let result = broker.settle(settlements).await;
-            if let Err(error) = &result {
-                warn!(%error, "failed to settle");
-            }
-            for (job, fence) in asked {
-                let event = match &result {
-                    Ok(_) => Event::Settled(job, fence),
-                    Err(_) => Event::SettleFailed(job, fence),
-                };
-                events.send(event).await.ok();
-            }
-        });
-    }
-
-    fn ask_idle(&self, queues: Vec<QueueName>) {
-        let (broker, events) = (self.broker.clone(), self.events.clone());
-        tokio::spawn(async move {
-            let Ok(counts) = broker.counts().await else { return };
-            // What waits in a paused queue waits for a person.
-            let open: u64 = queues
-                .iter()
-                .filter_map(|queue| counts.get(queue))
-                .filter(|counts| counts.paused.is_none() || counts.jobs.contains_key(&JobState::Running))
-                .flat_map(|counts| &counts.jobs)
-                .filter(|(state, _)| !JobState::has_ended(**state))
-                .map(|(_, count)| count)
-                .sum();
-            if open == 0 {
-                events.send(Event::Idle).await.ok();
-            }
-        });
-    }
-
-    /// The end of a job is settled or lost: the keeper need not remember it for a next supervisor.
-    fn bury(&mut self, job: &JobId) {
-        if let Some(end) = self.ends.remove(job) {
-            self.link.order_later(Order::Forget(end.worker));
+    /// The end of a job is settled or lost: when that was the last of its life, the keeper need not remember it for a next
+    /// supervisor.
+    fn bury(&mut self, job: &crate::model::JobId) {
+        if let Some(worker) = self.reports.bury(job) {
+            self.link.order_later(Order::Forget(worker));
         }
     }
 
@@ -319,13 +248,6 @@ impl Outside {
         if !std::mem::replace(&mut self.announced, true) {
             self.link.order(&Order::Notify("READY=1\nSTATUS=serving".into()));
         }
-    }
-}
-
-fn renewed(((job, fence), renewal): ((JobId, Fence), Renewal)) -> Event {
-    match renewal {
-        Renewal::Renewed(lease) => Event::Renewed(lease),
-        Renewal::Lost(why) => Event::Revoked(job, fence, why),
     }
 }
 

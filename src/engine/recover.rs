@@ -11,7 +11,7 @@ use crate::broker::Error;
 use crate::model::{
     Fence, Forensics, Job, JobId, JobRecord, Outcome, Payload, Settlement, Verdict, WorkerId,
 };
-use crate::process::Letter;
+use crate::process::{JobEnd, Letter, Remains, Word};
 use crate::wire::keeper::{Order, Report};
 
 /// Settles what ended well before the last supervisor died, then releases the rest, unspent.
@@ -27,18 +27,17 @@ pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<()>
         let Some((id, fence)) = held.remove(&worker) else { continue };
         let Some(record) = broker.get(id.clone()).await.map_err(failed)? else { continue };
         let Some(job) = job(record) else { continue };
-        if let Err(error) = outside.children.started(worker, 0, descriptors) {
+        if let Err(error) = outside.children.adopt(worker, descriptors, Arc::new(job), fence) {
             warn!(job = %id, %error, "its end cannot be read; it runs again");
             continue;
         }
-        outside.children.adopt(worker, Arc::new(job), fence);
-        let remains = outside.children.ended(worker, &exit);
-        let Some((_, _, Some(Outcome::Complete { result }))) = remains.job else { continue };
+        let Some(end) = last_end(outside.children.ended(worker, &exit)) else { continue };
+        let Some(Outcome::Complete { result }) = end.outcome else { continue };
         info!(job = %id, "it had completed before the last supervisor died");
         let forensics = Forensics {
             worker: Some(worker),
             exit: Some(exit),
-            stderr_tail: remains.stderr_tail,
+            stderr_tail: end.stderr_tail,
             ..Default::default()
         };
         let verdict = Verdict::Complete { result };
@@ -53,6 +52,15 @@ pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<()>
         );
     }
     Ok(())
+}
+
+/// How its job ended: what the worker said of it, or what its own end says.
+fn last_end(remains: Remains) -> Option<JobEnd> {
+    let said = remains.words.into_iter().filter_map(|word| match word {
+        Word::Finished(_, end) => Some(end),
+        Word::Ready(_) | Word::Knows(..) | Word::Progress(..) | Word::Call(..) | Word::Faulty(..) => None,
+    });
+    said.chain(remains.jobs).next()
 }
 
 fn job(record: JobRecord) -> Option<Job> {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracing::info;
@@ -12,12 +13,13 @@ use super::event_loop::{Ended, run};
 use super::inbox::Inbox;
 use super::outside::Outside;
 use super::recover::recover;
+use super::reports::Reports;
 use super::service::Desk;
 use crate::api;
 use crate::broker::{Broker, Notice};
 use crate::clock;
 use crate::model::{Instance, Outfit, Settings};
-use crate::process::{Children, Letter, Link, LogFile, Logs};
+use crate::process::{Children, Letter, Link, LogFile, Logs, Plan};
 use crate::supervisor::{Event, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -35,6 +37,10 @@ pub struct Setup {
     pub broker_name: String,
     /// The socket to the keeper.
     pub keeper: OwnedFd,
+    /// The path of the API's socket, for workers that put jobs by themselves.
+    pub socket: PathBuf,
+    /// Where the directories of slots are, in pools that have them.
+    pub sandboxes: PathBuf,
     /// Where the API listens.
     pub listener: UnixListener,
     /// Where a job's output goes.
@@ -48,19 +54,22 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let mut link = Link::new(setup.keeper)?;
     let Some((hello, left)) = greet(&mut link).await? else { return Ok(Ended::KeeperGone) };
     let logs = Logs::start(setup.log_file)?;
-    let (inbox, events, requests) = Inbox::new();
+    let (inbox, events, requests, answers) = Inbox::new();
+    let pools = setup.settings.pools.iter().zip(&setup.outfits);
+    let plans =
+        pools.map(|(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes)).collect();
     let mut outside = Outside {
         link,
-        children: Children::new(logs.clone(), setup.output_cap)?,
+        children: Children::new(plans, logs.clone(), setup.output_cap)?,
         logs,
         hello,
         broker: setup.broker.clone(),
         events: events.clone(),
         instance: setup.instance,
         lease: setup.settings.lease,
-        ends: HashMap::new(),
-        settlements: Vec::new(),
-        settle_by: None,
+        answers,
+        reports: Reports::default(),
+        stillborn: HashMap::new(),
         known: Vec::new(),
         announced: false,
         done: false,

@@ -208,6 +208,9 @@ pub struct Forensics {
     /// Bytes of output that went over the cap and were dropped.
     #[serde(default)]
     pub output_dropped: u64,
+    /// Processes it left behind in a worker that lives on, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
     /// When it ended, on the broker's clock; set by the broker.
     #[serde(default)]
     pub at: Option<Millis>,

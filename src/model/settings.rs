@@ -55,6 +55,17 @@ pub struct PoolSettings {
     pub retry: Retry,
 }
 
+impl PoolSettings {
+    /// A mode is two numbers; this is their name.
+    pub fn mode(&self) -> &'static str {
+        match (self.jobs_per_life, self.jobs_at_once) {
+            (Some(1), _) => "fork",
+            (Some(_) | None, 2..) => "coroutine",
+            (Some(_) | None, 0 | 1) => "prefork",
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Settings {

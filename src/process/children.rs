@@ -1,62 +1,55 @@
-//! The living: for each life its socket and pipes, all watched through one epoll descriptor.
+//! The living: for each life its channel and pipes, all watched through one epoll descriptor.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, IoSlice, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::resource::{Resource, getrlimit};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::oneshot;
 
+use super::channel::{Channel, Watched};
+use super::life::{Around, Greeting, JobEnd, Life, Running, Word};
 use super::logs::Logs;
-use super::output::{CHUNK, Output, Sink, Stream, Taken, last_words};
-use super::program::{base_environment, outcome, program};
+use super::output::{CHUNK, Output, Printed, Stream, Taken};
+use super::plan::{Plan, Role};
+use super::program::{never_ran, outcome};
 use super::watched::watched;
-use crate::model::{Exec, Exit, Failure, Fence, Job, Outcome, Payload, WorkerId};
-use crate::wire::program::Failed;
+use crate::model::{Exit, Fence, Instant, Job, WorkerId};
 
 /// Descriptors handled before the event loop gets its turn again.
 const TURN: usize = 64;
 
+/// A worker that closes its channel and lives on is of no use: so long its end is waited for.
+const CLOSED: Duration = Duration::from_secs(1);
+
 /// All lives the keeper told us of and nobody has buried.
 pub struct Children {
-    lives: HashMap<WorkerId, Life>,
+    pub(super) lives: HashMap<WorkerId, Life>,
+    pub(super) plans: Vec<Plan>,
+    /// Lives with something to be sent.
+    pub(super) unsent: HashSet<WorkerId>,
+    /// Lives whose channel was found closed.
+    closed: HashSet<WorkerId>,
     epoll: Epoll,
     readiness: AsyncFd<OwnedFd>,
-    logs: Logs,
+    pub(super) logs: Logs,
     cap: u64,
-    environment: Vec<Vec<u8>>,
     buffer: Vec<u8>,
 }
 
-struct Life {
-    pid: i32,
-    socket: OwnedFd,
-    output: Output,
-    job: Option<(Arc<Job>, Fence)>,
-    /// The rest of an order longer than the socket's buffer.
-    unsent: Vec<u8>,
-}
-
-/// What is left of a life: the worker's word, if its end is one, and its last words.
+/// What is left of a life.
 #[derive(Debug, Default)]
 pub struct Remains {
-    /// The job it had, with what its end says of it; None inside = it says nothing, a crash.
-    pub job: Option<(Arc<Job>, Fence, Option<Outcome>)>,
-    /// The last of its stderr.
-    pub stderr_tail: String,
-    /// Bytes of output that are not in the log.
-    pub output_dropped: u64,
-    /// Answers when the job's output is written, if it printed anything, with the bytes that could not be.
-    pub written: Option<oneshot::Receiver<u64>>,
+    /// What it said before it ended and nobody has heard yet.
+    pub words: Vec<Word>,
+    /// The jobs it had.
+    pub jobs: Vec<JobEnd>,
+    /// If it never took jobs: the last of its stderr, or why it did not start.
+    pub stillborn: Option<String>,
 }
 
 /// Which descriptor of a life; travels in the two top bits of the epoll token, which no worker id uses (pools are few).
@@ -64,50 +57,69 @@ pub struct Remains {
 enum Kind {
     Out = 0,
     Err = 1,
-    Socket = 2,
+    Channel = 2,
 }
 
 impl Children {
-    /// No child yet. A job's output goes to `logs`, at most `cap` bytes of it.
-    pub fn new(logs: Logs, cap: u64) -> io::Result<Children> {
+    /// No child yet; `plans` are those of the pools. A job's output goes to `logs`, at most `cap` bytes of it.
+    pub fn new(plans: Vec<Plan>, logs: Logs, cap: u64) -> io::Result<Children> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let readiness = watched(epoll.0.try_clone()?, Interest::READABLE)?;
-        let environment = base_environment();
         Ok(Children {
             lives: HashMap::new(),
+            plans,
+            unsent: HashSet::new(),
+            closed: HashSet::new(),
             epoll,
             readiness,
             logs,
             cap,
-            environment,
             buffer: vec![0; CHUNK],
         })
     }
 
-    /// A child was made; its descriptors are its socket, stdout and stderr. On an error nothing of it is kept.
-    pub fn started(&mut self, worker: WorkerId, pid: i32, descriptors: Vec<OwnedFd>) -> io::Result<()> {
+    /// A child was made; its descriptors are its channel, stdout and stderr. Gives whether it takes jobs already. On an
+    /// error nothing of it is kept.
+    pub fn started(&mut self, worker: WorkerId, pid: i32, descriptors: Vec<OwnedFd>) -> io::Result<bool> {
+        let Some(plan) = self.plans.get(usize::from(worker.slot.pool)) else {
+            return Err(io::Error::other("no such pool"));
+        };
+        let role = plan.role(worker);
+        let mut life = self.life(pid, role, descriptors)?;
+        if matches!(role, Role::Worker | Role::Template) {
+            let order = self.plans[usize::from(worker.slot.pool)].command(worker).encode();
+            life.channel.order(order, None)?;
+        }
+        self.watch_output(worker, &life.output)?;
+        self.lives.insert(worker, life);
+        self.watch_channel(worker);
+        Ok(matches!(role, Role::Parked | Role::Child))
+    }
+
+    /// A life that ended before we came: nothing is watched, [`Children::ended`] is next.
+    pub fn adopt(
+        &mut self,
+        worker: WorkerId,
+        descriptors: Vec<OwnedFd>,
+        job: Arc<Job>,
+        fence: Fence,
+    ) -> io::Result<()> {
+        let plan = self.plans.get(usize::from(worker.slot.pool));
+        let role = plan.map_or(Role::Parked, |plan| plan.role(worker));
+        let mut life = self.life(0, role, descriptors)?;
+        life.greeting = Greeting::Ready;
+        life.jobs.push(Running { job, fence, printed: Printed::default() });
+        self.lives.insert(worker, life);
+        Ok(())
+    }
+
+    fn life(&self, pid: i32, role: Role, descriptors: Vec<OwnedFd>) -> io::Result<Life> {
         // What does not fit under the limit the kernel leaves out.
         let [socket, out, err] = <[OwnedFd; 3]>::try_from(descriptors).map_err(|_| scarce())?;
         if !leaves_room(&[&socket, &out, &err], self.lives.len()) {
             return Err(scarce());
         }
-        let watched = self
-            .watch(worker, Kind::Out, &out, EpollFlags::EPOLLIN)
-            .and_then(|()| self.watch(worker, Kind::Err, &err, EpollFlags::EPOLLIN));
-        if let Err(error) = watched {
-            unwatch(&self.epoll, Some(&out));
-            return Err(error);
-        }
-        let output = Output::new(out, err);
-        self.lives.insert(worker, Life { pid, socket, output, job: None, unsent: Vec::new() });
-        Ok(())
-    }
-
-    /// A life that ran this job already when it was taken over.
-    pub fn adopt(&mut self, worker: WorkerId, job: Arc<Job>, fence: Fence) {
-        if let Some(life) = self.lives.get_mut(&worker) {
-            life.job = Some((job, fence));
-        }
+        Ok(Life::new(pid, role, Channel::new(socket), Output::new(out, err)))
     }
 
     /// The pid of a life, for people.
@@ -115,36 +127,24 @@ impl Children {
         self.lives.get(&worker).map(|life| life.pid)
     }
 
-    /// Hands a job to a parked child.
-    pub fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence) -> Result<(), Outcome> {
-        let Some(life) = self.lives.get_mut(&worker) else { return Ok(()) };
-        let Payload::Exec(exec) = &job.payload else { return Err(no_worker_for(job)) };
-        life.job = Some((job.clone(), fence));
-        let order = program(exec, job, worker, &self.environment).encode();
-        let sent = stdin(exec).and_then(|stdin| send(&life.socket, &order, stdin.as_ref()));
-        match sent {
-            Ok(len) if len == order.len() => return Ok(()),
-            Ok(len) => life.unsent = order[len..].to_vec(),
-            // A child that died meanwhile: its exit is on the way, and says so.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            Err(error) => return Err(cannot_assign(&error)),
-        }
-        let life = &self.lives[&worker];
-        self.watch(worker, Kind::Socket, &life.socket, EpollFlags::EPOLLOUT)
-            .map_err(|error| cannot_assign(&error))
-    }
-
     /// Waits until some child has something to say or can hear more. Cancel-safe.
     pub async fn ready(&self) -> io::Result<()> {
         self.readiness.readable().await.map(drop)
     }
 
-    /// One bounded round of reading output and writing orders.
-    pub fn turn(&mut self) -> io::Result<()> {
+    /// When [`Children::turn`] has something to do that no descriptor tells.
+    pub fn due(&self) -> Option<Instant> {
+        self.closed.iter().filter_map(|worker| self.lives.get(worker)?.closed).min().map(|at| at + CLOSED)
+    }
+
+    /// One bounded round of reading and writing. Gives what was said.
+    pub fn turn(&mut self, now: Instant) -> io::Result<Vec<Word>> {
+        let mut words = Vec::new();
+        self.outlive_channels(now, &mut words);
         let mut events = [EpollEvent::empty(); TURN];
         let count = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
             Ok(count) => count,
-            Err(nix::errno::Errno::EINTR) => return Ok(()),
+            Err(nix::errno::Errno::EINTR) => return Ok(words),
             Err(error) => return Err(error.into()),
         };
         if count == 0 {
@@ -153,75 +153,157 @@ impl Children {
             if let std::task::Poll::Ready(Ok(mut guard)) = self.readiness.poll_read_ready(&mut context) {
                 guard.clear_ready();
             }
-            return Ok(());
+            return Ok(words);
         }
         for event in &events[..count] {
             let worker = WorkerId::from_u64(event.data() & !(3 << 62));
             match event.data() >> 62 {
-                0 => self.read(worker, Stream::Out),
-                1 => self.read(worker, Stream::Err),
-                _ => self.write(worker),
+                0 => self.read_output(worker, Stream::Out),
+                1 => self.read_output(worker, Stream::Err),
+                _ => {
+                    if event.events().intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP) {
+                        self.read_channel(worker, now, &mut words);
+                    }
+                    self.unsent.insert(worker);
+                }
+            }
+        }
+        Ok(words)
+    }
+
+    /// Sends what is to be sent, as far as it is taken.
+    pub fn flush(&mut self) {
+        for worker in std::mem::take(&mut self.unsent) {
+            if let Some(life) = self.lives.get_mut(&worker) {
+                life.channel.flush();
+                self.watch_channel(worker);
+            }
+        }
+    }
+
+    /// The life has ended and nothing of it lives: what is in its pipes and its channel is read, then it is judged.
+    pub fn ended(&mut self, worker: WorkerId, exit: &Exit) -> Remains {
+        let Some(mut life) = self.lives.remove(&worker) else { return Remains::default() };
+        self.closed.remove(&worker);
+        let mut remains = Remains::default();
+        let Some(plan) = self.plans.get(usize::from(worker.slot.pool)) else { return remains };
+        let around = &mut Around { worker, plan, logs: &self.logs, cap: self.cap, buffer: &mut self.buffer };
+        life.read_output(None, around);
+        while life.channel.read(around.buffer) == Taken::Some {
+            life.hear(around, &mut remains.words);
+        }
+        unwatch(&self.epoll, life.output.pipe(Stream::Out));
+        unwatch(&self.epoll, life.output.pipe(Stream::Err));
+        if life.channel.watched != Watched::default() {
+            unwatch(&self.epoll, Some(&life.channel.socket));
+        }
+        remains.stillborn = (life.greeting != Greeting::Ready).then(|| stillborn(&life, plan, worker));
+        if life.channel.is_torn() && life.role != Role::Parked && !life.jobs.is_empty() {
+            tracing::warn!(%worker, "a worker ended in the middle of a frame");
+        }
+        let failed = life.channel.failed();
+        for running in life.jobs {
+            let exec = if life.role == Role::Parked { plan.exec(&running.job) } else { None };
+            let said = exec.and_then(|exec| outcome(&exec, exit, failed, &running.printed.tail()));
+            remains.jobs.push(running.end(said, &self.logs));
+        }
+        remains
+    }
+
+    fn read_output(&mut self, worker: WorkerId, stream: Stream) {
+        let Some((life, mut around)) = self.look(worker) else { return };
+        if life.read_output(Some(stream), &mut around) == Taken::End {
+            let life = self.lives.get_mut(&worker);
+            if let Some(life) = life {
+                unwatch(&self.epoll, life.output.pipe(stream));
+                life.output.close(stream);
+            }
+        }
+    }
+
+    fn read_channel(&mut self, worker: WorkerId, now: Instant, words: &mut Vec<Word>) {
+        let Some((life, mut around)) = self.look(worker) else { return };
+        let taken = life.channel.read(around.buffer);
+        if taken == Taken::Some {
+            life.hear(&mut around, words);
+        }
+        if taken == Taken::End {
+            life.closed = Some(now);
+            self.closed.insert(worker);
+        }
+    }
+
+    /// The end of the channel is nearly always that of the process; one that lives on can neither be heard nor told.
+    fn outlive_channels(&mut self, now: Instant, words: &mut Vec<Word>) {
+        let lives = &mut self.lives;
+        self.closed.retain(|worker| {
+            let Some(life) = lives.get_mut(worker) else { return false };
+            let waits = life.closed.is_some_and(|at| now < at + CLOSED);
+            if !waits && !life.faulty {
+                life.faulty = true;
+                words.push(Word::Faulty(*worker, "it closed its channel (descriptor 3) and lives on".into()));
+            }
+            waits
+        });
+    }
+
+    /// A life with what is around it.
+    pub(super) fn look(&mut self, worker: WorkerId) -> Option<(&mut Life, Around<'_>)> {
+        let plan = self.plans.get(usize::from(worker.slot.pool))?;
+        let life = self.lives.get_mut(&worker)?;
+        Some((life, Around { worker, plan, logs: &self.logs, cap: self.cap, buffer: &mut self.buffer }))
+    }
+
+    fn watch_output(&self, worker: WorkerId, output: &Output) -> io::Result<()> {
+        for (kind, stream) in [(Kind::Out, Stream::Out), (Kind::Err, Stream::Err)] {
+            let Some(pipe) = output.pipe(stream) else { continue };
+            if let Err(error) =
+                self.epoll.add(pipe, EpollEvent::new(EpollFlags::EPOLLIN, token(worker, kind)))
+            {
+                unwatch(&self.epoll, output.pipe(Stream::Out));
+                return Err(error.into());
             }
         }
         Ok(())
     }
 
-    /// The life has ended and nothing of it lives: what is in its pipes is read, then it is judged.
-    pub fn ended(&mut self, worker: WorkerId, exit: &Exit) -> Remains {
-        let Some(mut life) = self.lives.remove(&worker) else { return Remains::default() };
-        let mut sink =
-            Sink { logs: &self.logs, job: life.job.as_ref().map(|(job, _)| &job.id), cap: self.cap };
-        life.output.drain(&mut self.buffer, &mut sink);
-        unwatch(&self.epoll, life.output.pipe(Stream::Out));
-        unwatch(&self.epoll, life.output.pipe(Stream::Err));
-        if !life.unsent.is_empty() {
-            unwatch(&self.epoll, Some(&life.socket));
-        }
-        let printed = life.job.as_ref().filter(|_| life.output.has_written());
-        let written = printed.map(|(job, _)| self.logs.end(&job.id));
-        let (stderr_tail, output_dropped) = life.output.into_tail();
-        let failed = last_words(&life.socket).ok().and_then(|words| Failed::decode(&words));
-        let job = life.job.map(|(job, fence)| {
-            let said = match &job.payload {
-                Payload::Exec(exec) => outcome(exec, exit, failed, &stderr_tail),
-                Payload::Data(_) => None,
-            };
-            (job, fence, said)
-        });
-        Remains { job, stderr_tail, output_dropped, written }
-    }
-
-    fn read(&mut self, worker: WorkerId, stream: Stream) {
+    /// Sees to it that the channel is watched for what is wanted of it now. A parked child says nothing that wakes us: its
+    /// only word comes with its end.
+    pub(super) fn watch_channel(&mut self, worker: WorkerId) {
         let Some(life) = self.lives.get_mut(&worker) else { return };
-        let mut sink =
-            Sink { logs: &self.logs, job: life.job.as_ref().map(|(job, _)| &job.id), cap: self.cap };
-        if life.output.take(stream, &mut self.buffer, &mut sink) == Taken::End {
-            unwatch(&self.epoll, life.output.pipe(stream));
-            life.output.close(stream);
+        let reads = life.role != Role::Parked && !life.faulty && life.closed.is_none();
+        let wanted = Watched { reads, writes: life.channel.is_blocked() };
+        let before = std::mem::replace(&mut life.channel.watched, wanted);
+        if before == wanted {
+            return;
+        }
+        let mut flags = EpollFlags::empty();
+        flags.set(EpollFlags::EPOLLIN, wanted.reads);
+        flags.set(EpollFlags::EPOLLOUT, wanted.writes);
+        let mut event = EpollEvent::new(flags, token(worker, Kind::Channel));
+        let socket = &life.channel.socket;
+        let changed = match (before == Watched::default(), wanted == Watched::default()) {
+            (true, _) => self.epoll.add(socket, event),
+            (_, true) => self.epoll.delete(socket),
+            (false, false) => self.epoll.modify(socket, &mut event),
+        };
+        if let Err(error) = changed {
+            tracing::warn!(%worker, %error, "failed to watch a worker's channel");
         }
     }
+}
 
-    fn write(&mut self, worker: WorkerId) {
-        let Some(life) = self.lives.get_mut(&worker) else { return };
-        match send(&life.socket, &life.unsent, None) {
-            Ok(len) => drop(life.unsent.drain(..len)),
-            Err(_) => life.unsent.clear(),
-        }
-        if life.unsent.is_empty() {
-            unwatch(&self.epoll, Some(&life.socket));
-        }
-    }
+/// Why a worker never took a job, as far as it can be seen.
+fn stillborn(life: &Life, plan: &Plan, worker: WorkerId) -> String {
+    let Some(failed) = life.channel.failed() else { return life.stray.tail() };
+    let command = plan.command(worker);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let name = command.argv.first().map(|name| text(name)).unwrap_or_default();
+    never_ran(&name, &text(&command.cwd), failed).message
+}
 
-    fn watch(
-        &self,
-        worker: WorkerId,
-        kind: Kind,
-        descriptor: &OwnedFd,
-        interest: EpollFlags,
-    ) -> io::Result<()> {
-        let token = worker.to_u64() | (kind as u64) << 62;
-        Ok(self.epoll.add(descriptor, EpollEvent::new(interest, token))?)
-    }
+fn token(worker: WorkerId, kind: Kind) -> u64 {
+    worker.to_u64() | (kind as u64) << 62
 }
 
 /// Before a descriptor is closed: the keeper holds a duplicate, so closing alone would leave it in the epoll set for ever.
@@ -229,56 +311,6 @@ fn unwatch(epoll: &Epoll, descriptor: Option<&OwnedFd>) {
     if let Some(descriptor) = descriptor {
         epoll.delete(descriptor).ok();
     }
-}
-
-fn send(socket: &OwnedFd, bytes: &[u8], descriptor: Option<&OwnedFd>) -> io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = descriptor.map(|descriptor| [descriptor.as_fd()]);
-    if let Some(descriptors) = &descriptors {
-        control.push(SendAncillaryMessage::ScmRights(descriptors));
-    }
-    match sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-        Ok(len) => Ok(len),
-        Err(rustix::io::Errno::AGAIN) => Ok(0),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The data as a sealed file in memory: no pipe to feed, and the program may seek in it but not change it.
-fn stdin(exec: &Exec) -> io::Result<Option<OwnedFd>> {
-    use nix::fcntl::{FcntlArg, SealFlag, fcntl};
-    if exec.stdin.0.is_empty() {
-        return Ok(None);
-    }
-    let mut file =
-        File::from(memfd_create("taskvisor-stdin", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?);
-    file.write_all(&exec.stdin.0)?;
-    io::Seek::rewind(&mut file)?;
-    let seals =
-        SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
-    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
-    Ok(Some(file.into()))
-}
-
-fn no_worker_for(job: &Job) -> Outcome {
-    let message = format!(
-        "no worker of this pool knows the class '{}': the pool runs programs (class 'exec')",
-        job.class
-    );
-    Outcome::FailedForGood(Failure { group: "unknown class".into(), message, trace: None })
-}
-
-/// What the machine is short of is not the job's fault: it waits a moment, unspent.
-fn cannot_assign(error: &io::Error) -> Outcome {
-    const SHORT: [i32; 6] =
-        [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS, libc::ENOSPC, libc::EAGAIN];
-    if error.raw_os_error().is_some_and(|errno| SHORT.contains(&errno)) {
-        tracing::warn!(%error, "failed to hand a job to its worker; it waits a second");
-        return Outcome::Snoozed(Duration::from_secs(1));
-    }
-    let message = format!("failed to hand the job to its worker: {error}");
-    Outcome::FailedForGood(Failure { group: "cannot start".into(), message, trace: None })
 }
 
 /// Kept free for clients, the store and /proc.

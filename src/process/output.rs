@@ -1,13 +1,17 @@
 //! What one life prints: to the log up to a cap, and the last of its stderr for the person who asks why.
 
-use std::io;
 use std::os::fd::OwnedFd;
 
+use tracing::info;
+
 use super::logs::Logs;
-use crate::model::JobId;
+use crate::model::{JobId, WorkerId};
 
 /// Kept of stderr.
 const TAIL: usize = 64 << 10;
+
+/// Of what a life prints outside of jobs, so much goes to the supervisor's own log.
+const STRAY_CAP: u64 = 64 << 10;
 
 /// Read from one pipe before the others get their turn.
 pub(super) const CHUNK: usize = 64 << 10;
@@ -31,15 +35,11 @@ pub(super) enum Taken {
 pub(super) struct Output {
     out: Option<OwnedFd>,
     err: Option<OwnedFd>,
-    tail: Vec<u8>,
-    written: u64,
-    dropped: u64,
-    marked: bool,
 }
 
 impl Output {
     pub(super) fn new(out: OwnedFd, err: OwnedFd) -> Output {
-        Output { out: Some(out), err: Some(err), tail: Vec::new(), written: 0, dropped: 0, marked: false }
+        Output { out: Some(out), err: Some(err) }
     }
 
     pub(super) fn pipe(&self, stream: Stream) -> Option<&OwnedFd> {
@@ -50,12 +50,12 @@ impl Output {
     }
 
     /// Takes one chunk off a pipe.
-    pub(super) fn take(&mut self, stream: Stream, buffer: &mut [u8], sink: &mut Sink<'_>) -> Taken {
+    pub(super) fn take(&self, stream: Stream, buffer: &mut [u8], sink: &mut Sink<'_>) -> Taken {
         let Some(pipe) = self.pipe(stream) else { return Taken::End };
         match nix::unistd::read(pipe, buffer) {
             Ok(0) => Taken::End,
             Ok(len) => {
-                self.keep(stream, &buffer[..len], sink);
+                sink.keep(stream, &buffer[..len]);
                 Taken::Some
             }
             Err(nix::errno::Errno::EINTR) => Taken::Some,
@@ -65,7 +65,7 @@ impl Output {
     }
 
     /// Reads both pipes until they have nothing more at the moment; not to their end, which a process that escaped may hold off.
-    pub(super) fn drain(&mut self, buffer: &mut [u8], sink: &mut Sink<'_>) {
+    pub(super) fn drain(&self, buffer: &mut [u8], sink: &mut Sink<'_>) {
         for stream in [Stream::Out, Stream::Err] {
             // A pipe holds 1 MB at most; whoever refills it after the proof of death is none of ours.
             let most = (1 << 20) / CHUNK + 1;
@@ -77,39 +77,6 @@ impl Output {
         }
     }
 
-    /// The last of stderr as text, and the bytes that were not written to the log.
-    pub(super) fn into_tail(self) -> (String, u64) {
-        let start = self.tail.len().saturating_sub(TAIL);
-        (String::from_utf8_lossy(&self.tail[start..]).into_owned(), self.dropped)
-    }
-
-    fn keep(&mut self, stream: Stream, bytes: &[u8], sink: &mut Sink<'_>) {
-        if stream == Stream::Err {
-            self.tail.extend_from_slice(bytes);
-            if self.tail.len() > 2 * TAIL {
-                self.tail.drain(..self.tail.len() - TAIL);
-            }
-        }
-        let room = usize::try_from(sink.cap.saturating_sub(self.written)).unwrap_or(usize::MAX);
-        let kept = &bytes[..bytes.len().min(room)];
-        let cut = (bytes.len() - kept.len()) as u64;
-        self.dropped += cut;
-        if !kept.is_empty() {
-            self.written += kept.len() as u64;
-            if !sink.write(kept) {
-                self.dropped += kept.len() as u64;
-            }
-        }
-        if cut > 0 && !std::mem::replace(&mut self.marked, true) {
-            sink.remark(format!("\n[taskvisor: output over {} bytes was dropped]\n", sink.cap));
-        }
-    }
-
-    /// Whether anything of it went to the log.
-    pub(super) fn has_written(&self) -> bool {
-        self.written > 0
-    }
-
     /// The end of the pipe was read.
     pub(super) fn close(&mut self, stream: Stream) {
         match stream {
@@ -119,28 +86,82 @@ impl Output {
     }
 }
 
-/// Where the output of a life goes: its job's log.
+/// What was printed on behalf of one job, or of none.
+#[derive(Debug, Default)]
+pub(super) struct Printed {
+    tail: Vec<u8>,
+    written: u64,
+    dropped: u64,
+    marked: bool,
+}
+
+impl Printed {
+    /// The last of stderr as text.
+    pub(super) fn tail(&self) -> String {
+        let start = self.tail.len().saturating_sub(TAIL);
+        String::from_utf8_lossy(&self.tail[start..]).into_owned()
+    }
+
+    /// Bytes that were not written to the log.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Whether anything of it went to the log.
+    pub(super) fn has_written(&self) -> bool {
+        self.written > 0
+    }
+}
+
+/// Where output goes: to a job's log, or, printed while no one job runs, to the supervisor's own.
 pub(super) struct Sink<'a> {
     pub(super) logs: &'a Logs,
+    pub(super) worker: WorkerId,
     pub(super) job: Option<&'a JobId>,
+    pub(super) printed: &'a mut Printed,
     pub(super) cap: u64,
 }
 
 impl Sink<'_> {
-    fn remark(&self, text: String) {
-        if let Some(job) = self.job {
-            self.logs.remark(job, text);
+    /// Takes in a piece of output.
+    pub(super) fn keep(&mut self, stream: Stream, bytes: &[u8]) {
+        let printed = &mut *self.printed;
+        if stream == Stream::Err {
+            printed.tail.extend_from_slice(bytes);
+            if printed.tail.len() > 2 * TAIL {
+                printed.tail.drain(..printed.tail.len() - TAIL);
+            }
+        }
+        let cap = if self.job.is_some() { self.cap } else { STRAY_CAP };
+        let room = usize::try_from(cap.saturating_sub(printed.written)).unwrap_or(usize::MAX);
+        let kept = &bytes[..bytes.len().min(room)];
+        let cut = (bytes.len() - kept.len()) as u64;
+        printed.dropped += cut;
+        if !kept.is_empty() {
+            printed.written += kept.len() as u64;
+            if !self.write(kept) {
+                self.printed.dropped += kept.len() as u64;
+            }
+        }
+        if cut > 0 && !std::mem::replace(&mut self.printed.marked, true) {
+            let remark = format!("\n[taskvisor: output over {cap} bytes was dropped]\n");
+            match self.job {
+                Some(job) => self.logs.remark(job, remark),
+                None => info!(worker = %self.worker, "{}", remark.trim()),
+            }
         }
     }
 
     fn write(&self, bytes: &[u8]) -> bool {
-        self.job.is_none_or(|job| self.logs.output(job, bytes))
+        if let Some(job) = self.job {
+            return self.logs.output(job, bytes);
+        }
+        for line in String::from_utf8_lossy(bytes).lines().filter(|line| !line.trim().is_empty()) {
+            // Control characters never reach a terminal.
+            let line: String =
+                line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+            info!(worker = %self.worker, "{line}");
+        }
+        true
     }
-}
-
-/// Reads what a parked child answered on its socket before it ended, if anything.
-pub(super) fn last_words(socket: &OwnedFd) -> io::Result<Vec<u8>> {
-    let mut buffer = [0; 64];
-    let len = nix::unistd::read(socket, &mut buffer)?;
-    Ok(buffer[..len].to_vec())
 }

@@ -26,7 +26,8 @@ fn walk(pid: i32, depth: u32, left: &mut u32) -> Option<Process> {
     Some(found)
 }
 
-fn children(pid: i32) -> Vec<i32> {
+/// Its children, by all of its threads.
+pub(super) fn children(pid: i32) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     lists

@@ -9,20 +9,11 @@ impl Pool {
     pub(super) fn status(&self, now: Instant) -> PoolStatus {
         PoolStatus {
             name: self.settings.name.clone(),
-            mode: mode(&self.settings).into(),
+            mode: self.settings.mode().into(),
             queues: self.settings.queues.clone(),
             probing: self.boots.probing.clone(),
             slots: self.slots.iter().map(|slot| slot.status(now, &self.settings)).collect(),
         }
-    }
-}
-
-/// A mode is two numbers; this is their name.
-fn mode(pool: &PoolSettings) -> &'static str {
-    match (pool.jobs_per_life, pool.jobs_at_once) {
-        (Some(1), _) => "fork",
-        (Some(_) | None, 2..) => "coroutine",
-        (Some(_) | None, 0 | 1) => "prefork",
     }
 }
 

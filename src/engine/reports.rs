@@ -1,0 +1,172 @@
+//! What the broker is to be told of jobs: how they ended and how far they have come, in few calls.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc::Sender;
+use tokio::sync::oneshot;
+use tracing::warn;
+
+use crate::broker::Broker;
+use crate::failpoint::failpoint;
+use crate::model::{Fence, Instant, JobId, Outcome, Progress, Settlement, Verdict, WorkerId};
+use crate::process::JobEnd;
+use crate::supervisor::Event;
+
+/// How long a settlement waits for the fetch that follows it.
+const COMPANY: Duration = Duration::from_millis(2);
+
+/// How long a word on progress waits: a job may say a thousand a second.
+const LEISURE: Duration = Duration::from_secs(1);
+
+/// A disk that does not take the output of a job in this time does not hold up its verdict.
+const LOG_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Collected until it goes out.
+#[derive(Default)]
+pub(super) struct Reports {
+    /// Ends that are not settled yet.
+    ends: HashMap<JobId, End>,
+    /// Lives that are over and have ends that are not settled yet.
+    over: HashSet<WorkerId>,
+    /// Settlements that wait for the next fetch, to travel with it.
+    settlements: Vec<Settlement>,
+    settle_by: Option<Instant>,
+    /// The latest word of each job on how far it has come.
+    notes: HashMap<JobId, (Fence, Progress)>,
+    note_by: Option<Instant>,
+}
+
+/// The end of a job's run, kept until the broker has it.
+struct End {
+    worker: WorkerId,
+    stderr_tail: String,
+    output_dropped: u64,
+    left: Vec<String>,
+    /// What the disk did not take of its output, known once that is written.
+    lost: Arc<AtomicU64>,
+    written: Option<oneshot::Receiver<u64>>,
+}
+
+impl Reports {
+    /// A job has ended: what is to be told with its settlement is kept. Gives its outcome.
+    pub(super) fn ended(&mut self, worker: WorkerId, end: JobEnd) -> Option<Outcome> {
+        let JobEnd { job, outcome, stderr_tail, output_dropped, written, left, .. } = end;
+        let end = End { worker, stderr_tail, output_dropped, left, lost: Arc::default(), written };
+        self.ends.insert(job.id.clone(), end);
+        outcome
+    }
+
+    /// A life is over. Gives whether nothing of it is to be settled any more.
+    pub(super) fn life_ended(&mut self, worker: WorkerId) -> bool {
+        let open = self.ends.values().any(|end| end.worker == worker);
+        if open {
+            self.over.insert(worker);
+        }
+        !open
+    }
+
+    /// The end of a job is settled or lost. Gives its life if that is over and this was the last of it.
+    pub(super) fn bury(&mut self, job: &JobId) -> Option<WorkerId> {
+        self.notes.remove(job);
+        let worker = self.ends.remove(job)?.worker;
+        let open = self.ends.values().any(|end| end.worker == worker);
+        (!open && self.over.remove(&worker)).then_some(worker)
+    }
+
+    /// A job says how far it has come.
+    pub(super) fn progress(&mut self, job: JobId, fence: Fence, progress: Progress, now: Instant) {
+        self.notes.insert(job, (fence, progress));
+        self.note_by.get_or_insert(now + LEISURE);
+    }
+
+    /// Notes a settlement.
+    pub(super) fn settle(&mut self, mut settlement: Settlement, now: Instant) {
+        if let (Some(end), Some(forensics)) = (self.ends.get(&settlement.job), &mut settlement.forensics) {
+            forensics.stderr_tail.clone_from(&end.stderr_tail);
+            forensics.left.clone_from(&end.left);
+            forensics.output_dropped = end.output_dropped + end.lost.load(Ordering::Relaxed);
+        }
+        // A person waits for a cancel; the others gain from one transaction for the last job's end and the next one's start.
+        let wait = match settlement.verdict {
+            Verdict::Canceled => Duration::ZERO,
+            Verdict::Complete { .. }
+            | Verdict::Retry { .. }
+            | Verdict::Fail { .. }
+            | Verdict::Release { .. }
+            | Verdict::Hold { .. } => COMPANY,
+        };
+        let by = now + wait;
+        self.settle_by = Some(self.settle_by.map_or(by, |earlier| earlier.min(by)));
+        self.settlements.push(settlement);
+    }
+
+    /// When something is to go out.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.settle_by.into_iter().chain(self.note_by).min()
+    }
+
+    /// All that is to go out.
+    pub(super) fn take(&mut self) -> Option<Batch> {
+        if self.settlements.is_empty() && self.notes.is_empty() {
+            return None;
+        }
+        (self.settle_by, self.note_by) = (None, None);
+        let notes = std::mem::take(&mut self.notes);
+        let settlements = std::mem::take(&mut self.settlements);
+        let written = settlements.iter().map(|one| {
+            let end = self.ends.get_mut(&one.job)?;
+            Some((end.written.take()?, end.lost.clone()))
+        });
+        let written = written.collect();
+        let notes = notes.into_iter().map(|(job, (fence, progress))| (job, fence, progress)).collect();
+        Some(Batch { notes, settlements, written })
+    }
+}
+
+/// What goes out at once.
+pub(super) struct Batch {
+    notes: Vec<(JobId, Fence, Progress)>,
+    settlements: Vec<Settlement>,
+    /// For each settlement: the answer of the log's writer, and where it is kept.
+    written: Vec<Option<(oneshot::Receiver<u64>, Arc<AtomicU64>)>>,
+}
+
+impl Batch {
+    /// Tells the broker, and the supervisor what it said.
+    pub(super) async fn send(self, broker: Arc<dyn Broker>, events: Sender<Event>) {
+        let Batch { notes, mut settlements, written } = self;
+        if !notes.is_empty()
+            && let Err(error) = broker.progress(notes).await
+        {
+            warn!(%error, "failed to note the progress of jobs");
+        }
+        if settlements.is_empty() {
+            return;
+        }
+        failpoint("supervisor-9-before-settle");
+        // Whoever hears that a job has ended can read all it printed.
+        for (written, settlement) in written.into_iter().zip(&mut settlements) {
+            let Some((written, lost)) = written else { continue };
+            let answer = tokio::time::timeout(LOG_PATIENCE, written).await;
+            if let (Ok(Ok(bytes)), Some(forensics)) = (answer, &mut settlement.forensics) {
+                forensics.output_dropped += bytes;
+                lost.store(bytes, Ordering::Relaxed);
+            }
+        }
+        let asked: Vec<(JobId, Fence)> = settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
+        let result = broker.settle(settlements).await;
+        if let Err(error) = &result {
+            warn!(%error, "failed to settle");
+        }
+        for (job, fence) in asked {
+            let event = match &result {
+                Ok(_) => Event::Settled(job, fence),
+                Err(_) => Event::SettleFailed(job, fence),
+            };
+            events.send(event).await.ok();
+        }
+    }
+}

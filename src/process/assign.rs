@@ -1,0 +1,160 @@
+//! Handing jobs to children.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use serde_json::value::RawValue;
+
+use super::children::Children;
+use super::life::Running;
+use super::output::Printed;
+use super::plan::Role;
+use super::sandbox;
+use crate::model::{Bytes, Failure, Fence, Job, JobId, Outcome, Payload, WorkerId};
+use crate::wire::worker::{self, Cancel, FRAME_MAX, Reply, Run, Told};
+
+/// A job that did not reach its worker.
+#[derive(Debug)]
+pub struct Unassigned {
+    /// What is to become of it.
+    pub outcome: Outcome,
+    /// Whether the worker, made for one job, has waited for it in vain.
+    pub idle_for_ever: bool,
+}
+
+impl Children {
+    /// Hands a job to a child; `time_limit` is what the worker is told.
+    pub fn assign(
+        &mut self,
+        worker: WorkerId,
+        job: &Arc<Job>,
+        fence: Fence,
+        time_limit: Option<Duration>,
+    ) -> Result<(), Unassigned> {
+        let Some((life, around)) = self.look(worker) else { return Ok(()) };
+        let plan = around.plan;
+        let time_limit = time_limit.or(plan.settings.time_limit);
+        let unassigned = |outcome| Unassigned { outcome, idle_for_ever: plan.one_job_a_life() };
+        let cwd = match plan.sandbox(worker).map(|dir| sandbox::empty(&dir, plan.outfit.identity.as_ref())) {
+            Some(Ok(dir)) => Some(dir),
+            Some(Err(error)) => return Err(unassigned(cannot_assign(&error))),
+            None => None,
+        };
+        if life.role == Role::Parked {
+            let exec = plan.exec(job).ok_or_else(|| unassigned(Outcome::UnknownClass))?;
+            let order = plan.program(&exec, job, worker).encode();
+            let sent = stdin(&exec.stdin).and_then(|stdin| life.channel.order(order, stdin.as_ref()));
+            match sent {
+                // A child that died meanwhile: its exit is on the way, and says so.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                sent => sent.map_err(|error| unassigned(cannot_assign(&error)))?,
+            }
+        } else {
+            let cwd = cwd.map(|dir| dir.to_string_lossy().into_owned());
+            say_run(&mut life.channel, job, fence, time_limit, cwd).map_err(unassigned)?;
+        }
+        life.jobs.push(Running { job: job.clone(), fence, printed: Printed::default() });
+        self.unsent.insert(worker);
+        Ok(())
+    }
+
+    /// Tells a worker to end one of its jobs.
+    pub fn cancel(&mut self, worker: WorkerId, job: &JobId, why: &str) {
+        self.tell(worker, &Told::Cancel(Cancel { job: job.as_str().into(), why: why.into() }));
+    }
+
+    /// Answers a `call`: JSON, or why not.
+    pub fn reply(&mut self, worker: WorkerId, n: u64, answer: Result<String, String>) {
+        let (ok, error) = match answer.and_then(|json| RawValue::from_string(json).map_err(|e| e.to_string()))
+        {
+            Ok(json) => (Some(json), None),
+            Err(why) => (None, Some(why)),
+        };
+        self.tell(worker, &Told::Reply(Reply { n, ok: ok.as_deref(), error }));
+    }
+
+    fn tell(&mut self, worker: WorkerId, frame: &Told<'_>) {
+        if let Some(life) = self.lives.get_mut(&worker) {
+            life.channel.say(frame);
+            self.unsent.insert(worker);
+        }
+    }
+}
+
+fn say_run(
+    channel: &mut super::channel::Channel,
+    job: &Job,
+    fence: Fence,
+    time_limit: Option<Duration>,
+    cwd: Option<String>,
+) -> Result<(), Outcome> {
+    let Payload::Data(Bytes(bytes)) = &job.payload else { return Err(Outcome::UnknownClass) };
+    // Room for base64 and the other fields.
+    if bytes.len() > FRAME_MAX / 4 * 3 - (64 << 10) {
+        let message = format!("its data has {} bytes; a worker can be sent 12 MB", bytes.len());
+        return Err(Outcome::FailedForGood(Failure { group: "too large".into(), message, trace: None }));
+    }
+    let text = one_line(bytes);
+    let data = if bytes.is_empty() { Some(RawValue::NULL) } else { serde_json::from_slice(&text).ok() };
+    let body_b64 = data.is_none().then(|| STANDARD.encode(bytes));
+    channel.say(&Told::Run(Run {
+        job: worker::Job {
+            id: job.id.as_str().into(),
+            fence: fence.0,
+            class: job.class.as_str().into(),
+            queue: job.queue.as_str().into(),
+            data,
+            body_b64,
+            attempt: job.attempt,
+            priority: job.priority,
+            tags: job.tags.clone(),
+            time_limit: time_limit.map(|limit| limit.as_secs_f64()),
+            cwd,
+        },
+    }));
+    Ok(())
+}
+
+/// The text exactly as it was put, except that a newline between two tokens of JSON is another white space: a frame is one
+/// line. Within a string JSON allows none.
+fn one_line(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if !bytes.contains(&b'\n') {
+        return bytes.into();
+    }
+    bytes.iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }).collect::<Vec<u8>>().into()
+}
+
+/// The data as a sealed file in memory: no pipe to feed, and the program may seek in it but not change it.
+fn stdin(data: &Bytes) -> io::Result<Option<OwnedFd>> {
+    use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+    if data.0.is_empty() {
+        return Ok(None);
+    }
+    let mut file =
+        File::from(memfd_create("taskvisor-stdin", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?);
+    file.write_all(&data.0)?;
+    io::Seek::rewind(&mut file)?;
+    let seals =
+        SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+    Ok(Some(file.into()))
+}
+
+/// What the machine is short of is not the job's fault: it waits a moment, unspent.
+fn cannot_assign(error: &io::Error) -> Outcome {
+    const SHORT: [i32; 6] =
+        [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS, libc::ENOSPC, libc::EAGAIN];
+    if error.raw_os_error().is_some_and(|errno| SHORT.contains(&errno)) {
+        tracing::warn!(%error, "failed to hand a job to its worker; it waits a second");
+        return Outcome::Snoozed(Duration::from_secs(1));
+    }
+    let message = format!("failed to hand the job to its worker: {error}");
+    Outcome::FailedForGood(Failure { group: "cannot start".into(), message, trace: None })
+}

@@ -1,0 +1,296 @@
+//! One life: its channel, its output, its jobs, and what its frames mean.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tracing::warn;
+
+use super::channel::Channel;
+use super::leftovers;
+use super::logs::Logs;
+use super::output::{Output, Printed, Sink, Stream, Taken};
+use super::plan::{Plan, Role};
+use crate::model::{
+    Class, ClassSettings, Classes, Failure, Fence, Instant, Job, JobId, Outcome, Progress, WorkerId,
+};
+use crate::wire::worker::{self, Done, Hello, PROTOCOL, Said, decode};
+
+/// What a child says, in our words.
+#[derive(Debug)]
+pub enum Word {
+    /// It takes jobs.
+    Ready(WorkerId),
+    /// It, or its template, knows these classes.
+    Knows(u16, Arc<Classes>),
+    /// A job has ended, and how.
+    Finished(WorkerId, JobEnd),
+    /// How far a job has come.
+    Progress(JobId, Fence, Progress),
+    /// It wants something; the answer goes to [`super::Children::reply`].
+    Call(WorkerId, u64, String, String),
+    /// It broke the protocol: nothing it says counts any more.
+    Faulty(WorkerId, String),
+}
+
+/// The end of a job as its process has it: its last word, and what it left to see.
+#[derive(Debug)]
+pub struct JobEnd {
+    /// Which.
+    pub job: Arc<Job>,
+    /// By which right.
+    pub fence: Fence,
+    /// What was said of it; None = nothing: a crash.
+    pub outcome: Option<Outcome>,
+    /// The last of its stderr.
+    pub stderr_tail: String,
+    /// Bytes of output that are not in the log.
+    pub output_dropped: u64,
+    /// Answers when the job's output is written, if it printed anything, with the bytes that could not be.
+    pub written: Option<oneshot::Receiver<u64>>,
+    /// Processes it left behind in a worker that lives on, in words.
+    pub left: Vec<String>,
+}
+
+/// How far a worker has come with its first words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Greeting {
+    /// `hello` is to come.
+    Silent,
+    /// `ready` is to come.
+    Greeted,
+    /// All said, or nothing to be said.
+    Ready,
+}
+
+/// A life the keeper told us of.
+pub(super) struct Life {
+    pub(super) pid: i32,
+    pub(super) role: Role,
+    pub(super) channel: Channel,
+    pub(super) output: Output,
+    pub(super) greeting: Greeting,
+    pub(super) jobs: Vec<Running>,
+    /// What it printed while it had no job.
+    pub(super) stray: Printed,
+    /// It broke the protocol: no word of it counts any more.
+    pub(super) faulty: bool,
+    /// When its channel was found closed.
+    pub(super) closed: Option<Instant>,
+    /// Its own children that are no leftovers of a job: they were there before.
+    pub(super) settled: Vec<i32>,
+}
+
+/// A job in a life.
+pub(super) struct Running {
+    pub(super) job: Arc<Job>,
+    pub(super) fence: Fence,
+    pub(super) printed: Printed,
+}
+
+/// What is around a life while it is looked at.
+pub(super) struct Around<'a> {
+    pub(super) worker: WorkerId,
+    pub(super) plan: &'a Plan,
+    pub(super) logs: &'a Logs,
+    /// The most output kept of one attempt.
+    pub(super) cap: u64,
+    pub(super) buffer: &'a mut [u8],
+}
+
+impl Life {
+    pub(super) fn new(pid: i32, role: Role, channel: Channel, output: Output) -> Life {
+        let greeting = match role {
+            Role::Parked | Role::Child => Greeting::Ready,
+            Role::Worker | Role::Template => Greeting::Silent,
+        };
+        let (jobs, stray) = (Vec::new(), Printed::default());
+        let (faulty, closed, settled) = (false, None, Vec::new());
+        Life { pid, role, channel, output, greeting, jobs, stray, faulty, closed, settled }
+    }
+
+    /// Takes one chunk off a pipe, or all that is in both: it belongs to the job, if that is the only one it can have.
+    pub(super) fn read_output(&mut self, which: Option<Stream>, around: &mut Around<'_>) -> Taken {
+        let Around { worker, plan, logs, cap, buffer } = around;
+        let (worker, cap) = (*worker, *cap);
+        let mut sink = match self.jobs.first_mut().filter(|_| plan.one_at_a_time()) {
+            Some(running) => {
+                Sink { logs, worker, job: Some(&running.job.id), printed: &mut running.printed, cap }
+            }
+            None => Sink { logs, worker, job: None, printed: &mut self.stray, cap },
+        };
+        match which {
+            Some(stream) => self.output.take(stream, buffer, &mut sink),
+            None => {
+                self.output.drain(buffer, &mut sink);
+                Taken::Nothing
+            }
+        }
+    }
+
+    /// Turns the whole lines that have come into words.
+    pub(super) fn hear(&mut self, around: &mut Around<'_>, words: &mut Vec<Word>) {
+        if self.faulty || self.role == Role::Parked || self.channel.failed().is_some() {
+            return;
+        }
+        // The channel is taken out so that a line can be read in place while its job is looked up here.
+        let mut lines = std::mem::take(&mut self.channel.inbox);
+        let result = lines.each(|line| {
+            let frame = decode(line).map_err(|bad| bad.to_string())?;
+            self.frame(around, frame, words)
+        });
+        self.channel.inbox = lines;
+        if let Err(why) = result {
+            self.faulty = true;
+            words.push(Word::Faulty(around.worker, why));
+        }
+    }
+
+    fn frame(
+        &mut self,
+        around: &mut Around<'_>,
+        frame: Said<'_>,
+        words: &mut Vec<Word>,
+    ) -> Result<(), String> {
+        let worker = around.worker;
+        match (self.greeting, frame) {
+            (Greeting::Silent, Said::Hello(hello)) => {
+                self.greeting = Greeting::Greeted;
+                let classes = greeted(&hello, self.role)?;
+                words.extend(classes.map(|classes| Word::Knows(worker.slot.pool, Arc::new(classes))));
+            }
+            (Greeting::Silent, _) => return Err("its first frame is not 'hello'".into()),
+            (_, Said::Hello(_)) => return Err("it says 'hello' twice".into()),
+            (Greeting::Greeted, Said::Ready(_)) => {
+                self.greeting = Greeting::Ready;
+                self.settled = leftovers::settle(self.pid);
+                words.push(Word::Ready(worker));
+            }
+            (_, Said::Ready(_)) => return Err("it says 'ready' twice".into()),
+            (_, Said::Pong(_)) => {}
+            (_, Said::Call(call)) => {
+                words.push(Word::Call(worker, call.n, call.verb.into(), call.args.get().to_owned()));
+            }
+            (_, Said::Log(log)) => self.log(around, &log.job, &log.text),
+            (_, Said::Progress(progress)) => words.extend(self.progress(progress)),
+            (_, Said::Done(done)) => {
+                words.extend(self.done(around, done)?.map(|end| Word::Finished(worker, end)));
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&self, job: &str) -> Option<usize> {
+        self.jobs.iter().position(|running| running.job.id.as_str() == job)
+    }
+
+    fn log(&mut self, around: &Around<'_>, job: &str, text: &str) {
+        let Some(index) = self.find(job) else { return };
+        let Running { job, printed, .. } = &mut self.jobs[index];
+        let Around { worker, logs, cap, .. } = *around;
+        let mut sink = Sink { logs, worker, job: Some(&job.id), printed, cap };
+        sink.keep(Stream::Err, format!("{text}\n").as_bytes());
+    }
+
+    fn progress(&self, said: worker::Progress<'_>) -> Option<Word> {
+        let running = &self.jobs[self.find(&said.job)?];
+        let fraction = said.fraction.filter(|part| part.is_finite()).map(|part| part.clamp(0.0, 1.0));
+        let message = said.message.map(|text| text.chars().take(LONGEST_MESSAGE).collect());
+        Some(Word::Progress(running.job.id.clone(), running.fence, Progress { fraction, message }))
+    }
+
+    /// A word on a job that is not here (any more) is dropped: it may be late.
+    fn done(&mut self, around: &mut Around<'_>, done: Done<'_>) -> Result<Option<JobEnd>, String> {
+        let here = self.find(&done.job).filter(|&index| self.jobs[index].fence.0 == done.fence);
+        let Some(index) = here else {
+            warn!(worker = %around.worker, job = %done.job, fence = done.fence, "a worker says 'done' of a job it does not have");
+            return Ok(None);
+        };
+        let outcome = outcome(&done)?;
+        if around.plan.one_at_a_time() {
+            self.read_output(None, around);
+        }
+        let mut end = self.jobs.remove(index).end(Some(outcome), around.logs);
+        // What a life of one job leaves behind ends with it, by the keeper.
+        if around.plan.one_at_a_time() && !around.plan.one_job_a_life() {
+            end.left = leftovers::take(self.pid, &mut self.settled, around.plan.outfit.leftovers);
+        }
+        Ok(Some(end))
+    }
+}
+
+impl Running {
+    /// What is left of it.
+    pub(super) fn end(self, outcome: Option<Outcome>, logs: &Logs) -> JobEnd {
+        let written = self.printed.has_written().then(|| logs.end(&self.job.id));
+        JobEnd {
+            stderr_tail: self.printed.tail(),
+            output_dropped: self.printed.dropped(),
+            job: self.job,
+            fence: self.fence,
+            outcome,
+            written,
+            left: Vec::new(),
+        }
+    }
+}
+
+/// The longest message of a progress that is kept.
+const LONGEST_MESSAGE: usize = 1000;
+
+/// Whether we can work with it, and what it knows.
+fn greeted(hello: &Hello<'_>, role: Role) -> Result<Option<Classes>, String> {
+    if hello.protocol != PROTOCOL {
+        return Err(format!("it speaks protocol {}, this supervisor speaks {PROTOCOL}", hello.protocol));
+    }
+    if role == Role::Template && !hello.template {
+        return Err("it cannot be a template (its hello does not say so); use 'mode: prefork' with 'max_jobs: 1' for a \
+                    new process each job"
+            .into());
+    }
+    let Some(classes) = &hello.classes else { return Ok(None) };
+    let known: Result<BTreeMap<Class, ClassSettings>, String> = classes
+        .iter()
+        .map(|(name, class)| {
+            let settings = ClassSettings {
+                time_limit: seconds(class.time_limit)?,
+                retries: class.retries,
+                delay: seconds(class.retry_delay)?,
+                cap: seconds(class.retry_cap)?,
+            };
+            Ok((Class::from(name.as_str()), settings))
+        })
+        .collect();
+    known.map(Some)
+}
+
+fn seconds(number: Option<f64>) -> Result<Option<Duration>, String> {
+    let Some(number) = number else { return Ok(None) };
+    Duration::try_from_secs_f64(number).map(Some).map_err(|_| format!("{number} is no number of seconds"))
+}
+
+/// What a worker's word means.
+fn outcome(done: &Done<'_>) -> Result<Outcome, String> {
+    let failure = || match &done.error {
+        Some(error) => {
+            Failure { group: error.group.clone(), message: error.message.clone(), trace: error.trace.clone() }
+        }
+        None => Failure { group: "failed".into(), message: String::new(), trace: None },
+    };
+    let after = || seconds(done.after).map(Option::unwrap_or_default);
+    Ok(match done.outcome {
+        worker::Outcome::Complete => {
+            Outcome::Complete { result: done.result.map(|json| json.get().to_owned()) }
+        }
+        worker::Outcome::Failed => Outcome::Failed(failure()),
+        worker::Outcome::FailedForGood => Outcome::FailedForGood(failure()),
+        worker::Outcome::Retry => Outcome::RetryAfter(after()?, failure()),
+        worker::Outcome::Snooze => Outcome::Snoozed(after()?),
+        worker::Outcome::UnknownClass => Outcome::UnknownClass,
+        worker::Outcome::Canceled => {
+            let message = "the worker ended it as canceled, and nobody had asked".into();
+            Outcome::Failed(Failure { group: "canceled".into(), message, trace: None })
+        }
+    })
+}

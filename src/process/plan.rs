@@ -1,0 +1,214 @@
+//! What the processes of a pool are: settled once, used for each life.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::model::{Bytes, Exec, Job, Outfit, Payload, PoolSettings, Work, WorkerId};
+use crate::wire::program::Program;
+use crate::wire::worker::{CHANNEL, FORKS, PROTOCOL};
+
+/// Variables of our own environment that processes see: who and where they are, and where languages look for code.
+/// Everything else (credentials!) stays here unless the pool passes it on.
+const INHERITED: [&str; 18] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    "NODE_PATH",
+    "NODE_ENV",
+    "RUBYLIB",
+    "GEM_HOME",
+    "GEM_PATH",
+    "BUNDLE_GEMFILE",
+    "BUNDLE_PATH",
+];
+
+/// The keeper's mark on every program, by which it is found should it outlive the keeper; and where we are given it.
+const TAG: &str = "TASKVISOR_KEEPER";
+const TAG_GIVEN: &str = "TASKVISOR_KEEPER_TAG";
+
+/// Used when we were started without one.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A pool, as far as its processes are concerned.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(super) settings: PoolSettings,
+    pub(super) outfit: Outfit,
+    /// The path of the API's socket, for workers that put jobs by themselves.
+    socket: PathBuf,
+    /// Where the slots' directories are, in a pool that has them.
+    sandboxes: PathBuf,
+    /// What the environment of each of its processes starts with, as `NAME=value`.
+    environment: Vec<Vec<u8>>,
+}
+
+/// What a life is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A parked child: it becomes the program of its job.
+    Parked,
+    /// The pool's command: it speaks.
+    Worker,
+    /// The pool's command, too: it forks job children.
+    Template,
+    /// Forked by the template: it speaks, and is ready at once.
+    Child,
+}
+
+impl Plan {
+    /// Settles it; `socket` is the API's, `sandboxes` the directory of the slots' directories.
+    pub fn new(settings: &PoolSettings, outfit: &Outfit, socket: &Path, sandboxes: &Path) -> Plan {
+        Plan {
+            settings: settings.clone(),
+            outfit: outfit.clone(),
+            socket: socket.to_owned(),
+            sandboxes: sandboxes.to_owned(),
+            environment: environment(outfit),
+        }
+    }
+
+    /// Whether a worker is done for after one job.
+    pub(super) fn one_job_a_life(&self) -> bool {
+        self.settings.jobs_per_life == Some(1)
+    }
+
+    /// Whether its jobs run one at a time in a worker, so that what is printed is the one's.
+    pub(super) fn one_at_a_time(&self) -> bool {
+        self.settings.jobs_at_once == 1
+    }
+
+    /// What the life at this place is.
+    pub(super) fn role(&self, worker: WorkerId) -> Role {
+        match (&self.outfit.work, worker.slot.index) {
+            (Work::Programs | Work::Run(_), _) => Role::Parked,
+            (Work::Command(_), 0) => Role::Template,
+            (Work::Command(_), _) if self.settings.template => Role::Child,
+            (Work::Command(_), _) => Role::Worker,
+        }
+    }
+
+    /// The slot's own directory, in a pool that has them.
+    pub(super) fn sandbox(&self, worker: WorkerId) -> Option<PathBuf> {
+        let name = format!("{}-{}", self.settings.name, worker.slot.index);
+        self.outfit.sandbox.then(|| self.sandboxes.join(name))
+    }
+
+    /// The pool's command, for a worker or a template.
+    pub(super) fn command(&self, worker: WorkerId) -> Program {
+        let argv = match &self.outfit.work {
+            Work::Command(argv) => argv.iter().map(|word| word.0.clone()).collect(),
+            Work::Programs | Work::Run(_) => Vec::new(),
+        };
+        let mut env = self.environment.clone();
+        let forks = (worker.slot.index == 0).then(|| ("TASKVISOR_FORK_FD", FORKS.to_string()));
+        let about = [
+            ("TASKVISOR_FD", CHANNEL.to_string()),
+            ("TASKVISOR_PROTOCOL", PROTOCOL.to_string()),
+            ("TASKVISOR_POOL", self.settings.name.clone()),
+            ("TASKVISOR_MODE", self.settings.mode().to_owned()),
+            ("TASKVISOR_CONCURRENCY", self.settings.jobs_at_once.to_string()),
+            ("TASKVISOR_WORKER", worker.to_string()),
+        ];
+        env.extend(about.into_iter().chain(forks).map(variable));
+        env.push([b"TASKVISOR_SOCKET=", self.socket.as_os_str().as_bytes()].concat());
+        let cwd = self.outfit.cwd.clone().unwrap_or_else(here);
+        Program {
+            argv,
+            env,
+            cwd: cwd.into_os_string().into_vec(),
+            umask: self.outfit.umask.unwrap_or(0o22),
+            stdin: false,
+            speaks: true,
+        }
+    }
+
+    /// What a job runs in this pool: the program it brings, or the pool's own with the job's data on stdin.
+    pub(super) fn exec(&self, job: &Job) -> Option<Exec> {
+        match (&job.payload, &self.outfit.work) {
+            (Payload::Exec(exec), _) => Some(exec.clone()),
+            (Payload::Data(data), Work::Run(argv)) => Some(Exec {
+                argv: argv.clone(),
+                cwd: Bytes(self.outfit.cwd.clone().unwrap_or_else(here).into_os_string().into_vec()),
+                umask: self.outfit.umask.unwrap_or(0o22),
+                stdin: data.clone(),
+            }),
+            (Payload::Data(_), Work::Programs | Work::Command(_)) => None,
+        }
+    }
+
+    /// The order for a parked child. The environment carries ids only: data travels by stdin.
+    pub(super) fn program(&self, exec: &Exec, job: &Job, worker: WorkerId) -> Program {
+        let mut env = self.environment.clone();
+        let ids = [
+            ("TASKVISOR_JOB", job.id.to_string()),
+            ("TASKVISOR_CLASS", job.class.to_string()),
+            ("TASKVISOR_QUEUE", job.queue.to_string()),
+            ("TASKVISOR_ATTEMPT", job.attempt.to_string()),
+            ("TASKVISOR_WORKER", worker.to_string()),
+        ];
+        env.extend(ids.map(variable));
+        let cwd =
+            self.sandbox(worker).map_or_else(|| exec.cwd.0.clone(), |dir| dir.into_os_string().into_vec());
+        Program {
+            argv: exec.argv.iter().map(|arg| arg.0.clone()).collect(),
+            env,
+            cwd,
+            umask: exec.umask,
+            stdin: !exec.stdin.0.is_empty(),
+            speaks: false,
+        }
+    }
+}
+
+/// What the environment of a pool's processes starts with.
+fn environment(outfit: &Outfit) -> Vec<Vec<u8>> {
+    let mut set: Vec<(&str, String)> = Vec::new();
+    if let Some(who) = &outfit.identity {
+        set.push(("HOME", who.home.display().to_string()));
+        set.extend([("USER", who.name.clone()), ("LOGNAME", who.name.clone())]);
+    }
+    set.extend(outfit.env_set.iter().map(|(name, value)| (name.as_str(), value.clone())));
+    let is_set = |name: &str| set.iter().any(|(known, _)| *known == name);
+    let mut environment: Vec<Vec<u8>> = std::env::vars_os()
+        .filter(|(name, _)| name.to_str().is_some_and(|name| passes(outfit, name) && !is_set(name)))
+        .map(|(name, value)| [name.into_vec(), value.into_vec()].join(&b'='))
+        .collect();
+    if !is_set("PATH") && !environment.iter().any(|line| line.starts_with(b"PATH=")) {
+        environment.push(variable(("PATH", PATH.into())));
+    }
+    // The last of several counts for no program we know: the pool's word comes in place of the user's.
+    let mut last: BTreeMap<&str, String> = BTreeMap::new();
+    last.extend(set);
+    environment.extend(last.into_iter().map(variable));
+    if let Some(tag) = std::env::var_os(TAG_GIVEN) {
+        environment.push([TAG.as_bytes(), tag.as_encoded_bytes()].join(&b'='));
+    }
+    environment
+}
+
+/// Whether a variable of our own is for the pool's processes too.
+fn passes(outfit: &Outfit, name: &str) -> bool {
+    let is_wanted = |wanted: &String| match wanted.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => name == wanted,
+    };
+    INHERITED.contains(&name) || name.starts_with("LC_") || outfit.env_pass.iter().any(is_wanted)
+}
+
+fn variable((name, value): (&str, String)) -> Vec<u8> {
+    format!("{name}={value}").into_bytes()
+}
+
+/// Where the supervisor was started.
+fn here() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| "/".into())
+}
