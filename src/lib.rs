@@ -14,3 +14,4 @@ pub mod model;
 pub mod process;
 pub mod supervisor;
 pub mod wire;
+pub mod worker;
