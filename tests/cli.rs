@@ -82,6 +82,33 @@ fn wrong_settings_are_placed() {
 }
 
 #[test]
+fn a_pool_that_cannot_work_is_refused_before_anything_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.refused(
+        &["start", "-m", "coroutine"],
+        78,
+        &["error: pool 'default': mode coroutine needs a command"],
+    );
+    sandbox.refused(
+        &["start", "--concurrency", "5", "--", "worker"],
+        78,
+        &["error: pool 'default': a worker of mode prefork runs one job at a time, not 5", "hint: set mode"],
+    );
+    sandbox.refused(&["start", "--env", "TASKVISOR_FD=9"], 78, &["TASKVISOR_FD cannot be set"]);
+    sandbox.refused(&["start", "--cwd", "none"], 78, &["cwd DIR/none cannot be used: No such file"]);
+    sandbox.refused(&["start", "--cwd", "/", "--sandbox"], 2, &["cannot be used with"]);
+    sandbox.refused(&["start", "--order", "round-robin"], 2, &["round_robin"]);
+    sandbox.write("t.yaml", "pools:\n  - name: a\n    workers: 2\n    cwd: none\n");
+    sandbox.refused(&["start", "-c", "t.yaml"], 78, &["error: t.yaml:4:5: pool 'a': cwd DIR/none cannot"]);
+    sandbox.refused(&["status", "-c", "t.yaml"], 3, &["no supervisor listens"]);
+    sandbox.write("two.yaml", "pools:\n  - name: a\n  - name: b\n");
+    for flags in [&["-m", "fork"][..], &["--env", "A"], &["--class", "a"], &["--", "worker"]] {
+        let args = [&["start", "-c", "two.yaml"], flags].concat();
+        sandbox.refused(&args, 2, &["the file has 2 pools: flags cannot say which they mean"]);
+    }
+}
+
+#[test]
 fn nobody_listens_is_said_by_its_code() {
     let sandbox = Sandbox::new();
     let words = ["error: no supervisor listens on DIR/run/ctl.sock", "hint: start one with"];

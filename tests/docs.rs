@@ -113,7 +113,7 @@ fn every_setting_is_explained() {
         }
         sections.retain(|(other, _)| *other < depth);
         let name = match sections.last() {
-            Some((_, section)) if section == "log" => format!("log.{key}"),
+            Some((_, section)) if section == "log" || section == "env" => format!("{section}.{key}"),
             Some(_) | None => key.clone(),
         };
         if rest == ":" {

@@ -4,14 +4,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand};
 
 use super::exit;
 pub use super::job_args::{
     JobCancel, JobCommand, JobList, JobLogs, JobShow, JobWait, Jobs, QueueCommand, QueueList, QueuePause,
     QueueResume,
 };
-use crate::config::{Flags, LogFormat, LogLevel, parse_duration};
+pub use super::start_args::Start;
+use crate::config::{Flags, parse_duration};
 
 /// Keeps workers alive, hands them jobs, and knows every process a job has started.
 #[derive(Debug, Parser)]
@@ -85,9 +86,7 @@ impl Common {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a supervisor in the foreground
-    #[command(
-        after_help = "Examples:\n  taskvisor start -w 8\n  taskvisor start -w 4 -q urgent -q default --time-limit 10m\n  taskvisor start -w 2 --burst"
-    )]
+    #[command(after_help = super::start_args::HELP)]
     Start(Start),
     /// Stop the supervisor and wait until it has ended
     #[command(after_help = "Without a flag it fetches no more and lets jobs end until the stop deadline.")]
@@ -108,83 +107,6 @@ pub enum Command {
         after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"
     )]
     Status(Status),
-}
-
-#[derive(Debug, clap::Args)]
-pub struct Start {
-    /// How many workers
-    #[arg(short, long, value_name = "N", env = "TASKVISOR_WORKERS", hide_env_values = true, value_parser = clap::value_parser!(u16).range(1..))]
-    workers: Option<u16>,
-    /// Take jobs from this queue; several in this order [default: default]
-    #[arg(short, long = "queue", value_name = "QUEUE")]
-    queues: Vec<String>,
-    /// End when the queues are empty
-    #[arg(long)]
-    burst: bool,
-    /// The longest run of an attempt, for jobs that bring none
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    time_limit: Option<Duration>,
-    /// From TERM to KILL [default: 10s]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    grace: Option<Duration>,
-    /// From the start of a worker until it must take jobs [default: 30s]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    boot_timeout: Option<Duration>,
-    /// Tries after the first one, for jobs that do not say [default: 0]
-    #[arg(long, value_name = "N")]
-    retries: Option<u32>,
-    /// How long a job is ours without a renewal [default: 60s]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    lease: Option<Duration>,
-    /// From the order to stop to the last KILL [default: 25s]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    stop_deadline: Option<Duration>,
-    /// For people or for programs [default: text]
-    #[arg(long, value_name = "FORMAT")]
-    log_format: Option<LogFormatArg>,
-    /// How much [default: info]
-    #[arg(long, value_name = "LEVEL", env = "TASKVISOR_LOG", hide_env_values = true)]
-    log_level: Option<LogLevelArg>,
-}
-
-impl Start {
-    pub fn add_to(&self, flags: &mut Flags) {
-        flags.workers = self.workers;
-        flags.queues = self.queues.clone();
-        flags.burst = self.burst;
-        flags.time_limit = self.time_limit;
-        flags.grace = self.grace;
-        flags.boot_timeout = self.boot_timeout;
-        flags.retries = self.retries;
-        flags.lease = self.lease;
-        flags.stop_deadline = self.stop_deadline;
-        flags.log_format = self.log_format.map(|format| match format {
-            LogFormatArg::Text => LogFormat::Text,
-            LogFormatArg::Json => LogFormat::Json,
-        });
-        flags.log_level = self.log_level.map(|level| match level {
-            LogLevelArg::Error => LogLevel::Error,
-            LogLevelArg::Warn => LogLevel::Warn,
-            LogLevelArg::Info => LogLevel::Info,
-            LogLevelArg::Debug => LogLevel::Debug,
-            LogLevelArg::Trace => LogLevel::Trace,
-        });
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogFormatArg {
-    Text,
-    Json,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogLevelArg {
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
 }
 
 #[derive(Debug, clap::Args)]

@@ -14,6 +14,7 @@ mod queue;
 mod screen;
 mod serve;
 pub mod start;
+mod start_args;
 mod status;
 mod stop;
 mod tree;

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-use super::{Error, Fault, parse_duration};
+use super::place::{Source, locate, locate_value};
+use super::pool::{Pool, duration};
+use super::{Error, Fault};
 
 /// What may stand in the file. Nothing must.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -68,50 +70,15 @@ pub enum LogLevel {
     Trace,
 }
 
-/// One pool of programs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pool {
-    /// Its name.
-    pub name: Option<String>,
-    /// How many slots.
-    pub workers: Option<u16>,
-    /// Where its jobs come from, in this order.
-    pub queues: Option<Vec<String>>,
-    /// From TERM to KILL.
-    #[serde(default, deserialize_with = "duration")]
-    pub grace: Option<Duration>,
-    /// From spawn to ready.
-    #[serde(default, deserialize_with = "duration")]
-    pub boot_timeout: Option<Duration>,
-    /// Longest run of an attempt.
-    #[serde(default, deserialize_with = "duration")]
-    pub time_limit: Option<Duration>,
-    /// Tries after the first one.
-    pub retries: Option<u32>,
-    /// Wait before the first retry.
-    #[serde(default, deserialize_with = "duration")]
-    pub retry_delay: Option<Duration>,
-    /// The longest wait before a retry.
-    #[serde(default, deserialize_with = "duration")]
-    pub retry_cap: Option<Duration>,
-}
-
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    Option::<String>::deserialize(deserializer)?
-        .map(|text| parse_duration(&text).map_err(serde::de::Error::custom))
-        .transpose()
+/// Reads a file, and keeps its text to point into it.
+pub(super) fn read(path: &Path) -> Result<(File, Source), Error> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Error::new(Fault::Config, format!("failed to read {name}: {error}")))?;
+    Ok((File::parse(&text, &name)?, Source { name, text }))
 }
 
 impl File {
-    /// Reads a file.
-    pub fn read(path: &Path) -> Result<File, Error> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            Error::new(Fault::Config, format!("failed to read {}: {error}", path.display()))
-        })?;
-        File::parse(&text, &path.display().to_string())
-    }
-
     /// Reads its text; `name` is for errors.
     pub fn parse(text: &str, name: &str) -> Result<File, Error> {
         // An empty document is the empty map.
@@ -148,28 +115,6 @@ fn explain(error: &serde_yaml::Error, text: &str, name: &str) -> Error {
         None => name.to_string(),
     };
     Error { fault: Fault::Config, place: Some(place), message, hint }
-}
-
-/// The parser points at the map that holds the key; this points at the key, or at its repetition.
-fn locate(text: &str, key: &str, map: Option<(usize, usize)>, repetition: usize) -> Option<(usize, usize)> {
-    let first = map.map_or(0, |(line, _)| line.saturating_sub(1));
-    let mut found = text.lines().enumerate().skip(first).filter_map(|(index, line)| {
-        let column = line.find(key)?;
-        let before = line[..column].bytes().all(|byte| b" -{,\"'".contains(&byte));
-        let after = line[column + key.len()..].trim_start_matches(['"', '\'', ' ']).starts_with(':');
-        (before && after).then_some((index + 1, column + 1))
-    });
-    found.nth(repetition)
-}
-
-/// The same for a value.
-fn locate_value(text: &str, value: &str, map: Option<(usize, usize)>) -> Option<(usize, usize)> {
-    let first = map.map_or(0, |(line, _)| line.saturating_sub(1));
-    text.lines().enumerate().skip(first).find_map(|(index, line)| {
-        let colon = line.find(':')?;
-        let column = colon + line[colon..].find(value)?;
-        Some((index + 1, column + 1))
-    })
 }
 
 fn suggestion(typed: &str, known: &[&str]) -> Option<String> {

@@ -4,12 +4,21 @@ mod broker_url;
 mod duration;
 mod error;
 mod file;
+mod identity;
+mod outfit;
 mod paths;
+mod place;
+mod pool;
 mod resolve;
+#[cfg(test)]
+mod tests;
+mod words;
+mod wrong;
 
 pub use broker_url::BrokerUrl;
 pub use duration::{format_duration, parse_duration};
 pub use error::{Error, Fault};
 pub use file::{File, LogFormat, LogLevel};
 pub use paths::{Surroundings, log_file, private_dir, socket};
+pub use pool::{Env, Mode, Pool, Variables, Workers};
 pub use resolve::{Config, Flags, Log, resolve};

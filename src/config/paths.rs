@@ -15,6 +15,8 @@ use crate::model::JobId;
 pub struct Surroundings {
     /// The effective user.
     pub uid: u32,
+    /// The effective group.
+    pub gid: u32,
     /// `$HOME`.
     pub home: Option<OsString>,
     /// `$XDG_STATE_HOME`.
@@ -28,6 +30,7 @@ impl Surroundings {
     pub fn of_process() -> Self {
         Surroundings {
             uid: nix::unistd::geteuid().as_raw(),
+            gid: nix::unistd::getegid().as_raw(),
             home: std::env::var_os("HOME"),
             xdg_state_home: std::env::var_os("XDG_STATE_HOME"),
             xdg_runtime_dir: std::env::var_os("XDG_RUNTIME_DIR"),
@@ -61,6 +64,13 @@ impl Surroundings {
 /// A relative path in an XDG variable is to be ignored, says its specification.
 fn absolute(path: &Option<OsString>) -> Option<PathBuf> {
     path.as_ref().map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// A relative path is one from the directory the command was typed in; the supervisor lives in another.
+pub(super) fn from_here(path: PathBuf) -> Result<PathBuf, Error> {
+    std::path::absolute(&path).map_err(|error| {
+        Error::new(Fault::Config, format!("the path '{}' cannot be used: {error}", path.display()))
+    })
 }
 
 /// The socket of the supervisor of this run directory.

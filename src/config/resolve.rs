@@ -3,11 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::file::Pool;
+use super::file::read;
+use super::outfit::resolve_pool;
+use super::paths::from_here;
+use super::place::Source;
+use super::pool::Pool;
 use super::{
     BrokerUrl, Error, Fault, File, LogFormat, LogLevel, Surroundings, format_duration, log_file, socket,
 };
-use crate::model::{JobId, Outfit, PoolSettings, QueueName, Retry, Settings};
+use crate::model::{JobId, Outfit, PoolSettings, Settings};
 
 /// What was typed or set in the environment; a flag wins over the environment, which wins over the file.
 #[derive(Clone, Debug, Default)]
@@ -30,18 +34,10 @@ pub struct Flags {
     pub log_level: Option<LogLevel>,
     /// `--burst`
     pub burst: bool,
-    /// `--workers`
-    pub workers: Option<u16>,
-    /// `--queue`, in order
-    pub queues: Vec<String>,
-    /// `--grace`
-    pub grace: Option<Duration>,
-    /// `--boot-timeout`
-    pub boot_timeout: Option<Duration>,
-    /// `--time-limit`
-    pub time_limit: Option<Duration>,
-    /// `--retries`
-    pub retries: Option<u32>,
+    /// What is said of the only pool.
+    pub pool: Pool,
+    /// Whether the pools will run here, so that their users and directories must be here.
+    pub runs_pools: bool,
 }
 
 /// All settings, resolved.
@@ -84,9 +80,9 @@ impl Config {
 
 /// Reads the file if one is named, and resolves everything.
 pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
-    let file = match &flags.config {
-        Some(path) => File::read(path)?,
-        None => File::default(),
+    let (file, source) = match &flags.config {
+        Some(path) => read(path).map(|(file, source)| (file, Some(source)))?,
+        None => (File::default(), None),
     };
     let broker = match flags.broker.as_ref().or(file.broker.as_ref()) {
         Some(url) => Some(BrokerUrl::parse(url)?),
@@ -110,17 +106,14 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         format: flags.log_format.or(file.log.format).unwrap_or_default(),
         level: flags.log_level.or(file.log.level).unwrap_or_default(),
     };
-    let settings = settings(&flags, file)?;
+    let default = Settings::default();
+    let lease = flags.lease.or(file.lease).unwrap_or(default.lease);
+    let stop_deadline = flags.stop_deadline.or(file.stop_deadline).unwrap_or(default.stop_deadline);
+    let burst = flags.burst;
+    let (pools, outfits) = pools(flags, file.pools, source.as_ref(), around)?;
+    let settings = Settings { pools, lease, stop_deadline, burst, ..default };
     check(&settings)?;
-    let outfits = vec![Outfit::default(); settings.pools.len()];
     Ok(Config { settings, outfits, state_dir, run_dir, broker, log })
-}
-
-/// A relative path is one from the directory the command was typed in; the supervisor lives in another.
-fn from_here(path: PathBuf) -> Result<PathBuf, Error> {
-    std::path::absolute(&path).map_err(|error| {
-        Error::new(Fault::Config, format!("the path '{}' cannot be used: {error}", path.display()))
-    })
 }
 
 /// `sun_path`, less its final zero.
@@ -139,66 +132,34 @@ fn fits_a_socket(run_dir: &Path) -> Result<(), Error> {
     Err(Error::new(Fault::Config, message).hint("give a shorter --run-dir or TASKVISOR_RUN_DIR"))
 }
 
-fn settings(flags: &Flags, file: File) -> Result<Settings, Error> {
-    let default = Settings::default();
-    let mut pools: Vec<PoolSettings> =
-        file.pools.unwrap_or_else(|| vec![Pool::default()]).into_iter().map(pool).collect();
+fn pools(
+    flags: Flags,
+    file: Option<Vec<Pool>>,
+    source: Option<&Source>,
+    around: &Surroundings,
+) -> Result<(Vec<PoolSettings>, Vec<Outfit>), Error> {
+    let mut pools = file.unwrap_or_else(|| vec![Pool::default()]);
     match pools.as_mut_slice() {
-        [only] => overrule(only, flags),
-        _ if speaks_of_a_pool(flags) => {
+        [only] => *only = flags.pool.clone().over(std::mem::take(only)),
+        _ if flags.pool != Pool::default() => {
             return Err(Error::new(
                 Fault::Usage,
                 format!("the file has {} pools: flags cannot say which they mean", pools.len()),
             )
-            .hint("set workers, queues, grace, boot_timeout, time_limit and retries in the file"));
+            .hint("set in the file what belongs to a pool; TASKVISOR_WORKERS counts as a flag"));
         }
         _ => {}
     }
-    Ok(Settings {
-        pools,
-        lease: flags.lease.or(file.lease).unwrap_or(default.lease),
-        stop_deadline: flags.stop_deadline.or(file.stop_deadline).unwrap_or(default.stop_deadline),
-        burst: flags.burst,
-        ..default
-    })
-}
-
-fn pool(pool: Pool) -> PoolSettings {
-    let default = PoolSettings::default();
-    PoolSettings {
-        name: pool.name.unwrap_or(default.name),
-        workers: pool.workers.unwrap_or(default.workers),
-        queues: pool.queues.map_or(default.queues, |names| names.into_iter().map(QueueName::from).collect()),
-        grace: pool.grace.unwrap_or(default.grace),
-        boot_timeout: pool.boot_timeout.unwrap_or(default.boot_timeout),
-        time_limit: pool.time_limit.or(default.time_limit),
-        retry: Retry {
-            retries: pool.retries.unwrap_or(default.retry.retries),
-            delay: pool.retry_delay.unwrap_or(default.retry.delay),
-            cap: pool.retry_cap.unwrap_or(default.retry.cap),
-        },
-        ..default
-    }
-}
-
-fn overrule(pool: &mut PoolSettings, flags: &Flags) {
-    pool.workers = flags.workers.unwrap_or(pool.workers);
-    pool.grace = flags.grace.unwrap_or(pool.grace);
-    pool.boot_timeout = flags.boot_timeout.unwrap_or(pool.boot_timeout);
-    pool.time_limit = flags.time_limit.or(pool.time_limit);
-    pool.retry.retries = flags.retries.unwrap_or(pool.retry.retries);
-    if !flags.queues.is_empty() {
-        pool.queues = flags.queues.iter().map(|name| name.as_str().into()).collect();
-    }
-}
-
-fn speaks_of_a_pool(flags: &Flags) -> bool {
-    flags.workers.is_some()
-        || flags.grace.is_some()
-        || flags.boot_timeout.is_some()
-        || flags.time_limit.is_some()
-        || flags.retries.is_some()
-        || !flags.queues.is_empty()
+    let here = flags.runs_pools.then_some(around);
+    let resolved = pools.into_iter().enumerate().map(|(index, pool)| {
+        let name = pool.name.clone().unwrap_or_else(|| PoolSettings::default().name);
+        resolve_pool(&name, pool, here).map_err(|wrong| {
+            let in_file = source.filter(|_| !flags.pool.says(wrong.key));
+            let place = in_file.map(|source| source.of_pool(index, wrong.key));
+            wrong.of(&name, place)
+        })
+    });
+    Ok(resolved.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip())
 }
 
 /// From the supervisor's last good renewal to the keeper's own kill, a third of the lease must pass at least.
@@ -216,11 +177,8 @@ fn check(settings: &Settings) -> Result<(), Error> {
             return Err(Error::new(Fault::Config, format!("two pools are called '{name}'"))
                 .hint("give each pool a name of its own"));
         }
-        if pool.workers == 0 {
-            return wrong(format!("pool '{name}' has no workers"));
-        }
-        if pool.queues.is_empty() || pool.queues.iter().any(|queue| queue.as_str().is_empty()) {
-            return wrong(format!("pool '{name}' needs at least one queue, each with a name"));
+        if name.is_empty() {
+            return wrong("a pool has an empty name".into());
         }
         if settings.lease.saturating_sub(pool.grace + FENCE_MARGIN) <= settings.lease / 3 {
             let least = format_duration((pool.grace + FENCE_MARGIN) * 2);
@@ -234,78 +192,4 @@ fn check(settings: &Settings) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn user() -> Surroundings {
-        Surroundings { uid: 7, home: Some("/home/u".into()), ..Surroundings::default() }
-    }
-
-    fn with_file(text: &str, flags: Flags) -> Result<Config, Error> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t.yaml");
-        std::fs::write(&path, text).unwrap();
-        resolve(Flags { config: Some(path), ..flags }, &user())
-    }
-
-    #[test]
-    fn nothing_set_means_the_defaults() {
-        let config = resolve(Flags::default(), &user()).unwrap();
-        assert_eq!(config.broker.to_string(), "sqlite:/home/u/.local/state/taskvisor/store.db");
-        assert_eq!(config.settings.pools, [PoolSettings::default()]);
-        assert_eq!(config.settings.lease, Settings::default().lease);
-    }
-
-    #[test]
-    fn a_flag_wins_over_the_file() {
-        let flags = Flags { workers: Some(8), queues: vec!["b".into()], ..Flags::default() };
-        let config = with_file("pools:\n- {workers: 2, queues: [a], grace: 3s}\n", flags).unwrap();
-        let pool = &config.settings.pools[0];
-        assert_eq!((pool.workers, pool.grace), (8, Duration::from_secs(3)));
-        assert_eq!(pool.queues, ["b".into()]);
-    }
-
-    #[test]
-    fn what_cannot_work_is_refused() {
-        let flags = || Flags { workers: Some(8), ..Flags::default() };
-        for (text, flags, words) in [
-            ("pools:\n- {name: a}\n- {name: b}\n", flags(), "flags cannot say which"),
-            ("pools:\n- {name: a}\n- {name: a}\n", Flags::default(), "two pools are called 'a'"),
-            ("pools: []\n", Flags::default(), "there is no pool"),
-            ("pools:\n- workers: 0\n", Flags::default(), "has no workers"),
-            ("pools:\n- queues: []\n", Flags::default(), "at least one queue"),
-            ("lease: 15s\n", Flags::default(), "too short for a grace of 10s"),
-            ("broker: redis://:secret@q1/0\n", Flags::default(), "no broker speaks 'redis:'"),
-            ("broker: memory\n", Flags::default(), "no URL"),
-        ] {
-            let error = with_file(text, flags).unwrap_err();
-            assert!(error.to_string().contains(words), "{error}");
-            assert!(!error.to_string().contains("secret"));
-        }
-    }
-
-    #[test]
-    fn the_example_file_holds_the_defaults() {
-        let text = include_str!("../../conf/taskvisor.yaml");
-        let file = File::parse(text, "conf/taskvisor.yaml").unwrap();
-        let config = with_file(text, Flags::default()).unwrap();
-        assert_eq!(config, resolve(Flags::default(), &user()).unwrap());
-        // What depends on the user stands there as a comment; what does not is set. So nothing is missing.
-        let whole = text.replace("\n#state_dir:", "\nstate_dir:").replace("\n#run_dir:", "\nrun_dir:");
-        let whole = File::parse(&whole.replace("\n#broker:", "\nbroker:"), "conf/taskvisor.yaml").unwrap();
-        assert!(whole.state_dir.is_some() && whole.run_dir.is_some() && whole.broker.is_some());
-        assert!(file.lease.is_some() && file.stop_deadline.is_some());
-        assert!(file.log.format.is_some() && file.log.level.is_some());
-        let pool = &file.pools.unwrap()[0];
-        assert!(
-            pool.name.is_some() && pool.workers.is_some() && pool.queues.is_some() && pool.grace.is_some()
-        );
-        assert!(pool.boot_timeout.is_some() && pool.retries.is_some());
-        assert!(
-            pool.retry_delay.is_some() && pool.retry_cap.is_some() && text.contains("    time_limit: null")
-        );
-    }
 }

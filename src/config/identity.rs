@@ -1,0 +1,147 @@
+//! Who the processes of a pool are.
+
+use std::ffi::CString;
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
+
+use super::wrong::Wrong;
+use super::{Fault, Surroundings};
+use crate::model::Identity;
+
+/// A user as far as the machine knows it.
+struct Account {
+    uid: u32,
+    /// None = the machine does not know the user.
+    gid: Option<u32>,
+    name: String,
+    home: PathBuf,
+}
+
+/// Who `user` and `group` are; None = who the supervisor is.
+pub(super) fn identity(
+    user: Option<&str>,
+    group: Option<&str>,
+    around: &Surroundings,
+) -> Result<Option<Identity>, Wrong> {
+    if user.is_none() && group.is_none() {
+        return Ok(None);
+    }
+    let account = match user {
+        Some(word) => account(word)?,
+        None => account(&around.uid.to_string())?,
+    };
+    let gid = match group {
+        Some(word) => Some(number_of_group(word)?),
+        None => account.gid,
+    };
+    if account.uid == around.uid && (group.is_none() || gid == Some(around.gid)) {
+        return Ok(None);
+    }
+    let Some(gid) = gid else {
+        let message = format!("this machine knows no user {}, and so not its group", account.name);
+        return Err(Wrong::new("user", message).hint("set group"));
+    };
+    if around.uid != 0 {
+        let (key, word) = user.map_or(("group", group), |word| ("user", Some(word)));
+        let message = format!("only root may run workers as {key} '{}'", word.unwrap_or_default());
+        return Err(Wrong::new(key, message).fault(Fault::Permission).hint("start taskvisor as root"));
+    }
+    let groups = other_groups(&account, gid)?;
+    Ok(Some(Identity { uid: account.uid, gid, groups, name: account.name, home: account.home }))
+}
+
+/// A name comes before a number, as everywhere.
+fn account(word: &str) -> Result<Account, Wrong> {
+    let failed = |error: Errno| Wrong::new("user", format!("failed to look up the user '{word}': {error}"));
+    let number = word.parse::<u32>().ok();
+    let found = match (User::from_name(word).map_err(failed)?, number) {
+        (None, Some(uid)) => User::from_uid(Uid::from_raw(uid)).map_err(failed)?,
+        (found, _) => found,
+    };
+    match (found, number) {
+        (Some(user), _) => Ok(Account {
+            uid: user.uid.as_raw(),
+            gid: Some(user.gid.as_raw()),
+            name: user.name,
+            home: user.dir,
+        }),
+        (None, Some(uid)) => Ok(Account { uid, gid: None, name: word.into(), home: "/".into() }),
+        (None, None) => Err(Wrong::new("user", format!("this machine knows no user '{word}'"))),
+    }
+}
+
+fn number_of_group(word: &str) -> Result<u32, Wrong> {
+    let failed = |error: Errno| Wrong::new("group", format!("failed to look up the group '{word}': {error}"));
+    match (Group::from_name(word).map_err(failed)?, word.parse()) {
+        (Some(group), _) => Ok(group.gid.as_raw()),
+        (None, Ok(gid)) => Ok(gid),
+        (None, Err(_)) => Err(Wrong::new("group", format!("this machine knows no group '{word}'"))),
+    }
+}
+
+fn other_groups(account: &Account, gid: u32) -> Result<Vec<u32>, Wrong> {
+    if account.gid.is_none() {
+        return Ok(Vec::new());
+    }
+    let failed = |why: String| {
+        Wrong::new("user", format!("failed to look up the groups of '{}': {why}", account.name))
+    };
+    let name = CString::new(account.name.as_str()).map_err(|error| failed(error.to_string()))?;
+    let groups = getgrouplist(&name, Gid::from_raw(gid)).map_err(|error| failed(error.to_string()))?;
+    Ok(groups.into_iter().map(Gid::as_raw).filter(|other| *other != gid).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(user: Option<&str>, group: Option<&str>, uid: u32) -> Result<Option<Identity>, String> {
+        let around = Surroundings { uid, gid: uid, ..Surroundings::default() };
+        identity(user, group, &around).map_err(|wrong| wrong.to_string())
+    }
+
+    fn daemon() -> User {
+        User::from_name("daemon").unwrap().expect("every machine has a daemon")
+    }
+
+    #[test]
+    fn root_may_become_anybody_by_name_or_number() {
+        let known = daemon();
+        let daemon = of(Some("daemon"), None, 0).unwrap().unwrap();
+        assert_eq!((daemon.uid, daemon.gid), (known.uid.as_raw(), known.gid.as_raw()));
+        assert_eq!((daemon.name.as_str(), &daemon.home), ("daemon", &known.dir));
+        assert_eq!(of(Some(&daemon.uid.to_string()), None, 0).unwrap().unwrap(), daemon);
+        let both = of(Some("daemon"), Some("0"), 0).unwrap().unwrap();
+        assert_eq!((both.uid, both.gid), (daemon.uid, 0));
+        let stranger = of(Some("4242"), Some("4243"), 0).unwrap().unwrap();
+        assert_eq!((stranger.uid, stranger.gid, stranger.home), (4242, 4243, "/".into()));
+    }
+
+    #[test]
+    fn who_we_are_needs_no_change() {
+        for (user, group, uid) in [
+            (None, None, 7),
+            (Some("1"), None, 1),
+            (Some("daemon"), Some("daemon"), 1),
+            (Some("root"), None, 0),
+        ] {
+            assert_eq!(of(user, group, uid), Ok(None));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_reason() {
+        for (user, group, uid, words) in [
+            (Some("daemon"), None, 7, "only root may run workers as user 'daemon'"),
+            (None, Some("daemon"), 7, "only root may run workers as group 'daemon'"),
+            (Some("nosuch"), None, 0, "knows no user 'nosuch'"),
+            (None, Some("nosuch"), 0, "knows no group 'nosuch'"),
+            (Some("4242"), None, 0, "knows no user 4242, and so not its group"),
+        ] {
+            let error = of(user, group, uid).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! One pool, from what was said to what it means.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::identity::identity;
+use super::paths::from_here;
+use super::pool::{Env, Mode, Pool, Variables};
+use super::wrong::Wrong;
+use super::{Error, Surroundings};
+use crate::model::{Bytes, Class, ClassFilter, Outfit, PoolSettings, QueueName, Retry, Work};
+
+/// Jobs at a time in a worker of coroutines, if nothing is said.
+const CONCURRENCY: u32 = 100;
+
+/// How the numbers of a mode come out.
+struct Shape {
+    template: bool,
+    jobs_at_once: u32,
+    jobs_per_life: Option<u64>,
+}
+
+/// What the supervisor keeps up, and how the workers are made. `here` is the machine they will run on; None = they will
+/// not, so that their users and directories need not be here.
+pub(super) fn resolve_pool(
+    name: &str,
+    mut pool: Pool,
+    here: Option<&Surroundings>,
+) -> Result<(PoolSettings, Outfit), Wrong> {
+    let default = PoolSettings::default();
+    let work = work(pool.command.take(), pool.run.take())?;
+    let shape = shape(&work, &pool)?;
+    let (min_workers, workers) = workers(&pool, default.workers)?;
+    let filter = ClassFilter {
+        only: classes("classes", pool.classes.take())?,
+        except: classes("except_classes", pool.except_classes.take())?,
+    };
+    let knows = match work {
+        Work::Programs => {
+            takes_programs(&filter)?;
+            Some(Arc::new(BTreeMap::from([(Class::EXEC.into(), Default::default())])))
+        }
+        Work::Run(_) | Work::Command(_) => None,
+    };
+    let settings = PoolSettings {
+        name: name.into(),
+        workers,
+        min_workers,
+        template: shape.template,
+        jobs_at_once: shape.jobs_at_once,
+        jobs_per_life: shape.jobs_per_life,
+        queues: queues(pool.queues.take(), default.queues)?,
+        order: pool.order.unwrap_or_default(),
+        filter,
+        knows,
+        grace: pool.grace.unwrap_or(default.grace),
+        boot_timeout: pool.boot_timeout.unwrap_or(default.boot_timeout),
+        time_limit: pool.time_limit.or(default.time_limit),
+        retry: retry(&work, &pool),
+    };
+    Ok((settings, outfit(work, pool, here)?))
+}
+
+fn work(command: Option<Vec<Bytes>>, run: Option<Vec<Bytes>>) -> Result<Work, Wrong> {
+    match (command, run) {
+        (Some(_), Some(_)) => Err(Wrong::new("run", "command and run cannot both say what its workers are")
+            .hint(
+                "command: speaks the worker protocol; run: a program for each job, with its data on stdin",
+            )),
+        (Some(words), None) => Ok(Work::Command(program("command", words)?)),
+        (None, Some(words)) => Ok(Work::Run(program("run", words)?)),
+        (None, None) => Ok(Work::Programs),
+    }
+}
+
+fn program(key: &'static str, words: Vec<Bytes>) -> Result<Vec<Bytes>, Wrong> {
+    if words.first().is_none_or(|first| first.0.is_empty()) {
+        return Err(Wrong::new(key, format!("{key} names no program")));
+    }
+    match words.iter().any(|word| word.0.contains(&0)) {
+        true => Err(Wrong::new(key, format!("{key} holds a zero byte, which no program can be given"))),
+        false => Ok(words),
+    }
+}
+
+fn shape(work: &Work, pool: &Pool) -> Result<Shape, Wrong> {
+    let mode = match (work, pool.mode) {
+        (Work::Command(_), mode) => mode.unwrap_or(Mode::Prefork),
+        (Work::Programs | Work::Run(_), None | Some(Mode::Fork)) => Mode::Fork,
+        (Work::Programs, Some(mode)) => {
+            let message =
+                format!("mode {mode} needs a command: without one each job is a program of its own");
+            return Err(Wrong::new("mode", message).hint("set command to workers that speak the protocol"));
+        }
+        (Work::Run(_), Some(mode)) => {
+            let message = format!("mode {mode} does not go with run, which starts a program for each job");
+            return Err(Wrong::new("mode", message).hint("leave mode out, or use command"));
+        }
+    };
+    Ok(Shape {
+        template: mode == Mode::Fork && matches!(work, Work::Command(_)),
+        jobs_at_once: jobs_at_once(mode, pool.concurrency)?,
+        jobs_per_life: jobs_per_life(mode, pool.max_jobs)?,
+    })
+}
+
+fn jobs_at_once(mode: Mode, concurrency: Option<u32>) -> Result<u32, Wrong> {
+    match (mode, concurrency) {
+        (_, Some(0)) => Err(Wrong::new("concurrency", "concurrency is 0: no job could run")),
+        (Mode::Coroutine, number) => Ok(number.unwrap_or(CONCURRENCY)),
+        (Mode::Prefork | Mode::Fork, None | Some(1)) => Ok(1),
+        (Mode::Prefork | Mode::Fork, Some(number)) => {
+            let message = format!("a worker of mode {mode} runs one job at a time, not {number}");
+            Err(Wrong::new("concurrency", message)
+                .hint("set mode to coroutine for many jobs in one worker, or more workers"))
+        }
+    }
+}
+
+fn jobs_per_life(mode: Mode, max_jobs: Option<u64>) -> Result<Option<u64>, Wrong> {
+    match (mode, max_jobs) {
+        (_, Some(0)) => Err(Wrong::new("max_jobs", "max_jobs is 0: no job could run").hint("null = no end")),
+        (Mode::Prefork | Mode::Coroutine, number) => Ok(number),
+        (Mode::Fork, None | Some(1)) => Ok(Some(1)),
+        (Mode::Fork, Some(number)) => {
+            let message = format!("a worker of mode fork runs one job, not {number}");
+            Err(Wrong::new("max_jobs", message).hint("max_jobs is for the modes prefork and coroutine"))
+        }
+    }
+}
+
+fn workers(pool: &Pool, default: u16) -> Result<(Option<u16>, u16), Wrong> {
+    let said = pool.workers.unwrap_or_default();
+    let max = said.max.unwrap_or(default);
+    let wrong = |message: String| Err(Wrong::new("workers", message));
+    match said.min {
+        _ if max == 0 => wrong("has no workers".into()),
+        Some(0) => wrong("workers.min is 0: with no worker there is none to take the first job".into()),
+        Some(min) if min > max => {
+            wrong(format!("workers.min is {min}, more than workers.max, which is {max}"))
+        }
+        min => Ok((min, max)),
+    }
+}
+
+fn queues(names: Option<Vec<String>>, default: Vec<QueueName>) -> Result<Vec<QueueName>, Wrong> {
+    let names = names.map_or(default, |names| names.into_iter().map(QueueName::from).collect());
+    match names.is_empty() || names.iter().any(|name| name.as_str().is_empty()) {
+        true => Err(Wrong::new("queues", "needs at least one queue, each with a name")),
+        false => Ok(names),
+    }
+}
+
+fn classes(key: &'static str, names: Option<Vec<String>>) -> Result<Vec<Class>, Wrong> {
+    let names = names.unwrap_or_default();
+    for name in &names {
+        if name.is_empty() {
+            return Err(Wrong::new(key, format!("{key} holds a class without a name")));
+        }
+        if name.strip_suffix('*').unwrap_or(name).contains('*') {
+            let message = format!("'{name}' in {key} has a * that is not its last letter");
+            return Err(Wrong::new(key, message).hint("give whole names, or a beginning and one *: mail.*"));
+        }
+    }
+    Ok(names.into_iter().map(Class::from).collect())
+}
+
+fn takes_programs(filter: &ClassFilter) -> Result<(), Wrong> {
+    let exec = Class::from(Class::EXEC);
+    if filter.matches(&exec) {
+        return Ok(());
+    }
+    let key = if filter.only.is_empty() { "except_classes" } else { "classes" };
+    let message =
+        format!("{key} leaves it nothing to do: without command or run it takes class {exec} alone");
+    Err(Wrong::new(key, message))
+}
+
+fn retry(work: &Work, pool: &Pool) -> Retry {
+    let default = match work {
+        Work::Programs | Work::Run(_) => Retry::NONE,
+        Work::Command(_) => Retry::CLASS,
+    };
+    Retry {
+        retries: pool.retries.unwrap_or(default.retries),
+        delay: pool.retry_delay.unwrap_or(default.delay),
+        cap: pool.retry_cap.unwrap_or(default.cap),
+    }
+}
+
+fn outfit(work: Work, pool: Pool, here: Option<&Surroundings>) -> Result<Outfit, Wrong> {
+    let sandbox = pool.sandbox.unwrap_or_default();
+    if sandbox && pool.cwd.is_some() {
+        let message = "sandbox and cwd cannot both say where its jobs work";
+        return Err(Wrong::new("sandbox", message));
+    }
+    let Env { pass, set } = pool.env.unwrap_or_default();
+    let (env_pass, Variables(env_set)) = (pass.unwrap_or_default(), set.unwrap_or_default());
+    check_env(&env_pass, &env_set)?;
+    let umask = pool.umask.as_deref().map(umask).transpose()?;
+    let cwd = pool.cwd.map(|dir| cwd(dir, here.is_some())).transpose()?;
+    let identity = match here {
+        Some(around) => identity(pool.user.as_deref(), pool.group.as_deref(), around)?,
+        None => None,
+    };
+    let leftovers = pool.leftovers.unwrap_or_default();
+    Ok(Outfit { work, env_pass, env_set, cwd, umask, identity, sandbox, leftovers })
+}
+
+fn check_env(pass: &[String], set: &[(String, String)]) -> Result<(), Wrong> {
+    for name in pass {
+        check_name(name, name.strip_suffix('*').unwrap_or(name), "env.pass")?;
+    }
+    for (name, value) in set {
+        check_name(name, name, "env.set")?;
+        if name.starts_with("TASKVISOR_") {
+            let message =
+                format!("{name} cannot be set: taskvisor gives the variables TASKVISOR_* to its workers");
+            return Err(Wrong::new("env", message));
+        }
+        if value.contains('\0') {
+            return Err(Wrong::new("env", format!("the value of {name} holds a zero byte")));
+        }
+    }
+    Ok(())
+}
+
+/// `bare` is the name without its star. A star alone stands for all.
+fn check_name(name: &str, bare: &str, key: &str) -> Result<(), Wrong> {
+    let letters = bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
+    let begins = !bare.starts_with(|first: char| first.is_ascii_digit()) && (name == "*" || !bare.is_empty());
+    match letters && begins {
+        true => Ok(()),
+        false => Err(Wrong::new("env", format!("'{name}' in {key} is no name of a variable"))
+            .hint("pass is a list of names, each may end in *; set is a map from names to values")),
+    }
+}
+
+fn umask(text: &str) -> Result<u32, Wrong> {
+    let wrong =
+        || Wrong::new("umask", format!("'{text}' is no umask")).hint("octal, from 000 to 777: \"022\"");
+    let digits = text.len() <= 4 && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    let bits = u32::from_str_radix(text, 8).map_err(|_| wrong())?;
+    if digits && bits <= 0o777 { Ok(bits) } else { Err(wrong()) }
+}
+
+fn cwd(dir: PathBuf, must_be: bool) -> Result<PathBuf, Wrong> {
+    let dir = from_here(dir).map_err(|error: Error| Wrong::new("cwd", error.message))?;
+    if !must_be {
+        return Ok(dir);
+    }
+    match std::fs::metadata(&dir) {
+        Ok(found) if found.is_dir() => Ok(dir),
+        Ok(_) => Err(Wrong::new("cwd", format!("cwd {} is no directory", dir.display()))),
+        Err(error) => Err(Wrong::new("cwd", format!("cwd {} cannot be used: {error}", dir.display()))),
+    }
+}

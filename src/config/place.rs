@@ -1,0 +1,89 @@
+//! Where in the file something stands: the parser tells of values it could not read, and of nothing else.
+
+/// A place in a text: line and column, from 1.
+pub(super) type Place = (usize, usize);
+
+/// The file as it was read, to point into it.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// What to call it.
+    pub name: String,
+    /// What it says.
+    pub text: String,
+}
+
+impl Source {
+    /// `FILE:LINE:COLUMN` of a setting of a pool, or of the pool, or `FILE`.
+    pub fn of_pool(&self, index: usize, key: &str) -> String {
+        match place_of_pool(&self.text, index, key) {
+            Some((line, column)) => format!("{}:{line}:{column}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// The lines of a pool are those from its dash to the next one that stands as far to the right.
+fn place_of_pool(text: &str, index: usize, key: &str) -> Option<Place> {
+    let start = text.lines().position(|line| line.starts_with("pools:"))? + 1;
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let ends = |line: &str| line.starts_with(|first: char| !matches!(first, ' ' | '#' | '-'));
+    let section: Vec<(usize, &str)> =
+        text.lines().enumerate().skip(start).take_while(|(_, line)| !ends(line)).collect();
+    let dashes = section.iter().filter(|(_, line)| line.trim_start().starts_with('-'));
+    let depth = dashes.clone().map(|(_, line)| indent(line)).next()?;
+    let mut items = dashes.filter(|(_, line)| indent(line) == depth).map(|(number, _)| *number);
+    let first = items.nth(index)?;
+    let next = items.next().unwrap_or(usize::MAX);
+    let mut own = section.iter().filter(|(number, _)| (first..next).contains(number));
+    let place = own.find_map(|(number, line)| Some((number + 1, column(line, key)?)));
+    Some(place.unwrap_or((first + 1, depth + 1)))
+}
+
+/// The parser points at the map that holds the key; this points at the key, or at its repetition.
+pub(super) fn locate(text: &str, key: &str, map: Option<Place>, repetition: usize) -> Option<Place> {
+    let first = map.map_or(0, |(line, _)| line.saturating_sub(1));
+    let found = text.lines().enumerate().skip(first);
+    found.filter_map(|(index, line)| Some((index + 1, column(line, key)?))).nth(repetition)
+}
+
+/// Where a line has this key, if it does.
+fn column(line: &str, key: &str) -> Option<usize> {
+    let column = line.find(key)?;
+    let before = line[..column].bytes().all(|byte| b" -{,\"'".contains(&byte));
+    let after = line[column + key.len()..].trim_start_matches(['"', '\'', ' ']).starts_with(':');
+    (before && after).then_some(column + 1)
+}
+
+/// The same for a value.
+pub(super) fn locate_value(text: &str, value: &str, map: Option<Place>) -> Option<Place> {
+    let first = map.map_or(0, |(line, _)| line.saturating_sub(1));
+    text.lines().enumerate().skip(first).find_map(|(index, line)| {
+        let colon = line.find(':')?;
+        let column = colon + line[colon..].find(value)?;
+        Some((index + 1, column + 1))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, index: usize, key: &str, expected: &str) {
+        let source = Source { name: "t.yaml".into(), text: text.into() };
+        assert_eq!(source.of_pool(index, key), expected);
+    }
+
+    #[test]
+    fn a_setting_of_a_pool_is_found_in_that_pool() {
+        let text = "lease: 1m\npools:\n  - name: a\n    queues:\n      - x\n    mode: fork\n\n  # b\n  - name: b\n    mode: fork\nlog:\n";
+        check(text, 0, "mode", "t.yaml:6:5");
+        check(text, 1, "mode", "t.yaml:10:5");
+        check(text, 1, "name", "t.yaml:9:5");
+    }
+
+    #[test]
+    fn else_the_pool_is_pointed_at_or_the_file() {
+        check("pools:\n- {name: a, mode: fork}\n- {name: b}\n", 1, "mode", "t.yaml:3:1");
+        check("pools: [{name: a}, {name: b}]\n", 1, "mode", "t.yaml");
+    }
+}

@@ -1,0 +1,302 @@
+//! One pool as it is written in the file or typed. Nothing must be said.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::{parse_duration, words};
+use crate::model::{Bytes, Leftovers, Order};
+
+/// What may be said of a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// Its name.
+    pub name: Option<String>,
+    /// How its workers meet their jobs.
+    pub mode: Option<Mode>,
+    /// How many slots.
+    pub workers: Option<Workers>,
+    /// Jobs at a time in one worker.
+    pub concurrency: Option<u32>,
+    /// Jobs in one life of a worker.
+    pub max_jobs: Option<u64>,
+    /// Where its jobs come from.
+    pub queues: Option<Vec<String>>,
+    /// From which of them first.
+    pub order: Option<Order>,
+    /// Take these classes alone.
+    pub classes: Option<Vec<String>>,
+    /// Take none of these.
+    pub except_classes: Option<Vec<String>>,
+    /// Workers that speak the protocol.
+    #[serde(default, deserialize_with = "command")]
+    pub command: Option<Vec<Bytes>>,
+    /// A program for each job, which has the job's data on stdin.
+    #[serde(default, deserialize_with = "command")]
+    pub run: Option<Vec<Bytes>>,
+    /// The environment of its processes.
+    pub env: Option<Env>,
+    /// Their working directory.
+    pub cwd: Option<PathBuf>,
+    /// Their file mode creation mask, octal.
+    pub umask: Option<String>,
+    /// Who they are: a name or a number.
+    pub user: Option<String>,
+    /// Their group: a name or a number.
+    pub group: Option<String>,
+    /// Whether each job gets an empty directory.
+    pub sandbox: Option<bool>,
+    /// What becomes of processes that a job leaves behind.
+    pub leftovers: Option<Leftovers>,
+    /// From TERM to KILL.
+    #[serde(default, deserialize_with = "duration")]
+    pub grace: Option<Duration>,
+    /// From spawn to ready.
+    #[serde(default, deserialize_with = "duration")]
+    pub boot_timeout: Option<Duration>,
+    /// Longest run of an attempt.
+    #[serde(default, deserialize_with = "duration")]
+    pub time_limit: Option<Duration>,
+    /// Tries after the first one.
+    pub retries: Option<u32>,
+    /// Wait before the first retry.
+    #[serde(default, deserialize_with = "duration")]
+    pub retry_delay: Option<Duration>,
+    /// The longest wait before a retry.
+    #[serde(default, deserialize_with = "duration")]
+    pub retry_cap: Option<Duration>,
+}
+
+/// How workers meet their jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// A worker runs one job after the other.
+    Prefork,
+    /// A process for each job.
+    Fork,
+    /// A worker runs many jobs at a time.
+    Coroutine,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Prefork => "prefork",
+            Mode::Fork => "fork",
+            Mode::Coroutine => "coroutine",
+        })
+    }
+}
+
+/// How many slots, and how many of them always have a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Workers {
+    /// None = as many as there are slots.
+    pub min: Option<u16>,
+    /// None = the default.
+    pub max: Option<u16>,
+}
+
+/// What is added to the few variables that every process gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Env {
+    /// Those of the supervisor's own environment.
+    pub pass: Option<Vec<String>>,
+    /// Others.
+    pub set: Option<Variables>,
+}
+
+/// Names and values, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variables(pub Vec<(String, String)>);
+
+impl Pool {
+    /// Whether it says something under this name; told of those that can be typed.
+    pub(super) fn says(&self, key: &str) -> bool {
+        match key {
+            "mode" => self.mode.is_some(),
+            "workers" => self.workers.is_some(),
+            "concurrency" => self.concurrency.is_some(),
+            "max_jobs" => self.max_jobs.is_some(),
+            "queues" => self.queues.is_some(),
+            "classes" => self.classes.is_some(),
+            "command" => self.command.is_some(),
+            "env" => self.env.is_some(),
+            "cwd" => self.cwd.is_some(),
+            "sandbox" => self.sandbox.is_some(),
+            _ => false,
+        }
+    }
+
+    /// This one, and where it says nothing the other.
+    #[must_use]
+    pub fn over(self, other: Pool) -> Pool {
+        Pool {
+            name: self.name.or(other.name),
+            mode: self.mode.or(other.mode),
+            workers: over(self.workers, other.workers, Workers::over),
+            concurrency: self.concurrency.or(other.concurrency),
+            max_jobs: self.max_jobs.or(other.max_jobs),
+            queues: self.queues.or(other.queues),
+            order: self.order.or(other.order),
+            classes: self.classes.or(other.classes),
+            except_classes: self.except_classes.or(other.except_classes),
+            // Both say what a worker is.
+            run: self.run.or(other.run.filter(|_| self.command.is_none())),
+            command: self.command.or(other.command),
+            env: over(self.env, other.env, Env::over),
+            cwd: self.cwd.or(other.cwd),
+            umask: self.umask.or(other.umask),
+            user: self.user.or(other.user),
+            group: self.group.or(other.group),
+            sandbox: self.sandbox.or(other.sandbox),
+            leftovers: self.leftovers.or(other.leftovers),
+            grace: self.grace.or(other.grace),
+            boot_timeout: self.boot_timeout.or(other.boot_timeout),
+            time_limit: self.time_limit.or(other.time_limit),
+            retries: self.retries.or(other.retries),
+            retry_delay: self.retry_delay.or(other.retry_delay),
+            retry_cap: self.retry_cap.or(other.retry_cap),
+        }
+    }
+}
+
+fn over<T>(one: Option<T>, other: Option<T>, both: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(both(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
+impl Workers {
+    /// `-w 4` says how many there always are; `--min-workers 2` alone leaves it at the file's most.
+    fn over(self, other: Workers) -> Workers {
+        match self.max {
+            Some(_) => self,
+            None => Workers { max: other.max, ..self },
+        }
+    }
+}
+
+impl Env {
+    /// Both; a variable that both set has this one's value.
+    fn over(self, other: Env) -> Env {
+        let pass = over(self.pass, other.pass, |one, other| [other, one].concat());
+        let set = over(self.set, other.set, |one, other| {
+            let own = |name: &String| one.0.iter().any(|(set, _)| set == name);
+            let rest = other.0.into_iter().filter(|(name, _)| !own(name));
+            Variables(rest.chain(one.0.iter().cloned()).collect())
+        });
+        Env { pass, set }
+    }
+}
+
+pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    Option::<String>::deserialize(deserializer)?
+        .map(|text| parse_duration(&text).map_err(D::Error::custom))
+        .transpose()
+}
+
+impl<'de> Deserialize<'de> for Workers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WorkersVisitor)
+    }
+}
+
+struct WorkersVisitor;
+
+impl<'de> Visitor<'de> for WorkersVisitor {
+    type Value = Workers;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number up to 65535, or {min: N, max: N}")
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Workers, E> {
+        let max = u16::try_from(number)
+            .map_err(|_| E::invalid_value(serde::de::Unexpected::Unsigned(number), &self))?;
+        Ok(Workers { min: None, max: Some(max) })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Workers, A::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Range {
+            min: u16,
+            max: u16,
+        }
+        let Range { min, max } = Range::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(Workers { min: Some(min), max: Some(max) })
+    }
+}
+
+fn command<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Bytes>>, D::Error> {
+    deserializer.deserialize_option(CommandVisitor)
+}
+
+struct CommandVisitor;
+
+impl<'de> Visitor<'de> for CommandVisitor {
+    type Value = Option<Vec<Bytes>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a program and its arguments: a list of words, or one string")
+    }
+
+    fn visit_none<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        let words = words::split(text).map_err(E::custom)?;
+        Ok(Some(words.iter().map(|word| word.as_str().into()).collect()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        let words = Vec::<String>::deserialize(SeqAccessDeserializer::new(list))?;
+        Ok(Some(words.iter().map(|word| word.as_str().into()).collect()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Variables {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(VariablesVisitor)
+    }
+}
+
+struct VariablesVisitor;
+
+impl<'de> Visitor<'de> for VariablesVisitor {
+    type Value = Variables;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("names with their values")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Variables, A::Error> {
+        let mut found: Vec<(String, Option<String>)> = Vec::new();
+        while let Some((name, value)) = map.next_entry::<String, Option<String>>()? {
+            if found.iter().any(|(known, _)| *known == name) {
+                return Err(A::Error::custom(format!("duplicate field `{name}`")));
+            }
+            found.push((name, value));
+        }
+        // A variable without a value is not set.
+        Ok(Variables(found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()))
+    }
+}

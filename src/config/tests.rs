@@ -1,0 +1,308 @@
+//! What settings mean, and which are refused.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::*;
+use crate::model::{
+    Bytes, Class, ClassFilter, Leftovers, Order, Outfit, PoolSettings, Retry, Settings, Work,
+};
+
+fn user() -> Surroundings {
+    Surroundings { uid: 7, home: Some("/home/u".into()), ..Surroundings::default() }
+}
+
+/// The file is `t.yaml` in errors.
+fn with_file(text: &str, flags: Flags) -> Result<Config, Error> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.yaml");
+    std::fs::write(&path, text).unwrap();
+    resolve(Flags { config: Some(path), runs_pools: true, ..flags }, &user()).map_err(|mut error| {
+        error.place = error.place.map(|place| place.rsplit('/').next().unwrap_or_default().to_owned());
+        error
+    })
+}
+
+/// The only pool of a file of one, given in flow style.
+fn pool(text: &str) -> (PoolSettings, Outfit) {
+    flagged(text, Pool::default())
+}
+
+fn flagged(text: &str, pool: Pool) -> (PoolSettings, Outfit) {
+    let mut config =
+        with_file(&format!("pools:\n- {text}\n"), Flags { pool, ..Flags::default() }).expect("good settings");
+    (config.settings.pools.remove(0), config.outfits.remove(0))
+}
+
+fn words(words: &[&str]) -> Vec<Bytes> {
+    words.iter().map(|word| (*word).into()).collect()
+}
+
+#[test]
+fn nothing_set_means_the_defaults() {
+    let config = resolve(Flags::default(), &user()).unwrap();
+    assert_eq!(config.broker.to_string(), "sqlite:/home/u/.local/state/taskvisor/store.db");
+    let pool = config.settings.pools[0].clone();
+    let known: Vec<&str> = pool.knows.iter().flat_map(|known| known.keys()).map(Class::as_str).collect();
+    assert_eq!(known, ["exec"]);
+    assert_eq!(PoolSettings { knows: None, ..pool }, PoolSettings::default());
+    assert_eq!(config.outfits, [Outfit::default()]);
+    assert_eq!(config.settings.lease, Settings::default().lease);
+}
+
+#[test]
+fn a_command_preforks_workers_that_live_on() {
+    let (settings, outfit) = pool("{workers: 8, command: [python3, -m, taskvisor.worker, app.tasks]}");
+    assert_eq!((settings.workers, settings.template), (8, false));
+    assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (1, None));
+    assert_eq!((settings.knows, settings.retry), (None, Retry::CLASS));
+    assert_eq!(outfit.work, Work::Command(words(&["python3", "-m", "taskvisor.worker", "app.tasks"])));
+    let (settings, _) = pool("{max_jobs: 1000, command: w}");
+    assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (1, Some(1000)));
+}
+
+#[test]
+fn a_command_in_mode_fork_is_a_template() {
+    let (settings, _) = pool("{mode: fork, command: w --all}");
+    assert!(settings.template);
+    assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (1, Some(1)));
+}
+
+#[test]
+fn a_command_in_mode_coroutine_runs_many_jobs_at_a_time() {
+    let (settings, _) = pool("{mode: coroutine, command: w}");
+    assert_eq!((settings.jobs_at_once, settings.jobs_per_life, settings.template), (100, None, false));
+    let (settings, _) = pool("{mode: coroutine, command: w, concurrency: 7, max_jobs: 9}");
+    assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (7, Some(9)));
+}
+
+#[test]
+fn run_is_a_program_for_each_job_of_any_class() {
+    let (settings, outfit) = pool("{run: \"convert.sh -q 'a b'\", retry_delay: 2s}");
+    assert_eq!(outfit.work, Work::Run(words(&["convert.sh", "-q", "a b"])));
+    assert_eq!((settings.jobs_at_once, settings.jobs_per_life, settings.template), (1, Some(1), false));
+    assert_eq!(
+        (settings.knows, settings.retry),
+        (None, Retry { delay: Duration::from_secs(2), ..Retry::NONE })
+    );
+}
+
+#[test]
+fn workers_may_come_and_go_within_limits() {
+    let (settings, _) = pool("{workers: {min: 2, max: 8}}");
+    assert_eq!((settings.min_workers, settings.workers), (Some(2), 8));
+}
+
+#[test]
+fn a_pool_chooses_among_jobs() {
+    let (settings, _) =
+        pool("{command: w, order: round_robin, classes: [mail.*, sms], except_classes: [mail.Slow]}");
+    assert_eq!(settings.order, Order::RoundRobin);
+    let only = vec!["mail.*".into(), "sms".into()];
+    assert_eq!(settings.filter, ClassFilter { only, except: vec!["mail.Slow".into()] });
+}
+
+#[test]
+fn what_is_around_the_workers_is_said_in_the_file() {
+    let env = "{pass: [DATABASE_URL, \"AWS_*\"], set: {B: x y, A: 1.10, C: ~}}";
+    let (_, outfit) = pool(&format!("{{env: {env}, cwd: /tmp/., umask: 022, leftovers: kill}}"));
+    assert_eq!(outfit.env_pass, ["DATABASE_URL", "AWS_*"]);
+    assert_eq!(outfit.env_set, [("B".into(), "x y".into()), ("A".into(), "1.10".into())]);
+    assert_eq!((outfit.cwd.as_deref(), outfit.umask), (Some(Path::new("/tmp")), Some(0o022)));
+    assert_eq!((outfit.leftovers, outfit.sandbox), (Leftovers::Kill, false));
+    assert!(pool("{sandbox: true}").1.sandbox);
+}
+
+#[test]
+fn null_is_the_default() {
+    let keys = ["mode", "workers", "concurrency", "max_jobs", "queues", "order", "classes", "except_classes"];
+    let more = ["command", "run", "env", "cwd", "umask", "user", "group", "sandbox", "leftovers", "grace"];
+    let times = ["name", "boot_timeout", "time_limit", "retries", "retry_delay", "retry_cap"];
+    let all: Vec<String> =
+        [&keys[..], &more, &times].concat().iter().map(|key| format!("{key}: null")).collect();
+    assert_eq!(pool(&format!("{{{}}}", all.join(", "))), pool("{}"));
+    assert_eq!(pool("{env: {pass: null, set: null}}"), pool("{}"));
+}
+
+#[test]
+fn a_flag_wins_over_the_file() {
+    let said = Pool {
+        workers: Some(Workers { min: None, max: Some(8) }),
+        queues: Some(vec!["b".into()]),
+        command: Some(words(&["w"])),
+        env: Some(Env {
+            pass: Some(vec!["P".into()]),
+            set: Some(Variables(vec![("A".into(), "flag".into())])),
+        }),
+        ..Pool::default()
+    };
+    let file =
+        "{workers: {min: 1, max: 2}, queues: [a], grace: 3s, run: x, env: {pass: [O], set: {A: a, B: b}}}";
+    let (settings, outfit) = flagged(file, said);
+    assert_eq!((settings.min_workers, settings.workers, settings.grace), (None, 8, Duration::from_secs(3)));
+    assert_eq!(settings.queues, ["b".into()]);
+    assert_eq!(outfit.work, Work::Command(words(&["w"])));
+    assert_eq!(outfit.env_pass, ["O", "P"]);
+    assert_eq!(outfit.env_set, [("B".into(), "b".into()), ("A".into(), "flag".into())]);
+    let at_least =
+        Pool { workers: Some(Workers { min: Some(2), max: None }), command: None, ..Pool::default() };
+    let (settings, _) = flagged("{workers: 4}", at_least);
+    assert_eq!((settings.min_workers, settings.workers), (Some(2), 4));
+}
+
+#[test]
+fn what_cannot_work_is_refused() {
+    let flags = || Flags { pool: Pool { retries: Some(8), ..Pool::default() }, ..Flags::default() };
+    for (text, flags, words) in [
+        ("pools:\n- {name: a}\n- {name: b}\n", flags(), "flags cannot say which"),
+        ("pools:\n- {name: a}\n- {name: a}\n", Flags::default(), "two pools are called 'a'"),
+        ("pools: []\n", Flags::default(), "there is no pool"),
+        ("lease: 15s\n", Flags::default(), "too short for a grace of 10s"),
+        ("broker: redis://:secret@q1/0\n", Flags::default(), "no broker speaks 'redis:'"),
+        ("broker: memory\n", Flags::default(), "no URL"),
+    ] {
+        let error = with_file(text, flags).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(!error.to_string().contains("secret"));
+    }
+}
+
+/// The text stands below the name of a pool `m`, so that its first line is the third.
+#[track_caller]
+fn refused(text: &str, expected: &str) {
+    let text = text.replace('\n', "\n    ");
+    let error = with_file(&format!("pools:\n  - name: m\n    {text}\n"), Flags::default()).unwrap_err();
+    let hint = error.hint.as_ref().map(|hint| format!(" | {hint}")).unwrap_or_default();
+    assert_eq!(format!("{error}{hint}"), expected);
+}
+
+#[test]
+fn a_mode_that_does_not_fit_is_refused_with_its_reason() {
+    refused(
+        "mode: forck",
+        "t.yaml:3:11: pools[0].mode: unknown variant `forck`, expected one of `prefork`, `fork`, `coroutine` | did you mean 'fork'?",
+    );
+    refused(
+        "mode: prefork",
+        "t.yaml:3:5: pool 'm': mode prefork needs a command: without one each job is a program of its own | set command to workers that speak the protocol",
+    );
+    refused(
+        "run: x\nmode: coroutine",
+        "t.yaml:4:5: pool 'm': mode coroutine does not go with run, which starts a program for each job | leave mode out, or use command",
+    );
+    refused(
+        "command: x\nconcurrency: 3",
+        "t.yaml:4:5: pool 'm': a worker of mode prefork runs one job at a time, not 3 | set mode to coroutine for many jobs in one worker, or more workers",
+    );
+    refused(
+        "command: x\nmode: fork\nmax_jobs: 3",
+        "t.yaml:5:5: pool 'm': a worker of mode fork runs one job, not 3 | max_jobs is for the modes prefork and coroutine",
+    );
+}
+
+#[test]
+fn numbers_of_nothing_are_refused() {
+    refused("workers: 0", "t.yaml:3:5: pool 'm': has no workers");
+    refused(
+        "workers: {min: 3, max: 2}",
+        "t.yaml:3:5: pool 'm': workers.min is 3, more than workers.max, which is 2",
+    );
+    refused(
+        "workers: {min: 0, max: 2}",
+        "t.yaml:3:5: pool 'm': workers.min is 0: with no worker there is none to take the first job",
+    );
+    refused("concurrency: 0", "t.yaml:3:5: pool 'm': concurrency is 0: no job could run");
+    refused("max_jobs: 0", "t.yaml:3:5: pool 'm': max_jobs is 0: no job could run | null = no end");
+    refused("queues: []", "t.yaml:3:5: pool 'm': needs at least one queue, each with a name");
+}
+
+#[test]
+fn what_a_pool_runs_must_be_clear() {
+    refused(
+        "command: a\nrun: b",
+        "t.yaml:4:5: pool 'm': command and run cannot both say what its workers are | command: speaks the worker protocol; run: a program for each job, with its data on stdin",
+    );
+    refused("command: []", "t.yaml:3:5: pool 'm': command names no program");
+    refused(
+        "sandbox: true\ncwd: /",
+        "t.yaml:3:5: pool 'm': sandbox and cwd cannot both say where its jobs work",
+    );
+    refused(
+        "command: a | b",
+        "t.yaml:3:14: pools[0].command: 'a | b' is no command: | means something to a shell, and none reads it; quote it, or write [sh, -c, …]",
+    );
+}
+
+#[test]
+fn names_are_checked() {
+    refused(
+        "classes: [mail*Send]",
+        "t.yaml:3:5: pool 'm': 'mail*Send' in classes has a * that is not its last letter | give whole names, or a beginning and one *: mail.*",
+    );
+    refused(
+        "classes: [mail.*]",
+        "t.yaml:3:5: pool 'm': classes leaves it nothing to do: without command or run it takes class exec alone",
+    );
+    let hint = "pass is a list of names, each may end in *; set is a map from names to values";
+    refused(
+        "env: {pass: [A=b]}",
+        &format!("t.yaml:3:5: pool 'm': 'A=b' in env.pass is no name of a variable | {hint}"),
+    );
+    refused(
+        "env: {set: {1A: b}}",
+        &format!("t.yaml:3:5: pool 'm': '1A' in env.set is no name of a variable | {hint}"),
+    );
+    refused(
+        "env: {set: {TASKVISOR_FD: 9}}",
+        "t.yaml:3:5: pool 'm': TASKVISOR_FD cannot be set: taskvisor gives the variables TASKVISOR_* to its workers",
+    );
+    refused("env:\n  set:\n    A: 1\n    B: 2\n    A: 3", "t.yaml:7:9: the setting 'A' is given twice");
+    refused("env: {sett: {}}", "t.yaml:3:11: unknown setting 'sett' | did you mean 'set'?");
+}
+
+#[test]
+fn what_must_be_on_the_machine_is_looked_for() {
+    refused(
+        "cwd: /nosuch",
+        "t.yaml:3:5: pool 'm': cwd /nosuch cannot be used: No such file or directory (os error 2)",
+    );
+    refused("cwd: /dev/null", "t.yaml:3:5: pool 'm': cwd /dev/null is no directory");
+    refused("umask: 089", "t.yaml:3:5: pool 'm': '089' is no umask | octal, from 000 to 777: \"022\"");
+    refused("user: nosuch", "t.yaml:3:5: pool 'm': this machine knows no user 'nosuch'");
+    refused(
+        "user: root",
+        "t.yaml:3:5: pool 'm': only root may run workers as user 'root' | start taskvisor as root",
+    );
+}
+
+#[test]
+fn a_command_that_runs_no_pool_needs_nothing_of_it() {
+    let file = File::parse("pools:\n- {cwd: /nosuch, user: nosuch}\n", "t.yaml").unwrap();
+    let flags = Flags { pool: file.pools.unwrap().remove(0), ..Flags::default() };
+    assert!(resolve(flags, &user()).is_ok());
+}
+
+#[test]
+fn the_example_file_holds_the_defaults() {
+    let text = include_str!("../../conf/taskvisor.yaml");
+    let file = File::parse(text, "conf/taskvisor.yaml").unwrap();
+    let config = with_file(text, Flags::default()).unwrap();
+    assert_eq!(config, resolve(Flags::default(), &user()).unwrap());
+    // What depends on the user stands there as a comment; what does not is set. So nothing is missing.
+    let whole = text.replace("\n#state_dir:", "\nstate_dir:").replace("\n#run_dir:", "\nrun_dir:");
+    let whole = File::parse(&whole.replace("\n#broker:", "\nbroker:"), "conf/taskvisor.yaml").unwrap();
+    assert!(whole.state_dir.is_some() && whole.run_dir.is_some() && whole.broker.is_some());
+    assert!(file.lease.is_some() && file.stop_deadline.is_some());
+    assert!(file.log.format.is_some() && file.log.level.is_some());
+    for key in settings_of_a_pool() {
+        assert!(text.contains(&format!("\n    {key}:")) || text.contains(&format!("\n  - {key}:")), "{key}");
+    }
+}
+
+/// All of them, as the parser says them.
+fn settings_of_a_pool() -> Vec<String> {
+    let hint = File::parse("pools: [{qqqqqqqq: 1}]", "t").unwrap_err().hint.unwrap();
+    let all: Vec<String> = hint["known here: ".len()..].split(", ").map(str::to_owned).collect();
+    assert!(all.len() > 20);
+    all
+}
