@@ -44,6 +44,21 @@ pub struct ClassFilter {
     pub except: Vec<Class>,
 }
 
+impl ClassFilter {
+    /// Whether it lets jobs of this class through. A name that ends in `*` stands for all that begin like it.
+    pub fn matches(&self, class: &Class) -> bool {
+        let named = |names: &[Class]| names.iter().any(|name| stands_for(name, class));
+        (self.only.is_empty() || named(&self.only)) && !named(&self.except)
+    }
+}
+
+fn stands_for(name: &Class, class: &Class) -> bool {
+    match name.as_str().strip_suffix('*') {
+        Some(start) => class.as_str().starts_with(start),
+        None => name == class,
+    }
+}
+
 /// From which of its queues a pool takes the next job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -125,4 +140,35 @@ pub enum Leftovers {
     Report,
     /// It is told, and killed.
     Kill,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lets_through(only: &[&str], except: &[&str], class: &str) -> bool {
+        let names = |names: &[&str]| names.iter().map(|name| Class::from(*name)).collect();
+        ClassFilter { only: names(only), except: names(except) }.matches(&class.into())
+    }
+
+    #[test]
+    fn without_names_every_class_is_taken() {
+        assert!(lets_through(&[], &[], "mail.Send"));
+    }
+
+    #[test]
+    fn a_name_is_taken_alone_and_a_star_stands_for_all_that_begin_so() {
+        assert!(lets_through(&["mail.Send"], &[], "mail.Send"));
+        assert!(!lets_through(&["mail.Send"], &[], "mail.SendAll"));
+        assert!(lets_through(&["a", "mail.*"], &[], "mail.Send"));
+        assert!(!lets_through(&["mail.*"], &[], "mail"));
+        assert!(lets_through(&["*"], &[], "mail.Send"));
+    }
+
+    #[test]
+    fn an_exception_wins() {
+        assert!(!lets_through(&["mail.*"], &["mail.Send"], "mail.Send"));
+        assert!(!lets_through(&[], &["mail.*"], "mail.Send"));
+        assert!(lets_through(&[], &["mail.*"], "sms.Send"));
+    }
 }
