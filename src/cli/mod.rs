@@ -2,9 +2,11 @@
 
 mod access;
 mod args;
+mod data;
 mod exit;
 mod failure;
 mod follow;
+mod form;
 mod job;
 mod job_args;
 mod launch;
