@@ -9,6 +9,7 @@ mod follow;
 mod form;
 mod job;
 mod job_args;
+mod json;
 mod launch;
 mod page;
 mod put;
