@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use support::*;
-use taskvisor::broker::{Broker, Error, Notice, Renewal, Settling};
+use taskvisor::broker::{Broker, Error, Fetch, Notice, Renewal, Settling};
 use taskvisor::model::*;
 
 macro_rules! contract {
@@ -22,6 +22,17 @@ contract!(
     jobs_run_in_insertion_order,
     a_batch_goes_to_as_many_workers,
     queues_are_tried_in_order,
+    one_queue_is_emptied_before_the_next,
+    each_queue_has_its_turn,
+    a_turn_is_left_out_by_what_is_paused_or_empty,
+    a_turn_takes_the_highest_priority,
+    classes_are_taken_as_the_filter_says,
+    a_filter_leaves_the_others_in_their_places,
+    a_class_that_nobody_knows_is_counted_until_a_retry,
+    progress_is_kept_the_latest_of_it,
+    progress_of_others_is_ignored,
+    an_attempt_begins_without_progress,
+    a_large_result_comes_back,
     higher_priority_runs_first,
     a_delayed_job_waits_for_its_time,
     a_retry_spends_the_attempt_and_waits,
@@ -82,6 +93,104 @@ async fn queues_are_tried_in_order(scene: Scene) {
     assert_eq!(ids(&scene.fetch(request(&["high", "none", "low"], 3)).await.unwrap()), ["h", "l"]);
 }
 
+/// Queues C, B and A with 3, 2 and 5 jobs.
+async fn three_queues(scene: &Scene) {
+    for (queue, jobs) in [("A", 5), ("B", 2), ("C", 3)] {
+        let job = |n| NewJob { queue: queue.into(), ..job(&format!("{queue}{n}")) };
+        scene.enqueue((0..jobs).map(job).collect()).await.unwrap();
+    }
+}
+
+/// The queues that fetches of these sizes take from. With `Take::InTurn` each begins behind the queue that had the last turn.
+async fn taken(scene: &Scene, take: Take, sizes: &[u16]) -> String {
+    let mut queues = vec!["C", "B", "A"];
+    let mut seen = String::new();
+    for size in sizes {
+        let fetched = scene.fetch(Fetch { take, ..request(&queues, *size) }).await.unwrap();
+        fetched.iter().for_each(|fetched| seen.push_str(fetched.job.queue.as_str()));
+        let last =
+            fetched.last().and_then(|last| queues.iter().position(|queue| last.job.queue.as_str() == *queue));
+        if let Some(last) = last.filter(|_| take == Take::InTurn) {
+            queues.rotate_left(last + 1);
+        }
+    }
+    seen
+}
+
+const SIZES: [&[u16]; 4] = [&[10], &[1; 10], &[8, 2], &[3, 3, 3, 3]];
+
+async fn one_queue_is_emptied_before_the_next(mut scene: Scene) {
+    for sizes in SIZES {
+        three_queues(&scene).await;
+        assert_eq!(taken(&scene, Take::InOrder, sizes).await, "CCCBBAAAAA", "{sizes:?}");
+        scene = scene.afresh();
+    }
+}
+
+async fn each_queue_has_its_turn(mut scene: Scene) {
+    for sizes in SIZES {
+        three_queues(&scene).await;
+        assert_eq!(taken(&scene, Take::InTurn, sizes).await, "CBACBACAAA", "{sizes:?}");
+        scene = scene.afresh();
+    }
+}
+
+async fn a_turn_is_left_out_by_what_is_paused_or_empty(scene: Scene) {
+    three_queues(&scene).await;
+    scene.pause("B".into(), "me".into(), None).await.unwrap();
+    let queues = ["none", "C", "B", "A"];
+    let fetched = scene.fetch(Fetch { take: Take::InTurn, ..request(&queues, 4) }).await.unwrap();
+    assert_eq!(ids(&fetched), ["C0", "A0", "C1", "A1"]);
+    scene.resume("B".into()).await.unwrap();
+    let fetched = scene.fetch(Fetch { take: Take::InTurn, ..request(&queues, 9) }).await.unwrap();
+    assert_eq!(ids(&fetched), ["C2", "B0", "A2", "B1", "A3", "A4"]);
+}
+
+async fn a_turn_takes_the_highest_priority(scene: Scene) {
+    for (id, queue, priority) in
+        [("x", "X", 0), ("x5", "X", 5), ("y", "Y", 0), ("y9", "Y", 9), ("x5b", "X", 5)]
+    {
+        scene.put(NewJob { queue: queue.into(), priority, ..job(id) }).await;
+    }
+    let fetched = scene.fetch(Fetch { take: Take::InTurn, ..request(&["X", "Y"], 9) }).await.unwrap();
+    assert_eq!(ids(&fetched), ["x5", "y9", "x5b", "y", "x"]);
+}
+
+fn filter(only: &[&str], except: &[&str]) -> ClassFilter {
+    let names = |names: &[&str]| names.iter().map(|name| Class::from(*name)).collect();
+    ClassFilter { only: names(only), except: names(except) }
+}
+
+async fn classes_are_taken_as_the_filter_says(mut scene: Scene) {
+    let classes =
+        ["mail.Send", "mail.Sändung", "mail", "Mail.Send", "ml.Train", "ml_x", "m%", "größe", "größen"];
+    let names: [&[&str]; 7] =
+        [&[], &["mail.Send"], &["mail.*", "ml.Train"], &["*"], &["m%*"], &["größe*", "x"], &["none"]];
+    for (only, except) in names.iter().flat_map(|only| names.map(|except| (only, except))) {
+        let filter = filter(only, except);
+        scene
+            .enqueue(classes.map(|class| NewJob { class: class.into(), ..job(class) }).into())
+            .await
+            .unwrap();
+        let fetched = scene.fetch(Fetch { filter: filter.clone(), ..request(&["q"], 99) }).await.unwrap();
+        let want: Vec<&str> = classes.into_iter().filter(|class| filter.matches(&(*class).into())).collect();
+        assert_eq!(ids(&fetched), want, "{filter:?}");
+        scene = scene.afresh();
+    }
+}
+
+async fn a_filter_leaves_the_others_in_their_places(scene: Scene) {
+    three_queues(&scene).await;
+    for (id, queue, priority) in [("a", "A", 0), ("a9", "A", 9), ("b", "B", 0)] {
+        scene.put(NewJob { queue: queue.into(), class: "rare".into(), priority, ..job(id) }).await;
+    }
+    let ask = |filter, take| scene.fetch(Fetch { filter, take, ..request(&["C", "B", "A"], 20) });
+    assert_eq!(ids(&ask(filter(&["none"], &[]), Take::InTurn).await.unwrap()), [""; 0]);
+    assert_eq!(ids(&ask(filter(&["rare"], &[]), Take::InTurn).await.unwrap()), ["b", "a9", "a"]);
+    let rest = ask(filter(&[], &["rare"]), Take::InOrder).await.unwrap();
+    assert_eq!(ids(&rest), ["C0", "C1", "C2", "B0", "B1", "A0", "A1", "A2", "A3", "A4"]);
+}
+
 async fn higher_priority_runs_first(scene: Scene) {
     for (id, priority) in [("n", 0), ("h1", 5), ("l", -5), ("h2", 5)] {
         scene.put(NewJob { priority, ..job(id) }).await;
@@ -123,6 +232,80 @@ async fn an_interrupted_release_is_counted(scene: Scene) {
     scene.say(&a, Verdict::Release { after: Duration::ZERO, counts: Some(Count::Interrupted) }).await;
     let again = scene.take().await.unwrap();
     assert_eq!((again.job.attempt, again.job.interrupted), (1, 1));
+}
+
+async fn a_class_that_nobody_knows_is_counted_until_a_retry(scene: Scene) {
+    scene.put(job("a")).await;
+    for unknown in 1..=2 {
+        let a = scene.take().await.unwrap();
+        assert_eq!((a.job.attempt, a.job.unknown), (1, unknown - 1));
+        let counts = Some(Count::UnknownClass);
+        scene.say(&a, Verdict::Release { after: Duration::from_secs(1), counts }).await;
+        let record = scene.record(&"a".into()).await;
+        assert_eq!((record.state, record.unknown, record.interrupted), (JobState::Delayed, unknown, 0));
+        scene.clock.forward(Duration::from_secs(1));
+    }
+    let a = scene.take().await.unwrap();
+    scene.say(&a, Verdict::Hold { failure: failure() }).await;
+    assert_eq!(scene.record(&"a".into()).await.unknown, 2);
+    scene.retry("a".into()).await.unwrap();
+    assert_eq!(scene.take().await.unwrap().job.unknown, 0);
+}
+
+fn far(fraction: f64, message: &str) -> Progress {
+    Progress { fraction: Some(fraction), message: Some(message.into()) }
+}
+
+async fn progress_is_kept_the_latest_of_it(mut scene: Scene) {
+    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    let (a, b) = (scene.take().await.unwrap(), scene.take().await.unwrap());
+    let note = |fetched: &Fetched, progress| (fetched.job.id.clone(), fetched.lease.fence, progress);
+    let notes = vec![note(&a, far(0.25, "one")), note(&b, far(0.1, "b")), note(&a, far(0.5, "two"))];
+    scene.progress(notes).await.unwrap();
+    scene.reopen();
+    assert_eq!(scene.record(&"a".into()).await.progress, Some(far(0.5, "two")));
+    scene.progress(vec![note(&a, far(0.4, "back"))]).await.unwrap();
+    scene.say(&a, complete()).await;
+    assert_eq!(scene.record(&"a".into()).await.progress, Some(far(0.4, "back")));
+    assert_eq!(scene.record(&"b".into()).await.progress, Some(far(0.1, "b")));
+}
+
+async fn progress_of_others_is_ignored(scene: Scene) {
+    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    let a = scene.take().await.unwrap();
+    let (old, late) = (Fence(a.lease.fence.0 - 1), Fence(a.lease.fence.0 + 1));
+    let none = ["a", "a", "b", "x"].into_iter().zip([old, late, Fence(0), Fence(1)]);
+    scene.progress(none.map(|(id, fence)| (id.into(), fence, far(0.9, "no"))).collect()).await.unwrap();
+    assert_eq!(scene.record(&"a".into()).await.progress, None);
+    scene.say(&a, complete()).await;
+    scene.progress(vec![("a".into(), a.lease.fence, far(0.9, "too late"))]).await.unwrap();
+    assert_eq!(scene.record(&"a".into()).await.progress, None);
+    assert_eq!(scene.record(&"b".into()).await.progress, None);
+}
+
+async fn an_attempt_begins_without_progress(scene: Scene) {
+    scene.put(job("a")).await;
+    let a = scene.take().await.unwrap();
+    scene.progress(vec![("a".into(), a.lease.fence, far(0.9, "nearly"))]).await.unwrap();
+    scene.say(&a, retry_after(Duration::ZERO)).await;
+    assert_eq!(scene.record(&"a".into()).await.progress, Some(far(0.9, "nearly")));
+    let a = scene.take().await.unwrap();
+    assert_eq!(scene.record(&"a".into()).await.progress, None);
+    scene.progress(vec![("a".into(), a.lease.fence, far(0.1, "again"))]).await.unwrap();
+    scene.say(&a, complete()).await;
+    scene.retry("a".into()).await.unwrap();
+    assert_eq!(scene.record(&"a".into()).await.progress, None);
+}
+
+async fn a_large_result_comes_back(mut scene: Scene) {
+    for (id, length) in [("small", 1025), ("large", 10 << 20)] {
+        scene.put(job(id)).await;
+        let fetched = scene.take().await.unwrap();
+        let result = format!("\"{}\"", "ä".repeat(length / 2));
+        scene.say(&fetched, Verdict::Complete { result: Some(result.clone()) }).await;
+        scene.reopen();
+        assert!(scene.record(&id.into()).await.result == Some(result));
+    }
 }
 
 async fn a_crash_is_counted(scene: Scene) {
@@ -490,8 +673,7 @@ async fn random_operations_agree_with_a_model(scene: Scene) {
                 let next = (0..model.len())
                     .filter(|n| model[*n].state == JobState::Waiting)
                     .max_by_key(|n| (model[*n].priority, std::cmp::Reverse(*n)));
-                let got =
-                    scene.fetch(taskvisor::broker::Fetch { lease: LEASE * 100, ..request(&["q"], 1) }).await;
+                let got = scene.fetch(Fetch { lease: LEASE * 100, ..request(&["q"], 1) }).await;
                 let got = got.unwrap().pop();
                 assert_eq!(got.as_ref().map(|got| &got.job.id), next.map(|n| &model[n].id), "seed {seed}");
                 if let (Some(got), Some(n)) = (got, next) {

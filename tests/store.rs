@@ -56,14 +56,14 @@ async fn what_is_not_ours_is_refused_and_left_as_it_is() {
     let mut damaged = good.clone();
     damaged[4096..8192].fill(0xaa);
     let mut newer = good.clone();
-    newer[60..64].copy_from_slice(&2u32.to_be_bytes());
+    newer[60..64].copy_from_slice(&3u32.to_be_bytes());
     let mut foreign = good.clone();
     foreign[68..72].copy_from_slice(&7u32.to_be_bytes());
     let cases = [
         ("text", b"this is a text file, not a database; it is longer than a header of one hundred bytes, quite a bit".to_vec(), "not a SQLite file"),
         ("cut", good[..good.len() / 2].to_vec(), "damaged"),
         ("damaged", damaged, "damaged"),
-        ("newer", newer, "its schema is 2, this program knows 1"),
+        ("newer", newer, "its schema is 3, this program knows 2"),
         ("foreign", foreign, "another program"),
     ];
     for (name, content, why) in cases {
@@ -72,6 +72,65 @@ async fn what_is_not_ours_is_refused_and_left_as_it_is() {
         let error = refusal(&path);
         assert!(error.contains(why) && error.contains(path.to_str().unwrap()), "{name}: {error}");
         assert!(fs::read(&path).unwrap() == content, "{name} was changed");
+    }
+}
+
+/// A store as the first schema made it, with the job `N` in each state `N`.
+fn old_store(path: &Path) {
+    let conn = Connection::open(path).unwrap();
+    conn.execute_batch(include_str!("support/schema_1.sql")).unwrap();
+    conn.execute_batch(
+        "INSERT INTO boot VALUES (1, 'an earlier one', 5, 1000);
+         INSERT INTO queue (id, name, waiting, delayed, running, canceling, complete, failed, held, canceled)
+         VALUES (1, 'q', 1, 1, 1, 1, 1, 1, 1, 1);
+         WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 7)
+         INSERT INTO job (jid, queue, state, priority, fence, attempt, put_at, due_at, expires_at, instance, ended_at,
+             class, kind, payload, result)
+         SELECT n, 1, n, 0, 3, 2, 900, iif(n = 1, 1 << 60, NULL), iif(n IN (2, 3), 1 << 60, NULL),
+             iif(n IN (2, 3), 'me', NULL), iif(n > 3, 950, NULL), 'work', 0, CAST('{}' AS BLOB), iif(n = 4, '7', NULL)
+         FROM n;",
+    )
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_store_of_the_first_schema_goes_on_with_all_its_jobs() {
+    let (_directory, path) = place();
+    old_store(&path);
+    let store = open(&path).unwrap();
+    for (n, state) in JobState::ALL.into_iter().enumerate() {
+        let job = store.get(n.to_string().as_str().into()).await.unwrap().unwrap();
+        assert_eq!((job.state, job.attempt, job.unknown, job.progress), (state, 2, 0, None));
+    }
+    assert_eq!(store.counts().await.unwrap()[&"q".into()].jobs.values().sum::<u64>(), 8);
+    assert_eq!(store.recover("me".into(), vec![]).await, Ok(2));
+    store.retry("4".into()).await.unwrap();
+    let taken = store.fetch(request(&["q"], 9)).await.unwrap();
+    assert_eq!(ids(&taken), ["0", "2", "4"]);
+    let far = Progress { fraction: Some(0.5), message: None };
+    store.progress(vec![("0".into(), taken[0].lease.fence, far.clone())]).await.unwrap();
+    store.settle(vec![settlement(&taken[1].lease, complete())]).await.unwrap();
+    drop(store);
+    let store = open(&path).unwrap();
+    assert_eq!(store.get("0".into()).await.unwrap().unwrap().progress, Some(far));
+    assert_eq!(store.get("2".into()).await.unwrap().unwrap().state, JobState::Complete);
+}
+
+#[test]
+fn of_two_programs_that_open_an_old_store_one_brings_it_up_to_date() {
+    for _ in 0..5 {
+        let (_directory, path) = place();
+        old_store(&path);
+        let start = |id: &str| helper("put", &path, &[]).env("STORE_JOB", id).stdout(Stdio::piped()).spawn();
+        let both = [start("a").unwrap(), start("b").unwrap()];
+        for (child, id) in both.into_iter().zip(["a", "b"]) {
+            let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+            assert!(said.contains(&format!("put {id}")), "{said}");
+        }
+        let conn = Connection::open(&path).unwrap();
+        let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+        let jobs: i64 = conn.query_row("SELECT count(unknown) FROM job", [], |row| row.get(0)).unwrap();
+        assert_eq!((version, jobs), (2, 10));
     }
 }
 
@@ -338,7 +397,8 @@ async fn helper_process() {
     match what.as_str() {
         "put" => {
             let store = open(path.as_ref()).unwrap();
-            let id = store.enqueue(vec![job("a")]).await.unwrap().remove(0);
+            let id = std::env::var("STORE_JOB").unwrap_or("a".into());
+            let id = store.enqueue(vec![job(&id)]).await.unwrap().remove(0);
             say(&format!("put {id}"));
         }
         "full" => full(path.as_ref()).await,

@@ -204,6 +204,51 @@ fn put_captures_what_is_around_the_command() {
     assert!(exec.umask <= 0o777);
 }
 
+/// Class and data of all jobs.
+fn carried(stage: &Stage) -> Vec<(String, String)> {
+    let data = |job: &NewJob| match &job.payload {
+        Payload::Data(data) => (format!("{} {}", job.queue, job.class), data.to_text().into_owned()),
+        Payload::Exec(_) => panic!("a program"),
+    };
+    stage.played.batches.lock().unwrap().iter().flatten().map(data).collect()
+}
+
+#[test]
+fn put_takes_data_for_a_class_as_it_is() {
+    let stage = Stage::new();
+    std::fs::write(stage.dir.path().join("letter"), "{\n \"n\": 1.0e0 }\n").unwrap();
+    stage.check(
+        &["put", "mail", "Send", "{\"a\":  1}", "--priority", "-3", "--jid", "x", "--tag", "t"],
+        0,
+        "j0\n",
+        "",
+    );
+    stage.check(&["put", "mail", "Send"], 0, "j1\n", "");
+    stage.check(&["put", "--json", "mail", "Send", "@letter"], 0, "{\"id\":\"j2\"}\n", "");
+    shown(&stage.feed(&["put", "mail", "Send", "-"], b"[1]", Stdio::piped()), 0, "j3\n", "");
+    shown(&stage.feed(&["put", "--raw", "mail", "Send", "-"], b"{", Stdio::piped()), 0, "j4\n", "");
+    let data = ["{\"a\":  1}", "null", "{\n \"n\": 1.0e0 }\n", "[1]", "{"];
+    assert_eq!(carried(&stage), data.map(|data| ("mail Send".into(), data.into())));
+    let batches = stage.played.batches.lock().unwrap();
+    let first = &batches[0][0];
+    assert_eq!((first.priority, first.id.as_ref().unwrap().as_str(), first.tags.len()), (-3, "x", 1));
+}
+
+#[test]
+fn lines_of_json_are_put_up_to_the_first_that_is_none() {
+    let stage = Stage::new();
+    let lines = b"{\"n\": 1}\n\n[2]\r\n{\"n\": }\n{\"n\": 4}\n";
+    let output = stage.feed(&["put", "--lines", "mail", "Send"], lines, Stdio::piped());
+    let refusal = "error: failed to put line 4 of stdin after 2 jobs that are queued\n\
+                   caused by: it is not JSON: expected value at column 7\n\
+                   hint: a text as JSON has quotes: '\"hello\"'; --raw puts bytes that are not JSON; a command stands behind --\n";
+    shown(&output, 2, "j0\nj1\n", refusal);
+    let output = stage.feed(&["put", "--lines", "--raw", "mail", "Send"], b"{\nx", Stdio::piped());
+    shown(&output, 0, "j2\nj3\n", "");
+    let data: Vec<String> = carried(&stage).into_iter().map(|(_, data)| data).collect();
+    assert_eq!(data, ["{\"n\": 1}", "[2]\r", "{", "x"]);
+}
+
 #[test]
 fn put_lines_makes_a_job_of_each_in_batches() {
     let stage = Stage::new();

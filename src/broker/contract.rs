@@ -17,8 +17,8 @@ pub trait Broker: Send + Sync {
     /// What this broker can do; the rest is refused with a clear error.
     fn capabilities(&self) -> Capabilities;
 
-    /// Takes at most one job for each of `workers`: of the first queue in order that has one. Not durable: a lease lost
-    /// with the power is a job that waits again.
+    /// Takes at most one job for each of `workers`, from the queues as `take` says and as far as `filter` lets them through,
+    /// and gives them in the order they were taken. Not durable: a lease lost with the power is a job that waits again.
     async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error>;
 
     /// Extends leases, answering each in order.
@@ -45,7 +45,8 @@ pub trait Broker: Send + Sync {
     /// What keeps the broker from doing what it is asked, if anything. Answers at once.
     fn trouble(&self) -> Option<String>;
 
-    /// Notes how far running jobs have come; what is no lease any more is left alone. Not durable.
+    /// Notes how far running jobs have come; what is no lease any more is left alone. Not durable. The next attempt begins
+    /// without.
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error>;
 
     /// One job, whole.
@@ -61,7 +62,7 @@ pub trait Broker: Send + Sync {
     /// `canceled` when that settles. Gives the state after the call. Durable.
     async fn cancel(&self, id: JobId) -> Result<JobState, Error>;
 
-    /// Puts a failed, held, canceled or complete job back to waiting with its counters cleared. Durable.
+    /// Puts a failed, held, canceled or complete job back to waiting with its counters and progress cleared. Durable.
     async fn retry(&self, id: JobId) -> Result<(), Error>;
 
     /// Stops fetching from a queue, for every supervisor, until `resume`. Durable.

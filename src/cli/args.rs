@@ -4,14 +4,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Parser, Subcommand};
 
-use super::exit;
 pub use super::job_args::{
     JobCancel, JobCommand, JobList, JobLogs, JobShow, JobWait, Jobs, QueueCommand, QueueList, QueuePause,
     QueueResume,
 };
 pub use super::start_args::Start;
+use super::{exit, form};
 use crate::config::{Flags, parse_duration};
 
 /// Keeps workers alive, hands them jobs, and knows every process a job has started.
@@ -91,10 +92,8 @@ pub enum Command {
     /// Stop the supervisor and wait until it has ended
     #[command(after_help = "Without a flag it fetches no more and lets jobs end until the stop deadline.")]
     Stop(Stop),
-    /// Queue a command
-    #[command(
-        after_help = "Prints the id of each job, one a line, once the job cannot be lost. Works while no supervisor runs.\n\nExamples:\n  taskvisor put -- gzip -t backup.gz\n  find . -name '*.gz' -print0 | taskvisor put --lines -0 -- gzip -t {}\n  taskvisor put -q mail -d @letter.txt -- sendmail -t"
-    )]
+    /// Queue a command, or data for workers that know its class
+    #[command(override_usage = form::USAGE, after_help = form::HELP)]
     Put(Put),
     /// Look at jobs, wait for them, end them
     #[command(subcommand)]
@@ -124,9 +123,9 @@ pub struct Stop {
 
 #[derive(Debug, clap::Args)]
 pub struct Put {
-    /// Where it waits
-    #[arg(short, long, value_name = "QUEUE", default_value = "default")]
-    pub queue: String,
+    /// Where a command waits [default: default]
+    #[arg(short = 'q', long = "queue", value_name = "QUEUE", value_parser = NonEmptyStringValueParser::new())]
+    pub commands_queue: Option<String>,
     /// Higher runs first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub priority: i32,
@@ -145,10 +144,14 @@ pub struct Put {
     /// Its id, instead of a new one; an id that exists is refused
     #[arg(long, value_name = "JID", conflicts_with = "lines", value_parser = parse_jid)]
     pub jid: Option<String>,
-    /// What it reads on stdin: DATA, @FILE, or - for the stdin of this command
-    #[arg(short, long, value_name = "DATA")]
-    pub data: Option<OsString>,
-    /// One job for each line of stdin; {} in an argument is the line, which is else the last argument
+    /// What a command reads on stdin: DATA, @FILE, or - for the stdin of this command
+    #[arg(short = 'd', long = "data", value_name = "DATA")]
+    pub commands_stdin: Option<OsString>,
+    /// Data that need not be JSON
+    #[arg(long)]
+    pub raw: bool,
+    /// One job for each line of stdin. The line is a job's data; of a command {} in an argument is the line, which is else
+    /// the last argument
     #[arg(long)]
     pub lines: bool,
     /// Lines end with a zero byte, so they may hold any other
@@ -157,8 +160,17 @@ pub struct Put {
     /// Print each id as a JSON line
     #[arg(long)]
     pub json: bool,
+    /// Where a job with a class waits
+    #[arg(value_name = "QUEUE", value_parser = NonEmptyStringValueParser::new())]
+    pub queue: Option<String>,
+    /// What it is: one of the classes that its workers know
+    #[arg(value_name = "CLASS", value_parser = NonEmptyStringValueParser::new())]
+    pub class: Option<String>,
+    /// JSON for its worker: DATA, @FILE, or - for the stdin of this command [default: null]
+    #[arg(value_name = "DATA", allow_negative_numbers = true)]
+    pub data: Option<OsString>,
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 

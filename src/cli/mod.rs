@@ -2,11 +2,14 @@
 
 mod access;
 mod args;
+mod data;
 mod exit;
 mod failure;
 mod follow;
+mod form;
 mod job;
 mod job_args;
+mod json;
 mod launch;
 mod page;
 mod put;

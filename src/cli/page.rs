@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::job::between;
-use super::screen::{Look, age, escaped, escaped_lines, size};
+use super::json::pretty_json;
+use super::screen::{Look, age, escaped, escaped_lines, how_far, size};
 use crate::config::format_duration;
 use crate::model::{
     Bytes, Exec, ExitStatus, Failure, Forensics, JobRecord, JobState, Millis, Payload, Retry, Signal,
@@ -23,8 +24,7 @@ pub fn render(job: &JobRecord, look: &Look) -> String {
     row(&mut out, "class", &job.class.to_string());
     match &job.payload {
         Some(Payload::Exec(exec)) => program(&mut out, exec),
-        Some(Payload::Data(data)) => row(&mut out, "data", &data.to_text()),
-        None => {}
+        Some(Payload::Data(_)) | None => {}
     }
     if !job.tags.is_empty() {
         row(&mut out, "tags", &job.tags.join(" "));
@@ -32,18 +32,22 @@ pub fn render(job: &JobRecord, look: &Look) -> String {
     if let Some(limit) = job.time_limit {
         row(&mut out, "time limit", &format_duration(limit));
     }
-    if job.crashes + job.interrupted > 0 {
-        row(
-            &mut out,
-            "trouble",
-            &format!("crashed {} times, interrupted {} times", job.crashes, job.interrupted),
-        );
+    let troubles = troubles(job);
+    if !troubles.is_empty() {
+        row(&mut out, "trouble", &troubles);
     }
     if let Some(Failure { group, message, .. }) = &job.failure {
-        row(&mut out, "why", &format!("{group}: {message}"));
+        let both = [group, message].map(String::as_str).into_iter().filter(|word| !word.is_empty());
+        row(&mut out, "why", &both.collect::<Vec<_>>().join(": "));
+    }
+    if let Some(progress) = &job.progress {
+        row(&mut out, "progress", &how_far(progress, look));
+    }
+    if let Some(Payload::Data(data)) = &job.payload {
+        carried(&mut out, "data", &data.0);
     }
     if let Some(result) = &job.result {
-        row(&mut out, "result", result);
+        carried(&mut out, "result", result.as_bytes());
     }
     timeline(&mut out, job, look);
     if let Some(forensics) = &job.forensics {
@@ -62,6 +66,43 @@ fn row(out: &mut String, name: &str, value: &str) {
     let _ = writeln!(out, "{name:<11} {}", escaped(value));
 }
 
+fn troubles(job: &JobRecord) -> String {
+    let times = |what: &str, n: u32| match n {
+        0 => None,
+        1 => Some(format!("{what} once")),
+        _ => Some(format!("{what} {n} times")),
+    };
+    let unknown = times("known to no worker", job.unknown);
+    let all = [times("crashed", job.crashes), times("interrupted", job.interrupted), unknown];
+    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Data or a result: on the page when it is small, else its size.
+fn carried(out: &mut String, name: &str, bytes: &[u8]) {
+    const SMALL: usize = 2048;
+    let whole = format!("{}; all of it: taskvisor job show --json", bytes_of(bytes.len()));
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text.trim(),
+        Err(_) => return row(out, name, &format!("no text, {whole}")),
+    };
+    let Some(pretty) = (text.len() <= SMALL).then(|| pretty_json(text)) else {
+        return row(out, name, &whole);
+    };
+    match pretty.lines().count() {
+        0 | 1 => row(out, name, &pretty),
+        _ => {
+            row(out, name, &bytes_of(bytes.len()));
+            for line in pretty.lines() {
+                let _ = writeln!(out, "  {}", escaped(line));
+            }
+        }
+    }
+}
+
+fn bytes_of(length: usize) -> String {
+    if length == 1 { "1 byte".into() } else { format!("{length} bytes") }
+}
+
 fn block(out: &mut String, name: &str, text: &str) {
     if text.is_empty() {
         return;
@@ -77,7 +118,7 @@ fn program(out: &mut String, exec: &Exec) {
     row(out, "command", &words.join(" "));
     row(out, "directory", &format!("{}, umask {:03o}", exec.cwd.to_text(), exec.umask));
     if !exec.stdin.0.is_empty() {
-        row(out, "stdin", &format!("{} bytes", exec.stdin.0.len()));
+        row(out, "stdin", &bytes_of(exec.stdin.0.len()));
     }
 }
 
@@ -173,7 +214,7 @@ pub(super) mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::model::{Exit, Fence, SignalSent, SlotId, Usage, WorkerId};
+    use crate::model::{Exit, Fence, Progress, SignalSent, SlotId, Usage, WorkerId};
 
     /// A pipe of this width in Greenwich.
     pub fn look(width: usize) -> Look {
@@ -256,7 +297,52 @@ pub(super) mod tests {
         (job.attempt, job.interrupted, job.due_at) = (0, 0, Some(Millis(1_790_000_060_000)));
         (job.started_at, job.ended_at, job.failure, job.forensics) = (None, None, None, None);
         (job.worker, job.instance, job.tags) = (None, None, vec![]);
-        job.payload = Some(Payload::Data("{\"to\": 1}".into()));
+        job.payload = Some(Payload::Data("{\"to\": 1}\n".into()));
         insta::assert_snapshot!("job_show_put", render(&job, &look(100)));
+    }
+
+    /// A job of a class, on its second attempt.
+    fn class_job() -> JobRecord {
+        let mut job = failed_job();
+        (job.class, job.queue, job.state) = ("mail.Send".into(), "mail".into(), JobState::Running);
+        (job.attempt, job.retry, job.unknown, job.crashes) = (2, Some(Retry::CLASS), 3, 1);
+        let data = r#"{"to":["ann@example.org","bob\u001b@example.org"],"n":1.0e0,"none":{},"empty":[]}"#;
+        job.payload = Some(Payload::Data(data.into()));
+        job.progress = Some(Progress { fraction: Some(0.425), message: Some("page 17\x1b[2J of 40".into()) });
+        let trace =
+            "Traceback (most recent call last):\n  File \"mail.py\", line 7\n\x07ValueError: no recipient";
+        job.failure = Some(Failure {
+            group: "ValueError".into(),
+            message: "no recipient".into(),
+            trace: Some(trace.into()),
+        });
+        (job.ended_at, job.forensics) = (None, None);
+        job
+    }
+
+    #[test]
+    fn a_job_of_a_class_shows_how_far_it_is_and_what_it_carries() {
+        insta::assert_snapshot!("job_show_class", render(&class_job(), &look(100)));
+    }
+
+    #[test]
+    fn what_is_large_or_no_text_is_shown_by_its_size() {
+        let mut job = class_job();
+        (job.state, job.failure, job.progress) = (JobState::Complete, None, None);
+        job.payload = Some(Payload::Data(Bytes(b"\xff\0".to_vec())));
+        job.result = Some(format!("\"{}\"", "x".repeat(3_000_000)));
+        let shown = |job: &JobRecord| {
+            let page = render(job, &look(100));
+            let lines = page.lines().filter(|line| line.starts_with("data") || line.starts_with("result"));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        let all = "all of it: taskvisor job show --json";
+        assert_eq!(
+            shown(&job),
+            format!("data        no text, 2 bytes; {all}\nresult      3000002 bytes; {all}")
+        );
+        job.payload = Some(Payload::Data("not\tJSON".into()));
+        job.result = Some("null".into());
+        assert_eq!(shown(&job), "data        not\\tJSON\nresult      null");
     }
 }

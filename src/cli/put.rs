@@ -1,78 +1,81 @@
-//! `put`: one job, or one for each line, in batches and in constant memory.
+//! `put`: one job, or one for each line, in batches and in constant memory. What was typed is the [`Form`].
 
-use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::access::Access;
 use super::args::Put;
+use super::data::LONGEST;
 use super::exit;
 use super::failure::Failure;
+use super::form::Form;
 use crate::config::Config;
-use crate::model::{Bytes, Class, Exec, JobId, NewJob, Payload, Retry};
+use crate::model::{JobId, NewJob, Payload};
 
 /// Jobs in one batch, at most.
 const BATCH: usize = 500;
 /// Bytes in one batch, about.
 const BATCH_BYTES: usize = 4 << 20;
-/// What a job may carry: as base64, and in a batch of its own, it fits the API's limit.
-const LONGEST: usize = 40 << 20;
 
 /// Queues what was typed.
 pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
-    let template = template(&args)?;
+    let form = Form::of(&args)?;
     let access = Access::open(config).await?;
     let mut sink = Sink { config, access, json: args.json, deaf: false, acknowledged: 0 };
-    if !args.lines {
-        sink.send(vec![template]).await?;
-        return Ok(exit::OK);
+    match args.lines {
+        true => lines(&mut sink, &form, if args.null { 0 } else { b'\n' }).await?,
+        false => sink.send(vec![form.job()]).await?,
     }
-    lines(&mut sink, &template, if args.null { 0 } else { b'\n' }).await?;
     Ok(exit::OK)
 }
 
-async fn lines(sink: &mut Sink<'_>, template: &NewJob, end: u8) -> Result<(), Failure> {
+async fn lines(sink: &mut Sink<'_>, form: &Form, end: u8) -> Result<(), Failure> {
     let stdin = io::stdin();
     let mut input =
         BufReader::with_capacity(64 << 10, stdin.as_fd().try_clone_to_owned().map(std::fs::File::from)?);
     let (mut batch, mut bytes) = (Vec::new(), 0);
-    loop {
+    for number in 1_u64.. {
         // Whoever writes slowly gets each line queued at once; whoever writes fast gets full batches.
         let full = batch.len() >= BATCH || bytes >= BATCH_BYTES;
-        if !batch.is_empty() && (full || (!input.buffer().contains(&end) && !is_readable(&stdin))) {
+        if full || (!input.buffer().contains(&end) && !is_readable(&stdin)) {
             sink.send(std::mem::take(&mut batch)).await?;
             bytes = 0;
         }
-        let mut line = Vec::new();
-        let read = (&mut input).take(LONGEST as u64).read_until(end, &mut line).map_err(|error| {
-            Failure::from(error).of(format!("failed to read stdin after {} jobs", sink.acknowledged))
-        })?;
-        if read == 0 {
-            break;
+        let line = match read_line(&mut input, end) {
+            Ok(Some(line)) => Ok(line),
+            Ok(None) => break,
+            Err(failure) => Err(failure),
+        };
+        match line.and_then(|line| form.filled(&line)) {
+            Ok(None) => {}
+            Ok(Some(job)) => {
+                bytes += weight(&job);
+                batch.push(job);
+            }
+            Err(failure) => {
+                sink.send(batch).await?;
+                let queued = sink.acknowledged;
+                return Err(failure.of(format!(
+                    "failed to put line {number} of stdin after {queued} jobs that are queued"
+                )));
+            }
         }
-        if line.last() == Some(&end) {
-            line.pop();
-        } else if read == LONGEST {
-            return Err(Failure::new(
-                exit::FAILED,
-                format!("a line of stdin is longer than {LONGEST} bytes"),
-            ));
-        }
-        if line.is_empty() {
-            continue;
-        }
-        let job = filled(template, &line);
-        bytes += weight(&job);
-        batch.push(job);
     }
-    if !batch.is_empty() {
-        sink.send(batch).await?;
+    sink.send(batch).await
+}
+
+/// The next line without its end; `None` after the last one.
+fn read_line(input: &mut impl BufRead, end: u8) -> Result<Option<Vec<u8>>, Failure> {
+    let mut line = Vec::new();
+    let read = input.take(LONGEST as u64).read_until(end, &mut line)?;
+    if line.last() == Some(&end) {
+        line.pop();
+    } else if read == LONGEST {
+        return Err(Failure::new(exit::FAILED, format!("it is longer than {LONGEST} bytes")));
     }
-    Ok(())
+    Ok((read > 0).then_some(line))
 }
 
 /// About how many bytes a job is.
@@ -102,6 +105,9 @@ struct Sink<'a> {
 impl Sink<'_> {
     async fn send(&mut self, jobs: Vec<NewJob>) -> Result<(), Failure> {
         let count = jobs.len();
+        if count == 0 {
+            return Ok(());
+        }
         let ids = self.access.put(self.config, jobs).await.map_err(|failure| {
             let what = if count == 1 { "the job".to_string() } else { format!("{count} jobs") };
             match self.acknowledged {
@@ -131,121 +137,5 @@ impl Sink<'_> {
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())?;
         out.flush()
-    }
-}
-
-/// The job as typed; with `--lines` the braces are still in it.
-fn template(args: &Put) -> Result<NewJob, Failure> {
-    let stdin = match &args.data {
-        Some(data) => data_of(data, args.lines)?,
-        None => Bytes::default(),
-    };
-    let mut argv: Vec<Bytes> = args.command.iter().map(|word| Bytes::from(word.clone())).collect();
-    if args.lines && !argv.iter().any(|word| has_braces(&word.0)) {
-        argv.push("{}".into());
-    }
-    let cwd = std::env::current_dir()
-        .map_err(|error| Failure::from(error).of("failed to find the working directory for the job"))?;
-    let exec = Exec { argv, cwd: Bytes(cwd.into_os_string().into_vec()), umask: umask()?, stdin };
-    Ok(NewJob {
-        id: args.jid.as_deref().map(JobId::from),
-        queue: args.queue.as_str().into(),
-        class: Class::EXEC.into(),
-        payload: Payload::Exec(exec),
-        priority: args.priority,
-        delay: args.delay.unwrap_or(Duration::ZERO),
-        tags: args.tags.clone(),
-        retry: args.retries.map(retry),
-        time_limit: args.time_limit,
-    })
-}
-
-/// A command that is to be tried again waits as a class does.
-fn retry(retries: u32) -> Retry {
-    Retry { retries, ..Retry::CLASS }
-}
-
-fn data_of(data: &OsStr, lines: bool) -> Result<Bytes, Failure> {
-    let bytes = data.as_bytes();
-    let read = match bytes {
-        b"-" if lines => {
-            return Err(Failure::new(exit::USAGE, "--lines and -d - both want to read stdin")
-                .hint("give the data as -d DATA or -d @FILE"));
-        }
-        b"-" => read_limited(io::stdin().lock(), "stdin"),
-        [b'@', path @ ..] => {
-            let path = OsString::from_vec(path.to_vec());
-            let name = path.to_string_lossy().into_owned();
-            let failed = |error| Failure::from(error).of(format!("failed to read the data from {name}"));
-            read_limited(std::fs::File::open(&path).map_err(failed)?, &name)
-        }
-        data => Ok(data.to_vec()),
-    };
-    read.map(Bytes)
-}
-
-fn read_limited(from: impl Read, name: &str) -> Result<Vec<u8>, Failure> {
-    let mut data = Vec::new();
-    let limit = LONGEST as u64 + 1;
-    let failed = |error| Failure::from(error).of(format!("failed to read the data from {name}"));
-    from.take(limit).read_to_end(&mut data).map_err(failed)?;
-    match data.len() > LONGEST {
-        true => Err(Failure::new(exit::FAILED, format!("the data in {name} is larger than {LONGEST} bytes"))
-            .hint("put the name of a file as an argument")),
-        false => Ok(data),
-    }
-}
-
-/// Read from /proc, for `umask` itself can only be asked by setting it.
-fn umask() -> Result<u32, Failure> {
-    let status = std::fs::read_to_string("/proc/self/status")
-        .map_err(|error| Failure::from(error).of("failed to find the umask in /proc/self/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    line.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok())
-        .ok_or_else(|| Failure::new(exit::IO, "failed to find the umask in /proc/self/status"))
-}
-
-fn has_braces(word: &[u8]) -> bool {
-    word.windows(2).any(|pair| pair == b"{}")
-}
-
-fn filled(template: &NewJob, line: &[u8]) -> NewJob {
-    let mut job = template.clone();
-    if let Payload::Exec(exec) = &mut job.payload {
-        for word in &mut exec.argv {
-            if has_braces(&word.0) {
-                word.0 = replaced(&word.0, line);
-            }
-        }
-    }
-    job
-}
-
-fn replaced(word: &[u8], line: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(word.len() + line.len());
-    let mut rest = word;
-    while let Some(at) = rest.windows(2).position(|pair| pair == b"{}") {
-        out.extend_from_slice(&rest[..at]);
-        out.extend_from_slice(line);
-        rest = &rest[at + 2..];
-    }
-    out.extend_from_slice(rest);
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn braces_become_the_line_wherever_they_stand() {
-        assert_eq!(replaced(b"a{}b{}", b"\xff "), b"a\xff b\xff ");
-        assert_eq!(replaced(b"{", b"x"), b"{");
-        assert_eq!(replaced(b"{}", b"{}"), b"{}");
-    }
-
-    #[test]
-    fn the_umask_is_that_of_the_process() {
-        assert!(umask().unwrap() <= 0o777);
     }
 }

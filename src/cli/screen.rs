@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::config::format_duration;
-use crate::model::Millis;
+use crate::model::{Millis, Progress};
 
 /// How to draw.
 #[derive(Clone, Debug)]
@@ -136,6 +136,24 @@ pub fn age(duration: Duration) -> String {
     }
 }
 
+/// How far a job has come: a bar and percents, and what its worker says.
+pub fn how_far(progress: &Progress, look: &Look) -> String {
+    const WIDTH: usize = 20;
+    let bar = progress.fraction.filter(|fraction| fraction.is_finite()).map(|fraction| {
+        let fraction = fraction.clamp(0.0, 1.0);
+        let (full, empty) = if look.ascii { ("#", ".") } else { ("█", "░") };
+        let done = (fraction * WIDTH as f64) as usize;
+        // Rounded down: 100 % is all of it.
+        format!("{}{} {:.0}%", full.repeat(done), empty.repeat(WIDTH - done), (fraction * 100.0).floor())
+    });
+    let said = progress
+        .message
+        .as_deref()
+        .filter(|message| !message.is_empty())
+        .map(|said| escaped(said).into_owned());
+    [bar, said].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
 /// Columns under their names, as wide as they must be; the last one may be cut.
 pub fn table(look: &Look, heads: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = heads.iter().map(|head| head.chars().count()).collect();
@@ -178,6 +196,22 @@ mod tests {
         assert_eq!(escaped("a\x1b[2J\u{9b}b\u{202e}c\n"), "a\\x1b[2J\\x9bb\\u{202e}c\\n");
         assert_eq!(escaped_lines("a\tb\r\nc\x07"), "a\tb\\x0d\nc\\x07");
         assert_eq!(escaped("größe 漢"), "größe 漢");
+    }
+
+    #[test]
+    fn a_bar_is_full_when_all_is_done() {
+        let look = crate::cli::page::tests::look(80);
+        let bar =
+            |fraction, message: &str| how_far(&Progress { fraction, message: Some(message.into()) }, &look);
+        assert_eq!(bar(Some(0.0), ""), "░░░░░░░░░░░░░░░░░░░░ 0%");
+        assert_eq!(bar(Some(0.999), "page\n9"), "███████████████████░ 99% page\\n9");
+        assert_eq!(bar(Some(7.0), ""), "████████████████████ 100%");
+        assert_eq!(bar(None, "warm"), "warm");
+        let ascii = Look { ascii: true, ..look.clone() };
+        assert_eq!(
+            how_far(&Progress { fraction: Some(0.5), message: None }, &ascii),
+            "##########.......... 50%"
+        );
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl AsyncJob {
     /// Queues a job, and gives its id once it cannot be lost.
     pub async fn put(&self, job: &Put) -> Result<String, End> {
         let args = serde_json::json!({ "jobs": [job] }).to_string();
-        ids(&*self.voice.call("put", &args).await?)
+        ids(&self.voice.call("put", &args).await?)
     }
 }
 

@@ -115,7 +115,7 @@ impl Job<'_> {
     /// Queues a job, and gives its id once it cannot be lost.
     pub fn put(&self, job: &Put) -> Result<String, End> {
         let args = serde_json::json!({ "jobs": [job] }).to_string();
-        ids(&*self.pipe.borrow_mut().call("put", &args)?)
+        ids(&self.pipe.borrow_mut().call("put", &args)?)
     }
 }
 

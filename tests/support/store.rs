@@ -52,6 +52,14 @@ impl Scene {
         scene
     }
 
+    /// A new and empty scene of the same kind.
+    pub fn afresh(&self) -> Self {
+        match self.place {
+            Place::Memory => Scene::memory(),
+            Place::File(_) => Scene::file(),
+        }
+    }
+
     /// Another opening of the same store; none for a store in memory.
     pub fn second(&self) -> Option<Sqlite> {
         let Place::File(directory) = &self.place else { return None };

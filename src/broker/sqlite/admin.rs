@@ -40,8 +40,8 @@ pub(super) fn retry(store: &mut Store, id: &JobId) -> Result<(), Trouble> {
     store
         .conn
         .prepare_cached(
-            "UPDATE job SET state = 0, attempt = 0, crashes = 0, interrupted = 0, ended_at = NULL, result = NULL,
-             failure = NULL WHERE id = ?1",
+            "UPDATE job SET state = 0, attempt = 0, crashes = 0, interrupted = 0, unknown = 0, ended_at = NULL,
+             progress = NULL, result = NULL, failure = NULL WHERE id = ?1",
         )?
         .execute([row])?;
     store.moved(queue, Some(from), JobState::Waiting);

@@ -11,7 +11,8 @@ use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::{Fetch, Renewal};
 use crate::model::{
-    Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, Progress, Revocation, WorkerId,
+    Class, ClassFilter, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, Progress, QueueName,
+    Revocation, Take, WorkerId,
 };
 
 /// A job interrupted so often is held: it may be what interrupts.
@@ -19,22 +20,71 @@ pub(super) const INTERRUPTIONS_MAX: u32 = 5;
 
 pub(super) fn fetch(store: &mut Store, request: &Fetch, now: Instant) -> Result<Vec<Fetched>, Trouble> {
     come_due(store, store.millis(now))?;
-    let mut fetched = Vec::new();
-    let mut workers = request.workers.iter();
-    for name in &request.queues {
-        let Some(queue) = store.queue(name)? else { continue };
-        if queue.paused || workers.len() == 0 {
-            continue;
+    let mut round = Round { request, now, workers: request.workers.iter(), fetched: Vec::new() };
+    let mut queues = open_queues(store, &request.queues)?;
+    match request.take {
+        Take::InOrder => {
+            for queue in &queues {
+                round.take(store, queue, usize::MAX)?;
+            }
         }
-        for found in waiting(store, queue.id, workers.len())? {
-            let Some(worker) = workers.next() else { break };
-            let lease = grant(store, request, *worker, &found, now)?;
-            store.moved(queue.id, Some(JobState::Waiting), JobState::Running);
-            let job = Job { queue: name.clone(), ..found.job };
-            fetched.push(Fetched { job: Arc::new(job), lease });
+        Take::InTurn => {
+            while !queues.is_empty() && round.workers.len() > 0 {
+                let mut left = Vec::with_capacity(queues.len());
+                for queue in queues {
+                    if round.take(store, &queue, 1)? > 0 {
+                        left.push(queue);
+                    }
+                }
+                queues = left;
+            }
         }
     }
-    Ok(fetched)
+    Ok(round.fetched)
+}
+
+/// Those that exist and are not paused.
+fn open_queues(store: &mut Store, names: &[QueueName]) -> Result<Vec<(i64, QueueName)>, Trouble> {
+    let mut queues = Vec::with_capacity(names.len());
+    for name in names {
+        if let Some(queue) = store.queue(name)?.filter(|queue| !queue.paused) {
+            queues.push((queue.id, name.clone()));
+        }
+    }
+    Ok(queues)
+}
+
+/// A fetch under way.
+struct Round<'a> {
+    request: &'a Fetch,
+    now: Instant,
+    /// Those without a job so far.
+    workers: std::slice::Iter<'a, WorkerId>,
+    fetched: Vec<Fetched>,
+}
+
+impl Round<'_> {
+    /// Takes the first jobs of a queue, for as many workers as are left; gives how many.
+    fn take(
+        &mut self,
+        store: &mut Store,
+        (queue, name): &(i64, QueueName),
+        most: usize,
+    ) -> Result<usize, Trouble> {
+        let most = most.min(self.workers.len());
+        if most == 0 {
+            return Ok(0);
+        }
+        let found = waiting(store, *queue, &self.request.filter, most)?;
+        let count = found.len();
+        for (found, worker) in found.into_iter().zip(self.workers.by_ref()) {
+            let lease = grant(store, self.request, *worker, &found, self.now)?;
+            store.moved(*queue, Some(JobState::Waiting), JobState::Running);
+            let job = Job { queue: name.clone(), ..found.job };
+            self.fetched.push(Fetched { job: Arc::new(job), lease });
+        }
+        Ok(count)
+    }
 }
 
 struct Found {
@@ -43,18 +93,48 @@ struct Found {
     job: Job,
 }
 
-/// The first jobs of a queue.
-fn waiting(store: &Store, queue: i64, most: usize) -> Result<Vec<Found>, Trouble> {
-    let mut statement = store.conn.prepare_cached(
+/// The first jobs of a queue that the filter lets through.
+fn waiting(store: &Store, queue: i64, filter: &ClassFilter, most: usize) -> Result<Vec<Found>, Trouble> {
+    let mut statement = store.conn.prepare_cached(&format!(
         "SELECT id, fence, jid, class, priority, attempt, crashes, interrupted, tags, retries, delay_ns, cap_ns,
-         limit_ns, kind, payload, unknown FROM job WHERE state = 0 AND queue = ?1 ORDER BY priority DESC, id LIMIT ?2",
-    )?;
-    let mut rows = statement.query(params![queue, i64::try_from(most).unwrap_or(i64::MAX)])?;
+         limit_ns, kind, payload, unknown FROM job WHERE state = 0 AND queue = ?1{} ORDER BY priority DESC, id LIMIT ?2",
+        condition(filter)
+    ))?;
+    statement.raw_bind_parameter(1, queue)?;
+    statement.raw_bind_parameter(2, i64::try_from(most).unwrap_or(i64::MAX))?;
+    for (n, name) in filter.only.iter().chain(&filter.except).enumerate() {
+        let name = name.as_str();
+        statement.raw_bind_parameter(3 + n, name.strip_suffix('*').unwrap_or(name))?;
+    }
+    let mut rows = statement.raw_query();
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         found.push(read_found(store, row)?);
     }
     Ok(found)
+}
+
+/// What [`ClassFilter::matches`] says, in SQL, with the names as parameters from 3 on. Nothing for a filter that lets all
+/// through. It is no index's business: the index gives the order, and jobs of other classes are passed over.
+fn condition(filter: &ClassFilter) -> String {
+    let mut parameters = 3..;
+    let mut any_of = |names: &[Class]| -> String {
+        let each =
+            names.iter().zip(parameters.by_ref()).map(|(name, n)| match name.as_str().ends_with('*') {
+                true => format!("substr(class, 1, length(?{n})) = ?{n}"),
+                false => format!("class = ?{n}"),
+            });
+        each.collect::<Vec<_>>().join(" OR ")
+    };
+    let (only, except) = (any_of(&filter.only), any_of(&filter.except));
+    let mut condition = String::new();
+    if !only.is_empty() {
+        condition += &format!(" AND ({only})");
+    }
+    if !except.is_empty() {
+        condition += &format!(" AND NOT ({except})");
+    }
+    condition
 }
 
 fn read_found(store: &Store, row: &Row<'_>) -> Result<Found, Trouble> {
@@ -90,7 +170,7 @@ fn grant(
         .conn
         .prepare_cached(
             "UPDATE job SET state = 2, attempt = ?2, fence = ?3, instance = ?4, worker = ?5, started_at = ?6,
-             expires_at = ?7 WHERE id = ?1",
+             expires_at = ?7, progress = NULL WHERE id = ?1",
         )?
         .execute(params![
             found.row,

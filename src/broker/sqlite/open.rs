@@ -15,7 +15,11 @@ use crate::broker::Error;
 
 const SCHEMA: &str = include_str!("schema.sql");
 const APPLICATION_ID: i64 = 0x7461_736b;
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
+/// The way from one schema to the next, from 1 on.
+const STEPS: [&str; 1] = ["ALTER TABLE job ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;
+     ALTER TABLE job ADD COLUMN progress TEXT;
+     PRAGMA user_version = 2;"];
 const NFS: i64 = 0x6969;
 /// Larger files are not read through at each start.
 const CHECKED_MAX: u64 = 16 << 20;
@@ -34,10 +38,10 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Erro
     conn.busy_timeout(options.busy_timeout).map_err(opening)?;
     // Until it is known to be ours, nothing is written: not even the WAL of a killed writer into the file.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(opening)?;
-    let fresh = recognise(&conn, path)?;
+    recognise(&conn, path)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(opening)?;
     use_wal(&conn, options.busy_timeout).map_err(opening)?;
-    settle_in(&conn, fresh).map_err(opening)?;
+    settle_in(&conn).map_err(opening)?;
     Ok(conn)
 }
 
@@ -45,7 +49,7 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Erro
 pub(super) fn connect_memory() -> Result<Connection, Error> {
     let opening = |error: rusqlite::Error| explain("open", "in memory", &error);
     let conn = Connection::open_in_memory().map_err(opening)?;
-    settle_in(&conn, true).map_err(opening)?;
+    settle_in(&conn).map_err(opening)?;
     Ok(conn)
 }
 
@@ -80,8 +84,8 @@ fn directory(path: &Path) -> PathBuf {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Whether the file is new and empty; an error when it is not a store this program can use.
-fn recognise(conn: &Connection, path: &Path) -> Result<bool, Error> {
+/// An error when the file is neither empty nor a store this program can use.
+fn recognise(conn: &Connection, path: &Path) -> Result<(), Error> {
     let file = path.display();
     let reading = |error: rusqlite::Error| explain("open", &file.to_string(), &error);
     if conn.is_readonly("main").map_err(reading)? {
@@ -91,11 +95,11 @@ fn recognise(conn: &Connection, path: &Path) -> Result<bool, Error> {
     }
     // Reading the first page, SQLite compares the size it tells with the file's: a file cut short is noticed.
     let id: i64 = conn.query_row("PRAGMA application_id", [], |row| row.get(0)).map_err(reading)?;
-    let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(reading)?;
+    let version = version(conn).map_err(reading)?;
     let tables: i64 =
         conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(reading)?;
     if id == 0 && version == 0 && tables == 0 {
-        return Ok(true);
+        return Ok(());
     }
     if id != APPLICATION_ID {
         return Err(Error::Refused(format!(
@@ -108,8 +112,7 @@ fn recognise(conn: &Connection, path: &Path) -> Result<bool, Error> {
              taskvisor that made it"
         )));
     }
-    check(conn, fs::metadata(path).map_or(0, |found| found.len())).map_err(reading)?;
-    Ok(false)
+    check(conn, fs::metadata(path).map_or(0, |found| found.len())).map_err(reading)
 }
 
 /// A whole check of a small file, of the small tables in a large one; the rest is found out when it is read.
@@ -145,22 +148,28 @@ fn use_wal(conn: &Connection, busy_timeout: Duration) -> Result<(), rusqlite::Er
     }
 }
 
-fn settle_in(conn: &Connection, fresh: bool) -> Result<(), rusqlite::Error> {
+fn settle_in(conn: &Connection) -> Result<(), rusqlite::Error> {
     conn.execute_batch(&format!(
         "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = {WAL_KEPT}; PRAGMA foreign_keys = OFF;
          PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA trusted_schema = OFF;"
     ))?;
     conn.set_prepared_statement_cache_capacity(64);
-    if fresh {
+    if version(conn)? < VERSION {
         conn.execute_batch("BEGIN IMMEDIATE")?;
-        // Another process may have been quicker.
-        let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if version == 0 {
-            conn.execute_batch(SCHEMA)?;
+        // Asked again: another process may have been quicker.
+        let version = usize::try_from(version(conn)?).unwrap_or(0);
+        match version.checked_sub(1) {
+            None => conn.execute_batch(SCHEMA)?,
+            Some(done) => STEPS.iter().skip(done).try_for_each(|step| conn.execute_batch(step))?,
         }
         conn.execute_batch("COMMIT")?;
     }
     Ok(())
+}
+
+/// Which schema; 0 while there is none.
+fn version(conn: &Connection) -> Result<i64, rusqlite::Error> {
+    conn.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
 /// Turns time since boot into store time: (what to add, a store time known as reached). Within one boot the sum is fixed,

@@ -1,4 +1,4 @@
--- The store, schema 1. Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
+-- The store, schema 2 (see open.rs for the way from 1). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
 -- States: 0 waiting, 1 delayed, 2 running, 3 canceling, 4 complete, 5 failed, 6 held, 7 canceled.
 
 -- Turns the host's boot-time clock into the store's: store time = time since boot + ahead.
@@ -73,4 +73,4 @@ CREATE INDEX job_expiry ON job (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX job_odd ON job (state, id) WHERE state >= 5;
 
 PRAGMA application_id = 0x7461736b;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
