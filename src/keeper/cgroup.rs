@@ -73,6 +73,20 @@ impl Cgroups {
         openat(&self.dir, name, flags, Mode::empty())
     }
 
+    /// A fresh directory for a process that is there already: it is moved, alone.
+    pub fn adopt(&self, worker: WorkerId, pid: i32) -> io::Result<()> {
+        let moved = self.make(worker).map_err(io::Error::from);
+        let moved = moved.and_then(|leaf| write_at(&leaf, "cgroup.procs", pid.to_string().as_bytes()));
+        // One that has ended meanwhile needs no place.
+        moved.or_else(|error| match error.raw_os_error() {
+            Some(libc::ESRCH) => Ok(()),
+            _ => {
+                self.remove(worker);
+                Err(error)
+            }
+        })
+    }
+
     /// Kills all that lives there.
     pub fn kill(&self, worker: WorkerId) {
         _ = write_at(&self.dir, &format!("{worker}/cgroup.kill"), b"1");

@@ -45,6 +45,25 @@ impl Children {
     }
 }
 
+/// A field of a process's `stat`, counted from the state, which is 0. A zombie has them too.
+pub(super) fn stat_field(pid: i32, field: usize) -> std::io::Result<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name in parentheses may contain anything.
+    let fields = stat.rsplit_once(") ").map(|(_, fields)| fields);
+    let value = fields.and_then(|fields| fields.split(' ').nth(field)?.parse().ok());
+    value.ok_or_else(|| std::io::Error::other("a process without that field"))
+}
+
+/// The session that a process is in.
+pub(super) fn session_of(pid: i32) -> Option<i32> {
+    stat_field(pid, 3).ok().and_then(|session| session.try_into().ok())
+}
+
+/// When a process started, in clock ticks since boot.
+pub(super) fn start_of(pid: i32) -> std::io::Result<u64> {
+    stat_field(pid, 19)
+}
+
 /// The children of any process, by all of its threads. A hint, not a proof.
 pub(super) fn children_of(pid: i32) -> Vec<i32> {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };

@@ -18,7 +18,6 @@ pub(super) struct Ends {
     pub err: OwnedFd,
     /// The pipes' other ends: while they are open, the end of a program is said once, by `Exited`, and not before by its
     /// pipes, which would wake the supervisor twice more for every job.
-    #[expect(dead_code, reason = "held, never used")]
     pub writers: [OwnedFd; 2],
 }
 

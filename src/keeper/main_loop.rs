@@ -14,6 +14,7 @@ use super::parked::Origin;
 use super::reports::Unsaid;
 use super::setup::Setup;
 use super::supervisor::{Crashes, Launch, Next, Supervisor};
+use super::template::Templates;
 use super::turn::{Interest, Sources};
 use super::{EXIT_SYSTEM, sys};
 use crate::clock;
@@ -49,6 +50,7 @@ pub(super) struct Keeper {
     pub endings: u64,
     /// Children that belong to the dead, and how many leaders had been reaped when each was first seen.
     pub strays: HashMap<i32, u64>,
+    pub templates: Templates,
     pub supervisor: Option<Supervisor>,
     pub crashes: Crashes,
     /// Set while all below is being ended: what comes after.
@@ -93,6 +95,7 @@ impl Keeper {
             ended: Vec::new(),
             endings: 0,
             strays: HashMap::new(),
+            templates: Templates::default(),
             supervisor: None,
             next: None,
             unsaid: Unsaid::default(),
@@ -111,6 +114,7 @@ impl Keeper {
                 socket: socket.map(|supervisor| supervisor.socket.as_fd()),
                 read: self.unsaid.has_room(),
                 write: self.unsaid.is_blocked(),
+                forks: self.templates.sockets(),
             });
             let now = clock::now();
             if ready.asks.contains(&true) {
@@ -119,13 +123,16 @@ impl Keeper {
             if ready.readable {
                 self.take_orders(now);
             }
+            if ready.born {
+                self.hear(now);
+            }
             if ready.deaths || ready.timer {
                 self.reap(now);
             }
             if ready.timer {
                 self.keep_deadlines(now);
             }
-            if ready.deaths || ready.timer || !self.ended.is_empty() {
+            if ready.deaths || ready.timer || !self.ended.is_empty() || self.templates.in_doubt {
                 self.prove(now, ready.timer);
             }
             if ready.writable {

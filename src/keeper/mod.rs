@@ -23,6 +23,7 @@ mod spawn;
 mod supervisor;
 mod sweep;
 mod sys;
+mod template;
 mod turn;
 
 pub use inherited::inherited_socket;

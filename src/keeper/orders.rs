@@ -5,8 +5,9 @@ use std::os::fd::AsRawFd;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
+use super::life::Life;
 use super::main_loop::Keeper;
-use super::spawn::spawn;
+use super::spawn::{fork_sockets, spawn};
 use super::supervisor::Next;
 use super::sys;
 use crate::failpoint::failpoint;
@@ -72,10 +73,9 @@ impl Keeper {
 
     fn obey(&mut self, now: Instant, order: Order) {
         match order {
-            Order::Spawn(worker) | Order::Template(worker) => self.spawn(worker),
-            Order::Fork(worker, _) => {
-                self.unsaid.push(Report::SpawnFailed(worker, Step::Template, libc::ENOSYS));
-            }
+            Order::Spawn(worker) => self.spawn(worker, false),
+            Order::Template(worker) => self.spawn(worker, true),
+            Order::Fork(worker, template) => self.fork(worker, template),
             Order::KillAt(worker, at) => {
                 let Some(life) = self.lives.get_mut(&worker) else { return };
                 life.kill_at = at;
@@ -84,7 +84,10 @@ impl Keeper {
                 }
             }
             Order::Terminate(worker) => self.terminate(worker),
-            Order::KillTree(worker) => self.kill_life(worker, now),
+            Order::KillTree(worker) => {
+                self.give_up(worker);
+                self.kill_life(worker, now);
+            }
             Order::Forget(worker) => self.forget(worker),
             Order::Notify(text) => self.notify.send(&text),
             Order::Shutdown(code) => {
@@ -97,25 +100,49 @@ impl Keeper {
         }
     }
 
-    fn spawn(&mut self, worker: WorkerId) {
-        // While all is being ended nobody would kill a new one.
-        if self.next.is_some() {
+    fn spawn(&mut self, worker: WorkerId, template: bool) {
+        if !self.is_wanted(worker) {
             return;
         }
-        if self.lives.contains_key(&worker) {
-            return self.unsaid.push(Report::SpawnFailed(worker, Step::Fork, libc::EEXIST));
-        }
-        self.generation = self.generation.max(worker.generation);
-        let clone3 = !self.setup.without.clone3;
-        match spawn(worker, self.cgroups.as_ref(), clone3, &self.origin) {
+        match self.try_spawn(worker, template) {
             Ok(life) => {
                 failpoint("keeper-1-forked");
-                self.unsaid.push(Report::Started(worker, life.pid));
-                self.leaders.insert(life.pid, worker);
-                self.lives.insert(worker, life);
+                self.begin(life);
             }
             Err((step, errno)) => self.unsaid.push(Report::SpawnFailed(worker, step, errno as i32)),
         }
+    }
+
+    fn try_spawn(&mut self, worker: WorkerId, template: bool) -> Result<Life, (Step, Errno)> {
+        let sockets = template.then(fork_sockets).transpose().map_err(|errno| (Step::Socket, errno))?;
+        let clone3 = !self.setup.without.clone3;
+        let theirs = sockets.as_ref().map(|(_, theirs)| theirs);
+        let life = spawn(worker, self.cgroups.as_ref(), clone3, &self.origin, theirs)?;
+        if let Some((ours, _)) = sockets {
+            self.templates.add(worker, life.pid, ours);
+        }
+        Ok(life)
+    }
+
+    /// Whether a life of that name can be made now. If it cannot, that is said.
+    pub(super) fn is_wanted(&mut self, worker: WorkerId) -> bool {
+        // While all is being ended nobody would kill a new one.
+        if self.next.is_some() {
+            return false;
+        }
+        let exists = self.lives.contains_key(&worker) || self.templates.are_to_fork(worker);
+        if exists {
+            self.unsaid.push(Report::SpawnFailed(worker, Step::Fork, libc::EEXIST));
+        }
+        self.generation = self.generation.max(worker.generation);
+        !exists
+    }
+
+    /// A life has a leader.
+    pub(super) fn begin(&mut self, life: Life) {
+        self.unsaid.push(Report::Started(life.worker, life.pid));
+        self.leaders.insert(life.pid, life.worker);
+        self.lives.insert(life.worker, life);
     }
 
     fn terminate(&self, worker: WorkerId) {

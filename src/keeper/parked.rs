@@ -14,6 +14,7 @@ use super::sys;
 use crate::wire::program::{Failed, PROGRAM_MAX, Program, Step};
 
 const SOCKET: RawFd = 3;
+const FORKS: RawFd = 4;
 const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// What a child needs to know of its keeper.
@@ -34,6 +35,8 @@ pub(super) struct ChildEnds {
     pub socket: RawFd,
     pub out: RawFd,
     pub err: RawFd,
+    /// Where a template is asked to fork.
+    pub forks: Option<RawFd>,
 }
 
 /// A panic must not unwind into the keeper's loop: there are two processes in this code.
@@ -55,7 +58,7 @@ pub(super) fn run(ends: ChildEnds, cgroup: Option<&OwnedFd>, origin: &Origin) ->
     // The supervisor went away or does not need us.
     let Some((len, stdin)) = first else { sys::exit_now(0) };
     let (step, errno) = match read_program(len) {
-        Ok(program) => become_program(program, stdin),
+        Ok(program) => become_program(program, stdin, ends.forks.is_some()),
         Err(errno) => (Step::Order, errno),
     };
     _ = send(SOCKET, &Failed { step, errno: errno as i32 }.encode(), MsgFlags::MSG_NOSIGNAL);
@@ -76,12 +79,19 @@ fn settle(ends: ChildEnds, origin: &Origin) -> nix::Result<()> {
     if origin.precious {
         _ = std::fs::write("/proc/self/oom_score_adj", "0");
     }
-    // The keeper holds 0 to 2 open, so none of the ends is overwritten before it is placed.
+    // The keeper holds 0 to 4 open all its life (its null, its signals and its timer come before any child), so none of
+    // the ends is overwritten before it is placed.
     sys::place(origin.null, 0, 0)?;
     sys::place(ends.out, 1, 0)?;
     sys::place(ends.err, 2, 0)?;
     sys::place(ends.socket, SOCKET, libc::O_CLOEXEC)?;
-    sys::close_from(SOCKET as u32 + 1);
+    match ends.forks {
+        Some(forks) => {
+            sys::place(forks, FORKS, libc::O_CLOEXEC)?;
+            sys::close_from(FORKS as u32 + 1);
+        }
+        None => sys::close_from(SOCKET as u32 + 1),
+    }
     if let Some((soft, hard)) = origin.nofile {
         setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
     }
@@ -143,26 +153,29 @@ fn read_exactly(mut rest: &mut [u8]) -> nix::Result<bool> {
 }
 
 /// Comes back only to say what failed.
-fn become_program(mut program: Program, stdin: Option<OwnedFd>) -> (Step, Errno) {
+fn become_program(mut program: Program, stdin: Option<OwnedFd>, template: bool) -> (Step, Errno) {
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(program.umask));
     if let Err(errno) = chdir(program.cwd.as_slice()) {
         return (Step::Chdir, errno);
     }
-    if let Err(errno) = place_descriptors(&program, stdin) {
+    if let Err(errno) = place_descriptors(&program, stdin, template) {
         return (Step::Descriptors, errno);
     }
     program.argv.iter_mut().chain(&mut program.env).for_each(|text| text.push(0));
     (Step::Exec, exec_by_path(&program))
 }
 
-fn place_descriptors(program: &Program, stdin: Option<OwnedFd>) -> nix::Result<()> {
+fn place_descriptors(program: &Program, stdin: Option<OwnedFd>, template: bool) -> nix::Result<()> {
     match (program.stdin, stdin) {
         (true, Some(stdin)) => sys::place(stdin.as_raw_fd(), 0, 0)?,
         (true, None) => return Err(Errno::EBADF),
         (false, _) => {}
     }
     // Else exec closes it, which tells the supervisor that exec has happened.
-    if program.speaks { sys::place(SOCKET, SOCKET, 0) } else { Ok(()) }
+    if program.speaks {
+        sys::place(SOCKET, SOCKET, 0)?;
+    }
+    if program.speaks && template { sys::place(FORKS, FORKS, 0) } else { Ok(()) }
 }
 
 /// A name without a slash is looked up as `execvp` does, in the program's own PATH.

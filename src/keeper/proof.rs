@@ -3,14 +3,20 @@
 //! Every leader is a subreaper, so an unknown child of the keeper belongs to a leader that is dead: it is killed on
 //! sight. A tree is dead when the keeper's own list of children, zombies included, has no unknown left that was there
 //! after its leader was reaped, and its cgroup (if it has one) could be removed.
+//!
+//! What a template has forked is unknown until it has spoken (see `template`): it is let be and is in nobody's way.
 
 use super::children::descendants;
 use super::life::{End, State, Wait};
 use super::main_loop::Keeper;
 use super::sys::{self, Reaped};
+use super::template::Kin;
 use crate::failpoint::failpoint;
 use crate::model::{ExitStatus, Instant, WorkerId};
 use crate::wire::keeper::Report;
+
+/// The mark of a stray that no life has left behind: ends are counted from 1.
+const OF_NO_LIFE: u64 = 0;
 
 /// A storm of deaths must not keep orders waiting.
 const REAPED_PER_TURN: usize = 1024;
@@ -24,7 +30,7 @@ impl Keeper {
                 self.sources.wake_by(now);
                 break;
             }
-            let Some(reaped) = sys::reap_one() else { break };
+            let Some(reaped) = self.reap_one(now) else { break };
             if self.supervisor.as_ref().is_some_and(|supervisor| supervisor.pid == reaped.pid) {
                 supervisors_end = Some(reaped.status);
             } else if let Some(worker) = self.leaders.remove(&reaped.pid) {
@@ -37,6 +43,27 @@ impl Keeper {
         if let Some(status) = supervisors_end {
             self.supervisor_ended(now, status);
         }
+    }
+
+    fn reap_one(&mut self, now: Instant) -> Option<Reaped> {
+        if !self.templates.are_awaited() {
+            return sys::reap_one();
+        }
+        // As long as it is not reaped its word can be told from that of a later process with its pid.
+        let pid = sys::next_to_reap()?;
+        if self.is_unknown(pid) {
+            self.hear(now);
+        }
+        if self.is_unknown(pid) && self.templates.kin(pid) != Kin::None {
+            self.strays.entry(pid).or_insert(OF_NO_LIFE);
+        }
+        sys::wait_for(pid)
+    }
+
+    /// Whether a child of ours is neither the supervisor nor a leader.
+    pub(super) fn is_unknown(&self, pid: i32) -> bool {
+        !self.leaders.contains_key(&pid)
+            && self.supervisor.as_ref().is_none_or(|supervisor| supervisor.pid != pid)
     }
 
     fn leader_ended(&mut self, worker: WorkerId, reaped: &Reaped, now: Instant) {
@@ -53,6 +80,7 @@ impl Keeper {
         life.state = State::Ended(end, Wait::new(now));
         self.ended.push(worker);
         failpoint("keeper-6-reaped");
+        self.template_ended(worker, now);
     }
 
     /// A stray that we killed counts for the latest life that it can belong to.
@@ -81,14 +109,18 @@ impl Keeper {
         self.sources.wake_by(wait.next);
         life.state = State::Killed(wait);
         life.killed = true;
-        _ = sys::kill(life.pid, libc::SIGKILL);
-        if let Some(cgroups) = self.cgroups.as_ref().filter(|_| life.cgroup) {
+        let (pid, cgroup) = (life.pid, life.cgroup);
+        // If it is a template: what has spoken is a life of its own and goes on.
+        self.hear_one(worker, now);
+        _ = sys::kill(pid, libc::SIGKILL);
+        if let Some(cgroups) = self.cgroups.as_ref().filter(|_| cgroup) {
             cgroups.kill(worker);
         }
     }
 
     /// Kills every life.
     pub(super) fn kill_all(&mut self, now: Instant) {
+        self.give_up_all();
         let workers: Vec<WorkerId> = self.lives.keys().copied().collect();
         for worker in workers {
             self.kill_life(worker, now);
@@ -119,10 +151,8 @@ impl Keeper {
 
     /// One round: kills the strays, and says which of the ended lives are proven dead.
     pub(super) fn prove(&mut self, now: Instant, again: bool) {
-        if self.ended.is_empty() && self.strays.is_empty() && self.next.is_none() {
-            return;
-        }
-        if !self.kill_strays(again) {
+        let idle = self.ended.is_empty() && self.strays.is_empty() && self.next.is_none();
+        if (idle && self.templates.are_clear()) || !self.kill_strays(again, now) {
             return;
         }
         let newest_stray = self.strays.values().max().copied().unwrap_or(0);
@@ -132,23 +162,35 @@ impl Keeper {
     }
 
     /// False when the list could not be read: then nothing is known.
-    fn kill_strays(&mut self, again: bool) -> bool {
-        let Some(children) = self.children.read() else { return false };
-        let supervisor = self.supervisor.as_ref().map(|supervisor| supervisor.pid);
-        for &pid in children {
-            if Some(pid) == supervisor || self.leaders.contains_key(&pid) {
-                continue;
-            }
-            let mut new = false;
-            self.strays.entry(pid).or_insert_with(|| {
-                new = true;
-                self.endings
-            });
-            if new || again {
-                _ = sys::kill(pid, libc::SIGKILL);
+    fn kill_strays(&mut self, again: bool, now: Instant) -> bool {
+        let Some(mut unknown) = self.unknown_children() else { return false };
+        self.templates.still_unknown(&unknown);
+        unknown.retain(|pid| self.strays.contains_key(pid) || self.templates.kin(*pid) != Kin::Newborn);
+        // Whoever is no newborn any more has spoken before it ceased to be one.
+        if unknown.iter().any(|pid| !self.strays.contains_key(pid)) {
+            self.hear(now);
+        }
+        for pid in unknown {
+            if self.is_unknown(pid) && (again || !self.strays.contains_key(&pid)) {
+                self.kill_stray(pid);
             }
         }
         true
+    }
+
+    fn unknown_children(&mut self) -> Option<Vec<i32>> {
+        let supervisor = self.supervisor.as_ref().map(|supervisor| supervisor.pid);
+        let unknown = |pid: &&i32| Some(**pid) != supervisor && !self.leaders.contains_key(*pid);
+        Some(self.children.read()?.iter().filter(unknown).copied().collect())
+    }
+
+    /// Kills an unknown child. One that was forked for a life that was given up is of no life.
+    pub(super) fn kill_stray(&mut self, pid: i32) {
+        if !self.strays.contains_key(&pid) {
+            let of_template = self.templates.kin(pid) != Kin::None;
+            self.strays.insert(pid, if of_template { OF_NO_LIFE } else { self.endings });
+        }
+        _ = sys::kill(pid, libc::SIGKILL);
     }
 
     /// True when the life is over. An unknown child that was there before a leader ended is not of its tree.

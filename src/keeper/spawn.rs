@@ -1,10 +1,10 @@
-//! Making a parked child.
+//! Making a parked child, and what a child of any kind talks by.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
 use nix::unistd::pipe2;
 
 use super::cgroup::Cgroups;
@@ -14,22 +14,24 @@ use super::sys;
 use crate::model::WorkerId;
 use crate::wire::keeper::Step;
 
-/// Makes one, or says which step failed. Nothing is left of a failure.
+/// Makes one, or says which step failed. Nothing is left of a failure. `forks` is the child's end of a template's
+/// socket.
 pub(super) fn spawn(
     worker: WorkerId,
     cgroups: Option<&Cgroups>,
     clone3: bool,
     origin: &Origin,
+    forks: Option<&OwnedFd>,
 ) -> Result<Life, (Step, Errno)> {
-    let at = |step| move |errno| (step, errno);
-    let (socket, child_socket) = socket_pair().map_err(at(Step::Socket))?;
-    let (out, child_out) = output_pipe().map_err(at(Step::Pipe))?;
-    let (err, child_err) = output_pipe().map_err(at(Step::Pipe))?;
-    let cgroup = cgroups.map(|cgroups| cgroups.make(worker)).transpose().map_err(at(Step::Cgroup))?;
-    let ends = ChildEnds {
+    let (ends, child_socket) = ends()?;
+    let cgroup =
+        cgroups.map(|cgroups| cgroups.make(worker)).transpose().map_err(|errno| (Step::Cgroup, errno))?;
+    let [out, err] = &ends.writers;
+    let child_ends = ChildEnds {
         socket: child_socket.as_raw_fd(),
-        out: child_out.as_raw_fd(),
-        err: child_err.as_raw_fd(),
+        out: out.as_raw_fd(),
+        err: err.as_raw_fd(),
+        forks: forks.map(AsRawFd::as_raw_fd),
     };
     let by_clone = cgroups.is_none_or(|cgroups| cgroups.by_clone);
     let forked = if clone3 && by_clone {
@@ -40,11 +42,8 @@ pub(super) fn spawn(
         unsafe { sys::fork() }
     };
     match forked {
-        Ok(0) => parked::run(ends, cgroup.as_ref().filter(|_| !(clone3 && by_clone)), origin),
-        Ok(pid) => {
-            let ends = Ends { socket, out, err, writers: [child_out, child_err] };
-            Ok(Life::new(worker, pid, ends, cgroup.is_some()))
-        }
+        Ok(0) => parked::run(child_ends, cgroup.as_ref().filter(|_| !(clone3 && by_clone)), origin),
+        Ok(pid) => Ok(Life::new(worker, pid, ends, cgroup.is_some())),
         Err(errno) => {
             if let Some(cgroups) = cgroups {
                 cgroups.remove(worker);
@@ -52,6 +51,24 @@ pub(super) fn spawn(
             Err((Step::Fork, errno))
         }
     }
+}
+
+/// What the supervisor and a child talk by, and the child's end of the socket.
+pub(super) fn ends() -> Result<(Ends, OwnedFd), (Step, Errno)> {
+    let (socket, child_socket) = socket_pair().map_err(|errno| (Step::Socket, errno))?;
+    let (out, child_out) = output_pipe().map_err(|errno| (Step::Pipe, errno))?;
+    let (err, child_err) = output_pipe().map_err(|errno| (Step::Pipe, errno))?;
+    Ok((Ends { socket, out, err, writers: [child_out, child_err] }, child_socket))
+}
+
+/// What the keeper asks a template by, and is answered by its children; the other end is the template's.
+pub(super) fn fork_sockets() -> nix::Result<(OwnedFd, OwnedFd)> {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
+    nonblocking(&ours)?;
+    // Before anyone can speak: the kernel says who it was.
+    setsockopt(&ours, sockopt::PassCred, &true)?;
+    Ok((ours, theirs))
 }
 
 /// The supervisor's end, which must not block it, and the child's, which blocks.

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{TAG_VARIABLE, cgroup, sys};
+use super::{TAG_VARIABLE, cgroup, children::start_of, sys};
 use crate::clock;
 
 /// The pause between two scans: processes that were killed need a moment to go.
@@ -17,11 +17,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Names a keeper beyond doubt: boot id, pid, start time.
 pub fn tag(keeper: i32) -> io::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-    let stat = fs::read_to_string(format!("/proc/{keeper}/stat"))?;
-    // The name in parentheses may contain anything; the start time is the 20th field after it.
-    let start = stat.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(19));
-    let start = start.ok_or_else(|| io::Error::other("a process without a start time"))?;
-    Ok(format!("{}/{keeper}/{start}", boot.trim()))
+    Ok(format!("{}/{keeper}/{}", boot.trim(), start_of(keeper)?))
 }
 
 /// By what a later start finds the rest of a keeper that died together with its supervisor: its [`tag`], and where its

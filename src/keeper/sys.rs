@@ -51,6 +51,27 @@ pub(super) fn reap_one() -> Option<Reaped> {
     wait(-1, libc::WNOHANG)
 }
 
+/// The next child that [`reap_one`] would reap, which stays a zombie.
+pub(super) fn next_to_reap() -> Option<i32> {
+    peek(libc::P_ALL, 0).filter(|&pid| pid != 0)
+}
+
+/// Whether a process is a child of ours, dead or alive: asked of the kernel, which knows until it is reaped.
+pub(super) fn is_child(pid: i32) -> bool {
+    u32::try_from(pid).is_ok_and(|pid| pid != 0 && peek(libc::P_PID, pid).is_some())
+}
+
+/// A child that has ended, or 0. None when no child is meant.
+fn peek(whose: libc::idtype_t, id: libc::id_t) -> Option<i32> {
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: all-zero is a valid siginfo, it outlives the call, and the kernel fills in the part that si_pid reads, or
+    // leaves it zero.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        (libc::waitid(whose, id, &raw mut info, flags) == 0).then(|| info.si_pid())
+    }
+}
+
 /// Waits for one child of ours to end.
 pub(super) fn wait_for(pid: i32) -> Option<Reaped> {
     wait(pid, 0)

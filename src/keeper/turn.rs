@@ -1,4 +1,4 @@
-//! What the loop waits for: signals, one timer, the supervisor's socket.
+//! What the loop waits for: signals, one timer, the supervisor's socket, and templates while they are to fork.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -28,13 +28,16 @@ pub(super) struct Ready {
     pub timer: bool,
     pub readable: bool,
     pub writable: bool,
+    pub born: bool,
 }
 
-/// What of the supervisor's socket is of interest.
+/// What of the sockets is of interest.
 pub(super) struct Interest<'a> {
     pub socket: Option<BorrowedFd<'a>>,
     pub read: bool,
     pub write: bool,
+    /// Of templates that have been asked to fork and have not answered.
+    pub forks: Vec<BorrowedFd<'a>>,
 }
 
 pub(super) const ASKS: [Ask; 4] = [Ask::Terminate, Ask::Interrupt, Ask::Quit, Ask::Hangup];
@@ -75,21 +78,23 @@ impl Sources {
         flags.set(PollFlags::POLLIN, interest.read);
         flags.set(PollFlags::POLLOUT, interest.write);
         let socket = interest.socket.filter(|_| !flags.is_empty());
-        let mut fds = [
-            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.timer.as_fd(), PollFlags::POLLIN),
-            PollFd::new(socket.unwrap_or(self.timer.as_fd()), flags),
-        ];
-        let watched = if socket.is_some() { 3 } else { 2 };
-        if poll(&mut fds[..watched], PollTimeout::NONE).is_err() {
+        let always =
+            [self.signals.as_fd(), self.timer.as_fd()].into_iter().chain(interest.forks.iter().copied());
+        let mut fds: Vec<_> = always.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        fds.extend(socket.map(|socket| PollFd::new(socket, flags)));
+        if poll(&mut fds, PollTimeout::NONE).is_err() {
             return Ready::default();
         }
-        let [signals, timer, socket] = fds.map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
+        let events = |fd: &PollFd<'_>| fd.revents().unwrap_or(PollFlags::empty());
+        let (signals, timer) = (events(&fds[0]), events(&fds[1]));
+        let forks = &fds[2..2 + interest.forks.len()];
+        let socket = fds.last().filter(|_| socket.is_some()).map_or(PollFlags::empty(), events);
         let ended = PollFlags::POLLHUP | PollFlags::POLLERR;
         let mut ready = Ready {
             timer: !timer.is_empty(),
             readable: interest.read && socket.intersects(PollFlags::POLLIN | ended),
             writable: interest.write && socket.intersects(PollFlags::POLLOUT | ended),
+            born: forks.iter().any(|fork| !events(fork).is_empty()),
             ..Ready::default()
         };
         if !signals.is_empty() {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, send, sendmsg};
 use taskvisor::model::{Exit, SlotId, WorkerId};
-use taskvisor::wire::keeper::{Hello, Order, Report};
+use taskvisor::wire::keeper::{Hello, Order, Report, Step};
 use taskvisor::wire::program::Program;
 
 pub const SOON: Duration = Duration::from_secs(20);
@@ -90,7 +90,7 @@ pub struct Keeper {
     listener: UnixListener,
     backlog: VecDeque<(Report, Vec<OwnedFd>)>,
     pub dir: tempfile::TempDir,
-    cgroup: bool,
+    pub cgroup: bool,
 }
 
 /// A child as `Started` brought it.
@@ -193,6 +193,33 @@ impl Keeper {
 
     pub fn park(&mut self, worker: WorkerId) -> Parked {
         self.order(&[Order::Spawn(worker)]);
+        self.started(worker)
+    }
+
+    pub fn fork(&mut self, worker: WorkerId, template: WorkerId) -> Parked {
+        self.order(&[Order::Fork(worker, template)]);
+        self.started(worker)
+    }
+
+    /// A template whose forks go as it is told; see `template.c`.
+    pub fn template(&mut self, worker: WorkerId, ways: &[&str]) -> Parked {
+        let path = self.dir.path().join("template");
+        if !path.exists() {
+            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/template.c");
+            let made = Command::new("cc").args(["-O1", "-o"]).arg(&path).arg(source).status().unwrap();
+            assert!(made.success(), "template.c does not compile");
+        }
+        self.order(&[Order::Template(worker)]);
+        let parked = self.started(worker);
+        let mut order = program(&[&[path.to_str().unwrap()], ways].concat());
+        order.speaks = true;
+        order.env.push(format!("TV_GATE={}", self.dir.path().join("gate").display()).into_bytes());
+        parked.exec(&order);
+        assert_eq!(read_until(&parked.socket, |text| text.ends_with('\n')), "up\n");
+        parked
+    }
+
+    pub fn started(&mut self, worker: WorkerId) -> Parked {
         let (pid, fds) = self.expect(|report| match report {
             Report::Started(id, pid) if *id == worker => Some(*pid),
             _ => None,
@@ -205,6 +232,21 @@ impl Keeper {
         let parked = self.park(worker);
         parked.exec(&shell(script));
         parked
+    }
+
+    /// Where and by which errno no life could be made.
+    pub fn failed(&mut self, worker: WorkerId) -> (Step, i32) {
+        let fits = |report: &Report| match report {
+            Report::SpawnFailed(id, step, errno) if *id == worker => Some((*step, *errno)),
+            _ => None,
+        };
+        self.expect(fits).0
+    }
+
+    /// The pids of its children, zombies included.
+    pub fn children(&self) -> Vec<i32> {
+        let list = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid())).unwrap();
+        list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
     }
 
     pub fn exited(&mut self, worker: WorkerId) -> Exit {
@@ -270,6 +312,15 @@ impl Parked {
     pub fn exec(&self, program: &Program) {
         let message = program.encode();
         assert_eq!(send(self.socket.as_raw_fd(), &message, MsgFlags::MSG_NOSIGNAL).unwrap(), message.len());
+    }
+
+    /// What a template's child becomes.
+    pub fn job(&self, script: &str) {
+        let line = format!("{script}\n");
+        assert_eq!(
+            send(self.socket.as_raw_fd(), line.as_bytes(), MsgFlags::MSG_NOSIGNAL).unwrap(),
+            line.len()
+        );
     }
 
     pub fn line(&self) -> String {
