@@ -14,6 +14,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.dirname(HERE)
+sys.path.insert(0, PACKAGE)
 PATIENCE_SECONDS = 10
 
 _SUBREAPER = ("import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); "
@@ -27,6 +28,7 @@ class Channel:
         self.socket, self.theirs = socket.socketpair()
         self.socket.settimeout(PATIENCE_SECONDS)
         self.lines = self.socket.makefile("rb")
+        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
 
     def send(self, name, **fields):
         self.socket.sendall(json.dumps({name: fields}).encode() + b"\n")
@@ -62,9 +64,21 @@ class Channel:
         self.run(class_name, data, **fields)
         return self.done()
 
-    def close(self):
+    def stdout(self):
+        return text_of(self.out)
+
+    def stderr(self):
+        return text_of(self.err)
+
+    def hang_up(self):
+        """The supervisor is gone."""
         self.lines.close()
         self.socket.close()
+
+    def close(self):
+        self.hang_up()
+        self.out.close()
+        self.err.close()
 
 
 class Worker(Channel):
@@ -73,7 +87,6 @@ class Worker(Channel):
     def __init__(self, *arguments, mode="prefork", concurrency=1, module="sample", env=None, fork_socket=None,
                  greet=True, subreaper=False):
         super().__init__()
-        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         environment = {"PATH": os.environ["PATH"], "HOME": "/", "PYTHONPATH": f"{PACKAGE}:{HERE}", "LANG": "C.UTF-8",
                        "PYTHONDONTWRITEBYTECODE": "1", "TASKVISOR_FD": "3", "TASKVISOR_PROTOCOL": "1",
                        "TASKVISOR_MODE": mode, "TASKVISOR_CONCURRENCY": str(concurrency)}
@@ -98,12 +111,6 @@ class Worker(Channel):
             assert name == "hello", self.stderr()
             assert self.receive() == ("ready", {})
 
-    def stdout(self):
-        return text_of(self.out)
-
-    def stderr(self):
-        return text_of(self.err)
-
     def kill(self, number=signal.SIGTERM):
         os.kill(self.pid, number)
 
@@ -119,8 +126,6 @@ class Worker(Channel):
             os.kill(self.pid, signal.SIGKILL)
             wait_for(self.pid)
         self.close()
-        self.out.close()
-        self.err.close()
 
 
 class Keeper:
@@ -132,16 +137,21 @@ class Keeper:
         self.socket.settimeout(PATIENCE_SECONDS)
         self.numbers = 0
 
-    def fork(self):
-        """Asks for a child; returns it once it has spoken."""
+    def ask(self):
+        """Asks for a child."""
         child = Child()
         self.numbers += 1
-        number = struct.pack("<Q", self.numbers)
+        child.number = struct.pack("<Q", self.numbers)
         descriptors = array.array("i", [child.theirs.fileno(), child.out.fileno(), child.err.fileno()])
-        self.socket.sendmsg([number], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+        self.socket.sendmsg([child.number], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
         child.theirs.close()
+        return child
+
+    def fork(self):
+        """Asks for a child; returns it once it has spoken."""
+        child = self.ask()
         answer, child.pid = self.receive()
-        assert answer == number, answer
+        assert answer == child.number, answer
         return child
 
     def receive(self):
@@ -157,24 +167,10 @@ class Keeper:
 class Child(Channel):
     """A job child of a template."""
 
-    def __init__(self):
-        super().__init__()
-        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
-        self.pid = 0
-
-    def stdout(self):
-        return text_of(self.out)
-
-    def stderr(self):
-        return text_of(self.err)
+    pid = 0
 
     def wait(self):
         return wait_for(self.pid)
-
-    def close(self):
-        super().close()
-        self.out.close()
-        self.err.close()
 
 
 def text_of(file):

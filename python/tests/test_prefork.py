@@ -254,7 +254,7 @@ class Ends(WorkerTest):
 
     def test_end_of_file_on_the_channel_ends_the_worker(self):
         worker = self.worker()
-        worker.close()
+        worker.hang_up()
         self.assertEqual(worker.wait(), 0)
 
     def test_a_job_that_exits_says_nothing(self):
