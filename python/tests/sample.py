@@ -129,8 +129,8 @@ async def aput_inside(blocking=False):
 
 
 def wait(swallow=None):
-    progress(message="waiting")
     try:
+        progress(message="waiting")
         time.sleep(30)
     except Exception:
         return "swallowed by except Exception"
