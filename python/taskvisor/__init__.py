@@ -1,0 +1,39 @@
+"""Jobs in Python for taskvisor, the supervisor of job-queue workers.
+
+    from taskvisor import job
+
+    @job("mail.Send", queue="mail", time_limit=60)
+    def send(to, subject="hi"):
+        return {"sent": 1}
+
+    send.put("a@b.c")           # queues a job and returns its id
+
+Workers are started by the supervisor: ``taskvisor start -q mail -m prefork -- python3 -m taskvisor.worker app``.
+"""
+
+from .client import NewJob, aput, aput_many, put, put_many
+from .context import Job, current_job, progress
+from .errors import Fail, Interrupted, PutError, Retry, Snooze, TimeLimit
+from .registry import JobFunction, job
+from .version import VERSION
+
+__version__ = VERSION
+
+__all__ = [
+    "Fail",
+    "Interrupted",
+    "Job",
+    "JobFunction",
+    "NewJob",
+    "PutError",
+    "Retry",
+    "Snooze",
+    "TimeLimit",
+    "aput",
+    "aput_many",
+    "current_job",
+    "job",
+    "progress",
+    "put",
+    "put_many",
+]

@@ -1,0 +1,188 @@
+"""The connection to the supervisor, for workers with one job at a time: blocking, with the fewest system calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import threading
+from collections import deque
+from typing import Any, NoReturn, Optional
+
+from . import frames
+from .errors import Interrupted, PutError
+from .termination import Termination
+
+_CHUNK = 64 * 1024
+_LARGE_CHUNK = 1024 * 1024
+
+
+class Closed(Exception):
+    """The channel has come to its end, or is no channel any more."""
+
+
+class Channel:
+    """Whole frames over a stream socket."""
+
+    def __init__(self, descriptor: int, termination: Termination) -> None:
+        self.descriptor = descriptor
+        self._termination = termination
+        self._identity = identity(descriptor)
+        self._lines: deque[bytes] = deque()
+        self._unfinished: list[bytes] = []
+        self._write_lock = threading.Lock()
+        self._call_lock = threading.Lock()
+        self._calls = 0
+        self._later: deque[bytes] = deque()
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
+        self._poll.register(termination.wake, select.POLLIN)
+        os.set_blocking(descriptor, True)
+        os.set_inheritable(descriptor, False)
+
+    def send(self, line: bytes) -> None:
+        """Sends a frame; SIGTERM does not tear it."""
+        with self._termination.shielded():
+            self.write(line)
+
+    def write(self, line: bytes) -> None:
+        """Writes a frame, all of it."""
+        with self._write_lock:
+            try:
+                written = os.write(self.descriptor, line)
+                while written < len(line):
+                    line = line[written:]
+                    written = os.write(self.descriptor, line)
+            except OSError as error:
+                raise Closed(f"failed to write to descriptor {self.descriptor}: {error.strerror}") from None
+
+    def next_line(self) -> bytes:
+        """The next frame; waits for it, and exits 0 on SIGTERM."""
+        # A thread that a job has left behind may still read its reply.
+        with self._call_lock:
+            while True:
+                if self._later:
+                    return self._later.popleft()
+                if self._lines:
+                    return self._lines.popleft()
+                self._termination.begin_wait()
+                self._wait()
+                self._termination.end_wait()
+                self._read()
+
+    def read_lines(self) -> list[bytes]:
+        """What has come, when something has."""
+        self._read()
+        lines = list(self._lines)
+        self._lines.clear()
+        return lines
+
+    def call(self, verb: str, arguments: dict[str, Any]) -> Any:
+        """Asks the supervisor and waits for its answer. From any thread of the job."""
+        with self._call_lock:
+            self._calls += 1
+            number = self._calls
+            line = frames.frame("call", {"n": number, "verb": verb, "args": arguments})
+            if len(line) > frames.LONGEST:
+                raise PutError(f"failed to {verb}: {len(line)} bytes are more than the {frames.LONGEST} of a frame; "
+                               "put fewer at a time, or put the name of a file")
+            try:
+                self.send(line)
+                return answer(verb, self._reply(number))
+            except Closed as error:
+                raise Interrupted(f"the supervisor is gone: {error}") from None
+
+    async def call_async(self, verb: str, arguments: dict[str, Any]) -> Any:
+        """As `call`: here one job has the process for itself."""
+        return self.call(verb, arguments)
+
+    def check(self) -> None:
+        """Raises Closed if the descriptor is not the channel any more: a job can have closed it, or put a file there."""
+        if identity(self.descriptor) != self._identity:
+            raise Closed(f"descriptor {self.descriptor} was closed by a job")
+
+    def _reply(self, number: int) -> dict[str, Any]:
+        while True:
+            while self._lines:
+                line = self._lines.popleft()
+                frame = json.loads(line)
+                reply = frame.get("reply")
+                if reply is None:
+                    # For whoever reads when the job is over.
+                    self._later.append(line)
+                elif reply.get("n") == number:
+                    return dict(reply)
+            self._wait()
+            with self._termination.shielded():
+                self._read()
+
+    def _wait(self) -> None:
+        while True:
+            ready = self._poll.poll()
+            if len(ready) > 1 or ready[0][0] == self.descriptor:
+                return
+            self._termination.drain()
+
+    def _read(self) -> None:
+        try:
+            chunk = os.read(self.descriptor, _LARGE_CHUNK if self._unfinished else _CHUNK)
+        except OSError as error:
+            raise Closed(f"failed to read from descriptor {self.descriptor}: {error.strerror}") from None
+        if not chunk:
+            raise EndOfFile("the supervisor has closed the channel")
+        split_lines(chunk, self._unfinished, self._lines)
+
+
+class EndOfFile(Closed):
+    """The supervisor is gone."""
+
+
+def split_lines(chunk: bytes, unfinished: list[bytes], lines: deque[bytes]) -> None:
+    r"""Adds the whole lines to `lines` and keeps the rest in `unfinished`.
+
+    >>> rest, lines = [b"a"], deque()
+    >>> split_lines(b"b\n\nc\nd", rest, lines)
+    >>> rest, list(lines)
+    ([b'd'], [b'ab', b'c'])
+    """
+    end = chunk.rfind(b"\n")
+    if end < 0:
+        unfinished.append(chunk)
+        return
+    whole = chunk[:end]
+    if unfinished:
+        whole = b"".join((*unfinished, whole))
+        unfinished.clear()
+    lines.extend(line for line in whole.split(b"\n") if line)
+    if end + 1 < len(chunk):
+        unfinished.append(chunk[end + 1:])
+
+
+def answer(verb: str, reply: dict[str, Any]) -> Any:
+    """What a reply says, or a PutError.
+
+    >>> answer("put", {"n": 1, "ok": {"ids": ["7"]}})
+    {'ids': ['7']}
+    """
+    if "error" in reply:
+        raise PutError(f"failed to {verb}: {reply['error']}")
+    return reply.get("ok")
+
+
+def identity(descriptor: int) -> Optional[tuple[int, int]]:
+    """Which file it is, or None if it is closed."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def give_up(message: str) -> NoReturn:
+    """Says why on stderr, if there still is one, and ends the worker."""
+    try:
+        os.write(2, f"taskvisor.worker: {message}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass
+    sys.exit(1)

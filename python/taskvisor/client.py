@@ -1,0 +1,130 @@
+"""Queueing jobs: over the channel inside of a job, over the API socket or by the program outside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from . import context, frames, outside
+from .errors import PutError, seconds
+
+
+@dataclass
+class NewJob:
+    """A job to be put, of any class, also one of another language. Times are in seconds.
+
+    >>> NewJob("mail", "mail.Send", {"to": "a@b.c"}, delay=10).queue
+    'mail'
+    """
+
+    #: Where it waits.
+    queue: str
+    #: What it is.
+    class_name: str
+    #: Any JSON value.
+    data: Any = None
+    #: Not before this long from now.
+    delay: Optional[float] = None
+    #: Higher runs first; 0 unless given.
+    priority: Optional[int] = None
+    #: Words to find it by.
+    tags: Optional[Sequence[str]] = None
+    #: Tries after the first one.
+    retries: Optional[int] = None
+    #: The longest run of an attempt.
+    time_limit: Optional[float] = None
+    #: Its id; made by the supervisor unless given. One that exists is refused.
+    id: Optional[str] = None
+
+    def fields(self) -> dict[str, Any]:
+        """As `call put` takes it; a TypeError if it is not fit to be sent.
+
+        >>> NewJob("mail", "mail.Send", [1], priority=5).fields()
+        {'queue': 'mail', 'class': 'mail.Send', 'data': [1], 'priority': 5}
+        """
+        try:
+            frames.strict_json(self.data)
+        except TypeError as error:
+            raise TypeError(f"the arguments of {self.class_name} are {error}") from None
+        if isinstance(self.tags, str):
+            raise TypeError(f"tags must be a list of text, not {self.tags!r}")
+        return {"queue": self.queue, "class": self.class_name, "data": self.data, **self._options()}
+
+    def _options(self) -> dict[str, Any]:
+        options = {
+            "priority": self.priority,
+            "delay": None if self.delay is None else seconds("delay", self.delay),
+            "tags": None if self.tags is None else [str(tag) for tag in self.tags],
+            "retries": None if self.retries is None else whole("retries", self.retries),
+            "time_limit": None if self.time_limit is None else seconds("time_limit", self.time_limit),
+            "id": self.id,
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+
+def put(queue: str, class_name: str, data: Any = None, *, delay: Optional[float] = None,
+        priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
+        time_limit: Optional[float] = None, id: Optional[str] = None) -> str:
+    """Queues a job of any class and returns its id, once it is durable.
+
+        put("images", "Thumbnail", {"path": "/a.png"}, delay=10, tags=["nightly"])
+    """
+    return put_many([NewJob(queue, class_name, data, delay, priority, tags, retries, time_limit, id)])[0]
+
+
+async def aput(queue: str, class_name: str, data: Any = None, **options: Any) -> str:
+    """As `put`; other tasks of the event loop go on until the job is durable.
+
+        await aput("images", "Thumbnail", {"path": "/a.png"})
+    """
+    return (await aput_many([NewJob(queue, class_name, data, **options)]))[0]
+
+
+def put_many(jobs: Iterable[NewJob]) -> list[str]:
+    """Queues jobs, all or none, and returns their ids in the same order.
+
+        put_many(send.prepare(to) for to in addresses)
+    """
+    wanted = [job.fields() for job in jobs]
+    if not wanted:
+        return []
+    running = context.running()
+    if running is None or running.runtime is None:
+        return outside.put(wanted)
+    return _ids(running.runtime.call("put", {"jobs": wanted}))
+
+
+async def aput_many(jobs: Iterable[NewJob]) -> list[str]:
+    """As `put_many`; other tasks of the event loop go on until the jobs are durable.
+
+        await aput_many([send.prepare("a@b.c"), send.prepare("d@e.f")])
+    """
+    wanted = [job.fields() for job in jobs]
+    if not wanted:
+        return []
+    running = context.running()
+    if running is None or running.runtime is None:
+        work = copy_context().run
+        return await asyncio.get_running_loop().run_in_executor(None, work, outside.put, wanted)
+    return _ids(await running.runtime.call_async("put", {"jobs": wanted}))
+
+
+def whole(name: str, value: int) -> int:
+    """The value, if it is a whole number from 0 on.
+
+    >>> whole("retries", 3)
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{name} must be a whole number from 0 on, not {value!r}")
+    return value
+
+
+def _ids(answer: Any) -> list[str]:
+    try:
+        return [str(id) for id in answer["ids"]]
+    except (TypeError, KeyError):
+        raise PutError(f"failed to put: the supervisor answered {answer!r}") from None

@@ -1,0 +1,142 @@
+"""The job that runs: who it is, and what it can tell."""
+
+from __future__ import annotations
+
+import base64
+import math
+import time
+from contextvars import ContextVar
+from typing import Any, Optional, Protocol
+
+from . import frames
+
+
+class Runtime(Protocol):
+    """What a job needs of the worker it runs in."""
+
+    def send(self, line: bytes) -> None:
+        """Sends a frame."""
+
+    def call(self, verb: str, arguments: dict[str, Any]) -> Any:
+        """Asks the supervisor and waits for the answer."""
+
+    async def call_async(self, verb: str, arguments: dict[str, Any]) -> Any:
+        """Asks the supervisor; other jobs go on while it thinks."""
+
+
+class Job:
+    """A job as its function sees it, from `current_job`.
+
+    >>> Job({"id": "7", "fence": 1, "class": "mail.Send", "queue": "mail", "data": [1], "attempt": 2}).attempt
+    2
+    """
+
+    __slots__ = ("id", "class_name", "queue", "attempt", "priority", "tags", "data", "time_limit", "cwd", "fence",
+                 "started", "canceled", "ended", "runtime", "partial_lines", "__weakref__")
+
+    #: Its id.
+    id: str
+    #: What it is, as it was put.
+    class_name: str
+    #: The queue it was taken from.
+    queue: str
+    #: Which attempt this is, from 1 on.
+    attempt: int
+    #: Higher runs first.
+    priority: int
+    #: The words to find it by.
+    tags: list[str]
+    #: What was put: any JSON value, or bytes.
+    data: Any
+    #: The longest run of this attempt in seconds, from `started` on.
+    time_limit: Optional[float]
+    #: A directory of its own, where the pool gives one.
+    cwd: Optional[str]
+    #: The token of this attempt.
+    fence: int
+    #: When it began, on the clock of `time.monotonic`.
+    started: float
+    #: True once the job should end. For functions that run in threads, where nothing can be raised from outside.
+    canceled: bool
+
+    def __init__(self, fields: dict[str, Any], runtime: Optional[Runtime] = None) -> None:
+        get = fields.get
+        self.id = fields["id"]
+        self.fence = fields["fence"]
+        self.class_name = fields["class"]
+        self.queue = get("queue", "")
+        self.attempt = get("attempt", 1)
+        self.priority = get("priority", 0)
+        self.tags = get("tags") or []
+        self.time_limit = get("time_limit")
+        self.cwd = get("cwd")
+        body = get("body_b64")
+        self.data = get("data") if body is None else base64.b64decode(body)
+        self.started = time.monotonic()
+        self.canceled = False
+        self.ended = False
+        self.runtime = runtime
+        self.partial_lines: dict[str, str] = {}
+
+    @property
+    def time_left(self) -> Optional[float]:
+        """Seconds until the time limit, or None without one.
+
+        >>> Job({"id": "7", "fence": 1, "class": "c", "time_limit": 60}).time_left <= 60
+        True
+        """
+        return None if self.time_limit is None else self.started + self.time_limit - time.monotonic()
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} {self.class_name} attempt {self.attempt}>"
+
+
+#: The job of this task or thread, where several run at a time.
+of_task: ContextVar[Optional[Job]] = ContextVar("taskvisor_job", default=None)
+
+
+class _Process:
+    """Where one job runs at a time, threads that know no context belong to it too."""
+
+    job: Optional[Job] = None
+
+
+of_process = _Process()
+
+
+def running() -> Optional[Job]:
+    """The job that runs here, if one does."""
+    return of_task.get() or of_process.job
+
+
+def current_job() -> Job:
+    """The job that runs here; a RuntimeError outside of one.
+
+    >>> current_job()
+    Traceback (most recent call last):
+    ...
+    RuntimeError: no job runs here: current_job() is for code that a worker runs
+    """
+    job = running()
+    if job is None:
+        raise RuntimeError("no job runs here: current_job() is for code that a worker runs")
+    return job
+
+
+def progress(fraction: Optional[float] = None, message: Optional[str] = None) -> None:
+    """Says how far the job is: a fraction from 0 to 1, a message, or both. The latest is kept.
+
+    Outside of a job it does nothing, so that the function can still be called plainly.
+
+    >>> progress(0.5, "rendered")
+    """
+    fields: dict[str, Any] = {}
+    if fraction is not None:
+        if math.isnan(fraction):
+            raise ValueError("a fraction is a number from 0 to 1, not nan")
+        fields["fraction"] = min(max(float(fraction), 0.0), 1.0)
+    if message is not None:
+        fields["message"] = str(message)[:4096]
+    job = running()
+    if job is not None and job.runtime is not None and not job.ended:
+        job.runtime.send(frames.frame("progress", {"job": job.id, **fields}))

@@ -1,0 +1,269 @@
+"""The worker of the mode coroutine: several jobs at a time in one event loop, plain functions in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import itertools
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import traceback
+from collections import deque
+from contextvars import copy_context
+from typing import Any, Optional
+
+from . import frames, outcome, registry, streams
+from .channel import answer, split_lines
+from .context import Job, of_task
+from .errors import Interrupted, PutError
+from .outgoing import Outgoing
+from .registry import JobFunction
+
+_CHUNK = 64 * 1024
+_LARGE_CHUNK = 1024 * 1024
+
+
+class _Run:
+    """One job that runs."""
+
+    __slots__ = ("job", "task", "stopped_by")
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        #: None for a plain function, which nobody can end but itself.
+        self.task: Optional[asyncio.Task[None]] = None
+        #: Why it was told to end: "cancel", "signal" or not at all.
+        self.stopped_by: Optional[str] = None
+
+
+class Worker:
+    """Reads frames, starts jobs as tasks or in threads, and says what has become of them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int, concurrency: int) -> None:
+        os.set_blocking(descriptor, False)
+        self.ended: asyncio.Future[int] = loop.create_future()
+        self.outgoing = Outgoing(loop, descriptor, self._gone)
+        self._loop = loop
+        self._loop_thread = threading.get_ident()
+        self._descriptor = descriptor
+        self._threads = concurrent.futures.ThreadPoolExecutor(concurrency, thread_name_prefix="job")
+        self._runs: dict[str, _Run] = {}
+        self._closing = False
+        self._lines: deque[bytes] = deque()
+        self._unfinished: list[bytes] = []
+        self._numbers = itertools.count(1)
+        self._replies: dict[int, concurrent.futures.Future[dict[str, Any]]] = {}
+        loop.add_reader(descriptor, self._on_readable)
+        loop.add_signal_handler(signal.SIGTERM, self._on_term)
+
+    # What a job needs.
+
+    def send(self, line: bytes) -> None:
+        """Sends a frame, from any thread."""
+        self.outgoing.send(line)
+
+    def call(self, verb: str, arguments: dict[str, Any]) -> Any:
+        """Asks the supervisor and waits. In the event loop's own thread all jobs wait with it."""
+        reply = self._ask(verb, arguments)
+        if threading.get_ident() == self._loop_thread:
+            self._pump(reply)
+        return answer(verb, reply.result())
+
+    async def call_async(self, verb: str, arguments: dict[str, Any]) -> Any:
+        """Asks the supervisor; other jobs go on in the meantime."""
+        return answer(verb, await asyncio.wrap_future(self._ask(verb, arguments)))
+
+    def _ask(self, verb: str, arguments: dict[str, Any]) -> concurrent.futures.Future[dict[str, Any]]:
+        number = next(self._numbers)
+        line = frames.frame("call", {"n": number, "verb": verb, "args": arguments})
+        if len(line) > frames.LONGEST:
+            raise PutError(f"failed to {verb}: {len(line)} bytes are more than the {frames.LONGEST} of a frame; "
+                           "put fewer at a time, or put the name of a file")
+        reply: concurrent.futures.Future[dict[str, Any]] = concurrent.futures.Future()
+        self._replies[number] = reply
+        self.send(line)
+        return reply
+
+    def _pump(self, reply: concurrent.futures.Future[dict[str, Any]]) -> None:
+        """The loop stands still, so its work on the channel is done here. Only replies are looked at."""
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        later: list[bytes] = []
+        while not reply.done():
+            self.outgoing.drain()
+            poll.poll()
+            self._read()
+            while self._lines:
+                line = self._lines.popleft()
+                frame = json.loads(line)
+                if "reply" in frame:
+                    self._on_reply(frame["reply"])
+                else:
+                    later.append(line)
+        self._lines.extendleft(reversed(later))
+        self._loop.call_soon(self._handle_lines)
+
+    # What the supervisor says.
+
+    def _on_readable(self) -> None:
+        self._read()
+        self._handle_lines()
+
+    def _read(self) -> None:
+        try:
+            chunk = os.read(self._descriptor, _LARGE_CHUNK if self._unfinished else _CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if chunk:
+            split_lines(chunk, self._unfinished, self._lines)
+        else:
+            self._gone()
+
+    def _handle_lines(self) -> None:
+        while self._lines:
+            frame = json.loads(self._lines.popleft())
+            if "run" in frame:
+                self._start(Job(frame["run"]["job"], self))
+            elif "reply" in frame:
+                self._on_reply(frame["reply"])
+            elif "cancel" in frame:
+                self._cancel(frame["cancel"]["job"])
+            elif "ping" in frame:
+                self.send(frames.frame("pong", {}))
+            elif "shutdown" in frame:
+                self._close()
+
+    def _on_reply(self, reply: dict[str, Any]) -> None:
+        waiting = self._replies.pop(reply["n"], None)
+        # Whoever asked may have been canceled.
+        if waiting is not None and waiting.set_running_or_notify_cancel():
+            waiting.set_result(reply)
+
+    def _cancel(self, job_id: str) -> None:
+        run = self._runs.get(job_id)
+        if run is not None:
+            self._stop(run, "cancel")
+
+    def _stop(self, run: _Run, why: str) -> None:
+        run.stopped_by = run.stopped_by or why
+        run.job.canceled = True
+        if run.task is not None:
+            # Not at once: a task that is canceled before its first step never runs, and nobody would say `done`.
+            self._loop.call_soon(run.task.cancel)
+
+    def _close(self) -> None:
+        self._closing = True
+        if not self._runs:
+            self._stop_serving(0)
+
+    def _on_term(self) -> None:
+        for run in list(self._runs.values()):
+            self._stop(run, "signal")
+        self._close()
+
+    def _gone(self) -> None:
+        """The supervisor is gone: nobody wants to know what becomes of the jobs."""
+        if not self._runs:
+            self._stop_serving(0)
+            return
+        try:
+            os.write(2, b"taskvisor.worker: the supervisor is gone\n")
+        except OSError:
+            pass
+        # Threads that run jobs would hold up every other way out.
+        os._exit(1)
+
+    def _stop_serving(self, status: int) -> None:
+        self._loop.remove_reader(self._descriptor)
+        if not self.ended.done():
+            self.ended.set_result(status)
+
+    # Jobs.
+
+    def _start(self, job: Job) -> None:
+        function = registry.functions.get(job.class_name)
+        if function is None:
+            self.send(outcome.unknown_class(job))
+            return
+        run = _Run(job)
+        self._runs[job.id] = run
+        token = of_task.set(job)
+        try:
+            if function.is_async:
+                run.task = self._loop.create_task(self._in_task(run, function))
+            else:
+                self._threads.submit(copy_context().run, self._in_thread, run, function)
+        finally:
+            of_task.reset(token)
+
+    async def _in_task(self, run: _Run, function: JobFunction[..., Any]) -> None:
+        try:
+            call = function.call_for(run.job.data)
+            result = await function.function(*call.args, **call.kwargs)
+            line = self._returned(run, result)
+        except BaseException as error:
+            line = self._raised(run, error)
+        self._end(run, line)
+
+    def _in_thread(self, run: _Run, function: JobFunction[..., Any]) -> None:
+        try:
+            call = function.call_for(run.job.data)
+            line = self._returned(run, function.function(*call.args, **call.kwargs))
+        except BaseException as error:
+            line = self._raised(run, error)
+        self._loop.call_soon_threadsafe(self._end, run, line)
+
+    def _returned(self, run: _Run, result: Any) -> bytes:
+        return outcome.canceled(run.job) if run.stopped_by == "cancel" else outcome.complete(run.job, result)
+
+    def _raised(self, run: _Run, error: BaseException) -> bytes:
+        is_cancel = isinstance(error, asyncio.CancelledError)
+        if run.stopped_by == "cancel":
+            return outcome.canceled(run.job, None if is_cancel else error)
+        if run.stopped_by == "signal" and is_cancel:
+            error = Interrupted("asked to end by SIGTERM").with_traceback(error.__traceback__)
+        return outcome.ended_by(run.job, error)
+
+    def _end(self, run: _Run, line: bytes) -> None:
+        streams.finish(run.job)
+        run.job.ended = True
+        self.send(line)
+        del self._runs[run.job.id]
+        if self._closing and not self._runs:
+            self._stop_serving(0)
+
+
+def serve(descriptor: int, concurrency: int, hello: bytes) -> int:
+    """Runs jobs until told to stop. Returns the exit status."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    worker = Worker(loop, descriptor, concurrency)
+    worker.send(hello)
+    while True:
+        try:
+            status = loop.run_until_complete(worker.ended)
+            break
+        except SystemExit:
+            # asyncio lets it through when a task that a job has started raises it. The other jobs go on.
+            traceback.print_exc()
+    worker.outgoing.drain()
+    _finish(loop)
+    return status
+
+
+def _finish(loop: asyncio.AbstractEventLoop) -> None:
+    """Ends what the jobs have left in the loop, as asyncio.run does."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=5))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+    sys.stdout.flush()

@@ -1,0 +1,100 @@
+"""What a job can raise, and what it can be hit by."""
+
+from __future__ import annotations
+
+import math
+
+
+class Retry(Exception):
+    """Ends this attempt; the job is tried again ``after`` seconds. The attempt is spent.
+
+    >>> raise Retry(after=30, reason="the server is busy")
+    Traceback (most recent call last):
+    ...
+    taskvisor.Retry: the server is busy
+    """
+
+    def __init__(self, after: float, reason: str = "") -> None:
+        super().__init__(reason)
+        self.after = seconds("after", after)
+
+
+class Snooze(Exception):
+    """Ends this attempt; the job comes back ``after`` seconds. The attempt is not spent.
+
+    >>> raise Snooze(after=60)
+    Traceback (most recent call last):
+    ...
+    taskvisor.Snooze
+    """
+
+    def __init__(self, after: float, reason: str = "") -> None:
+        super().__init__(reason)
+        self.after = seconds("after", after)
+
+
+class Fail(Exception):
+    """Ends the job for good: it is not tried again.
+
+    >>> raise Fail("no such user")
+    Traceback (most recent call last):
+    ...
+    taskvisor.Fail: no such user
+    """
+
+
+class Interrupted(BaseException):
+    """Raised inside a running job when it has to end: it was canceled, or the worker stops.
+
+    It is no ``Exception``, so that ``except Exception`` in a job does not swallow it. Clean up in ``finally``:
+
+    >>> try:
+    ...     raise Interrupted("asked to end")
+    ... except Exception:
+    ...     print("never seen")
+    ... finally:
+    ...     print("cleaned up")
+    Traceback (most recent call last):
+    ...
+    taskvisor.Interrupted: asked to end
+    """
+
+
+class TimeLimit(Interrupted):
+    """Raised inside a running job when its time is over. An `Interrupted`, so ``except Interrupted`` sees both.
+
+    >>> issubclass(TimeLimit, Interrupted), issubclass(TimeLimit, Exception)
+    (True, False)
+    """
+
+
+class PutError(Exception):
+    """A job could not be queued. The message says what was tried and what to do.
+
+    >>> raise PutError("failed to put 1 job: the queue is closed")
+    Traceback (most recent call last):
+    ...
+    taskvisor.PutError: failed to put 1 job: the queue is closed
+    """
+
+
+class DataMismatch(TypeError):
+    """The data of a job does not fit the signature of its function."""
+
+
+def seconds(name: str, value: float) -> float:
+    """The value, if it is a number of seconds that can be waited.
+
+    >>> seconds("after", 1.5)
+    1.5
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number of seconds, not {value!r}")
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be a number of seconds from 0 on, not {value!r}")
+    return value
+
+
+# A user meets them as taskvisor.Retry, in tracebacks too.
+for _public in (Retry, Snooze, Fail, Interrupted, TimeLimit, PutError):
+    _public.__module__ = "taskvisor"

@@ -1,0 +1,116 @@
+"""Forking a child whose parent is our own parent, so that the keeper owns it from its first moment."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import signal
+import threading
+import time
+import warnings
+from typing import Optional
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_TID_ADDRESS = 40
+_CLONE_PARENT = 0x00008000
+_CLONE_CHILD_CLEARTID = 0x00200000
+_CLONE_CHILD_SETTID = 0x01000000
+_FLAGS = _CLONE_PARENT | _CLONE_CHILD_CLEARTID | _CLONE_CHILD_SETTID | signal.SIGCHLD
+#: From machine to the number of the system call, and where the address of the thread id stands among its arguments.
+_CLONE = {"x86_64": (56, 3), "aarch64": (220, 4), "riscv64": (220, 4)}
+
+# The interpreter lock must be held from before the fork to after it, so PyDLL and not CDLL.
+_libc = ctypes.PyDLL(None, use_errno=True)
+_python = ctypes.pythonapi
+
+
+def set_subreaper(wanted: bool) -> None:
+    """Whether orphans below this process become its children."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, int(wanted))
+
+
+def die_with_parent() -> None:
+    """SIGKILL when the parent dies."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def fork_sibling(parent: int) -> int:
+    """Forks a child of `parent`, which is our parent. Returns 0 in the child, anything else here.
+
+    With one thread this is a bare clone(2); other threads may hold locks of the C library, so with more of them it is
+    two of its own forks. Raises OSError.
+    """
+    address = _thread_id_address()
+    if address is not None and len(os.listdir("/proc/self/task")) == 1:
+        return _clone(address)
+    return _fork_twice(parent)
+
+
+def _clone(address: int) -> int:
+    number, position = _CLONE[platform.machine()]
+    arguments = [ctypes.c_long(number), ctypes.c_ulong(_FLAGS)] + [ctypes.c_long(0)] * 4
+    # The C library's note of its own thread id would be that of the template otherwise.
+    arguments[1 + position] = ctypes.c_long(address)
+    clone, before, in_child, in_parent = (_libc.syscall, _python.PyOS_BeforeFork, _python.PyOS_AfterFork_Child,
+                                          _python.PyOS_AfterFork_Parent)
+    clone.restype = ctypes.c_long
+    before()
+    pid: int = clone(*arguments)
+    if pid == 0:
+        in_child()
+        return 0
+    error = ctypes.get_errno()
+    in_parent()
+    if pid < 0:
+        raise OSError(error, os.strerror(error))
+    return pid
+
+
+def _fork_twice(parent: int) -> int:
+    middle = _fork()
+    if middle == 0:
+        try:
+            child = _fork()
+        except OSError as error:
+            os._exit(error.errno or 1)
+        if child != 0:
+            os._exit(0)
+        # The kernel hands us on when the process in the middle is gone.
+        own = os.getppid()
+        while os.getppid() == own != parent:
+            time.sleep(0.0002)
+        return 0
+    _, status = os.waitpid(middle, 0)
+    if status != 0:
+        error_number = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
+        raise OSError(error_number, os.strerror(error_number))
+    return middle
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # From 3.12 on a fork with threads warns. Here the child goes on with the one that it has.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _thread_id_address() -> Optional[int]:
+    """Where the C library keeps the thread id of the main thread, or None if a bare clone is not safe here."""
+    if platform.machine() not in _CLONE or threading.current_thread() is not threading.main_thread():
+        return None
+    address = ctypes.c_void_p(0)
+    if _libc.prctl(_PR_GET_TID_ADDRESS, ctypes.byref(address), 0, 0, 0) != 0 or not address.value:
+        return None
+    # Another C library than glibc may keep something else there.
+    if ctypes.c_int.from_address(address.value).value != threading.get_native_id():
+        return None
+    return address.value
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0),
+                   ctypes.c_ulong(0)) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl({option}): {os.strerror(error)}")

@@ -1,0 +1,117 @@
+"""What has become of a job, as a `done` frame."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from typing import Any, Optional
+
+from . import frames
+from .context import Job
+from .errors import DataMismatch, Fail, Retry, Snooze
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+#: More than this of a message or a trace helps nobody.
+_LONGEST_MESSAGE = 16 * 1024
+_LONGEST_TRACE = 128 * 1024
+
+
+def complete(job: Job, result: Any) -> bytes:
+    """The job has returned; a result that cannot be sent makes it failed."""
+    try:
+        text = "null" if result is None else frames.strict_json(result)
+    except TypeError as error:
+        return failed_because(job, "TypeError", f"the result is {error}")
+    line = frames.line(f'{{"done":{{{_head(job)},"outcome":"complete","result":{text}}}}}')
+    if len(line) > frames.LONGEST:
+        return failed_because(job, "ValueError", f"the result is too long: {len(text)} characters; a frame holds "
+                                                 f"{frames.LONGEST} bytes. Return a path or a key instead")
+    return line
+
+
+def ended_by(job: Job, error: BaseException) -> bytes:
+    """The job has raised."""
+    if isinstance(error, Retry):
+        return _done(job, "retry", after=error.after, error=_reason(error))
+    if isinstance(error, Snooze):
+        return _done(job, "snooze", after=error.after, error=_reason(error))
+    for_good = isinstance(error, (Fail, DataMismatch))
+    return _done(job, "failed_for_good" if for_good else "failed", error=describe(error))
+
+
+def canceled(job: Job, error: Optional[BaseException] = None) -> bytes:
+    """The job was told to end, and has."""
+    return _done(job, "canceled", error=None if error is None else describe(error))
+
+
+def unknown_class(job: Job) -> bytes:
+    """There is no function for it here."""
+    return _done(job, "unknown_class")
+
+
+def failed_because(job: Job, group: str, message: str) -> bytes:
+    """Failed without an exception of the job's own."""
+    return _done(job, "failed", error={"group": group, "message": message})
+
+
+def describe(error: BaseException) -> dict[str, str]:
+    """An exception as the supervisor keeps it.
+
+    >>> described = describe(ValueError("no"))
+    >>> described["group"], described["message"]
+    ('ValueError', 'no')
+    """
+    described = {"group": _group(type(error)), "message": _message(error)[:_LONGEST_MESSAGE]}
+    if not isinstance(error, DataMismatch):
+        described["trace"] = _trace(error)[-_LONGEST_TRACE:]
+    return described
+
+
+def _done(job: Job, outcome: str, **fields: Any) -> bytes:
+    rest = "".join(f',"{name}":{frames.encode(value)}' for name, value in fields.items() if value is not None)
+    return frames.line(f'{{"done":{{{_head(job)},"outcome":"{outcome}"{rest}}}}}')
+
+
+def _head(job: Job) -> str:
+    return f'"job":{frames.encode(job.id)},"fence":{job.fence}'
+
+
+def _reason(error: BaseException) -> Optional[dict[str, str]]:
+    return describe(error) if str(error) or error.__cause__ is not None else None
+
+
+def _group(kind: type) -> str:
+    if kind is DataMismatch:
+        return "TypeError"
+    plain = kind.__module__ == "builtins" or kind.__module__.split(".")[0] == "taskvisor"
+    return kind.__qualname__ if plain else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"the job called sys.exit({'' if error.code is None else repr(error.code)})"
+    try:
+        return str(error)
+    except BaseException as second:  # The text of an exception is code of the job too.
+        return f"(its message raised {type(second).__name__})"
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        shown = traceback.TracebackException.from_exception(error)
+        _strip(shown, set())
+        return "".join(shown.format())
+    except BaseException as second:
+        return f"(its trace raised {type(second).__name__})"
+
+
+def _strip(shown: traceback.TracebackException, seen: set[int]) -> None:
+    """Takes the frames of this package out: they say nothing about the job."""
+    if id(shown) in seen:
+        return
+    seen.add(id(shown))
+    shown.stack[:] = [entry for entry in shown.stack if not entry.filename.startswith(_HERE)]
+    inner = [shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())]
+    for other in inner:
+        if other is not None:
+            _strip(other, seen)

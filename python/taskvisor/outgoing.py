@@ -1,0 +1,83 @@
+"""Frames on their way out of an event loop: gathered for a turn, written at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import threading
+from typing import Callable
+
+#: More than this is not kept: whoever sends then waits until the supervisor has read.
+_LONGEST_BACKLOG = 4 * 1024 * 1024
+
+
+class Outgoing:
+    """A queue of frames that any thread may add to."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int, on_gone: Callable[[], None]) -> None:
+        self._loop = loop
+        self._descriptor = descriptor
+        self._on_gone = on_gone
+        self._loop_thread = threading.get_ident()
+        # Reentrant: a signal handler or a finaliser that prints may come in the middle of `send`.
+        self._lock = threading.RLock()
+        self._frames: list[bytes] = []
+        self._bytes = 0
+        self._scheduled = False
+        self._watching = False
+        self._gone = False
+
+    def send(self, line: bytes) -> None:
+        """Sends the frame with the others of this turn."""
+        with self._lock:
+            if self._gone:
+                return
+            self._frames.append(line)
+            self._bytes += len(line)
+            if self._bytes > _LONGEST_BACKLOG:
+                self._write_all()
+            wake = not self._scheduled
+            self._scheduled = True
+        if wake:
+            here = threading.get_ident() == self._loop_thread
+            (self._loop.call_soon if here else self._loop.call_soon_threadsafe)(self._write_some)
+
+    def drain(self) -> None:
+        """Writes all of them before it returns."""
+        with self._lock:
+            self._write_all()
+
+    def _write_some(self) -> None:
+        with self._lock:
+            self._scheduled = False
+            done = self._write()
+            if done and self._watching:
+                self._watching = False
+                self._loop.remove_writer(self._descriptor)
+            elif not done and not self._watching:
+                self._watching = True
+                self._loop.add_writer(self._descriptor, self._write_some)
+
+    def _write_all(self) -> None:
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        while not self._write():
+            poll.poll()
+
+    def _write(self) -> bool:
+        """Writes what the socket takes. True if that was all."""
+        while self._frames and not self._gone:
+            data = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
+            self._frames = [data]
+            try:
+                written = os.write(self._descriptor, data)
+            except BlockingIOError:
+                return False
+            except OSError:
+                self._gone = True
+                self._on_gone()
+                break
+            self._bytes = len(data) - written
+            self._frames = [data[written:]] if self._bytes else []
+        return True

@@ -1,0 +1,153 @@
+"""Queueing jobs from outside of a job: over the API socket, else by the program `taskvisor`."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+from typing import Any
+
+from . import frames
+from .errors import PutError
+
+_PATIENCE_SECONDS = 60.0
+#: The defaults of the supervisor for classes; its API takes all three together.
+_RETRY_DELAY_SECONDS = 1
+_RETRY_CAP_SECONDS = 900
+
+
+def put(jobs: list[dict[str, Any]]) -> list[str]:
+    """Queues the jobs and returns their ids, by the first way that is open."""
+    path = socket_path()
+    try:
+        connection = _connect(path)
+    except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError) as error:
+        return _put_by_program(jobs, f"nobody listens on {path} ({error.strerror})")
+    except OSError as error:
+        raise PutError(f"failed to put {_count(jobs)}: cannot connect to {path}: {error.strerror}") from None
+    with connection:
+        return _put_by_socket(connection, path, jobs)
+
+
+def socket_path() -> str:
+    """The API socket of the supervisor that the environment names.
+
+    >>> os.environ["TASKVISOR_SOCKET"] = "/run/mine.sock"
+    >>> socket_path()
+    '/run/mine.sock'
+    >>> del os.environ["TASKVISOR_SOCKET"]
+    """
+    environment = os.environ
+    if environment.get("TASKVISOR_SOCKET"):
+        return environment["TASKVISOR_SOCKET"]
+    runtime = environment.get("XDG_RUNTIME_DIR", "")
+    if environment.get("TASKVISOR_RUN_DIR"):
+        directory = environment["TASKVISOR_RUN_DIR"]
+    elif os.geteuid() == 0:
+        directory = "/run/taskvisor"
+    elif os.path.isabs(runtime):
+        directory = os.path.join(runtime, "taskvisor")
+    else:
+        directory = f"/tmp/taskvisor-{os.geteuid()}"
+    return os.path.join(directory, "ctl.sock")
+
+
+def _connect(path: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(_PATIENCE_SECONDS)
+        connection.connect(path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _put_by_socket(connection: socket.socket, path: str, jobs: list[dict[str, Any]]) -> list[str]:
+    client = http.client.HTTPConnection("taskvisor")
+    client.sock = connection
+    body = frames.strict_json({"jobs": [_api_job(job) for job in jobs]}).encode()
+    try:
+        client.request("POST", "/v1/jobs", body, {"Content-Type": "application/json", "Connection": "close"})
+        response = client.getresponse()
+        text = response.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise PutError(f"failed to put {_count(jobs)}: {path} gave no answer ({error!r}); "
+                       "they may be queued or not") from None
+    try:
+        answer = json.loads(text)
+        if 200 <= response.status < 300:
+            return [str(id) for id in answer["ids"]]
+        reason = answer["error"]
+        hint = f" (hint: {answer['hint']})" if answer.get("hint") else ""
+    except (ValueError, KeyError, TypeError, AttributeError):
+        reason, hint = f"answer {response.status}: {text[:200]!r}", ""
+    raise PutError(f"failed to put {_count(jobs)} at {path}: {reason}{hint}")
+
+
+def _api_job(job: dict[str, Any]) -> dict[str, Any]:
+    """A job of `call put` as the API takes it.
+
+    >>> _api_job({"queue": "q", "class": "c", "data": [1], "delay": 1.5})["delay"]
+    {'secs': 1, 'nanos': 500000000}
+    """
+    made: dict[str, Any] = {name: job[name] for name in ("queue", "class", "id", "priority", "tags") if name in job}
+    made["payload"] = {"data": frames.strict_json(job["data"])}
+    for name in ("delay", "time_limit"):
+        if name in job:
+            made[name] = _duration(job[name])
+    if "retries" in job:
+        made["retry"] = {"retries": job["retries"], "delay": _duration(_RETRY_DELAY_SECONDS),
+                         "cap": _duration(_RETRY_CAP_SECONDS)}
+    return made
+
+
+def _duration(seconds: float) -> dict[str, int]:
+    secs, nanos = divmod(round(seconds * 1_000_000_000), 1_000_000_000)
+    return {"secs": secs, "nanos": nanos}
+
+
+def _put_by_program(jobs: list[dict[str, Any]], before: str) -> list[str]:
+    program = shutil.which("taskvisor")
+    if program is None:
+        raise PutError(f"failed to put {_count(jobs)}: {before}, and there is no program taskvisor in PATH; "
+                       "start the supervisor, set TASKVISOR_RUN_DIR to its run directory, or install taskvisor")
+    # One process for each: the program knows no batches of classes, so here it is not all or none.
+    ids: list[str] = []
+    for job in jobs:
+        done = subprocess.run(_command(program, job), input=frames.strict_json(job["data"]).encode(),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        if done.returncode != 0:
+            said = done.stderr.decode("utf-8", "replace").strip()
+            queued = f" after {len(ids)} that are queued" if ids else ""
+            raise PutError(f"failed to put {_count(jobs)}{queued}: {before}, and {program} put ended with "
+                           f"{done.returncode}: {said}")
+        ids.append(done.stdout.decode().strip())
+    return ids
+
+
+def _command(program: str, job: dict[str, Any]) -> list[str]:
+    """The command line that puts a job, with its data on stdin.
+
+    >>> _command("taskvisor", {"queue": "q", "class": "c", "data": 1, "delay": 10, "tags": ["x"]})
+    ['taskvisor', 'put', 'q', 'c', '-', '--delay=10s', '--tag=x']
+    """
+    command = [program, "put", job["queue"], job["class"], "-"]
+    for name, option in (("priority", "priority"), ("retries", "retries"), ("id", "jid")):
+        if name in job:
+            command.append(f"--{option}={job[name]}")
+    for name, option in (("delay", "delay"), ("time_limit", "time-limit")):
+        if name in job:
+            command.append(f"--{option}={_unit(job[name])}")
+    return command + [f"--tag={tag}" for tag in job.get("tags", ())]
+
+
+def _unit(seconds: float) -> str:
+    return f"{int(seconds)}s" if seconds == int(seconds) else f"{max(1, round(seconds * 1000))}ms"
+
+
+def _count(jobs: list[dict[str, Any]]) -> str:
+    return "1 job" if len(jobs) == 1 else f"{len(jobs)} jobs"

@@ -1,0 +1,175 @@
+"""Functions that are jobs, by the name of their class."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar, Union, cast, overload
+
+from . import arguments, client
+from .client import NewJob
+from .errors import seconds
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    P = ParamSpec("P")
+else:
+    # Python 3.9 has no ParamSpec, and at run time any variable will do.
+    P = TypeVar("P")
+R = TypeVar("R")
+
+
+class JobFunction(Generic[P, R]):
+    """A function that is a job: still called like the function, and queued with `put`.
+
+    >>> @job("doc.Add")
+    ... def add(a, b=1):
+    ...     return a + b
+    >>> add(2)
+    3
+    >>> add.class_name, add.prepare(2).data
+    ('doc.Add', {'a': 2})
+    """
+
+    def __init__(self, function: Callable[P, R], class_name: str, queue: str, settings: dict[str, float]) -> None:
+        functools.update_wrapper(cast(Any, self), function)
+        #: The function itself.
+        self.function = function
+        #: The name under which it is queued.
+        self.class_name = class_name
+        #: Where it is queued unless another is given.
+        self.queue = queue
+        #: What its jobs get that were put without their own: time_limit, retries, retry_delay, retry_cap.
+        self.settings = settings
+        #: True for ``async def``.
+        self.is_async = inspect.iscoroutinefunction(function)
+        #: How it is called.
+        self.signature = inspect.signature(function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function here, without any queue."""
+        return self.function(*args, **kwargs)
+
+    def prepare(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """The job for this call, not queued yet: for `put_many`."""
+        return self.options().prepare(*args, **kwargs)
+
+    def put(self, *args: P.args, **kwargs: P.kwargs) -> str:
+        """Queues a job that makes this call, and returns its id."""
+        return self.options().put(*args, **kwargs)
+
+    async def aput(self, *args: P.args, **kwargs: P.kwargs) -> str:
+        """As `put`; other tasks of the event loop go on until the job is durable."""
+        return await self.options().aput(*args, **kwargs)
+
+    def options(self, *, queue: Optional[str] = None, delay: Optional[float] = None, priority: Optional[int] = None,
+                tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
+                time_limit: Optional[float] = None, id: Optional[str] = None) -> Options[P, R]:
+        """Another queue, a delay and so on for the jobs that are put with what this returns.
+
+        >>> @job("doc.Later")
+        ... def later(what): ...
+        >>> later.options(delay=10, tags=["x"]).prepare("tea").delay
+        10
+        """
+        given = {"delay": delay, "priority": priority, "tags": tags, "retries": retries, "time_limit": time_limit,
+                 "id": id}
+        return Options(self, self.queue if queue is None else queue, given)
+
+    def call_for(self, data: Any) -> inspect.BoundArguments:
+        """The arguments in the data of a job; DataMismatch if they do not fit."""
+        return arguments.from_data(self.__name__, self.signature, data)
+
+    __name__: str
+
+    def __repr__(self) -> str:
+        return f"<job {self.class_name}>"
+
+
+class Options(Generic[P, R]):
+    """A function that is a job, with options for the jobs to put. Made by `JobFunction.options`."""
+
+    def __init__(self, function: JobFunction[P, R], queue: str, given: dict[str, Any]) -> None:
+        self._function = function
+        self._queue = queue
+        self._given = given
+
+    def prepare(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """The job for this call, not queued yet: for `put_many`."""
+        data = arguments.to_data(self._function.signature, args, kwargs)
+        return NewJob(self._queue, self._function.class_name, data, **self._given)
+
+    def put(self, *args: P.args, **kwargs: P.kwargs) -> str:
+        """Queues a job that makes this call, and returns its id."""
+        return client.put_many([self.prepare(*args, **kwargs)])[0]
+
+    async def aput(self, *args: P.args, **kwargs: P.kwargs) -> str:
+        """As `put`; other tasks of the event loop go on until the job is durable."""
+        return (await client.aput_many([self.prepare(*args, **kwargs)]))[0]
+
+
+#: All of them. Filled when their modules are imported.
+functions: dict[str, JobFunction[Any, Any]] = {}
+
+
+@overload
+def job(function: Callable[P, R], /) -> JobFunction[P, R]: ...
+
+
+@overload
+def job(class_name: Optional[str] = None, /, *, queue: str = "default", time_limit: Optional[float] = None,
+        retries: Optional[int] = None, retry_delay: Optional[float] = None,
+        retry_cap: Optional[float] = None) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
+
+
+def job(function: Union[Callable[..., Any], str, None] = None, /, *, queue: str = "default",
+        time_limit: Optional[float] = None, retries: Optional[int] = None, retry_delay: Optional[float] = None,
+        retry_cap: Optional[float] = None) -> Any:
+    """Makes a function a job. Its class is the given name, else ``module.function``.
+
+    Times are in seconds. They hold for jobs that are put without their own, and win over those of the pool.
+
+    >>> @job("doc.Send", queue="mail", time_limit=60, retries=3, retry_delay=1, retry_cap=900)
+    ... def send(to, subject="hi"):
+    ...     return {"sent": 1}
+    >>> send.queue, send.settings["retries"]
+    ('mail', 3)
+    """
+    settings: dict[str, float] = {}
+    for name, value in (("time_limit", time_limit), ("retry_delay", retry_delay), ("retry_cap", retry_cap)):
+        if value is not None:
+            settings[name] = seconds(name, value)
+    if retries is not None:
+        settings["retries"] = client.whole("retries", retries)
+
+    def register(target: Callable[..., Any]) -> JobFunction[Any, Any]:
+        name = function if isinstance(function, str) else _default_name(target)
+        made = JobFunction(target, name, queue, settings)
+        before = functions.get(name)
+        if before is not None and _default_name(before.function) != _default_name(target):
+            raise ValueError(f"two functions are the job {name!r}: {_default_name(before.function)} and "
+                             f"{_default_name(target)}")
+        functions[name] = made
+        return made
+
+    return register(function) if callable(function) else register
+
+
+def hello_classes() -> dict[str, dict[str, float]]:
+    """What this worker can run, as its hello says it."""
+    return {name: function.settings for name, function in functions.items()}
+
+
+def _default_name(function: Callable[..., Any]) -> str:
+    module = function.__module__
+    if module == "__main__":
+        # The worker imports the file by its name, so that is what the job is called by.
+        main = sys.modules["__main__"]
+        spec = getattr(main, "__spec__", None)
+        file = getattr(main, "__file__", None)
+        module = spec.name if spec else os.path.splitext(os.path.basename(file))[0] if file else module
+    return f"{module}.{function.__qualname__}"

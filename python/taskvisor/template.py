@@ -1,0 +1,151 @@
+"""The template of the mode fork: it has loaded the application, and forks a child for each job."""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import json
+import os
+import select
+import socket
+import sys
+import traceback
+from typing import Any, NoReturn
+
+from . import forking
+from .channel import Channel, Closed, EndOfFile, give_up
+from .frames import frame
+from .prefork import Worker
+from .termination import Termination, close
+
+_NUMBER_BYTES = 8
+#: Above the descriptors that the protocol speaks of.
+_OUT_OF_THE_WAY = 10
+
+
+class Template:
+    """Forks children as the keeper asks for them."""
+
+    def __init__(self, descriptor: int, fork_descriptor: int, channel: Channel, termination: Termination) -> None:
+        self._descriptor = descriptor
+        self._channel = channel
+        self._termination = termination
+        self._keeper = os.getppid()
+        self._orders = socket.socket(fileno=fork_descriptor)
+        self._orders.setblocking(True)
+        self._orders.set_inheritable(False)
+        # The second fork of two would become our child again.
+        forking.set_subreaper(False)
+        self._frozen = False
+
+    def serve(self) -> int:
+        """Forks until told to stop."""
+        poll = select.poll()
+        for descriptor in (self._orders.fileno(), self._descriptor, self._termination.wake):
+            poll.register(descriptor, select.POLLIN)
+        while True:
+            self._termination.begin_wait()
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            self._termination.end_wait()
+            if self._termination.wake in ready:
+                self._termination.drain()
+            if self._descriptor in ready and self._told_to_stop():
+                return 0
+            if self._orders.fileno() in ready and not self._obey():
+                return 0
+
+    def _told_to_stop(self) -> bool:
+        try:
+            for line in self._channel.read_lines():
+                frames_of_line = json.loads(line)
+                if "shutdown" in frames_of_line:
+                    return True
+                if "ping" in frames_of_line:
+                    self._channel.write(frame("pong", {}))
+        except EndOfFile:
+            return True
+        except Closed as error:
+            give_up(str(error))
+        return False
+
+    def _obey(self) -> bool:
+        """Forks one child. False at the end of file."""
+        number, descriptors, _, _ = socket.recv_fds(self._orders, 64, 3, socket.MSG_CMSG_CLOEXEC)
+        try:
+            if not number:
+                return False
+            if len(number) != _NUMBER_BYTES or len(descriptors) != 3:
+                give_up(f"a packet of {len(number)} bytes with {len(descriptors)} descriptors on descriptor "
+                        f"{self._orders.fileno()}: 8 bytes with 3 were expected")
+            self._fork(number, descriptors)
+        finally:
+            for descriptor in descriptors:
+                close(descriptor)
+        return True
+
+    def _fork(self, number: bytes, descriptors: list[int]) -> None:
+        _flush()
+        if not self._frozen:
+            # Children that never look at old objects never copy their pages.
+            gc.collect()
+            gc.freeze()
+            self._frozen = True
+        try:
+            child = forking.fork_sibling(self._keeper)
+        except OSError as error:
+            self._orders.send(number + (error.errno or 0).to_bytes(4, "little"))
+            return
+        if child == 0:
+            self._be_child(number, descriptors)
+
+    def _be_child(self, number: bytes, descriptors: list[int]) -> NoReturn:
+        status = 1
+        try:
+            # Nobody knows this process yet: a SIGTERM until here was meant for the template.
+            self._termination.requested = False
+            self._orders.send(number, socket.MSG_NOSIGNAL)
+            self._orders.close()
+            close(self._descriptor)
+            self._termination.renew()
+            self._settle(descriptors)
+            _reseed()
+            status = Worker(self._descriptor, self._termination).serve(jobs=1)
+        except SystemExit as error:
+            status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            _flush()
+            os._exit(status)
+
+    def _settle(self, descriptors: list[int]) -> None:
+        os.setsid()
+        forking.die_with_parent()
+        if os.getppid() != self._keeper:
+            os._exit(1)
+        forking.set_subreaper(True)
+        moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for descriptor in descriptors]
+        for descriptor in descriptors:
+            close(descriptor)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for source, target in zip((nothing, *moved[1:]), (0, 1, 2)):
+            if source != target:
+                os.dup2(source, target)
+                close(source)
+        os.dup2(moved[0], self._descriptor, inheritable=False)
+        close(moved[0])
+
+
+def _reseed() -> None:
+    """`random` does so by itself at a fork; numpy's global generator does not."""
+    numpy_random: Any = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass

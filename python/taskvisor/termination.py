@@ -1,0 +1,148 @@
+"""SIGTERM: what it does depends on what the process is doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Callable, Optional
+
+from .context import Job
+from .errors import Interrupted, TimeLimit
+
+#: A clock that was started a little after the supervisor's must not turn a time limit into something else.
+_TOLERANCE_SECONDS = 0.25
+
+
+class Termination:
+    """The one who hears SIGTERM.
+
+    While the process waits, it exits 0 at once. While a job runs, an exception is raised in it, once. At any other
+    moment it is remembered until the next wait or job. Waiting means to poll `wake` too: a signal that arrives
+    between the last look and the system call would be lost otherwise.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.raised: Optional[Interrupted] = None
+        self._waiting = False
+        self._job: Optional[Job] = None
+        self._shields = 0
+        self._interrupt: Optional[Callable[[], object]] = None
+        self.wake = -1
+        self._wake_write = -1
+
+    def install(self) -> None:
+        """Begins to listen, in this process."""
+        self.wake, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.listen()
+
+    def renew(self) -> None:
+        """Gets a pipe of its own in a forked child, without a moment of deafness."""
+        before = (self.wake, self._wake_write)
+        self.install()
+        for descriptor in before:
+            close(descriptor)
+
+    def listen(self) -> None:
+        """Listens again, should a job have listened itself."""
+        if signal.getsignal(signal.SIGTERM) != self._on_signal:
+            signal.signal(signal.SIGTERM, self._on_signal)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+
+    def forget(self) -> None:
+        """Undoes `install` in a child: a process of a job's own dies of SIGTERM as any other."""
+        if signal.getsignal(signal.SIGTERM) == self._on_signal:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        for descriptor in (self.wake, self._wake_write):
+            close(descriptor)
+        self.wake = self._wake_write = -1
+        self.requested = False
+
+    def drain(self) -> None:
+        """Empties the pipe that signals wake us by."""
+        try:
+            os.read(self.wake, 4096)
+        except OSError:
+            pass
+
+    def begin_wait(self) -> None:
+        """From here on SIGTERM exits; if it came before, it does so here."""
+        self._waiting = True
+        if self.requested:
+            self._exit()
+
+    def end_wait(self) -> None:
+        """From here on SIGTERM is remembered."""
+        self._waiting = False
+
+    def begin_job(self, job: Job) -> None:
+        """From here on SIGTERM raises in the job; if it came before, it does so here."""
+        self._job = job
+        if self.requested:
+            self._deliver()
+
+    def end_job(self) -> None:
+        """From here on SIGTERM is remembered."""
+        self._job = None
+        self._interrupt = None
+
+    def interrupt_by(self, interrupt: Callable[[], object]) -> None:
+        """For a job in an event loop, where an exception out of nowhere would hit the loop: this is called instead."""
+        self._interrupt = interrupt
+        if self.raised is not None:
+            interrupt()
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        """No frame may be torn: what comes inside is raised at the end. Signals only ever reach the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self._shields += 1
+        try:
+            yield
+        finally:
+            self._shields -= 1
+        if self.requested and not self._shields and self._job is not None:
+            self._deliver()
+
+    def _on_signal(self, _number: int, _frame: Optional[FrameType]) -> None:
+        self.requested = True
+        if self._waiting:
+            self._exit()
+        if self._job is not None and not self._shields:
+            self._deliver()
+
+    def _exit(self) -> None:
+        # Once: a second signal must not hit what runs at exit.
+        self._waiting = False
+        raise SystemExit(0)
+
+    def _deliver(self) -> None:
+        job = self._job
+        if job is None or self.raised is not None:
+            return
+        job.canceled = True
+        ran = time.monotonic() - job.started
+        if job.time_limit is not None and ran + _TOLERANCE_SECONDS >= job.time_limit:
+            self.raised = TimeLimit(f"the time limit of {job.time_limit:g} s is over")
+        else:
+            self.raised = Interrupted(f"asked to end by SIGTERM after {ran:.3g} s")
+        if self._interrupt is not None:
+            self._interrupt()
+        else:
+            raise self.raised
+
+
+def close(descriptor: int) -> None:
+    """Closes it, if it is open."""
+    try:
+        os.close(descriptor)
+    except OSError:
+        pass

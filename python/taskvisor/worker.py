@@ -1,0 +1,138 @@
+"""The program that the supervisor starts: ``python3 -m taskvisor.worker MODULE… [--async]``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Optional
+
+from . import registry
+from .channel import Channel, Closed, give_up, identity
+from .frames import frame
+from .termination import Termination
+from .version import VERSION
+
+_PROTOCOL = 1
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Loads the modules, says hello, and runs jobs until told to stop. Returns the exit status."""
+    options = _parse(arguments)
+    # While the application is loaded there is no job to lose. The runtimes listen in their own ways.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
+    descriptor = _channel_descriptor(options.modules)
+    concurrent = options.coroutines or os.environ.get("TASKVISOR_MODE") == "coroutine"
+    _prepare_streams()
+    if concurrent:
+        from . import streams
+
+        streams.install()
+    if not _load(options.modules):
+        return 1
+    _prepare_logging()
+    if concurrent:
+        from . import coroutine
+
+        return coroutine.serve(descriptor, _concurrency(), hello(False))
+    return _serve_one_at_a_time(descriptor)
+
+
+def hello(template: bool) -> bytes:
+    """The first frames."""
+    fields = {"protocol": _PROTOCOL, "sdk": f"taskvisor-python {VERSION}", "classes": registry.hello_classes()}
+    if template:
+        fields["template"] = True
+    return frame("hello", fields) + frame("ready", {})
+
+
+def _serve_one_at_a_time(descriptor: int) -> int:
+    termination = Termination()
+    termination.install()
+    fork_descriptor = os.environ.get("TASKVISOR_FORK_FD")
+    is_template = os.environ.get("TASKVISOR_MODE") == "fork" and fork_descriptor is not None
+    try:
+        if not is_template:
+            from .prefork import Worker
+
+            worker = Worker(descriptor, termination)
+            worker.channel.write(hello(False))
+            return worker.serve()
+        try:
+            from .template import Template
+        except ImportError as error:
+            give_up(f"the mode fork needs a Python with ctypes ({error}); use -m prefork")
+        channel = Channel(descriptor, termination)
+        template = Template(descriptor, int(fork_descriptor or ""), channel, termination)
+        channel.write(hello(True))
+        return template.serve()
+    except Closed as error:
+        give_up(str(error))
+
+
+def _parse(arguments: Optional[Sequence[str]]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python3 -m taskvisor.worker",
+                                     description="Runs the jobs of some modules. Started by taskvisor.")
+    parser.add_argument("modules", nargs="+", metavar="MODULE", help="a module with functions that are jobs")
+    parser.add_argument("--async", dest="coroutines", action="store_true",
+                        help="several jobs at a time in one event loop, as in the mode coroutine")
+    return parser.parse_args(arguments)
+
+
+def _channel_descriptor(modules: Sequence[str]) -> int:
+    named = os.environ.get("TASKVISOR_FD")
+    if named is None:
+        give_up("a worker is started by taskvisor, not by hand; try\n"
+                f"    taskvisor start -w 2 -m prefork -- python3 -m taskvisor.worker {' '.join(modules)}")
+    protocol = os.environ.get("TASKVISOR_PROTOCOL", str(_PROTOCOL))
+    if protocol != str(_PROTOCOL):
+        give_up(f"the supervisor speaks protocol {protocol}, this package {_PROTOCOL}: install the package that "
+                "belongs to the supervisor")
+    if not named.isdecimal() or identity(int(named)) is None:
+        give_up(f"TASKVISOR_FD is {named!r}, which is no open descriptor")
+    os.set_inheritable(int(named), False)
+    return int(named)
+
+
+def _concurrency() -> int:
+    named = os.environ.get("TASKVISOR_CONCURRENCY", "1")
+    if not named.isdecimal() or int(named) < 1:
+        give_up(f"TASKVISOR_CONCURRENCY is {named!r}, which is no number from 1 on")
+    return int(named)
+
+
+def _prepare_streams() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # Lines must be in the log when a job is killed, and no character may make a print fail.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=True, errors="backslashreplace")
+
+
+def _load(modules: Sequence[str]) -> bool:
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception:
+            traceback.print_exc()
+            print(f"taskvisor.worker: failed to import {module} from {os.getcwd()}", file=sys.stderr)
+            return False
+    if not registry.functions:
+        print(f"taskvisor.worker: no jobs in {', '.join(modules)}: decorate a function with @taskvisor.job",
+              file=sys.stderr)
+    return bool(registry.functions)
+
+
+def _prepare_logging() -> None:
+    """Log records land in the job's log, unless the application has said where they go."""
+    if not logging.getLogger().handlers:
+        logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,303 @@
+"""An application with jobs of every kind, for the tests."""
+
+import asyncio
+import ctypes
+import logging
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+
+import taskvisor
+from taskvisor import Fail, Interrupted, Retry, Snooze, TimeLimit, current_job, job, progress, put, put_many
+
+log = logging.getLogger("sample")
+
+
+@job("add", queue="sums", time_limit=60, retries=3, retry_delay=1, retry_cap=900)
+def add(a, b=1):
+    return a + b
+
+
+@job
+def echo(value=None):
+    return value
+
+
+@job("async_add")
+async def async_add(a, b=1):
+    await asyncio.sleep(0)
+    return a + b
+
+
+@job("all")
+def all_of(*values):
+    return list(values)
+
+
+@job("noop")
+def noop():
+    pass
+
+
+@job("about")
+def about():
+    me = current_job()
+    return [me.id, me.class_name, me.queue, me.attempt, me.priority, me.tags, me.data, me.time_limit, me.time_left]
+
+
+@job("body")
+def body(data):
+    return [type(data).__name__, list(data)]
+
+
+@job("raise_error")
+def raise_error(kind):
+    if kind == "exit":
+        sys.exit(3)
+    if kind == "own":
+        class Broken(Exception):
+            pass
+        raise Broken("own")
+    if kind == "chain":
+        try:
+            raise KeyError("inner")
+        except KeyError as error:
+            raise ValueError("outer ünïcode \ud800") from error
+    if kind == "retry":
+        raise Retry(after=30)
+    if kind == "retry why":
+        raise Retry(after=1.5, reason="busy")
+    if kind == "snooze":
+        raise Snooze(after=60)
+    if kind == "fail":
+        raise Fail("no such user")
+    if kind == "unprintable":
+        class Unprintable(Exception):
+            def __str__(self):
+                raise RuntimeError
+        raise Unprintable
+    raise {"value": ValueError, "interrupt": KeyboardInterrupt}[kind]("no")
+
+
+@job("result")
+def result(kind):
+    return {"set": {1}, "nan": float("nan"), "surrogate": "\ud800", "huge": "x" * (17 << 20), "bytes": b"x"}[kind]
+
+
+@job("long")
+def long(size):
+    return "ü" * size
+
+
+@job("report")
+def report():
+    for step in range(3):
+        progress(step / 2, f"step {step}")
+    progress(7)
+
+
+@job("say")
+def say(text):
+    print(text)
+    print("no newline", end="")
+    print(text, file=sys.stderr)
+    log.info("logged %s", text)
+
+
+@job("put_inside")
+def put_inside(how="put"):
+    if how == "thread":
+        ids = []
+        thread = threading.Thread(target=lambda: ids.append(add.put(1)))
+        thread.start()
+        thread.join()
+        return ids
+    if how == "many":
+        return put_many([add.prepare(n) for n in range(3)])
+    if how == "foreign":
+        return put("ruby", "Mail::Send", [1, "two"], priority=-3)
+    return add.options(delay=10, priority=5, tags=["x"], queue="q2", retries=1, time_limit=5, id="my").put(1, b=2)
+
+
+@job("aput_inside")
+async def aput_inside(blocking=False):
+    return add.put(1) if blocking else await add.aput(1)
+
+
+def wait(swallow=None):
+    try:
+        progress(message="waiting")
+        time.sleep(30)
+    except Exception:
+        return "swallowed by except Exception"
+    except Interrupted:
+        if swallow:
+            return "ended in peace"
+        raise
+    return "woke up"
+
+
+job("wait")(wait)
+
+
+@job("async_wait")
+async def async_wait(stubborn=0):
+    progress(message="waiting")
+    try:
+        await asyncio.sleep(30)
+    finally:
+        print("cleaned up")
+        if stubborn:
+            await asyncio.sleep(stubborn)
+            progress(message="really over")
+
+
+@job("busy_thread")
+def busy_thread():
+    progress(message="waiting")
+    while not current_job().canceled:
+        time.sleep(0.001)
+    progress(message="really over")
+    return "seen"
+
+
+@job("where")
+def where():
+    return [os.getcwd(), os.environ["TASKVISOR_MODE"]]
+
+
+@job("close")
+def close_descriptor(descriptor, again=False):
+    os.close(descriptor)
+    if again:
+        os.open("/dev/null", os.O_WRONLY)
+
+
+@job("fork_and_return")
+def fork_and_return():
+    pid = os.fork()
+    if pid == 0:
+        return "the child speaks"
+    return os.waitpid(pid, 0)[1]
+
+
+@job("fork_and_put")
+def fork_and_put(socket):
+    os.environ["TASKVISOR_SOCKET"] = socket
+    pid = os.fork()
+    if pid == 0:
+        try:
+            add.put(5)
+        finally:
+            os._exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@job("vanish")
+def vanish():
+    os._exit(0)
+
+
+@job("children")
+def children():
+    done = subprocess.run(["echo", "from a program"], stdout=subprocess.PIPE, check=True)
+    process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(30,))
+    process.start()
+    process.terminate()
+    process.join()
+    return [done.stdout.decode(), process.exitcode]
+
+
+@job("thread_job")
+async def thread_job():
+    def inside():
+        print("in a thread")
+        return current_job().id
+    mine = await asyncio.to_thread(inside)
+    task = asyncio.get_running_loop().create_task(_id_of_task())
+    return [mine, await task]
+
+
+async def _id_of_task():
+    return current_job().id
+
+
+@job("plain_thread")
+def plain_thread():
+    print("from a plain function")
+    return [current_job().id, threading.current_thread() is threading.main_thread()]
+
+
+@job("chatter")
+async def chatter(name):
+    for number in range(20):
+        print(f"{name} {number}", end="")
+        await asyncio.sleep(0)
+        print("!")
+        log.warning("%s %d", name, number)
+    return name
+
+
+@job("flood")
+async def flood(lines):
+    for _ in range(lines):
+        print("x" * 1000)
+
+
+@job("exit_in_task")
+async def exit_in_task():
+    async def leave():
+        sys.exit(9)
+    task = asyncio.get_running_loop().create_task(leave())
+    try:
+        await task
+    except SystemExit:
+        return "survived"
+
+
+@job("identity")
+def identity():
+    libc = ctypes.CDLL(None)
+    signal_number, subreaper = ctypes.c_int(0), ctypes.c_int(0)
+    libc.prctl(2, ctypes.byref(signal_number), 0, 0, 0)
+    libc.prctl(37, ctypes.byref(subreaper), 0, 0, 0)
+    files = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            files[name] = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            pass
+    return {"pid": os.getpid(), "parent": os.getppid(), "session": os.getsid(0), "pdeathsig": signal_number.value,
+            "subreaper": subreaper.value, "files": files, "threads": len(os.listdir("/proc/self/task")),
+            "native": threading.get_native_id()}
+
+
+@job("random")
+def random_number():
+    return random.random()
+
+
+_forks = []
+os.register_at_fork(before=lambda: _forks.append("before"), after_in_child=lambda: _forks.append("child"),
+                    after_in_parent=lambda: _forks.append("parent"))
+
+
+@job("hooks")
+def hooks():
+    return _forks
+
+
+@job("threads_work")
+def threads_work():
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(asyncio.run(_id_of_task())))
+    thread.start()
+    thread.join()
+    return seen + [subprocess.run(["true"]).returncode]
+
+
+assert issubclass(TimeLimit, Interrupted) and taskvisor.__version__

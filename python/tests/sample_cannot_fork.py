@@ -1,0 +1,22 @@
+"""An application in whose template no process can be made."""
+
+import errno
+
+from sample import *  # noqa: F401,F403
+
+from taskvisor import forking
+
+
+def _refuse(*_arguments):
+    forking.ctypes.set_errno(errno.EAGAIN)
+    return -1
+
+
+class _Library:
+    """The C library, but for its system calls."""
+
+    def __init__(self, library):
+        self.prctl, self.syscall = library.prctl, _refuse
+
+
+forking._libc = _Library(forking._libc)

@@ -1,0 +1,20 @@
+"""An application with a thread, in whose template the second of two forks fails."""
+
+import errno
+import os
+
+from sample_with_thread import *  # noqa: F401,F403
+
+from taskvisor import forking
+
+_template = os.getpid()
+_fork = forking._fork
+
+
+def _refuse():
+    if os.getpid() != _template:
+        raise OSError(errno.EAGAIN, "no more")
+    return _fork()
+
+
+forking._fork = _refuse

@@ -1,0 +1,201 @@
+"""A supervisor for tests: it starts a real worker and speaks to it over socket pairs, as its parent."""
+
+import array
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.dirname(HERE)
+sys.path.insert(0, PACKAGE)
+PATIENCE_SECONDS = 10
+
+_SUBREAPER = ("import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); "
+              "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])")
+
+
+class Channel:
+    """The supervisor's end of a worker's channel."""
+
+    def __init__(self):
+        self.socket, self.theirs = socket.socketpair()
+        self.socket.settimeout(PATIENCE_SECONDS)
+        self.lines = self.socket.makefile("rb")
+        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+
+    def send(self, name, **fields):
+        self.socket.sendall(json.dumps({name: fields}).encode() + b"\n")
+
+    def receive(self):
+        """The next frame as (name, fields); (None, None) at the end of file."""
+        line = self.lines.readline()
+        if not line:
+            return None, None
+        (name, fields), = json.loads(line).items()
+        return name, fields
+
+    def run(self, class_name, data=None, id="j1", **fields):
+        job = {"id": id, "fence": 7, "class": class_name, "queue": "q", "data": data, "attempt": 1, "priority": 0,
+               "tags": [], **fields}
+        if "body_b64" in fields:
+            del job["data"]
+        self.send("run", job=job)
+
+    def done(self):
+        """Reads until a job is done; what came before is kept in `seen`."""
+        self.seen = []
+        while True:
+            name, fields = self.receive()
+            if name == "done":
+                return fields
+            if name is None:
+                raise AssertionError(f"the worker closed the channel; before: {self.seen}")
+            self.seen.append((name, fields))
+
+    def outcome(self, class_name, data=None, **fields):
+        """Runs a job to its end."""
+        self.run(class_name, data, **fields)
+        return self.done()
+
+    def stdout(self):
+        return text_of(self.out)
+
+    def stderr(self):
+        return text_of(self.err)
+
+    def hang_up(self):
+        """The supervisor is gone."""
+        self.lines.close()
+        self.socket.close()
+
+    def close(self):
+        self.hang_up()
+        self.out.close()
+        self.err.close()
+
+
+class Worker(Channel):
+    """A worker process with its channel. Its output goes to files."""
+
+    def __init__(self, *arguments, mode="prefork", concurrency=1, module="sample", env=None, fork_socket=None,
+                 greet=True, subreaper=False):
+        super().__init__()
+        environment = {"PATH": os.environ["PATH"], "HOME": "/", "PYTHONPATH": f"{PACKAGE}:{HERE}", "LANG": "C.UTF-8",
+                       "PYTHONDONTWRITEBYTECODE": "1", "TASKVISOR_FD": "3", "TASKVISOR_PROTOCOL": "1",
+                       "TASKVISOR_MODE": mode, "TASKVISOR_CONCURRENCY": str(concurrency)}
+        moves = [(self.theirs, 3), (self.out, 1), (self.err, 2)]
+        if fork_socket is not None:
+            environment["TASKVISOR_FORK_FD"] = "4"
+            moves.append((fork_socket, 4))
+        environment.update(env or {})
+        high = [(fcntl.fcntl(source.fileno(), fcntl.F_DUPFD_CLOEXEC, 50), target) for source, target in moves]
+        actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+        actions += [(os.POSIX_SPAWN_DUP2, source, target) for source, target in high]
+        command = [sys.executable, "-m", "taskvisor.worker", module, *arguments]
+        if subreaper:
+            command[1:1] = ["-c", _SUBREAPER]
+        self.pid = os.posix_spawn(sys.executable, command, environment, file_actions=actions)
+        for source, _ in high:
+            os.close(source)
+        self.theirs.close()
+        self.status = None
+        if greet:
+            name, self.hello = self.receive()
+            assert name == "hello", self.stderr()
+            assert self.receive() == ("ready", {})
+
+    def kill(self, number=signal.SIGTERM):
+        os.kill(self.pid, number)
+
+    def wait(self):
+        """The exit status; negative for a signal."""
+        if self.status is None:
+            self.status = wait_for(self.pid)
+        return self.status
+
+    def end(self):
+        """For tests that are over."""
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            wait_for(self.pid)
+        self.close()
+
+
+class Keeper:
+    """The keeper's end of a template's descriptor 4."""
+
+    def __init__(self):
+        self.socket, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self.socket.settimeout(PATIENCE_SECONDS)
+        self.numbers = 0
+
+    def ask(self):
+        """Asks for a child."""
+        child = Child()
+        self.numbers += 1
+        child.number = struct.pack("<Q", self.numbers)
+        descriptors = array.array("i", [child.theirs.fileno(), child.out.fileno(), child.err.fileno()])
+        self.socket.sendmsg([child.number], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+        child.theirs.close()
+        return child
+
+    def fork(self):
+        """Asks for a child; returns it once it has spoken."""
+        child = self.ask()
+        answer, child.pid = self.receive()
+        assert answer == child.number, answer
+        return child
+
+    def receive(self):
+        """A packet and the pid of who sent it."""
+        data, ancillary, _, _ = self.socket.recvmsg(64, socket.CMSG_SPACE(12))
+        pid = next(struct.unpack("iii", value)[0] for _, kind, value in ancillary if kind == socket.SCM_CREDENTIALS)
+        return data, pid
+
+    def close(self):
+        self.socket.close()
+
+
+class Child(Channel):
+    """A job child of a template."""
+
+    pid = 0
+
+    def wait(self):
+        return wait_for(self.pid)
+
+
+def text_of(file):
+    """What is in the file, without moving where others write."""
+    return os.pread(file.fileno(), 1 << 24, 0).decode()
+
+
+def wait_for(pid):
+    """The exit status of our child, or a failure if it does not end."""
+    handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    if handle is not None:
+        try:
+            if not select.select([handle], [], [], PATIENCE_SECONDS)[0]:
+                os.kill(pid, signal.SIGKILL)
+                raise AssertionError(f"process {pid} did not end")
+        finally:
+            os.close(handle)
+    _, status = os.waitpid(pid, 0)
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+class WorkerTest(unittest.TestCase):
+    """Tests that start workers."""
+
+    def worker(self, *arguments, **options):
+        worker = Worker(*arguments, **options)
+        self.addCleanup(worker.end)
+        return worker

@@ -1,0 +1,201 @@
+"""The worker with several jobs at a time."""
+
+import unittest
+from collections import defaultdict
+
+from support import WorkerTest
+
+
+class Coroutines(WorkerTest):
+    def coroutines(self, concurrency=4, **options):
+        return self.worker(mode="coroutine", concurrency=concurrency, **options)
+
+    def dones(self, worker, count):
+        """Reads until so many jobs are done; their logs by job are kept in `logs`."""
+        done, self.logs, self.others = {}, defaultdict(list), []
+        while len(done) < count:
+            name, fields = worker.receive()
+            if name == "done":
+                done[fields["job"]] = fields
+            elif name == "log":
+                self.logs[fields["job"]] += fields["text"].split("\n")
+            else:
+                self.assertIsNotNone(name, worker.stderr())
+                self.others.append((name, fields))
+        return done
+
+    def test_tasks_and_plain_functions_run_side_by_side(self):
+        worker = self.coroutines()
+        worker.run("async_add", [1], id="a")
+        worker.run("plain_thread", id="b")
+        worker.run("raise_error", ["value"], id="c")
+        worker.run("Nobody", id="d")
+        done = self.dones(worker, 4)
+        self.assertEqual(done["a"], {"job": "a", "fence": 7, "outcome": "complete", "result": 2})
+        self.assertEqual(done["b"]["result"], ["b", False])
+        self.assertEqual((done["c"]["outcome"], done["c"]["error"]["group"]), ("failed", "ValueError"))
+        self.assertNotIn("coroutine.py", done["c"]["error"]["trace"])
+        self.assertEqual(done["d"]["outcome"], "unknown_class")
+        self.assertEqual(self.logs["b"], ["from a plain function"])
+
+    def test_the_flag_asks_for_coroutines_too(self):
+        worker = self.worker("--async", concurrency=2)
+        worker.run("plain_thread")
+        self.assertEqual(worker.done()["result"], ["j1", False])
+
+    def test_everything_a_job_can_raise_becomes_an_outcome(self):
+        worker = self.coroutines()
+        for kind, outcome in [("retry", "retry"), ("snooze", "snooze"), ("fail", "failed_for_good"),
+                              ("exit", "failed"), ("interrupt", "failed")]:
+            self.assertEqual(worker.outcome("raise_error", [kind])["outcome"], outcome)
+        self.assertEqual(worker.outcome("async_add", {"x": 1})["outcome"], "failed_for_good")
+        self.assertEqual(worker.outcome("result", ["set"])["outcome"], "failed")
+
+    def test_a_hundred_jobs_run_at_once(self):
+        worker = self.coroutines(100)
+        for number in range(100):
+            worker.run("async_wait", id=f"j{number}")
+        waiting = [worker.receive() for _ in range(100)]
+        self.assertEqual({fields["job"] for name, fields in waiting if name == "progress"},
+                         {f"j{number}" for number in range(100)})
+        for number in range(100):
+            worker.send("cancel", job=f"j{number}", why="enough")
+        done = self.dones(worker, 100)
+        self.assertEqual({fields["outcome"] for fields in done.values()}, {"canceled"})
+
+    def test_a_hundred_plain_functions_run_at_once(self):
+        worker = self.coroutines(100)
+        for number in range(100):
+            worker.run("busy_thread", id=f"j{number}")
+        self.assertEqual([worker.receive()[0] for _ in range(100)], ["progress"] * 100)
+        for number in range(100):
+            worker.send("cancel", job=f"j{number}", why="enough")
+        self.assertEqual(len(self.dones(worker, 100)), 100)
+
+    def test_what_each_job_prints_and_logs_is_its_own(self):
+        worker = self.coroutines(10)
+        for number in range(10):
+            worker.run("chatter", [f"n{number}"], id=f"j{number}")
+        self.dones(worker, 10)
+        for number in range(10):
+            printed = [line for line in self.logs[f"j{number}"] if line.endswith("!")]
+            logged = [line for line in self.logs[f"j{number}"] if not line.endswith("!")]
+            self.assertEqual(printed, [f"n{number} {step}!" for step in range(20)])
+            self.assertEqual(logged, [f"WARNING sample: n{number} {step}" for step in range(20)])
+        self.assertEqual((worker.stdout(), worker.stderr()), ("", ""))
+
+    def test_a_line_without_an_end_is_in_the_log_before_done(self):
+        worker = self.coroutines()
+        worker.run("say", ["a\nb"])
+        self.dones(worker, 1)
+        self.assertEqual(sorted(self.logs["j1"]), ["INFO sample: logged a", "a", "a", "b", "b", "b", "no newline"])
+
+    def test_a_flood_of_output_waits_for_the_supervisor_and_all_of_it_comes(self):
+        worker = self.coroutines()
+        worker.run("flood", [10_000])
+        self.dones(worker, 1)
+        self.assertEqual(len(self.logs["j1"]), 10_000)
+
+    def test_threads_and_tasks_of_a_job_belong_to_it(self):
+        worker = self.coroutines()
+        worker.run("thread_job", id="x")
+        self.assertEqual(self.dones(worker, 1)["x"]["result"], ["x", "x"])
+        self.assertEqual(self.logs["x"], ["in a thread"])
+
+    def test_cancel_of_a_task_is_answered_when_it_has_cleaned_up(self):
+        worker = self.coroutines()
+        worker.run("async_wait", [0.02])
+        self.assertEqual(worker.receive()[0], "progress")
+        worker.send("cancel", job="j1", why="canceled by someone")
+        worker.send("cancel", job="other", why="of no job that it has")
+        self.assertEqual(self.dones(worker, 1)["j1"], {"job": "j1", "fence": 7, "outcome": "canceled"})
+        self.assertEqual(self.others, [("progress", {"job": "j1", "message": "really over"})])
+
+    def test_cancel_that_comes_with_the_job_is_answered_too(self):
+        worker = self.coroutines()
+        for _ in range(20):
+            worker.run("async_wait")
+            worker.send("cancel", job="j1", why="at once")
+            self.assertEqual(self.dones(worker, 1)["j1"]["outcome"], "canceled")
+
+    def test_cancel_of_a_plain_function_is_answered_when_it_has_ended(self):
+        worker = self.coroutines()
+        worker.run("busy_thread")
+        self.assertEqual(worker.receive()[0], "progress")
+        worker.send("cancel", job="j1", why="canceled by someone")
+        self.assertEqual(worker.done(), {"job": "j1", "fence": 7, "outcome": "canceled"})
+        self.assertEqual(worker.seen, [("progress", {"job": "j1", "message": "really over"})])
+
+    def test_put_goes_over_the_channel_from_tasks_and_threads(self):
+        worker = self.coroutines()
+        for class_name, data in [("put_inside", None), ("aput_inside", None), ("aput_inside", [True])]:
+            worker.run(class_name, data)
+            name, fields = worker.receive()
+            self.assertEqual((name, fields["verb"]), ("call", "put"))
+            # What comes before the reply must not get lost.
+            worker.run("async_add", [5], id="k")
+            worker.send("ping")
+            worker.send("reply", n=fields["n"], ok={"ids": ["made"]})
+            done = self.dones(worker, 2)
+            self.assertEqual((done["j1"]["result"], done["k"]["result"]), ("made", 6))
+            while ("pong", {}) not in self.others:
+                self.others.append(worker.receive())
+
+    def test_ping_is_answered_while_jobs_run(self):
+        worker = self.coroutines()
+        worker.run("async_wait")
+        self.assertEqual(worker.receive()[0], "progress")
+        worker.send("ping")
+        self.assertEqual(worker.receive(), ("pong", {}))
+
+    def test_five_megabytes_go_in_and_out(self):
+        text = "ü" * 2_500_000
+        self.assertEqual(self.coroutines().outcome("sample.echo", [text])["result"], text)
+
+    def test_a_task_that_exits_does_not_end_the_others(self):
+        worker = self.coroutines()
+        worker.run("async_wait", id="other")
+        worker.receive()
+        self.assertEqual(worker.outcome("exit_in_task")["result"], "survived")
+        worker.send("cancel", job="other", why="enough")
+        self.assertEqual(worker.done()["outcome"], "canceled")
+
+    def test_shutdown_waits_for_the_jobs(self):
+        worker = self.coroutines()
+        worker.run("async_wait")
+        worker.receive()
+        worker.send("shutdown")
+        worker.send("cancel", job="j1", why="enough")
+        self.assertEqual(worker.done()["outcome"], "canceled")
+        self.assertEqual(worker.wait(), 0)
+
+    def test_sigterm_without_a_job_exits_0(self):
+        worker = self.coroutines()
+        worker.kill()
+        self.assertEqual(worker.wait(), 0)
+        self.assertEqual(worker.stderr(), "")
+
+    def test_sigterm_interrupts_the_jobs_and_ends_the_worker_after_them(self):
+        worker = self.coroutines()
+        worker.run("async_wait", id="a")
+        worker.run("busy_thread", id="b")
+        self.assertEqual([worker.receive()[0], worker.receive()[0]], ["progress"] * 2)
+        worker.kill()
+        done = self.dones(worker, 2)
+        self.assertEqual((done["a"]["outcome"], done["a"]["error"]["group"]), ("failed", "Interrupted"))
+        self.assertEqual(done["b"]["result"], "seen")
+        self.assertEqual(worker.wait(), 0)
+
+    def test_end_of_file_ends_the_worker_even_with_jobs(self):
+        worker = self.coroutines()
+        worker.hang_up()
+        self.assertEqual(worker.wait(), 0)
+        worker = self.coroutines()
+        worker.run("wait")
+        worker.receive()
+        worker.hang_up()
+        self.assertEqual(worker.wait(), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,282 @@
+"""The worker with one job at a time."""
+
+import os
+import signal
+import tempfile
+import unittest
+
+from support import WorkerTest
+
+
+class Results(WorkerTest):
+    @classmethod
+    def setUpClass(cls):
+        from support import Worker
+        cls.shared = Worker()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.shared.end()
+
+    def test_hello_names_the_protocol_and_the_classes_with_their_settings(self):
+        hello = self.shared.hello
+        self.assertEqual(hello["protocol"], 1)
+        self.assertTrue(hello["sdk"].startswith("taskvisor-python "))
+        self.assertEqual(hello["classes"]["add"],
+                         {"time_limit": 60, "retries": 3, "retry_delay": 1, "retry_cap": 900})
+        self.assertEqual(hello["classes"]["sample.echo"], {})
+        self.assertNotIn("template", hello)
+
+    def test_a_result_comes_with_job_and_fence(self):
+        self.assertEqual(self.shared.outcome("add", {"a": 1, "b": 2}),
+                         {"job": "j1", "fence": 7, "outcome": "complete", "result": 3})
+
+    def test_data_becomes_arguments(self):
+        for class_name, data, result in [("add", [1, 2], 3), ("add", 5, 6), ("add", {"a": 1}, 2),
+                                         ("sample.echo", None, None), ("all", [1, [2]], [1, [2]]), ("all", [], []),
+                                         ("sample.echo", {"value": {"x": "ü\U0001f600\u0000"}}, {"x": "ü\U0001f600\u0000"}),
+                                         ("async_add", [1], 2)]:
+            done = self.shared.outcome(class_name, data)
+            self.assertEqual((done["outcome"], done["result"]), ("complete", result), (class_name, data))
+
+    def test_data_that_does_not_fit_fails_for_good(self):
+        for class_name, data in [("add", {"c": 1}), ("add", []), ("noop", 1), ("async_add", [1, 2, 3])]:
+            done = self.shared.outcome(class_name, data)
+            self.assertEqual((done["outcome"], done["error"]["group"]), ("failed_for_good", "TypeError"))
+            self.assertIn("the data does not fit " + class_name + "(", done["error"]["message"])
+            self.assertNotIn("trace", done["error"])
+
+    def test_a_class_that_it_does_not_have_is_told(self):
+        self.assertEqual(self.shared.outcome("Nobody")["outcome"], "unknown_class")
+
+    def test_data_that_is_no_json_comes_as_bytes(self):
+        self.assertEqual(self.shared.outcome("body", body_b64="AP8=")["result"], ["bytes", [0, 255]])
+
+    def test_an_exception_is_told_with_group_message_and_the_trace_of_the_job_alone(self):
+        error = self.shared.outcome("raise_error", ["chain"])["error"]
+        self.assertEqual((error["group"], error["message"]), ("ValueError", "outer ünïcode ?"))
+        self.assertIn("KeyError: 'inner'", error["trace"])
+        self.assertIn("in raise_error", error["trace"])
+        self.assertNotIn("prefork.py", error["trace"])
+
+    def test_exceptions_become_outcomes(self):
+        for kind, outcome, group in [("value", "failed", "ValueError"), ("exit", "failed", "SystemExit"),
+                                     ("interrupt", "failed", "KeyboardInterrupt"),
+                                     ("own", "failed", "sample.raise_error.<locals>.Broken"),
+                                     ("unprintable", "failed", "sample.raise_error.<locals>.Unprintable"),
+                                     ("fail", "failed_for_good", "Fail")]:
+            done = self.shared.outcome("raise_error", [kind])
+            self.assertEqual((done["outcome"], done["error"]["group"]), (outcome, group))
+            self.assertNotIn("result", done)
+
+    def test_retry_and_snooze_say_when(self):
+        done = self.shared.outcome("raise_error", ["retry"])
+        self.assertEqual(done, {"job": "j1", "fence": 7, "outcome": "retry", "after": 30})
+        done = self.shared.outcome("raise_error", ["retry why"])
+        self.assertEqual((done["after"], done["error"]["group"], done["error"]["message"]), (1.5, "Retry", "busy"))
+        self.assertEqual(self.shared.outcome("raise_error", ["snooze"]),
+                         {"job": "j1", "fence": 7, "outcome": "snooze", "after": 60})
+
+    def test_a_result_that_is_no_json_fails_with_the_reason(self):
+        for kind, words in [("set", "set is not JSON serializable"), ("nan", "not JSON"), ("surrogate", "surrogate"),
+                            ("bytes", "bytes is not JSON serializable"), ("huge", "the result is too long")]:
+            done = self.shared.outcome("result", [kind])
+            self.assertEqual(done["outcome"], "failed")
+            self.assertIn(words, done["error"]["message"])
+
+    def test_five_megabytes_go_in_and_out(self):
+        text = "ü" * 2_500_000
+        self.assertEqual(self.shared.outcome("sample.echo", [text])["result"], text)
+
+    def test_progress_is_sent_while_the_job_runs(self):
+        self.shared.outcome("report")
+        self.assertEqual(self.shared.seen, [
+            ("progress", {"job": "j1", "fraction": 0.0, "message": "step 0"}),
+            ("progress", {"job": "j1", "fraction": 0.5, "message": "step 1"}),
+            ("progress", {"job": "j1", "fraction": 1.0, "message": "step 2"}),
+            ("progress", {"job": "j1", "fraction": 1.0})])
+
+    def test_the_job_knows_who_it_is(self):
+        done = self.shared.outcome("about", None, tags=["a"], priority=3, attempt=2, time_limit=60)
+        *known, left = done["result"]
+        self.assertEqual(known, ["j1", "about", "q", 2, 3, ["a"], None, 60])
+        self.assertTrue(59 < left <= 60)
+
+    def test_what_a_job_printed_and_logged_is_there_before_done(self):
+        before = len(self.shared.stdout())
+        self.shared.outcome("say", ["hällo"])
+        self.assertEqual(self.shared.stdout()[before:], "hällo\nno newline")
+        self.assertIn("hällo\nINFO sample: logged hällo\n", self.shared.stderr())
+
+    def test_the_directory_of_the_job_is_entered_and_left(self):
+        with tempfile.TemporaryDirectory() as directory:
+            inside = self.shared.outcome("where", cwd=directory)["result"][0]
+            self.assertEqual(inside, os.path.realpath(directory))
+        self.assertEqual(self.shared.outcome("where")["result"][0], os.getcwd())
+        self.assertEqual(self.shared.outcome("where", cwd="/no/such")["error"]["group"], "FileNotFoundError")
+
+    def test_a_job_may_use_programs_and_processes(self):
+        self.assertEqual(self.shared.outcome("children")["result"], ["from a program\n", -signal.SIGTERM])
+
+    def test_a_child_that_comes_back_out_of_a_job_does_not_speak_for_it(self):
+        self.assertEqual(self.shared.outcome("fork_and_return")["result"], 0)
+        self.assertEqual(self.shared.outcome("add", [1])["result"], 2)
+
+    def test_threads_of_a_job_belong_to_it(self):
+        self.assertEqual(self.shared.outcome("threads_work")["result"], ["j1", 0])
+        self.assertEqual(self.shared.outcome("thread_job")["result"], ["j1", "j1"])
+
+    def test_ping_is_answered_between_jobs_and_unknown_fields_are_ignored(self):
+        self.shared.send("ping", new_field=1)
+        self.assertEqual(self.shared.receive(), ("pong", {}))
+        self.assertEqual(self.shared.outcome("add", [1], new_field={})["result"], 2)
+
+    def test_empty_lines_and_torn_frames_are_put_together(self):
+        self.shared.socket.sendall(b"\n\n{\"ping\"")
+        self.shared.socket.sendall(b":{}}\n\n{\"ping\":{}}\n")
+        self.assertEqual([self.shared.receive(), self.shared.receive()], [("pong", {})] * 2)
+
+
+class Calls(WorkerTest):
+    def asked(self, worker, *answer, **reply):
+        while True:
+            name, fields = worker.receive()
+            if name == "call":
+                break
+        worker.send("reply", n=fields["n"], **reply)
+        self.assertEqual(fields["verb"], "put")
+        return fields["args"]["jobs"]
+
+    def test_put_inside_a_job_goes_over_the_channel(self):
+        worker = self.worker()
+        worker.run("put_inside")
+        self.assertEqual(self.asked(worker, ok={"ids": ["my"]}),
+                         [{"queue": "q2", "class": "add", "data": {"a": 1, "b": 2}, "priority": 5, "delay": 10,
+                           "tags": ["x"], "retries": 1, "time_limit": 5, "id": "my"}])
+        self.assertEqual(worker.done()["result"], "my")
+        worker.run("put_inside", ["foreign"])
+        self.assertEqual(self.asked(worker, ok={"ids": ["x"]}),
+                         [{"queue": "ruby", "class": "Mail::Send", "data": [1, "two"], "priority": -3}])
+        self.assertEqual(worker.done()["result"], "x")
+        worker.run("put_inside", ["many"])
+        self.assertEqual(len(self.asked(worker, ok={"ids": ["a", "b", "c"]})), 3)
+        self.assertEqual(worker.done()["result"], ["a", "b", "c"])
+        worker.run("put_inside", ["thread"])
+        self.asked(worker, ok={"ids": ["t"]})
+        self.assertEqual(worker.done()["result"], ["t"])
+        worker.run("aput_inside")
+        self.asked(worker, ok={"ids": ["s"]})
+        self.assertEqual(worker.done()["result"], "s")
+
+    def test_a_put_that_is_refused_is_an_exception_of_the_job(self):
+        worker = self.worker()
+        worker.run("put_inside")
+        self.asked(worker, error="the id exists")
+        error = worker.done()["error"]
+        self.assertEqual((error["group"], error["message"]), ("PutError", "failed to put: the id exists"))
+
+    def test_a_shutdown_that_comes_during_a_call_is_heeded_afterwards(self):
+        worker = self.worker()
+        worker.run("put_inside")
+        name, fields = worker.receive()
+        worker.send("shutdown")
+        worker.send("reply", n=fields["n"] + 1000, ok={})
+        worker.send("reply", n=fields["n"], ok={"ids": ["1"]})
+        self.assertEqual((name, worker.done()["outcome"]), ("call", "complete"))
+        self.assertEqual(worker.wait(), 0)
+
+
+class Ends(WorkerTest):
+    def waiting(self, class_name="wait", data=None, **fields):
+        worker = self.worker()
+        worker.run(class_name, data, **fields)
+        self.assertEqual(worker.receive()[0], "progress")
+        return worker
+
+    def test_sigterm_without_a_job_exits_0(self):
+        worker = self.worker()
+        worker.kill()
+        self.assertEqual(worker.wait(), 0)
+        self.assertEqual(worker.stderr(), "")
+
+    def test_sigterm_never_gets_lost_before_the_first_wait(self):
+        for _ in range(3):
+            worker = self.worker(greet=False)
+            worker.receive()
+            worker.kill()
+            self.assertEqual(worker.wait(), 0)
+
+    def test_sigterm_interrupts_the_job_and_ends_the_worker_after_it(self):
+        worker = self.waiting()
+        worker.kill()
+        done = worker.done()
+        self.assertEqual((done["outcome"], done["error"]["group"]), ("failed", "Interrupted"))
+        self.assertIn("in wait", done["error"]["trace"])
+        self.assertEqual(worker.wait(), 0)
+
+    def test_sigterm_at_the_time_limit_is_told_as_such(self):
+        worker = self.waiting(time_limit=0.1)
+        worker.kill()
+        done = worker.done()
+        self.assertEqual((done["outcome"], done["error"]["group"], done["error"]["message"]),
+                         ("failed", "TimeLimit", "the time limit of 0.1 s is over"))
+        self.assertEqual(worker.wait(), 0)
+
+    def test_a_job_may_end_in_peace_when_interrupted(self):
+        worker = self.waiting("wait", [True])
+        worker.kill()
+        self.assertEqual(worker.done()["result"], "ended in peace")
+        self.assertEqual(worker.wait(), 0)
+
+    def test_sigterm_cancels_a_coroutine_and_lets_it_clean_up(self):
+        worker = self.waiting("async_wait", [0.01])
+        worker.kill()
+        done = worker.done()
+        self.assertEqual((done["outcome"], done["error"]["group"]), ("failed", "Interrupted"))
+        self.assertIn(("progress", {"job": "j1", "message": "really over"}), worker.seen)
+        self.assertEqual(worker.stdout(), "cleaned up\n")
+        self.assertEqual(worker.wait(), 0)
+
+    def test_a_job_that_waits_for_a_reply_can_be_interrupted(self):
+        worker = self.worker()
+        worker.run("put_inside")
+        self.assertEqual(worker.receive()[0], "call")
+        worker.kill()
+        self.assertEqual(worker.done()["error"]["group"], "Interrupted")
+        self.assertEqual(worker.wait(), 0)
+
+    def test_shutdown_ends_the_worker_when_its_job_is_over(self):
+        worker = self.worker()
+        worker.run("add", [1])
+        worker.send("shutdown")
+        self.assertEqual(worker.done()["result"], 2)
+        self.assertEqual(worker.wait(), 0)
+
+    def test_end_of_file_on_the_channel_ends_the_worker(self):
+        worker = self.worker()
+        worker.hang_up()
+        self.assertEqual(worker.wait(), 0)
+
+    def test_a_job_that_exits_says_nothing(self):
+        worker = self.worker()
+        worker.run("vanish")
+        self.assertEqual(worker.receive(), (None, None))
+        self.assertEqual(worker.wait(), 0)
+
+    def test_a_job_that_closes_the_channel_ends_the_worker_with_a_message(self):
+        for again in (False, True):
+            worker = self.worker()
+            worker.run("close", [3, again])
+            self.assertEqual(worker.receive(), (None, None))
+            self.assertEqual(worker.wait(), 1)
+            self.assertIn("descriptor 3 was closed by a job", worker.stderr())
+
+    def test_a_job_that_closes_its_output_is_told_and_the_worker_ends(self):
+        for descriptor in (1, 2):
+            worker = self.worker()
+            self.assertEqual(worker.outcome("close", [descriptor])["outcome"], "complete")
+            self.assertEqual(worker.wait(), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

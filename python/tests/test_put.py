@@ -1,0 +1,204 @@
+"""Queueing jobs from outside of a job, and what a call becomes."""
+
+import http.server
+import json
+import os
+import socketserver
+import stat
+import tempfile
+import threading
+import unittest
+from unittest import mock
+
+import support
+
+from taskvisor import Fail, NewJob, PutError, Retry, Snooze, current_job, job, progress, put, put_many
+from taskvisor.outside import socket_path
+
+
+@job("test.Both", queue="both", retries=3)
+def both(a, b=1, *, c=2):
+    """Doc."""
+    return a + b + c
+
+
+@job
+def rest(first, *others):
+    return others
+
+
+@job("test.Named")
+def named(a, /, **options):
+    return a, options
+
+
+class Calls(unittest.TestCase):
+    def test_a_job_is_still_a_plain_function(self):
+        self.assertEqual(both(1, c=3), 5)
+        self.assertEqual((both.__name__, both.__doc__, rest.class_name, rest.queue),
+                         ("both", "Doc.", f"{__name__}.rest", "default"))
+
+    def test_a_call_becomes_one_object_without_the_defaults(self):
+        self.assertEqual(both.prepare(1, c=2).data, {"a": 1, "c": 2})
+        self.assertEqual(both.prepare(1, 2).data, {"a": 1, "b": 2})
+        self.assertEqual(named.prepare(1, x=2).data, {"a": 1, "x": 2})
+
+    def test_positional_rest_becomes_a_list(self):
+        self.assertEqual(rest.prepare(1, 2, 3).data, [1, 2, 3])
+        self.assertEqual(rest.prepare(first=1).data, {"first": 1})
+
+    def test_every_call_comes_back_as_it_was_made(self):
+        for function, args, kwargs in [(both, (1,), {"c": 5}), (rest, (1, 2, 3), {}), (rest, (1,), {}),
+                                       (named, (1,), {"x": 2})]:
+            data = json.loads(json.dumps(function.prepare(*args, **kwargs).data))
+            call = function.call_for(data)
+            self.assertEqual(function(*call.args, **call.kwargs), function(*args, **kwargs))
+
+    def test_a_call_that_does_not_fit_is_refused_at_once(self):
+        with self.assertRaisesRegex(TypeError, "missing a required argument: 'a'"):
+            both.put()
+        with self.assertRaisesRegex(TypeError, "two arguments are named 'a'"):
+            named.put(1, a=2)
+
+    def test_arguments_that_are_no_json_are_refused_at_once(self):
+        for value, words in [({1}, "set is not JSON"), (float("inf"), "not JSON"), ("\ud800", "surrogates")]:
+            with self.assertRaisesRegex(TypeError, f"the arguments of test.Both are .*{words}"):
+                both.put(value)
+
+    def test_options_that_make_no_sense_are_refused(self):
+        for options in ({"delay": -1}, {"delay": float("nan")}, {"retries": 1.5}, {"time_limit": "1"}, {"tags": "x"}):
+            with self.assertRaises((TypeError, ValueError)):
+                both.options(**options).put(1)
+
+    def test_two_functions_cannot_be_the_same_job(self):
+        with self.assertRaisesRegex(ValueError, "two functions are the job 'test.Both'"):
+            job("test.Both")(lambda: None)
+
+    def test_outside_of_a_job_there_is_none(self):
+        progress(0.5, "nobody hears it")
+        with self.assertRaisesRegex(RuntimeError, "no job runs here"):
+            current_job()
+
+    def test_waits_are_numbers_from_0_on(self):
+        for kind in (Retry, Snooze):
+            for after in (-1, float("inf"), float("nan"), "1", None, True):
+                with self.assertRaises((TypeError, ValueError)):
+                    kind(after=after)
+        self.assertIsInstance(Fail("why"), Exception)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append((self.path, body))
+        status, answer = self.server.answer
+        answer = answer or {"ids": [str(number) for number, _ in enumerate(body["jobs"])]}
+        data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def address_string(self):
+        return "unix"
+
+    def log_message(self, *_):
+        pass
+
+
+class Api(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+
+class Outside(support.WorkerTest):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = directory.name
+        environment = mock.patch.dict(os.environ, {"TASKVISOR_RUN_DIR": self.directory, "PATH": self.directory})
+        environment.start()
+        self.addCleanup(environment.stop)
+        os.environ.pop("TASKVISOR_SOCKET", None)
+
+    def api(self, status=200, answer=None):
+        server = Api(os.path.join(self.directory, "ctl.sock"), Handler)
+        server.requests, server.answer = [], (status, answer)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(thread.join)
+        self.addCleanup(server.shutdown)
+        return server
+
+    def program(self, script):
+        path = os.path.join(self.directory, "taskvisor")
+        with open(path, "w") as file:
+            file.write("#!/bin/sh\n" + script)
+        os.chmod(path, stat.S_IRWXU)
+
+    def test_put_speaks_the_api_of_the_socket_in_the_run_directory(self):
+        api = self.api()
+        self.assertEqual(both.options(delay=1.5, priority=5, tags=["x"], retries=1, time_limit=60, id="my").put("ü"), "0")
+        self.assertEqual(api.requests, [("/v1/jobs", {"jobs": [{
+            "queue": "both", "class": "test.Both", "payload": {"data": '{"a":"ü"}'}, "id": "my", "priority": 5,
+            "tags": ["x"], "delay": {"secs": 1, "nanos": 500_000_000}, "time_limit": {"secs": 60, "nanos": 0},
+            "retry": {"retries": 1, "delay": {"secs": 1, "nanos": 0}, "cap": {"secs": 900, "nanos": 0}}}]})])
+
+    def test_many_are_put_with_one_request(self):
+        api = self.api()
+        self.assertEqual(put_many(both.prepare(number) for number in range(3)), ["0", "1", "2"])
+        self.assertEqual(put_many([]), [])
+        self.assertEqual(put("ruby", "Mail::Send", [1]), "0")
+        self.assertEqual(put_many([NewJob("q", "c")]), ["0"])
+        self.assertEqual([len(body["jobs"]) for _, body in api.requests], [3, 1, 1])
+
+    def test_a_refusal_is_told_with_its_hint(self):
+        self.api(409, {"error": "the job my exists", "hint": "give another id"})
+        with self.assertRaisesRegex(PutError, r"failed to put 1 job at .*: the job my exists \(hint: give another id\)"):
+            both.put(1)
+
+    def test_an_answer_that_is_none_is_told(self):
+        self.api(200, b"<html>")
+        with self.assertRaisesRegex(PutError, "answer 200: b'<html>'"):
+            both.put(1)
+
+    def test_without_a_supervisor_the_program_is_run(self):
+        self.program('printf "%s|" "$@" >"$0.args"; /bin/cat >"$0.data"; echo made-id\n')
+        self.assertEqual(both.options(delay=10, time_limit=1.5, priority=-1, tags=["x", "y z"], retries=1,
+                                      id="my").put("ü"), "made-id")
+        with open(os.path.join(self.directory, "taskvisor.args")) as file:
+            self.assertEqual(file.read(), "put|both|test.Both|-|--priority=-1|--retries=1|--jid=my|--delay=10s|"
+                                          "--time-limit=1500ms|--tag=x|--tag=y z|")
+        with open(os.path.join(self.directory, "taskvisor.data")) as file:
+            self.assertEqual(file.read(), '{"a":"ü"}')
+
+    def test_a_program_that_fails_is_told_with_its_words(self):
+        self.program("echo no space >&2; exit 5\n")
+        with self.assertRaisesRegex(PutError, "nobody listens on .*ctl.sock .*put ended with 5: no space"):
+            both.put(1)
+
+    def test_with_neither_the_error_says_what_was_tried_and_what_to_do(self):
+        with self.assertRaisesRegex(PutError, "nobody listens on .*ctl.sock .*no program taskvisor in PATH; start"):
+            both.put(1)
+
+    def test_the_socket_is_found_as_the_supervisor_finds_it(self):
+        def path(uid, **environment):
+            with mock.patch.dict(os.environ, environment, clear=True), mock.patch("os.geteuid", return_value=uid):
+                return socket_path()
+        self.assertEqual(path(7), "/tmp/taskvisor-7/ctl.sock")
+        self.assertEqual(path(0, XDG_RUNTIME_DIR="/run/user/0"), "/run/taskvisor/ctl.sock")
+        self.assertEqual(path(7, XDG_RUNTIME_DIR="/run/user/7"), "/run/user/7/taskvisor/ctl.sock")
+        self.assertEqual(path(7, XDG_RUNTIME_DIR="relative"), "/tmp/taskvisor-7/ctl.sock")
+        self.assertEqual(path(7, TASKVISOR_RUN_DIR="/x"), "/x/ctl.sock")
+        self.assertEqual(path(7, TASKVISOR_RUN_DIR="/x", TASKVISOR_SOCKET="/y.sock"), "/y.sock")
+
+    def test_a_child_process_of_a_job_puts_over_the_socket(self):
+        api = self.api()
+        worker = self.worker()
+        done = worker.outcome("fork_and_put", [os.path.join(self.directory, "ctl.sock")])
+        self.assertEqual((done["result"], worker.seen), (7, []))
+        self.assertEqual(api.requests[0][1]["jobs"][0]["payload"], {"data": '{"a":5}'})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,113 @@
+"""Starting a worker: what it needs, and what it says when it does not have it."""
+
+import doctest
+import importlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import support
+
+import taskvisor
+
+
+class Start(support.WorkerTest):
+    def by_hand(self, *arguments, **environment):
+        environment = {**os.environ, "PYTHONPATH": support.PACKAGE, **environment}
+        return subprocess.run([sys.executable, "-m", "taskvisor.worker", *arguments], env=environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=support.PATIENCE_SECONDS)
+
+    def test_by_hand_it_says_how_it_is_started(self):
+        done = self.by_hand("app", "other")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("started by taskvisor", done.stderr)
+        self.assertIn("taskvisor start -w 2 -m prefork -- python3 -m taskvisor.worker app other\n", done.stderr)
+
+    def test_a_channel_that_is_none_is_told(self):
+        self.assertIn("no open descriptor", self.by_hand("app", TASKVISOR_FD="77").stderr)
+        self.assertIn("protocol 9", self.by_hand("app", TASKVISOR_FD="1", TASKVISOR_PROTOCOL="9").stderr)
+
+    def refused(self, source, **options):
+        with tempfile.TemporaryDirectory() as directory:
+            with open(os.path.join(directory, "broken_app.py"), "w") as file:
+                file.write(source)
+            path = f"{support.PACKAGE}:{directory}"
+            worker = self.worker(module="broken_app", env={"PYTHONPATH": path}, greet=False, **options)
+            self.assertEqual(worker.receive(), (None, None))
+            return worker.wait(), worker.stderr()
+
+    def test_an_application_that_cannot_be_imported_is_shown_with_its_trace(self):
+        for mode in ("prefork", "coroutine"):
+            status, said = self.refused("import no_such_module\n", mode=mode)
+            self.assertEqual(status, 1)
+            self.assertIn("No module named 'no_such_module'", said)
+            self.assertIn("failed to import broken_app", said)
+
+    def test_an_application_without_jobs_is_refused(self):
+        self.assertEqual(self.refused("pass\n"), (1, "taskvisor.worker: no jobs in broken_app: decorate a function with "
+                                                     "@taskvisor.job\n"))
+
+    def test_sigterm_while_the_application_is_loaded_exits_0(self):
+        self.assertEqual(self.refused("import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\n"), (0, ""))
+
+    def test_the_modules_are_found_in_the_working_directory(self):
+        with tempfile.TemporaryDirectory() as directory:
+            with open(os.path.join(directory, "here.py"), "w") as file:
+                file.write("import taskvisor\n@taskvisor.job\ndef f(): return 'found'\n")
+            before = os.getcwd()
+            os.chdir(directory)
+            try:
+                worker = self.worker(module="here", env={"PYTHONPATH": support.PACKAGE})
+            finally:
+                os.chdir(before)
+            self.assertEqual(worker.outcome("here.f")["result"], "found")
+
+    def test_an_application_that_configures_logging_is_left_alone(self):
+        with tempfile.TemporaryDirectory() as directory:
+            with open(os.path.join(directory, "logs.py"), "w") as file:
+                file.write("import logging, taskvisor\nlogging.basicConfig(format='own %(message)s')\n"
+                           "@taskvisor.job('f')\ndef f():\n    logging.info('unheard')\n    logging.error('heard')\n")
+            worker = self.worker(module="logs", env={"PYTHONPATH": f"{support.PACKAGE}:{directory}"})
+            worker.outcome("f")
+            self.assertEqual(worker.stderr(), "own heard\n")
+
+
+class Documentation(unittest.TestCase):
+    def test_the_examples_of_the_readme_work(self):
+        with open(os.path.join(support.PACKAGE, "README.md")) as file:
+            first, *examples = re.findall(r"^```python\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
+        app = type(sys)("app")
+        with mock.patch.dict(sys.modules, {"app": app}), mock.patch("builtins.print"), \
+                mock.patch("taskvisor.outside.put", side_effect=lambda jobs: ["id"] * len(jobs)) as queued:
+            exec(first, app.__dict__)
+            names = {"__name__": "readme"}
+            for example in examples:
+                exec(example, names)
+            names["convert"]("/a")
+            with self.assertRaises(taskvisor.Fail):
+                app.send("nobody")
+        jobs = [job for call in queued.call_args_list for job in call.args[0]]
+        self.assertEqual([job["class"] for job in jobs], ["mail.Send", "mail.Send", "app.crawl", "mail.Send", "mail.Send",
+                                                         "Thumbnail", "Thumbnail"])
+
+    def test_the_examples_of_the_docstrings_work(self):
+        for name in ("", ".arguments", ".channel", ".client", ".context", ".errors", ".frames", ".outcome", ".outside",
+                     ".registry"):
+            module = importlib.import_module("taskvisor" + name)
+            self.assertEqual(doctest.testmod(module).failed, 0, module)
+        for kind in (taskvisor.Retry, taskvisor.Snooze, taskvisor.Fail, taskvisor.Interrupted, taskvisor.TimeLimit):
+            examples = doctest.DocTestFinder(recurse=False).find(kind, kind.__name__, globs=vars(taskvisor).copy())
+            for example in examples:
+                self.assertEqual(doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL).run(example).failed, 0)
+
+    def test_every_public_name_says_what_it_is(self):
+        for name in taskvisor.__all__:
+            self.assertTrue(getattr(taskvisor, name).__doc__, name)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,184 @@
+"""The template of the mode fork. The test process is the keeper, and so the parent of all."""
+
+import errno
+import os
+import struct
+import unittest
+
+from support import Keeper, WorkerTest
+
+from taskvisor import forking
+
+
+def setUpModule():
+    # As the keeper is: what loses its parent below becomes its child.
+    forking.set_subreaper(True)
+
+
+def tearDownModule():
+    forking.set_subreaper(False)
+
+
+def inherited():
+    """What the test process itself was left with by whoever started it."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 3 and os.get_inheritable(int(name)):
+                found.add(name)
+        except OSError:
+            pass
+    return found
+
+
+class Template(WorkerTest):
+    def template(self, **options):
+        self.keeper = Keeper()
+        self.addCleanup(self.keeper.close)
+        template = self.worker(mode="fork", fork_socket=self.keeper.theirs, **options)
+        self.keeper.theirs.close()
+        return template
+
+    def child(self):
+        child = self.keeper.fork()
+        self.addCleanup(child.close)
+        return child
+
+    def test_hello_says_template(self):
+        self.assertIs(self.template().hello["template"], True)
+
+    def test_a_child_runs_one_job_and_exits_0(self):
+        self.template()
+        child = self.child()
+        self.assertEqual(child.outcome("add", [1, 2]),
+                         {"job": "j1", "fence": 7, "outcome": "complete", "result": 3})
+        self.assertEqual(child.receive(), (None, None))
+        self.assertEqual(child.wait(), 0)
+
+    def check_identity(self, template, **options):
+        child = self.child()
+        found = child.outcome("identity")["result"]
+        self.assertEqual(found["pid"], child.pid)
+        self.assertEqual(found["native"], child.pid)
+        self.assertEqual(found["parent"], os.getpid())
+        self.assertEqual(found["session"], child.pid)
+        self.assertEqual((found["pdeathsig"], found["subreaper"], found["threads"]), (9, 1, 1))
+        files = {name: target for name, target in found["files"].items() if name not in inherited()}
+        self.assertEqual(files.pop("0"), "/dev/null")
+        sockets = [name for name, target in files.items() if target.startswith("socket:")]
+        self.assertEqual(sockets, ["3"])
+        # Besides the four there is the pipe that signals wake by.
+        self.assertLessEqual(len(files), 5, files)
+        self.assertEqual(child.wait(), 0)
+
+    def test_a_child_is_the_keepers_own_with_session_and_death_signal(self):
+        self.check_identity(self.template())
+
+    def test_a_child_is_the_keepers_own_though_the_template_was_a_subreaper(self):
+        self.check_identity(self.template(subreaper=True))
+
+    def test_a_child_of_an_application_with_threads_is_the_keepers_own(self):
+        template = self.template(module="sample_with_thread", subreaper=True)
+        for _ in range(5):
+            self.check_identity(template)
+        self.assertEqual(template.stderr(), "")
+
+    def test_two_hundred_forks_leave_no_zombie_and_no_descriptor(self):
+        template = self.template()
+        before = os.listdir(f"/proc/{template.pid}/fd")
+        for round_number in range(200):
+            child = self.keeper.fork()
+            if round_number % 20 == 0:
+                self.assertEqual(child.outcome("sample.echo", [round_number])["result"], round_number)
+            else:
+                child.send("shutdown")
+            child.close()
+            self.assertEqual(child.wait(), 0)
+        # Once it answers it has closed what it got for the last child.
+        template.send("ping")
+        self.assertEqual(template.receive(), ("pong", {}))
+        with open(f"/proc/{template.pid}/task/{template.pid}/children") as children:
+            self.assertEqual(children.read(), "")
+        self.assertEqual(os.listdir(f"/proc/{template.pid}/fd"), before)
+
+    def test_output_of_a_child_goes_to_its_own_files(self):
+        template = self.template()
+        children = [self.child(), self.child()]
+        for number, child in enumerate(children):
+            child.run("say", [f"child {number}"])
+        for number, child in enumerate(children):
+            child.done()
+            self.assertEqual(child.stdout(), f"child {number}\nno newline")
+            self.assertIn(f"logged child {number}", child.stderr())
+            self.assertEqual(child.wait(), 0)
+        self.assertEqual((template.stdout(), template.stderr()), ("", ""))
+
+    def test_children_have_random_numbers_of_their_own_and_run_fork_hooks(self):
+        for module in ("sample", "sample_with_thread"):
+            self.template(module=module)
+            self.assertNotEqual(*[self.child().outcome("random")["result"] for _ in range(2)])
+            hooks = self.child().outcome("hooks")["result"]
+            forks = 1 if module == "sample" else 2
+            self.assertEqual(hooks, ["before", "parent"] * 2 + ["before", "child"] * forks)
+
+    def test_threads_event_loops_and_programs_work_in_a_child(self):
+        self.template()
+        self.assertEqual(self.child().outcome("threads_work")["result"], ["j1", 0])
+        self.assertEqual(self.child().outcome("thread_job")["result"], ["j1", "j1"])
+
+    def test_sigterm_without_a_job_ends_a_child_with_0_and_spares_the_template(self):
+        self.template()
+        child = self.child()
+        os.kill(child.pid, 15)
+        self.assertEqual(child.wait(), 0)
+        self.assertEqual(self.child().outcome("add", [1])["result"], 2)
+
+    def test_sigterm_interrupts_the_job_of_a_child(self):
+        self.template()
+        child = self.child()
+        child.run("wait")
+        child.receive()
+        os.kill(child.pid, 15)
+        self.assertEqual(child.done()["error"]["group"], "Interrupted")
+        self.assertEqual(child.wait(), 0)
+
+    def test_a_child_whose_channel_ends_exits(self):
+        self.template()
+        child = self.keeper.fork()
+        child.close()
+        self.assertEqual(child.wait(), 0)
+
+    def test_children_outlive_their_template(self):
+        template = self.template()
+        child = self.child()
+        child.run("wait", [True])
+        child.receive()
+        template.kill(9)
+        template.wait()
+        os.kill(child.pid, 15)
+        self.assertEqual(child.done()["result"], "ended in peace")
+        self.assertEqual(child.wait(), 0)
+
+    def test_a_fork_that_fails_is_told_with_its_number(self):
+        for module in ("sample_cannot_fork", "sample_cannot_fork_twice"):
+            self.template(module=module)
+            self.keeper.ask().close()
+            self.assertEqual(self.keeper.receive()[0], struct.pack("<QI", 1, errno.EAGAIN))
+
+    def test_a_template_ends_with_0_on_sigterm_shutdown_and_end_of_file(self):
+        template = self.template()
+        template.kill()
+        self.assertEqual(template.wait(), 0)
+        template = self.template()
+        template.send("shutdown")
+        self.assertEqual(template.wait(), 0)
+        template = self.template()
+        template.hang_up()
+        self.assertEqual(template.wait(), 0)
+        template = self.template()
+        self.keeper.close()
+        self.assertEqual(template.wait(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
