@@ -131,6 +131,7 @@ impl Pool {
             "env" => self.env.is_some(),
             "cwd" => self.cwd.is_some(),
             "sandbox" => self.sandbox.is_some(),
+            "grace" => self.grace.is_some(),
             _ => false,
         }
     }
