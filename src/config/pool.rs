@@ -105,7 +105,7 @@ pub struct Workers {
 
 /// What is added to the few variables that every process gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "{pass: [NAME], set: {NAME: VALUE}}")]
 pub struct Env {
     /// Those of the supervisor's own environment.
     pub pass: Option<Vec<String>>,

@@ -257,6 +257,10 @@ fn names_are_checked() {
         "t.yaml:3:5: pool 'm': TASKVISOR_FD cannot be set: taskvisor gives the variables TASKVISOR_* to its workers",
     );
     refused("env:\n  set:\n    A: 1\n    B: 2\n    A: 3", "t.yaml:7:9: the setting 'A' is given twice");
+    refused(
+        "env: [A]",
+        "t.yaml:3:10: pools[0].env: invalid type: sequence, expected {pass: [NAME], set: {NAME: VALUE}}",
+    );
     refused("env: {sett: {}}", "t.yaml:3:11: unknown setting 'sett' | did you mean 'set'?");
 }
 
