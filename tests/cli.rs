@@ -96,6 +96,11 @@ fn a_pool_that_cannot_work_is_refused_before_anything_runs() {
     );
     sandbox.refused(&["start", "--env", "TASKVISOR_FD=9"], 78, &["TASKVISOR_FD cannot be set"]);
     sandbox.refused(&["start", "--cwd", "none"], 78, &["cwd DIR/none cannot be used: No such file"]);
+    sandbox.refused(
+        &["start", "--", "wroker"],
+        78,
+        &["pool 'default': there is no program 'wroker' in PATH"],
+    );
     sandbox.refused(&["start", "--cwd", "/", "--sandbox"], 2, &["cannot be used with"]);
     sandbox.refused(&["start", "--order", "round-robin"], 2, &["round_robin"]);
     sandbox.write("t.yaml", "pools:\n  - name: a\n    workers: 2\n    cwd: none\n");

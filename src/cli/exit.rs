@@ -9,7 +9,7 @@ use super::args::{Args, Command, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
 use super::{job, put, queue, start, status, stop};
-use crate::config::{Config, Surroundings, resolve};
+use crate::config::{Config, Purpose, Surroundings, resolve};
 
 /// Done.
 pub const OK: u8 = 0;
@@ -54,7 +54,7 @@ pub fn main() -> ExitCode {
 
 /// Runs the supervisor that the keeper started with `start`'s own arguments.
 pub fn supervisor(args: impl Iterator<Item = OsString>) -> ExitCode {
-    with_args(std::iter::once("taskvisor".into()).chain(args), |args| serve(settings(&args)?))
+    with_args(std::iter::once("taskvisor".into()).chain(args), |args| serve(settings(&args, Purpose::Serve)?))
 }
 
 fn with_args(
@@ -75,16 +75,17 @@ fn with_args(
     }
 }
 
-fn settings(args: &Args) -> Result<Config, Failure> {
+fn settings(args: &Args, of_start: Purpose) -> Result<Config, Failure> {
     let mut flags = args.common.flags();
     if let Command::Start(start) = &args.command {
         start.add_to(&mut flags);
+        flags.purpose = of_start;
     }
     Ok(resolve(flags, &Surroundings::of_process())?)
 }
 
 fn run(args: Args) -> Result<ExitCode, Failure> {
-    let config = settings(&args)?;
+    let config = settings(&args, Purpose::Start)?;
     if let Command::Start(_) = &args.command {
         return start::start(config);
     }

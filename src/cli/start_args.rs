@@ -106,7 +106,6 @@ impl Start {
         flags.log_format = self.log_format.map(Into::into);
         flags.log_level = self.log_level.map(Into::into);
         flags.pool = self.pool.said();
-        flags.runs_pools = true;
     }
 }
 

@@ -9,6 +9,7 @@ mod outfit;
 mod paths;
 mod place;
 mod pool;
+mod program;
 mod resolve;
 #[cfg(test)]
 mod tests;
@@ -21,4 +22,4 @@ pub use error::{Error, Fault};
 pub use file::{File, LogFormat, LogLevel};
 pub use paths::{Surroundings, log_file, private_dir, socket};
 pub use pool::{Env, Mode, Pool, Variables, Workers};
-pub use resolve::{Config, Flags, Log, resolve};
+pub use resolve::{Config, Flags, Log, Purpose, resolve};

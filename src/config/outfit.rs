@@ -1,14 +1,15 @@
 //! One pool, from what was said to what it means.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::identity::identity;
 use super::paths::from_here;
 use super::pool::{Env, Mode, Pool, Variables};
+use super::program::{must_be_there, program};
 use super::wrong::Wrong;
-use super::{Error, Surroundings};
+use super::{Purpose, Surroundings};
 use crate::model::{Bytes, Class, ClassFilter, Outfit, PoolSettings, QueueName, Retry, Work};
 
 /// Jobs at a time in a worker of coroutines, if nothing is said.
@@ -21,12 +22,12 @@ struct Shape {
     jobs_per_life: Option<u64>,
 }
 
-/// What the supervisor keeps up, and how the workers are made. `here` is the machine they will run on; None = they will
-/// not, so that their users and directories need not be here.
+/// What the supervisor keeps up, and how the workers are made.
 pub(super) fn resolve_pool(
     name: &str,
     mut pool: Pool,
-    here: Option<&Surroundings>,
+    purpose: Purpose,
+    around: &Surroundings,
 ) -> Result<(PoolSettings, Outfit), Wrong> {
     let default = PoolSettings::default();
     let work = work(pool.command.take(), pool.run.take())?;
@@ -59,7 +60,7 @@ pub(super) fn resolve_pool(
         time_limit: pool.time_limit.or(default.time_limit),
         retry: retry(&work, &pool),
     };
-    Ok((settings, outfit(work, pool, here)?))
+    Ok((settings, outfit(work, pool, purpose, around)?))
 }
 
 fn work(command: Option<Vec<Bytes>>, run: Option<Vec<Bytes>>) -> Result<Work, Wrong> {
@@ -71,16 +72,6 @@ fn work(command: Option<Vec<Bytes>>, run: Option<Vec<Bytes>>) -> Result<Work, Wr
         (Some(words), None) => Ok(Work::Command(program("command", words)?)),
         (None, Some(words)) => Ok(Work::Run(program("run", words)?)),
         (None, None) => Ok(Work::Programs),
-    }
-}
-
-fn program(key: &'static str, words: Vec<Bytes>) -> Result<Vec<Bytes>, Wrong> {
-    if words.first().is_none_or(|first| first.0.is_empty()) {
-        return Err(Wrong::new(key, format!("{key} names no program")));
-    }
-    match words.iter().any(|word| word.0.contains(&0)) {
-        true => Err(Wrong::new(key, format!("{key} holds a zero byte, which no program can be given"))),
-        false => Ok(words),
     }
 }
 
@@ -189,7 +180,7 @@ fn retry(work: &Work, pool: &Pool) -> Retry {
     }
 }
 
-fn outfit(work: Work, pool: Pool, here: Option<&Surroundings>) -> Result<Outfit, Wrong> {
+fn outfit(work: Work, pool: Pool, purpose: Purpose, around: &Surroundings) -> Result<Outfit, Wrong> {
     let sandbox = pool.sandbox.unwrap_or_default();
     if sandbox && pool.cwd.is_some() {
         let message = "sandbox and cwd cannot both say where its jobs work";
@@ -199,13 +190,18 @@ fn outfit(work: Work, pool: Pool, here: Option<&Surroundings>) -> Result<Outfit,
     let (env_pass, Variables(env_set)) = (pass.unwrap_or_default(), set.unwrap_or_default());
     check_env(&env_pass, &env_set)?;
     let umask = pool.umask.as_deref().map(umask).transpose()?;
-    let cwd = pool.cwd.map(|dir| cwd(dir, here.is_some())).transpose()?;
-    let identity = match here {
-        Some(around) => identity(pool.user.as_deref(), pool.group.as_deref(), around)?,
-        None => None,
+    let cwd = pool.cwd.map(from_here).transpose().map_err(|error| Wrong::new("cwd", error.message))?;
+    let identity = match purpose {
+        Purpose::Find => None,
+        Purpose::Start | Purpose::Serve => identity(pool.user.as_deref(), pool.group.as_deref(), around)?,
     };
     let leftovers = pool.leftovers.unwrap_or_default();
-    Ok(Outfit { work, env_pass, env_set, cwd, umask, identity, sandbox, leftovers })
+    let outfit = Outfit { work, env_pass, env_set, cwd, umask, identity, sandbox, leftovers };
+    if purpose == Purpose::Start {
+        outfit.cwd.as_deref().map_or(Ok(()), must_be_a_directory)?;
+        must_be_there(&outfit)?;
+    }
+    Ok(outfit)
 }
 
 fn check_env(pass: &[String], set: &[(String, String)]) -> Result<(), Wrong> {
@@ -245,13 +241,9 @@ fn umask(text: &str) -> Result<u32, Wrong> {
     if digits && bits <= 0o777 { Ok(bits) } else { Err(wrong()) }
 }
 
-fn cwd(dir: PathBuf, must_be: bool) -> Result<PathBuf, Wrong> {
-    let dir = from_here(dir).map_err(|error: Error| Wrong::new("cwd", error.message))?;
-    if !must_be {
-        return Ok(dir);
-    }
-    match std::fs::metadata(&dir) {
-        Ok(found) if found.is_dir() => Ok(dir),
+fn must_be_a_directory(dir: &Path) -> Result<(), Wrong> {
+    match std::fs::metadata(dir) {
+        Ok(found) if found.is_dir() => Ok(()),
         Ok(_) => Err(Wrong::new("cwd", format!("cwd {} is no directory", dir.display()))),
         Err(error) => Err(Wrong::new("cwd", format!("cwd {} cannot be used: {error}", dir.display()))),
     }

@@ -105,7 +105,7 @@ pub struct Workers {
 
 /// What is added to the few variables that every process gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "{pass: [NAME], set: {NAME: VALUE}}")]
 pub struct Env {
     /// Those of the supervisor's own environment.
     pub pass: Option<Vec<String>>,
@@ -131,6 +131,7 @@ impl Pool {
             "env" => self.env.is_some(),
             "cwd" => self.cwd.is_some(),
             "sandbox" => self.sandbox.is_some(),
+            "grace" => self.grace.is_some(),
             _ => false,
         }
     }

@@ -1,5 +1,6 @@
 //! What was typed, set in the environment and written in the file, made into what it means.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use super::outfit::resolve_pool;
 use super::paths::from_here;
 use super::place::Source;
 use super::pool::Pool;
+use super::wrong::Wrong;
 use super::{
     BrokerUrl, Error, Fault, File, LogFormat, LogLevel, Surroundings, format_duration, log_file, socket,
 };
@@ -36,8 +38,20 @@ pub struct Flags {
     pub burst: bool,
     /// What is said of the only pool.
     pub pool: Pool,
-    /// Whether the pools will run here, so that their users and directories must be here.
-    pub runs_pools: bool,
+    /// What the settings are for.
+    pub purpose: Purpose,
+}
+
+/// What settings are read for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// To find a supervisor or its store: what its pools need has not to be here.
+    #[default]
+    Find,
+    /// To start one: what can be missing is looked for, so that nothing runs without it.
+    Start,
+    /// To be one, perhaps again: what is missing by now is met when a worker is made.
+    Serve,
 }
 
 /// All settings, resolved.
@@ -110,9 +124,8 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let lease = flags.lease.or(file.lease).unwrap_or(default.lease);
     let stop_deadline = flags.stop_deadline.or(file.stop_deadline).unwrap_or(default.stop_deadline);
     let burst = flags.burst;
-    let (pools, outfits) = pools(flags, file.pools, source.as_ref(), around)?;
+    let (pools, outfits) = pools(flags, file.pools, source.as_ref(), lease, around)?;
     let settings = Settings { pools, lease, stop_deadline, burst, ..default };
-    check(&settings)?;
     Ok(Config { settings, outfits, state_dir, run_dir, broker, log })
 }
 
@@ -136,24 +149,23 @@ fn pools(
     flags: Flags,
     file: Option<Vec<Pool>>,
     source: Option<&Source>,
+    lease: Duration,
     around: &Surroundings,
 ) -> Result<(Vec<PoolSettings>, Vec<Outfit>), Error> {
     let mut pools = file.unwrap_or_else(|| vec![Pool::default()]);
     match pools.as_mut_slice() {
+        [] => return Err(Error::new(Fault::Config, "there is no pool: nothing would run")),
         [only] => *only = flags.pool.clone().over(std::mem::take(only)),
-        _ if flags.pool != Pool::default() => {
-            return Err(Error::new(
-                Fault::Usage,
-                format!("the file has {} pools: flags cannot say which they mean", pools.len()),
-            )
-            .hint("set in the file what belongs to a pool; TASKVISOR_WORKERS counts as a flag"));
-        }
+        several if flags.pool != Pool::default() => return Err(unclear(several.len())),
         _ => {}
     }
-    let here = flags.runs_pools.then_some(around);
+    let mut names = BTreeSet::new();
     let resolved = pools.into_iter().enumerate().map(|(index, pool)| {
         let name = pool.name.clone().unwrap_or_else(|| PoolSettings::default().name);
-        resolve_pool(&name, pool, here).map_err(|wrong| {
+        let resolved = own_name(&mut names, &name)
+            .and_then(|()| resolve_pool(&name, pool, flags.purpose, around))
+            .and_then(|pool| leaves_room(lease, pool.0.grace).map(|()| pool));
+        resolved.map_err(|wrong| {
             let in_file = source.filter(|_| !flags.pool.says(wrong.key));
             let place = in_file.map(|source| source.of_pool(index, wrong.key));
             wrong.of(&name, place)
@@ -162,34 +174,31 @@ fn pools(
     Ok(resolved.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip())
 }
 
+fn unclear(pools: usize) -> Error {
+    Error::new(Fault::Usage, format!("the file has {pools} pools: flags cannot say which they mean"))
+        .hint("set in the file what belongs to a pool; TASKVISOR_WORKERS counts as a flag")
+}
+
+fn own_name(names: &mut BTreeSet<String>, name: &str) -> Result<(), Wrong> {
+    if name.is_empty() || name.contains('\0') {
+        return Err(Wrong::new("name", "this is no name"));
+    }
+    match names.insert(name.to_owned()) {
+        true => Ok(()),
+        false => Err(Wrong::new("name", "two pools have this name").hint("give each pool a name of its own")),
+    }
+}
+
 /// From the supervisor's last good renewal to the keeper's own kill, a third of the lease must pass at least.
 const FENCE_MARGIN: Duration = Duration::from_secs(2);
 
-fn check(settings: &Settings) -> Result<(), Error> {
-    let wrong = |message: String| Err(Error::new(Fault::Config, message));
-    if settings.pools.is_empty() {
-        return wrong("there is no pool: nothing would run".into());
+fn leaves_room(lease: Duration, grace: Duration) -> Result<(), Wrong> {
+    let needed = grace.saturating_add(FENCE_MARGIN);
+    if lease.saturating_sub(needed) > lease / 3 {
+        return Ok(());
     }
-    let mut names = std::collections::BTreeSet::new();
-    for pool in &settings.pools {
-        let name = &pool.name;
-        if !names.insert(name) {
-            return Err(Error::new(Fault::Config, format!("two pools are called '{name}'"))
-                .hint("give each pool a name of its own"));
-        }
-        if name.is_empty() {
-            return wrong("a pool has an empty name".into());
-        }
-        if settings.lease.saturating_sub(pool.grace + FENCE_MARGIN) <= settings.lease / 3 {
-            let least = format_duration((pool.grace + FENCE_MARGIN) * 2);
-            let lease = format_duration(settings.lease);
-            let grace = format_duration(pool.grace);
-            return Err(Error::new(
-                Fault::Config,
-                format!("a lease of {lease} is too short for a grace of {grace} (pool '{name}')"),
-            )
-            .hint(format!("a job must be dead before its lease ends: set lease to {least} or more")));
-        }
-    }
-    Ok(())
+    let (lease, grace) = (format_duration(lease), format_duration(grace));
+    let least = format_duration(needed.saturating_mul(2));
+    Err(Wrong::new("grace", format!("a lease of {lease} is too short for a grace of {grace}"))
+        .hint(format!("a job must be dead before its lease ends: set lease to {least} or more")))
 }

@@ -17,7 +17,7 @@ fn with_file(text: &str, flags: Flags) -> Result<Config, Error> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.yaml");
     std::fs::write(&path, text).unwrap();
-    resolve(Flags { config: Some(path), runs_pools: true, ..flags }, &user()).map_err(|mut error| {
+    resolve(Flags { config: Some(path), purpose: Purpose::Start, ..flags }, &user()).map_err(|mut error| {
         error.place = error.place.map(|place| place.rsplit('/').next().unwrap_or_default().to_owned());
         error
     })
@@ -52,34 +52,34 @@ fn nothing_set_means_the_defaults() {
 
 #[test]
 fn a_command_preforks_workers_that_live_on() {
-    let (settings, outfit) = pool("{workers: 8, command: [python3, -m, taskvisor.worker, app.tasks]}");
+    let (settings, outfit) = pool("{workers: 8, command: [env, python3, -m, taskvisor.worker, app.tasks]}");
     assert_eq!((settings.workers, settings.template), (8, false));
     assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (1, None));
     assert_eq!((settings.knows, settings.retry), (None, Retry::CLASS));
-    assert_eq!(outfit.work, Work::Command(words(&["python3", "-m", "taskvisor.worker", "app.tasks"])));
-    let (settings, _) = pool("{max_jobs: 1000, command: w}");
+    assert_eq!(outfit.work, Work::Command(words(&["env", "python3", "-m", "taskvisor.worker", "app.tasks"])));
+    let (settings, _) = pool("{max_jobs: 1000, command: sh}");
     assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (1, Some(1000)));
 }
 
 #[test]
 fn a_command_in_mode_fork_is_a_template() {
-    let (settings, _) = pool("{mode: fork, command: w --all}");
+    let (settings, _) = pool("{mode: fork, command: sh --all}");
     assert!(settings.template);
     assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (1, Some(1)));
 }
 
 #[test]
 fn a_command_in_mode_coroutine_runs_many_jobs_at_a_time() {
-    let (settings, _) = pool("{mode: coroutine, command: w}");
+    let (settings, _) = pool("{mode: coroutine, command: sh}");
     assert_eq!((settings.jobs_at_once, settings.jobs_per_life, settings.template), (100, None, false));
-    let (settings, _) = pool("{mode: coroutine, command: w, concurrency: 7, max_jobs: 9}");
+    let (settings, _) = pool("{mode: coroutine, command: sh, concurrency: 7, max_jobs: 9}");
     assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (7, Some(9)));
 }
 
 #[test]
 fn run_is_a_program_for_each_job_of_any_class() {
-    let (settings, outfit) = pool("{run: \"convert.sh -q 'a b'\", retry_delay: 2s}");
-    assert_eq!(outfit.work, Work::Run(words(&["convert.sh", "-q", "a b"])));
+    let (settings, outfit) = pool("{run: \"true -q 'a b'\", retry_delay: 2s}");
+    assert_eq!(outfit.work, Work::Run(words(&["true", "-q", "a b"])));
     assert_eq!((settings.jobs_at_once, settings.jobs_per_life, settings.template), (1, Some(1), false));
     assert_eq!(
         (settings.knows, settings.retry),
@@ -96,7 +96,7 @@ fn workers_may_come_and_go_within_limits() {
 #[test]
 fn a_pool_chooses_among_jobs() {
     let (settings, _) =
-        pool("{command: w, order: round_robin, classes: [mail.*, sms], except_classes: [mail.Slow]}");
+        pool("{command: sh, order: round_robin, classes: [mail.*, sms], except_classes: [mail.Slow]}");
     assert_eq!(settings.order, Order::RoundRobin);
     let only = vec!["mail.*".into(), "sms".into()];
     assert_eq!(settings.filter, ClassFilter { only, except: vec!["mail.Slow".into()] });
@@ -129,7 +129,7 @@ fn a_flag_wins_over_the_file() {
     let said = Pool {
         workers: Some(Workers { min: None, max: Some(8) }),
         queues: Some(vec!["b".into()]),
-        command: Some(words(&["w"])),
+        command: Some(words(&["sh"])),
         env: Some(Env {
             pass: Some(vec!["P".into()]),
             set: Some(Variables(vec![("A".into(), "flag".into())])),
@@ -141,7 +141,7 @@ fn a_flag_wins_over_the_file() {
     let (settings, outfit) = flagged(file, said);
     assert_eq!((settings.min_workers, settings.workers, settings.grace), (None, 8, Duration::from_secs(3)));
     assert_eq!(settings.queues, ["b".into()]);
-    assert_eq!(outfit.work, Work::Command(words(&["w"])));
+    assert_eq!(outfit.work, Work::Command(words(&["sh"])));
     assert_eq!(outfit.env_pass, ["O", "P"]);
     assert_eq!(outfit.env_set, [("B".into(), "b".into()), ("A".into(), "flag".into())]);
     let at_least =
@@ -155,7 +155,7 @@ fn what_cannot_work_is_refused() {
     let flags = || Flags { pool: Pool { retries: Some(8), ..Pool::default() }, ..Flags::default() };
     for (text, flags, words) in [
         ("pools:\n- {name: a}\n- {name: b}\n", flags(), "flags cannot say which"),
-        ("pools:\n- {name: a}\n- {name: a}\n", Flags::default(), "two pools are called 'a'"),
+        ("pools:\n- {name: a}\n- {name: a}\n", Flags::default(), "pool 'a': two pools have this name"),
         ("pools: []\n", Flags::default(), "there is no pool"),
         ("lease: 15s\n", Flags::default(), "too short for a grace of 10s"),
         ("broker: redis://:secret@q1/0\n", Flags::default(), "no broker speaks 'redis:'"),
@@ -191,11 +191,11 @@ fn a_mode_that_does_not_fit_is_refused_with_its_reason() {
         "t.yaml:4:5: pool 'm': mode coroutine does not go with run, which starts a program for each job | leave mode out, or use command",
     );
     refused(
-        "command: x\nconcurrency: 3",
+        "command: sh\nconcurrency: 3",
         "t.yaml:4:5: pool 'm': a worker of mode prefork runs one job at a time, not 3 | set mode to coroutine for many jobs in one worker, or more workers",
     );
     refused(
-        "command: x\nmode: fork\nmax_jobs: 3",
+        "command: sh\nmode: fork\nmax_jobs: 3",
         "t.yaml:5:5: pool 'm': a worker of mode fork runs one job, not 3 | max_jobs is for the modes prefork and coroutine",
     );
 }
@@ -257,6 +257,10 @@ fn names_are_checked() {
         "t.yaml:3:5: pool 'm': TASKVISOR_FD cannot be set: taskvisor gives the variables TASKVISOR_* to its workers",
     );
     refused("env:\n  set:\n    A: 1\n    B: 2\n    A: 3", "t.yaml:7:9: the setting 'A' is given twice");
+    refused(
+        "env: [A]",
+        "t.yaml:3:10: pools[0].env: invalid type: sequence, expected {pass: [NAME], set: {NAME: VALUE}}",
+    );
     refused("env: {sett: {}}", "t.yaml:3:11: unknown setting 'sett' | did you mean 'set'?");
 }
 
@@ -267,6 +271,11 @@ fn what_must_be_on_the_machine_is_looked_for() {
         "t.yaml:3:5: pool 'm': cwd /nosuch cannot be used: No such file or directory (os error 2)",
     );
     refused("cwd: /dev/null", "t.yaml:3:5: pool 'm': cwd /dev/null is no directory");
+    refused(
+        "command: nosuch -x",
+        "t.yaml:3:5: pool 'm': there is no program 'nosuch' in PATH | is it misspelled? PATH is the one that start was given",
+    );
+    refused("run: ./null\ncwd: /dev", "t.yaml:3:5: pool 'm': /dev/./null is no program that can be run");
     refused("umask: 089", "t.yaml:3:5: pool 'm': '089' is no umask | octal, from 000 to 777: \"022\"");
     refused("user: nosuch", "t.yaml:3:5: pool 'm': this machine knows no user 'nosuch'");
     refused(
@@ -276,10 +285,15 @@ fn what_must_be_on_the_machine_is_looked_for() {
 }
 
 #[test]
-fn a_command_that_runs_no_pool_needs_nothing_of_it() {
-    let file = File::parse("pools:\n- {cwd: /nosuch, user: nosuch}\n", "t.yaml").unwrap();
-    let flags = Flags { pool: file.pools.unwrap().remove(0), ..Flags::default() };
-    assert!(resolve(flags, &user()).is_ok());
+fn who_only_looks_for_a_supervisor_needs_nothing_of_its_pools() {
+    let reads = |text: &str, purpose| {
+        let file = File::parse(&format!("pools:\n- {text}\n"), "t.yaml").unwrap();
+        resolve(Flags { pool: file.pools.unwrap().remove(0), purpose, ..Flags::default() }, &user())
+    };
+    assert!(reads("{cwd: /nosuch, user: nosuch, command: nosuch}", Purpose::Find).is_ok());
+    // A supervisor that is made again has jobs to settle.
+    assert!(reads("{cwd: /nosuch, command: nosuch}", Purpose::Serve).is_ok());
+    assert!(reads("{user: nosuch}", Purpose::Serve).is_err());
 }
 
 #[test]
@@ -296,6 +310,19 @@ fn the_example_file_holds_the_defaults() {
     assert!(file.log.format.is_some() && file.log.level.is_some());
     for key in settings_of_a_pool() {
         assert!(text.contains(&format!("\n    {key}:")) || text.contains(&format!("\n  - {key}:")), "{key}");
+    }
+}
+
+#[test]
+fn the_pools_of_the_example_file_can_be_used() {
+    let text = include_str!("../../conf/taskvisor.yaml");
+    let (_, example) = text.split_once("\n# pools:\n").expect("an example");
+    let lines: Vec<&str> = example.lines().map(|line| line.trim_start_matches('#')).collect();
+    let file = File::parse(&format!("pools:\n{}", lines.join("\n")), "t.yaml").unwrap();
+    let modes: Vec<_> = file.pools.as_ref().unwrap().iter().map(|pool| pool.mode).collect();
+    assert_eq!(modes, [Some(Mode::Prefork), Some(Mode::Fork), Some(Mode::Coroutine)]);
+    for pool in file.pools.unwrap() {
+        assert!(resolve(Flags { pool, ..Flags::default() }, &user()).is_ok());
     }
 }
 
