@@ -1,0 +1,148 @@
+"""A worker that plays every part a worker can play badly: the job's class says which. It speaks the protocol by hand."""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+
+channel = socket.socket(fileno=int(os.environ["TASKVISOR_FD"]))
+part = sys.argv[1] if len(sys.argv) > 1 else ""
+
+
+def raw(line):
+    channel.sendall(line)
+
+
+def say(**frame):
+    raw(json.dumps(frame).encode() + b"\n")
+
+
+def done(job, outcome="complete", **more):
+    say(done={"job": job["id"], "fence": job["fence"], "outcome": outcome, **more})
+
+
+def frames():
+    buffer = b""
+    while True:
+        line, newline, rest = buffer.partition(b"\n")
+        if newline:
+            buffer = rest
+            yield json.loads(line)
+            continue
+        chunk = channel.recv(1 << 20)
+        if not chunk:
+            return
+        buffer += chunk
+
+
+def garbage(job):
+    raw(b"\x00\xff this is no frame\n")
+    time.sleep(1000)
+
+
+def half(job):
+    raw(b'{"done":{"job":"' + job["id"].encode())
+    os._exit(0)
+
+
+def long(job):
+    raw(b'{"progress":{"message":"' + b"x" * (17 << 20))
+    time.sleep(1000)
+
+
+def unknown(job):
+    say(dome={"job": job["id"]})
+    time.sleep(1000)
+
+
+def twice(job):
+    done(job, result=1)
+    done(job, result=2)
+
+
+def other(job):
+    say(done={"job": "somebody-elses", "fence": 1, "outcome": "complete"})
+    say(done={"job": job["id"], "fence": job["fence"] + 7, "outcome": "complete", "result": "wrong"})
+    done(job, result="right")
+
+
+def leaves(job):
+    os._exit(0)
+
+
+def blocks(job):
+    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+    open("begun", "w").close()
+    time.sleep(1000)
+
+
+def shuts(job):
+    channel.close()
+    time.sleep(1000)
+
+
+def floods(job):
+    line = b"x" * 99 + b"\n"
+    with os.fdopen(1, "wb", closefd=False) as out:
+        for _ in range(1 << 20):
+            out.write(line)
+    done(job)
+
+
+def forks(job):
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    time.sleep(1000)
+
+
+def litters(job):
+    for _ in range(2):
+        if not os.fork():
+            os.setsid()
+            time.sleep(1000)
+            os._exit(0)
+    done(job)
+
+
+def calls(job):
+    data = {"jobs": [{"queue": "default", "class": "fine", "data": {"n": [1, 2.50]}, "tags": ["child"]}]}
+    for n, (verb, args) in enumerate([("put", data), ("dance", {}), ("put", {"jobs": [{"class": "fine"}]})]):
+        say(call={"n": n, "verb": verb, "args": args})
+    # Answers come when they are there.
+    answers = sorted((next(stream)["reply"] for _ in range(3)), key=lambda answer: answer["n"])
+    done(job, result=answers)
+
+
+def fine(job):
+    print("a word on stdout", flush=True)
+    done(job, result={"data": job["data"], "attempt": job["attempt"]})
+
+
+def where(job):
+    os.chdir(job["cwd"])
+    found = os.listdir(".")
+    os.makedirs("deep/er")
+    open("deep/er/file", "w").write("left")
+    done(job, result={"cwd": job["cwd"], "found": found})
+
+
+def who(job):
+    done(job, result={"pid": os.getpid(), "env": dict(os.environ), "ids": [os.getuid(), os.getgid(), os.getgroups()]})
+
+
+if part == "traceback":
+    raise RuntimeError("cannot be imported")
+if part == "mute":
+    time.sleep(1000)
+say(hello={"protocol": 2 if part == "modern" else 1, "sdk": "actor", "some": "field we do not know"})
+if part == "shy":
+    time.sleep(1000)
+say(ready={})
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+stream = frames()
+for frame in stream:
+    if "run" in frame:
+        globals()[frame["run"]["job"]["class"]](frame["run"]["job"])
