@@ -12,5 +12,6 @@ pub mod failpoint;
 pub mod keeper;
 pub mod model;
 pub mod process;
+pub mod select;
 pub mod supervisor;
 pub mod wire;
