@@ -17,9 +17,9 @@ struct Mutant {
 const MUTANTS: [Mutant; 12] = [
     Mutant {
         name: "hears the words of a former life",
-        file: "supervisor.rs",
-        old: "slot.id == worker && slot.state",
-        new: "slot.state",
+        file: "lives.rs",
+        old: "|slot| slot.id == worker)",
+        new: "|slot| slot.id.slot == worker.slot)",
     },
     Mutant {
         name: "kills twice",
@@ -120,7 +120,7 @@ impl Nest {
         let nest = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("mutants");
         let home = Path::new(env!("CARGO_MANIFEST_DIR"));
         let _ = fs::remove_dir_all(nest.join("src"));
-        for room in ["src/model", "src/supervisor"] {
+        for room in ["src/model", "src/select", "src/supervisor"] {
             fs::create_dir_all(nest.join(room)).unwrap();
             for file in fs::read_dir(home.join(room)).unwrap() {
                 let file = file.unwrap();
@@ -131,7 +131,7 @@ impl Nest {
         for file in ["tests/transcripts.rs", "tests/simulation.rs", "Cargo.lock"] {
             fs::copy(home.join(file), nest.join(file)).unwrap();
         }
-        fs::write(nest.join("src/lib.rs"), "pub mod model;\npub mod supervisor;\n").unwrap();
+        fs::write(nest.join("src/lib.rs"), "pub mod model;\npub mod select;\npub mod supervisor;\n").unwrap();
         fs::write(nest.join("Cargo.toml"), MANIFEST).unwrap();
         Nest(nest)
     }

@@ -4,6 +4,8 @@ mod command;
 mod event;
 mod fetch;
 mod jobs;
+mod lives;
+mod pool;
 mod reconcile;
 mod restart;
 mod settle;
@@ -12,6 +14,7 @@ mod stop;
 #[expect(clippy::module_inception, reason = "the room is named for what is in its middle")]
 mod supervisor;
 mod verdict;
+mod work;
 mod worker;
 
 pub use command::Command;

@@ -20,7 +20,7 @@ impl Supervisor {
         if self.stop.is_none() {
             for pool in &mut self.pools {
                 pool.keep_up(now, &mut self.orders);
-                pool.fetch(now, &mut self.orders);
+                pool.fetch(now, &mut self.random, &mut self.orders);
             }
         }
         self.renew(now);

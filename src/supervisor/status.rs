@@ -1,7 +1,7 @@
 //! What people are shown.
 
-use super::fetch::Pool;
 use super::jobs::{Phase, Running};
+use super::pool::Pool;
 use super::worker::{Slot, State};
 use crate::model::{Instant, Job, Payload, PoolSettings, PoolStatus, RunningJob, SlotState, SlotStatus};
 
