@@ -34,11 +34,9 @@ impl Intake {
         Intake { asked: None, maybe_waiting: true, due, net, backoff, rotation }
     }
 
-    /// The answer: gives the workers it was asked for, None if nothing was asked.
-    pub(super) fn answered(&mut self, jobs: &[Fetched]) -> Option<Vec<WorkerId>> {
+    fn answered(&mut self, jobs: &[Fetched]) -> Option<Vec<WorkerId>> {
         let asked = self.asked.take()?;
         self.backoff.succeeded();
-        self.maybe_waiting |= jobs.len() >= asked.len();
         if let Some(last) = jobs.last() {
             self.rotation.went_to(&last.job.queue);
         }
@@ -60,6 +58,15 @@ impl Intake {
 }
 
 impl Pool {
+    /// The answer, with as many jobs as asked for or fewer: gives the workers it was asked for, None if nothing was asked.
+    pub(super) fn fetched(&mut self, jobs: &[Fetched]) -> Option<Vec<WorkerId>> {
+        let asked = self.intake.answered(jobs)?;
+        if jobs.len() >= asked.len() {
+            self.woken();
+        }
+        Some(asked)
+    }
+
     /// Asks for as many jobs as there is room for.
     pub(super) fn fetch(&mut self, now: Instant, random: &mut Random, orders: &mut VecDeque<Command>) {
         if self.intake.asked.is_some() || self.intake.at() > now {

@@ -1,17 +1,19 @@
 //! What happens to workers.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use super::classes::{self, Unknown};
 use super::jobs::{Phase, Running};
-use super::restart::Random;
+use super::restart::{Boots, Random};
 use super::settle::Unsettled;
 use super::worker::{End, Slot, State, Why};
-use super::{Command, Supervisor};
-use crate::model::{Exit, Instant, PoolSettings, Revocation, Verdict, WorkerId};
+use super::{Command, Supervisor, verdict};
+use crate::model::{Classes, Exit, Instant, PoolSettings, Revocation, Verdict, WorkerId};
 
 impl Supervisor {
     pub(super) fn on_spawn_failed(&mut self, now: Instant, worker: WorkerId, why: String) {
-        let Some((_, slot, random, _)) = self.life(worker) else { return };
+        let Some(Alive { slot, random, .. }) = self.life(worker) else { return };
         match slot.state {
             State::Starting | State::Stopping(_) | State::Killed(_) => {
                 slot.down(now, End::Early(why), |wait| random.jitter(wait, 20));
@@ -21,32 +23,41 @@ impl Supervisor {
     }
 
     pub(super) fn on_ready(&mut self, now: Instant, worker: WorkerId) {
-        let Some((_, slot, ..)) = self.life(worker) else { return };
+        let Some(Alive { slot, boots, .. }) = self.life(worker) else { return };
         if slot.state == State::Starting {
             slot.ready(now);
-            self.pools[usize::from(worker.slot.pool)].boots.succeeded();
+            boots.succeeded();
         }
     }
 
     pub(super) fn on_exited(&mut self, now: Instant, worker: WorkerId, exit: &Exit) {
         self.fence_off(now);
-        let Some((pool, slot, random, mut book)) = self.life(worker) else { return };
+        let Some(Alive { pool, slot, boots, random, mut book, .. }) = self.life(worker) else { return };
         let (jobs, end) = (std::mem::take(&mut slot.jobs), slot.end(now, exit));
-        for job in &jobs {
-            let judged = job.judge(exit, jobs.len() == 1, pool.retry, random);
-            book.close(now, job, slot, judged, Some(exit));
+        let (in_company, death) = (jobs.len() > 1, verdict::of_death(&slot.life, exit));
+        for job in jobs {
+            if in_company && job.is_suspect() {
+                slot.waits.push_back(job.alone());
+            } else {
+                let judged = job.judge(&death, classes::retry(pool, &job.job), random);
+                book.close(now, &job, slot, judged, Some(exit));
+            }
         }
-        let died_in_boot = slot.is_booting();
+        if slot.is_booting() {
+            boots.died(now);
+        }
         slot.down(now, end, |wait| random.jitter(wait, 20));
-        self.suspect(&jobs);
-        if died_in_boot {
-            self.pools[usize::from(worker.slot.pool)].boots.died(now);
+    }
+
+    pub(super) fn on_faulty(&mut self, worker: WorkerId, how: String) {
+        if let Some(Alive { slot, .. }) = self.life(worker) {
+            slot.faulty(how);
         }
     }
 
     /// Killed, by us or at the self-fence by the keeper, and not dead: its jobs are not settled.
     pub(super) fn on_stuck(&mut self, now: Instant, worker: WorkerId, cause: String) {
-        let Some((_, slot, ..)) = self.life(worker) else { return };
+        let Some(Alive { slot, .. }) = self.life(worker) else { return };
         slot.life.stuck = Some(cause);
         match slot.state {
             State::Killed(_) => {}
@@ -59,16 +70,38 @@ impl Supervisor {
         }
     }
 
-    /// The life itself, never the one before or after it in the same place, with what its handlers need.
-    pub(super) fn life(
-        &mut self,
-        worker: WorkerId,
-    ) -> Option<(&PoolSettings, &mut Slot, &mut Random, Book<'_>)> {
+    pub(super) fn on_knows(&mut self, pool: u16, classes: Arc<Classes>) {
+        if let Some(pool) = self.pools.get_mut(usize::from(pool)) {
+            pool.unknown.learn(&classes);
+            pool.settings.knows = Some(classes);
+        }
+    }
+
+    pub(super) fn on_waiting(&mut self, now: Instant, pool: u16, waiting: bool) {
+        if let Some(pool) = self.pools.get_mut(usize::from(pool)) {
+            pool.waiting(now, waiting);
+        }
+    }
+
+    /// The life itself, never the one before or after it in the same place.
+    pub(super) fn life(&mut self, worker: WorkerId) -> Option<Alive<'_>> {
         let pool = self.pools.get_mut(usize::from(worker.slot.pool))?;
         let slot = pool.slots.iter_mut().find(|slot| slot.id == worker)?;
         let book = Book { unsettled: &mut self.unsettled, orders: &mut self.orders };
-        (slot.state != State::Down).then_some((&pool.settings, slot, &mut self.random, book))
+        let (boots, unknown, random) = (&mut pool.boots, &mut pool.unknown, &mut self.random);
+        let alive = slot.state != State::Down;
+        alive.then_some(Alive { pool: &pool.settings, slot, boots, unknown, random, book })
     }
+}
+
+/// A life, with what its handlers need.
+pub(super) struct Alive<'a> {
+    pub(super) pool: &'a PoolSettings,
+    pub(super) slot: &'a mut Slot,
+    pub(super) boots: &'a mut Boots,
+    pub(super) unknown: &'a mut Unknown,
+    pub(super) random: &'a mut Random,
+    pub(super) book: Book<'a>,
 }
 
 /// Where the ends of jobs are written down.

@@ -1,12 +1,17 @@
 //! A set of equal workers: its places, and what is started in them.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::Command;
+use super::classes::{self, Unknown};
 use super::fetch::Intake;
-use super::restart::Boots;
+use super::jobs::{self, Running};
+use super::restart::{Boots, Random};
+use super::settle::Unsettled;
+use super::size::Size;
 use super::worker::{Slot, State};
-use crate::model::{Instant, PoolSettings, SlotId, WorkerId};
+use crate::model::{Fence, Instant, JobId, PoolSettings, SlotId, Verdict, WorkerId};
 
 /// A set of equal slots.
 #[derive(Debug)]
@@ -16,13 +21,38 @@ pub(super) struct Pool {
     pub(super) slots: Vec<Slot>,
     pub(super) intake: Intake,
     pub(super) boots: Boots,
+    pub(super) size: Size,
+    pub(super) unknown: Unknown,
 }
 
 impl Pool {
     pub(super) fn new(number: u16, settings: PoolSettings, generation: u32, now: Instant) -> Self {
-        let slot = |index| Slot::new(SlotId { pool: number, index }, generation, now);
-        let slots = (1..=settings.workers).map(slot).collect();
-        Pool { number, slots, intake: Intake::new(now, &settings), boots: Boots::default(), settings }
+        let mut pool = Pool {
+            number,
+            slots: Vec::new(),
+            intake: Intake::new(now, &settings),
+            boots: Boots::default(),
+            size: Size::new(),
+            unknown: Unknown::default(),
+            settings,
+        };
+        let (first, min) = (u16::from(!pool.settings.template), pool.min_workers());
+        let slot = |index| {
+            let start = (index <= min).then_some(now);
+            Slot::new(SlotId { pool: number, index }, generation, now, start)
+        };
+        pool.slots = (first..=pool.settings.workers).map(slot).collect();
+        pool
+    }
+
+    /// How many workers there are at least.
+    pub(super) fn min_workers(&self) -> u16 {
+        self.settings.min_workers.unwrap_or(self.settings.workers)
+    }
+
+    /// Where the template is, if the others are forked by one.
+    pub(super) fn template(&self) -> Option<&Slot> {
+        self.slots.first().filter(|slot| slot.is_template())
     }
 
     /// Each worker as often as it has room; the least loaded first.
@@ -36,13 +66,35 @@ impl Pool {
         room.into_iter().map(|(_, worker)| worker).collect()
     }
 
-    /// The place of a worker with room: the one meant, or the least loaded one. A job to run alone needs an empty one.
-    pub(super) fn place(&self, meant: Option<WorkerId>, alone: bool) -> Option<usize> {
-        let has_room = |slot: &&Slot| slot.room(&self.settings) > 0 && (slot.jobs.is_empty() || !alone);
-        let with_room = || self.slots.iter().filter(has_room);
+    /// The place of a worker with room: the one meant, or the least loaded one.
+    pub(super) fn place(&self, meant: Option<WorkerId>) -> Option<usize> {
+        let with_room = || self.slots.iter().filter(|slot| slot.room(&self.settings) > 0);
         let meant = with_room().find(|slot| Some(slot.id) == meant);
         let found = meant.or_else(|| with_room().min_by_key(|slot| slot.jobs.len()))?.id;
         self.slots.iter().position(|slot| slot.id == found)
+    }
+
+    /// The place for a job that must run alone: an empty one, or else the one that is kept for such jobs, or else the one
+    /// that will be kept for them from here on.
+    pub(super) fn place_alone(&self) -> Option<usize> {
+        let most = self.settings.jobs_at_once as usize;
+        let works = |slot: &&Slot| matches!(slot.state, State::Ready | State::Busy);
+        let least_loaded = self.slots.iter().filter(|slot| slot.room(&self.settings) > 0);
+        let least_loaded = least_loaded.min_by_key(|slot| slot.jobs.len());
+        let kept = self.slots.iter().filter(works).find(|slot| slot.is_closed());
+        let found = match (least_loaded, kept) {
+            (Some(slot), _) if slot.jobs.is_empty() => slot.id,
+            (_, Some(slot)) if slot.leased().count() < most => slot.id,
+            (_, Some(_)) => return None,
+            (least_loaded, None) => least_loaded?.id,
+        };
+        self.slots.iter().position(|slot| slot.id == found)
+    }
+
+    /// Takes the job out, if it waits to run alone.
+    pub(super) fn take_waiting(&mut self, now: Instant, job: &JobId, fence: Fence) -> Option<Running> {
+        let is_it = |waiting: &Running| waiting.is(job, fence);
+        self.slots.iter_mut().find_map(|slot| slot.take_waiting(now, is_it, &self.settings))
     }
 
     /// Whether a job would find a worker.
@@ -53,9 +105,13 @@ impl Pool {
     /// Starts what is down and due.
     pub(super) fn keep_up(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
         let boot_timeout = self.settings.boot_timeout;
+        let template = self.template().map(|template| template.id);
         while let Some(slot) = self.next_start().filter(|slot| slot.deadline.is_some_and(|due| due <= now)) {
             slot.start(now, boot_timeout);
-            orders.push_back(Command::Spawn(slot.id));
+            orders.push_back(match template {
+                Some(template) if !slot.is_template() => Command::Fork(slot.id, template),
+                Some(_) | None => Command::Spawn(slot.id),
+            });
         }
     }
 
@@ -69,7 +125,8 @@ impl Pool {
         self.slots.iter_mut().find(|slot| slot.id == next)
     }
 
-    /// The slots that may start: all that are down; while probing the first of them, and that alone.
+    /// The slots that may start: all that are down, but without a ready template that alone; while probing the first of
+    /// them, and no other.
     fn startable(&self) -> impl Iterator<Item = &Slot> {
         let probing = self.boots.probing.is_some();
         let at_once = match probing {
@@ -77,6 +134,32 @@ impl Pool {
             true => 1,
             false => self.slots.len(),
         };
-        self.slots.iter().filter(|slot| slot.state == State::Down).take(at_once)
+        let can_fork = self.template().is_none_or(|template| template.state == State::Ready);
+        let wanted = |slot: &&Slot| slot.state == State::Down && slot.is_wanted();
+        let down = self.slots.iter().filter(wanted);
+        down.filter(move |slot| can_fork || slot.is_template()).take(at_once)
+    }
+
+    /// Gives back the waiting jobs that no worker can be expected for soon, or that none knows any more.
+    pub(super) fn give_back(
+        &mut self,
+        now: Instant,
+        stopping: bool,
+        random: &mut Random,
+        unsettled: &mut Unsettled,
+    ) {
+        let cannot_fork = self.template().is_some_and(|template| !template.booted);
+        for slot in &mut self.slots {
+            let down = cannot_fork && slot.state == State::Down;
+            let in_vain = stopping || down || !slot.booted || slot.life.stuck.is_some();
+            let back = |waiting: &Running| in_vain || !classes::knows(&self.settings, &waiting.job);
+            while let Some(job) = slot.take_waiting(now, back, &self.settings) {
+                let verdict = match in_vain {
+                    true => Verdict::Release { after: Duration::ZERO, counts: None },
+                    false => self.unknown.refuse(&job.job, random),
+                };
+                unsettled.add(now, jobs::unstarted(&job.lease, verdict));
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The decisions. A handler records what it learned; `reconcile` alone compares what is with what should be.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::pool::Pool;
@@ -31,8 +31,6 @@ pub struct Supervisor {
     pub(super) unsettled: Unsettled,
     /// Rights lost before the fetch that brings them was answered.
     pub(super) early: BTreeMap<(JobId, Fence), Revocation>,
-    /// Jobs under which a worker died together with others: each is tried again alone.
-    pub(super) suspects: BTreeSet<JobId>,
     pub(super) stop: Option<Stopping>,
     /// When to ask whether all is done; None = as soon as it may be.
     pub(super) ask_at: Option<Instant>,
@@ -53,7 +51,6 @@ impl Supervisor {
             pools: pools.collect(),
             unsettled: Unsettled::default(),
             early: BTreeMap::new(),
-            suspects: BTreeSet::new(),
             stop: None,
             ask_at: None,
             random: Random(settings.seed),
@@ -78,7 +75,9 @@ impl Supervisor {
             Event::Finished(worker, job, fence, outcome) => {
                 self.on_finished(now, worker, (&job, fence), outcome);
             }
-            Event::Faulty(..) | Event::Knows(..) | Event::Waiting(..) => {}
+            Event::Faulty(worker, how) => self.on_faulty(worker, how),
+            Event::Knows(pool, classes) => self.on_knows(pool, classes),
+            Event::Waiting(pool, waiting) => self.on_waiting(now, pool, waiting),
             Event::Fetched(pool, jobs) => self.on_fetched(now, pool, jobs),
             Event::FetchFailed(pool) => self.on_fetch_failed(now, pool),
             Event::Renewed(lease) => self.on_renewed(now, &lease),
@@ -86,7 +85,7 @@ impl Supervisor {
             Event::Revoked(job, fence, why) => self.lose_job(now, &job, fence, why),
             Event::Settled(job, fence) => self.unsettled.settled(job, fence),
             Event::SettleFailed(job, fence) => self.unsettled.failed(now, job, fence, &mut self.random),
-            Event::Woken => self.pools.iter_mut().for_each(|pool| pool.intake.maybe_waiting = true),
+            Event::Woken => self.pools.iter_mut().for_each(Pool::woken),
             Event::Idle => self.on_idle(now),
             Event::Stop(stage) => self.on_stop(now, stage),
         }
@@ -106,7 +105,8 @@ impl Supervisor {
     /// When [`Supervisor::handle_timeout`] is due, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let pools = self.pools.iter().filter(|_| self.stop.is_none());
-        let pools = pools.flat_map(|pool| [pool.fetch_at(), pool.start_at()]);
+        let pools =
+            pools.flat_map(|pool| [pool.fetch_at(), pool.start_at(), pool.grow_at(), pool.shrink_at()]);
         let slots = self.pools.iter().flat_map(|pool| pool.slots.iter().map(move |slot| (pool, slot)));
         let slots = slots.flat_map(|(pool, slot)| {
             let stop = self.stop.as_ref().and_then(|stop| stop.signal_at(slot, pool.settings.grace));
@@ -157,7 +157,7 @@ impl Supervisor {
         let fetched = |pool: &Pool| pool.intake.asked.is_none() && !pool.intake.maybe_waiting;
         self.unsettled.is_empty()
             && self.pools.iter().all(fetched)
-            && self.slots().all(|slot| slot.jobs.is_empty())
+            && self.slots().all(|slot| slot.leased().next().is_none())
     }
 
     pub(super) fn is_over(&self) -> bool {
