@@ -12,6 +12,7 @@ pub mod failpoint;
 pub mod keeper;
 pub mod model;
 pub mod process;
+pub mod select;
 pub mod supervisor;
 pub mod wire;
 pub mod worker;

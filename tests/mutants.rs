@@ -14,24 +14,24 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 12] = [
+const MUTANTS: [Mutant; 17] = [
     Mutant {
         name: "hears the words of a former life",
-        file: "supervisor.rs",
-        old: "slot.id == worker && slot.state",
-        new: "slot.state",
+        file: "lives.rs",
+        old: "|slot| slot.id == worker)",
+        new: "|slot| slot.id.slot == worker.slot)",
     },
     Mutant {
         name: "kills twice",
         file: "worker.rs",
-        old: "State::Down | State::Killed(_) => None,\n            State::Starting if late",
-        new: "State::Down => None,\n            State::Killed(why) => stops.filter(|signal| *signal == Signal::Kill).map(|signal| (signal, why)),\n            State::Starting if late",
+        old: "State::Down | State::Killed(_) => None,\n            State::Starting | State::Ready",
+        new: "State::Down => None,\n            State::Killed(why) => stops.filter(|signal| *signal == Signal::Kill).map(|signal| (signal, why)),\n            State::Starting | State::Ready",
     },
     Mutant {
         name: "settles what it has lost",
         file: "verdict.rs",
         old: "Why::Lost(_) => return None,",
-        new: "Why::Lost(_) => true,",
+        new: "Why::Lost(_) => None,",
     },
     Mutant {
         name: "settles twice",
@@ -66,14 +66,14 @@ const MUTANTS: [Mutant; 12] = [
     Mutant {
         name: "gives a suspect company",
         file: "worker.rs",
-        old: "if self.jobs.iter().any(|job| job.alone) => 0,",
-        new: "if self.jobs.len() > 99 => 0,",
+        old: "if self.is_template() || self.is_closed() => 0,",
+        new: "if self.is_template() => 0,",
     },
     Mutant {
         name: "loses a wake-up during a fetch",
-        file: "supervisor.rs",
-        old: "pool.intake.maybe_waiting = true)",
-        new: "pool.intake.maybe_waiting |= pool.intake.asked.is_none())",
+        file: "size.rs",
+        old: "(self.intake.maybe_waiting, self.size.maybe_waiting) = (true, true);",
+        new: "self.intake.maybe_waiting |= self.intake.asked.is_none();",
     },
     Mutant {
         name: "does not fence itself off",
@@ -86,6 +86,36 @@ const MUTANTS: [Mutant; 12] = [
         file: "jobs.rs",
         old: "(Phase::Ends(_), _) => Heard::Nothing,",
         new: "(Phase::Ends(_), outcome) => Heard::Outcome(outcome),",
+    },
+    Mutant {
+        name: "blames all for the death of one",
+        file: "lives.rs",
+        old: "if in_company && job.is_suspect()",
+        new: "if in_company && job.deadline.is_some()",
+    },
+    Mutant {
+        name: "forks from a template that is not ready",
+        file: "pool.rs",
+        old: "template.state == State::Ready",
+        new: "template.state != State::Down",
+    },
+    Mutant {
+        name: "assigns a job of an unknown class",
+        file: "classes.rs",
+        old: "is_none_or(|classes| classes.contains_key(&job.class))",
+        new: "is_none_or(|_| true)",
+    },
+    Mutant {
+        name: "grows while a worker has nothing to do",
+        file: "size.rs",
+        old: "if self.has_idle() || self.is_coming_up()",
+        new: "if self.is_coming_up()",
+    },
+    Mutant {
+        name: "keeps faulty workers",
+        file: "worker.rs",
+        old: "State::Busy | State::Stopping(_) => self.life.fault = Some(how),",
+        new: "State::Busy | State::Stopping(_) => drop(how),",
     },
 ];
 
@@ -120,7 +150,7 @@ impl Nest {
         let nest = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("mutants");
         let home = Path::new(env!("CARGO_MANIFEST_DIR"));
         let _ = fs::remove_dir_all(nest.join("src"));
-        for room in ["src/model", "src/supervisor"] {
+        for room in ["src/model", "src/select", "src/supervisor"] {
             fs::create_dir_all(nest.join(room)).unwrap();
             for file in fs::read_dir(home.join(room)).unwrap() {
                 let file = file.unwrap();
@@ -131,7 +161,7 @@ impl Nest {
         for file in ["tests/transcripts.rs", "tests/simulation.rs", "Cargo.lock"] {
             fs::copy(home.join(file), nest.join(file)).unwrap();
         }
-        fs::write(nest.join("src/lib.rs"), "pub mod model;\npub mod supervisor;\n").unwrap();
+        fs::write(nest.join("src/lib.rs"), "pub mod model;\npub mod select;\npub mod supervisor;\n").unwrap();
         fs::write(nest.join("Cargo.toml"), MANIFEST).unwrap();
         Nest(nest)
     }

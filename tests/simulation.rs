@@ -10,12 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskvisor::model::{
-    Bytes, Class, Exit, ExitStatus, Failure, Fence, Fetched, Instant, Job, JobId, Lease, Outcome, Payload,
-    PoolSettings, QueueName, Retry, Revocation, Settings, Signal, SlotId, Stop, Usage, Verdict, WorkerId,
+    Bytes, Class, ClassSettings, Classes, Count, Exit, ExitStatus, Failure, Fence, Fetched, Instant, Job,
+    JobId, Lease, Order, Outcome, Payload, PoolSettings, QueueName, Retry, Revocation, Settings, Settlement,
+    Signal, SlotId, Stop, Take, Usage, Verdict, WorkerId,
 };
+use taskvisor::select::Turns;
 use taskvisor::supervisor::{Command, Event, Supervisor};
 
 const SEEDS: u64 = 300;
+
+const KILLED: ExitStatus = ExitStatus::Signal { signal: 9, core: false };
 
 #[test]
 fn in_a_hostile_world_no_rule_is_ever_broken() {
@@ -32,6 +36,35 @@ fn in_a_kind_world_every_job_completes() {
         assert!(left.is_empty(), "seed {seed}: never ended: {left:?}");
         let complete = world.supervisor.settled().get("complete").copied();
         assert_eq!(complete, Some(world.jobs.len() as u64), "seed {seed}");
+    }
+}
+
+/// The queue is never empty, so no slot would ever be empty by itself.
+#[test]
+fn under_constant_load_a_killer_is_held_and_none_of_its_99_neighbours_is_punished() {
+    for seed in seeds().take(6) {
+        let pool = PoolSettings {
+            workers: 1 + (seed % 3) as u16,
+            jobs_at_once: 100,
+            jobs_per_life: None,
+            retry: Retry::CLASS,
+            queues: vec![QueueName::from("default"), QueueName::from("other")],
+            ..PoolSettings::default()
+        };
+        let mut world =
+            World::new(seed, Weather::Kind, Settings { pools: vec![pool], ..Settings::default() });
+        let killer = JobId::from("j150");
+        world.killer = Some(killer.clone());
+        world.put(600, 1000);
+        world.stop_at_the_end();
+        world.live();
+        for (id, job) in world.jobs.iter().filter(|(id, _)| **id != killer) {
+            let fate = (job.over, job.attempt, job.crashes);
+            assert_eq!(fate, (true, 1, 0), "seed {seed}: {id} is punished");
+        }
+        let settled = |word| world.supervisor.settled().get(word).copied();
+        assert_eq!((settled("complete"), settled("held")), (Some(599), Some(1)), "seed {seed}");
+        assert_eq!((world.jobs[&killer].crashes, world.checks.deaths), (3, 4), "seed {seed}");
     }
 }
 
@@ -63,6 +96,8 @@ struct World {
     jobs: BTreeMap<JobId, Work>,
     checks: Checks,
     log: VecDeque<String>,
+    /// The job that every worker dies of.
+    killer: Option<JobId>,
     /// The supervisor hangs until then; what it is told waits here.
     hangs: Option<Instant>,
     inbox: Vec<Event>,
@@ -82,9 +117,11 @@ enum Happening {
     /// The broker takes a right away.
     Revoke(JobId, Fence, Revocation),
     /// The broker is asked for jobs.
-    Fetch(u16, Vec<WorkerId>),
+    Fetch(u16, Vec<QueueName>, Take, usize),
+    /// The broker is asked whether jobs wait.
+    AskWaiting(u16, Vec<QueueName>),
     /// The broker is told.
-    Settle(JobId, Fence, Verdict),
+    Settle(JobId, Fence, Verdict, bool),
     /// The broker gives back what was delayed.
     Due(JobId),
 }
@@ -93,18 +130,24 @@ struct Worker {
     jobs: BTreeMap<JobId, Fence>,
     ignores_term: bool,
     unborn: bool,
+    /// The template that was asked for it.
+    forked_by: Option<WorkerId>,
+    /// The job that must have no company.
+    alone: Option<JobId>,
     kill_at: Option<Instant>,
 }
 
 /// A job, as its broker sees it.
-#[derive(Default)]
 struct Work {
+    queue: QueueName,
+    class: Class,
     waiting: bool,
     over: bool,
     fence: u64,
     leased: bool,
     attempt: u32,
     crashes: u32,
+    unknown: u32,
 }
 
 /// What was seen, to be held against the rules.
@@ -119,6 +162,12 @@ struct Checks {
     known: BTreeSet<WorkerId>,
     /// Where each lease was given.
     assigned: BTreeMap<(JobId, Fence), WorkerId>,
+    /// What the workers of each pool know, as far as the supervisor was told.
+    knows: BTreeMap<u16, Option<Arc<Classes>>>,
+    asking: BTreeSet<u16>,
+    stuck: BTreeSet<WorkerId>,
+    /// Workers that died by themselves while they ran something.
+    deaths: u64,
     /// Leases told as lost, why, and until when their worker may live.
     revoked: BTreeMap<(JobId, Fence), Revocation>,
     doomed: BTreeMap<(WorkerId, JobId), Instant>,
@@ -138,52 +187,88 @@ struct Checks {
 impl World {
     fn run(seed: u64, weather: Weather) -> World {
         let mut dice = Dice(seed.wrapping_mul(0x2545_F491_4F6C_DD1D).wrapping_add(seed));
-        let settings = settings(&mut dice, seed);
+        let settings = settings(&mut dice, seed, weather);
+        let mut world = World::new(seed, weather, settings);
+        world.dice = dice;
+        world.plan();
+        world.live();
+        world
+    }
+
+    fn new(seed: u64, weather: Weather, settings: Settings) -> World {
         let now = Instant::from_millis(1_000_000);
-        let mut world = World {
+        let knows = settings.pools.iter().zip(0..).map(|(pool, number)| (number, pool.knows.clone()));
+        let checks = Checks { knows: knows.collect(), ..Checks::default() };
+        World {
             supervisor: Supervisor::new(settings.clone(), now),
             settings,
             weather,
-            dice,
+            dice: Dice(seed + 1),
             now,
             agenda: BTreeMap::new(),
             happenings: 0,
             workers: BTreeMap::new(),
             jobs: BTreeMap::new(),
-            checks: Checks::default(),
+            checks,
             log: VecDeque::new(),
+            killer: None,
             hangs: None,
             inbox: Vec::new(),
-        };
-        world.plan();
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.turn_until_the_end()));
+        }
+    }
+
+    fn live(&mut self) {
+        let seed = self.settings.seed;
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.turn_until_the_end()));
         if let Err(panic) = outcome {
-            let log: Vec<String> = world.log.drain(..).collect();
+            let log: Vec<String> = self.log.drain(..).collect();
             eprintln!("seed {seed}, the last of its transcript:\n{}", log.join("\n"));
             std::panic::resume_unwind(panic);
         }
-        world
     }
 
     /// Jobs are put over ten minutes; a hostile world is stopped at any moment, a kind one when all is done.
     fn plan(&mut self) {
-        for number in 0..self.dice.below(60) + 5 {
-            let id = JobId::from(format!("j{number}"));
-            let work = Work { attempt: 1, ..Work::default() };
-            self.jobs.insert(id.clone(), work);
-            self.soon(600_000, Happening::Due(id));
+        let jobs = self.dice.below(60) + 5;
+        self.put(jobs, 600_000);
+        if self.weather == Weather::Kind {
+            return self.stop_at_the_end();
         }
         let stage = [Stop::Drain, Stop::Terminate, Stop::Kill][self.dice.below(3) as usize];
-        match self.weather {
-            Weather::Kind => self.at(Duration::from_secs(4000), Happening::Tell(Event::Stop(Stop::Drain))),
-            Weather::Hostile => {
-                self.soon(900_000, Happening::Tell(Event::Stop(stage)));
-                self.at(Duration::from_secs(901), Happening::Tell(Event::Stop(Stop::Drain)));
-                for _ in 0..self.dice.below(30) {
-                    self.soon(900_000, Happening::Tell(Event::Woken));
-                }
-            }
+        self.soon(900_000, Happening::Tell(Event::Stop(stage)));
+        self.at(Duration::from_secs(901), Happening::Tell(Event::Stop(Stop::Drain)));
+        for _ in 0..self.dice.below(30) {
+            self.soon(900_000, Happening::Tell(Event::Woken));
         }
+        for pool in 0..self.settings.pools.len() as u16 {
+            let known = [&["mail"][..], &["mail", "odd"], &["odd"]][self.dice.below(3) as usize];
+            self.soon(900_000, Happening::Tell(Event::Knows(pool, classes(known))));
+        }
+    }
+
+    fn put(&mut self, jobs: u64, within_ms: u64) {
+        for number in 0..jobs {
+            let id = JobId::from(format!("j{number}"));
+            let queue = QueueName::from(["default", "other"][self.dice.below(2) as usize]);
+            let class = Class::from(if self.dice.below(5) == 0 { "odd" } else { "mail" });
+            let fresh = Work {
+                waiting: false,
+                over: false,
+                fence: 0,
+                leased: false,
+                attempt: 1,
+                crashes: 0,
+                unknown: 0,
+                queue,
+                class,
+            };
+            self.jobs.insert(id.clone(), fresh);
+            self.soon(within_ms, Happening::Due(id));
+        }
+    }
+
+    fn stop_at_the_end(&mut self) {
+        self.at(Duration::from_secs(4000), Happening::Tell(Event::Stop(Stop::Drain)));
     }
 
     fn turn_until_the_end(&mut self) {
@@ -292,7 +377,8 @@ impl World {
         self.note("<", &event);
         self.watch_event(&event);
         // Facts may be told twice, now or much later, but for answers that carry something new.
-        let told_once = matches!(event, Event::Fetched(..) | Event::Idle | Event::Finished(..));
+        let told_once =
+            matches!(event, Event::Fetched(..) | Event::Idle | Event::Finished(..) | Event::Knows(..));
         if !told_once && self.unlucky(3) {
             self.soon(60_000, Happening::Tell(event.clone()));
         }
@@ -310,7 +396,7 @@ impl World {
             Happening::Ends(worker, job, outcome) => self.ends(worker, job, outcome),
             Happening::SelfFence(worker, at) => {
                 if self.workers.get(&worker).is_some_and(|process| process.kill_at == Some(at)) {
-                    self.dies(worker, ExitStatus::Signal { signal: 9, core: false });
+                    self.dies(worker, KILLED);
                 }
             }
             Happening::Revoke(job, fence, why) => {
@@ -325,8 +411,12 @@ impl World {
                     self.tell(Event::Woken);
                 }
             }
-            Happening::Fetch(pool, workers) => self.fetch(pool, workers),
-            Happening::Settle(job, fence, verdict) => self.settle(job, fence, &verdict),
+            Happening::Fetch(pool, queues, take, most) => self.fetch(pool, queues, take, most),
+            Happening::AskWaiting(pool, queues) => {
+                let waiting = self.jobs.values().any(|work| work.waiting && queues.contains(&work.queue));
+                self.tell(Event::Waiting(pool, waiting));
+            }
+            Happening::Settle(job, fence, verdict, crashed) => self.settle(job, fence, &verdict, crashed),
             Happening::Due(job) => {
                 let work = self.jobs.get_mut(&job).unwrap();
                 if !work.over && !work.leased {
@@ -350,11 +440,17 @@ impl World {
         if self.unlucky(20) {
             self.soon(300_000, Happening::Dies(worker, ExitStatus::Signal { signal: 11, core: true }));
         }
+        if self.unlucky(5) {
+            self.soon(60_000, Happening::Tell(Event::Faulty(worker, "unknown frame 'dome'".into())));
+        }
     }
 
     fn dies(&mut self, worker: WorkerId, status: ExitStatus) {
-        if self.workers.remove(&worker).is_none() {
-            return;
+        let Some(process) = self.workers.remove(&worker) else { return };
+        self.checks.deaths += u64::from(!process.jobs.is_empty() && status != KILLED);
+        self.orphan(worker);
+        if process.unborn && process.forked_by.is_some() {
+            return self.tell(Event::SpawnFailed(worker, "killed before it was there".into()));
         }
         self.checks.doomed.retain(|(doomed, _), _| *doomed != worker);
         let usage = Usage::default();
@@ -363,6 +459,19 @@ impl World {
         if self.unlucky(10) {
             self.soon(60_000, Happening::Tell(Event::Ready(worker)));
             self.soon(60_000, Happening::Tell(Event::Exited(worker, exit)));
+        }
+    }
+
+    /// A template is dead: what it was asked for and has not made yet will mostly not be made.
+    fn orphan(&mut self, template: WorkerId) {
+        let orphans =
+            self.workers.iter().filter(|(_, process)| process.unborn && process.forked_by == Some(template));
+        let orphans: Vec<WorkerId> = orphans.map(|(worker, _)| *worker).collect();
+        for worker in orphans {
+            if !self.unlucky(30) {
+                self.workers.remove(&worker);
+                self.tell(Event::SpawnFailed(worker, "its template is dead".into()));
+            }
         }
     }
 
@@ -385,16 +494,25 @@ impl World {
         !self.workers.contains_key(&worker)
     }
 
-    fn fetch(&mut self, pool: u16, workers: Vec<WorkerId>) {
+    fn fetch(&mut self, pool: u16, queues: Vec<QueueName>, take: Take, most: usize) {
         if self.unlucky(10) {
             return self.tell(Event::FetchFailed(pool));
         }
-        let lease = self.settings.lease;
+        let mut turns = Turns::new(take, queues);
         let mut fetched = Vec::new();
-        for (id, work) in self.jobs.iter_mut().filter(|(_, work)| work.waiting).take(workers.len()) {
+        while fetched.len() < most
+            && let Some(queue) = turns.queue()
+        {
+            let next = self.jobs.iter_mut().find(|(_, work)| work.waiting && work.queue == *queue);
+            let Some((id, work)) = next else {
+                turns.had_none();
+                continue;
+            };
+            turns.gave();
             work.fence += 1;
             (work.waiting, work.leased) = (false, true);
-            let lease = Lease { job: id.clone(), fence: Fence(work.fence), expires_at: self.now + lease };
+            let expires_at = self.now + self.settings.lease;
+            let lease = Lease { job: id.clone(), fence: Fence(work.fence), expires_at };
             fetched.push(Fetched { job: Arc::new(job(id, work)), lease });
         }
         for Fetched { job, lease } in &fetched {
@@ -414,13 +532,17 @@ impl World {
         }
     }
 
-    fn settle(&mut self, id: JobId, fence: Fence, verdict: &Verdict) {
+    fn settle(&mut self, id: JobId, fence: Fence, verdict: &Verdict, crashed: bool) {
         if self.unlucky(15) {
             return self.tell(Event::SettleFailed(id, fence));
         }
         let work = self.jobs.get_mut(&id).unwrap();
         if work.leased && work.fence == fence.0 {
             work.leased = false;
+            work.crashes += u32::from(crashed);
+            if let Verdict::Release { counts: Some(Count::UnknownClass), .. } = verdict {
+                work.unknown += 1;
+            }
             let mut back = |after: Duration, spent: u32| {
                 work.attempt += spent;
                 Some(after)
@@ -457,8 +579,9 @@ impl World {
             self.note(">", &command);
             self.watch_command(&command);
             match command {
-                Command::Fork(..) | Command::AskWaiting(..) => {}
                 Command::Spawn(worker) => self.spawn(worker),
+                Command::Fork(worker, template) => self.fork(worker, template),
+                Command::AskWaiting(pool, queues) => self.soon(100, Happening::AskWaiting(pool, queues)),
                 Command::Assign(worker, job, fence) => self.assign(worker, &job, fence),
                 Command::Cancel(worker, job, _) => {
                     if !self.unlucky(30) {
@@ -468,11 +591,13 @@ impl World {
                 Command::Signal(worker, signal, _) => self.signal(worker, signal),
                 Command::KillAt(worker, at) => self.kill_at(worker, at),
                 Command::Dropped(..) => {}
-                Command::Fetch { pool, workers, .. } => self.soon(200, Happening::Fetch(pool, workers)),
+                Command::Fetch { pool, queues, take, workers, .. } => {
+                    self.soon(200, Happening::Fetch(pool, queues, take, workers.len()));
+                }
                 Command::Renew(leases) => leases.into_iter().for_each(|lease| self.renew(lease)),
                 Command::Settle(settlement) => {
-                    let told = Happening::Settle(settlement.job, settlement.fence, settlement.verdict);
-                    self.soon(300, told);
+                    let Settlement { job, fence, verdict, crashed, .. } = settlement;
+                    self.soon(300, Happening::Settle(job, fence, verdict, crashed));
                 }
                 Command::AskIdle(_) => {
                     if self.jobs.values().all(|job| job.over) {
@@ -488,17 +613,40 @@ impl World {
         if self.unlucky(10) {
             return self.soon(500, Happening::Tell(Event::SpawnFailed(worker, "no memory".into())));
         }
+        self.make(worker, None);
+    }
+
+    /// A template may be dead already, busy for long, or never come to it.
+    fn fork(&mut self, worker: WorkerId, template: WorkerId) {
+        if self.unlucky(10) || !self.workers.contains_key(&template) {
+            return self.soon(500, Happening::Tell(Event::SpawnFailed(worker, "no template".into())));
+        }
+        self.make(worker, Some(template));
+    }
+
+    fn make(&mut self, worker: WorkerId, forked_by: Option<WorkerId>) {
         let ignores_term = self.unlucky(20);
-        let process = Worker { jobs: BTreeMap::new(), ignores_term, unborn: true, kill_at: None };
+        let process = Worker {
+            jobs: BTreeMap::new(),
+            ignores_term,
+            unborn: true,
+            forked_by,
+            alone: None,
+            kill_at: None,
+        };
         self.workers.insert(worker, process);
         if !self.unlucky(5) {
-            self.soon(300, Happening::Born(worker));
+            let within = if self.unlucky(10) { 8_000 } else { 300 };
+            self.soon(within, Happening::Born(worker));
         }
     }
 
     fn assign(&mut self, worker: WorkerId, job: &Job, fence: Fence) {
         let Some(process) = self.workers.get_mut(&worker) else { return };
         process.jobs.insert(job.id.clone(), fence);
+        if self.killer.as_ref() == Some(&job.id) {
+            return self.soon(2_000, Happening::Dies(worker, ExitStatus::Signal { signal: 11, core: true }));
+        }
         if self.unlucky(25) {
             return;
         }
@@ -516,7 +664,8 @@ impl World {
     fn some_failure(&mut self) -> Outcome {
         let failure = Failure { group: "exit 1".into(), message: "it returned 1".into(), trace: None };
         let wait = Duration::from_millis(self.dice.below(5_000));
-        match self.dice.below(4) {
+        match self.dice.below(5) {
+            4 => Outcome::UnknownClass,
             0 => Outcome::Failed(failure),
             1 => Outcome::FailedForGood(failure),
             2 => Outcome::RetryAfter(wait, failure),
@@ -532,7 +681,7 @@ impl World {
                 self.soon(3_000, Happening::Dies(worker, ExitStatus::Signal { signal: 15, core: false }));
             }
             Signal::Kill => {
-                self.soon(100, Happening::Dies(worker, ExitStatus::Signal { signal: 9, core: false }));
+                self.soon(100, Happening::Dies(worker, KILLED));
                 if self.unlucky(5) {
                     self.soon(99, Happening::Tell(Event::Stuck(worker, "in state D".into())));
                 }
@@ -609,8 +758,17 @@ impl World {
                 self.checks.telling.remove(&(job.clone(), *fence));
             }
             Event::Ready(_) | Event::Spawned(_) => {}
-            Event::Faulty(..) | Event::Knows(..) | Event::Waiting(..) => {}
-            Event::Stuck(..) | Event::Finished(..) | Event::RenewFailed(..) | Event::Woken | Event::Idle => {}
+            Event::Knows(pool, classes) => {
+                self.checks.knows.insert(*pool, Some(classes.clone()));
+            }
+            Event::Waiting(pool, _) => {
+                self.checks.asking.remove(pool);
+            }
+            Event::Stuck(worker, _) => {
+                self.checks.stuck.insert(*worker);
+            }
+            Event::Faulty(..) => {}
+            Event::Finished(..) | Event::RenewFailed(..) | Event::Woken | Event::Idle => {}
         }
     }
 
@@ -629,8 +787,16 @@ impl World {
     fn watch_command(&mut self, command: &Command) {
         assert!(!self.checks.exited, "an order after the end: {command:?}");
         match command {
-            Command::Fork(..) | Command::AskWaiting(..) => {}
-            Command::Spawn(worker) => self.watch_spawn(*worker),
+            Command::Spawn(worker) => {
+                let forked = self.pool(*worker).template && worker.slot.index > 0;
+                assert!(!forked, "{worker} is not forked");
+                self.watch_spawn(*worker);
+            }
+            Command::Fork(worker, template) => self.watch_fork(*worker, *template),
+            Command::AskWaiting(pool, _) => {
+                assert!(self.checks.asking.insert(*pool), "asks twice at once whether jobs wait");
+                assert!(!self.checks.stopped, "asks for more jobs after the stop");
+            }
             Command::Assign(worker, job, _) => self.watch_assign(*worker, job),
             Command::Cancel(worker, job, _) => {
                 assert!(!self.checks.killed.contains(worker), "cancels {job} in a killed worker");
@@ -657,13 +823,16 @@ impl World {
             Command::Dropped(..) => {}
             Command::Exit => {
                 assert!(self.checks.stopped || self.settings.burst, "exits unasked");
-                assert!(self.workers.is_empty(), "exits with children");
+                let left = self.workers.keys().find(|worker| !self.checks.stuck.contains(worker));
+                assert!(left.is_none(), "exits with children: {left:?}");
             }
         }
     }
 
     fn watch_spawn(&mut self, worker: WorkerId) {
         assert!(!self.checks.stopped, "spawns after the stop");
+        let (pool, index) = (self.pool(worker), worker.slot.index);
+        assert!(index <= pool.workers && (index > 0 || pool.template), "there is no place for {worker}");
         let lives = self.workers.keys().find(|other| other.slot == worker.slot);
         assert!(lives.is_none(), "{worker} beside {lives:?}");
         self.checks.known.insert(worker);
@@ -676,7 +845,29 @@ impl World {
         }
     }
 
+    fn watch_fork(&mut self, worker: WorkerId, template: WorkerId) {
+        let Checks { known, ready, termed, killed, .. } = &self.checks;
+        assert_eq!(template.slot, SlotId { pool: worker.slot.pool, index: 0 }, "not its template");
+        assert!(known.contains(&template) && ready.contains(&template), "forks from {template}, not ready");
+        assert!(!termed.contains(&template) && !killed.contains(&template), "forks from {template}, ending");
+        self.watch_spawn(worker);
+    }
+
+    /// A job that a worker may have died of has the worker for itself.
+    fn watch_company(&mut self, worker: WorkerId, job: &Job, again: bool) {
+        let alone = self.pool(worker).jobs_at_once > 1 && (again || job.crashes > 0);
+        let Some(process) = self.workers.get_mut(&worker) else { return };
+        assert!(!alone || process.jobs.is_empty(), "{} is not alone in {worker}", job.id);
+        let with = process.alone.as_ref().filter(|other| process.jobs.contains_key(other));
+        assert!(with.is_none(), "{} keeps {with:?} company", job.id);
+        process.alone = alone.then(|| job.id.clone());
+    }
+
     fn watch_assign(&mut self, worker: WorkerId, job: &Job) {
+        let knows = &self.checks.knows[&worker.slot.pool];
+        let known = knows.as_ref().is_none_or(|classes| classes.contains_key(&job.class));
+        assert!(worker.slot.index > 0, "{worker} takes no jobs");
+        assert!(known, "a job of class {}, which {worker} does not know", job.class);
         let ready = self.checks.ready.contains(&worker);
         assert!(ready, "assigns to {worker}, which is not ready");
         assert!(!self.checks.stopped, "assigns after the stop");
@@ -688,7 +879,9 @@ impl World {
         let taken = self.workers.get(&worker).map_or(0, |process| process.jobs.len());
         assert!(taken < pool.jobs_at_once as usize, "more jobs at once than {worker} can");
         let before = self.checks.assigned.insert((job.id.clone(), fence), worker);
-        assert!(before.is_none(), "assigns a lease twice");
+        let died = before.is_none_or(|before| before != worker && !self.workers.contains_key(&before));
+        assert!(died, "assigns a lease twice");
+        self.watch_company(worker, job, before.is_some());
         let lost = self.checks.revoked.get(&(job.id.clone(), fence));
         assert!(lost.is_none(), "assigns what is lost: {lost:?}");
     }
@@ -724,16 +917,24 @@ impl World {
     }
 }
 
-fn settings(dice: &mut Dice, seed: u64) -> Settings {
+fn settings(dice: &mut Dice, seed: u64, weather: Weather) -> Settings {
     let pool = |dice: &mut Dice, number: u64| {
         let (jobs_at_once, jobs_per_life) =
             [(1, Some(1)), (1, None), (1, Some(3)), (3, None), (3, Some(10))][dice.below(5) as usize];
+        let workers = dice.below(4) as u16 + 1;
+        // In a kind world no class is unknown.
+        let knows = [None, Some(classes(&["mail", "odd"])), Some(classes(&["mail"]))];
+        let which = if weather == Weather::Kind { 2 } else { 3 };
         PoolSettings {
             name: format!("p{number}"),
-            workers: dice.below(4) as u16 + 1,
+            workers,
+            min_workers: (dice.below(3) == 0).then(|| dice.below(u64::from(workers)) as u16),
+            template: dice.below(3) == 0,
+            order: [Order::Ordered, Order::RoundRobin, Order::Shuffled][dice.below(3) as usize],
+            knows: knows[dice.below(which) as usize].clone(),
             jobs_at_once,
             jobs_per_life,
-            queues: vec![QueueName::from("default")],
+            queues: vec![QueueName::from("default"), QueueName::from("other")],
             grace: Duration::from_secs([1, 5, 10][dice.below(3) as usize]),
             boot_timeout: Duration::from_secs(5),
             time_limit: [None, Some(Duration::from_secs(150))][dice.below(2) as usize],
@@ -749,18 +950,22 @@ fn settings(dice: &mut Dice, seed: u64) -> Settings {
 fn job(id: &JobId, work: &Work) -> Job {
     Job {
         id: id.clone(),
-        queue: QueueName::from("default"),
-        class: Class::from("mail"),
+        queue: work.queue.clone(),
+        class: work.class.clone(),
         payload: Payload::Data(Bytes::from("{}")),
         priority: 0,
         tags: Vec::new(),
         attempt: work.attempt,
         crashes: work.crashes,
         interrupted: 0,
-        unknown: 0,
+        unknown: work.unknown,
         retry: None,
         time_limit: None,
     }
+}
+
+fn classes(names: &[&str]) -> Arc<Classes> {
+    Arc::new(names.iter().map(|name| (Class::from(*name), ClassSettings::default())).collect())
 }
 
 fn complete() -> Outcome {

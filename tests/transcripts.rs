@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskvisor::model::{
-    Bytes, Class, Count, Exit, ExitStatus, Failure, Fence, Fetched, Instant, Job, JobId, Lease, Outcome,
-    Payload, PoolSettings, QueueName, Retry, Revocation, Settings, Signal, SlotId, Stop, Usage, Verdict,
-    WorkerId,
+    Bytes, Class, ClassSettings, Count, Exit, ExitStatus, Failure, Fence, Fetched, Instant, Job, JobId,
+    Lease, Order, Outcome, Payload, PoolSettings, QueueName, Retry, Revocation, Settings, Signal, SlotId,
+    Stop, Usage, Verdict, WorkerId,
 };
 use taskvisor::supervisor::{Command, Event, Supervisor};
 
@@ -168,47 +168,249 @@ fn a_third_crash_holds_the_job_for_a_person() {
 }
 
 #[test]
-fn when_a_worker_with_several_jobs_dies_nobody_is_punished() {
+fn when_a_worker_with_several_jobs_dies_each_is_tried_again_alone_and_only_a_death_alone_counts() {
     check(
         coroutine(1),
         "0.1 ready 1.1
          0.2 fetched a b
-         12 exited 1.1 11",
+         12 exited 1.1 11
+         13 woken / ready 1.2
+         15 exited 1.2 11
+         16 ready 1.3
+         17 done 1.3 b",
         "0 > spawn 1.1
          0.1 > fetch 1.1 1.1 1.1
          0.2 > assign 1.1 a
          0.2 > assign 1.1 b
          0.2 > kill_at 1.1 48.2
          12 > spawn 1.2
-         12 > settle a released after 0
-         12 > settle b released after 0",
+         13 > assign 1.2 a
+         13 > kill_at 1.2 48.2
+         15 > settle a failed (crashed), crash +1
+         15.1 > spawn 1.3
+         16 > assign 1.3 b
+         16 > kill_at 1.3 48.2
+         17 > kill_at 1.3 never
+         17 > fetch 1.3 1.3 1.3
+         17 > settle b complete",
     );
 }
 
 #[test]
-fn a_job_suspected_of_a_death_is_tried_again_alone_and_only_then_blamed() {
+fn a_job_that_a_worker_has_died_of_waits_until_its_place_is_empty_and_nothing_else_gets_there() {
+    check(
+        coroutine(2),
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched b c d
+         0.3 fetched e / woken
+         0.4 fetched k crashes=1 retries=5 attempt=2
+         1 woken
+         5 done 2.1 e
+         6 exited 2.1 11
+         7 done 1.1 b",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 b
+         0.2 > assign 1.1 c
+         0.2 > assign 1.1 d
+         0.2 > kill_at 1.1 48.2
+         0.2 > fetch 2.1 2.1 2.1
+         0.3 > assign 2.1 e
+         0.3 > kill_at 2.1 48.3
+         0.3 > fetch 2.1 2.1
+         5 > assign 2.1 k
+         5 > kill_at 2.1 48.4
+         5 > settle e complete
+         6 > spawn 2.2
+         6 > settle k retry after 2.02 (crashed), crash +1
+         7 > fetch 1.1
+         7 > settle b complete",
+    );
+}
+
+#[test]
+fn jobs_that_wait_to_run_alone_keep_their_lease_and_end_as_others_do() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a b c
+         12 exited 1.1 11
+         12.1 revoked a canceled / revoked b lock_lost
+         21 renewed c
+         22 stop drain
+         23 settled a / settled c",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > assign 1.1 c
+         0.2 > kill_at 1.1 48.2
+         12 > spawn 1.2
+         12.1 > settle a canceled
+         12.1 > drop b (lock_lost)
+         20.2 > renew c
+         22 > term 1.2 (stop)
+         22 > settle c released after 0",
+    );
+}
+
+#[test]
+fn where_no_worker_comes_up_jobs_that_wait_for_it_are_given_back() {
     check(
         coroutine(1),
         "0.1 ready 1.1
          0.2 fetched a b
-         12 exited 1.1 11 / settled a / settled b
-         13 woken / ready 1.2
-         13.1 fetched a#2 b#2
-         14 woken
-         15 exited 1.2 11",
+         12 exited 1.1 11
+         13 exited 1.2 1",
         "0 > spawn 1.1
          0.1 > fetch 1.1 1.1 1.1
          0.2 > assign 1.1 a
          0.2 > assign 1.1 b
          0.2 > kill_at 1.1 48.2
          12 > spawn 1.2
-         12 > settle a released after 0
-         12 > settle b released after 0
-         13 > fetch 1.2 1.2 1.2
-         13.1 > assign 1.2 a
-         13.1 > kill_at 1.2 61.1
-         13.1 > settle b#2 released after 1
-         15 > settle a#2 failed (crashed), crash +1",
+         13 > settle a released after 0
+         13 > settle b released after 0",
+    );
+}
+
+// ---- faults
+
+#[test]
+fn a_worker_that_breaks_the_protocol_is_killed_once_and_its_job_crashed() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a retries=1
+         1 faulty 1.1 / faulty 1.1
+         1.1 done 1.1 a / faulty 1.1
+         1.2 exited 1.1 killed / faulty 1.1
+         2 ready 1.2",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         1 > kill 1.1 (fault)
+         1.2 > settle a retry after 1.01 (fault), crash +1
+         1.31 > spawn 1.2
+         2 > fetch 1.2",
+    );
+}
+
+#[test]
+fn a_worker_that_breaks_the_protocol_before_it_is_ready_has_died_early_of_that() {
+    let mut story = Story::new(fork(1));
+    for event in ["faulty 1.1", "exited 1.1 killed"] {
+        story.tell(event);
+    }
+    assert_eq!(story.transcript, "0 > spawn 1.1\n0 > kill 1.1 (fault)\n");
+    let slot = &story.supervisor.status(story.now)[0].slots[0];
+    assert_eq!((slot.restarts, slot.why.as_deref()), (1, Some("unknown frame 'dome'")));
+}
+
+#[test]
+fn a_fault_in_company_blames_nobody() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a b
+         1 faulty 1.1
+         1.2 exited 1.1 killed
+         2 ready 1.2
+         3 done 1.2 a",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > kill_at 1.1 48.2
+         1 > kill 1.1 (fault)
+         1.3 > spawn 1.2
+         2 > assign 1.2 a
+         2 > kill_at 1.2 48.2
+         3 > assign 1.2 b
+         3 > settle a complete",
+    );
+}
+
+// ---- templates
+
+#[test]
+fn a_template_is_made_first_and_forks_the_others() {
+    check(
+        template(2),
+        "0.5 ready 0.1
+         0.6 ready 1.1 / spawn_failed 2.1
+         0.7 fetched a
+         2 done 1.1 a / exited 1.1 0",
+        "0 > spawn 0.1
+         0.5 > fork 1.1 from 0.1
+         0.5 > fork 2.1 from 0.1
+         0.6 > fetch 1.1
+         0.7 > assign 1.1 a
+         0.7 > kill_at 1.1 48.7
+         0.7 > fork 2.2 from 0.1
+         2 > fork 1.2 from 0.1
+         2 > settle a complete",
+    );
+}
+
+#[test]
+fn a_template_that_dies_is_replaced_and_hurts_no_child() {
+    check(
+        template(2),
+        "0.5 ready 0.1
+         0.6 ready 1.1
+         0.7 fetched a
+         20 exited 0.1 11 / spawn_failed 2.1
+         21 done 1.1 a / exited 1.1 0
+         22 ready 0.2",
+        "0 > spawn 0.1
+         0.5 > fork 1.1 from 0.1
+         0.5 > fork 2.1 from 0.1
+         0.6 > fetch 1.1
+         0.7 > assign 1.1 a
+         0.7 > kill_at 1.1 48.7
+         20 > spawn 0.2
+         20.7 > renew a
+         21 > settle a complete
+         22 > fork 2.2 from 0.2
+         22 > fork 1.2 from 0.2",
+    );
+}
+
+#[test]
+fn while_no_template_comes_up_that_alone_is_tried() {
+    let mut story = Story::new(template(3));
+    for life in 1..=6 {
+        story.pass_time_until(Instant::from_millis(life * 3000));
+        story.tell(&format!("exited 0.{life} 1"));
+    }
+    let others = story.transcript.lines().filter(|line| !line.contains("> spawn 0."));
+    assert_eq!(others.count(), 0, "{}", story.transcript);
+    let status = &story.supervisor.status(story.now)[0];
+    assert!(status.probing.is_some() && status.slots.len() == 3, "{status:?}");
+    assert_eq!(status.template.as_ref().unwrap().why.as_deref(), Some("exit 1"));
+}
+
+#[test]
+fn a_template_ends_at_once_in_a_drain_and_its_children_when_their_jobs_have() {
+    check(
+        template(1),
+        "0.5 ready 0.1
+         0.6 ready 1.1
+         0.7 fetched a
+         1 stop drain
+         1.1 exited 0.1 0
+         9 done 1.1 a / exited 1.1 0
+         9.1 settled a",
+        "0 > spawn 0.1
+         0.5 > fork 1.1 from 0.1
+         0.6 > fetch 1.1
+         0.7 > assign 1.1 a
+         0.7 > kill_at 1.1 48.7
+         1 > term 0.1 (stop)
+         9 > settle a complete
+         9.1 > exit",
     );
 }
 
@@ -567,6 +769,163 @@ fn a_verdict_is_told_until_it_is_heard() {
     );
 }
 
+#[test]
+fn a_round_goes_on_behind_the_queue_of_the_last_job() {
+    let mut settings = prefork(2);
+    settings.pools[0].queues = vec!["C".into(), "B".into(), "A".into()];
+    settings.pools[0].order = Order::RoundRobin;
+    check(
+        settings,
+        "0.1 ready 1.1
+         0.2 fetched c queue=C
+         0.3 ready 2.1
+         0.4 fetched a queue=A
+         0.5 done 1.1 c",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1 from C B A
+         0.2 > assign 1.1 c
+         0.2 > kill_at 1.1 48.2
+         0.3 > fetch 2.1 from B A C
+         0.4 > assign 2.1 a
+         0.4 > kill_at 2.1 48.4
+         0.5 > kill_at 1.1 never
+         0.5 > fetch 1.1 from C B A
+         0.5 > settle c complete",
+    );
+}
+
+// ---- classes
+
+#[test]
+fn a_job_of_a_class_that_no_worker_knows_is_given_back_for_longer_each_time_and_then_held() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 knows mail / fetched a class=odd
+         0.3 settled a / woken / fetched a#2 class=odd unknown=3
+         0.4 settled a#2 / woken / fetched a#3 class=odd unknown=10
+         0.5 settled a#3 / woken / knows mail odd / fetched b class=odd",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > fetch 1.1
+         0.2 > settle a released after 1.01, unknown
+         0.3 > fetch 1.1
+         0.3 > settle a#2 released after 8.28, unknown
+         0.4 > fetch 1.1
+         0.4 > settle a#3 held (unknown class)
+         0.5 > assign 1.1 b
+         0.5 > kill_at 1.1 48.5",
+    );
+}
+
+#[test]
+fn the_settings_of_a_class_win_over_those_of_the_pool_and_those_of_the_job_over_both() {
+    let mut settings = prefork(3);
+    settings.pools[0].time_limit = Some(Duration::from_secs(9));
+    check(
+        settings,
+        "0.1 ready 1.1 / ready 2.1 / ready 3.1
+         0.15 knows mail:limit=5,retries=2 plain
+         0.2 fetched a
+         0.3 fetched b limit=7 retries=0 c class=plain
+         6 exited 1.1 15
+         8 exited 2.1 15
+         10 exited 3.1 15",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0 > spawn 3.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         0.2 > fetch 2.1 3.1
+         0.3 > assign 2.1 b
+         0.3 > assign 3.1 c
+         0.3 > kill_at 2.1 48.3
+         0.3 > kill_at 3.1 48.3
+         5.2 > term 1.1 (time limit)
+         6 > spawn 1.2
+         6 > settle a retry after 1.01 (time limit)
+         7.3 > term 2.1 (time limit)
+         8 > spawn 2.2
+         8 > settle b failed (time limit)
+         9.3 > term 3.1 (time limit)
+         10 > spawn 3.2
+         10 > settle c failed (time limit)",
+    );
+}
+
+#[test]
+fn status_names_the_classes_that_no_worker_knows_until_one_does() {
+    let mut story = Story::new(prefork(1));
+    for event in ["knows mail", "ready 1.1", "fetched a class=odd", "woken", "fetched b class=odd"] {
+        story.tell(event);
+    }
+    let unknown = |story: &Story| story.supervisor.status(story.now)[0].unknown.clone();
+    assert_eq!(unknown(&story).into_iter().collect::<Vec<_>>(), [(Class::from("odd"), 2)]);
+    story.tell("knows odd");
+    assert!(unknown(&story).is_empty());
+}
+
+// ---- more and fewer workers
+
+#[test]
+fn a_pool_grows_while_jobs_wait_and_all_are_at_work() {
+    let mut settings = prefork(3);
+    settings.pools[0].min_workers = Some(1);
+    check(
+        settings,
+        "0.1 ready 1.1
+         0.2 fetched a
+         1.3 waiting yes
+         1.5 ready 2.1
+         1.6 fetched b
+         2.5 waiting no
+         3 woken
+         3.5 waiting no
+         3.9 done 1.1 a
+         6 woken / fetched",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         1.1 > ask whether jobs wait
+         1.3 > spawn 2.1
+         1.5 > fetch 2.1
+         1.6 > assign 2.1 b
+         1.6 > kill_at 2.1 49.6
+         2.3 > ask whether jobs wait
+         3 > ask whether jobs wait
+         3.9 > kill_at 1.1 never
+         3.9 > settle a complete
+         6 > fetch 1.1",
+    );
+}
+
+#[test]
+fn a_worker_with_nothing_to_do_for_a_minute_ends_unless_it_is_one_of_the_fewest() {
+    let mut settings = prefork(2);
+    settings.pools[0].min_workers = Some(1);
+    let mut story = Story::new(settings);
+    for (at, event) in [
+        (100, "ready 1.1"),
+        (200, "fetched a"),
+        (1300, "waiting yes"),
+        (1400, "ready 2.1"),
+        (1500, "fetched"),
+        (3000, "done 1.1 a"),
+        (62000, "exited 2.1 0"),
+    ] {
+        story.pass_time_until(Instant::from_millis(at));
+        story.tell(event);
+    }
+    assert!(story.transcript.contains("\n61.4 > term 2.1 (idle)\n"), "{}", story.transcript);
+    story.pass_time_until(Instant::from_millis(200_000));
+    assert!(!story.transcript.contains("spawn 2.2"), "{}", story.transcript);
+    let slots = &story.supervisor.status(story.now)[0].slots;
+    assert_eq!(slots.iter().map(|slot| (slot.slot.index, slot.restarts)).collect::<Vec<_>>(), [(1, 0)]);
+}
+
 // ---- the end
 
 #[test]
@@ -746,6 +1105,12 @@ fn coroutine(workers: u16) -> Settings {
     settings
 }
 
+fn template(workers: u16) -> Settings {
+    let mut settings = fork(workers);
+    settings.pools[0].template = true;
+    settings
+}
+
 #[track_caller]
 fn check(settings: Settings, script: &str, expected: &str) {
     let mut story = Story::new(settings);
@@ -841,11 +1206,22 @@ fn event(now: Instant, words: &str) -> Event {
         "revoked" => Event::Revoked(lease(1).0, lease(1).1, revocation(words[2])),
         "settled" => Event::Settled(lease(1).0, lease(1).1),
         "settle_failed" => Event::SettleFailed(lease(1).0, lease(1).1),
+        "faulty" => Event::Faulty(worker(), "unknown frame 'dome'".into()),
+        "knows" => Event::Knows(0, Arc::new(words[1..].iter().map(|word| class(word)).collect())),
+        "waiting" => Event::Waiting(0, words[1] == "yes"),
         "woken" => Event::Woken,
         "idle" => Event::Idle,
         "stop" => Event::Stop(stop(words[1])),
         other => panic!("no event is called '{other}'"),
     }
+}
+
+/// A class is written as `mail` or `mail:limit=5,retries=2`.
+fn class(text: &str) -> (Class, ClassSettings) {
+    let (name, settings) = text.split_once(':').unwrap_or((text, ""));
+    let number = |name| settings.split(',').find_map(|word| word.strip_prefix(name)?.parse::<u32>().ok());
+    let time_limit = number("limit=").map(|limit| Duration::from_secs(limit.into()));
+    (name.into(), ClassSettings { time_limit, retries: number("retries="), ..ClassSettings::default() })
 }
 
 /// Workers are written as 1.2: the slot and the life in it.
@@ -892,12 +1268,14 @@ fn fetched(now: Instant, words: &[&str]) -> Vec<Fetched> {
             continue;
         };
         let (job, _) = jobs.last_mut().unwrap();
-        let value: u32 = value.parse().unwrap();
         match name {
-            "limit" => job.time_limit = Some(Duration::from_secs(value.into())),
-            "retries" => job.retry = Some(Retry { retries: value, ..Retry::CLASS }),
-            "attempt" => job.attempt = value,
-            "crashes" => job.crashes = value,
+            "class" => job.class = value.into(),
+            "queue" => job.queue = value.into(),
+            "limit" => job.time_limit = Some(Duration::from_secs(value.parse().unwrap())),
+            "retries" => job.retry = Some(Retry { retries: value.parse().unwrap(), ..Retry::CLASS }),
+            "attempt" => job.attempt = value.parse().unwrap(),
+            "crashes" => job.crashes = value.parse().unwrap(),
+            "unknown" => job.unknown = value.parse().unwrap(),
             other => panic!("a job has no '{other}'"),
         }
     }
@@ -938,8 +1316,10 @@ fn command_text(command: &Command) -> String {
         Command::Signal(worker, Signal::Kill, why) => format!("kill {worker} ({why})"),
         Command::KillAt(worker, Some(at)) => format!("kill_at {worker} {}", short(at.since(Instant(0)))),
         Command::KillAt(worker, None) => format!("kill_at {worker} never"),
-        Command::Fetch { workers, .. } => {
-            format!("fetch {}", workers.iter().map(id).collect::<Vec<_>>().join(" "))
+        Command::Fetch { workers, queues, .. } => {
+            let queues = queues.iter().map(QueueName::to_string).collect::<Vec<_>>().join(" ");
+            let from = if queues == "default" { String::new() } else { format!(" from {queues}") };
+            format!("fetch {}{from}", workers.iter().map(id).collect::<Vec<_>>().join(" "))
         }
         Command::Renew(leases) => {
             let leases = leases.iter().map(|lease| name(&lease.job, lease.fence));

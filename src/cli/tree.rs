@@ -263,6 +263,7 @@ mod tests {
             age: Duration::from_millis(4_200),
             until: None,
             jobs: vec![],
+            waits: vec![],
             restarts: 0,
             why: None,
             process: Some(process(830 + i32::from(index), "parked", 300, vec![])),
@@ -305,6 +306,8 @@ mod tests {
                 mode: "fork".into(),
                 queues: vec!["urgent".into(), "default".into()],
                 probing: None,
+                template: None,
+                unknown: BTreeMap::new(),
                 slots: vec![busy, place(2, SlotState::Ready)],
             }],
             queues: BTreeMap::from([(

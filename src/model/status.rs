@@ -103,7 +103,13 @@ pub struct PoolStatus {
     pub queues: Vec<QueueName>,
     /// Why it runs on one probing slot only, if it does.
     pub probing: Option<String>,
-    /// The places.
+    /// The process that forks its workers, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<SlotStatus>,
+    /// Jobs that came lately and that no worker knew, by class; not all, when there are very many.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unknown: BTreeMap<Class, u64>,
+    /// The places that have a worker or want one.
     pub slots: Vec<SlotStatus>,
 }
 
@@ -122,6 +128,9 @@ pub struct SlotStatus {
     pub until: Option<Duration>,
     /// Jobs it runs.
     pub jobs: Vec<RunningJob>,
+    /// Jobs that wait to run here alone, for a worker may have died of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<JobId>,
     /// Lives that ended other than as planned.
     pub restarts: u32,
     /// Why the latest of them ended, or why it is stuck.

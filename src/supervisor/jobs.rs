@@ -7,8 +7,8 @@ use super::restart::{Backoff, Random};
 use super::verdict;
 use super::worker::{Life, Why};
 use crate::model::{
-    Exit, Fence, Fetched, Forensics, Instant, Job, JobId, Lease, Outcome, PoolSettings, Retry, Revocation,
-    Settlement, SignalSent, Verdict, WorkerId,
+    Exit, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease, Outcome, PoolSettings, Retry,
+    Revocation, Settlement, SignalSent, Verdict, WorkerId,
 };
 
 /// Between the proof of death at the latest and the end of the lease.
@@ -56,13 +56,21 @@ pub(super) enum Heard {
 }
 
 impl Running {
-    pub(super) fn new(now: Instant, fetched: Fetched, limit: Option<Duration>, lease: Duration) -> Self {
+    pub(super) fn new(now: Instant, fetched: Fetched, lease: Duration) -> Self {
         let Fetched { job, lease: right } = fetched;
-        let deadline = job.time_limit.or(limit).map(|limit| now + limit);
         let renew_at = Some(renewal(now, &right, lease));
-        let backoff = Backoff::BROKER;
-        let (since, phase) = (now, Phase::Runs);
-        Running { job, lease: right, since, phase, deadline, renew_at, alone: false, backoff }
+        let (since, phase, backoff) = (now, Phase::Runs, Backoff::BROKER);
+        Running { job, lease: right, since, phase, deadline: None, renew_at, alone: false, backoff }
+    }
+
+    /// As it was before it ran, to be run without company.
+    pub(super) fn alone(self) -> Self {
+        Running { phase: Phase::Runs, deadline: None, alone: true, ..self }
+    }
+
+    /// Whether it may have been what its worker died of, with others.
+    pub(super) fn is_suspect(&self) -> bool {
+        matches!(self.phase, Phase::Runs | Phase::Ends(Why::Fault))
     }
 
     /// Whether it is this lease.
@@ -81,6 +89,7 @@ impl Running {
             Phase::Runs | Phase::Said(_) | Phase::Ends(Why::Lost(Revocation::Canceled)) => true,
             Phase::Ends(Why::Lost(_)) => false,
             Phase::Ends(Why::Boot | Why::Spent | Why::Stop | Why::TimeLimit | Why::Neighbour) => true,
+            Phase::Ends(Why::Fault | Why::Idle) => true,
         }
     }
 
@@ -111,7 +120,8 @@ impl Running {
     /// Its worker is being ended for `why`.
     pub(super) fn ends_with_its_worker(&mut self, why: Why) {
         if self.phase == Phase::Runs {
-            self.phase = Phase::Ends(if why == Why::Stop { Why::Stop } else { Why::Neighbour });
+            self.phase =
+                Phase::Ends(if matches!(why, Why::Stop | Why::Fault) { why } else { Why::Neighbour });
         }
     }
 
@@ -126,7 +136,7 @@ impl Running {
             (Phase::Ends(Why::Stop | Why::Neighbour), Outcome::Snoozed(after)) => {
                 Heard::Outcome(Outcome::Snoozed(after))
             }
-            (Phase::Ends(Why::Stop | Why::Neighbour) | Phase::Said(_), _) => Heard::Nothing,
+            (Phase::Ends(Why::Stop | Why::Neighbour | Why::Fault) | Phase::Said(_), _) => Heard::Nothing,
             (Phase::Ends(why), _) if in_company => Heard::Stopped(*why),
             (Phase::Ends(_), _) => Heard::Nothing,
         }
@@ -135,19 +145,18 @@ impl Running {
     /// Its worker is proven dead: what to tell the broker, and whether it was a crash. None: it is not ours to tell.
     pub(super) fn judge(
         &self,
-        exit: &Exit,
-        alone: bool,
+        death: &Failure,
         retry: Retry,
         random: &mut Random,
     ) -> Option<(Verdict, bool)> {
         match &self.phase {
+            Phase::Runs | Phase::Ends(Why::Fault) => {
+                Some((verdict::of_crash(death.clone(), &self.job, retry, random), true))
+            }
             Phase::Ends(why) => Some((verdict::of_end(*why, &self.job, retry, random)?, false)),
             Phase::Said(outcome) => {
                 Some((verdict::of_outcome(outcome.clone(), &self.job, retry, random), false))
             }
-            Phase::Runs if alone => Some((verdict::of_crash(exit, &self.job, retry, random), true)),
-            // Which of them it was cannot be known: only a death alone counts.
-            Phase::Runs => Some((Verdict::Release { after: Duration::ZERO, counts: None }, false)),
         }
     }
 
@@ -182,16 +191,15 @@ pub(super) fn fence_at(lease: &Lease, grace: Duration) -> Instant {
     lease.expires_at - grace - MARGIN
 }
 
-/// Back to its queue before it ran.
-pub(super) fn release(fetched: &Fetched, after: Duration) -> Settlement {
-    let verdict = Verdict::Release { after, counts: None };
-    unstarted(fetched, verdict)
+/// A verdict on a job that does not run here.
+pub(super) fn unstarted(lease: &Lease, verdict: Verdict) -> Settlement {
+    let (job, fence) = (lease.job.clone(), lease.fence);
+    Settlement { job, fence, verdict, crashed: false, forensics: None }
 }
 
-/// A verdict on a job that never ran here.
-pub(super) fn unstarted(fetched: &Fetched, verdict: Verdict) -> Settlement {
-    let (job, fence) = (fetched.job.id.clone(), fetched.lease.fence);
-    Settlement { job, fence, verdict, crashed: false, forensics: None }
+/// Back to its queue, as if it had never been here.
+pub(super) fn release(lease: &Lease, after: Duration) -> Settlement {
+    unstarted(lease, Verdict::Release { after, counts: None })
 }
 
 /// A lease is renewed when a third of it is over.

@@ -1,17 +1,23 @@
 //! The decisions: a pure function from facts to orders. No clock, no I/O, no logging, no pid, no `Result`.
 
+mod classes;
 mod command;
 mod event;
 mod fetch;
 mod jobs;
+mod lives;
+mod load;
+mod pool;
 mod reconcile;
 mod restart;
 mod settle;
+mod size;
 mod status;
 mod stop;
 #[expect(clippy::module_inception, reason = "the room is named for what is in its middle")]
 mod supervisor;
 mod verdict;
+mod work;
 mod worker;
 
 pub use command::Command;

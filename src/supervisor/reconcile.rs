@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::worker::State;
+use super::worker::{Slot, State};
 use super::{Command, Supervisor};
 use crate::model::{Instant, Lease, Revocation};
 
@@ -16,11 +16,14 @@ impl Supervisor {
             return;
         }
         self.fence_off(now);
-        self.end_workers(now);
+        self.give_back(now);
+        self.tend_workers(now);
         if self.stop.is_none() {
             for pool in &mut self.pools {
                 pool.keep_up(now, &mut self.orders);
-                pool.fetch(now, &mut self.orders);
+                pool.shrink(now, &mut self.orders);
+                pool.fetch(now, &mut self.random, &mut self.orders);
+                pool.ask_to_grow(now, &mut self.orders);
             }
         }
         self.renew(now);
@@ -32,7 +35,7 @@ impl Supervisor {
     /// Gives up every job whose lease ends too soon to wait for its renewal.
     pub(super) fn fence_off(&mut self, now: Instant) {
         let pools = self.pools.iter().flat_map(|pool| pool.slots.iter().map(|slot| (&pool.settings, slot)));
-        let jobs = pools.flat_map(|(pool, slot)| slot.jobs.iter().map(move |running| (pool.grace, running)));
+        let jobs = pools.flat_map(|(pool, slot)| slot.leased().map(move |running| (pool.grace, running)));
         let late = jobs.filter(|(grace, running)| running.is_ours() && running.fence_at(*grace) <= now);
         let late: Vec<Lease> = late.map(|(_, running)| running.lease.clone()).collect();
         for lease in late {
@@ -40,8 +43,15 @@ impl Supervisor {
         }
     }
 
-    /// Ends jobs that run too long, sends each worker the signal that is due, and arms its self-fence.
-    fn end_workers(&mut self, now: Instant) {
+    fn give_back(&mut self, now: Instant) {
+        for pool in &mut self.pools {
+            pool.give_back(now, self.stop.is_some(), &mut self.random, &mut self.unsettled);
+        }
+    }
+
+    /// Ends jobs that run too long, sends each worker the signal that is due or the job that waits for it, and arms its
+    /// self-fence.
+    fn tend_workers(&mut self, now: Instant) {
         let stop = self.stop.as_ref();
         for pool in &mut self.pools {
             for slot in &mut pool.slots {
@@ -51,6 +61,7 @@ impl Supervisor {
                     let kill_at = stop.map_or(kill_at, |stop| kill_at.min(stop.deadline));
                     slot.send(now, signal, kill_at, &mut self.orders);
                 }
+                slot.assign_waiting(now, &pool.settings, &mut self.orders);
                 slot.arm(&pool.settings, &mut self.orders);
             }
         }
@@ -59,7 +70,7 @@ impl Supervisor {
     fn renew(&mut self, now: Instant) {
         let slots = self.pools.iter_mut().flat_map(|pool| &mut pool.slots);
         let mut due = Vec::new();
-        for running in slots.flat_map(|slot| &mut slot.jobs).filter(|running| running.is_ours()) {
+        for running in slots.flat_map(Slot::leased_mut).filter(|running| running.is_ours()) {
             if running.renew_at.is_some_and(|at| at <= now) {
                 running.renew_at = None;
                 due.push(running.lease.clone());

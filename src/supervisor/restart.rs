@@ -87,6 +87,11 @@ impl Random {
         word ^ (word >> 31)
     }
 
+    /// A number below `count`.
+    pub(super) fn below(&mut self, count: usize) -> usize {
+        (self.next() % count.max(1) as u64) as usize
+    }
+
     /// `wait` and up to `percent` more, so that what failed together does not come back together.
     pub(super) fn jitter(&mut self, wait: Duration, percent: u32) -> Duration {
         let share = (self.next() % 1001) as u32;

@@ -1,18 +1,22 @@
 //! What people are shown.
 
-use super::fetch::Pool;
+use super::classes;
 use super::jobs::{Phase, Running};
+use super::pool::Pool;
 use super::worker::{Slot, State};
 use crate::model::{Instant, Job, Payload, PoolSettings, PoolStatus, RunningJob, SlotState, SlotStatus};
 
 impl Pool {
     pub(super) fn status(&self, now: Instant) -> PoolStatus {
+        let slots = self.slots.iter().filter(|slot| !slot.is_template() && slot.is_wanted());
         PoolStatus {
             name: self.settings.name.clone(),
             mode: self.settings.mode().into(),
             queues: self.settings.queues.clone(),
             probing: self.boots.probing.clone(),
-            slots: self.slots.iter().map(|slot| slot.status(now, &self.settings)).collect(),
+            template: self.template().map(|template| template.status(now, &self.settings)),
+            unknown: self.unknown.counts(),
+            slots: slots.map(|slot| slot.status(now, &self.settings)).collect(),
         }
     }
 }
@@ -26,6 +30,7 @@ impl Slot {
             age: now.since(self.since),
             until: self.deadline.map(|deadline| deadline.since(now)),
             jobs: self.jobs.iter().map(|running| running.status(now, pool)).collect(),
+            waits: self.waits.iter().map(|waiting| waiting.job.id.clone()).collect(),
             restarts: self.restarts,
             why: self.life.stuck.clone().or_else(|| self.why.clone()),
             process: None,
@@ -57,7 +62,7 @@ impl Running {
             title: title(&self.job),
             attempt: self.job.attempt,
             ran: now.since(self.since),
-            time_limit: self.job.time_limit.or(pool.time_limit),
+            time_limit: classes::time_limit(pool, &self.job),
             ending,
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::restart::Random;
-use super::worker::{Why, describe};
+use super::worker::{Life, Why, describe};
 use crate::model::{Count, Exit, Failure, Job, Outcome, Retry, Verdict};
 
 /// A job under which so many workers died is held for a person.
@@ -17,10 +17,10 @@ const UNKNOWN_FIRST: Duration = Duration::from_secs(1);
 const UNKNOWN_CAP: Duration = Duration::from_secs(5 * 60);
 
 /// What the worker said, as the broker is told it.
-pub(super) fn of_outcome(outcome: Outcome, job: &Job, pool: Retry, random: &mut Random) -> Verdict {
+pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut Random) -> Verdict {
     match outcome {
         Outcome::Complete { result } => Verdict::Complete { result },
-        Outcome::Failed(failure) => spent(failure, job, pool, random),
+        Outcome::Failed(failure) => spent(failure, job, retry, random),
         Outcome::FailedForGood(failure) => Verdict::Fail { failure },
         Outcome::RetryAfter(after, failure) => Verdict::Retry { after, failure },
         Outcome::Snoozed(after) => Verdict::Release { after, counts: None },
@@ -30,7 +30,7 @@ pub(super) fn of_outcome(outcome: Outcome, job: &Job, pool: Retry, random: &mut 
 
 /// Nobody here has code for its class. While versions of an application are exchanged another worker may have it, so it
 /// comes back later and later; then it is held for a person.
-fn unknown(job: &Job, random: &mut Random) -> Verdict {
+pub(super) fn unknown(job: &Job, random: &mut Random) -> Verdict {
     let times = job.unknown + 1;
     if times > UNKNOWN {
         let message = format!("no worker knows the class '{}' ({UNKNOWN} times asked)", job.class);
@@ -41,8 +41,8 @@ fn unknown(job: &Job, random: &mut Random) -> Verdict {
 }
 
 /// The attempt is spent: tried again while tries remain.
-pub(super) fn spent(failure: Failure, job: &Job, pool: Retry, random: &mut Random) -> Verdict {
-    let Retry { retries, delay, cap } = job.retry.unwrap_or(pool);
+pub(super) fn spent(failure: Failure, job: &Job, retry: Retry, random: &mut Random) -> Verdict {
+    let Retry { retries, delay, cap } = retry;
     if job.attempt > retries {
         return Verdict::Fail { failure };
     }
@@ -51,25 +51,35 @@ pub(super) fn spent(failure: Failure, job: &Job, pool: Retry, random: &mut Rando
     Verdict::Retry { after, failure }
 }
 
+/// What the worker died of, as its job is told.
+pub(super) fn of_death(life: &Life, exit: &Exit) -> Failure {
+    match &life.fault {
+        Some(how) => failure("fault", format!("the worker broke the protocol: {how}")),
+        None if exit.oom => failure("oom", format!("the worker died: {}", describe(exit))),
+        None => failure("crashed", format!("the worker died: {}", describe(exit))),
+    }
+}
+
 /// The worker died under the job and nobody had asked it to.
-pub(super) fn of_crash(exit: &Exit, job: &Job, pool: Retry, random: &mut Random) -> Verdict {
-    let group = if exit.oom { "oom" } else { "crashed" };
-    let message = format!("the worker died: {}", describe(exit));
-    let failure = failure(group, message);
-    if job.crashes + 1 >= CRASHES { Verdict::Hold { failure } } else { spent(failure, job, pool, random) }
+pub(super) fn of_crash(death: Failure, job: &Job, retry: Retry, random: &mut Random) -> Verdict {
+    if job.crashes + 1 >= CRASHES {
+        Verdict::Hold { failure: death }
+    } else {
+        spent(death, job, retry, random)
+    }
 }
 
 /// The job was ended by us: None when there is nothing to tell, because the job is not ours any more.
-pub(super) fn of_end(why: Why, job: &Job, pool: Retry, random: &mut Random) -> Option<Verdict> {
+pub(super) fn of_end(why: Why, job: &Job, retry: Retry, random: &mut Random) -> Option<Verdict> {
     let counts = match why {
         Why::Lost(crate::model::Revocation::Canceled) => return Some(Verdict::Canceled),
         Why::Lost(_) => return None,
         Why::TimeLimit => {
             let failure = failure("time limit", "it ran longer than it may".into());
-            return Some(spent(failure, job, pool, random));
+            return Some(spent(failure, job, retry, random));
         }
         Why::Stop => Some(Count::Interrupted),
-        Why::Neighbour | Why::Boot | Why::Spent => None,
+        Why::Neighbour | Why::Boot | Why::Spent | Why::Fault | Why::Idle => None,
     };
     Some(Verdict::Release { after: Duration::ZERO, counts })
 }

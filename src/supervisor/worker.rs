@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Command;
-use super::jobs::{self, Phase, Running};
+use super::jobs::{Phase, Running};
 use super::restart::{Backoff, GOOD_LIFE};
 use super::stop::Stopping;
 use crate::model::{Exit, ExitStatus, Instant, PoolSettings, Revocation, Signal, SlotId, WorkerId};
@@ -41,6 +41,10 @@ pub(super) enum Why {
     Lost(Revocation),
     /// Another job of the same worker could only be ended with the worker.
     Neighbour,
+    /// The worker broke the protocol.
+    Fault,
+    /// It has had nothing to do for a while, and others are there.
+    Idle,
 }
 
 impl Why {
@@ -53,6 +57,8 @@ impl Why {
             Why::TimeLimit => "time limit",
             Why::Lost(revocation) => revocation.as_str(),
             Why::Neighbour => "neighbour",
+            Why::Fault => "fault",
+            Why::Idle => "idle",
         }
     }
 }
@@ -62,6 +68,12 @@ impl Why {
 pub(super) struct Life {
     /// When it was ordered.
     pub(super) born: Instant,
+    /// Whether it has ever taken jobs.
+    ready: bool,
+    /// Since when it has had none, while it has none.
+    pub(super) idle_since: Instant,
+    /// How it broke the protocol.
+    pub(super) fault: Option<String>,
     /// Jobs given to it.
     pub(super) taken: u64,
     /// Jobs it brought to an end.
@@ -78,7 +90,18 @@ pub(super) struct Life {
 
 impl Life {
     fn new(born: Instant) -> Self {
-        Life { born, taken: 0, finished: 0, spent: false, armed: None, signals: Vec::new(), stuck: None }
+        Life {
+            born,
+            ready: false,
+            idle_since: born,
+            fault: None,
+            taken: 0,
+            finished: 0,
+            spent: false,
+            armed: None,
+            signals: Vec::new(),
+            stuck: None,
+        }
     }
 }
 
@@ -93,7 +116,11 @@ pub(super) struct Slot {
     pub(super) deadline: Option<Instant>,
     /// What it runs. A job is in one slot because it is owned by one.
     pub(super) jobs: Vec<Running>,
+    /// Jobs that are to run here without company, one after the other, once the others have ended.
+    pub(super) waits: VecDeque<Running>,
     pub(super) life: Life,
+    /// Whether a worker has been ready here, and none has failed to get there since.
+    pub(super) booted: bool,
     pub(super) backoff: Backoff,
     /// Lives that ended other than as planned, and how the latest did.
     pub(super) restarts: u32,
@@ -101,19 +128,31 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// An empty place that wants a worker at once.
-    pub(super) fn new(slot: SlotId, generation: u32, now: Instant) -> Self {
+    /// An empty place; it wants a worker at `start`, if at all.
+    pub(super) fn new(slot: SlotId, generation: u32, now: Instant, start: Option<Instant>) -> Self {
         Slot {
             id: WorkerId { slot, generation },
             state: State::Down,
             since: now,
-            deadline: Some(now),
+            deadline: start,
             jobs: Vec::new(),
+            waits: VecDeque::new(),
             life: Life::new(now),
+            booted: false,
             backoff: Backoff::RESTART,
             restarts: 0,
             why: None,
         }
+    }
+
+    /// Whether it is the place of the template that forks the others; no job ever gets there.
+    pub(super) fn is_template(&self) -> bool {
+        self.id.slot.index == 0
+    }
+
+    /// Whether there is a worker, or is to be one.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.state != State::Down || self.deadline.is_some()
     }
 
     /// The next life begins.
@@ -124,13 +163,22 @@ impl Slot {
 
     /// The worker takes jobs.
     pub(super) fn ready(&mut self, now: Instant) {
+        (self.booted, self.life.ready, self.life.idle_since) = (true, true, now);
         self.enter(State::Ready, now, None);
+    }
+
+    /// The worker cannot be trusted any more.
+    pub(super) fn faulty(&mut self, how: String) {
+        match self.state {
+            State::Starting | State::Ready | State::Busy | State::Stopping(_) => self.life.fault = Some(how),
+            State::Down | State::Killed(_) => {}
+        }
     }
 
     /// How many more jobs it can take.
     pub(super) fn room(&self, pool: &PoolSettings) -> usize {
         match self.state {
-            State::Ready | State::Busy if self.jobs.iter().any(|job| job.alone) => 0,
+            State::Ready | State::Busy if self.is_template() || self.is_closed() => 0,
             State::Ready | State::Busy => {
                 let at_once = (pool.jobs_at_once as usize).saturating_sub(self.jobs.len());
                 let in_life = pool.jobs_per_life.map(|limit| limit.saturating_sub(self.life.taken));
@@ -143,6 +191,9 @@ impl Slot {
     /// Ready is having room, busy is having none.
     pub(super) fn weigh(&mut self, now: Instant, pool: &PoolSettings) {
         self.life.spent = pool.jobs_per_life.is_some_and(|limit| self.life.taken >= limit);
+        if self.jobs.is_empty() {
+            self.life.idle_since = now;
+        }
         match (self.state, self.room(pool)) {
             (State::Ready, 0) => self.enter(State::Busy, now, None),
             (State::Busy, 1..) => self.enter(State::Ready, now, None),
@@ -170,6 +221,11 @@ impl Slot {
         let stops = stop.and_then(|stop| stop.signal(now, self, pool.grace));
         match self.state {
             State::Down | State::Killed(_) => None,
+            State::Starting | State::Ready | State::Busy | State::Stopping(_)
+                if self.life.fault.is_some() =>
+            {
+                Some((Signal::Kill, Why::Fault))
+            }
             State::Starting if late => Some((Signal::Kill, Why::Boot)),
             State::Stopping(why) if late => Some((Signal::Kill, why)),
             State::Stopping(why) => {
@@ -231,33 +287,37 @@ impl Slot {
                 self.why = Some(why);
             }
         }
+        let unwanted = matches!(self.state, State::Stopping(Why::Idle) | State::Killed(Why::Idle));
+        self.booted = self.life.ready && !unwanted;
         self.id.generation += 1;
         self.life = Life::new(now);
-        self.enter(State::Down, now, Some(now + wait));
+        self.enter(State::Down, now, (!unwanted).then_some(now + wait));
     }
 
     /// A life that ended otherwise is followed by a wait. One that was given all its jobs has done what it was made for:
     /// what crashes then is the job, which has a counter and a delay of its own, and must not hold up the others.
     fn was_of_use(&self, now: Instant) -> bool {
-        self.life.finished > 0 || self.life.spent || now.since(self.life.born) >= GOOD_LIFE
+        self.life.ready
+            && (self.life.finished > 0 || self.life.spent || now.since(self.life.born) >= GOOD_LIFE)
     }
 
     /// How the life that just ended is to be judged.
     pub(super) fn end(&self, now: Instant, exit: &Exit) -> End {
-        match self.state {
-            State::Stopping(Why::Boot) | State::Killed(Why::Boot) => End::Early("not ready in time".into()),
-            State::Stopping(_) | State::Killed(_) => End::Planned,
-            State::Down | State::Starting | State::Ready | State::Busy => {
-                let why = describe(exit);
-                if self.was_of_use(now) { End::Good(why) } else { End::Early(why) }
-            }
-        }
+        let why = match (self.state, &self.life.fault) {
+            (State::Stopping(Why::Boot) | State::Killed(Why::Boot), _) => "not ready in time".into(),
+            (State::Killed(Why::Fault), Some(fault)) => fault.clone(),
+            (State::Stopping(_) | State::Killed(_), _) => return End::Planned,
+            (State::Down | State::Starting | State::Ready | State::Busy, _) => describe(exit),
+        };
+        if self.was_of_use(now) { End::Good(why) } else { End::Early(why) }
     }
 
     /// Whether it is on its way to its first ready, or dies of not having got there.
     pub(super) fn is_booting(&self) -> bool {
         match self.state {
-            State::Starting | State::Stopping(Why::Boot) | State::Killed(Why::Boot) => true,
+            State::Starting | State::Stopping(Why::Boot) | State::Killed(Why::Boot | Why::Fault) => {
+                !self.life.ready
+            }
             State::Down | State::Ready | State::Busy | State::Stopping(_) | State::Killed(_) => false,
         }
     }
@@ -285,68 +345,5 @@ pub(super) fn describe(exit: &Exit) -> String {
         ExitStatus::Code(code) => format!("exit {code}"),
         ExitStatus::Signal { signal, core: false } => format!("signal {signal}"),
         ExitStatus::Signal { signal, core: true } => format!("signal {signal}, core dumped"),
-    }
-}
-
-/// The jobs in it.
-impl Slot {
-    /// Ends one of its jobs: first the reason counts, except that what is not ours can never be ours again. A job alone
-    /// in its worker ends with it; one in company is asked to, and has the grace for it.
-    pub(super) fn end_job(
-        &mut self,
-        now: Instant,
-        index: usize,
-        why: Why,
-        pool: &PoolSettings,
-        orders: &mut VecDeque<Command>,
-    ) {
-        let running = &mut self.jobs[index];
-        if !running.is_ours() || running.phase == Phase::Ends(why) {
-            return;
-        }
-        let ran = running.end(why, now + pool.grace);
-        let works = matches!(self.state, State::Ready | State::Busy);
-        if ran && works && pool.jobs_at_once > 1 {
-            orders.push_back(Command::Cancel(self.id, running.job.id.clone(), why.as_str()));
-        }
-    }
-
-    /// Ends the jobs that have reached their time limit.
-    pub(super) fn end_late_jobs(
-        &mut self,
-        now: Instant,
-        pool: &PoolSettings,
-        orders: &mut VecDeque<Command>,
-    ) {
-        for index in 0..self.jobs.len() {
-            let job = &self.jobs[index];
-            if job.phase == Phase::Runs && job.deadline.is_some_and(|limit| limit <= now) {
-                self.end_job(now, index, Why::TimeLimit, pool, orders);
-            }
-        }
-    }
-
-    /// Tells the keeper when to kill the worker by itself: at the first of its jobs' fences.
-    pub(super) fn arm(&mut self, pool: &PoolSettings, orders: &mut VecDeque<Command>) {
-        match self.state {
-            State::Ready | State::Busy | State::Stopping(_) => {
-                let fence = self.jobs.iter().map(|job| job.fence_at(pool.grace)).min();
-                if self.life.armed != fence {
-                    self.life.armed = fence;
-                    orders.push_back(Command::KillAt(self.id, fence));
-                }
-            }
-            State::Down | State::Starting | State::Killed(_) => {}
-        }
-    }
-
-    /// When it wants something next.
-    pub(super) fn wake_at(&self, pool: &PoolSettings) -> Option<Instant> {
-        let (own, works) = match self.state {
-            State::Ready | State::Busy => (None, true),
-            State::Starting | State::Stopping(_) => (self.deadline, false),
-            State::Down | State::Killed(_) => (None, false),
-        };
-        self.jobs.iter().filter_map(|job| jobs::wake_at(job, works, pool)).chain(own).min()
     }
 }

@@ -1,0 +1,60 @@
+//! One fetch through its queues.
+
+use std::collections::VecDeque;
+
+use crate::model::Take;
+
+/// Says which queue to take the next job from, until all are empty. A broker asks, tries, and tells what came of it:
+/// ```
+/// use taskvisor::model::Take;
+/// use taskvisor::select::Turns;
+/// let mut left = [("c", 3), ("b", 2), ("a", 5)];
+/// let mut turns = Turns::new(Take::InTurn, 0..left.len());
+/// let mut taken = Vec::new();
+/// while taken.len() < 8 && let Some(&queue) = turns.queue() {
+///     match left[queue] {
+///         (_, 0) => turns.had_none(),
+///         (name, jobs) => {
+///             left[queue].1 = jobs - 1;
+///             taken.push(name);
+///             turns.gave();
+///         }
+///     }
+/// }
+/// assert_eq!(taken, ["c", "b", "a", "c", "b", "a", "c", "a"]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Turns<Q> {
+    take: Take,
+    /// Those that may have a job, the one whose turn it is first.
+    open: VecDeque<Q>,
+}
+
+impl<Q> Turns<Q> {
+    /// Begins with the first of the queues.
+    pub fn new(take: Take, queues: impl IntoIterator<Item = Q>) -> Self {
+        Turns { take, open: queues.into_iter().collect() }
+    }
+
+    /// Whose turn it is; None when all are empty.
+    pub fn queue(&self) -> Option<&Q> {
+        self.open.front()
+    }
+
+    /// It gave a job.
+    pub fn gave(&mut self) {
+        match self.take {
+            Take::InOrder => {}
+            Take::InTurn => {
+                if let Some(queue) = self.open.pop_front() {
+                    self.open.push_back(queue);
+                }
+            }
+        }
+    }
+
+    /// It had none.
+    pub fn had_none(&mut self) {
+        self.open.pop_front();
+    }
+}

@@ -1,0 +1,69 @@
+//! What the workers of a pool know, and whose settings count: the job's own, then its class's, then the pool's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::restart::Random;
+use super::verdict;
+use crate::model::{Class, ClassSettings, Classes, Job, JobId, PoolSettings, Retry, Verdict};
+
+/// So many classes are remembered, and so many jobs of each.
+const CLASSES: usize = 20;
+const JOBS: usize = 100;
+
+/// Whether a worker of the pool could run the job.
+pub(super) fn knows(pool: &PoolSettings, job: &Job) -> bool {
+    pool.knows.as_ref().is_none_or(|classes| classes.contains_key(&job.class))
+}
+
+/// Longest run of an attempt.
+pub(super) fn time_limit(pool: &PoolSettings, job: &Job) -> Option<Duration> {
+    job.time_limit.or_else(|| class(pool, job)?.time_limit).or(pool.time_limit)
+}
+
+/// What happens when an attempt fails.
+pub(super) fn retry(pool: &PoolSettings, job: &Job) -> Retry {
+    let of_class = || class(pool, job).map(|class| class.retry(pool.retry));
+    job.retry.or_else(of_class).unwrap_or(pool.retry)
+}
+
+fn class<'a>(pool: &'a PoolSettings, job: &Job) -> Option<&'a ClassSettings> {
+    pool.knows.as_ref()?.get(&job.class)
+}
+
+/// Jobs that came and that no worker knew, for people.
+#[derive(Debug, Default)]
+pub(super) struct Unknown(BTreeMap<Class, BTreeSet<JobId>>);
+
+impl Unknown {
+    /// It cannot run here.
+    pub(super) fn refuse(&mut self, job: &Job, random: &mut Random) -> Verdict {
+        self.note(job);
+        verdict::unknown(job, random)
+    }
+
+    /// No worker knew it.
+    pub(super) fn note(&mut self, job: &Job) {
+        if self.0.len() < CLASSES || self.0.contains_key(&job.class) {
+            let jobs = self.0.entry(job.class.clone()).or_default();
+            if jobs.len() < JOBS {
+                jobs.insert(job.id.clone());
+            }
+        }
+    }
+
+    /// A worker knows the class after all.
+    pub(super) fn forget(&mut self, class: &Class) {
+        self.0.remove(class);
+    }
+
+    /// So these are known.
+    pub(super) fn learn(&mut self, classes: &Classes) {
+        self.0.retain(|class, _| !classes.contains_key(class));
+    }
+
+    /// How many jobs of each class.
+    pub(super) fn counts(&self) -> BTreeMap<Class, u64> {
+        self.0.iter().map(|(class, jobs)| (class.clone(), jobs.len() as u64)).collect()
+    }
+}

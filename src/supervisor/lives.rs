@@ -1,0 +1,134 @@
+//! What happens to workers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::classes::{self, Unknown};
+use super::jobs::{Phase, Running};
+use super::restart::{Boots, Random};
+use super::settle::Unsettled;
+use super::worker::{End, Slot, State, Why};
+use super::{Command, Supervisor, verdict};
+use crate::model::{Classes, Exit, Instant, PoolSettings, Revocation, Verdict, WorkerId};
+
+impl Supervisor {
+    pub(super) fn on_spawn_failed(&mut self, now: Instant, worker: WorkerId, why: String) {
+        let Some(Alive { slot, random, .. }) = self.life(worker) else { return };
+        match slot.state {
+            State::Starting | State::Stopping(_) | State::Killed(_) => {
+                slot.down(now, End::Early(why), |wait| random.jitter(wait, 20));
+            }
+            State::Down | State::Ready | State::Busy => {}
+        }
+    }
+
+    pub(super) fn on_ready(&mut self, now: Instant, worker: WorkerId) {
+        let Some(Alive { slot, boots, .. }) = self.life(worker) else { return };
+        if slot.state == State::Starting {
+            slot.ready(now);
+            boots.succeeded();
+        }
+    }
+
+    pub(super) fn on_exited(&mut self, now: Instant, worker: WorkerId, exit: &Exit) {
+        self.fence_off(now);
+        let Some(Alive { pool, slot, boots, random, mut book, .. }) = self.life(worker) else { return };
+        let (jobs, end) = (std::mem::take(&mut slot.jobs), slot.end(now, exit));
+        let (in_company, death) = (jobs.len() > 1, verdict::of_death(&slot.life, exit));
+        for job in jobs {
+            if in_company && job.is_suspect() {
+                slot.waits.push_back(job.alone());
+            } else {
+                let judged = job.judge(&death, classes::retry(pool, &job.job), random);
+                book.close(now, &job, slot, judged, Some(exit));
+            }
+        }
+        if slot.is_booting() {
+            boots.died(now);
+        }
+        slot.down(now, end, |wait| random.jitter(wait, 20));
+    }
+
+    pub(super) fn on_faulty(&mut self, worker: WorkerId, how: String) {
+        if let Some(Alive { slot, .. }) = self.life(worker) {
+            slot.faulty(how);
+        }
+    }
+
+    /// Killed, by us or at the self-fence by the keeper, and not dead: its jobs are not settled.
+    pub(super) fn on_stuck(&mut self, now: Instant, worker: WorkerId, cause: String) {
+        let Some(Alive { slot, .. }) = self.life(worker) else { return };
+        slot.life.stuck = Some(cause);
+        match slot.state {
+            State::Killed(_) => {}
+            State::Stopping(why) => slot.enter(State::Killed(why), now, None),
+            State::Down | State::Starting | State::Ready | State::Busy => {
+                let why = Why::Lost(Revocation::SelfFenced);
+                slot.enter(State::Killed(why), now, None);
+                slot.jobs.iter_mut().for_each(|job| job.phase = Phase::Ends(why));
+            }
+        }
+    }
+
+    pub(super) fn on_knows(&mut self, pool: u16, classes: Arc<Classes>) {
+        if let Some(pool) = self.pools.get_mut(usize::from(pool)) {
+            pool.unknown.learn(&classes);
+            pool.settings.knows = Some(classes);
+        }
+    }
+
+    pub(super) fn on_waiting(&mut self, now: Instant, pool: u16, waiting: bool) {
+        if let Some(pool) = self.pools.get_mut(usize::from(pool)) {
+            pool.waiting(now, waiting);
+        }
+    }
+
+    /// The life itself, never the one before or after it in the same place.
+    pub(super) fn life(&mut self, worker: WorkerId) -> Option<Alive<'_>> {
+        let pool = self.pools.get_mut(usize::from(worker.slot.pool))?;
+        let slot = pool.slots.iter_mut().find(|slot| slot.id == worker)?;
+        let book = Book { unsettled: &mut self.unsettled, orders: &mut self.orders };
+        let (boots, unknown, random) = (&mut pool.boots, &mut pool.unknown, &mut self.random);
+        let alive = slot.state != State::Down;
+        alive.then_some(Alive { pool: &pool.settings, slot, boots, unknown, random, book })
+    }
+}
+
+/// A life, with what its handlers need.
+pub(super) struct Alive<'a> {
+    pub(super) pool: &'a PoolSettings,
+    pub(super) slot: &'a mut Slot,
+    pub(super) boots: &'a mut Boots,
+    pub(super) unknown: &'a mut Unknown,
+    pub(super) random: &'a mut Random,
+    pub(super) book: Book<'a>,
+}
+
+/// Where the ends of jobs are written down.
+pub(super) struct Book<'a> {
+    unsettled: &'a mut Unsettled,
+    orders: &'a mut VecDeque<Command>,
+}
+
+impl Book<'_> {
+    pub(super) fn close(
+        &mut self,
+        now: Instant,
+        running: &Running,
+        slot: &Slot,
+        judged: Option<(Verdict, bool)>,
+        exit: Option<&Exit>,
+    ) {
+        match (judged, &running.phase) {
+            (Some(verdict), _) => {
+                let settlement = running.settlement(now, (slot.id, &slot.life), verdict, exit);
+                self.unsettled.add(now, settlement);
+            }
+            (None, Phase::Ends(why)) => {
+                let dropped = Command::Dropped(running.job.id.clone(), running.lease.fence, why.as_str());
+                self.orders.push_back(dropped);
+            }
+            (None, Phase::Runs | Phase::Said(_)) => {}
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What a slot has to do: the jobs in it, and those that wait to be there alone.
+//!
+//! Which of several jobs a worker died of cannot be known, so each is tried again alone in the same place, and only a death
+//! alone counts. Until then they are still ours: given back, they would come again into the company of others.
+
+use std::collections::VecDeque;
+
+use super::Command;
+use super::classes;
+use super::jobs::{self, Phase, Running};
+use super::worker::{Slot, State, Why};
+use crate::model::{Instant, PoolSettings};
+
+impl Slot {
+    /// All jobs that it has a right to.
+    pub(super) fn leased(&self) -> impl Iterator<Item = &Running> {
+        self.jobs.iter().chain(&self.waits)
+    }
+
+    pub(super) fn leased_mut(&mut self) -> impl Iterator<Item = &mut Running> {
+        self.jobs.iter_mut().chain(&mut self.waits)
+    }
+
+    /// Whether it is kept for jobs that run alone.
+    pub(super) fn is_closed(&self) -> bool {
+        !self.waits.is_empty() || self.jobs.iter().any(|job| job.alone)
+    }
+
+    /// Hands the job to the worker.
+    pub(super) fn assign(
+        &mut self,
+        now: Instant,
+        job: Running,
+        pool: &PoolSettings,
+        orders: &mut VecDeque<Command>,
+    ) {
+        orders.push_back(Command::Assign(self.id, job.job.clone(), job.lease.fence));
+        let deadline = classes::time_limit(pool, &job.job).map(|limit| now + limit);
+        self.jobs.push(Running { since: now, deadline, ..job });
+        self.life.taken += 1;
+        self.weigh(now, pool);
+    }
+
+    /// Hands the next of the waiting jobs to the worker, if it has nothing else to do.
+    pub(super) fn assign_waiting(
+        &mut self,
+        now: Instant,
+        pool: &PoolSettings,
+        orders: &mut VecDeque<Command>,
+    ) {
+        let works = matches!(self.state, State::Ready | State::Busy);
+        let lasts = pool.jobs_per_life.is_none_or(|limit| self.life.taken < limit);
+        if works
+            && lasts
+            && self.jobs.is_empty()
+            && let Some(job) = self.waits.pop_front()
+        {
+            self.assign(now, job, pool, orders);
+        }
+    }
+
+    /// Takes out the first of the waiting jobs that is such a one.
+    pub(super) fn take_waiting(
+        &mut self,
+        now: Instant,
+        is_it: impl Fn(&Running) -> bool,
+        pool: &PoolSettings,
+    ) -> Option<Running> {
+        let at = self.waits.iter().position(is_it)?;
+        let taken = self.waits.remove(at);
+        self.weigh(now, pool);
+        taken
+    }
+}
+
+/// How its jobs are ended.
+impl Slot {
+    /// Ends one of its jobs: first the reason counts, except that what is not ours can never be ours again. A job alone
+    /// in its worker ends with it; one in company is asked to, and has the grace for it.
+    pub(super) fn end_job(
+        &mut self,
+        now: Instant,
+        index: usize,
+        why: Why,
+        pool: &PoolSettings,
+        orders: &mut VecDeque<Command>,
+    ) {
+        let running = &mut self.jobs[index];
+        if !running.is_ours() || running.phase == Phase::Ends(why) {
+            return;
+        }
+        let ran = running.end(why, now + pool.grace);
+        let works = matches!(self.state, State::Ready | State::Busy);
+        if ran && works && pool.jobs_at_once > 1 {
+            orders.push_back(Command::Cancel(self.id, running.job.id.clone(), why.as_str()));
+        }
+    }
+
+    /// Ends the jobs that have reached their time limit.
+    pub(super) fn end_late_jobs(
+        &mut self,
+        now: Instant,
+        pool: &PoolSettings,
+        orders: &mut VecDeque<Command>,
+    ) {
+        for index in 0..self.jobs.len() {
+            let job = &self.jobs[index];
+            if job.phase == Phase::Runs && job.deadline.is_some_and(|limit| limit <= now) {
+                self.end_job(now, index, Why::TimeLimit, pool, orders);
+            }
+        }
+    }
+
+    /// Tells the keeper when to kill the worker by itself: at the first of its jobs' fences.
+    pub(super) fn arm(&mut self, pool: &PoolSettings, orders: &mut VecDeque<Command>) {
+        match self.state {
+            State::Ready | State::Busy | State::Stopping(_) => {
+                let fence = self.jobs.iter().map(|job| job.fence_at(pool.grace)).min();
+                if self.life.armed != fence {
+                    self.life.armed = fence;
+                    orders.push_back(Command::KillAt(self.id, fence));
+                }
+            }
+            State::Down | State::Starting | State::Killed(_) => {}
+        }
+    }
+
+    /// When it wants something next.
+    pub(super) fn wake_at(&self, pool: &PoolSettings) -> Option<Instant> {
+        let (own, works) = match self.state {
+            State::Ready | State::Busy => (None, true),
+            State::Starting | State::Stopping(_) => (self.deadline, false),
+            State::Down | State::Killed(_) => (None, false),
+        };
+        self.leased().filter_map(|job| jobs::wake_at(job, works, pool)).chain(own).min()
+    }
+}

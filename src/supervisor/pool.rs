@@ -1,0 +1,165 @@
+//! A set of equal workers: its places, and what is started in them.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::Command;
+use super::classes::{self, Unknown};
+use super::fetch::Intake;
+use super::jobs::{self, Running};
+use super::restart::{Boots, Random};
+use super::settle::Unsettled;
+use super::size::Size;
+use super::worker::{Slot, State};
+use crate::model::{Fence, Instant, JobId, PoolSettings, SlotId, Verdict, WorkerId};
+
+/// A set of equal slots.
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub(super) number: u16,
+    pub(super) settings: PoolSettings,
+    pub(super) slots: Vec<Slot>,
+    pub(super) intake: Intake,
+    pub(super) boots: Boots,
+    pub(super) size: Size,
+    pub(super) unknown: Unknown,
+}
+
+impl Pool {
+    pub(super) fn new(number: u16, settings: PoolSettings, generation: u32, now: Instant) -> Self {
+        let mut pool = Pool {
+            number,
+            slots: Vec::new(),
+            intake: Intake::new(now, &settings),
+            boots: Boots::default(),
+            size: Size::new(),
+            unknown: Unknown::default(),
+            settings,
+        };
+        let (first, min) = (u16::from(!pool.settings.template), pool.min_workers());
+        let slot = |index| {
+            let start = (index <= min).then_some(now);
+            Slot::new(SlotId { pool: number, index }, generation, now, start)
+        };
+        pool.slots = (first..=pool.settings.workers).map(slot).collect();
+        pool
+    }
+
+    /// How many workers there are at least.
+    pub(super) fn min_workers(&self) -> u16 {
+        self.settings.min_workers.unwrap_or(self.settings.workers)
+    }
+
+    /// Where the template is, if the others are forked by one.
+    pub(super) fn template(&self) -> Option<&Slot> {
+        self.slots.first().filter(|slot| slot.is_template())
+    }
+
+    /// Each worker as often as it has room; the least loaded first.
+    pub(super) fn room(&self) -> Vec<WorkerId> {
+        let mut room: Vec<(usize, WorkerId)> = Vec::new();
+        for slot in &self.slots {
+            let load = slot.jobs.len();
+            room.extend((load..load + slot.room(&self.settings)).map(|load| (load, slot.id)));
+        }
+        room.sort();
+        room.into_iter().map(|(_, worker)| worker).collect()
+    }
+
+    /// The place of a worker with room: the one meant, or the least loaded one.
+    pub(super) fn place(&self, meant: Option<WorkerId>) -> Option<usize> {
+        let with_room = || self.slots.iter().filter(|slot| slot.room(&self.settings) > 0);
+        let meant = with_room().find(|slot| Some(slot.id) == meant);
+        let found = meant.or_else(|| with_room().min_by_key(|slot| slot.jobs.len()))?.id;
+        self.slots.iter().position(|slot| slot.id == found)
+    }
+
+    /// The place for a job that must run alone: an empty one, or else the one that is kept for such jobs, or else the one
+    /// that will be kept for them from here on.
+    pub(super) fn place_alone(&self) -> Option<usize> {
+        let most = self.settings.jobs_at_once as usize;
+        let works = |slot: &&Slot| matches!(slot.state, State::Ready | State::Busy);
+        let least_loaded = self.slots.iter().filter(|slot| slot.room(&self.settings) > 0);
+        let least_loaded = least_loaded.min_by_key(|slot| slot.jobs.len());
+        let kept = self.slots.iter().filter(works).find(|slot| slot.is_closed());
+        let found = match (least_loaded, kept) {
+            (Some(slot), _) if slot.jobs.is_empty() => slot.id,
+            (_, Some(slot)) if slot.leased().count() < most => slot.id,
+            (_, Some(_)) => return None,
+            (least_loaded, None) => least_loaded?.id,
+        };
+        self.slots.iter().position(|slot| slot.id == found)
+    }
+
+    /// Takes the job out, if it waits to run alone.
+    pub(super) fn take_waiting(&mut self, now: Instant, job: &JobId, fence: Fence) -> Option<Running> {
+        let is_it = |waiting: &Running| waiting.is(job, fence);
+        self.slots.iter_mut().find_map(|slot| slot.take_waiting(now, is_it, &self.settings))
+    }
+
+    /// Whether a job would find a worker.
+    pub(super) fn has_room(&self) -> bool {
+        self.slots.iter().any(|slot| slot.room(&self.settings) > 0)
+    }
+
+    /// Starts what is down and due.
+    pub(super) fn keep_up(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
+        let boot_timeout = self.settings.boot_timeout;
+        let template = self.template().map(|template| template.id);
+        while let Some(slot) = self.next_start().filter(|slot| slot.deadline.is_some_and(|due| due <= now)) {
+            slot.start(now, boot_timeout);
+            orders.push_back(match template {
+                Some(template) if !slot.is_template() => Command::Fork(slot.id, template),
+                Some(_) | None => Command::Spawn(slot.id),
+            });
+        }
+    }
+
+    /// When the next start is due.
+    pub(super) fn start_at(&self) -> Option<Instant> {
+        self.startable().filter_map(|slot| slot.deadline).min()
+    }
+
+    fn next_start(&mut self) -> Option<&mut Slot> {
+        let next = self.startable().min_by_key(|slot| slot.deadline)?.id;
+        self.slots.iter_mut().find(|slot| slot.id == next)
+    }
+
+    /// The slots that may start: all that are down, but without a ready template that alone; while probing the first of
+    /// them, and no other.
+    fn startable(&self) -> impl Iterator<Item = &Slot> {
+        let probing = self.boots.probing.is_some();
+        let at_once = match probing {
+            true if self.slots.iter().any(Slot::is_booting) => 0,
+            true => 1,
+            false => self.slots.len(),
+        };
+        let can_fork = self.template().is_none_or(|template| template.state == State::Ready);
+        let wanted = |slot: &&Slot| slot.state == State::Down && slot.is_wanted();
+        let down = self.slots.iter().filter(wanted);
+        down.filter(move |slot| can_fork || slot.is_template()).take(at_once)
+    }
+
+    /// Gives back the waiting jobs that no worker can be expected for soon, or that none knows any more.
+    pub(super) fn give_back(
+        &mut self,
+        now: Instant,
+        stopping: bool,
+        random: &mut Random,
+        unsettled: &mut Unsettled,
+    ) {
+        let cannot_fork = self.template().is_some_and(|template| !template.booted);
+        for slot in &mut self.slots {
+            let down = cannot_fork && slot.state == State::Down;
+            let in_vain = stopping || down || !slot.booted || slot.life.stuck.is_some();
+            let back = |waiting: &Running| in_vain || !classes::knows(&self.settings, &waiting.job);
+            while let Some(job) = slot.take_waiting(now, back, &self.settings) {
+                let verdict = match in_vain {
+                    true => Verdict::Release { after: Duration::ZERO, counts: None },
+                    false => self.unknown.refuse(&job.job, random),
+                };
+                unsettled.add(now, jobs::unstarted(&job.lease, verdict));
+            }
+        }
+    }
+}

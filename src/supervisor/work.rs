@@ -1,0 +1,180 @@
+//! What happens to jobs.
+
+use std::time::Duration;
+
+use super::jobs::{self, Heard, Phase, Running};
+use super::lives::Alive;
+use super::pool::Pool;
+use super::worker::{Slot, Why};
+use super::{Command, Supervisor, classes, verdict};
+use crate::model::{Fence, Fetched, Instant, JobId, Lease, Outcome, Revocation, Verdict, WorkerId};
+
+/// A job that cannot run at the moment it arrives is given back for so long.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// So much is remembered of jobs that are not here.
+const REMEMBERED: usize = 1000;
+
+impl Supervisor {
+    pub(super) fn on_finished(
+        &mut self,
+        now: Instant,
+        worker: WorkerId,
+        (job, fence): (&JobId, Fence),
+        outcome: Outcome,
+    ) {
+        let Some(Alive { pool, slot, unknown, random, mut book, .. }) = self.life(worker) else { return };
+        let Some(index) = slot.jobs.iter().position(|running| running.is(job, fence)) else { return };
+        let job = slot.jobs[index].job.clone();
+        let retry = classes::retry(pool, &job);
+        let judged = match slot.jobs[index].hear(outcome, pool.jobs_at_once > 1) {
+            Heard::Nothing => return,
+            Heard::Outcome(outcome) => {
+                slot.life.finished += 1;
+                match outcome {
+                    Outcome::UnknownClass => unknown.note(&job),
+                    Outcome::Complete { .. }
+                    | Outcome::Failed(_)
+                    | Outcome::FailedForGood(_)
+                    | Outcome::RetryAfter(..)
+                    | Outcome::Snoozed(_) => unknown.forget(&job.class),
+                }
+                // Its tree may have left something behind: the word counts when the worker is proven dead.
+                if pool.jobs_per_life == Some(1) {
+                    slot.jobs[index].phase = Phase::Said(outcome);
+                    return slot.leave(now, pool.grace);
+                }
+                Some(verdict::of_outcome(outcome, &job, retry, random))
+            }
+            Heard::Stopped(why) => verdict::of_end(why, &job, retry, random),
+        };
+        let running = slot.jobs.remove(index);
+        book.close(now, &running, slot, judged.map(|verdict| (verdict, false)), None);
+        slot.weigh(now, pool);
+    }
+
+    pub(super) fn on_fetched(&mut self, now: Instant, pool: u16, jobs: Vec<Fetched>) {
+        let found = self.pools.get_mut(usize::from(pool));
+        let Some(asked) = found.and_then(|pool| pool.fetched(&jobs)) else { return };
+        let meant = asked.into_iter().map(Some).chain(std::iter::repeat(None));
+        for (fetched, meant) in jobs.into_iter().zip(meant) {
+            self.place(now, pool, fetched, meant);
+        }
+        self.forget_early();
+    }
+
+    pub(super) fn on_fetch_failed(&mut self, now: Instant, pool: u16) {
+        if let Some(pool) = self.pools.get_mut(usize::from(pool)) {
+            pool.intake.failed(now, &mut self.random);
+        }
+        self.forget_early();
+    }
+
+    /// Hands a job to a worker, or back at once if there is none for it (B14). One that a worker has died of gets no
+    /// company.
+    fn place(&mut self, now: Instant, number: u16, fetched: Fetched, meant: Option<WorkerId>) {
+        if let Some(verdict) = self.refuse(now, number, &fetched) {
+            return self.unsettled.add(now, jobs::unstarted(&fetched.lease, verdict));
+        }
+        let lost = self.early.remove(&(fetched.lease.job.clone(), fetched.lease.fence));
+        if let Some(why) = lost {
+            let (id, fence) = (fetched.lease.job, fetched.lease.fence);
+            return self.orders.push_back(Command::Dropped(id, fence, why.as_str()));
+        }
+        let pool = &mut self.pools[usize::from(number)];
+        let alone = fetched.job.crashes > 0 && pool.settings.jobs_at_once > 1;
+        let place = if alone { pool.place_alone() } else { pool.place(meant) };
+        let running = Running::new(now, fetched, self.lease);
+        match place.map(|place| &mut pool.slots[place]) {
+            Some(slot) if alone => {
+                slot.waits.push_back(running.alone());
+                slot.weigh(now, &pool.settings);
+            }
+            Some(slot) => slot.assign(now, running, &pool.settings, &mut self.orders),
+            None => {
+                let after = if alone { PAUSE } else { Duration::ZERO };
+                self.unsettled.add(now, jobs::release(&running.lease, after));
+            }
+        }
+    }
+
+    /// What is told of a job that cannot run here, whoever has room.
+    fn refuse(&mut self, now: Instant, number: u16, fetched: &Fetched) -> Option<Verdict> {
+        let Fetched { job, lease } = fetched;
+        let runs_here = self.slots().any(|slot| slot.leased().any(|running| running.job.id == job.id));
+        let pool = &mut self.pools[usize::from(number)];
+        let grace = pool.settings.grace;
+        let release = |after| Some(Verdict::Release { after, counts: None });
+        match self.early.get(&(lease.job.clone(), lease.fence)) {
+            Some(Revocation::Canceled) => Some(Verdict::Canceled),
+            Some(_) => None,
+            // An earlier attempt that we lost is still dying here: two at a time are one too many.
+            None if runs_here => release(grace),
+            None if jobs::fence_at(lease, grace) <= now => release(PAUSE),
+            None if self.stop.is_some() => release(Duration::ZERO),
+            None if !classes::knows(&pool.settings, job) => Some(pool.unknown.refuse(job, &mut self.random)),
+            None => None,
+        }
+    }
+
+    pub(super) fn on_renewed(&mut self, now: Instant, right: &Lease) {
+        let lease = self.lease;
+        if let Some(running) = running(&mut self.pools, &right.job, right.fence)
+            && running.is_ours()
+        {
+            running.renewed(now, right, lease);
+        }
+    }
+
+    pub(super) fn on_renew_failed(&mut self, now: Instant, job: &JobId, fence: Fence) {
+        if let Some(running) = running(&mut self.pools, job, fence) {
+            running.renew_failed(now, &mut self.random);
+        }
+    }
+
+    /// The one way to lose a job (B28).
+    pub(super) fn lose_job(&mut self, now: Instant, job: &JobId, fence: Fence, why: Revocation) {
+        if self.end_running(now, job, fence, why) {
+            return;
+        }
+        let waiting = self.pools.iter_mut().find_map(|pool| pool.take_waiting(now, job, fence));
+        let dropped = match (waiting, why) {
+            // No process of it lives.
+            (Some(waiting), Revocation::Canceled) => {
+                return self.unsettled.add(now, jobs::unstarted(&waiting.lease, Verdict::Canceled));
+            }
+            (Some(_), _) => true,
+            (None, why) => self.unsettled.revoked(job, fence, why),
+        };
+        if dropped {
+            self.orders.push_back(Command::Dropped(job.clone(), fence, why.as_str()));
+        } else if !self.unsettled.has(job, fence) && self.pools.iter().any(|pool| pool.intake.asked.is_some())
+        {
+            self.early.insert((job.clone(), fence), why);
+            if self.early.len() > REMEMBERED {
+                self.early.pop_first();
+            }
+        }
+    }
+
+    fn end_running(&mut self, now: Instant, job: &JobId, fence: Fence, why: Revocation) -> bool {
+        let pools = self.pools.iter_mut();
+        let mut slots = pools.flat_map(|pool| pool.slots.iter_mut().map(|slot| (&pool.settings, slot)));
+        let running = |slot: &Slot| slot.jobs.iter().position(|running| running.is(job, fence));
+        let found = slots.find_map(|(pool, slot)| running(slot).map(|index| (pool, slot, index)));
+        let Some((pool, slot, index)) = found else { return false };
+        slot.end_job(now, index, Why::Lost(why), pool, &mut self.orders);
+        true
+    }
+
+    fn forget_early(&mut self) {
+        if self.pools.iter().all(|pool| pool.intake.asked.is_none()) {
+            self.early.clear();
+        }
+    }
+}
+
+fn running<'a>(pools: &'a mut [Pool], job: &JobId, fence: Fence) -> Option<&'a mut Running> {
+    let slots = pools.iter_mut().flat_map(|pool| &mut pool.slots);
+    slots.flat_map(Slot::leased_mut).find(|running| running.is(job, fence))
+}
