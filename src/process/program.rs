@@ -48,6 +48,7 @@ pub(super) fn program(exec: &Exec, job: &Job, worker: WorkerId, base: &[Vec<u8>]
         umask: exec.umask,
         stdin: !exec.stdin.0.is_empty(),
         speaks: false,
+        identity: None,
     }
 }
 
