@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use taskvisor::model::{Exit, ExitStatus, Instant, SlotId, Usage, WorkerId};
 use taskvisor::wire::keeper::{Ask, Hello, Order, PACKET_MAX, Report, Step};
-use taskvisor::wire::program::{Failed, Program, Step as ProgramStep};
+use taskvisor::wire::program::{Failed, Identity, Program, Step as ProgramStep};
 
 const WORKER: WorkerId = WorkerId { slot: SlotId { pool: 1, index: 2 }, generation: 3 };
 
@@ -30,19 +30,28 @@ fn orders_have_these_bytes() {
     assert_eq!(packet(&Order::Forget(WORKER)), [&[5][..], &id].concat());
     assert_eq!(packet(&Order::Notify("READY=1".into())), b"\x06\x07\x00READY=1");
     assert_eq!(packet(&Order::Shutdown(70)), [7, 70]);
+    assert_eq!(packet(&Order::Template(WORKER)), [&[8][..], &id].concat());
+    let template = WorkerId { generation: 1, ..WORKER };
+    assert_eq!(packet(&Order::Fork(WORKER, template)), [&[9][..], &id, &[1], &id[1..]].concat());
 }
 
 #[test]
 fn a_program_has_these_bytes() {
-    let program = Program {
+    let mut program = Program {
         argv: vec![b"a".to_vec()],
         env: vec![],
         cwd: b"/".to_vec(),
         umask: 0o22,
         stdin: true,
         speaks: false,
+        identity: None,
     };
-    assert_eq!(program.encode(), b"\x18\0\0\0\x01\0\x12\0\0\0\x01\0\0\0/\x01\0\0\0\x01\0\0\0a\0\0\0\0");
+    let head = b"\x01\0\x12\0\0\0\x01\0\0\0/\x01\0\0\0\x01\0\0\0a\0\0\0\0".as_slice();
+    assert_eq!(program.encode(), [b"\x1c\0\0\0", head, b"\0\0\0\0"].concat());
+    program.identity = Some(Identity { uid: 258, gid: 3, groups: vec![4] });
+    let identity = b"\x03\0\0\0\x02\x01\0\0\x03\0\0\0\x04\0\0\0".as_slice();
+    assert_eq!(program.encode(), [b"\x28\0\0\0", head, identity].concat());
+    assert_eq!(Failed { step: ProgramStep::Identity, errno: 1 }.encode(), [4, 0, 0, 0, 1, 0, 0, 0]);
     assert_eq!(Failed { step: ProgramStep::Exec, errno: 2 }.encode(), [3, 0, 0, 0, 2, 0, 0, 0]);
 }
 
@@ -53,6 +62,8 @@ fn worker() -> impl Strategy<Value = WorkerId> {
 fn order() -> impl Strategy<Value = Order> {
     prop_oneof![
         worker().prop_map(Order::Spawn),
+        worker().prop_map(Order::Template),
+        (worker(), worker()).prop_map(|(id, template)| Order::Fork(id, template)),
         (worker(), proptest::option::of(0..u64::MAX)).prop_map(|(id, at)| Order::KillAt(id, at.map(Instant))),
         worker().prop_map(Order::Terminate),
         worker().prop_map(Order::KillTree),
@@ -77,7 +88,8 @@ fn exit() -> impl Strategy<Value = Exit> {
 }
 
 fn report() -> impl Strategy<Value = Report> {
-    let steps = proptest::sample::select(vec![Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork]);
+    let steps =
+        proptest::sample::select(vec![Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork, Step::Template]);
     let asks = proptest::sample::select(vec![Ask::Terminate, Ask::Interrupt, Ask::Quit, Ask::Hangup]);
     prop_oneof![
         (any::<i32>(), any::<u32>(), any::<u32>(), any::<bool>(), any::<u32>()).prop_map(
@@ -100,6 +112,12 @@ fn report() -> impl Strategy<Value = Report> {
 
 fn texts() -> impl Strategy<Value = Vec<Vec<u8>>> {
     proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..8)
+}
+
+fn identity() -> impl Strategy<Value = Option<Identity>> {
+    let groups = proptest::collection::vec(any::<u32>(), 0..4);
+    let identity = (any::<u32>(), any::<u32>(), groups);
+    proptest::option::of(identity.prop_map(|(uid, gid, groups)| Identity { uid, gid, groups }))
 }
 
 proptest! {
@@ -125,10 +143,11 @@ proptest! {
 
     #[test]
     fn a_program_is_read_as_written(
-        argv in texts(), env in texts(), cwd in "/[a-z]{0,9}", umask in 0u32..0o777, flags in any::<[bool; 2]>()
+        argv in texts(), env in texts(), cwd in "/[a-z]{0,9}", umask in 0u32..0o777, flags in any::<[bool; 2]>(),
+        identity in identity()
     ) {
         let [stdin, speaks] = flags;
-        let program = Program { argv, env, cwd: cwd.into_bytes(), umask, stdin, speaks };
+        let program = Program { argv, env, cwd: cwd.into_bytes(), umask, stdin, speaks, identity };
         let message = program.encode();
         let (head, rest) = message.split_at(4);
         prop_assert_eq!(u32::from_le_bytes(head.try_into().unwrap()) as usize, rest.len());

@@ -8,10 +8,12 @@ use nix::errno::Errno;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recv, recvmsg, send};
-use nix::unistd::{chdir, getppid, setsid};
+use nix::unistd::{
+    Gid, Uid, chdir, fchown, getegid, geteuid, getgroups, getppid, setgroups, setresgid, setresuid, setsid,
+};
 
 use super::sys;
-use crate::wire::program::{Failed, PROGRAM_MAX, Program, Step};
+use crate::wire::program::{Failed, Identity, PROGRAM_MAX, Program, Step};
 
 const SOCKET: RawFd = 3;
 const FORKS: RawFd = 4;
@@ -58,7 +60,7 @@ pub(super) fn run(ends: ChildEnds, cgroup: Option<&OwnedFd>, origin: &Origin) ->
     // The supervisor went away or does not need us.
     let Some((len, stdin)) = first else { sys::exit_now(0) };
     let (step, errno) = match read_program(len) {
-        Ok(program) => become_program(program, stdin, ends.forks.is_some()),
+        Ok(program) => become_program(program, stdin, ends.forks.is_some(), origin.keeper),
         Err(errno) => (Step::Order, errno),
     };
     _ = send(SOCKET, &Failed { step, errno: errno as i32 }.encode(), MsgFlags::MSG_NOSIGNAL);
@@ -71,11 +73,7 @@ fn settle(ends: ChildEnds, origin: &Origin) -> nix::Result<()> {
     if origin.subreaper {
         nix::sys::prctl::set_child_subreaper(true)?;
     }
-    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-    // A keeper that died before the line above sends no signal any more.
-    if getppid().as_raw() != origin.keeper {
-        sys::exit_now(0);
-    }
+    bind_to(origin.keeper)?;
     if origin.precious {
         _ = std::fs::write("/proc/self/oom_score_adj", "0");
     }
@@ -97,6 +95,16 @@ fn settle(ends: ChildEnds, origin: &Origin) -> nix::Result<()> {
     }
     nix::sys::prctl::set_name(c"tv-parked")?;
     sys::unblock_all();
+    Ok(())
+}
+
+/// Dies with the keeper. The kernel forgets this when a process changes its user.
+fn bind_to(keeper: i32) -> nix::Result<()> {
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    // A keeper that died before the line above sends no signal any more.
+    if getppid().as_raw() != keeper {
+        sys::exit_now(0);
+    }
     Ok(())
 }
 
@@ -153,7 +161,16 @@ fn read_exactly(mut rest: &mut [u8]) -> nix::Result<bool> {
 }
 
 /// Comes back only to say what failed.
-fn become_program(mut program: Program, stdin: Option<OwnedFd>, template: bool) -> (Step, Errno) {
+fn become_program(
+    mut program: Program,
+    stdin: Option<OwnedFd>,
+    template: bool,
+    keeper: i32,
+) -> (Step, Errno) {
+    // First: a directory, or a file to execute, may be open to that user alone.
+    if let Err(errno) = program.identity.as_ref().map_or(Ok(()), |identity| become_user(identity, keeper)) {
+        return (Step::Identity, errno);
+    }
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(program.umask));
     if let Err(errno) = chdir(program.cwd.as_slice()) {
         return (Step::Chdir, errno);
@@ -163,6 +180,27 @@ fn become_program(mut program: Program, stdin: Option<OwnedFd>, template: bool) 
     }
     program.argv.iter_mut().chain(&mut program.env).for_each(|text| text.push(0));
     (Step::Exec, exec_by_path(&program))
+}
+
+/// The groups before the user, who may not change them.
+fn become_user(identity: &Identity, keeper: i32) -> nix::Result<()> {
+    let (user, group) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
+    let sorted = |mut groups: Vec<u32>| {
+        groups.sort_unstable();
+        groups
+    };
+    let own = sorted(getgroups()?.into_iter().map(Gid::as_raw).collect());
+    if (geteuid(), getegid()) == (user, group) && own == sorted(identity.groups.clone()) {
+        return Ok(());
+    }
+    // Best effort: with them a program may open /dev/stdout and /dev/stderr by name.
+    _ = fchown(std::io::stdout(), Some(user), Some(group));
+    _ = fchown(std::io::stderr(), Some(user), Some(group));
+    let groups: Vec<Gid> = identity.groups.iter().copied().map(Gid::from_raw).collect();
+    setgroups(&groups)?;
+    setresgid(group, group, group)?;
+    setresuid(user, user, user)?;
+    bind_to(keeper)
 }
 
 fn place_descriptors(program: &Program, stdin: Option<OwnedFd>, template: bool) -> nix::Result<()> {

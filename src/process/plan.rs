@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use crate::model::{Bytes, Exec, Job, Outfit, Payload, PoolSettings, Work, WorkerId};
-use crate::wire::program::Program;
+use crate::wire::program::{Identity, Program};
 use crate::wire::worker::{CHANNEL, FORKS, PROTOCOL};
 
 /// Variables of our own environment that processes see: who and where they are, and where languages look for code.
@@ -128,7 +128,13 @@ impl Plan {
             umask: self.outfit.umask.unwrap_or(0o22),
             stdin: false,
             speaks: true,
+            identity: self.identity(),
         }
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        let who = self.outfit.identity.as_ref()?;
+        Some(Identity { uid: who.uid, gid: who.gid, groups: who.groups.clone() })
     }
 
     /// What a job runs in this pool: the program it brings, or the pool's own with the job's data on stdin.
@@ -165,6 +171,7 @@ impl Plan {
             umask: exec.umask,
             stdin: !exec.stdin.0.is_empty(),
             speaks: false,
+            identity: self.identity(),
         }
     }
 }

@@ -23,6 +23,19 @@ pub struct Program {
     pub stdin: bool,
     /// Whether the program speaks the worker protocol: it gets the socket as descriptor 3.
     pub speaks: bool,
+    /// Who it runs as; None for the keeper's own user.
+    pub identity: Option<Identity>,
+}
+
+/// A user as the kernel knows one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The user.
+    pub uid: u32,
+    /// The user's first group.
+    pub gid: u32,
+    /// All other groups.
+    pub groups: Vec<u32>,
 }
 
 /// Why a parked child could not become the program. It then exits with 127 (not found) or 126.
@@ -45,6 +58,8 @@ pub enum Step {
     Descriptors,
     /// `execve`.
     Exec,
+    /// Becoming the user.
+    Identity,
 }
 
 impl Step {
@@ -55,6 +70,7 @@ impl Step {
             Step::Chdir => "change to its working directory",
             Step::Descriptors => "set up its descriptors",
             Step::Exec => "execute",
+            Step::Identity => "become the user of",
         }
     }
 }
@@ -69,6 +85,7 @@ impl Program {
         put(&mut message, &self.cwd);
         put_list(&mut message, &self.argv);
         put_list(&mut message, &self.env);
+        put_identity(&mut message, self.identity.as_ref());
         let len = (message.len() - 4) as u32;
         message[..4].copy_from_slice(&len.to_le_bytes());
         message
@@ -81,7 +98,8 @@ impl Program {
         let cwd = get(&mut fields)?;
         let argv = get_list(&mut fields)?;
         let env = get_list(&mut fields)?;
-        Some(Program { argv, env, cwd, umask, stdin, speaks })
+        let identity = get_identity(&mut fields)?;
+        Some(Program { argv, env, cwd, umask, stdin, speaks, identity })
     }
 }
 
@@ -97,8 +115,8 @@ impl Failed {
     /// The inverse; None for anything else.
     pub fn decode(message: &[u8]) -> Option<Failed> {
         let mut fields = Fields(message);
-        let step =
-            *[Step::Order, Step::Chdir, Step::Descriptors, Step::Exec].get(usize::from(fields.u8()?))?;
+        let steps = [Step::Order, Step::Chdir, Step::Descriptors, Step::Exec, Step::Identity];
+        let step = *steps.get(usize::from(fields.u8()?))?;
         fields.take::<3>()?;
         Some(Failed { step, errno: fields.i32()? })
     }
@@ -112,6 +130,26 @@ fn put(message: &mut Vec<u8>, bytes: &[u8]) {
 fn put_list(message: &mut Vec<u8>, list: &[Vec<u8>]) {
     message.extend_from_slice(&(list.len() as u32).to_le_bytes());
     list.iter().for_each(|bytes| put(message, bytes));
+}
+
+/// A count of numbers, then uid, gid and groups; none for no identity.
+fn put_identity(message: &mut Vec<u8>, identity: Option<&Identity>) {
+    let numbers =
+        identity.iter().flat_map(|id| [id.uid, id.gid].into_iter().chain(id.groups.iter().copied()));
+    let numbers: Vec<u32> = numbers.collect();
+    message.extend_from_slice(&(numbers.len() as u32).to_le_bytes());
+    numbers.iter().for_each(|number| message.extend_from_slice(&number.to_le_bytes()));
+}
+
+fn get_identity(fields: &mut Fields<'_>) -> Option<Option<Identity>> {
+    match fields.u32()? {
+        0 => Some(None),
+        count => {
+            let (uid, gid) = (fields.u32()?, fields.u32()?);
+            let groups = (2..count).map(|_| fields.u32()).collect::<Option<_>>()?;
+            (count >= 2).then_some(Some(Identity { uid, gid, groups }))
+        }
+    }
 }
 
 fn get(fields: &mut Fields<'_>) -> Option<Vec<u8>> {

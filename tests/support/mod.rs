@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::{IoSliceMut, Read};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -14,7 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, send, sendmsg};
 use taskvisor::model::{Exit, SlotId, WorkerId};
 use taskvisor::wire::keeper::{Hello, Order, Report, Step};
-use taskvisor::wire::program::Program;
+use taskvisor::wire::program::{Failed, Program};
 
 pub const SOON: Duration = Duration::from_secs(20);
 
@@ -114,6 +115,10 @@ impl Keeper {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("relay");
         let listener = UnixListener::bind(&path).unwrap();
+        // For a supervisor that is not root.
+        for (path, mode) in [(dir.path(), 0o711), (&path, 0o777)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
         let binary = std::env::var("TV_KEEPER").unwrap_or(KEEPER.into());
         let line: Vec<&str> = before.iter().copied().chain([&binary, "keeper"]).collect();
         let mut command = Command::new(line[0]);
@@ -314,6 +319,13 @@ impl Parked {
         assert_eq!(send(self.socket.as_raw_fd(), &message, MsgFlags::MSG_NOSIGNAL).unwrap(), message.len());
     }
 
+    /// Why it has not become its program.
+    pub fn failure(&self) -> Option<Failed> {
+        let mut answer = [0; 64];
+        let len = nix::unistd::read(&self.socket, &mut answer).unwrap();
+        Failed::decode(&answer[..len])
+    }
+
     /// What a template's child becomes.
     pub fn job(&self, script: &str) {
         let line = format!("{script}\n");
@@ -354,6 +366,7 @@ pub fn program(argv: &[&str]) -> Program {
         umask: 0o22,
         stdin: false,
         speaks: false,
+        identity: None,
     }
 }
 
