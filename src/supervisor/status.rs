@@ -1,5 +1,7 @@
 //! What people are shown.
 
+use std::collections::BTreeMap;
+
 use super::fetch::Pool;
 use super::jobs::{Phase, Running};
 use super::worker::{Slot, State};
@@ -11,7 +13,10 @@ impl Pool {
             name: self.settings.name.clone(),
             mode: mode(&self.settings).into(),
             queues: self.settings.queues.clone(),
+            concurrency: self.settings.jobs_at_once,
             probing: self.boots.probing.clone(),
+            template: None,
+            unknown: BTreeMap::new(),
             slots: self.slots.iter().map(|slot| slot.status(now, &self.settings)).collect(),
         }
     }
@@ -35,8 +40,10 @@ impl Slot {
             age: now.since(self.since),
             until: self.deadline.map(|deadline| deadline.since(now)),
             jobs: self.jobs.iter().map(|running| running.status(now, pool)).collect(),
+            waits: Vec::new(),
             restarts: self.restarts,
             why: self.life.stuck.clone().or_else(|| self.why.clone()),
+            trace: None,
             process: None,
         }
     }
@@ -68,6 +75,7 @@ impl Running {
             ran: now.since(self.since),
             time_limit: self.job.time_limit.or(pool.time_limit),
             ending,
+            progress: None,
         }
     }
 }
