@@ -25,8 +25,12 @@ pub struct Client {
     socket: PathBuf,
 }
 
-/// A supervisor that has not answered for so long hangs; a body takes a second more for each MiB.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// After this long without an answer the supervisor is asked whether it is there at all,
+const PATIENCE: Duration = Duration::from_secs(8);
+/// for which it has this long. One that is there may be waiting for its store, which gives up by itself,
+const A_WORD: Duration = Duration::from_secs(2);
+/// after this long for sure.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// Why a call came back without its answer.
 #[derive(Debug, thiserror::Error)]
@@ -165,11 +169,27 @@ impl Client {
 
     /// A call whose answer is not something to wait for.
     async fn soon<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
-        let patience = PATIENCE + Duration::from_secs((body.len() >> 20) as u64);
-        let silent =
-            || Error::Silent(self.socket.clone(), format!("nothing came within {} s", patience.as_secs()));
-        let answer = tokio::time::timeout(patience, self.call(method, path, body)).await;
-        answer.unwrap_or_else(|_| Err(silent()))
+        let silent = |within: Duration, but: &str| {
+            let why = format!("nothing came within {} s{but}", within.as_secs());
+            Err(Error::Silent(self.socket.clone(), why))
+        };
+        let watch = async {
+            tokio::time::sleep(PATIENCE).await;
+            while self.is_there().await {
+                tokio::time::sleep(PATIENCE).await;
+            }
+        };
+        tokio::select! {
+            answer = self.call(method, path, body) => answer,
+            () = watch => silent(PATIENCE + A_WORD, ""),
+            () = tokio::time::sleep(LONGEST) => silent(LONGEST, ", though it runs"),
+        }
+    }
+
+    /// Whether the supervisor answers anything at all.
+    async fn is_there(&self) -> bool {
+        let word = self.call::<Done>(Method::GET, "/v1", Bytes::new());
+        matches!(tokio::time::timeout(A_WORD, word).await, Ok(Ok(_) | Err(Error::Problem(_))))
     }
 
     async fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
