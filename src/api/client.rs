@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -24,6 +25,13 @@ pub struct Client {
     socket: PathBuf,
 }
 
+/// After this long without an answer the supervisor is asked whether it is there at all,
+const PATIENCE: Duration = Duration::from_secs(8);
+/// for which it has this long. One that is there may be waiting for its store, which gives up by itself,
+const A_WORD: Duration = Duration::from_secs(2);
+/// after this long for sure.
+const LONGEST: Duration = Duration::from_secs(60);
+
 /// Why a call came back without its answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -36,6 +44,9 @@ pub enum Error {
     /// The supervisor went away in the middle.
     #[error("lost the supervisor on {} before it answered", .0.display())]
     Lost(PathBuf, #[source] hyper::Error),
+    /// It is there and says nothing.
+    #[error("the supervisor on {path} does not answer: {1}", path = .0.display())]
+    Silent(PathBuf, String),
     /// It said no.
     #[error(transparent)]
     Problem(#[from] Problem),
@@ -92,7 +103,11 @@ impl Client {
     /// Ends a job; with `wait` the answer comes when it has ended.
     pub async fn cancel(&self, id: &JobId, wait: bool) -> Result<JobState, Error> {
         let path = format!("/v1/jobs/{}/cancel", encode(id.as_str()));
-        let State { state } = self.post(&path, &Cancel { wait }).await?;
+        let body = self.encoded(&Cancel { wait })?;
+        let State { state } = match wait {
+            true => self.call(Method::POST, &path, body).await?,
+            false => self.soon(Method::POST, &path, body).await?,
+        };
         Ok(state)
     }
 
@@ -104,7 +119,8 @@ impl Client {
 
     /// Waits until the job has ended.
     pub async fn ended(&self, id: &JobId) -> Result<JobState, Error> {
-        let State { state } = self.get(&format!("/v1/jobs/{}/wait", encode(id.as_str()))).await?;
+        let path = format!("/v1/jobs/{}/wait", encode(id.as_str()));
+        let State { state } = self.call(Method::GET, &path, Bytes::new()).await?;
         Ok(state)
     }
 
@@ -139,13 +155,41 @@ impl Client {
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        self.call(Method::GET, path, Bytes::new()).await
+        self.soon(Method::GET, path, Bytes::new()).await
     }
 
     async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
-        let body =
-            serde_json::to_vec(body).map_err(|error| Error::Odd(self.socket.clone(), error.to_string()))?;
-        self.call(Method::POST, path, body.into()).await
+        self.soon(Method::POST, path, self.encoded(body)?).await
+    }
+
+    fn encoded(&self, body: &impl Serialize) -> Result<Bytes, Error> {
+        let body = serde_json::to_vec(body);
+        body.map(Bytes::from).map_err(|error| Error::Odd(self.socket.clone(), error.to_string()))
+    }
+
+    /// A call whose answer is not something to wait for.
+    async fn soon<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
+        let silent = |within: Duration, but: &str| {
+            let why = format!("nothing came within {} s{but}", within.as_secs());
+            Err(Error::Silent(self.socket.clone(), why))
+        };
+        let watch = async {
+            tokio::time::sleep(PATIENCE).await;
+            while self.is_there().await {
+                tokio::time::sleep(PATIENCE).await;
+            }
+        };
+        tokio::select! {
+            answer = self.call(method, path, body) => answer,
+            () = watch => silent(PATIENCE + A_WORD, ""),
+            () = tokio::time::sleep(LONGEST) => silent(LONGEST, ", though it runs"),
+        }
+    }
+
+    /// Whether the supervisor answers anything at all.
+    async fn is_there(&self) -> bool {
+        let word = self.call::<Done>(Method::GET, "/v1", Bytes::new());
+        matches!(tokio::time::timeout(A_WORD, word).await, Ok(Ok(_) | Err(Error::Problem(_))))
     }
 
     async fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
@@ -187,6 +231,10 @@ impl Client {
             Ok(stream) => Ok(stream),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
                 Err(Error::NotRunning(self.socket.clone()))
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let crowd = "too many clients wait for it to take their connections";
+                Err(Error::Silent(self.socket.clone(), crowd.into()))
             }
             Err(error) => Err(Error::Connect(self.socket.clone(), error)),
         }

@@ -2,6 +2,7 @@
 
 mod body;
 mod client;
+mod guests;
 mod patience;
 mod router;
 mod server;

@@ -3,6 +3,7 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -10,25 +11,33 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::time::{Sleep, sleep};
 
+use super::guests::Doing;
+
 /// A stream that fails when a write makes no progress for so long.
 pub(super) struct Patient {
     stream: UnixStream,
     limit: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
+    doing: Arc<Doing>,
 }
 
 impl Patient {
-    pub(super) fn new(stream: UnixStream, limit: Duration) -> Patient {
-        Patient { stream, limit, stalled: None }
+    pub(super) fn new(stream: UnixStream, limit: Duration, doing: Arc<Doing>) -> Patient {
+        Patient { stream, limit, stalled: None, doing }
     }
 
     fn judge<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.stalled = None;
+            if self.stalled.take().is_some() {
+                self.doing.stalled(false);
+            }
             return written;
         }
         let limit = self.limit;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(limit)));
+        let stalled = self.stalled.get_or_insert_with(|| {
+            self.doing.stalled(true);
+            Box::pin(sleep(limit))
+        });
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }

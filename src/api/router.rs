@@ -34,6 +34,7 @@ type Answer<T> = Result<Json<T>, Problem>;
 /// The routes over a service. Requests carry the [`Peer`] as an extension, which [`serve`](super::serve) sets.
 pub fn router(service: Arc<dyn Service>) -> Router {
     Router::new()
+        .route("/v1", get(here))
         .route("/v1/jobs", post(put).get(jobs))
         .route("/v1/jobs/{id}", get(job))
         .route("/v1/jobs/{id}/cancel", post(cancel))
@@ -47,6 +48,11 @@ pub fn router(service: Arc<dyn Service>) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(service)
+}
+
+/// Whoever gets no answer to something else may ask this: it waits for nothing.
+async fn here() -> Json<Done> {
+    Json(Done {})
 }
 
 async fn put(State(api): Api, body: Body) -> Answer<Ids> {

@@ -13,9 +13,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::guests::{Doing, Guests};
 use super::patience::Patient;
 
 /// Who is at the other end, as the kernel tells it.
@@ -34,7 +34,8 @@ impl fmt::Display for Peer {
 /// What one client may take from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time; one more is told so and closed.
+    /// Connections at a time. For one more the oldest is closed that has asked nothing for a second; if there is none, the new one
+    /// is told so and closed.
     pub connections: usize,
     /// A connection that has sent no whole request head for this long is closed.
     pub header_timeout: Duration,
@@ -54,7 +55,7 @@ impl Default for Limits {
 
 /// Serves the socket for ever. Dropping the future closes every connection.
 pub async fn serve(listener: UnixListener, router: Router, limits: Limits) {
-    let permits = Arc::new(Semaphore::new(limits.connections));
+    let mut guests = Guests::new(limits.connections);
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -66,21 +67,19 @@ pub async fn serve(listener: UnixListener, router: Router, limits: Limits) {
                 continue;
             }
         };
-        match (allowed(&stream), permits.clone().try_acquire_owned()) {
-            (Err(who), _) => {
+        match allowed(&stream) {
+            Err(who) => {
                 let refusal = format!("this socket is not for {who}");
                 connections.spawn(refuse(stream, "403 Forbidden", refusal, limits.header_timeout));
             }
-            (Ok(_), Err(_)) => {
+            Ok(_) if !guests.has_room() => {
                 let refusal = format!("{} clients are connected already", limits.connections);
                 connections.spawn(refuse(stream, "503 Service Unavailable", refusal, limits.header_timeout));
             }
-            (Ok(peer), Ok(permit)) => {
-                let router = router.clone();
-                connections.spawn(async move {
-                    converse(stream, router, peer, limits).await;
-                    drop(permit);
-                });
+            Ok(peer) => {
+                let doing = Arc::new(Doing::new());
+                let task = connections.spawn(converse(stream, router.clone(), peer, limits, doing.clone()));
+                guests.add(task, doing);
             }
         }
     }
@@ -96,16 +95,23 @@ fn allowed(stream: &UnixStream) -> Result<Peer, String> {
     }
 }
 
-async fn converse(stream: UnixStream, router: Router, peer: Peer, limits: Limits) {
+async fn converse(stream: UnixStream, router: Router, peer: Peer, limits: Limits, doing: Arc<Doing>) {
     let routes = TowerToHyperService::new(router);
+    let stream = Patient::new(stream, limits.stall_timeout, doing.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
-        routes.call(request)
+        doing.asked(true);
+        let (answer, doing) = (routes.call(request), doing.clone());
+        async move {
+            let answer = answer.await;
+            doing.asked(false);
+            answer
+        }
     });
     let ended = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
-        .serve_connection(TokioIo::new(Patient::new(stream, limits.stall_timeout)), service)
+        .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = ended {
         tracing::debug!(%error, %peer, "a connection ended early");

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::time::Instant;
 
 use super::{Client, Error, Limits, Problem, Service, router, serve};
 use crate::model::{
@@ -34,6 +35,11 @@ impl Service for Fake {
         Ok((0..jobs.len()).map(|n| format!("j{n}").into()).collect())
     }
     async fn job(&self, id: JobId) -> Result<JobRecord, Problem> {
+        match id.as_str() {
+            "slow" => tokio::time::sleep(Duration::from_secs(25)).await,
+            "stuck" => std::future::pending().await,
+            _ => {}
+        }
         Err(Problem::not_found(format!("no job has the id '{id}'")).hint("see taskvisor job list"))
     }
     async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Problem> {
@@ -48,8 +54,11 @@ impl Service for Fake {
         self.note(format!("retry {id}"));
         Ok(())
     }
-    async fn ended(&self, _: JobId) -> Result<JobState, Problem> {
-        Ok(JobState::Complete)
+    async fn ended(&self, id: JobId) -> Result<JobState, Problem> {
+        match id.as_str() {
+            "endless" => std::future::pending().await,
+            _ => Ok(JobState::Complete),
+        }
     }
     async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Problem> {
         let jobs = BTreeMap::from([(JobState::Waiting, 3)]);
@@ -101,7 +110,7 @@ impl Served {
     }
 }
 
-async fn read_all(mut stream: UnixStream) -> String {
+async fn read_all(mut stream: impl AsyncRead + Unpin) -> String {
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer).await {
         Ok(_) => {}
@@ -236,6 +245,101 @@ async fn a_client_that_reads_nothing_of_its_answers_is_shown_out() {
     while served.client.retry(&"a".into()).await.is_err() {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_has_been_answered_is_shown_out_when_it_asks_no_more() {
+    let served = served(Limits::default());
+    let mut client = UnixStream::connect(&served.socket).await.unwrap();
+    client.write_all(b"GET /none HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let before = Instant::now();
+    assert!(read_all(client).await.starts_with("HTTP/1.1 404"));
+    assert_eq!(before.elapsed().as_secs(), Limits::default().header_timeout.as_secs());
+}
+
+/// Sends the first bytes, then one byte each second until the other end has had enough; gives the answer and the seconds it took.
+async fn drip(served: &Served, first: &str) -> (String, u64) {
+    let (reader, mut writer) = UnixStream::connect(&served.socket).await.unwrap().into_split();
+    writer.write_all(first.as_bytes()).await.unwrap();
+    let before = Instant::now();
+    let dripping = async {
+        let mut seconds = tokio::time::interval(Duration::from_secs(1));
+        while writer.write_all(b" ").await.is_ok() {
+            seconds.tick().await;
+        }
+        std::future::pending().await
+    };
+    let answer = tokio::select! {
+        answer = read_all(reader) => answer,
+        () = dripping => String::new(),
+    };
+    (answer, before.elapsed().as_secs())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_comes_a_byte_at_a_time_has_an_end() {
+    let served = served(Limits::default());
+    assert_eq!(drip(&served, "GET /v1/queues HTTP/1.1\r\nx:").await, (String::new(), 10));
+    for path in ["/v1/jobs", "/v1/stop", "/v1/jobs/a/cancel"] {
+        let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n");
+        let (answer, seconds) = drip(&served, &head).await;
+        assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("within 30s"), "{answer}");
+        assert_eq!(seconds, 30);
+    }
+    assert!(served.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_oldest_idle_client_makes_room() {
+    let served =
+        served(Limits { connections: 3, header_timeout: Duration::from_secs(100), ..Limits::default() });
+    let mut waiting = UnixStream::connect(&served.socket).await.unwrap();
+    waiting.write_all(b"GET /v1/jobs/endless/wait HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let first = UnixStream::connect(&served.socket).await.unwrap();
+    let mut second = UnixStream::connect(&served.socket).await.unwrap();
+    assert!(served.raw("").await.starts_with("HTTP/1.1 503"), "nobody has been idle for long");
+    tokio::time::advance(Duration::from_secs(2)).await;
+    served.client.retry(&"a".into()).await.unwrap();
+    assert_eq!(read_all(first).await, "");
+    let stays = async |stream: &mut UnixStream| {
+        tokio::time::timeout(Duration::from_secs(1), read_all(stream)).await.is_err()
+    };
+    assert!(stays(&mut second).await, "one place was needed");
+    let _third = UnixStream::connect(&served.socket).await.unwrap();
+    served.client.retry(&"a".into()).await.unwrap();
+    assert_eq!(read_all(second).await, "");
+    assert!(stays(&mut waiting).await, "it waits for its answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_that_says_nothing_is_waited_for_only_where_that_is_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("ctl.sock");
+    let _stopped = UnixListener::bind(&socket).unwrap();
+    let client = Client::new(&socket);
+    let before = Instant::now();
+    let said = |error: Error| {
+        let Error::Silent(_, why) = &error else { panic!("{error}") };
+        why.clone()
+    };
+    assert_eq!(said(client.put(vec![job()]).await.unwrap_err()), "nothing came within 10 s");
+    assert_eq!(said(client.job(&"a".into()).await.unwrap_err()), "nothing came within 10 s");
+    assert_eq!(said(client.cancel(&"a".into(), false).await.unwrap_err()), "nothing came within 10 s");
+    assert_eq!(before.elapsed().as_secs(), 30);
+    let hour = Duration::from_secs(3600);
+    assert!(tokio::time::timeout(hour, client.ended(&"a".into())).await.is_err());
+    assert!(tokio::time::timeout(hour, client.cancel(&"a".into(), true)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_that_waits_for_its_store_is_waited_for() {
+    let served = served(Limits::default());
+    let before = Instant::now();
+    let slow = served.client.job(&"slow".into()).await.unwrap_err();
+    assert!(matches!(slow, Error::Problem(_)), "{slow}");
+    assert_eq!(before.elapsed().as_secs(), 25);
+    let stuck = served.client.job(&"stuck".into()).await.unwrap_err().to_string();
+    assert!(stuck.ends_with("nothing came within 60 s, though it runs"), "{stuck}");
 }
 
 #[tokio::test]

@@ -43,7 +43,13 @@ impl Access {
     /// Puts jobs, all or none; `Err` with `None` when the supervisor went away meanwhile.
     async fn put_here(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Option<Failure>> {
         match self {
-            Access::Api(api) => api.put(jobs).await.map_err(unless_gone),
+            Access::Api(api) => {
+                let first = jobs.first().and_then(|job| job.id.clone());
+                api.put(jobs).await.map_err(|error| match (&error, first) {
+                    (api::Error::Silent(..), Some(id)) => Some(in_doubt(error.into(), &id)),
+                    (_, _) => unless_gone(error),
+                })
+            }
             Access::Store(store) => store.enqueue(jobs).await.map_err(|error| Some(error.into())),
         }
     }
@@ -148,13 +154,22 @@ impl Access {
     }
 }
 
+/// What was sent may have been heard.
+fn in_doubt(mut failure: Failure, id: &JobId) -> Failure {
+    failure.causes.push(format!(
+        "it may have been queued all the same: taskvisor job show {id} tells, once there is an answer"
+    ));
+    failure
+}
+
 /// What is wrong, other than that the supervisor went away.
 fn unless_gone(error: api::Error) -> Option<Failure> {
     match error {
         api::Error::Lost(..) | api::Error::NotRunning(_) => None,
-        error @ (api::Error::Connect(..) | api::Error::Problem(_) | api::Error::Odd(..)) => {
-            Some(error.into())
-        }
+        error @ (api::Error::Connect(..)
+        | api::Error::Silent(..)
+        | api::Error::Problem(_)
+        | api::Error::Odd(..)) => Some(error.into()),
     }
 }
 
@@ -190,4 +205,31 @@ where
         }
     }
     Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Class, Exec, Payload};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_put_that_is_not_answered_says_how_to_know() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("ctl.sock");
+        let _stopped = tokio::net::UnixListener::bind(&socket).unwrap();
+        let job = NewJob {
+            id: Some("j1".into()),
+            queue: "default".into(),
+            class: Class::EXEC.into(),
+            payload: Payload::Exec(Exec::default()),
+            priority: 0,
+            delay: std::time::Duration::ZERO,
+            tags: vec![],
+            retry: None,
+            time_limit: None,
+        };
+        let put = Access::Api(Client::new(&socket)).put_here(vec![job]).await;
+        let said = put.unwrap_err().unwrap().render().replace(dir.path().to_str().unwrap(), "DIR");
+        insta::assert_snapshot!("silent_put", said);
+    }
 }

@@ -7,6 +7,11 @@ use super::exit;
 use super::screen::escaped;
 use crate::{api, broker, config};
 
+/// What to do about a supervisor that is there and says nothing.
+pub const HANGS: &str = "\
+it is stopped or hangs, perhaps on its disk: see `ps -C tv-supervisor -o pid,stat,wchan`; `kill -CONT PID` lets it go on, after \
+`kill -KILL PID` the keeper starts another";
+
 /// An error at the edge, with its exit code.
 #[derive(Debug)]
 pub struct Failure {
@@ -95,6 +100,7 @@ impl From<api::Error> for Failure {
             api::Error::Lost(_, cause) => {
                 Failure { causes: vec![cause.to_string()], ..Failure::new(exit::FAILED, message) }
             }
+            api::Error::Silent(..) => Failure::new(exit::UNAVAILABLE, message).hint(HANGS),
             api::Error::Problem(problem) => {
                 let code = match problem.code {
                     400 | 405 | 413 => exit::USAGE,

@@ -2,6 +2,7 @@
 
 mod access;
 mod args;
+mod branch;
 mod data;
 mod exit;
 mod failure;
@@ -16,6 +17,7 @@ mod put;
 mod queue;
 mod screen;
 mod serve;
+mod slot;
 pub mod start;
 mod start_args;
 mod status;

@@ -139,12 +139,10 @@ pub fn age(duration: Duration) -> String {
 /// How far a job has come: a bar and percents, and what its worker says.
 pub fn how_far(progress: &Progress, look: &Look) -> String {
     const WIDTH: usize = 20;
-    let bar = progress.fraction.filter(|fraction| fraction.is_finite()).map(|fraction| {
-        let fraction = fraction.clamp(0.0, 1.0);
+    let bar = progress.fraction.map(|fraction| {
         let (full, empty) = if look.ascii { ("#", ".") } else { ("█", "░") };
-        let done = (fraction * WIDTH as f64) as usize;
-        // Rounded down: 100 % is all of it.
-        format!("{}{} {:.0}%", full.repeat(done), empty.repeat(WIDTH - done), (fraction * 100.0).floor())
+        let done = (within(fraction) * WIDTH as f64) as usize;
+        format!("{}{} {}", full.repeat(done), empty.repeat(WIDTH - done), percent(fraction))
     });
     let said = progress
         .message
@@ -152,6 +150,15 @@ pub fn how_far(progress: &Progress, look: &Look) -> String {
         .filter(|message| !message.is_empty())
         .map(|said| escaped(said).into_owned());
     [bar, said].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// A fraction, rounded down: `100%` is all of it.
+pub fn percent(fraction: f64) -> String {
+    format!("{:.0}%", (within(fraction) * 100.0).floor())
+}
+
+fn within(fraction: f64) -> f64 {
+    if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) }
 }
 
 /// Columns under their names, as wide as they must be; the last one may be cut.

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use super::args::Status as Args;
-use super::failure::Failure;
+use super::failure::{Failure, HANGS};
 use super::job::now;
 use super::screen::{Look, print, print_json};
 use super::{exit, tree};
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 fn hangs() -> Failure {
     Failure::new(exit::UNHEALTHY, format!("the supervisor has not answered within {} s", PATIENCE.as_secs()))
-        .hint("it hangs or is stopped; the keeper ends its jobs before their leases end")
+        .hint(HANGS)
 }
 
 async fn once(client: &Client, args: &Args) -> Result<u8, Failure> {

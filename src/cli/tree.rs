@@ -1,11 +1,12 @@
 //! The picture of `status`: the verdict first, then who is whose child.
 
 use std::fmt::Write as _;
-use std::ops::Range;
 
+use super::branch::{GREEN, Line, Node, RED, YELLOW};
 use super::queue;
 use super::screen::{Look, age, escaped, size};
-use crate::model::{Health, Millis, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status, Stop};
+use super::slot::{processes, slot, template, used};
+use crate::model::{Health, Millis, PoolStatus, Status, Stop};
 
 /// All of it. `now` is for the ages of queues.
 pub fn render(status: &Status, now: Millis, look: &Look) -> String {
@@ -14,79 +15,12 @@ pub fn render(status: &Status, now: Millis, look: &Look) -> String {
         line.draw(look, &mut out);
     }
     out.push('\n');
-    Node { line: keeper(status), below: below_keeper(status, look) }.draw(look, "", "", &mut out);
+    Node::new(keeper(status), below_keeper(status, look)).draw(look, "", "", &mut out);
     if !status.queues.is_empty() {
         out.push('\n');
         out += &queue::render(&status.queues, now, look);
     }
     out
-}
-
-/// One line, of which one word may have a colour.
-#[derive(Default)]
-struct Line {
-    text: String,
-    colored: Option<(Range<usize>, &'static str)>,
-}
-
-const GREEN: &str = "\x1b[32m";
-const YELLOW: &str = "\x1b[33m";
-const RED: &str = "\x1b[31m";
-const PLAIN: &str = "\x1b[0m";
-
-impl Line {
-    fn plain(text: impl Into<String>) -> Self {
-        Line { text: text.into(), colored: None }
-    }
-
-    fn colored(&mut self, word: &str, color: &'static str) {
-        let start = self.text.len();
-        self.text += word;
-        self.colored = Some((start..self.text.len(), color));
-    }
-
-    fn draw(&self, look: &Look, out: &mut String) {
-        let text = look.cut(&self.text);
-        match &self.colored {
-            Some((word, color)) if look.color && text.is_char_boundary(word.end) && text.len() > word.end => {
-                let (before, word, after) = (&text[..word.start], &text[word.clone()], &text[word.end..]);
-                let _ = writeln!(out, "{before}{color}{word}{PLAIN}{after}");
-            }
-            _ => {
-                let _ = writeln!(out, "{text}");
-            }
-        }
-    }
-}
-
-/// A line with what is below it.
-struct Node {
-    line: Line,
-    below: Vec<Node>,
-}
-
-impl Node {
-    fn leaf(text: impl Into<String>) -> Self {
-        Node { line: Line::plain(text), below: Vec::new() }
-    }
-
-    /// `own` stands before this line, `rest` before those below it.
-    fn draw(self, look: &Look, own: &str, rest: &str, out: &mut String) {
-        let indent = own.len();
-        let Line { text, colored } = self.line;
-        let colored = colored.map(|(word, color)| (word.start + indent..word.end + indent, color));
-        Line { text: format!("{own}{text}"), colored }.draw(look, out);
-        let last = self.below.len().saturating_sub(1);
-        for (n, node) in self.below.into_iter().enumerate() {
-            let (branch, stem) = match (n == last, look.ascii) {
-                (false, false) => ("├─ ", "│  "),
-                (true, false) => ("└─ ", "   "),
-                (false, true) => ("|- ", "|  "),
-                (true, true) => ("`- ", "   "),
-            };
-            node.draw(look, &format!("{rest}{branch}"), &format!("{rest}{stem}"), out);
-        }
-    }
 }
 
 fn head(status: &Status) -> Vec<Line> {
@@ -138,105 +72,43 @@ fn below_keeper(status: &Status, look: &Look) -> Vec<Node> {
     if status.supervisor_restarts > 0 {
         let _ = write!(supervisor, "  restarts {}", status.supervisor_restarts);
     }
-    let supervisor = Node { line: Line::plain(supervisor), below: processes(&status.supervisor) };
+    let supervisor = Node::new(Line::plain(supervisor), processes(&status.supervisor));
     std::iter::once(supervisor).chain(status.pools.iter().map(|each| pool(each, look))).collect()
 }
 
 fn pool(pool: &PoolStatus, look: &Look) -> Node {
     let busy = pool.slots.iter().filter(|slot| !slot.jobs.is_empty()).count();
     let queues: Vec<&str> = pool.queues.iter().map(|queue| queue.as_str()).collect();
-    let mut text = format!(
-        "pool {}  {}  busy {busy}/{}  queues {}",
-        pool.name,
-        pool.mode,
-        pool.slots.len(),
-        queues.join(",")
-    );
+    let mut text = format!("pool {}  {}", pool.name, pool.mode);
+    if pool.concurrency > 1 {
+        let _ = write!(text, " x{}", pool.concurrency);
+    }
+    let _ = write!(text, "  busy {busy}/{}", pool.slots.len());
+    if pool.concurrency > 1 {
+        let jobs: usize = pool.slots.iter().map(|slot| slot.jobs.len()).sum();
+        let _ = write!(text, "  jobs {jobs}");
+    }
+    let _ = write!(text, "  queues {}", queues.join(","));
     if let Some(why) = &pool.probing {
         let _ = write!(text, "  probing: {why}");
     }
-    Node {
-        line: Line::plain(escaped(&text)),
-        below: pool.slots.iter().map(|each| slot(each, look)).collect(),
-    }
+    let mut below: Vec<Node> = unknown(pool).into_iter().collect();
+    below.extend(pool.template.iter().map(|each| template(each, look)));
+    below.extend(pool.slots.iter().map(|each| slot(each, look)));
+    Node::new(Line::plain(escaped(&text)), below)
 }
 
-/// From here on a slot and its only job share a line.
-const WIDE: usize = 120;
-
-fn slot(slot: &SlotStatus, look: &Look) -> Node {
-    let mut line = Line::plain(format!("{}.{} ", slot.slot, slot.generation));
-    line.colored(slot.state.as_str(), color(slot));
-    let _ = write!(line.text, " {}", age(slot.age));
-    if let Some(until) = slot.until {
-        let _ = write!(line.text, " (next in {})", age(until));
+/// Classes that no worker knew, the most frequent first.
+fn unknown(pool: &PoolStatus) -> Option<Node> {
+    const SHOWN: usize = 3;
+    let mut classes: Vec<_> = pool.unknown.iter().collect();
+    classes.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
+    let mut words: Vec<String> =
+        classes.iter().take(SHOWN).map(|(class, times)| format!("{class} ({times})")).collect();
+    if let Some(more) = classes.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        words.push(format!("and {more} more"));
     }
-    if let Some(process) = &slot.process {
-        let _ = write!(line.text, "  pid {}  {}", process.pid, used_with_children(process));
-    }
-    let mut below = Vec::new();
-    match slot.jobs.as_slice() {
-        [only] if look.width.is_none_or(|width| width >= WIDE) => line.text += &format!("  {}", job(only)),
-        jobs => below.extend(jobs.iter().map(|each| Node::leaf(job(each)))),
-    }
-    match (&slot.why, slot.restarts) {
-        (None, 0) => {}
-        (None, restarts) => below.push(Node::leaf(format!("restarts {restarts}"))),
-        (Some(why), 0) => below.push(Node::leaf(escaped(why))),
-        (Some(why), restarts) => {
-            below.push(Node::leaf(format!("restarts {restarts}, last: {}", escaped(why))))
-        }
-    }
-    below.extend(slot.process.iter().flat_map(processes));
-    Node { line, below }
-}
-
-fn color(slot: &SlotStatus) -> &'static str {
-    match slot.state {
-        SlotState::Ready | SlotState::Busy => GREEN,
-        SlotState::Starting | SlotState::Stopping => YELLOW,
-        SlotState::Down if slot.until.is_none() => YELLOW,
-        SlotState::Down | SlotState::Killed | SlotState::Unkillable => RED,
-    }
-}
-
-/// The title comes last: it is what a narrow terminal may cut.
-fn job(job: &RunningJob) -> String {
-    let mut text = format!("job {} #{} {}", job.id, job.attempt, age(job.ran));
-    if let Some(limit) = job.time_limit {
-        let _ = write!(text, " of {}", age(limit));
-    }
-    if let Some(why) = &job.ending {
-        let _ = write!(text, "  ending: {why}");
-    }
-    let _ = write!(text, "  {}", job.class);
-    if !job.title.is_empty() {
-        let _ = write!(text, ": {}", job.title);
-    }
-    escaped(&text).into_owned()
-}
-
-fn processes(of: &Process) -> Vec<Node> {
-    of.children
-        .iter()
-        .map(|child| {
-            let text =
-                format!("{}({}) {}  {}", escaped(&child.name), child.pid, escaped(&child.state), used(child));
-            Node { line: Line::plain(text), below: processes(child) }
-        })
-        .collect()
-}
-
-fn used(process: &Process) -> String {
-    format!("rss {}  cpu {}", size(process.rss), age(process.cpu))
-}
-
-fn used_with_children(process: &Process) -> String {
-    fn sum(process: &Process) -> (u64, std::time::Duration) {
-        process.children.iter().map(sum).fold((process.rss, process.cpu), |a, b| (a.0 + b.0, a.1 + b.1))
-    }
-    let (rss, cpu) = sum(process);
-    used(&Process { rss, cpu, ..Process::default() })
+    (!words.is_empty()).then(|| Node::leaf(escaped(&format!("known to no worker: {}", words.join(", ")))))
 }
 
 #[cfg(test)]
@@ -245,8 +117,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::cli::branch::PLAIN;
     use crate::cli::page::tests::look;
-    use crate::model::{Host, JobState, Pause, QueueCounts, SlotId};
+    use crate::model::{
+        Host, JobState, Pause, Process, Progress, QueueCounts, RunningJob, SlotId, SlotState, SlotStatus,
+    };
 
     const NOW: Millis = Millis(1_790_000_060_000);
 
@@ -266,6 +141,7 @@ mod tests {
             waits: vec![],
             restarts: 0,
             why: None,
+            trace: None,
             process: Some(process(830 + i32::from(index), "parked", 300, vec![])),
         }
     }
@@ -279,6 +155,7 @@ mod tests {
             ran: Duration::from_secs(4),
             time_limit: Some(Duration::from_secs(60)),
             ending: None,
+            progress: None,
         }
     }
 
@@ -304,6 +181,7 @@ mod tests {
             pools: vec![PoolStatus {
                 name: "default".into(),
                 mode: "fork".into(),
+                concurrency: 1,
                 queues: vec!["urgent".into(), "default".into()],
                 probing: None,
                 template: None,
@@ -359,6 +237,50 @@ mod tests {
         let text = render(&troubled(), NOW, &look);
         assert!(text.is_ascii() && text.lines().all(|line| line.len() <= 80));
         insta::assert_snapshot!("narrow_ascii", text);
+    }
+
+    /// A pool whose template loads an application, and one whose worker has a hundred jobs.
+    fn of_classes() -> Status {
+        let mut status = healthy();
+        let forks = &mut status.pools[0];
+        forks.template = Some(place(0, SlotState::Ready));
+        forks.unknown = [("mail.Sned", 7), ("a", 1), ("b\x1b[2J", 2), ("c", 1)]
+            .map(|(class, n)| (class.into(), n))
+            .into();
+        let mut down = place(3, SlotState::Down);
+        (down.process, down.restarts, down.why) = (None, 2, Some("ended before it was ready: exit 1".into()));
+        let trace = "one\ntwo\nTraceback (most recent call last):\n  File \"/srv/app.py\", line 3, in <module>\n\timport \x1b[31mrequets\n\nModuleNotFoundError: No module named 'requets'\n";
+        down.trace = Some(trace.into());
+        down.waits = vec!["poison".into()];
+        forks.slots.push(down);
+        let mut many = place(1, SlotState::Busy);
+        let fetch = |n: u32| RunningJob {
+            id: format!("0199aa0000007000800000000000{n:04}").as_str().into(),
+            class: "web.Fetch".into(),
+            progress: n.is_multiple_of(2).then(|| Progress {
+                fraction: Some(f64::from(n) / 100.0),
+                message: Some(format!("page {n}\nof 100")),
+            }),
+            ..running("")
+        };
+        many.jobs = (0..100).map(fetch).collect();
+        status.pools.push(PoolStatus {
+            name: "web".into(),
+            mode: "coroutine".into(),
+            concurrency: 100,
+            slots: vec![many],
+            ..status.pools[0].clone()
+        });
+        (status.pools[1].template, status.pools[1].unknown) = (None, BTreeMap::new());
+        status
+    }
+
+    #[test]
+    fn classes_templates_and_many_jobs() {
+        insta::assert_snapshot!("classes", render(&of_classes(), NOW, &look(140)));
+        let narrow = render(&of_classes(), NOW, &Look { ascii: true, ..look(80) });
+        assert!(narrow.is_ascii() && narrow.lines().all(|line| line.len() <= 80));
+        insta::assert_snapshot!("classes_narrow", narrow);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Class, JobId, QueueCounts, QueueName, SlotId, Stop};
+use super::{Class, JobId, Progress, QueueCounts, QueueName, SlotId, Stop};
 
 /// The whole picture. The schema's name goes up when a field changes its meaning or disappears.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,6 +99,9 @@ pub struct PoolStatus {
     pub name: String,
     /// `fork`, `prefork` or `coroutine`.
     pub mode: String,
+    /// Jobs at a time of one worker.
+    #[serde(default = "one")]
+    pub concurrency: u32,
     /// Its queues, in order.
     pub queues: Vec<QueueName>,
     /// Why it runs on one probing slot only, if it does.
@@ -111,6 +114,10 @@ pub struct PoolStatus {
     pub unknown: BTreeMap<Class, u64>,
     /// The places that have a worker or want one.
     pub slots: Vec<SlotStatus>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// One slot.
@@ -135,6 +142,9 @@ pub struct SlotStatus {
     pub restarts: u32,
     /// Why the latest of them ended, or why it is stuck.
     pub why: Option<String>,
+    /// The last lines on stderr of the latest of them, if it died before it was ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
     /// Its processes, the leader first with its tree below; filled in by the engine.
     pub process: Option<Process>,
 }
@@ -175,7 +185,7 @@ impl SlotState {
 }
 
 /// A job under way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunningJob {
     /// Its id.
     pub id: JobId,
@@ -191,4 +201,7 @@ pub struct RunningJob {
     pub time_limit: Option<Duration>,
     /// Why it is being ended, when it is.
     pub ending: Option<String>,
+    /// How far it has come, as its worker says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
 }

@@ -13,6 +13,7 @@ impl Pool {
             name: self.settings.name.clone(),
             mode: self.settings.mode().into(),
             queues: self.settings.queues.clone(),
+            concurrency: self.settings.jobs_at_once,
             probing: self.boots.probing.clone(),
             template: self.template().map(|template| template.status(now, &self.settings)),
             unknown: self.unknown.counts(),
@@ -33,6 +34,7 @@ impl Slot {
             waits: self.waits.iter().map(|waiting| waiting.job.id.clone()).collect(),
             restarts: self.restarts,
             why: self.life.stuck.clone().or_else(|| self.why.clone()),
+            trace: None,
             process: None,
         }
     }
@@ -64,6 +66,7 @@ impl Running {
             ran: now.since(self.since),
             time_limit: classes::time_limit(pool, &self.job),
             ending,
+            progress: None,
         }
     }
 }

@@ -1,0 +1,75 @@
+//! Who is connected. When all places are taken, a client that asks nothing makes room for the next one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// A client that has just come or just been answered may be about to ask.
+const SPARED: Duration = Duration::from_secs(1);
+
+/// The connections there are, the oldest first.
+pub(super) struct Guests {
+    places: usize,
+    guests: Vec<(AbortHandle, Arc<Doing>)>,
+}
+
+impl Guests {
+    pub(super) fn new(places: usize) -> Guests {
+        Guests { places, guests: Vec::new() }
+    }
+
+    /// Whether there is room for one more; the oldest idle connection is closed for it if need be.
+    pub(super) fn has_room(&mut self) -> bool {
+        self.guests.retain(|(task, _)| !task.is_finished());
+        if self.guests.len() < self.places {
+            return true;
+        }
+        let idle = self.guests.iter().position(|(_, doing)| doing.is_idle());
+        if let Some(at) = idle {
+            self.guests.remove(at).0.abort();
+        }
+        idle.is_some()
+    }
+
+    pub(super) fn add(&mut self, task: AbortHandle, doing: Arc<Doing>) {
+        self.guests.push((task, doing));
+    }
+}
+
+/// What one client does.
+pub(super) struct Doing(Mutex<What>);
+
+struct What {
+    /// It waits for an answer.
+    asked: bool,
+    /// It has not taken all of its answer.
+    stalled: bool,
+    since: Instant,
+}
+
+impl Doing {
+    pub(super) fn new() -> Doing {
+        Doing(Mutex::new(What { asked: false, stalled: false, since: Instant::now() }))
+    }
+
+    pub(super) fn asked(&self, asked: bool) {
+        self.change(|what| what.asked = asked);
+    }
+
+    pub(super) fn stalled(&self, stalled: bool) {
+        self.change(|what| what.stalled = stalled);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut What)) {
+        let mut what = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut what);
+        what.since = Instant::now();
+    }
+
+    fn is_idle(&self) -> bool {
+        let what = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        !what.asked && !what.stalled && what.since.elapsed() >= SPARED
+    }
+}

@@ -1,0 +1,87 @@
+//! A tree on a terminal: lines, and what is below each of them.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use super::screen::Look;
+
+/// One line, of which one word may have a colour.
+#[derive(Default)]
+pub struct Line {
+    pub text: String,
+    colored: Option<(Range<usize>, &'static str)>,
+}
+
+pub const GREEN: &str = "\x1b[32m";
+pub const YELLOW: &str = "\x1b[33m";
+pub const RED: &str = "\x1b[31m";
+pub const PLAIN: &str = "\x1b[0m";
+
+impl Line {
+    pub fn plain(text: impl Into<String>) -> Self {
+        Line { text: text.into(), colored: None }
+    }
+
+    pub fn colored(&mut self, word: &str, color: &'static str) {
+        let start = self.text.len();
+        self.text += word;
+        self.colored = Some((start..self.text.len(), color));
+    }
+
+    pub fn draw(&self, look: &Look, out: &mut String) {
+        let text = look.cut(&self.text);
+        match &self.colored {
+            Some((word, color)) if look.color && text.is_char_boundary(word.end) && text.len() > word.end => {
+                let (before, word, after) = (&text[..word.start], &text[word.clone()], &text[word.end..]);
+                let _ = writeln!(out, "{before}{color}{word}{PLAIN}{after}");
+            }
+            _ => {
+                let _ = writeln!(out, "{text}");
+            }
+        }
+    }
+}
+
+/// A line with what is below it.
+pub struct Node {
+    pub line: Line,
+    /// Plain lines that belong to it.
+    pub text: Vec<String>,
+    pub below: Vec<Node>,
+}
+
+impl Node {
+    pub fn new(line: Line, below: Vec<Node>) -> Self {
+        Node { line, text: Vec::new(), below }
+    }
+
+    pub fn leaf(text: impl Into<String>) -> Self {
+        Node::new(Line::plain(text), Vec::new())
+    }
+
+    /// `own` stands before this line, `rest` before those below it.
+    pub fn draw(self, look: &Look, own: &str, rest: &str, out: &mut String) {
+        let indent = own.len();
+        let Line { text, colored } = self.line;
+        let colored = colored.map(|(word, color)| (word.start + indent..word.end + indent, color));
+        Line { text: format!("{own}{text}"), colored }.draw(look, out);
+        for text in &self.text {
+            let stem = match (self.below.is_empty(), look.ascii) {
+                (true, _) => "   ",
+                (false, true) => "|  ",
+                (false, false) => "│  ",
+            };
+            Line::plain(format!("{rest}{stem}{text}")).draw(look, out);
+        }
+        let last = self.below.len().saturating_sub(1);
+        for (n, node) in self.below.into_iter().enumerate() {
+            let (branch, stem) = match (n == last, look.ascii) {
+                (false, false) => ("├─ ", "│  "),
+                (true, false) => ("└─ ", "   "),
+                (false, true) => ("|- ", "|  "),
+                (true, true) => ("`- ", "   "),
+            };
+            node.draw(look, &format!("{rest}{branch}"), &format!("{rest}{stem}"), out);
+        }
+    }
+}
