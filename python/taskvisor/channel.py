@@ -31,7 +31,8 @@ class Channel:
         self._identity = identity(descriptor)
         self._lines: deque[bytes] = deque()
         self._unfinished: list[bytes] = []
-        self._write_lock = threading.Lock()
+        # Reentrant: a finaliser that tells its progress may come in the middle of a write.
+        self._write_lock = threading.RLock()
         self._call_lock = threading.Lock()
         self._calls = 0
         self._later: deque[bytes] = deque()

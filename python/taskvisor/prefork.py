@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
-from typing import Any, Callable, NoReturn, Optional, TextIO
+from typing import Any, Callable, Optional, TextIO
 
 from . import context, outcome, registry
 from .channel import Channel, Closed, EndOfFile, give_up, identity
 from .context import Job
+from .fork_guard import ForkGuard, leave_child
 from .frames import frame
 from .registry import JobFunction
-from .termination import Termination, close
+from .termination import Termination
 
 
 class Worker:
@@ -23,13 +23,10 @@ class Worker:
     def __init__(self, descriptor: int, termination: Termination) -> None:
         self.termination = termination
         self.channel = Channel(descriptor, termination)
-        self._is_worker = True
-        self._mask: set[Any] = set()
         self._directory: Optional[str] = None
         self._streams = (sys.stdout, sys.stderr)
         self._outputs = (identity(1), identity(2))
-        os.register_at_fork(before=self._before_fork, after_in_parent=self._after_fork,
-                            after_in_child=self._after_fork_in_child)
+        self._guard = ForkGuard(descriptor)
 
     def serve(self, jobs: Optional[int] = None) -> int:
         """Takes jobs until told to stop, or so many. Returns the exit status."""
@@ -56,8 +53,8 @@ class Worker:
             self.channel.write(outcome.unknown_class(job))
             return
         done = self._outcome(job, function)
-        if not self._is_worker:
-            _leave_child(done)
+        if not self._guard.is_worker:
+            leave_child(done)
         sound = self._flush()
         self.channel.check()
         self.channel.write(done)
@@ -116,33 +113,3 @@ class Worker:
             except (OSError, ValueError):
                 sound = sound and stream not in self._streams
         return sound
-
-    def _before_fork(self) -> None:
-        # Python forgets a signal that comes to a child before its hooks ran. Held back, it comes after them.
-        if self._is_worker:
-            self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-
-    def _after_fork(self) -> None:
-        if self._is_worker:
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-
-    def _after_fork_in_child(self) -> None:
-        """A child that a job has forked is not the worker, and must not speak as if it were."""
-        if not self._is_worker:
-            return
-        self._is_worker = False
-        if context.of_process.job is not None:
-            context.of_process.job.runtime = None
-        self.termination.forget()
-        close(self.channel.descriptor)
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-
-
-def _leave_child(done: bytes) -> NoReturn:
-    """A child that a job has forked came back out of the job's function. Its parent reports, it does not."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            pass
-    os._exit(0 if b'"outcome":"complete"' in done else 1)

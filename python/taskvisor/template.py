@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 
 from . import forking
 from .channel import Channel, Closed, EndOfFile, give_up
+from .fork_guard import close
 from .frames import frame
 from .prefork import Worker
-from .termination import Termination, close
+from .termination import Termination
 
 _NUMBER_BYTES = 8
 #: Above the descriptors that the protocol speaks of.

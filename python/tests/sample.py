@@ -185,6 +185,11 @@ def fork_and_return():
     return os.waitpid(pid, 0)[1]
 
 
+@job("async_fork_and_return")
+async def async_fork_and_return():
+    return fork_and_return()
+
+
 @job("fork_and_put")
 def fork_and_put(socket):
     os.environ["TASKVISOR_SOCKET"] = socket

@@ -16,7 +16,7 @@ from taskvisor import Fail, NewJob, PutError, Retry, Snooze, current_job, job, p
 from taskvisor.outside import socket_path
 
 
-@job("test.Both", queue="both", retries=3)
+@job("test.Both", queue="both", retries=3, retry_delay=2)
 def both(a, b=1, *, c=2):
     """Doc."""
     return a + b + c
@@ -142,7 +142,7 @@ class Outside(support.WorkerTest):
         self.assertEqual(api.requests, [("/v1/jobs", {"jobs": [{
             "queue": "both", "class": "test.Both", "payload": {"data": '{"a":"ü"}'}, "id": "my", "priority": 5,
             "tags": ["x"], "delay": {"secs": 1, "nanos": 500_000_000}, "time_limit": {"secs": 60, "nanos": 0},
-            "retry": {"retries": 1, "delay": {"secs": 1, "nanos": 0}, "cap": {"secs": 900, "nanos": 0}}}]})])
+            "retry": {"retries": 1, "delay": {"secs": 2, "nanos": 0}, "cap": {"secs": 900, "nanos": 0}}}]})])
 
     def test_many_are_put_with_one_request(self):
         api = self.api()
