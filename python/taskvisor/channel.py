@@ -99,7 +99,7 @@ class Channel:
         return self.call(verb, arguments)
 
     def check(self) -> None:
-        """Raises Closed if the descriptor is not the channel any more: a job can have closed it, or put a file there."""
+        """Raises Closed if the descriptor is no longer the channel: a job can have closed it, or put a file there."""
         if identity(self.descriptor) != self._identity:
             raise Closed(f"descriptor {self.descriptor} was closed by a job")
 

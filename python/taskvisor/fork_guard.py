@@ -12,7 +12,7 @@ from . import context
 
 
 class ForkGuard:
-    """Made once the worker listens for SIGTERM. From then on children of jobs have neither its channel nor its handler."""
+    """Made once the worker listens for SIGTERM. Children of jobs then have neither its channel nor its handler."""
 
     def __init__(self, descriptor: int) -> None:
         #: False in a child.

@@ -93,7 +93,8 @@ class Worker:
         assert task is not None
         # A signal must end the loop's sleep, and cancel the task rather than raise inside the loop.
         loop.add_reader(self.termination.wake, self.termination.drain)
-        self.termination.interrupt_by(lambda: loop.call_soon_threadsafe(task.cancel))
+        # The loop is closed when the signal comes in the job's last moment.
+        self.termination.interrupt_by(lambda: loop.is_closed() or loop.call_soon_threadsafe(task.cancel))
         return await function(*args, **kwargs)
 
     def _enter(self, directory: str) -> None:

@@ -173,4 +173,5 @@ def _default_name(function: Callable[..., Any]) -> str:
         spec = getattr(main, "__spec__", None)
         file = getattr(main, "__file__", None)
         module = spec.name if spec else os.path.splitext(os.path.basename(file))[0] if file else module
-    return f"{module}.{function.__qualname__}"
+    # An object that can be called has no name of its own.
+    return f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}"

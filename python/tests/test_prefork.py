@@ -34,7 +34,7 @@ class Results(WorkerTest):
     def test_data_becomes_arguments(self):
         for class_name, data, result in [("add", [1, 2], 3), ("add", 5, 6), ("add", {"a": 1}, 2),
                                          ("sample.echo", None, None), ("all", [1, [2]], [1, [2]]), ("all", [], []),
-                                         ("sample.echo", {"value": {"x": "ü\U0001f600\u0000"}}, {"x": "ü\U0001f600\u0000"}),
+                                         ("sample.echo", {"value": {"x": "ü\U0001f600\0"}}, {"x": "ü\U0001f600\0"}),
                                          ("async_add", [1], 2)]:
             done = self.shared.outcome(class_name, data)
             self.assertEqual((done["outcome"], done["result"]), ("complete", result), (class_name, data))
