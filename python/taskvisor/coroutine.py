@@ -60,7 +60,7 @@ class Worker:
         self._replies: dict[int, concurrent.futures.Future[dict[str, Any]]] = {}
         loop.add_reader(descriptor, self._on_readable)
         loop.add_signal_handler(signal.SIGTERM, self._on_term)
-        self._guard = ForkGuard(descriptor)
+        self._guard = ForkGuard([descriptor])
 
     # What a job needs.
 

@@ -14,10 +14,10 @@ from . import context
 class ForkGuard:
     """Made once the worker listens for SIGTERM. Children of jobs then have neither its channel nor its handler."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptors: list[int]) -> None:
         #: False in a child.
         self.is_worker = True
-        self._descriptor = descriptor
+        self._descriptors = descriptors
         self._handler = signal.getsignal(signal.SIGTERM)
         self._mask: Iterable[Any] = ()
         os.register_at_fork(before=self._before, after_in_parent=self._in_parent, after_in_child=self._in_child)
@@ -43,7 +43,8 @@ class ForkGuard:
         signal.set_wakeup_fd(-1)
         if signal.getsignal(signal.SIGTERM) == self._handler:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        close(self._descriptor)
+        for descriptor in self._descriptors:
+            close(descriptor)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
 

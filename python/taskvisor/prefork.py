@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
-from typing import Any, Callable, Optional, TextIO
+from typing import Any, Callable, Optional
 
 from . import context, outcome, registry
-from .channel import Channel, Closed, EndOfFile, give_up, identity
+from .channel import Channel, Closed, EndOfFile, give_up
 from .context import Job
 from .fork_guard import ForkGuard, leave_child
 from .frames import frame
+from .outputs import Outputs
 from .registry import JobFunction
 from .termination import Termination
 
@@ -20,16 +20,17 @@ from .termination import Termination
 class Worker:
     """Runs jobs as they come, in the main thread."""
 
-    def __init__(self, descriptor: int, termination: Termination) -> None:
+    def __init__(self, descriptor: int, termination: Termination, jobs: Optional[int] = None) -> None:
+        self._jobs = jobs
         self.termination = termination
         self.channel = Channel(descriptor, termination)
         self._directory: Optional[str] = None
-        self._streams = (sys.stdout, sys.stderr)
-        self._outputs = (identity(1), identity(2))
-        self._guard = ForkGuard(descriptor)
+        self._outputs = Outputs(for_many_jobs=jobs is None)
+        self._guard = ForkGuard([descriptor, *self._outputs.spares()])
 
-    def serve(self, jobs: Optional[int] = None) -> int:
-        """Takes jobs until told to stop, or so many. Returns the exit status."""
+    def serve(self) -> int:
+        """Takes jobs until told to stop, or as many as it is for. Returns the exit status."""
+        jobs = self._jobs
         try:
             while jobs is None or jobs > 0:
                 frames_of_line = json.loads(self.channel.next_line())
@@ -55,13 +56,12 @@ class Worker:
         done = self._outcome(job, function)
         if not self._guard.is_worker:
             leave_child(done)
-        sound = self._flush()
-        self.channel.check()
-        self.channel.write(done)
+        # All of this comes before the word: once it is said, the next job may be on its way.
         if job.cwd is not None and self._directory is not None:
             os.chdir(self._directory)
-        if not sound or (identity(1), identity(2)) != self._outputs:
-            give_up(f"the job {job.id} closed its output; the next one gets a new worker")
+        self._outputs.settle()
+        self.channel.check()
+        self.channel.write(done)
         self.termination.listen()
 
     def _outcome(self, job: Job, function: JobFunction[..., Any]) -> bytes:
@@ -101,16 +101,3 @@ class Worker:
         if self._directory is None:
             self._directory = os.getcwd()
         os.chdir(directory)
-
-    def _flush(self) -> bool:
-        """What the job printed must be there before its end is told. False if that cannot be."""
-        streams: list[Optional[TextIO]] = [*self._streams]
-        streams += [stream for stream in (sys.stdout, sys.stderr) if stream not in streams]
-        sound = True
-        for stream in streams:
-            try:
-                if stream is not None:
-                    stream.flush()
-            except (OSError, ValueError):
-                sound = sound and stream not in self._streams
-        return sound

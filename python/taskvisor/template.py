@@ -110,7 +110,7 @@ class Template:
             self._termination.renew()
             self._settle(descriptors)
             _reseed()
-            status = Worker(self._descriptor, self._termination).serve(jobs=1)
+            status = Worker(self._descriptor, self._termination, jobs=1).serve()
         except SystemExit as error:
             status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
         except BaseException:
