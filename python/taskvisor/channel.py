@@ -31,7 +31,8 @@ class Channel:
         self._identity = identity(descriptor)
         self._lines: deque[bytes] = deque()
         self._unfinished: list[bytes] = []
-        self._write_lock = threading.Lock()
+        # Reentrant: a finaliser that tells its progress may come in the middle of a write.
+        self._write_lock = threading.RLock()
         self._call_lock = threading.Lock()
         self._calls = 0
         self._later: deque[bytes] = deque()
@@ -98,7 +99,7 @@ class Channel:
         return self.call(verb, arguments)
 
     def check(self) -> None:
-        """Raises Closed if the descriptor is not the channel any more: a job can have closed it, or put a file there."""
+        """Raises Closed if the descriptor is no longer the channel: a job can have closed it, or put a file there."""
         if identity(self.descriptor) != self._identity:
             raise Closed(f"descriptor {self.descriptor} was closed by a job")
 

@@ -20,6 +20,7 @@ from . import frames, outcome, registry, streams
 from .channel import answer, split_lines
 from .context import Job, of_task
 from .errors import Interrupted, PutError
+from .fork_guard import ForkGuard, leave_child
 from .outgoing import Outgoing
 from .registry import JobFunction
 
@@ -59,6 +60,7 @@ class Worker:
         self._replies: dict[int, concurrent.futures.Future[dict[str, Any]]] = {}
         loop.add_reader(descriptor, self._on_readable)
         loop.add_signal_handler(signal.SIGTERM, self._on_term)
+        self._guard = ForkGuard([descriptor])
 
     # What a job needs.
 
@@ -122,8 +124,10 @@ class Worker:
             chunk = b""
         if chunk:
             split_lines(chunk, self._unfinished, self._lines)
+        elif self._runs:
+            self._gone("it has closed the channel")
         else:
-            self._gone()
+            self._stop_serving(0)
 
     def _handle_lines(self) -> None:
         while self._lines:
@@ -167,13 +171,10 @@ class Worker:
             self._stop(run, "signal")
         self._close()
 
-    def _gone(self) -> None:
-        """The supervisor is gone: nobody wants to know what becomes of the jobs."""
-        if not self._runs:
-            self._stop_serving(0)
-            return
+    def _gone(self, why: str) -> None:
+        """There is no way to the supervisor: nobody wants to know what becomes of the jobs."""
         try:
-            os.write(2, b"taskvisor.worker: the supervisor is gone\n")
+            os.write(2, f"taskvisor.worker: there is no way to the supervisor: {why}\n".encode())
         except OSError:
             pass
         # Threads that run jobs would hold up every other way out.
@@ -209,6 +210,8 @@ class Worker:
             line = self._returned(run, result)
         except BaseException as error:
             line = self._raised(run, error)
+        if not self._guard.is_worker:
+            leave_child(line)
         self._end(run, line)
 
     def _in_thread(self, run: _Run, function: JobFunction[..., Any]) -> None:
@@ -217,6 +220,8 @@ class Worker:
             line = self._returned(run, function.function(*call.args, **call.kwargs))
         except BaseException as error:
             line = self._raised(run, error)
+        if not self._guard.is_worker:
+            leave_child(line)
         self._loop.call_soon_threadsafe(self._end, run, line)
 
     def _returned(self, run: _Run, result: Any) -> bytes:

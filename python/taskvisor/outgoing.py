@@ -8,6 +8,8 @@ import select
 import threading
 from typing import Callable
 
+from .channel import identity
+
 #: More than this is not kept: whoever sends then waits until the supervisor has read.
 _LONGEST_BACKLOG = 4 * 1024 * 1024
 
@@ -15,7 +17,7 @@ _LONGEST_BACKLOG = 4 * 1024 * 1024
 class Outgoing:
     """A queue of frames that any thread may add to."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int, on_gone: Callable[[], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int, on_gone: Callable[[str], None]) -> None:
         self._loop = loop
         self._descriptor = descriptor
         self._on_gone = on_gone
@@ -27,6 +29,7 @@ class Outgoing:
         self._scheduled = False
         self._watching = False
         self._gone = False
+        self._identity = identity(descriptor)
 
     def send(self, line: bytes) -> None:
         """Sends the frame with the others of this turn."""
@@ -71,12 +74,14 @@ class Outgoing:
             data = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
             self._frames = [data]
             try:
+                if identity(self._descriptor) != self._identity:
+                    raise OSError(f"descriptor {self._descriptor} was closed by a job")
                 written = os.write(self._descriptor, data)
             except BlockingIOError:
                 return False
-            except OSError:
+            except OSError as error:
                 self._gone = True
-                self._on_gone()
+                self._on_gone(str(error))
                 break
             self._bytes = len(data) - written
             self._frames = [data[written:]] if self._bytes else []

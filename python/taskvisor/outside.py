@@ -14,9 +14,11 @@ from . import frames
 from .errors import PutError
 
 _PATIENCE_SECONDS = 60.0
-#: The defaults of the supervisor for classes; its API takes all three together.
-_RETRY_DELAY_SECONDS = 1
-_RETRY_CAP_SECONDS = 900
+#: The defaults of the supervisor for classes.
+_RETRY = {"retry_delay": 1.0, "retry_cap": 900.0}
+
+#: The settings of the classes that this process knows.
+class_settings: dict[str, dict[str, float]] = {}
 
 
 def put(jobs: list[dict[str, Any]]) -> list[str]:
@@ -100,8 +102,10 @@ def _api_job(job: dict[str, Any]) -> dict[str, Any]:
         if name in job:
             made[name] = _duration(job[name])
     if "retries" in job:
-        made["retry"] = {"retries": job["retries"], "delay": _duration(_RETRY_DELAY_SECONDS),
-                         "cap": _duration(_RETRY_CAP_SECONDS)}
+        # The API takes all three or none.
+        settings = {**_RETRY, **class_settings.get(job["class"], {})}
+        made["retry"] = {"retries": job["retries"], "delay": _duration(settings["retry_delay"]),
+                         "cap": _duration(settings["retry_cap"])}
     return made
 
 

@@ -5,34 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
-import sys
-from typing import Any, Callable, NoReturn, Optional, TextIO
+from typing import Any, Callable, Optional
 
 from . import context, outcome, registry
-from .channel import Channel, Closed, EndOfFile, give_up, identity
+from .channel import Channel, Closed, EndOfFile, give_up
 from .context import Job
+from .fork_guard import ForkGuard, leave_child
 from .frames import frame
+from .outputs import Outputs
 from .registry import JobFunction
-from .termination import Termination, close
+from .termination import Termination
 
 
 class Worker:
     """Runs jobs as they come, in the main thread."""
 
-    def __init__(self, descriptor: int, termination: Termination) -> None:
+    def __init__(self, descriptor: int, termination: Termination, jobs: Optional[int] = None) -> None:
+        self._jobs = jobs
         self.termination = termination
         self.channel = Channel(descriptor, termination)
-        self._is_worker = True
-        self._mask: set[Any] = set()
         self._directory: Optional[str] = None
-        self._streams = (sys.stdout, sys.stderr)
-        self._outputs = (identity(1), identity(2))
-        os.register_at_fork(before=self._before_fork, after_in_parent=self._after_fork,
-                            after_in_child=self._after_fork_in_child)
+        self._outputs = Outputs(for_many_jobs=jobs is None)
+        self._guard = ForkGuard([descriptor, *self._outputs.spares()])
 
-    def serve(self, jobs: Optional[int] = None) -> int:
-        """Takes jobs until told to stop, or so many. Returns the exit status."""
+    def serve(self) -> int:
+        """Takes jobs until told to stop, or as many as it is for. Returns the exit status."""
+        jobs = self._jobs
         try:
             while jobs is None or jobs > 0:
                 frames_of_line = json.loads(self.channel.next_line())
@@ -56,15 +54,14 @@ class Worker:
             self.channel.write(outcome.unknown_class(job))
             return
         done = self._outcome(job, function)
-        if not self._is_worker:
-            _leave_child(done)
-        sound = self._flush()
-        self.channel.check()
-        self.channel.write(done)
+        if not self._guard.is_worker:
+            leave_child(done)
+        # All of this comes before the word: once it is said, the next job may be on its way.
         if job.cwd is not None and self._directory is not None:
             os.chdir(self._directory)
-        if not sound or (identity(1), identity(2)) != self._outputs:
-            give_up(f"the job {job.id} closed its output; the next one gets a new worker")
+        self._outputs.settle()
+        self.channel.check()
+        self.channel.write(done)
         self.termination.listen()
 
     def _outcome(self, job: Job, function: JobFunction[..., Any]) -> bytes:
@@ -96,53 +93,11 @@ class Worker:
         assert task is not None
         # A signal must end the loop's sleep, and cancel the task rather than raise inside the loop.
         loop.add_reader(self.termination.wake, self.termination.drain)
-        self.termination.interrupt_by(lambda: loop.call_soon_threadsafe(task.cancel))
+        # The loop is closed when the signal comes in the job's last moment.
+        self.termination.interrupt_by(lambda: loop.is_closed() or loop.call_soon_threadsafe(task.cancel))
         return await function(*args, **kwargs)
 
     def _enter(self, directory: str) -> None:
         if self._directory is None:
             self._directory = os.getcwd()
         os.chdir(directory)
-
-    def _flush(self) -> bool:
-        """What the job printed must be there before its end is told. False if that cannot be."""
-        streams: list[Optional[TextIO]] = [*self._streams]
-        streams += [stream for stream in (sys.stdout, sys.stderr) if stream not in streams]
-        sound = True
-        for stream in streams:
-            try:
-                if stream is not None:
-                    stream.flush()
-            except (OSError, ValueError):
-                sound = sound and stream not in self._streams
-        return sound
-
-    def _before_fork(self) -> None:
-        # Python forgets a signal that comes to a child before its hooks ran. Held back, it comes after them.
-        if self._is_worker:
-            self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-
-    def _after_fork(self) -> None:
-        if self._is_worker:
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-
-    def _after_fork_in_child(self) -> None:
-        """A child that a job has forked is not the worker, and must not speak as if it were."""
-        if not self._is_worker:
-            return
-        self._is_worker = False
-        if context.of_process.job is not None:
-            context.of_process.job.runtime = None
-        self.termination.forget()
-        close(self.channel.descriptor)
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-
-
-def _leave_child(done: bytes) -> NoReturn:
-    """A child that a job has forked came back out of the job's function. Its parent reports, it does not."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            pass
-    os._exit(0 if b'"outcome":"complete"' in done else 1)

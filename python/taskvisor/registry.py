@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar, Union, cast, overload
 
-from . import arguments, client
+from . import arguments, client, outside
 from .client import NewJob
 from .errors import seconds
 
@@ -154,6 +154,7 @@ def job(function: Union[Callable[..., Any], str, None] = None, /, *, queue: str 
             raise ValueError(f"two functions are the job {name!r}: {_default_name(before.function)} and "
                              f"{_default_name(target)}")
         functions[name] = made
+        outside.class_settings[name] = settings
         return made
 
     return register(function) if callable(function) else register
@@ -172,4 +173,5 @@ def _default_name(function: Callable[..., Any]) -> str:
         spec = getattr(main, "__spec__", None)
         file = getattr(main, "__file__", None)
         module = spec.name if spec else os.path.splitext(os.path.basename(file))[0] if file else module
-    return f"{module}.{function.__qualname__}"
+    # An object that can be called has no name of its own.
+    return f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}"

@@ -13,7 +13,8 @@ from .context import Job, of_task
 #: A line that does not end is sent in pieces of this many characters.
 _LONGEST = 256 * 1024
 
-_lock = threading.Lock()
+# Reentrant: a finaliser that prints may come in the middle of a print.
+_lock = threading.RLock()
 
 
 class JobStream(io.TextIOBase):

@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 
 from . import forking
 from .channel import Channel, Closed, EndOfFile, give_up
+from .fork_guard import close
 from .frames import frame
 from .prefork import Worker
-from .termination import Termination, close
+from .termination import Termination
 
 _NUMBER_BYTES = 8
 #: Above the descriptors that the protocol speaks of.
@@ -109,7 +110,7 @@ class Template:
             self._termination.renew()
             self._settle(descriptors)
             _reseed()
-            status = Worker(self._descriptor, self._termination).serve(jobs=1)
+            status = Worker(self._descriptor, self._termination, jobs=1).serve()
         except SystemExit as error:
             status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
         except BaseException:

@@ -13,6 +13,7 @@ from typing import Callable, Optional
 
 from .context import Job
 from .errors import Interrupted, TimeLimit
+from .fork_guard import close
 
 #: A clock that was started a little after the supervisor's must not turn a time limit into something else.
 _TOLERANCE_SECONDS = 0.25
@@ -53,16 +54,6 @@ class Termination:
         if signal.getsignal(signal.SIGTERM) != self._on_signal:
             signal.signal(signal.SIGTERM, self._on_signal)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-
-    def forget(self) -> None:
-        """Undoes `install` in a child: a process of a job's own dies of SIGTERM as any other."""
-        if signal.getsignal(signal.SIGTERM) == self._on_signal:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.set_wakeup_fd(-1)
-        for descriptor in (self.wake, self._wake_write):
-            close(descriptor)
-        self.wake = self._wake_write = -1
-        self.requested = False
 
     def drain(self) -> None:
         """Empties the pipe that signals wake us by."""
@@ -138,11 +129,3 @@ class Termination:
             self._interrupt()
         else:
             raise self.raised
-
-
-def close(descriptor: int) -> None:
-    """Closes it, if it is open."""
-    try:
-        os.close(descriptor)
-    except OSError:
-        pass

@@ -177,12 +177,29 @@ def close_descriptor(descriptor, again=False):
         os.open("/dev/null", os.O_WRONLY)
 
 
+@job("close_streams")
+def close_streams():
+    print("before", end="")
+    sys.stdout.close()
+    sys.stderr.close()
+
+
+@job("close_all")
+def close_all():
+    os.closerange(0, 1024)
+
+
 @job("fork_and_return")
 def fork_and_return():
     pid = os.fork()
     if pid == 0:
         return "the child speaks"
     return os.waitpid(pid, 0)[1]
+
+
+@job("async_fork_and_return")
+async def async_fork_and_return():
+    return fork_and_return()
 
 
 @job("fork_and_put")

@@ -1,5 +1,6 @@
 """The worker with several jobs at a time."""
 
+import signal
 import unittest
 from collections import defaultdict
 
@@ -159,6 +160,22 @@ class Coroutines(WorkerTest):
         self.assertEqual(worker.outcome("exit_in_task")["result"], "survived")
         worker.send("cancel", job="other", why="enough")
         self.assertEqual(worker.done()["outcome"], "canceled")
+
+    def test_processes_of_a_job_neither_speak_nor_hear_for_the_worker(self):
+        worker = self.coroutines()
+        for class_name, result in [("fork_and_return", 0), ("async_fork_and_return", 0),
+                                   ("children", ["from a program\n", -signal.SIGTERM])]:
+            worker.run(class_name)
+            self.assertEqual(self.dones(worker, 1)["j1"]["result"], result)
+        self.assertEqual(worker.outcome("async_add", [1])["result"], 2)
+
+    def test_a_job_that_closes_the_channel_ends_the_worker_with_a_message(self):
+        for again in (False, True):
+            worker = self.coroutines()
+            worker.run("close", [3, again])
+            self.assertEqual(worker.wait(), 1)
+            self.assertEqual(worker.receive(), (None, None))
+            self.assertIn("descriptor 3 was closed by a job", worker.stderr())
 
     def test_shutdown_waits_for_the_jobs(self):
         worker = self.coroutines()

@@ -34,7 +34,7 @@ class Results(WorkerTest):
     def test_data_becomes_arguments(self):
         for class_name, data, result in [("add", [1, 2], 3), ("add", 5, 6), ("add", {"a": 1}, 2),
                                          ("sample.echo", None, None), ("all", [1, [2]], [1, [2]]), ("all", [], []),
-                                         ("sample.echo", {"value": {"x": "ü\U0001f600\u0000"}}, {"x": "ü\U0001f600\u0000"}),
+                                         ("sample.echo", {"value": {"x": "ü\U0001f600\0"}}, {"x": "ü\U0001f600\0"}),
                                          ("async_add", [1], 2)]:
             done = self.shared.outcome(class_name, data)
             self.assertEqual((done["outcome"], done["result"]), ("complete", result), (class_name, data))
@@ -271,11 +271,22 @@ class Ends(WorkerTest):
             self.assertEqual(worker.wait(), 1)
             self.assertIn("descriptor 3 was closed by a job", worker.stderr())
 
-    def test_a_job_that_closes_its_output_is_told_and_the_worker_ends(self):
+    def test_a_job_that_closes_its_output_takes_it_from_nobody_else(self):
+        worker = self.worker()
         for descriptor in (1, 2):
-            worker = self.worker()
-            self.assertEqual(worker.outcome("close", [descriptor])["outcome"], "complete")
-            self.assertEqual(worker.wait(), 1)
+            for again in (False, True):
+                self.assertEqual(worker.outcome("close", [descriptor, again])["outcome"], "complete")
+        self.assertEqual(worker.outcome("close_streams")["outcome"], "complete")
+        before = len(worker.stdout())
+        self.assertEqual(worker.outcome("say", ["still here"])["outcome"], "complete")
+        self.assertEqual(worker.stdout()[before:], "still here\nno newline")
+        self.assertIn("still here\n", worker.stderr())
+
+    def test_a_job_that_closes_everything_ends_the_worker_and_is_not_told_complete(self):
+        worker = self.worker()
+        worker.run("close_all")
+        self.assertEqual(worker.receive(), (None, None))
+        self.assertEqual(worker.wait(), 1)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from taskvisor import Fail, NewJob, PutError, Retry, Snooze, current_job, job, p
 from taskvisor.outside import socket_path
 
 
-@job("test.Both", queue="both", retries=3)
+@job("test.Both", queue="both", retries=3, retry_delay=2)
 def both(a, b=1, *, c=2):
     """Doc."""
     return a + b + c
@@ -138,11 +138,12 @@ class Outside(support.WorkerTest):
 
     def test_put_speaks_the_api_of_the_socket_in_the_run_directory(self):
         api = self.api()
-        self.assertEqual(both.options(delay=1.5, priority=5, tags=["x"], retries=1, time_limit=60, id="my").put("ü"), "0")
+        options = both.options(delay=1.5, priority=5, tags=["x"], retries=1, time_limit=60, id="my")
+        self.assertEqual(options.put("ü"), "0")
         self.assertEqual(api.requests, [("/v1/jobs", {"jobs": [{
             "queue": "both", "class": "test.Both", "payload": {"data": '{"a":"ü"}'}, "id": "my", "priority": 5,
             "tags": ["x"], "delay": {"secs": 1, "nanos": 500_000_000}, "time_limit": {"secs": 60, "nanos": 0},
-            "retry": {"retries": 1, "delay": {"secs": 1, "nanos": 0}, "cap": {"secs": 900, "nanos": 0}}}]})])
+            "retry": {"retries": 1, "delay": {"secs": 2, "nanos": 0}, "cap": {"secs": 900, "nanos": 0}}}]})])
 
     def test_many_are_put_with_one_request(self):
         api = self.api()
@@ -154,7 +155,8 @@ class Outside(support.WorkerTest):
 
     def test_a_refusal_is_told_with_its_hint(self):
         self.api(409, {"error": "the job my exists", "hint": "give another id"})
-        with self.assertRaisesRegex(PutError, r"failed to put 1 job at .*: the job my exists \(hint: give another id\)"):
+        words = r"failed to put 1 job at .*: the job my exists \(hint: give another id\)"
+        with self.assertRaisesRegex(PutError, words):
             both.put(1)
 
     def test_an_answer_that_is_none_is_told(self):

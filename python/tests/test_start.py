@@ -48,8 +48,8 @@ class Start(support.WorkerTest):
             self.assertIn("failed to import broken_app", said)
 
     def test_an_application_without_jobs_is_refused(self):
-        self.assertEqual(self.refused("pass\n"), (1, "taskvisor.worker: no jobs in broken_app: decorate a function with "
-                                                     "@taskvisor.job\n"))
+        said = "taskvisor.worker: no jobs in broken_app: decorate a function with @taskvisor.job\n"
+        self.assertEqual(self.refused("pass\n"), (1, said))
 
     def test_sigterm_while_the_application_is_loaded_exits_0(self):
         self.assertEqual(self.refused("import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\n"), (0, ""))
@@ -91,8 +91,8 @@ class Documentation(unittest.TestCase):
             with self.assertRaises(taskvisor.Fail):
                 app.send("nobody")
         jobs = [job for call in queued.call_args_list for job in call.args[0]]
-        self.assertEqual([job["class"] for job in jobs], ["mail.Send", "mail.Send", "app.crawl", "mail.Send", "mail.Send",
-                                                         "Thumbnail", "Thumbnail"])
+        self.assertEqual([job["class"] for job in jobs], ["mail.Send", "mail.Send", "app.crawl", "mail.Send",
+                                                         "mail.Send", "Thumbnail", "Thumbnail"])
 
     def test_the_examples_of_the_docstrings_work(self):
         for name in ("", ".arguments", ".channel", ".client", ".context", ".errors", ".frames", ".outcome", ".outside",
@@ -102,7 +102,8 @@ class Documentation(unittest.TestCase):
         for kind in (taskvisor.Retry, taskvisor.Snooze, taskvisor.Fail, taskvisor.Interrupted, taskvisor.TimeLimit):
             examples = doctest.DocTestFinder(recurse=False).find(kind, kind.__name__, globs=vars(taskvisor).copy())
             for example in examples:
-                self.assertEqual(doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL).run(example).failed, 0)
+                runner = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
+                self.assertEqual(runner.run(example).failed, 0)
 
     def test_every_public_name_says_what_it_is(self):
         for name in taskvisor.__all__:
