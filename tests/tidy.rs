@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each room may import of the others (ARCHITECTURE.md has the picture).
-const ROOMS: [(&str, &[&str]); 13] = [
+const ROOMS: [(&str, &[&str]); 14] = [
     ("model", &[]),
     ("clock", &["model"]),
     ("failpoint", &[]),
@@ -113,11 +113,10 @@ fn the_pure_rooms_touch_nothing() {
 }
 
 #[test]
-fn unsafe_code_lives_in_the_keeper_alone() {
+fn unsafe_code_lives_in_the_keeper_and_where_a_worker_takes_its_channel() {
     for (path, text) in sources() {
-        if room(&path).as_deref() != Some("keeper") {
-            let found =
-                text.lines().find(|line| line.contains("unsafe {") || line.contains("allow(unsafe_code)"));
+        if room(&path).as_deref() != Some("keeper") && !path.ends_with("worker/pipe.rs") {
+            let found = text.lines().find(|line| line.contains("unsafe {") || line.contains("(unsafe_code"));
             assert!(found.is_none(), "{}: {found:?}", path.display());
         }
     }

@@ -116,9 +116,13 @@ fn tell(supervisor: &mut Supervisor, outside: &mut Outside, event: Event) {
 
 fn view(supervisor: &Supervisor, outside: &Outside) -> View {
     let mut pools = supervisor.status(clock::now());
-    for slot in pools.iter_mut().flat_map(|pool| &mut pool.slots) {
+    for slot in pools.iter_mut().flat_map(|pool| pool.template.iter_mut().chain(&mut pool.slots)) {
         let worker = crate::model::WorkerId { slot: slot.slot, generation: slot.generation };
         slot.process = outside.children.pid(worker).and_then(usage::tree);
+        slot.trace = outside.stillborn.get(&slot.slot).cloned();
+        for job in &mut slot.jobs {
+            job.progress = outside.reports.latest(&job.id).cloned();
+        }
     }
     View {
         pools,

@@ -37,6 +37,8 @@ pub(super) struct Reports {
     /// The latest word of each job on how far it has come.
     notes: HashMap<JobId, (Fence, Progress)>,
     note_by: Option<Instant>,
+    /// The same of every running job, also when the broker has it.
+    latest: HashMap<JobId, Progress>,
 }
 
 /// The end of a job's run, kept until the broker has it.
@@ -53,6 +55,7 @@ struct End {
 impl Reports {
     /// A job has ended: what is to be told with its settlement is kept. Gives its outcome.
     pub(super) fn ended(&mut self, worker: WorkerId, end: JobEnd) -> Option<Outcome> {
+        self.latest.remove(&end.job.id);
         let JobEnd { job, outcome, stderr_tail, output_dropped, written, left, .. } = end;
         let end = End { worker, stderr_tail, output_dropped, left, lost: Arc::default(), written };
         self.ends.insert(job.id.clone(), end);
@@ -78,8 +81,14 @@ impl Reports {
 
     /// A job says how far it has come.
     pub(super) fn progress(&mut self, job: JobId, fence: Fence, progress: Progress, now: Instant) {
+        self.latest.insert(job.clone(), progress.clone());
         self.notes.insert(job, (fence, progress));
         self.note_by.get_or_insert(now + LEISURE);
+    }
+
+    /// How far a running job has come, as far as it said.
+    pub(super) fn latest(&self, job: &JobId) -> Option<&Progress> {
+        self.latest.get(job)
     }
 
     /// Notes a settlement.
