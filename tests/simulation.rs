@@ -23,9 +23,33 @@ const KILLED: ExitStatus = ExitStatus::Signal { signal: 9, core: false };
 
 #[test]
 fn in_a_hostile_world_no_rule_is_ever_broken() {
+    let mut seen = BTreeSet::new();
     for seed in seeds() {
-        World::run(seed, Weather::Hostile);
+        seen.append(&mut World::run(seed, Weather::Hostile).checks.seen);
     }
+    let all = [
+        "ask idle",
+        "ask waiting",
+        "assign",
+        "assign alone",
+        "cancel",
+        "drop",
+        "exit",
+        "fork",
+        "kill at",
+        "renew",
+        "signal boot timeout",
+        "signal canceled",
+        "signal fault",
+        "signal idle",
+        "signal self_fenced",
+        "signal spent",
+        "signal stop",
+        "signal time limit",
+        "spawn",
+    ];
+    let missing: Vec<&str> = all.into_iter().filter(|word| !seen.contains(*word)).collect();
+    assert!(missing.is_empty() || seeds().count() < 100, "the world is too small: no {missing:?}");
 }
 
 #[test]
@@ -166,6 +190,8 @@ struct Checks {
     knows: BTreeMap<u16, Option<Arc<Classes>>>,
     asking: BTreeSet<u16>,
     stuck: BTreeSet<WorkerId>,
+    /// What the supervisor has done at all.
+    seen: BTreeSet<String>,
     /// Workers that died by themselves while they ran something.
     deaths: u64,
     /// Leases told as lost, why, and until when their worker may live.
@@ -786,6 +812,7 @@ impl World {
 
     fn watch_command(&mut self, command: &Command) {
         assert!(!self.checks.exited, "an order after the end: {command:?}");
+        self.checks.seen.insert(word(command));
         match command {
             Command::Spawn(worker) => {
                 let forked = self.pool(*worker).template && worker.slot.index > 0;
@@ -861,6 +888,7 @@ impl World {
         let with = process.alone.as_ref().filter(|other| process.jobs.contains_key(other));
         assert!(with.is_none(), "{} keeps {with:?} company", job.id);
         process.alone = alone.then(|| job.id.clone());
+        self.checks.seen.extend(alone.then(|| "assign alone".into()));
     }
 
     fn watch_assign(&mut self, worker: WorkerId, job: &Job) {
@@ -914,6 +942,25 @@ impl World {
         let first = self.checks.ended.insert(key.clone());
         // What ended while the supervisor hung is told all the same: the broker compares the fence.
         assert!(!(first && expired && !self.checks.hung), "settles {key:?} after its lease");
+    }
+}
+
+/// What kind of command it is.
+fn word(command: &Command) -> String {
+    match command {
+        Command::Spawn(_) => "spawn".into(),
+        Command::Fork(..) => "fork".into(),
+        Command::Assign(..) => "assign".into(),
+        Command::Cancel(..) => "cancel".into(),
+        Command::Signal(_, _, why) => format!("signal {why}"),
+        Command::KillAt(..) => "kill at".into(),
+        Command::Fetch { .. } => "fetch".into(),
+        Command::Renew(_) => "renew".into(),
+        Command::Settle(_) => "settle".into(),
+        Command::AskIdle(_) => "ask idle".into(),
+        Command::AskWaiting(..) => "ask waiting".into(),
+        Command::Dropped(..) => "drop".into(),
+        Command::Exit => "exit".into(),
     }
 }
 
