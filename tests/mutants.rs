@@ -157,8 +157,9 @@ impl Nest {
                 fs::copy(file.path(), nest.join(room).join(file.file_name())).unwrap();
             }
         }
-        fs::create_dir_all(nest.join("tests")).unwrap();
-        for file in ["tests/transcripts.rs", "tests/simulation.rs", "Cargo.lock"] {
+        fs::create_dir_all(nest.join("tests/support")).unwrap();
+        let support = ["tests/support/script.rs", "tests/support/world.rs", "tests/support/rules.rs"];
+        for file in support.into_iter().chain(["tests/transcripts.rs", "tests/simulation.rs", "Cargo.lock"]) {
             fs::copy(home.join(file), nest.join(file)).unwrap();
         }
         fs::write(nest.join("src/lib.rs"), "pub mod model;\npub mod select;\npub mod supervisor;\n").unwrap();

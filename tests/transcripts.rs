@@ -1,21 +1,15 @@
 //! Stories: a script of events goes in, a transcript of commands comes out. Read them as the supervisor's specification.
-//!
-//! A line of a script is a time in seconds and an event, or several events at that time joined by ` / `. Between the lines
-//! time passes: the supervisor is woken whenever it asked to be. `fetched a` brings job `a` with fence 1 under a lease of 60 s;
-//! `a#2` has fence 2, and words behind a job say what it brings: `a limit=5 retries=2 attempt=2 crashes=1`.
+//! `tests/support/script.rs` says how a script is written.
 
 #![expect(clippy::unwrap_used, reason = "what is missing here is a mistake in the test")]
 
-use std::fmt::Write;
-use std::sync::Arc;
+#[path = "support/script.rs"]
+mod script;
+
 use std::time::Duration;
 
-use taskvisor::model::{
-    Bytes, Class, ClassSettings, Count, Exit, ExitStatus, Failure, Fence, Fetched, Instant, Job, JobId,
-    Lease, Order, Outcome, Payload, PoolSettings, QueueName, Retry, Revocation, Settings, Signal, SlotId,
-    Stop, Usage, Verdict, WorkerId,
-};
-use taskvisor::supervisor::{Command, Event, Supervisor};
+use script::{Story, check};
+use taskvisor::model::{Class, Instant, Order, PoolSettings, Settings};
 
 // ---- a job's life
 
@@ -375,6 +369,23 @@ fn a_template_that_dies_is_replaced_and_hurts_no_child() {
          21 > settle a complete
          22 > fork 2.2 from 0.2
          22 > fork 1.2 from 0.2",
+    );
+}
+
+#[test]
+fn a_template_that_does_not_fork_in_time_is_replaced() {
+    check(
+        template(1),
+        "0.5 ready 0.1
+         30.6 spawn_failed 1.1
+         30.7 exited 0.1 killed
+         31 ready 0.2",
+        "0 > spawn 0.1
+         0.5 > fork 1.1 from 0.1
+         30.5 > kill 1.1 (boot timeout)
+         30.6 > kill 0.1 (fault)
+         30.7 > spawn 0.2
+         31 > fork 1.2 from 0.2",
     );
 }
 
@@ -1086,7 +1097,7 @@ fn a_burst_ends_when_all_is_done() {
     );
 }
 
-// ---- the one check
+// ---- the pools
 
 fn fork(workers: u16) -> Settings {
     let pool = PoolSettings { workers, ..PoolSettings::default() };
@@ -1109,250 +1120,4 @@ fn template(workers: u16) -> Settings {
     let mut settings = fork(workers);
     settings.pools[0].template = true;
     settings
-}
-
-#[track_caller]
-fn check(settings: Settings, script: &str, expected: &str) {
-    let mut story = Story::new(settings);
-    for line in script.lines() {
-        let (time, events) = line.trim().split_once(' ').unwrap();
-        story.pass_time_until(seconds(time));
-        for event in events.split(" / ") {
-            story.tell(event);
-        }
-    }
-    let lines: Vec<&str> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let actual: Vec<&str> = story.transcript.lines().collect();
-    assert!(
-        lines == actual,
-        "\n--- the transcript is\n{}--- and not\n{}",
-        story.transcript,
-        lines.join("\n")
-    );
-}
-
-struct Story {
-    supervisor: Supervisor,
-    now: Instant,
-    transcript: String,
-}
-
-impl Story {
-    fn new(settings: Settings) -> Self {
-        let now = Instant::from_millis(0);
-        let supervisor = Supervisor::new(settings, now);
-        let mut story = Story { supervisor, now, transcript: String::new() };
-        story.write();
-        story
-    }
-
-    fn pass_time_until(&mut self, until: Instant) {
-        while let Some(due) = self.supervisor.poll_timeout().filter(|due| *due <= until) {
-            assert!(due > self.now, "spins at {:?}", self.now);
-            self.now = due;
-            self.supervisor.handle_timeout(due);
-            self.write();
-        }
-        self.now = until;
-    }
-
-    fn tell(&mut self, words: &str) {
-        let event = event(self.now, words);
-        self.supervisor.handle(self.now, event);
-        self.write();
-    }
-
-    fn write(&mut self) {
-        while let Some(command) = self.supervisor.next_command() {
-            let time = short(self.now.since(Instant::from_millis(0)));
-            writeln!(self.transcript, "{time} > {}", command_text(&command)).unwrap();
-        }
-    }
-}
-
-fn short(time: Duration) -> String {
-    let text = format!("{:.2}", time.as_secs_f64());
-    text.trim_end_matches('0').trim_end_matches('.').into()
-}
-
-fn seconds(text: &str) -> Instant {
-    Instant(0) + Duration::from_secs_f64(text.parse().unwrap())
-}
-
-fn event(now: Instant, words: &str) -> Event {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let worker = || worker(words[1]);
-    let lease = |at: usize| key(words[at]);
-    let outcome = |outcome| Event::Finished(worker(), key(words[2]).0, key(words[2]).1, outcome);
-    match words[0] {
-        "spawned" => Event::Spawned(worker()),
-        "spawn_failed" => Event::SpawnFailed(worker(), "no memory".into()),
-        "ready" => Event::Ready(worker()),
-        "exited" => Event::Exited(worker(), exit(words[2])),
-        "stuck" => Event::Stuck(worker(), "in state D".into()),
-        "done" => outcome(Outcome::Complete { result: None }),
-        "failed" => outcome(Outcome::Failed(Failure {
-            group: "exit 1".into(),
-            message: "it returned 1".into(),
-            trace: None,
-        })),
-        "fetched" => Event::Fetched(0, fetched(now, &words[1..])),
-        "fetch_failed" => Event::FetchFailed(0),
-        "renewed" => {
-            let (job, fence) = lease(1);
-            Event::Renewed(Lease { job, fence, expires_at: now + Duration::from_secs(60) })
-        }
-        "renew_failed" => Event::RenewFailed(lease(1).0, lease(1).1),
-        "revoked" => Event::Revoked(lease(1).0, lease(1).1, revocation(words[2])),
-        "settled" => Event::Settled(lease(1).0, lease(1).1),
-        "settle_failed" => Event::SettleFailed(lease(1).0, lease(1).1),
-        "faulty" => Event::Faulty(worker(), "unknown frame 'dome'".into()),
-        "knows" => Event::Knows(0, Arc::new(words[1..].iter().map(|word| class(word)).collect())),
-        "waiting" => Event::Waiting(0, words[1] == "yes"),
-        "woken" => Event::Woken,
-        "idle" => Event::Idle,
-        "stop" => Event::Stop(stop(words[1])),
-        other => panic!("no event is called '{other}'"),
-    }
-}
-
-/// A class is written as `mail` or `mail:limit=5,retries=2`.
-fn class(text: &str) -> (Class, ClassSettings) {
-    let (name, settings) = text.split_once(':').unwrap_or((text, ""));
-    let number = |name| settings.split(',').find_map(|word| word.strip_prefix(name)?.parse::<u32>().ok());
-    let time_limit = number("limit=").map(|limit| Duration::from_secs(limit.into()));
-    (name.into(), ClassSettings { time_limit, retries: number("retries="), ..ClassSettings::default() })
-}
-
-/// Workers are written as 1.2: the slot and the life in it.
-fn worker(text: &str) -> WorkerId {
-    let (index, generation) = text.split_once('.').unwrap();
-    let slot = SlotId { pool: 0, index: index.parse().unwrap() };
-    WorkerId { slot, generation: generation.parse().unwrap() }
-}
-
-fn key(text: &str) -> (JobId, Fence) {
-    let (job, fence) = text.split_once('#').unwrap_or((text, "1"));
-    (JobId::from(job), Fence(fence.parse().unwrap()))
-}
-
-fn exit(text: &str) -> Exit {
-    let status = match text {
-        "killed" => ExitStatus::Signal { signal: 9, core: false },
-        "11" | "15" => ExitStatus::Signal { signal: text.parse().unwrap(), core: false },
-        code => ExitStatus::Code(code.parse().unwrap()),
-    };
-    Exit { status, usage: Usage::default(), left_behind: 0, oom: false, proof: Duration::ZERO }
-}
-
-fn revocation(text: &str) -> Revocation {
-    let all = [Revocation::LockLost, Revocation::Canceled, Revocation::Moved, Revocation::RenewRefused];
-    all.into_iter().find(|why| why.as_str() == text).unwrap()
-}
-
-fn stop(text: &str) -> Stop {
-    match text {
-        "drain" => Stop::Drain,
-        "terminate" => Stop::Terminate,
-        "kill" => Stop::Kill,
-        other => panic!("no stage is called '{other}'"),
-    }
-}
-
-fn fetched(now: Instant, words: &[&str]) -> Vec<Fetched> {
-    let mut jobs: Vec<(Job, Fence)> = Vec::new();
-    for word in words {
-        let Some((name, value)) = word.split_once('=') else {
-            let (id, fence) = key(word);
-            jobs.push((job(id), fence));
-            continue;
-        };
-        let (job, _) = jobs.last_mut().unwrap();
-        match name {
-            "class" => job.class = value.into(),
-            "queue" => job.queue = value.into(),
-            "limit" => job.time_limit = Some(Duration::from_secs(value.parse().unwrap())),
-            "retries" => job.retry = Some(Retry { retries: value.parse().unwrap(), ..Retry::CLASS }),
-            "attempt" => job.attempt = value.parse().unwrap(),
-            "crashes" => job.crashes = value.parse().unwrap(),
-            "unknown" => job.unknown = value.parse().unwrap(),
-            other => panic!("a job has no '{other}'"),
-        }
-    }
-    let expires_at = now + Duration::from_secs(60);
-    let fetched = |(job, fence): (Job, Fence)| {
-        let lease = Lease { job: job.id.clone(), fence, expires_at };
-        Fetched { job: Arc::new(job), lease }
-    };
-    jobs.into_iter().map(fetched).collect()
-}
-
-fn job(id: JobId) -> Job {
-    Job {
-        id,
-        queue: QueueName::from("default"),
-        class: Class::from("mail"),
-        payload: Payload::Data(Bytes::from("{}")),
-        priority: 0,
-        tags: Vec::new(),
-        attempt: 1,
-        crashes: 0,
-        interrupted: 0,
-        unknown: 0,
-        retry: None,
-        time_limit: None,
-    }
-}
-
-fn command_text(command: &Command) -> String {
-    let id = |worker: &WorkerId| worker.to_string();
-    match command {
-        Command::Spawn(worker) => format!("spawn {worker}"),
-        Command::Fork(worker, template) => format!("fork {worker} from {template}"),
-        Command::AskWaiting(..) => "ask whether jobs wait".into(),
-        Command::Assign(worker, job, _) => format!("assign {worker} {}", job.id),
-        Command::Cancel(worker, job, why) => format!("cancel {worker} {job} ({why})"),
-        Command::Signal(worker, Signal::Term, why) => format!("term {worker} ({why})"),
-        Command::Signal(worker, Signal::Kill, why) => format!("kill {worker} ({why})"),
-        Command::KillAt(worker, Some(at)) => format!("kill_at {worker} {}", short(at.since(Instant(0)))),
-        Command::KillAt(worker, None) => format!("kill_at {worker} never"),
-        Command::Fetch { workers, queues, .. } => {
-            let queues = queues.iter().map(QueueName::to_string).collect::<Vec<_>>().join(" ");
-            let from = if queues == "default" { String::new() } else { format!(" from {queues}") };
-            format!("fetch {}{from}", workers.iter().map(id).collect::<Vec<_>>().join(" "))
-        }
-        Command::Renew(leases) => {
-            let leases = leases.iter().map(|lease| name(&lease.job, lease.fence));
-            format!("renew {}", leases.collect::<Vec<_>>().join(" "))
-        }
-        Command::Settle(settlement) => {
-            let job = name(&settlement.job, settlement.fence);
-            let crashed = if settlement.crashed { ", crash +1" } else { "" };
-            format!("settle {job} {}{crashed}", verdict_text(&settlement.verdict))
-        }
-        Command::AskIdle(_) => "ask whether idle".into(),
-        Command::Dropped(job, fence, why) => format!("drop {} ({why})", name(job, *fence)),
-        Command::Exit => "exit".into(),
-    }
-}
-
-fn name(job: &JobId, fence: Fence) -> String {
-    if fence == Fence(1) { job.to_string() } else { format!("{job}#{fence}") }
-}
-
-fn verdict_text(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Complete { .. } => "complete".into(),
-        Verdict::Retry { after, failure } => format!("retry after {} ({})", short(*after), failure.group),
-        Verdict::Fail { failure } => format!("failed ({})", failure.group),
-        Verdict::Release { after, counts: Some(Count::Interrupted) } => {
-            format!("released after {}, interrupted", short(*after))
-        }
-        Verdict::Release { after, counts: Some(Count::UnknownClass) } => {
-            format!("released after {}, unknown", short(*after))
-        }
-        Verdict::Release { after, counts: None } => format!("released after {}", short(*after)),
-        Verdict::Hold { failure } => format!("held ({})", failure.group),
-        Verdict::Canceled => "canceled".into(),
-    }
 }

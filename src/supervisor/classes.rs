@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::restart::Random;
 use super::verdict;
-use crate::model::{Class, ClassSettings, Classes, Job, JobId, PoolSettings, Retry, Verdict};
+use crate::model::{Class, ClassSettings, Classes, Job, JobId, Outcome, PoolSettings, Retry, Verdict};
 
 /// So many classes are remembered, and so many jobs of each.
 const CLASSES: usize = 20;
@@ -42,19 +42,25 @@ impl Unknown {
         verdict::unknown(job, random)
     }
 
-    /// No worker knew it.
-    pub(super) fn note(&mut self, job: &Job) {
+    /// What the word of a worker says of the class.
+    pub(super) fn heard(&mut self, job: &Job, outcome: &Outcome) {
+        match outcome {
+            Outcome::UnknownClass => self.note(job),
+            Outcome::Complete { .. }
+            | Outcome::Failed(_)
+            | Outcome::FailedForGood(_)
+            | Outcome::RetryAfter(..)
+            | Outcome::Snoozed(_) => drop(self.0.remove(&job.class)),
+        }
+    }
+
+    fn note(&mut self, job: &Job) {
         if self.0.len() < CLASSES || self.0.contains_key(&job.class) {
             let jobs = self.0.entry(job.class.clone()).or_default();
             if jobs.len() < JOBS {
                 jobs.insert(job.id.clone());
             }
         }
-    }
-
-    /// A worker knows the class after all.
-    pub(super) fn forget(&mut self, class: &Class) {
-        self.0.remove(class);
     }
 
     /// So these are known.

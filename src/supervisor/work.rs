@@ -31,14 +31,7 @@ impl Supervisor {
             Heard::Nothing => return,
             Heard::Outcome(outcome) => {
                 slot.life.finished += 1;
-                match outcome {
-                    Outcome::UnknownClass => unknown.note(&job),
-                    Outcome::Complete { .. }
-                    | Outcome::Failed(_)
-                    | Outcome::FailedForGood(_)
-                    | Outcome::RetryAfter(..)
-                    | Outcome::Snoozed(_) => unknown.forget(&job.class),
-                }
+                unknown.heard(&job, &outcome);
                 // Its tree may have left something behind: the word counts when the worker is proven dead.
                 if pool.jobs_per_life == Some(1) {
                     slot.jobs[index].phase = Phase::Said(outcome);

@@ -1,0 +1,261 @@
+//! The rules that no command may break, whatever the world does.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskvisor::model::{Classes, Fence, Instant, Job, JobId, Revocation, Signal, SlotId, Verdict, WorkerId};
+use taskvisor::supervisor::{Command, Event};
+
+use super::world::World;
+
+/// What was seen, to be held against the rules.
+#[derive(Default)]
+pub struct Checks {
+    pub stopped: bool,
+    pub exited: bool,
+    pub termed: BTreeSet<WorkerId>,
+    pub killed: BTreeSet<WorkerId>,
+    pub ready: BTreeSet<WorkerId>,
+    /// Lives whose end the supervisor has not been told.
+    pub known: BTreeSet<WorkerId>,
+    /// Where each lease was given.
+    pub assigned: BTreeMap<(JobId, Fence), WorkerId>,
+    /// What the workers of each pool know, as far as the supervisor was told.
+    pub knows: BTreeMap<u16, Option<Arc<Classes>>>,
+    pub asking: BTreeSet<u16>,
+    pub stuck: BTreeSet<WorkerId>,
+    /// What the supervisor has done at all.
+    pub seen: BTreeSet<String>,
+    /// Workers that died by themselves while they ran something.
+    pub deaths: u64,
+    /// Leases told as lost, why, and until when their worker may live.
+    pub revoked: BTreeMap<(JobId, Fence), Revocation>,
+    pub doomed: BTreeMap<(WorkerId, JobId), Instant>,
+    pub settled: BTreeSet<(JobId, Fence)>,
+    pub telling: BTreeSet<(JobId, Fence)>,
+    pub fetching: BTreeSet<u16>,
+    /// Latest expiry known of each lease.
+    pub leases: BTreeMap<(JobId, Fence), Instant>,
+    /// Starts of each slot.
+    pub starts: BTreeMap<SlotId, VecDeque<Instant>>,
+    /// Words that were said before the end was decided by us.
+    pub ended: BTreeSet<(JobId, Fence)>,
+    pub turns: u64,
+    pub hung: bool,
+}
+
+/// The rules.
+impl World {
+    pub fn watch_event(&mut self, event: &Event) {
+        match event {
+            Event::Stop(_) => self.checks.stopped = true,
+            Event::Exited(worker, _) | Event::SpawnFailed(worker, _) => {
+                self.checks.known.remove(worker);
+            }
+            Event::Ready(worker) if self.checks.known.contains(worker) => {
+                self.checks.ready.insert(*worker);
+            }
+            Event::Fetched(pool, _) | Event::FetchFailed(pool) => {
+                self.checks.fetching.remove(pool);
+            }
+            Event::Renewed(lease) => {
+                let known =
+                    self.checks.leases.entry((lease.job.clone(), lease.fence)).or_insert(lease.expires_at);
+                *known = lease.expires_at.max(*known);
+            }
+            Event::Revoked(job, fence, why) => {
+                let key = (job.clone(), *fence);
+                self.doom(&key);
+                let lost = self.checks.revoked.entry(key).or_insert(*why);
+                if *why != Revocation::Canceled {
+                    *lost = *why;
+                }
+            }
+            Event::Settled(job, fence) => {
+                self.checks.telling.remove(&(job.clone(), *fence));
+                self.checks.settled.insert((job.clone(), *fence));
+            }
+            Event::SettleFailed(job, fence) => {
+                self.checks.telling.remove(&(job.clone(), *fence));
+            }
+            Event::Ready(_) | Event::Spawned(_) => {}
+            Event::Knows(pool, classes) => {
+                self.checks.knows.insert(*pool, Some(classes.clone()));
+            }
+            Event::Waiting(pool, _) => {
+                self.checks.asking.remove(pool);
+            }
+            Event::Stuck(worker, _) => {
+                self.checks.stuck.insert(*worker);
+            }
+            Event::Faulty(..) => {}
+            Event::Finished(..) | Event::RenewFailed(..) | Event::Woken | Event::Idle => {}
+        }
+    }
+
+    /// From here on the job's worker (or, in company, the job) has no longer than twice the grace.
+    pub fn doom(&mut self, key: &(JobId, Fence)) {
+        let Some(worker) = self.checks.assigned.get(key).copied() else { return };
+        if self.jobs[&key.0].fence > key.1.0 {
+            return; // An old word about a job that is back under another right.
+        }
+        if self.workers.get(&worker).is_some_and(|process| process.jobs.contains_key(&key.0)) {
+            let until = self.now + self.pool(worker).grace * 2;
+            self.checks.doomed.entry((worker, key.0.clone())).or_insert(until);
+        }
+    }
+
+    pub fn watch_command(&mut self, command: &Command) {
+        assert!(!self.checks.exited, "an order after the end: {command:?}");
+        self.checks.seen.insert(word(command));
+        match command {
+            Command::Spawn(worker) => {
+                let forked = self.pool(*worker).template && worker.slot.index > 0;
+                assert!(!forked, "{worker} is not forked");
+                self.watch_spawn(*worker);
+            }
+            Command::Fork(worker, template) => self.watch_fork(*worker, *template),
+            Command::AskWaiting(pool, _) => {
+                assert!(self.checks.asking.insert(*pool), "asks twice at once whether jobs wait");
+                assert!(!self.checks.stopped, "asks for more jobs after the stop");
+            }
+            Command::Assign(worker, job, _) => self.watch_assign(*worker, job),
+            Command::Cancel(worker, job, _) => {
+                assert!(!self.checks.killed.contains(worker), "cancels {job} in a killed worker");
+            }
+            Command::Signal(worker, Signal::Term, _) => {
+                assert!(!self.checks.killed.contains(worker), "TERM after KILL: {worker}");
+                assert!(self.checks.termed.insert(*worker), "TERM twice: {worker}");
+            }
+            Command::Signal(worker, Signal::Kill, _) => {
+                assert!(self.checks.killed.insert(*worker), "KILL twice: {worker}");
+            }
+            Command::KillAt(worker, _) => assert!(self.checks.ready.contains(worker), "arms {worker}"),
+            Command::Fetch { pool, workers, .. } => self.watch_fetch(*pool, workers),
+            Command::Renew(leases) => {
+                for lease in leases {
+                    let lost = self.checks.revoked.get(&(lease.job.clone(), lease.fence));
+                    assert!(lost.is_none_or(|why| *why == Revocation::Canceled), "renews what is lost");
+                }
+            }
+            Command::Settle(settlement) => {
+                self.watch_settle(settlement.job.clone(), settlement.fence, &settlement.verdict);
+            }
+            Command::AskIdle(_) => assert!(self.settings.burst, "asks without being in a burst"),
+            Command::Dropped(..) => {}
+            Command::Exit => {
+                assert!(self.checks.stopped || self.settings.burst, "exits unasked");
+                let left = self.workers.keys().find(|worker| !self.checks.stuck.contains(worker));
+                assert!(left.is_none(), "exits with children: {left:?}");
+            }
+        }
+    }
+
+    pub fn watch_spawn(&mut self, worker: WorkerId) {
+        assert!(!self.checks.stopped, "spawns after the stop");
+        let (pool, index) = (self.pool(worker), worker.slot.index);
+        assert!(index <= pool.workers && (index > 0 || pool.template), "there is no place for {worker}");
+        let lives = self.workers.keys().find(|other| other.slot == worker.slot);
+        assert!(lives.is_none(), "{worker} beside {lives:?}");
+        self.checks.known.insert(worker);
+        let starts = self.checks.starts.entry(worker.slot).or_default();
+        starts.push_back(self.now);
+        if starts.len() > 60 {
+            let first = starts.pop_front().unwrap();
+            let good = self.checks.assigned.values().filter(|other| other.slot == worker.slot).count();
+            assert!(good > 20 || self.now.since(first) > Duration::from_secs(60), "spawns in a storm");
+        }
+    }
+
+    pub fn watch_fork(&mut self, worker: WorkerId, template: WorkerId) {
+        let Checks { known, ready, termed, killed, .. } = &self.checks;
+        assert_eq!(template.slot, SlotId { pool: worker.slot.pool, index: 0 }, "not its template");
+        assert!(known.contains(&template) && ready.contains(&template), "forks from {template}, not ready");
+        assert!(!termed.contains(&template) && !killed.contains(&template), "forks from {template}, ending");
+        self.watch_spawn(worker);
+    }
+
+    /// A job that a worker may have died of has the worker for itself.
+    pub fn watch_company(&mut self, worker: WorkerId, job: &Job, again: bool) {
+        let alone = self.pool(worker).jobs_at_once > 1 && (again || job.crashes > 0);
+        let Some(process) = self.workers.get_mut(&worker) else { return };
+        assert!(!alone || process.jobs.is_empty(), "{} is not alone in {worker}", job.id);
+        let with = process.alone.as_ref().filter(|other| process.jobs.contains_key(other));
+        assert!(with.is_none(), "{} keeps {with:?} company", job.id);
+        process.alone = alone.then(|| job.id.clone());
+        self.checks.seen.extend(alone.then(|| "assign alone".into()));
+    }
+
+    pub fn watch_assign(&mut self, worker: WorkerId, job: &Job) {
+        let knows = &self.checks.knows[&worker.slot.pool];
+        let known = knows.as_ref().is_none_or(|classes| classes.contains_key(&job.class));
+        assert!(worker.slot.index > 0, "{worker} takes no jobs");
+        assert!(known, "a job of class {}, which {worker} does not know", job.class);
+        let ready = self.checks.ready.contains(&worker);
+        assert!(ready, "assigns to {worker}, which is not ready");
+        assert!(!self.checks.stopped, "assigns after the stop");
+        assert!(!self.checks.termed.contains(&worker), "assigns to a worker on its way out");
+        let fence = Fence(self.jobs[&job.id].fence);
+        let elsewhere = self.workers.iter().find(|(_, process)| process.jobs.contains_key(&job.id));
+        assert!(elsewhere.is_none(), "{} runs in {:?} already", job.id, elsewhere.map(|(id, _)| id));
+        let pool = self.pool(worker);
+        let taken = self.workers.get(&worker).map_or(0, |process| process.jobs.len());
+        assert!(taken < pool.jobs_at_once as usize, "more jobs at once than {worker} can");
+        let before = self.checks.assigned.insert((job.id.clone(), fence), worker);
+        let died = before.is_none_or(|before| before != worker && !self.workers.contains_key(&before));
+        assert!(died, "assigns a lease twice");
+        self.watch_company(worker, job, before.is_some());
+        let lost = self.checks.revoked.get(&(job.id.clone(), fence));
+        assert!(lost.is_none(), "assigns what is lost: {lost:?}");
+    }
+
+    pub fn watch_fetch(&mut self, pool: u16, workers: &[WorkerId]) {
+        assert!(!self.checks.stopped, "fetches after the stop");
+        assert!(self.checks.fetching.insert(pool), "two fetches at once");
+        assert!(!workers.is_empty(), "fetches for nobody");
+        for worker in workers {
+            assert!(self.checks.ready.contains(worker), "fetches for {worker}, which is not ready");
+        }
+    }
+
+    pub fn watch_settle(&mut self, job: JobId, fence: Fence, verdict: &Verdict) {
+        let key = (job, fence);
+        assert!(!self.checks.settled.contains(&key), "settles {key:?} again");
+        assert!(self.checks.telling.insert(key.clone()), "settles {key:?} twice at once");
+        match self.checks.revoked.get(&key) {
+            None => {}
+            Some(Revocation::Canceled) => assert_eq!(*verdict, Verdict::Canceled, "{key:?}"),
+            Some(why) => panic!("settles {key:?} after {why:?}"),
+        }
+        let Some(worker) = self.checks.assigned.get(&key) else { return };
+        let runs = self.workers.get(worker).is_some_and(|process| process.jobs.contains_key(&key.0));
+        let latest = self.jobs[&key.0].fence == key.1.0;
+        assert!(!(runs && latest), "settles {key:?} while it runs");
+        let proven = !self.workers.contains_key(worker);
+        assert!(proven || self.pool(*worker).jobs_per_life != Some(1), "settles {key:?} without proof");
+        let expired = self.checks.leases.get(&key).is_some_and(|until| *until <= self.now);
+        let first = self.checks.ended.insert(key.clone());
+        // What ended while the supervisor hung is told all the same: the broker compares the fence.
+        assert!(!(first && expired && !self.checks.hung), "settles {key:?} after its lease");
+    }
+}
+
+/// What kind of command it is.
+pub fn word(command: &Command) -> String {
+    match command {
+        Command::Spawn(_) => "spawn".into(),
+        Command::Fork(..) => "fork".into(),
+        Command::Assign(..) => "assign".into(),
+        Command::Cancel(..) => "cancel".into(),
+        Command::Signal(_, _, why) => format!("signal {why}"),
+        Command::KillAt(..) => "kill at".into(),
+        Command::Fetch { .. } => "fetch".into(),
+        Command::Renew(_) => "renew".into(),
+        Command::Settle(_) => "settle".into(),
+        Command::AskIdle(_) => "ask idle".into(),
+        Command::AskWaiting(..) => "ask waiting".into(),
+        Command::Dropped(..) => "drop".into(),
+        Command::Exit => "exit".into(),
+    }
+}
