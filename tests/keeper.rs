@@ -216,7 +216,9 @@ fn a_program_runs_as_the_user_it_is_given(mut keeper: Keeper) {
     parked.exec(&order);
     let expected = format!("4711\n{}\nby name\n", home.display());
     assert_eq!(read_until(&parked.out, |text| text.ends_with("name\n")), expected);
-    let status = fs::read_to_string(format!("/proc/{}/status", parked.pid)).unwrap();
+    let read = || fs::read_to_string(format!("/proc/{}/status", parked.pid)).unwrap();
+    wait_until("it has stopped", SOON, || read().contains("(stopped)"));
+    let status = read();
     let line = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
@@ -736,6 +738,36 @@ fn a_killed_supervisor_takes_templates_and_their_children_along(mut keeper: Keep
     assert_eq!(read_until(&fds[1], |text| text.ends_with('\n')), "kept\n");
     keeper.order(&[Order::Fork(worker(1, 8), TEMPLATE)]);
     assert_eq!(keeper.failed(worker(1, 8)), (Step::Template, libc::ESRCH));
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_keeper_removes_what_dead_keepers_have_left_and_nothing_of_a_living_one() {
+    let (mut dead, hello) = Keeper::start("");
+    if !hello.cgroup {
+        println!("SKIPPED: no cgroup v2 to write to");
+        return dead.shutdown(0);
+    }
+    let parked = dead.park(worker(1, 1));
+    signal(dead.pid(), SIGKILL);
+    dead.wait();
+    wait_until("its child is dead", SOON, || !lives(parked.pid));
+    let left = support::cgroups_of(dead.pid());
+    assert_eq!(left.len(), 1);
+    let namespace = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    let ours = || support::cgroups_of(1);
+    let others = ours();
+    let (mut hidden, _) = Keeper::start_with("", &namespace, &[]);
+    let hers: Vec<_> = ours().into_iter().filter(|path| !others.contains(path)).collect();
+    assert_eq!(hers.len(), 1);
+
+    let (keeper, _) = Keeper::start("");
+    assert!(!left[0].exists(), "a dead keeper's directory is left");
+    assert!(hers[0].exists(), "a living keeper's directory is gone");
+    let parked = hidden.park(worker(1, 1));
+    assert!(hers[0].join(parked.worker.to_string()).exists());
+    hidden.shutdown(0);
+    assert!(!hers[0].exists());
     keeper.shutdown(0);
 }
 
