@@ -920,19 +920,29 @@ fn exits_wait_for_a_supervisor_that_does_not_read_and_none_is_lost() {
 #[test]
 fn a_cycle_costs_the_keeper_little() {
     let cycles: u32 = std::env::var("TV_CYCLES").map_or(200, |cycles| cycles.parse().unwrap());
-    for without in ["", "cgroup"] {
+    for (without, forked) in [("", false), ("", true), ("cgroup", false), ("cgroup", true)] {
         let (mut keeper, hello) = Keeper::start(without);
-        let before = support::cpu(keeper.pid());
+        let template = forked.then(|| keeper.template(TEMPLATE, &["forks"]));
+        let (before, mut wait) = (support::cpu(keeper.pid()), Duration::ZERO);
         for generation in 1..=cycles {
-            let run = keeper.park(worker(1, generation));
-            run.exec(&program(&["/bin/true"]));
+            let asked = clock::now();
+            let run = match &template {
+                Some(template) => keeper.fork(worker(1, generation), template.worker),
+                None => keeper.park(worker(1, generation)),
+            };
+            wait += clock::now().since(asked);
+            match forked {
+                true => run.job("exec /bin/true"),
+                false => run.exec(&program(&["/bin/true"])),
+            }
             assert_eq!(keeper.exited(run.worker).status, ExitStatus::Code(0));
             keeper.order(&[Order::Forget(run.worker)]);
         }
         let cost = (support::cpu(keeper.pid()) - before) / cycles;
         let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", keeper.pid())).unwrap();
         let private = rollup.lines().find(|line| line.starts_with("Private_Dirty")).unwrap();
-        println!("cgroup {}: {cost:?} of CPU a cycle; {private}", hello.cgroup);
+        let of = format!("cgroup {}, forked by a template {forked}", hello.cgroup);
+        println!("{of}: {cost:?} of CPU a cycle, {:?} until it has started; {private}", wait / cycles);
         assert!(cost < Duration::from_millis(5), "{cost:?}");
         keeper.shutdown(0);
     }
