@@ -274,6 +274,13 @@ fn only_root_may_give_a_program_another_user() {
         let refused = Failed { step: ProgramStep::Identity, errno: libc::EPERM };
         assert_eq!(parked.failure(), (code == 126).then_some(refused));
     }
+    // What a template forks needs no rights either.
+    keeper.template(TEMPLATE, &["forks", "has threads"]);
+    for generation in [4, 5] {
+        let job = keeper.fork(worker(1, generation), TEMPLATE);
+        job.job("exit 3");
+        assert_eq!(keeper.exited(job.worker).status, ExitStatus::Code(3));
+    }
     keeper.shutdown(0);
 }
 
@@ -584,16 +591,21 @@ fn a_life_that_is_given_up_takes_its_child_along_whenever_it_comes(mut keeper: K
         keeper.order(&[Order::KillTree(id)]);
         assert_eq!(keeper.failed(id), (Step::Template, libc::ETIMEDOUT));
     };
-    keeper.order(&[Order::Fork(worker(1, 1), TEMPLATE), Order::Fork(worker(1, 2), TEMPLATE)]);
-    wait_until("they are born", SOON, || keeper.children().len() == 4);
-    // An end that is proven looks at every child.
-    for (number, id) in (0..).zip([worker(1, 1), worker(1, 2)]) {
-        let other = keeper.run(worker(2, 1 + number), "exit 3");
+    let mut born = Vec::new();
+    for generation in [1, 2] {
+        keeper.order(&[Order::Fork(worker(1, generation), TEMPLATE)]);
+        wait_until("it is born", SOON, || keeper.children().len() == 3 + born.len());
+        born.extend(keeper.children().last().copied());
+        // An end that is proven looks at every child.
+        let other = keeper.run(worker(2, generation), "exit 3");
         let exit = keeper.exited(other.worker);
         assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(3), 0));
-        give_up(&mut keeper, id);
     }
-    wait_until("they are dead", SOON, || keeper.children().len() == 2);
+    // That another life is still awaited saves only who may be its child.
+    give_up(&mut keeper, worker(1, 1));
+    wait_until("the first is dead", SOON, || keeper.children() == [keeper.supervisor, template.pid, born[1]]);
+    give_up(&mut keeper, worker(1, 2));
+    wait_until("the second is dead", SOON, || keeper.children().len() == 2);
 
     signal(template.pid, SIGSTOP);
     keeper.order(&[Order::Fork(worker(1, 3), TEMPLATE)]);
