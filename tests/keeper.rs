@@ -216,7 +216,9 @@ fn a_program_runs_as_the_user_it_is_given(mut keeper: Keeper) {
     parked.exec(&order);
     let expected = format!("4711\n{}\nby name\n", home.display());
     assert_eq!(read_until(&parked.out, |text| text.ends_with("name\n")), expected);
-    let status = fs::read_to_string(format!("/proc/{}/status", parked.pid)).unwrap();
+    let read = || fs::read_to_string(format!("/proc/{}/status", parked.pid)).unwrap();
+    wait_until("it has stopped", SOON, || read().contains("(stopped)"));
+    let status = read();
     let line = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
@@ -271,6 +273,13 @@ fn only_root_may_give_a_program_another_user() {
         assert_eq!(keeper.exited(parked.worker).status, ExitStatus::Code(code));
         let refused = Failed { step: ProgramStep::Identity, errno: libc::EPERM };
         assert_eq!(parked.failure(), (code == 126).then_some(refused));
+    }
+    // What a template forks needs no rights either.
+    keeper.template(TEMPLATE, &["forks", "has threads"]);
+    for generation in [4, 5] {
+        let job = keeper.fork(worker(1, generation), TEMPLATE);
+        job.job("exit 3");
+        assert_eq!(keeper.exited(job.worker).status, ExitStatus::Code(3));
     }
     keeper.shutdown(0);
 }
@@ -582,16 +591,21 @@ fn a_life_that_is_given_up_takes_its_child_along_whenever_it_comes(mut keeper: K
         keeper.order(&[Order::KillTree(id)]);
         assert_eq!(keeper.failed(id), (Step::Template, libc::ETIMEDOUT));
     };
-    keeper.order(&[Order::Fork(worker(1, 1), TEMPLATE), Order::Fork(worker(1, 2), TEMPLATE)]);
-    wait_until("they are born", SOON, || keeper.children().len() == 4);
-    // An end that is proven looks at every child.
-    for (number, id) in (0..).zip([worker(1, 1), worker(1, 2)]) {
-        let other = keeper.run(worker(2, 1 + number), "exit 3");
+    let mut born = Vec::new();
+    for generation in [1, 2] {
+        keeper.order(&[Order::Fork(worker(1, generation), TEMPLATE)]);
+        wait_until("it is born", SOON, || keeper.children().len() == 3 + born.len());
+        born.extend(keeper.children().last().copied());
+        // An end that is proven looks at every child.
+        let other = keeper.run(worker(2, generation), "exit 3");
         let exit = keeper.exited(other.worker);
         assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(3), 0));
-        give_up(&mut keeper, id);
     }
-    wait_until("they are dead", SOON, || keeper.children().len() == 2);
+    // That another life is still awaited saves only who may be its child.
+    give_up(&mut keeper, worker(1, 1));
+    wait_until("the first is dead", SOON, || keeper.children() == [keeper.supervisor, template.pid, born[1]]);
+    give_up(&mut keeper, worker(1, 2));
+    wait_until("the second is dead", SOON, || keeper.children().len() == 2);
 
     signal(template.pid, SIGSTOP);
     keeper.order(&[Order::Fork(worker(1, 3), TEMPLATE)]);
@@ -736,6 +750,36 @@ fn a_killed_supervisor_takes_templates_and_their_children_along(mut keeper: Keep
     assert_eq!(read_until(&fds[1], |text| text.ends_with('\n')), "kept\n");
     keeper.order(&[Order::Fork(worker(1, 8), TEMPLATE)]);
     assert_eq!(keeper.failed(worker(1, 8)), (Step::Template, libc::ESRCH));
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_keeper_removes_what_dead_keepers_have_left_and_nothing_of_a_living_one() {
+    let (mut dead, hello) = Keeper::start("");
+    if !hello.cgroup {
+        println!("SKIPPED: no cgroup v2 to write to");
+        return dead.shutdown(0);
+    }
+    let parked = dead.park(worker(1, 1));
+    signal(dead.pid(), SIGKILL);
+    dead.wait();
+    wait_until("its child is dead", SOON, || !lives(parked.pid));
+    let left = support::cgroups_of(dead.pid());
+    assert_eq!(left.len(), 1);
+    let namespace = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    let ours = || support::cgroups_of(1);
+    let others = ours();
+    let (mut hidden, _) = Keeper::start_with("", &namespace, &[]);
+    let hers: Vec<_> = ours().into_iter().filter(|path| !others.contains(path)).collect();
+    assert_eq!(hers.len(), 1);
+
+    let (keeper, _) = Keeper::start("");
+    assert!(!left[0].exists(), "a dead keeper's directory is left");
+    assert!(hers[0].exists(), "a living keeper's directory is gone");
+    let parked = hidden.park(worker(1, 1));
+    assert!(hers[0].join(parked.worker.to_string()).exists());
+    hidden.shutdown(0);
+    assert!(!hers[0].exists());
     keeper.shutdown(0);
 }
 
@@ -888,19 +932,29 @@ fn exits_wait_for_a_supervisor_that_does_not_read_and_none_is_lost() {
 #[test]
 fn a_cycle_costs_the_keeper_little() {
     let cycles: u32 = std::env::var("TV_CYCLES").map_or(200, |cycles| cycles.parse().unwrap());
-    for without in ["", "cgroup"] {
+    for (without, forked) in [("", false), ("", true), ("cgroup", false), ("cgroup", true)] {
         let (mut keeper, hello) = Keeper::start(without);
-        let before = support::cpu(keeper.pid());
+        let template = forked.then(|| keeper.template(TEMPLATE, &["forks"]));
+        let (before, mut wait) = (support::cpu(keeper.pid()), Duration::ZERO);
         for generation in 1..=cycles {
-            let run = keeper.park(worker(1, generation));
-            run.exec(&program(&["/bin/true"]));
+            let asked = clock::now();
+            let run = match &template {
+                Some(template) => keeper.fork(worker(1, generation), template.worker),
+                None => keeper.park(worker(1, generation)),
+            };
+            wait += clock::now().since(asked);
+            match forked {
+                true => run.job("exec /bin/true"),
+                false => run.exec(&program(&["/bin/true"])),
+            }
             assert_eq!(keeper.exited(run.worker).status, ExitStatus::Code(0));
             keeper.order(&[Order::Forget(run.worker)]);
         }
         let cost = (support::cpu(keeper.pid()) - before) / cycles;
         let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", keeper.pid())).unwrap();
         let private = rollup.lines().find(|line| line.starts_with("Private_Dirty")).unwrap();
-        println!("cgroup {}: {cost:?} of CPU a cycle; {private}", hello.cgroup);
+        let of = format!("cgroup {}, forked by a template {forked}", hello.cgroup);
+        println!("{of}: {cost:?} of CPU a cycle, {:?} until it has started; {private}", wait / cycles);
         assert!(cost < Duration::from_millis(5), "{cost:?}");
         keeper.shutdown(0);
     }

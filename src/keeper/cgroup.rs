@@ -1,4 +1,7 @@
-//! A cgroup of its own for each life (v2 only): `taskvisor-<pid>/<slot>.<generation>` below the keeper's own.
+//! A cgroup of its own for each life (v2 only): `taskvisor-<pid>-<start time>/<slot>.<generation>` below the keeper's own.
+//!
+//! A keeper locks its directory. So another one can tell a dead keeper's directory from that of a living keeper whom it
+//! cannot see, in another pid namespace.
 //!
 //! A directory serves one life. A clone into a directory that `cgroup.kill` was written to would die at birth.
 
@@ -7,17 +10,19 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{OFlag, openat};
+use nix::fcntl::{Flock, FlockArg, OFlag, openat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::{setup::Without, sys};
+use super::{children::start_of, setup::Without, sys};
 use crate::model::{ExitStatus, WorkerId};
+
+const PREFIX: &str = "taskvisor-";
 
 /// The keeper's directory of cgroups.
 pub(super) struct Cgroups {
     path: PathBuf,
-    dir: OwnedFd,
+    dir: Flock<OwnedFd>,
     /// Whether clone3 puts a child there; else the child goes by itself.
     pub by_clone: bool,
     memory: bool,
@@ -29,12 +34,11 @@ impl Cgroups {
         if without.cgroup {
             return None;
         }
-        let path = own_directory()?.join(directory_name(std::process::id() as i32));
-        // Left over from a keeper that had this pid: it may have been killed once, so it is no use as it is.
-        remove_below(&path);
+        let parent = own_directory()?;
+        remove_left_over(&parent);
+        let path = parent.join(directory_name(std::process::id() as i32).ok()?);
         fs::create_dir(&path).ok()?;
-        let flags = OFlag::O_DIRECTORY | OFlag::O_PATH | OFlag::O_CLOEXEC;
-        let dir = nix::fcntl::open(&path, flags, Mode::empty()).ok()?;
+        let dir = lock(&path)?;
         let memory = fs::read_to_string(path.join("cgroup.controllers"))
             .is_ok_and(|list| list.contains("memory"))
             && path.join("memory.events").exists();
@@ -58,7 +62,7 @@ impl Cgroups {
             Err(_) => false,
         };
         let ok = ok && write_at(&dir, "cgroup.kill", b"1").is_ok();
-        _ = unlinkat(&self.dir, leaf, UnlinkatFlags::RemoveDir);
+        _ = unlinkat(&*self.dir, leaf, UnlinkatFlags::RemoveDir);
         ok
     }
 
@@ -68,9 +72,9 @@ impl Cgroups {
     }
 
     fn make_leaf(&self, name: &str) -> nix::Result<OwnedFd> {
-        mkdirat(&self.dir, name, Mode::from_bits_truncate(0o755))?;
+        mkdirat(&*self.dir, name, Mode::from_bits_truncate(0o755))?;
         let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-        openat(&self.dir, name, flags, Mode::empty())
+        openat(&*self.dir, name, flags, Mode::empty())
     }
 
     /// A fresh directory for a process that is there already: it is moved, alone.
@@ -95,7 +99,7 @@ impl Cgroups {
     /// Removes the directory. The kernel refuses while anything lives in it: success is the proof.
     pub fn remove(&self, worker: WorkerId) -> bool {
         let name = worker.to_string();
-        match unlinkat(&self.dir, name.as_str(), UnlinkatFlags::RemoveDir) {
+        match unlinkat(&*self.dir, name.as_str(), UnlinkatFlags::RemoveDir) {
             Ok(()) | Err(nix::errno::Errno::ENOENT) => true,
             Err(_) => {
                 // The job may have made directories of its own.
@@ -137,9 +141,32 @@ fn write_at(dir: &OwnedFd, name: &str, text: &[u8]) -> io::Result<()> {
     fs::File::from(file).write_all(text)
 }
 
-/// The name of a keeper's directory, for its supervisor's sweep.
-pub(super) fn directory_name(keeper: i32) -> String {
-    format!("taskvisor-{keeper}")
+/// The name of a keeper's directory, which no other keeper of this boot has.
+pub(super) fn directory_name(keeper: i32) -> io::Result<String> {
+    Ok(format!("{PREFIX}{keeper}-{}", start_of(keeper)?))
+}
+
+fn keeper_named(name: &str) -> Option<(i32, u64)> {
+    let (pid, start) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    Some((pid.parse().ok()?, start.parse().ok()?))
+}
+
+fn lock(path: &Path) -> Option<Flock<OwnedFd>> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+    let dir = nix::fcntl::open(path, flags, Mode::empty()).ok()?;
+    Flock::lock(dir, FlockArg::LockExclusiveNonblock).ok()
+}
+
+/// Removes what dead keepers have left here, unless something lives in it: that is for their sweepers.
+fn remove_left_over(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let keeper = entry.file_name().to_str().and_then(keeper_named);
+        // A keeper that has just made its directory may not have locked it yet.
+        let is_dead = keeper.is_some_and(|(pid, start)| start_of(pid).ok() != Some(start));
+        if is_dead && lock(&entry.path()).is_some() {
+            remove_below(&entry.path());
+        }
+    }
 }
 
 /// Removes a directory and those below it, as far as nothing lives there.
@@ -174,6 +201,16 @@ fn directory_in(mounts: &str, own: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_says_whose_it_is() {
+        let own = std::process::id() as i32;
+        let name = directory_name(own).unwrap();
+        assert_eq!(keeper_named(&name), Some((own, start_of(own).unwrap())));
+        for other in ["taskvisor-12", "taskvisor-test-12", "taskvisor-12-x", "session-1-2"] {
+            assert_eq!(keeper_named(other), None);
+        }
+    }
 
     fn check(mounts: &str, own: &str, expected: Option<&str>) {
         assert_eq!(directory_in(mounts, own), expected.map(PathBuf::from), "{mounts} {own}");

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{TAG_VARIABLE, cgroup, children::start_of, sys};
@@ -16,15 +16,22 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// Names a keeper beyond doubt: boot id, pid, start time.
 pub fn tag(keeper: i32) -> io::Result<String> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-    Ok(format!("{}/{keeper}/{}", boot.trim(), start_of(keeper)?))
+    Ok(format!("{}/{keeper}/{}", boot()?, start_of(keeper)?))
 }
 
 /// By what a later start finds the rest of a keeper that died together with its supervisor: its [`tag`], and where its
 /// cgroups are.
 pub fn traces(keeper: i32) -> io::Result<String> {
-    let dir = cgroup::own_directory().map(|own| own.join(cgroup::directory_name(keeper)));
-    Ok(format!("{}\n{}\n", tag(keeper)?, dir.unwrap_or_default().display()))
+    Ok(format!("{}\n{}\n", tag(keeper)?, directory(keeper).unwrap_or_default().display()))
+}
+
+/// Where its cgroups are, if it has some.
+fn directory(keeper: i32) -> Option<PathBuf> {
+    Some(cgroup::own_directory()?.join(cgroup::directory_name(keeper).ok()?))
+}
+
+fn boot() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
 /// Made when the keeper says hello, used when it is gone.
@@ -37,17 +44,15 @@ pub struct Sweeper {
 impl Sweeper {
     /// For the keeper with this pid and [`tag`]. Opens what it needs while it is certain what that is.
     pub fn new(keeper: i32, tag: &str) -> Self {
-        let dir = cgroup::own_directory().map(|own| own.join(cgroup::directory_name(keeper)));
-        Sweeper::in_directory(dir, tag)
+        Sweeper::in_directory(directory(keeper), tag)
     }
 
     /// For a keeper that is dead, by its [`traces`].
     pub fn of_traces(traces: &str) -> Option<Self> {
         let (tag, dir) = traces.trim_end().split_once('\n').unwrap_or((traces.trim_end(), ""));
-        let keeper: i32 = tag.split('/').nth(1)?.parse().ok()?;
-        // Directories are named by pid: whoever has that pid now may be a keeper too.
-        let is_free = !Path::new(&format!("/proc/{keeper}")).exists();
-        Some(Sweeper::in_directory(Some(dir.into()).filter(|_| is_free && !dir.is_empty()), tag))
+        // In another boot the directory of that name is another keeper's.
+        let is_ours = boot().is_ok_and(|boot| tag.split('/').next() == Some(&boot));
+        Some(Sweeper::in_directory(Some(dir.into()).filter(|_| is_ours && !dir.is_empty()), tag))
     }
 
     fn in_directory(dir: Option<PathBuf>, tag: &str) -> Self {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -289,11 +289,7 @@ impl Keeper {
         self.close();
         let status = self.wait();
         assert_eq!(status.code(), Some(i32::from(code)), "{:?}", status.signal());
-        let own = format!("taskvisor-{}", self.pid());
-        for mount in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
-            // One that makes none may find the directory of a killed keeper that had its pid.
-            assert!(!self.cgroup || !Path::new(mount).join(&own).exists(), "a cgroup is left");
-        }
+        assert!(!self.cgroup || cgroups_of(self.pid()).is_empty(), "a cgroup is left");
     }
 }
 
@@ -368,6 +364,14 @@ pub fn program(argv: &[&str]) -> Program {
         speaks: false,
         identity: None,
     }
+}
+
+/// The directories of keepers with that pid, as the namespace they live in has it.
+pub fn cgroups_of(pid: i32) -> Vec<PathBuf> {
+    let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].into_iter();
+    let entries = mounts.flat_map(|mount| fs::read_dir(mount).into_iter().flatten().flatten());
+    let named = |path: &PathBuf| path.to_string_lossy().contains(&format!("/taskvisor-{pid}-"));
+    entries.map(|entry| entry.path()).filter(named).collect()
 }
 
 fn accept(listener: &UnixListener) -> (UnixStream, i32, OwnedFd) {

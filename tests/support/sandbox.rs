@@ -242,9 +242,13 @@ impl Drop for Sandbox {
             kill(seen.pid, "KILL");
         }
         // A killed keeper leaves its cgroup to the next start on its state directory: here there will be none.
-        for (mount, keeper) in self.keepers.borrow().iter().flat_map(|pid| CGROUPS.map(|mount| (mount, pid)))
-        {
-            remove_empty(&Path::new(mount).join(format!("taskvisor-{keeper}")));
+        let mounts = CGROUPS.iter().flat_map(|mount| fs::read_dir(mount).into_iter().flatten().flatten());
+        for entry in mounts {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_of = |keeper: &u32| name.starts_with(&format!("taskvisor-{keeper}-"));
+            if self.keepers.borrow().iter().any(is_of) {
+                remove_empty(&entry.path());
+            }
         }
     }
 }
