@@ -28,6 +28,7 @@ contract!(
     a_turn_takes_the_highest_priority,
     classes_are_taken_as_the_filter_says,
     a_filter_leaves_the_others_in_their_places,
+    a_filter_that_found_nothing_finds_what_comes_later,
     a_class_that_nobody_knows_is_counted_until_a_retry,
     progress_is_kept_the_latest_of_it,
     progress_of_others_is_ignored,
@@ -189,6 +190,43 @@ async fn a_filter_leaves_the_others_in_their_places(scene: Scene) {
     assert_eq!(ids(&ask(filter(&["rare"], &[]), Take::InTurn).await.unwrap()), ["b", "a9", "a"]);
     let rest = ask(filter(&[], &["rare"]), Take::InOrder).await.unwrap();
     assert_eq!(ids(&rest), ["C0", "C1", "C2", "B0", "B1", "A0", "A1", "A2", "A3", "A4"]);
+}
+
+async fn a_filter_that_found_nothing_finds_what_comes_later(scene: Scene) {
+    let rare = |id: &str| NewJob { class: "rare".into(), ..job(id) };
+    let take = async || {
+        let fetched =
+            scene.fetch(Fetch { filter: filter(&["rare"], &[]), ..request(&["q"], 2) }).await.unwrap();
+        let other = scene.fetch(Fetch { filter: filter(&["ra*"], &[]), ..request(&["q"], 2) }).await.unwrap();
+        assert_eq!(other, []);
+        fetched.into_iter().next()
+    };
+    scene.put(job("other")).await;
+    assert_eq!(take().await, None);
+    scene.put(rare("a")).await;
+    let a = take().await.unwrap();
+    assert_eq!(take().await, None);
+    scene.say(&a, release()).await;
+    let a = take().await.unwrap();
+    scene.say(&a, retry_after(Duration::from_secs(1))).await;
+    assert_eq!(take().await, None);
+    scene.clock.forward(Duration::from_secs(1));
+    take().await.unwrap();
+    assert_eq!(take().await, None);
+    scene.clock.forward(LEASE);
+    take().await.unwrap();
+    assert_eq!(take().await, None);
+    scene.recover("me".into(), vec![]).await.unwrap();
+    let a = take().await.unwrap();
+    scene.say(&a, complete()).await;
+    assert_eq!(take().await, None);
+    scene.retry("a".into()).await.unwrap();
+    take().await.unwrap();
+    assert_eq!(take().await, None);
+    if let Some(second) = scene.second() {
+        second.enqueue(vec![rare("b")]).await.unwrap();
+        assert_eq!(take().await.unwrap().job.id.as_str(), "b");
+    }
 }
 
 async fn higher_priority_runs_first(scene: Scene) {

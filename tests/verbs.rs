@@ -239,7 +239,7 @@ fn lines_of_json_are_put_up_to_the_first_that_is_none() {
     let stage = Stage::new();
     let lines = b"{\"n\": 1}\n\n[2]\r\n{\"n\": }\n{\"n\": 4}\n";
     let output = stage.feed(&["put", "--lines", "mail", "Send"], lines, Stdio::piped());
-    let refusal = "error: failed to put line 4 of stdin after 2 jobs that are queued\n\
+    let refusal = "error: failed to put line 4 of stdin; jobs queued before it: 2\n\
                    caused by: it is not JSON: expected value at column 7\n\
                    hint: a text as JSON has quotes: '\"hello\"'; --raw puts bytes that are not JSON; a command stands behind --\n";
     shown(&output, 2, "j0\nj1\n", refusal);

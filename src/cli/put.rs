@@ -57,9 +57,8 @@ async fn lines(sink: &mut Sink<'_>, form: &Form, end: u8) -> Result<(), Failure>
             Err(failure) => {
                 sink.send(batch).await?;
                 let queued = sink.acknowledged;
-                return Err(failure.of(format!(
-                    "failed to put line {number} of stdin after {queued} jobs that are queued"
-                )));
+                return Err(failure
+                    .of(format!("failed to put line {number} of stdin; jobs queued before it: {queued}")));
             }
         }
     }

@@ -75,8 +75,15 @@ impl Round<'_> {
         if most == 0 {
             return Ok(0);
         }
-        let found = waiting(store, *queue, &self.request.filter, most)?;
+        let filter = &self.request.filter;
+        if store.barren.has(*queue, filter) {
+            return Ok(0);
+        }
+        let found = waiting(store, *queue, filter, most)?;
         let count = found.len();
+        if count < most {
+            store.barren.note(*queue, filter);
+        }
         for (found, worker) in found.into_iter().zip(self.workers.by_ref()) {
             let lease = grant(store, self.request, *worker, &found, self.now)?;
             store.moved(*queue, Some(JobState::Waiting), JobState::Running);

@@ -39,6 +39,11 @@
 //!
 //! Times are milliseconds since boot plus a number fixed for this boot, so setting the wall clock moves no lease and no delay.
 //!
+//! # Schemas
+//!
+//! Whoever opens a store of an older schema brings it up to date, in one transaction; a program that is older than the store
+//! refuses it.
+//!
 //! # Several processes
 //!
 //! Every process may open the store; SQLite's locks order them, a doorbell (`bell.rs`) tells them. Nobody polls.
@@ -46,6 +51,7 @@
 //! In the store a job has one owner of its lease; an expired lease goes back unspent, counted as an interruption.
 
 mod admin;
+mod barren;
 mod bell;
 mod broker;
 mod call;

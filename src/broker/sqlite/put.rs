@@ -70,6 +70,9 @@ fn insert(store: &mut Store, job: &NewJob, now: i64) -> Result<JobId, Trouble> {
         store.expect(due);
     }
     store.moved(queue, None, state);
+    if state == JobState::Waiting {
+        store.barren.put(queue, &job.class);
+    }
     Ok(id)
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 
+use super::barren::Barren;
 use super::notices::Notices;
 use super::options::World;
 use super::trouble::Trouble;
@@ -31,6 +32,7 @@ pub(super) struct Store {
     /// When a delayed job becomes due or a lease ends, in store time. May be early, never late.
     pub(super) next_due: Option<i64>,
     pub(super) queues: HashMap<QueueName, Queue>,
+    pub(super) barren: Barren,
     pub(super) data_version: i64,
     /// Another process has written since the bell was last looked after.
     pub(super) foreign: bool,
@@ -77,6 +79,10 @@ impl Store {
             counts[from as usize] -= 1;
         }
         counts[to as usize] += 1;
+        // A put knows better: it tells its class.
+        if to == JobState::Waiting && from.is_some() {
+            self.barren.forget(queue);
+        }
         self.effects.wake |= to == JobState::Waiting;
         self.effects.ring |= to == JobState::Waiting || to == JobState::Delayed || to == JobState::Canceling;
     }
@@ -124,6 +130,7 @@ impl Store {
         if self.changed_elsewhere()? {
             self.foreign = true;
             self.queues.clear();
+            self.barren = Barren::default();
             self.next_due = self.next_due_on_file()?;
         }
         Ok(())
@@ -150,6 +157,7 @@ impl Store {
         }
         self.effects = Effects::default();
         self.queues.clear();
+        self.barren = Barren::default();
         // Whether it was seen to is not known.
         self.foreign = true;
     }
