@@ -70,9 +70,9 @@ impl Channel {
             Ok(0) => Taken::End,
             Ok(len) => {
                 self.inbox.bytes.extend_from_slice(&buffer[..len]);
-                Taken::Some
+                Taken::of(len, buffer)
             }
-            Err(nix::errno::Errno::EINTR) => Taken::Some,
+            Err(nix::errno::Errno::EINTR) => Taken::Much,
             Err(nix::errno::Errno::EAGAIN) => Taken::Nothing,
             Err(_) => Taken::End,
         }

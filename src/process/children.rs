@@ -34,6 +34,8 @@ pub struct Children {
     pub(super) unsent: HashSet<WorkerId>,
     /// Lives whose channel was found closed.
     closed: HashSet<WorkerId>,
+    /// Whether something was left unread that no edge will tell of.
+    more: bool,
     epoll: Epoll,
     readiness: AsyncFd<OwnedFd>,
     pub(super) logs: Logs,
@@ -70,6 +72,7 @@ impl Children {
             plans,
             unsent: HashSet::new(),
             closed: HashSet::new(),
+            more: false,
             epoll,
             readiness,
             logs,
@@ -129,7 +132,7 @@ impl Children {
 
     /// Waits until some child has something to say or can hear more. Cancel-safe.
     pub async fn ready(&self) -> io::Result<()> {
-        self.readiness.readable().await.map(drop)
+        if self.more { Ok(()) } else { self.readiness.readable().await.map(drop) }
     }
 
     /// When [`Children::turn`] has something to do that no descriptor tells.
@@ -142,19 +145,7 @@ impl Children {
         let mut words = Vec::new();
         self.outlive_channels(now, &mut words);
         let mut events = [EpollEvent::empty(); TURN];
-        let count = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
-            Ok(count) => count,
-            Err(nix::errno::Errno::EINTR) => return Ok(words),
-            Err(error) => return Err(error.into()),
-        };
-        if count == 0 {
-            // Edge-triggered above, level-triggered below: only an empty round may clear the edge.
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-            if let std::task::Poll::Ready(Ok(mut guard)) = self.readiness.poll_read_ready(&mut context) {
-                guard.clear_ready();
-            }
-            return Ok(words);
-        }
+        let count = self.wait(&mut events)?;
         for event in &events[..count] {
             let worker = WorkerId::from_u64(event.data() & !(3 << 62));
             match event.data() >> 62 {
@@ -169,6 +160,23 @@ impl Children {
             }
         }
         Ok(words)
+    }
+
+    /// What is ready. Edge-triggered above, level-triggered below: the edge may be cleared when the list is whole, and what
+    /// one read does not take in is remembered in `more`.
+    fn wait(&mut self, events: &mut [EpollEvent; TURN]) -> io::Result<usize> {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let guard = self.readiness.poll_read_ready(&mut context);
+        let count = match self.epoll.wait(events, EpollTimeout::ZERO) {
+            Ok(count) => count,
+            Err(nix::errno::Errno::EINTR) => return Ok(0),
+            Err(error) => return Err(error.into()),
+        };
+        self.more = count == TURN;
+        if let (false, std::task::Poll::Ready(Ok(mut guard))) = (self.more, guard) {
+            guard.clear_ready();
+        }
+        Ok(count)
     }
 
     /// Sends what is to be sent, as far as it is taken.
@@ -189,7 +197,7 @@ impl Children {
         let Some(plan) = self.plans.get(usize::from(worker.slot.pool)) else { return remains };
         let around = &mut Around { worker, plan, logs: &self.logs, cap: self.cap, buffer: &mut self.buffer };
         life.read_output(None, around);
-        while life.channel.read(around.buffer) == Taken::Some {
+        while matches!(life.channel.read(around.buffer), Taken::Much | Taken::Some) {
             life.hear(around, &mut remains.words);
         }
         unwatch(&self.epoll, life.output.pipe(Stream::Out));
@@ -212,25 +220,28 @@ impl Children {
 
     fn read_output(&mut self, worker: WorkerId, stream: Stream) {
         let Some((life, mut around)) = self.look(worker) else { return };
-        if life.read_output(Some(stream), &mut around) == Taken::End {
-            let life = self.lives.get_mut(&worker);
-            if let Some(life) = life {
-                unwatch(&self.epoll, life.output.pipe(stream));
-                life.output.close(stream);
-            }
+        let taken = life.read_output(Some(stream), &mut around);
+        self.more |= taken == Taken::Much;
+        if taken == Taken::End
+            && let Some(life) = self.lives.get_mut(&worker)
+        {
+            unwatch(&self.epoll, life.output.pipe(stream));
+            life.output.close(stream);
         }
     }
 
     fn read_channel(&mut self, worker: WorkerId, now: Instant, words: &mut Vec<Word>) {
         let Some((life, mut around)) = self.look(worker) else { return };
         let taken = life.channel.read(around.buffer);
-        if taken == Taken::Some {
-            life.hear(&mut around, words);
+        match taken {
+            Taken::Much | Taken::Some => life.hear(&mut around, words),
+            Taken::Nothing => {}
+            Taken::End => {
+                life.closed = Some(now);
+                self.closed.insert(worker);
+            }
         }
-        if taken == Taken::End {
-            life.closed = Some(now);
-            self.closed.insert(worker);
-        }
+        self.more |= taken == Taken::Much;
     }
 
     /// The end of the channel is nearly always that of the process; one that lives on can neither be heard nor told.

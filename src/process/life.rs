@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tracing::warn;
 
 use super::channel::Channel;
-use super::leftovers;
+use super::leftovers::Brood;
 use super::logs::Logs;
 use super::output::{Output, Printed, Sink, Stream, Taken};
 use super::plan::{Plan, Role};
@@ -78,8 +78,8 @@ pub(super) struct Life {
     pub(super) faulty: bool,
     /// When its channel was found closed.
     pub(super) closed: Option<Instant>,
-    /// Its own children that are no leftovers of a job: they were there before.
-    pub(super) settled: Vec<i32>,
+    /// Its children, once it takes jobs, in a pool where a job can leave some.
+    pub(super) brood: Option<Brood>,
 }
 
 /// A job in a life.
@@ -106,8 +106,8 @@ impl Life {
             Role::Worker | Role::Template => Greeting::Silent,
         };
         let (jobs, stray) = (Vec::new(), Printed::default());
-        let (faulty, closed, settled) = (false, None, Vec::new());
-        Life { pid, role, channel, output, greeting, jobs, stray, faulty, closed, settled }
+        let (faulty, closed, brood) = (false, None, None);
+        Life { pid, role, channel, output, greeting, jobs, stray, faulty, closed, brood }
     }
 
     /// Takes one chunk off a pipe, or all that is in both: it belongs to the job, if that is the only one it can have.
@@ -164,7 +164,10 @@ impl Life {
             (_, Said::Hello(_)) => return Err("it says 'hello' twice".into()),
             (Greeting::Greeted, Said::Ready(_)) => {
                 self.greeting = Greeting::Ready;
-                self.settled = leftovers::settle(self.pid);
+                // What a life of one job leaves behind ends with it, by the keeper.
+                if around.plan.one_at_a_time() && !around.plan.one_job_a_life() {
+                    self.brood = Some(Brood::new(self.pid));
+                }
                 words.push(Word::Ready(worker));
             }
             (_, Said::Ready(_)) => return Err("it says 'ready' twice".into()),
@@ -212,9 +215,8 @@ impl Life {
             self.read_output(None, around);
         }
         let mut end = self.jobs.remove(index).end(Some(outcome), around.logs);
-        // What a life of one job leaves behind ends with it, by the keeper.
-        if around.plan.one_at_a_time() && !around.plan.one_job_a_life() {
-            end.left = leftovers::take(self.pid, &mut self.settled, around.plan.outfit.leftovers);
+        if let Some(brood) = &mut self.brood {
+            end.left = brood.leftovers(around.plan.outfit.leftovers);
         }
         Ok(Some(end))
     }

@@ -26,9 +26,19 @@ pub(super) enum Stream {
 /// What one read found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
+    /// A full buffer: there may be more.
+    Much,
+    /// All that was there.
     Some,
     Nothing,
     End,
+}
+
+impl Taken {
+    /// What a read of so many bytes found.
+    pub(super) fn of(len: usize, buffer: &[u8]) -> Taken {
+        if len == buffer.len() { Taken::Much } else { Taken::Some }
+    }
 }
 
 /// The read ends of a life's stdout and stderr.
@@ -56,9 +66,9 @@ impl Output {
             Ok(0) => Taken::End,
             Ok(len) => {
                 sink.keep(stream, &buffer[..len]);
-                Taken::Some
+                Taken::of(len, buffer)
             }
-            Err(nix::errno::Errno::EINTR) => Taken::Some,
+            Err(nix::errno::Errno::EINTR) => Taken::Much,
             Err(nix::errno::Errno::EAGAIN) => Taken::Nothing,
             Err(_) => Taken::End,
         }
@@ -70,7 +80,7 @@ impl Output {
             // A pipe holds 1 MB at most; whoever refills it after the proof of death is none of ours.
             let most = (1 << 20) / CHUNK + 1;
             for _ in 0..most {
-                if self.take(stream, buffer, sink) != Taken::Some {
+                if self.take(stream, buffer, sink) != Taken::Much {
                     break;
                 }
             }

@@ -30,9 +30,12 @@ fn walk(pid: i32, depth: u32, left: &mut u32) -> Option<Process> {
 pub(super) fn children(pid: i32) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
-        .collect()
+    lists.flat_map(|list| pids(&list)).collect()
+}
+
+/// A list of pids as /proc writes it.
+pub(super) fn pids(list: &str) -> Vec<i32> {
+    list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 /// Reads a line of /proc/PID/stat. The name is in parentheses and may itself hold spaces and parentheses.
