@@ -14,7 +14,7 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 17] = [
+const MUTANTS: [Mutant; 18] = [
     Mutant {
         name: "hears the words of a former life",
         file: "lives.rs",
@@ -110,6 +110,12 @@ const MUTANTS: [Mutant; 17] = [
         file: "size.rs",
         old: "if self.has_idle() || self.is_coming_up()",
         new: "if self.is_coming_up()",
+    },
+    Mutant {
+        name: "ends one of the fewest workers as idle",
+        file: "size.rs",
+        old: "<= usize::from(self.min_workers())",
+        new: "< usize::from(self.min_workers())",
     },
     Mutant {
         name: "keeps faulty workers",

@@ -285,7 +285,7 @@ fn a_worker_that_breaks_the_protocol_is_killed_once_and_its_job_crashed() {
          0.2 > assign 1.1 a
          0.2 > kill_at 1.1 48.2
          1 > kill 1.1 (fault)
-         1.2 > settle a retry after 1.01 (fault), crash +1
+         1.2 > settle a retry after 1.01 (the worker broke the protocol: unknown frame 'dome'), crash +1
          1.31 > spawn 1.2
          2 > fetch 1.2",
     );
