@@ -14,24 +14,24 @@ mod workers;
 
 use taskvisor::model::{PoolSettings, Settings};
 
-pub fn fork(workers: u16) -> Settings {
+fn fork(workers: u16) -> Settings {
     let pool = PoolSettings { workers, ..PoolSettings::default() };
     Settings { pools: vec![pool], ..Settings::default() }
 }
 
-pub fn prefork(workers: u16) -> Settings {
+fn prefork(workers: u16) -> Settings {
     let mut settings = fork(workers);
     settings.pools[0].jobs_per_life = None;
     settings
 }
 
-pub fn coroutine(workers: u16) -> Settings {
+fn coroutine(workers: u16) -> Settings {
     let mut settings = prefork(workers);
     settings.pools[0].jobs_at_once = 3;
     settings
 }
 
-pub fn template(workers: u16) -> Settings {
+fn template(workers: u16) -> Settings {
     let mut settings = fork(workers);
     settings.pools[0].template = true;
     settings
