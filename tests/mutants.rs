@@ -14,7 +14,7 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 17] = [
+const MUTANTS: [Mutant; 18] = [
     Mutant {
         name: "hears the words of a former life",
         file: "lives.rs",
@@ -112,6 +112,12 @@ const MUTANTS: [Mutant; 17] = [
         new: "if self.is_coming_up()",
     },
     Mutant {
+        name: "ends one of the fewest workers as idle",
+        file: "size.rs",
+        old: "<= usize::from(self.min_workers())",
+        new: "< usize::from(self.min_workers())",
+    },
+    Mutant {
         name: "keeps faulty workers",
         file: "worker.rs",
         old: "State::Busy | State::Stopping(_) => self.life.fault = Some(how),",
@@ -150,16 +156,14 @@ impl Nest {
         let nest = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("mutants");
         let home = Path::new(env!("CARGO_MANIFEST_DIR"));
         let _ = fs::remove_dir_all(nest.join("src"));
-        for room in ["src/model", "src/select", "src/supervisor"] {
+        for room in ["src/model", "src/select", "src/supervisor", "tests/support", "tests/stories"] {
             fs::create_dir_all(nest.join(room)).unwrap();
             for file in fs::read_dir(home.join(room)).unwrap() {
                 let file = file.unwrap();
                 fs::copy(file.path(), nest.join(room).join(file.file_name())).unwrap();
             }
         }
-        fs::create_dir_all(nest.join("tests/support")).unwrap();
-        let support = ["tests/support/script.rs", "tests/support/world.rs", "tests/support/rules.rs"];
-        for file in support.into_iter().chain(["tests/transcripts.rs", "tests/simulation.rs", "Cargo.lock"]) {
+        for file in ["tests/transcripts.rs", "tests/simulation.rs", "Cargo.lock"] {
             fs::copy(home.join(file), nest.join(file)).unwrap();
         }
         fs::write(nest.join("src/lib.rs"), "pub mod model;\npub mod select;\npub mod supervisor;\n").unwrap();

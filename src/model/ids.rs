@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// A numbered place of a pool in which one worker lives at a time. Stable and dense within the pool, starting at 1.
+/// A numbered place of a pool in which one worker lives at a time. Stable within the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SlotId {
     /// The pool's position in the settings, starting at 0.
     pub pool: u16,
-    /// The place within the pool, starting at 1.
+    /// The place within the pool, starting at 1; 0 is that of its template.
     pub index: u16,
 }
 

@@ -73,3 +73,38 @@ impl Unknown {
         self.0.iter().map(|(class, jobs)| (class.clone(), jobs.len() as u64)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Bytes, Payload, QueueName};
+
+    fn job(class: String, id: String) -> Job {
+        Job {
+            id: id.into(),
+            queue: QueueName::from("default"),
+            class: class.into(),
+            payload: Payload::Data(Bytes::default()),
+            priority: 0,
+            tags: Vec::new(),
+            attempt: 1,
+            crashes: 0,
+            interrupted: 0,
+            unknown: 0,
+            retry: None,
+            time_limit: None,
+        }
+    }
+
+    #[test]
+    fn unknown_classes_do_not_pile_up() {
+        let mut unknown = Unknown::default();
+        for number in 0..1000 {
+            unknown.note(&job(format!("c{}", number % 30), format!("j{number}")));
+            unknown.note(&job("c0".into(), format!("j{number}")));
+            unknown.note(&job("c0".into(), "again".into()));
+        }
+        let counts = unknown.counts();
+        assert_eq!((counts.len(), counts[&Class::from("c0")]), (CLASSES, JOBS as u64));
+    }
+}

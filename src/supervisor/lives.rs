@@ -15,15 +15,14 @@ impl Supervisor {
     /// A template that leaves a fork undone until that is killed is of no use any more.
     pub(super) fn on_spawn_failed(&mut self, now: Instant, worker: WorkerId, why: String) {
         let Some(Alive { slot, random, .. }) = self.life(worker) else { return };
-        let late = slot.state == State::Killed(Why::Boot);
+        let undone = slot.life.template.filter(|_| slot.state == State::Killed(Why::Boot));
         match slot.state {
             State::Starting | State::Stopping(_) | State::Killed(_) => {
                 slot.down(now, End::Early(why), |wait| random.jitter(wait, 20));
             }
             State::Down | State::Ready | State::Busy => {}
         }
-        let first = self.pools[usize::from(worker.slot.pool)].slots.first_mut();
-        if let Some(template) = first.filter(|slot| late && slot.is_template()) {
+        if let Some(Alive { slot: template, .. }) = undone.and_then(|template| self.life(template)) {
             template.faulty("it did not fork in time".into());
         }
     }

@@ -107,10 +107,11 @@ impl Pool {
         let boot_timeout = self.settings.boot_timeout;
         let template = self.template().map(|template| template.id);
         while let Some(slot) = self.next_start().filter(|slot| slot.deadline.is_some_and(|due| due <= now)) {
-            slot.start(now, boot_timeout);
+            let template = template.filter(|_| !slot.is_template());
+            slot.start(now, boot_timeout, template);
             orders.push_back(match template {
-                Some(template) if !slot.is_template() => Command::Fork(slot.id, template),
-                Some(_) | None => Command::Spawn(slot.id),
+                Some(template) => Command::Fork(slot.id, template),
+                None => Command::Spawn(slot.id),
             });
         }
     }

@@ -68,6 +68,8 @@ impl Why {
 pub(super) struct Life {
     /// When it was ordered.
     pub(super) born: Instant,
+    /// Who was asked to fork it.
+    pub(super) template: Option<WorkerId>,
     /// Whether it has ever taken jobs.
     ready: bool,
     /// Since when it has had none, while it has none.
@@ -92,6 +94,7 @@ impl Life {
     fn new(born: Instant) -> Self {
         Life {
             born,
+            template: None,
             ready: false,
             idle_since: born,
             fault: None,
@@ -156,8 +159,8 @@ impl Slot {
     }
 
     /// The next life begins.
-    pub(super) fn start(&mut self, now: Instant, boot_timeout: Duration) {
-        self.life = Life::new(now);
+    pub(super) fn start(&mut self, now: Instant, boot_timeout: Duration, template: Option<WorkerId>) {
+        self.life = Life { template, ..Life::new(now) };
         self.enter(State::Starting, now, Some(now + boot_timeout));
     }
 

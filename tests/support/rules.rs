@@ -24,6 +24,8 @@ pub struct Checks {
     /// What the workers of each pool know, as far as the supervisor was told.
     pub knows: BTreeMap<u16, Option<Arc<Classes>>>,
     pub asking: BTreeSet<u16>,
+    /// How often each pool was told that jobs wait.
+    pub grown: BTreeMap<u16, usize>,
     pub stuck: BTreeSet<WorkerId>,
     /// What the supervisor has done at all.
     pub seen: BTreeSet<String>,
@@ -83,8 +85,9 @@ impl World {
             Event::Knows(pool, classes) => {
                 self.checks.knows.insert(*pool, Some(classes.clone()));
             }
-            Event::Waiting(pool, _) => {
+            Event::Waiting(pool, waiting) => {
                 self.checks.asking.remove(pool);
+                *self.checks.grown.entry(*pool).or_default() += usize::from(*waiting);
             }
             Event::Stuck(worker, _) => {
                 self.checks.stuck.insert(*worker);
@@ -124,9 +127,12 @@ impl World {
             Command::Cancel(worker, job, _) => {
                 assert!(!self.checks.killed.contains(worker), "cancels {job} in a killed worker");
             }
-            Command::Signal(worker, Signal::Term, _) => {
+            Command::Signal(worker, Signal::Term, why) => {
                 assert!(!self.checks.killed.contains(worker), "TERM after KILL: {worker}");
                 assert!(self.checks.termed.insert(*worker), "TERM twice: {worker}");
+                if why == "idle" {
+                    self.watch_shrink(*worker);
+                }
             }
             Command::Signal(worker, Signal::Kill, _) => {
                 assert!(self.checks.killed.insert(*worker), "KILL twice: {worker}");
@@ -159,6 +165,11 @@ impl World {
         let lives = self.workers.keys().find(|other| other.slot == worker.slot);
         assert!(lives.is_none(), "{worker} beside {lives:?}");
         self.checks.known.insert(worker);
+        let alive = self.checks.known.iter().filter(|other| other.slot.pool == worker.slot.pool);
+        let alive = alive.filter(|other| other.slot.index > 0).count();
+        let grown = self.checks.grown.get(&worker.slot.pool).copied().unwrap_or_default();
+        let min = self.pool(worker).min_workers.map_or(usize::MAX, |min| usize::from(min) + grown);
+        assert!(alive <= min, "{alive} workers, asked for {min}");
         let starts = self.checks.starts.entry(worker.slot).or_default();
         starts.push_back(self.now);
         if starts.len() > 60 {
@@ -166,6 +177,17 @@ impl World {
             let good = self.checks.assigned.values().filter(|other| other.slot == worker.slot).count();
             assert!(good > 20 || self.now.since(first) > Duration::from_secs(60), "spawns in a storm");
         }
+    }
+
+    pub fn watch_shrink(&self, worker: WorkerId) {
+        let idle = self.workers.get(&worker).is_none_or(|process| process.jobs.is_empty());
+        assert!(idle, "ends {worker} as idle, which is not");
+        let Checks { known, ready, termed, killed, .. } = &self.checks;
+        let able = known.iter().filter(|other| other.slot.pool == worker.slot.pool && other.slot.index > 0);
+        let able =
+            able.filter(|other| ready.contains(other) && !termed.contains(other) && !killed.contains(other));
+        let min = self.pool(worker).min_workers.map(usize::from);
+        assert!(min.is_some_and(|min| able.count() >= min), "fewer than {min:?} workers without {worker}");
     }
 
     pub fn watch_fork(&mut self, worker: WorkerId, template: WorkerId) {

@@ -247,8 +247,10 @@ pub fn name(job: &JobId, fence: Fence) -> String {
 pub fn verdict_text(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Complete { .. } => "complete".into(),
-        Verdict::Retry { after, failure } => format!("retry after {} ({})", short(*after), failure.group),
-        Verdict::Fail { failure } => format!("failed ({})", failure.group),
+        Verdict::Retry { after, failure } => {
+            format!("retry after {} ({})", short(*after), short_failure(failure))
+        }
+        Verdict::Fail { failure } => format!("failed ({})", short_failure(failure)),
         Verdict::Release { after, counts: Some(Count::Interrupted) } => {
             format!("released after {}, interrupted", short(*after))
         }
@@ -256,7 +258,12 @@ pub fn verdict_text(verdict: &Verdict) -> String {
             format!("released after {}, unknown", short(*after))
         }
         Verdict::Release { after, counts: None } => format!("released after {}", short(*after)),
-        Verdict::Hold { failure } => format!("held ({})", failure.group),
+        Verdict::Hold { failure } => format!("held ({})", short_failure(failure)),
         Verdict::Canceled => "canceled".into(),
     }
+}
+
+/// Its group says enough, but for a fault.
+fn short_failure(failure: &Failure) -> &str {
+    if failure.group == "fault" { &failure.message } else { &failure.group }
 }

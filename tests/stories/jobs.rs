@@ -1,0 +1,389 @@
+//! What becomes of jobs.
+
+use super::script::check;
+use super::{coroutine, fork, prefork};
+
+// ---- a job's life
+
+#[test]
+fn a_job_runs_and_is_settled_when_its_worker_is_proven_dead() {
+    check(
+        fork(1),
+        "0.1 spawned 1.1 / ready 1.1
+         0.2 fetched a
+         3 done 1.1 a
+         3.1 exited 1.1 0
+         3.2 settled a",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         3.1 > spawn 1.2
+         3.1 > settle a complete",
+    );
+}
+
+#[test]
+fn a_prefork_worker_settles_at_once_and_takes_the_next_job_before_that_is_durable() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         3 done 1.1 a
+         3.1 fetched b
+         3.2 settled a",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         3 > kill_at 1.1 never
+         3 > fetch 1.1
+         3 > settle a complete
+         3.1 > assign 1.1 b
+         3.1 > kill_at 1.1 51.1",
+    );
+}
+
+#[test]
+fn a_worker_that_has_run_all_its_jobs_is_recycled() {
+    let mut settings = prefork(1);
+    settings.pools[0].jobs_per_life = Some(2);
+    check(
+        settings,
+        "0.1 ready 1.1
+         0.2 fetched a
+         1 done 1.1 a / settled a
+         1.1 fetched b
+         2 done 1.1 b / settled b
+         2.2 exited 1.1 0",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         1 > kill_at 1.1 never
+         1 > fetch 1.1
+         1 > settle a complete
+         1.1 > assign 1.1 b
+         1.1 > kill_at 1.1 49.1
+         2 > term 1.1 (spent)
+         2 > kill_at 1.1 never
+         2 > settle b complete
+         2.2 > spawn 1.2",
+    );
+}
+
+#[test]
+fn a_failed_job_waits_longer_each_time_and_fails_when_its_tries_are_used_up() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a retries=2 attempt=1
+         1 failed 1.1 a / settled a / fetched a#2 retries=2 attempt=2
+         2 failed 1.1 a#2 / settled a#2 / fetched a#3 retries=2 attempt=3
+         3 failed 1.1 a#3 / settled a#3",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         1 > kill_at 1.1 never
+         1 > fetch 1.1
+         1 > settle a retry after 1.01 (exit 1)
+         1 > assign 1.1 a
+         1 > kill_at 1.1 49
+         2 > kill_at 1.1 never
+         2 > fetch 1.1
+         2 > settle a#2 retry after 2.07 (exit 1)
+         2 > assign 1.1 a
+         2 > kill_at 1.1 50
+         3 > kill_at 1.1 never
+         3 > fetch 1.1
+         3 > settle a#3 failed (exit 1)",
+    );
+}
+
+#[test]
+fn a_worker_that_does_not_leave_after_its_last_word_is_killed() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         1 done 1.1 a
+         15 exited 1.1 killed",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         11 > kill 1.1 (spent)
+         15 > spawn 1.2
+         15 > settle a complete",
+    );
+}
+
+// ---- the right to run
+
+#[test]
+fn a_canceled_job_is_settled_as_canceled_when_it_is_proven_dead() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         5 revoked a canceled / revoked a canceled
+         15.1 exited 1.1 killed / settled a",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         5 > term 1.1 (canceled)
+         15 > kill 1.1 (canceled)
+         15.1 > spawn 1.2
+         15.1 > settle a canceled",
+    );
+}
+
+#[test]
+fn a_job_that_is_not_ours_any_more_is_ended_and_nothing_is_settled() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         5 revoked a lock_lost
+         5.1 done 1.1 a
+         5.2 exited 1.1 0",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         5 > term 1.1 (lock_lost)
+         5.2 > drop a (lock_lost)
+         5.2 > spawn 1.2",
+    );
+}
+
+#[test]
+fn a_lease_is_renewed_at_a_third_and_the_fence_moves_with_it() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         20.3 renewed a
+         41 renew_failed a
+         42 renewed a
+         50 done 1.1 a",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         20.2 > renew a
+         20.3 > kill_at 1.1 68.3
+         40.3 > renew a
+         41.1 > renew a
+         42 > kill_at 1.1 90
+         50 > kill_at 1.1 never
+         50 > fetch 1.1
+         50 > settle a complete",
+    );
+}
+
+#[test]
+fn a_job_whose_lease_cannot_be_renewed_is_ended_before_it_runs_out() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         48.9 exited 1.1 15",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         20.2 > renew a
+         48.2 > term 1.1 (self_fenced)
+         48.9 > drop a (self_fenced)
+         48.9 > spawn 1.2",
+    );
+}
+
+#[test]
+fn one_job_of_many_is_canceled_alone() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a b
+         5 revoked a canceled
+         6 done 1.1 a / settled a
+         7 done 1.1 b",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > kill_at 1.1 48.2
+         5 > cancel 1.1 a (canceled)
+         6 > settle a canceled
+         7 > kill_at 1.1 never
+         7 > settle b complete",
+    );
+}
+
+#[test]
+fn a_job_that_ignores_its_cancel_takes_the_worker_with_it_but_not_its_neighbours() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a b
+         5 revoked a moved
+         15.1 exited 1.1 killed",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > kill_at 1.1 48.2
+         5 > cancel 1.1 a (moved)
+         15 > kill 1.1 (moved)
+         15.1 > drop a (moved)
+         15.1 > spawn 1.2
+         15.1 > settle b released after 0",
+    );
+}
+
+#[test]
+fn a_right_lost_while_the_job_is_on_its_way_to_us_is_lost() {
+    check(
+        fork(2),
+        "0.1 ready 1.1 / ready 2.1
+         0.2 revoked a canceled / revoked b lock_lost
+         0.3 fetched a b",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1
+         0.3 > drop b (lock_lost)
+         0.3 > fetch 1.1 2.1
+         0.3 > settle a canceled",
+    );
+}
+
+#[test]
+fn a_job_that_runs_too_long_is_ended_and_its_late_word_is_not_heard() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a limit=5 retries=1
+         6 done 1.1 a
+         15.4 exited 1.1 killed",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         5.2 > term 1.1 (time limit)
+         15.2 > kill 1.1 (time limit)
+         15.4 > spawn 1.2
+         15.4 > settle a retry after 1.01 (time limit)",
+    );
+}
+
+// ---- suspects
+
+#[test]
+fn when_a_worker_with_several_jobs_dies_each_is_tried_again_alone_and_only_a_death_alone_counts() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a b
+         12 exited 1.1 11
+         13 woken / ready 1.2
+         15 exited 1.2 11
+         16 ready 1.3
+         17 done 1.3 b",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > kill_at 1.1 48.2
+         12 > spawn 1.2
+         13 > assign 1.2 a
+         13 > kill_at 1.2 48.2
+         15 > settle a failed (crashed), crash +1
+         15.1 > spawn 1.3
+         16 > assign 1.3 b
+         16 > kill_at 1.3 48.2
+         17 > kill_at 1.3 never
+         17 > fetch 1.3 1.3 1.3
+         17 > settle b complete",
+    );
+}
+
+#[test]
+fn a_job_that_a_worker_has_died_of_waits_until_its_place_is_empty_and_nothing_else_gets_there() {
+    check(
+        coroutine(2),
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched b c d
+         0.3 fetched e / woken
+         0.4 fetched k crashes=1 retries=5 attempt=2
+         1 woken
+         5 done 2.1 e
+         6 exited 2.1 11
+         7 done 1.1 b",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 b
+         0.2 > assign 1.1 c
+         0.2 > assign 1.1 d
+         0.2 > kill_at 1.1 48.2
+         0.2 > fetch 2.1 2.1 2.1
+         0.3 > assign 2.1 e
+         0.3 > kill_at 2.1 48.3
+         0.3 > fetch 2.1 2.1
+         5 > assign 2.1 k
+         5 > kill_at 2.1 48.4
+         5 > settle e complete
+         6 > spawn 2.2
+         6 > settle k retry after 2.02 (crashed), crash +1
+         7 > fetch 1.1
+         7 > settle b complete",
+    );
+}
+
+#[test]
+fn jobs_that_wait_to_run_alone_keep_their_lease_and_end_as_others_do() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a b c
+         12 exited 1.1 11
+         12.1 revoked a canceled / revoked b lock_lost
+         21 renewed c
+         22 stop drain
+         23 settled a / settled c",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > assign 1.1 c
+         0.2 > kill_at 1.1 48.2
+         12 > spawn 1.2
+         12.1 > settle a canceled
+         12.1 > drop b (lock_lost)
+         20.2 > renew c
+         22 > term 1.2 (stop)
+         22 > settle c released after 0",
+    );
+}
+
+#[test]
+fn where_no_worker_comes_up_jobs_that_wait_for_it_are_given_back() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a b
+         12 exited 1.1 11
+         13 exited 1.2 1",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > kill_at 1.1 48.2
+         12 > spawn 1.2
+         13 > settle a released after 0
+         13 > settle b released after 0",
+    );
+}

@@ -1,0 +1,370 @@
+//! Which jobs are taken, and when no more are.
+
+use std::time::Duration;
+
+use taskvisor::model::{Class, Order};
+
+use super::script::{Story, check};
+use super::{fork, prefork};
+
+// ---- fetching
+
+#[test]
+fn a_job_fetched_for_a_dead_worker_goes_to_another_or_back() {
+    check(
+        fork(2),
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched
+         1 woken
+         1.1 exited 1.1 1
+         1.15 fetched a b",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1
+         1 > fetch 1.1 2.1
+         1.15 > assign 2.1 a
+         1.15 > kill_at 2.1 49.15
+         1.15 > settle b released after 0",
+    );
+}
+
+#[test]
+fn nothing_is_asked_while_nothing_can_be_waiting_and_a_wake_up_during_a_fetch_is_not_lost() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched
+         1 woken
+         1.1 woken
+         1.2 fetched
+         1.3 fetched
+         70 fetch_failed
+         71 fetch_failed
+         72 fetched",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         1 > fetch 1.1
+         1.2 > fetch 1.1
+         61.2 > fetch 1.1
+         70.1 > fetch 1.1
+         71.21 > fetch 1.1",
+    );
+}
+
+#[test]
+fn a_job_that_comes_back_while_its_lost_attempt_is_dying_does_not_run_twice() {
+    check(
+        fork(2),
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched a
+         1 revoked a lock_lost / woken
+         1.1 fetched a#2",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         0.2 > fetch 2.1
+         1 > term 1.1 (lock_lost)
+         1.1 > fetch 2.1
+         1.1 > settle a#2 released after 10",
+    );
+}
+
+#[test]
+fn the_words_of_a_former_life_change_nothing() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         1 done 1.1 a / exited 1.1 0
+         1.1 ready 1.1 / exited 1.1 1 / done 1.1 a / stuck 1.1 / spawn_failed 1.1
+         1.2 ready 1.2 / ready 1.2",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         1 > spawn 1.2
+         1 > settle a complete
+         1.2 > fetch 1.2",
+    );
+}
+
+#[test]
+fn a_verdict_is_told_until_it_is_heard() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         1 done 1.1 a / settle_failed a / settle_failed a
+         2 settle_failed a
+         3 settled a / settled a / settle_failed a",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         1 > kill_at 1.1 never
+         1 > fetch 1.1
+         1 > settle a complete
+         1.1 > settle a complete
+         2.21 > settle a complete",
+    );
+}
+
+#[test]
+fn a_round_goes_on_behind_the_queue_of_the_last_job() {
+    let mut settings = prefork(2);
+    settings.pools[0].queues = vec!["C".into(), "B".into(), "A".into()];
+    settings.pools[0].order = Order::RoundRobin;
+    check(
+        settings,
+        "0.1 ready 1.1
+         0.2 fetched c queue=C
+         0.3 ready 2.1
+         0.4 fetched a queue=A
+         0.5 done 1.1 c",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1 from C B A
+         0.2 > assign 1.1 c
+         0.2 > kill_at 1.1 48.2
+         0.3 > fetch 2.1 from B A C
+         0.4 > assign 2.1 a
+         0.4 > kill_at 2.1 48.4
+         0.5 > kill_at 1.1 never
+         0.5 > fetch 1.1 from C B A
+         0.5 > settle c complete",
+    );
+}
+
+// ---- classes
+
+#[test]
+fn a_job_of_a_class_that_no_worker_knows_is_given_back_for_longer_each_time_and_then_held() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 knows mail / fetched a class=odd
+         0.3 settled a / woken / fetched a#2 class=odd unknown=3
+         0.4 settled a#2 / woken / fetched a#3 class=odd unknown=10
+         0.5 settled a#3 / woken / knows mail odd / fetched b class=odd",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > fetch 1.1
+         0.2 > settle a released after 1.01, unknown
+         0.3 > fetch 1.1
+         0.3 > settle a#2 released after 8.28, unknown
+         0.4 > fetch 1.1
+         0.4 > settle a#3 held (unknown class)
+         0.5 > assign 1.1 b
+         0.5 > kill_at 1.1 48.5",
+    );
+}
+
+#[test]
+fn the_settings_of_a_class_win_over_those_of_the_pool_and_those_of_the_job_over_both() {
+    let mut settings = prefork(3);
+    settings.pools[0].time_limit = Some(Duration::from_secs(9));
+    check(
+        settings,
+        "0.1 ready 1.1 / ready 2.1 / ready 3.1
+         0.15 knows mail:limit=5,retries=2 plain
+         0.2 fetched a
+         0.3 fetched b limit=7 retries=0 c class=plain
+         6 exited 1.1 15
+         8 exited 2.1 15
+         10 exited 3.1 15",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0 > spawn 3.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         0.2 > fetch 2.1 3.1
+         0.3 > assign 2.1 b
+         0.3 > assign 3.1 c
+         0.3 > kill_at 2.1 48.3
+         0.3 > kill_at 3.1 48.3
+         5.2 > term 1.1 (time limit)
+         6 > spawn 1.2
+         6 > settle a retry after 1.01 (time limit)
+         7.3 > term 2.1 (time limit)
+         8 > spawn 2.2
+         8 > settle b failed (time limit)
+         9.3 > term 3.1 (time limit)
+         10 > spawn 3.2
+         10 > settle c failed (time limit)",
+    );
+}
+
+#[test]
+fn status_names_the_classes_that_no_worker_knows_until_one_does() {
+    let mut story = Story::new(prefork(1));
+    for event in ["knows mail", "ready 1.1", "fetched a class=odd", "woken", "fetched b class=odd"] {
+        story.tell(event);
+    }
+    let unknown = |story: &Story| story.supervisor.status(story.now)[0].unknown.clone();
+    assert_eq!(unknown(&story).into_iter().collect::<Vec<_>>(), [(Class::from("odd"), 2)]);
+    story.tell("knows odd");
+    assert!(unknown(&story).is_empty());
+}
+
+// ---- the end
+
+#[test]
+fn a_drain_lets_jobs_end_by_themselves() {
+    check(
+        fork(2),
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched a
+         0.3 fetched
+         1 stop drain / stop drain
+         1.1 exited 2.1 15
+         9 done 1.1 a / exited 1.1 0
+         9.1 settled a",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         0.2 > fetch 2.1
+         1 > term 2.1 (stop)
+         9 > settle a complete
+         9.1 > exit",
+    );
+}
+
+#[test]
+fn a_drain_past_the_deadline_gives_jobs_back_unspent() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         1 stop drain
+         26.1 exited 1.1 killed / settled a",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         16 > term 1.1 (stop)
+         20.2 > renew a
+         26 > kill 1.1 (stop)
+         26.1 > settle a released after 0, interrupted
+         26.1 > exit",
+    );
+}
+
+#[test]
+fn each_stage_of_a_stop_goes_further_and_none_goes_back() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         1 stop drain
+         2 stop terminate
+         3 stop drain
+         4 stop kill
+         4.1 exited 1.1 killed
+         4.2 settled a / stop kill",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         2 > term 1.1 (stop)
+         4 > kill 1.1 (stop)
+         4.1 > settle a released after 0, interrupted
+         4.2 > exit",
+    );
+}
+
+#[test]
+fn a_terminate_gives_jobs_their_grace_and_takes_the_word_of_those_that_complete() {
+    check(
+        fork(2),
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched a
+         0.3 fetched b
+         1 stop terminate
+         2 done 1.1 a / failed 2.1 b
+         2.1 exited 1.1 0 / exited 2.1 1
+         2.2 settled a / settled b",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         0.2 > fetch 2.1
+         0.3 > assign 2.1 b
+         0.3 > kill_at 2.1 48.3
+         1 > term 1.1 (stop)
+         1 > term 2.1 (stop)
+         2.1 > settle a complete
+         2.1 > settle b released after 0, interrupted
+         2.2 > exit",
+    );
+}
+
+#[test]
+fn what_arrives_after_a_stop_is_given_back_and_what_starts_is_ended() {
+    check(
+        fork(2),
+        "0.1 ready 1.1
+         0.2 stop drain
+         0.3 fetched a / ready 2.1
+         0.4 exited 1.1 15 / exited 2.1 15
+         0.5 settled a",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1
+         0.2 > term 1.1 (stop)
+         0.2 > term 2.1 (stop)
+         0.3 > settle a released after 0
+         0.5 > exit",
+    );
+}
+
+#[test]
+fn a_worker_that_cannot_be_killed_does_not_hold_up_the_end_for_ever() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         1 stop kill
+         4 stuck 1.1
+         40 woken",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         1 > kill 1.1 (stop)
+         20.2 > renew a
+         31 > exit",
+    );
+}
+
+#[test]
+fn a_burst_ends_when_all_is_done() {
+    let mut settings = fork(1);
+    settings.burst = true;
+    check(
+        settings,
+        "0.1 ready 1.1
+         0.2 fetched a
+         1 done 1.1 a / exited 1.1 0
+         1.1 settled a / ready 1.2
+         1.2 fetched
+         1.8 idle
+         1.9 exited 1.2 15",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 48.2
+         1 > spawn 1.2
+         1 > settle a complete
+         1.1 > fetch 1.2
+         1.2 > ask whether idle
+         1.7 > ask whether idle
+         1.8 > term 1.2 (stop)
+         1.9 > exit",
+    );
+}
