@@ -540,9 +540,14 @@ fn a_fork_that_brings_no_child_is_said(mut keeper: Keeper) {
     keeper.order(&[Order::Fork(worker(1, 1), plain.worker)]);
     assert_eq!(keeper.failed(worker(1, 1)), (Step::Template, libc::ESRCH));
 
-    keeper.template(TEMPLATE, &["fails", "dies unheard", "forks"]);
+    let template = keeper.template(TEMPLATE, &["fails", "fails", "dies unheard", "forks"]);
     keeper.order(&[Order::Fork(worker(1, 1), TEMPLATE)]);
     assert_eq!(keeper.failed(worker(1, 1)), (Step::Fork, libc::EAGAIN));
+    // It may say so of a life that was given up, too.
+    signal(template.pid, SIGSTOP);
+    keeper.order(&[Order::Fork(worker(1, 1), TEMPLATE), Order::KillTree(worker(1, 1))]);
+    assert_eq!(keeper.failed(worker(1, 1)), (Step::Template, libc::ETIMEDOUT));
+    signal(template.pid, nix::sys::signal::Signal::SIGCONT);
     keeper.order(&[Order::Fork(worker(1, 1), TEMPLATE), Order::Fork(worker(1, 1), TEMPLATE)]);
     assert_eq!(keeper.failed(worker(1, 1)), (Step::Fork, libc::EEXIST));
     wait_until("it has died unheard", SOON, || keeper.children().len() == 3);

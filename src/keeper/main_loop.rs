@@ -13,7 +13,7 @@ use super::notify::Notify;
 use super::parked::Origin;
 use super::reports::Unsaid;
 use super::setup::Setup;
-use super::supervisor::{Crashes, Launch, Next, Supervisor};
+use super::supervisor::{Crashes, Launch, Phase, Supervisor};
 use super::template::Templates;
 use super::turn::{Interest, Sources};
 use super::{EXIT_SYSTEM, sys};
@@ -53,13 +53,8 @@ pub(super) struct Keeper {
     pub templates: Templates,
     pub supervisor: Option<Supervisor>,
     pub crashes: Crashes,
-    /// Set while all below is being ended: what comes after.
-    pub next: Option<Next>,
+    pub phase: Phase,
     pub unsaid: Unsaid,
-    /// Until when an unknown child that does not die holds up what comes next.
-    pub patience: Instant,
-    /// By when an order to stop must have been read.
-    pub stop_by: Option<Instant>,
     /// The highest generation spawned.
     pub generation: u32,
 }
@@ -97,10 +92,8 @@ impl Keeper {
             strays: HashMap::new(),
             templates: Templates::default(),
             supervisor: None,
-            next: None,
+            phase: Phase::Serving,
             unsaid: Unsaid::default(),
-            patience: Instant(0),
-            stop_by: None,
             generation: 0,
         };
         keeper.start_supervisor(clock::now())?;

@@ -8,7 +8,7 @@ use nix::sys::socket::{MsgFlags, recv};
 use super::life::Life;
 use super::main_loop::Keeper;
 use super::spawn::{fork_sockets, spawn};
-use super::supervisor::Next;
+use super::supervisor::Phase;
 use super::sys;
 use crate::failpoint::failpoint;
 use crate::model::{Instant, WorkerId};
@@ -45,7 +45,7 @@ impl Keeper {
             Ok(len) => {
                 supervisor.spoke = true;
                 // Whoever orders something has a loop that turns.
-                self.stop_by = None;
+                supervisor.stop_by = None;
                 self.obey_all(now, &packet[..len])
             }
             Err(Errno::EINTR) => true,
@@ -91,8 +91,8 @@ impl Keeper {
             Order::Forget(worker) => self.forget(worker),
             Order::Notify(text) => self.notify.send(&text),
             Order::Shutdown(code) => {
-                if self.next.is_none() {
-                    self.next = Some(Next::Exit(code));
+                if !self.is_ending() {
+                    self.phase = Phase::Closing(code);
                 }
                 self.let_supervisor_end(now);
                 self.kill_all(now);
@@ -127,7 +127,7 @@ impl Keeper {
     /// Whether a life of that name can be made now. If it cannot, that is said.
     pub(super) fn is_wanted(&mut self, worker: WorkerId) -> bool {
         // While all is being ended nobody would kill a new one.
-        if self.next.is_some() {
+        if self.is_ending() {
             return false;
         }
         let exists = self.lives.contains_key(&worker) || self.templates.are_to_fork(worker);

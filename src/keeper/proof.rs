@@ -151,7 +151,7 @@ impl Keeper {
 
     /// One round: kills the strays, and says which of the ended lives are proven dead.
     pub(super) fn prove(&mut self, now: Instant, again: bool) {
-        let idle = self.ended.is_empty() && self.strays.is_empty() && self.next.is_none();
+        let idle = self.ended.is_empty() && self.strays.is_empty() && !self.is_ending();
         if (idle && self.templates.are_clear()) || !self.kill_strays(again, now) {
             return;
         }

@@ -33,6 +33,20 @@ pub(super) struct Supervisor {
     pub spoke: bool,
     /// When it is killed, if it has not ended.
     pub kill_at: Option<Instant>,
+    /// By when it must have read an order to stop.
+    pub stop_by: Option<Instant>,
+}
+
+/// How far the keeper is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Phase {
+    /// Lives are made and end.
+    Serving,
+    /// The supervisor is to end, and no life is made any more; then the keeper exits with this code.
+    Closing(u8),
+    /// The supervisor has ended and all below is being ended. An unknown child that does not die holds up what comes
+    /// next for no longer than this.
+    Clearing(Next, Instant),
 }
 
 /// What follows once all below the keeper has ended.
@@ -128,8 +142,9 @@ impl Keeper {
             0 => self.launch.become_supervisor(theirs.as_raw_fd()),
             pid => pid,
         };
-        self.supervisor = Some(Supervisor { pid, socket, open: true, spoke: false, kill_at: None });
-        self.next = None;
+        self.supervisor =
+            Some(Supervisor { pid, socket, open: true, spoke: false, kill_at: None, stop_by: None });
+        self.phase = Phase::Serving;
         self.unsaid.clear();
         self.lives.retain(|_, life| life.exit().is_none() || life.ended_by_itself());
         let (left, stuck): (Vec<&Life>, Vec<&Life>) =
@@ -157,15 +172,15 @@ impl Keeper {
     pub(super) fn supervisor_ended(&mut self, now: Instant, status: ExitStatus) {
         self.take_last_orders(now);
         let spoke = self.supervisor.take().is_some_and(|supervisor| supervisor.spoke);
-        self.stop_by = None;
         self.unsaid.clear();
-        self.next = Some(match (self.next, status) {
-            (Some(next @ Next::Exit(_)), _) => next,
+        let next = match (self.phase, status) {
+            (Phase::Closing(code) | Phase::Clearing(Next::Exit(code), _), _) => Next::Exit(code),
             (_, ExitStatus::Code(code)) if !spoke => self.refused(now, code as u8),
             (_, status) => self.crashed(now, status),
-        });
-        self.patience = now + STUCK_AFTER;
-        self.sources.wake_by(self.patience);
+        };
+        let patience = now + STUCK_AFTER;
+        self.phase = Phase::Clearing(next, patience);
+        self.sources.wake_by(patience);
         self.kill_all(now);
     }
 
@@ -219,33 +234,35 @@ impl Keeper {
     /// The keeper got signals.
     pub(super) fn asked(&mut self, now: Instant, asks: [bool; 4]) {
         for (ask, _) in super::turn::ASKS.into_iter().zip(asks).filter(|(_, asked)| *asked) {
-            if self.supervisor.is_some() {
+            if let Some(supervisor) = &mut self.supervisor {
                 self.unsaid.push_ask(ask);
-            } else if ask != Ask::Hangup && !matches!(self.next, Some(Next::Exit(_))) {
+                if ask != Ask::Hangup {
+                    let at = supervisor.stop_by.get_or_insert(now + self.setup.stop_deadline);
+                    self.sources.wake_by(*at);
+                }
+            } else if let Phase::Clearing(next @ Next::Restart(_), _) = &mut self.phase
+                && ask != Ask::Hangup
+            {
                 // Nobody is there to be asked, and nothing runs.
-                self.next = Some(Next::Exit(0));
-            }
-            if ask != Ask::Hangup && self.stop_by.is_none() {
-                let at = now + self.setup.stop_deadline;
-                self.stop_by = Some(at);
-                self.sources.wake_by(at);
+                *next = Next::Exit(0);
             }
         }
     }
 
     pub(super) fn supervisors_deadline(&self) -> Option<Instant> {
-        let kill_at = self.supervisor.as_ref().and_then(|supervisor| supervisor.kill_at);
-        let restart = match self.next {
-            Some(Next::Restart(at)) if self.supervisor.is_none() => Some(at),
-            Some(Next::Restart(_) | Next::Exit(_)) | None => None,
+        let restart = match self.phase {
+            Phase::Clearing(Next::Restart(at), _) => Some(at),
+            Phase::Clearing(Next::Exit(_), _) | Phase::Closing(_) | Phase::Serving => None,
         };
-        [kill_at, restart, self.stop_by].into_iter().flatten().min()
+        let supervisor = self.supervisor.as_ref();
+        let own = supervisor.map_or([None; 2], |supervisor| [supervisor.kill_at, supervisor.stop_by]);
+        own.into_iter().chain([restart]).flatten().min()
     }
 
     pub(super) fn keep_supervisors_deadlines(&mut self, now: Instant) {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if due(self.stop_by) {
-            self.stop_by = None;
+        if let Some(supervisor) = self.supervisor.as_mut().filter(|supervisor| due(supervisor.stop_by)) {
+            supervisor.stop_by = None;
             self.judge_silence();
         }
         if let Some(supervisor) = self.supervisor.as_mut().filter(|supervisor| due(supervisor.kill_at)) {
@@ -261,15 +278,20 @@ impl Keeper {
             return;
         }
         eprintln!("taskvisor keeper: the supervisor does not read its order to stop: ending everything");
-        self.next = Some(Next::Exit(EXIT_STALLED));
+        self.phase = Phase::Closing(EXIT_STALLED);
         _ = sys::kill(supervisor.pid, libc::SIGKILL);
+    }
+
+    /// Whether all below is being ended, or is about to be.
+    pub(super) fn is_ending(&self) -> bool {
+        !matches!(self.phase, Phase::Serving)
     }
 
     /// What follows, if all below has ended: an exit code, or a new supervisor.
     pub(super) fn go_on(&mut self, now: Instant) -> Option<u8> {
-        let next = self.next?;
-        let held_up = !self.strays.is_empty() && now < self.patience;
-        if self.supervisor.is_some() || held_up || !self.lives.values().all(|life| life.is_settled()) {
+        let Phase::Clearing(next, patience) = self.phase else { return None };
+        let held_up = !self.strays.is_empty() && now < patience;
+        if held_up || !self.lives.values().all(|life| life.is_settled()) {
             return None;
         }
         match next {
@@ -278,8 +300,8 @@ impl Keeper {
             Next::Restart(_) => {
                 if let Err(errno) = self.start_supervisor(now) {
                     eprintln!("taskvisor keeper: failed to start the supervisor: {errno}");
-                    self.next =
-                        Some(self.crashes.crashed(now).map_or(Next::Exit(EXIT_CRASHES), Next::Restart));
+                    let next = self.crashes.crashed(now).map_or(Next::Exit(EXIT_CRASHES), Next::Restart);
+                    self.phase = Phase::Clearing(next, patience);
                     self.sources.wake_by(clock::now() + self.setup.restarts.first);
                 }
             }

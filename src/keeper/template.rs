@@ -196,7 +196,10 @@ impl Keeper {
         let ok = match word.len {
             8 => self.claim(template, number, word.pid),
             // A template with threads has a helper in between, which nobody knows.
-            12 if leads.is_none_or(|leader| *leader == template) => self.unborn(template, number, errno),
+            12 if leads.is_none_or(|leader| *leader == template) => {
+                self.unborn(template, number, errno);
+                true
+            }
             _ => false,
         };
         if !ok {
@@ -223,13 +226,11 @@ impl Keeper {
         true
     }
 
-    /// The template could not fork.
-    fn unborn(&mut self, template: WorkerId, worker: WorkerId, errno: i32) -> bool {
-        let pending = self.take_pending(template, worker);
-        if pending.is_some() {
+    /// The template could not fork. The life may have been given up meanwhile.
+    fn unborn(&mut self, template: WorkerId, worker: WorkerId, errno: i32) {
+        if self.take_pending(template, worker).is_some() {
             self.unsaid.push(Report::SpawnFailed(worker, Step::Fork, errno));
         }
-        pending.is_some()
     }
 
     fn take_pending(&mut self, template: WorkerId, worker: WorkerId) -> Option<Pending> {
