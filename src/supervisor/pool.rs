@@ -103,16 +103,23 @@ impl Pool {
     }
 
     /// Starts what is down and due.
-    pub(super) fn keep_up(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
+    pub(super) fn keep_up(&mut self, now: Instant, lease: Duration, orders: &mut VecDeque<Command>) {
         let boot_timeout = self.settings.boot_timeout;
+        // A worker of one job that will have it at once: its fence, were it fetched now, travels with the order to make it.
+        let in_demand = self.settings.jobs_per_life == Some(1) && self.intake.maybe_waiting;
         let template = self.template().map(|template| template.id);
         while let Some(slot) = self.next_start().filter(|slot| slot.deadline.is_some_and(|due| due <= now)) {
             let template = template.filter(|_| !slot.is_template());
             slot.start(now, boot_timeout, template);
-            orders.push_back(match template {
-                Some(template) => Command::Fork(slot.id, template),
-                None => Command::Spawn(slot.id),
-            });
+            match template {
+                Some(template) => orders.push_back(Command::Fork(slot.id, template)),
+                None => {
+                    orders.push_back(Command::Spawn(slot.id));
+                    if in_demand && !slot.is_template() {
+                        slot.arm_ahead(now + lease, orders);
+                    }
+                }
+            }
         }
     }
 

@@ -20,7 +20,7 @@ impl Supervisor {
         self.tend_workers(now);
         if self.stop.is_none() {
             for pool in &mut self.pools {
-                pool.keep_up(now, &mut self.orders);
+                pool.keep_up(now, self.lease, &mut self.orders);
                 pool.shrink(now, &mut self.orders);
                 pool.fetch(now, &mut self.random, &mut self.orders);
                 pool.ask_to_grow(now, &mut self.orders);
@@ -62,7 +62,7 @@ impl Supervisor {
                     slot.send(now, signal, kill_at, &mut self.orders);
                 }
                 slot.assign_waiting(now, &pool.settings, &mut self.orders);
-                slot.arm(&pool.settings, &mut self.orders);
+                slot.arm(now, &mut self.orders);
             }
         }
     }

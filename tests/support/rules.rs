@@ -137,7 +137,7 @@ impl World {
             Command::Signal(worker, Signal::Kill, _) => {
                 assert!(self.checks.killed.insert(*worker), "KILL twice: {worker}");
             }
-            Command::KillAt(worker, _) => assert!(self.checks.ready.contains(worker), "arms {worker}"),
+            Command::KillAt(worker, _) => assert!(self.checks.known.contains(worker), "arms {worker}"),
             Command::Fetch { pool, workers, .. } => self.watch_fetch(*pool, workers),
             Command::Renew(leases) => {
                 for lease in leases {
