@@ -18,7 +18,7 @@ use sandbox::{Running, Sandbox, Setting, kill, wait_until, wait_within};
 use support::{Api, Figures, Thread, feed, micros, pss, row, threads, tree};
 
 const HUEY: &str = "huey==3.5.4";
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -172,15 +172,17 @@ impl Split {
     }
 }
 
-/// Huey on the same file system, 2 processes, durable: jobs per second from its first job to its last.
-fn huey(jobs: usize) -> f64 {
+/// Huey on the same file system, durable: jobs per second from its first job to its last.
+fn huey(jobs: usize, processes: &str) -> f64 {
     let sandbox = Sandbox::new(Setting::Root);
     let store = sandbox.path("huey.db");
     let (script, count) = (path("benches/support/peer.py").display().to_string(), jobs.to_string());
     let filled = peer("python", &[&script, "fill", &count]).env("BENCH_STORE", &store).status();
     assert!(filled.is_ok_and(|status| status.success()), "Huey's queue is filled");
-    let args = ["peer.huey", "-k", "process", "-w", "2", "-q"];
-    let mut consumer = peer("huey_consumer", &args).env("BENCH_STORE", &store).spawn().expect("a consumer");
+    let args = ["peer.huey", "-k", "process", "-w", processes, "-q"];
+    let mut consumer = peer("huey_consumer", &args);
+    // Its processes may wait for the lock of its store so long that they give up and say so.
+    let mut consumer = consumer.env("BENCH_STORE", &store).stderr(Stdio::null()).spawn().expect("a consumer");
     let stamp = |name: &str| {
         let file = sandbox.path(&format!("huey.db.{name}"));
         std::fs::read_to_string(file).ok().and_then(|text| text.parse::<u64>().ok())
@@ -197,28 +199,37 @@ fn huey(jobs: usize) -> f64 {
 /// A Python function that does nothing, 2 processes, durable, against Huey on SQLite.
 fn prefork() {
     const JOBS: usize = 5000;
-    let (mut ratio, mut ours, mut theirs, mut cpu) = Default::default();
-    let mut split = Split::default();
-    let _: [&mut Figures; 4] = [&mut ratio, &mut ours, &mut theirs, &mut cpu];
+    let (mut ratio, mut alone_ratio) = (Figures::default(), Figures::default());
+    let (mut ours, mut theirs, mut alone) = (Figures::default(), Figures::default(), Figures::default());
+    let (mut cpu, mut split) = (Figures::default(), Split::default());
     for _ in 0..ROUNDS {
-        let peer = huey(JOBS);
+        let (two, one) = (huey(JOBS, "2"), huey(JOBS, "1"));
         let own = round("nothing", JOBS, &["-m", "prefork", "-w", "2"]);
-        ratio.add(own.rate() / peer);
+        ratio.add(own.rate() / two);
+        alone_ratio.add(own.rate() / one);
         ours.add(own.rate());
-        theirs.add(peer);
+        theirs.add(two);
+        alone.add(one);
         cpu.add(own.cpu());
         split.add(&own);
     }
-    row("jobs/s of a Python no-op, prefork -w 2, durable, against Huey on SQLite", ">= 1.5", &ratio, "x");
+    row(
+        "jobs/s of a Python no-op, prefork -w 2, durable, against Huey on SQLite, 2 processes",
+        ">= 1.5",
+        &ratio,
+        "x",
+    );
+    row("&nbsp; against Huey with 1 process, which fights with nobody for the lock", "", &alone_ratio, "x");
     row("&nbsp; taskvisor", "", &ours, "/s");
-    row("&nbsp; Huey", "", &theirs, "/s");
+    row("&nbsp; Huey, 2 processes", "", &theirs, "/s");
+    row("&nbsp; Huey, 1 process", "", &alone, "/s");
     row("supervisor + keeper CPU per job", "<= 40", &cpu, "us");
     split.print();
 }
 
 /// The same, each in a child of a template, against nothing but forks of the same interpreter.
 fn fork() {
-    const JOBS: usize = 3000;
+    const JOBS: usize = 1500;
     let (mut ratio, mut ours, mut theirs) = (Figures::default(), Figures::default(), Figures::default());
     let (mut volatile, mut cpu, mut split) = (Figures::default(), Figures::default(), Split::default());
     for _ in 0..ROUNDS {

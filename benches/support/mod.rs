@@ -46,7 +46,12 @@ pub fn row(what: &str, goal: &str, figures: &Figures, unit: &str) {
         (false, false) => "**missed**, ",
     };
     let goal = if goal.is_empty() { String::new() } else { format!("{goal} {unit}") };
-    let note = format!("{verdict}n={}", figures.0.len());
+    let count = figures.0.len();
+    let range = match count {
+        2..=20 => format!(", {:.2} to {:.2}", figures.at(0.0), figures.at(1.0)),
+        _ => String::new(),
+    };
+    let note = format!("{verdict}n={count}{range}");
     println!("| {what} | {goal} | {median:.2} {unit} | {:.2} | {note} |", figures.at(0.99));
 }
 
