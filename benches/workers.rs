@@ -166,8 +166,10 @@ impl Split {
     fn print(&self) {
         for (_, name) in THREADS {
             let (cpu, switches) = &self.0[name];
-            row(&format!("&nbsp; of it: {name}"), "", cpu, "us");
-            row(&format!("&nbsp; {name}, context switches per job"), "", switches, "");
+            if cpu.median() >= 0.1 {
+                row(&format!("&nbsp; of it: {name}"), "", cpu, "us");
+                row(&format!("&nbsp; {name}, context switches per job"), "", switches, "");
+            }
         }
     }
 }

@@ -24,6 +24,10 @@ impl Figures {
         self.0.push(value);
     }
 
+    pub fn median(&self) -> f64 {
+        self.at(0.5)
+    }
+
     fn at(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
