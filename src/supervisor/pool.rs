@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Command;
+use super::ahead::Ahead;
 use super::classes::{self, Unknown};
 use super::fetch::Intake;
 use super::jobs::{self, Running};
@@ -23,6 +24,7 @@ pub(super) struct Pool {
     pub(super) boots: Boots,
     pub(super) size: Size,
     pub(super) unknown: Unknown,
+    pub(super) ahead: Ahead,
 }
 
 impl Pool {
@@ -34,6 +36,7 @@ impl Pool {
             boots: Boots::default(),
             size: Size::new(),
             unknown: Unknown::default(),
+            ahead: Ahead::default(),
             settings,
         };
         let (first, min) = (u16::from(!pool.settings.template), pool.min_workers());
@@ -91,8 +94,11 @@ impl Pool {
         self.slots.iter().position(|slot| slot.id == found)
     }
 
-    /// Takes the job out, if it waits to run alone.
+    /// Takes the job out, if it waits for a worker.
     pub(super) fn take_waiting(&mut self, now: Instant, job: &JobId, fence: Fence) -> Option<Running> {
+        if let Some(kept) = self.ahead.take(job, fence) {
+            return Some(kept);
+        }
         let is_it = |waiting: &Running| waiting.is(job, fence);
         self.slots.iter_mut().find_map(|slot| slot.take_waiting(now, is_it, &self.settings))
     }

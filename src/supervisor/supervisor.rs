@@ -115,8 +115,9 @@ impl Supervisor {
     /// When [`Supervisor::handle_timeout`] is due, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let pools = self.pools.iter().filter(|_| self.stop.is_none());
-        let pools =
-            pools.flat_map(|pool| [pool.fetch_at(), pool.start_at(), pool.grow_at(), pool.shrink_at()]);
+        let pools = pools.flat_map(|pool| {
+            [pool.fetch_at(), pool.start_at(), pool.grow_at(), pool.shrink_at(), pool.ahead.due()]
+        });
         let slots = self.pools.iter().flat_map(|pool| pool.slots.iter().map(move |slot| (pool, slot)));
         let slots = slots.flat_map(|(pool, slot)| {
             let stop = self.stop.as_ref().and_then(|stop| stop.signal_at(slot, pool.settings.grace));
@@ -164,7 +165,8 @@ impl Supervisor {
 impl Supervisor {
     /// Nothing runs, nothing is to be told, and the last fetch found the queues empty.
     pub(super) fn is_quiet(&self) -> bool {
-        let fetched = |pool: &Pool| pool.intake.asked.is_none() && !pool.intake.maybe_waiting;
+        let fetched =
+            |pool: &Pool| pool.intake.asked.is_none() && !pool.intake.maybe_waiting && pool.ahead.is_empty();
         self.unsettled.is_empty()
             && self.pools.iter().all(fetched)
             && self.slots().all(|slot| slot.leased().next().is_none())

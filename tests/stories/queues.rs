@@ -27,8 +27,7 @@ fn a_job_fetched_for_a_dead_worker_goes_to_another_or_back() {
          1.1 > kill_at 1.1 never
          1.1 > kill_at 2.1 never
          1.15 > assign 2.1 a
-         1.15 > kill_at 2.1 59.15
-         1.15 > settle b released after 0",
+         1.15 > kill_at 2.1 59.15",
     );
 }
 
