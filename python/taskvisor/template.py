@@ -109,9 +109,9 @@ class Template:
             self._termination.requested = False
             self._orders.send(number, socket.MSG_NOSIGNAL)
             self._orders.close()
-            close(self._descriptor)
             if cgroup is not None:
                 close(cgroup)
+            # The template's channel is replaced below. Its number must not be free before, or the pipe would take it.
             self._termination.renew()
             self._settle(descriptors)
             _reseed()
