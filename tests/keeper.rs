@@ -61,6 +61,7 @@ stories! {
     what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else
     what_a_template_forks_is_a_life_like_any_other
     a_child_that_speaks_and_dies_has_started_and_then_exited
+    a_template_that_may_not_fork_into_a_cgroup_forks_beside_it
     a_fork_that_brings_no_child_is_said
     who_says_a_wrong_number_is_killed
     a_life_that_is_given_up_takes_its_child_along_whenever_it_comes
@@ -470,8 +471,10 @@ fn signals_are_passed_on(mut keeper: Keeper) {
 const TEMPLATE: WorkerId = WorkerId { slot: SlotId { pool: 1, index: 0 }, generation: 1 };
 
 fn what_a_template_forks_is_a_life_like_any_other(mut keeper: Keeper) {
-    let template = keeper.template(TEMPLATE, &["forks", "has threads"]);
-    for (generation, way) in [(1, "forks"), (2, "has threads")] {
+    let inside = ["forks", "has threads"];
+    let ways = [inside, ["knows no cgroup", "has threads and knows no cgroup"]].concat();
+    let template = keeper.template(TEMPLATE, &[&ways[..], &["forks"]].concat());
+    for (generation, way) in (1..).zip(ways) {
         let job = keeper.fork(worker(1, generation), TEMPLATE);
         job.job(&format!("echo ready; read line <&3; echo err >&2; {DAEMON}; exit 7"));
         assert_eq!(job.line(), "ready\n");
@@ -486,9 +489,13 @@ fn what_a_template_forks_is_a_life_like_any_other(mut keeper: Keeper) {
             .map_while(|field| field.parse().ok())
             .collect();
         assert_eq!(fields[..3], [keeper.pid(), job.pid, job.pid], "parent, group and session: {way}");
-        let cgroup = of("cgroup");
-        let own = cgroup.lines().find(|line| line.starts_with("0::")).unwrap_or_default();
+        let (born, own) = cgroups_of_child(job.pid);
         assert_eq!(keeper.cgroup, own.ends_with(&format!("/{}", job.worker)), "{own}");
+        assert_eq!(
+            born == own,
+            !keeper.cgroup || inside.contains(&way),
+            "{way}: born in {born}, now in {own}"
+        );
         job.job("");
         let daemon: i32 = job.line().trim().parse().unwrap();
         let exit = keeper.exited(job.worker);
@@ -496,13 +503,13 @@ fn what_a_template_forks_is_a_life_like_any_other(mut keeper: Keeper) {
         assert!(exit.usage.max_rss > 0 && !lives(daemon));
         assert_eq!(read_until(&job.err, |text| text.ends_with('\n')), "err\n");
     }
-    let fenced = keeper.fork(worker(2, 3), TEMPLATE);
+    let fenced = keeper.fork(worker(2, 5), TEMPLATE);
     fenced.job(&format!("{DAEMON}; sleep 1000"));
     let daemon: i32 = fenced.line().trim().parse().unwrap();
     keeper.order(&[Order::KillAt(fenced.worker, Some(clock::now()))]);
     assert_eq!(keeper.exited(fenced.worker).status, KILLED);
     assert!(!lives(daemon) && lives(template.pid));
-    let idle = keeper.fork(worker(3, 4), TEMPLATE);
+    let idle = keeper.fork(worker(3, 6), TEMPLATE);
     assert!(lives(idle.pid));
     keeper.shutdown(0);
     assert!(!lives(idle.pid) && !lives(template.pid));
@@ -532,6 +539,97 @@ fn a_child_that_speaks_and_dies_has_started_and_then_exited(mut keeper: Keeper) 
     keeper.shutdown(0);
 }
 
+/// Where a child was born, as far as it knows, and where it is.
+fn cgroups_of_child(pid: i32) -> (String, String) {
+    let of = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    let (environ, cgroup) = (of("environ"), of("cgroup"));
+    let born = environ.split('\0').find_map(|entry| entry.strip_prefix("BORN="));
+    let own = cgroup.lines().find_map(|line| line.strip_prefix("0::"));
+    (born.unwrap_or_default().into(), own.unwrap_or_default().into())
+}
+
+fn a_template_that_may_not_fork_into_a_cgroup_forks_beside_it(mut keeper: Keeper) {
+    if !nix::unistd::geteuid().is_root() {
+        println!("SKIPPED: another user needs root");
+        return keeper.shutdown(0);
+    }
+    keeper.template(TEMPLATE, &["has no rights any more"]);
+    for generation in [1, 2] {
+        let job = keeper.fork(worker(1, generation), TEMPLATE);
+        job.job(&format!("id -u; read line <&3; {DAEMON}; exit 3"));
+        assert_eq!(job.line(), "4711\n");
+        let (born, own) = cgroups_of_child(job.pid);
+        assert_eq!(born != own && own.ends_with(&format!("/{}", job.worker)), keeper.cgroup, "{born} {own}");
+        job.job("");
+        let daemon: i32 = job.line().trim().parse().unwrap();
+        let exit = keeper.exited(job.worker);
+        assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(3), 1));
+        assert!(!lives(daemon));
+    }
+    keeper.shutdown(0);
+}
+
+#[test]
+fn without_clone3_a_templates_child_is_moved_into_its_cgroup() {
+    let (mut keeper, hello) = Keeper::start("clone3");
+    if !hello.cgroup {
+        println!("SKIPPED: no cgroup v2 to write to");
+        return keeper.shutdown(0);
+    }
+    keeper.template(TEMPLATE, &["forks"]);
+    let job = keeper.fork(worker(1, 1), TEMPLATE);
+    job.job(&format!("echo up; read line <&3; {DAEMON}; exit 3"));
+    assert_eq!(job.line(), "up\n");
+    let (born, own) = cgroups_of_child(job.pid);
+    assert!(born != own && own.ends_with(&format!("/{}", job.worker)), "{born} {own}");
+    job.job("");
+    let exit = keeper.exited(job.worker);
+    assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(3), 1));
+    keeper.shutdown(0);
+}
+
+#[test]
+fn the_cgroup_of_a_life_that_never_began_is_cleared_and_removed() {
+    let (mut keeper, hello) = Keeper::start("");
+    if !hello.cgroup {
+        println!("SKIPPED: no cgroup v2 to write to");
+        return keeper.shutdown(0);
+    }
+    let ways = ["fails", "fails and leaves another there", "mute", "mute", "leaves"];
+    let template = keeper.template(TEMPLATE, &ways);
+    let dir = support::cgroups_of(keeper.pid()).remove(0);
+    let names = || {
+        let entries = fs::read_dir(&dir).unwrap().flatten().filter(|entry| entry.path().is_dir());
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    for generation in [1, 2] {
+        keeper.order(&[Order::Fork(worker(1, generation), TEMPLATE)]);
+        assert_eq!(keeper.failed(worker(1, generation)), (Step::Fork, libc::EAGAIN));
+    }
+    let run = keeper.run(worker(2, 1), "exit 3");
+    assert_eq!(keeper.exited(run.worker).status, ExitStatus::Code(3));
+    let children = || fs::read_to_string(format!("/proc/{0}/task/{0}/children", template.pid)).unwrap();
+    let is_dead =
+        |pid: &str| !fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+    wait_until("the squatter is dead", SOON, || children().split_whitespace().all(is_dead));
+    for generation in [3, 4] {
+        keeper.order(&[Order::Fork(worker(1, generation), TEMPLATE)]);
+        wait_until("it is born", SOON, || keeper.children().len() == 3);
+        if generation == 3 {
+            keeper.order(&[Order::KillTree(worker(1, generation))]);
+            assert_eq!(keeper.failed(worker(1, generation)), (Step::Template, libc::ETIMEDOUT));
+            wait_until("only the template has a cgroup", SOON, || names() == [TEMPLATE.to_string()]);
+        }
+    }
+    keeper.order(&[Order::Fork(worker(1, 5), TEMPLATE)]);
+    for generation in [4, 5] {
+        assert_eq!(keeper.failed(worker(1, generation)), (Step::Template, libc::ECHILD));
+    }
+    assert_eq!(keeper.exited(TEMPLATE).status, ExitStatus::Code(7));
+    wait_until("nothing has a cgroup", SOON, || names().is_empty());
+    keeper.shutdown(0);
+}
+
 fn a_fork_that_brings_no_child_is_said(mut keeper: Keeper) {
     let stranger = worker(9, 9);
     keeper.order(&[Order::Fork(worker(1, 1), stranger)]);
@@ -545,8 +643,8 @@ fn a_fork_that_brings_no_child_is_said(mut keeper: Keeper) {
     assert_eq!(keeper.failed(worker(1, 1)), (Step::Fork, libc::EAGAIN));
     // It may say so of a life that was given up, too.
     signal(template.pid, SIGSTOP);
-    keeper.order(&[Order::Fork(worker(1, 1), TEMPLATE), Order::KillTree(worker(1, 1))]);
-    assert_eq!(keeper.failed(worker(1, 1)), (Step::Template, libc::ETIMEDOUT));
+    keeper.order(&[Order::Fork(worker(4, 1), TEMPLATE), Order::KillTree(worker(4, 1))]);
+    assert_eq!(keeper.failed(worker(4, 1)), (Step::Template, libc::ETIMEDOUT));
     signal(template.pid, nix::sys::signal::Signal::SIGCONT);
     keeper.order(&[Order::Fork(worker(1, 1), TEMPLATE), Order::Fork(worker(1, 1), TEMPLATE)]);
     assert_eq!(keeper.failed(worker(1, 1)), (Step::Fork, libc::EEXIST));

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 import warnings
-from typing import Optional
+from typing import Any, Optional
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -17,7 +17,11 @@ _PR_GET_TID_ADDRESS = 40
 _CLONE_PARENT = 0x00008000
 _CLONE_CHILD_CLEARTID = 0x00200000
 _CLONE_CHILD_SETTID = 0x01000000
-_FLAGS = _CLONE_PARENT | _CLONE_CHILD_CLEARTID | _CLONE_CHILD_SETTID | signal.SIGCHLD
+_CLONE_INTO_CGROUP = 0x200000000
+#: The C library's note of its own thread id would be that of the template otherwise.
+_KEEP_THREAD_ID = _CLONE_CHILD_CLEARTID | _CLONE_CHILD_SETTID
+#: The same number on every machine.
+_CLONE3 = 435
 #: From machine to the number of the system call, and where the address of the thread id stands among its arguments.
 _CLONE = {"x86_64": (56, 3), "aarch64": (220, 4), "riscv64": (220, 4)}
 
@@ -36,28 +40,33 @@ def die_with_parent() -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def fork_sibling(parent: int) -> int:
+def fork_sibling(parent: int, cgroup: Optional[int] = None) -> int:
     """Forks a child of `parent`, which is our parent. Returns 0 in the child, anything else here.
 
-    With one thread this is a bare clone(2); other threads may hold locks of the C library, so with more of them it is
+    The child is born in the cgroup whose directory is given, if the system lets us; else it stays in ours.
+
+    With one thread this is a bare clone; other threads may hold locks of the C library, so with more of them it is
     two of its own forks. Raises OSError.
     """
     address = _thread_id_address()
-    if address is not None and len(os.listdir("/proc/self/task")) == 1:
-        return _clone(address)
-    return _fork_twice(parent)
+    if address is not None:
+        return _clone(address, _CLONE_PARENT, cgroup)
+    return _fork_twice(parent, cgroup)
 
 
-def _clone(address: int) -> int:
-    number, position = _CLONE[platform.machine()]
-    arguments = [ctypes.c_long(number), ctypes.c_ulong(_FLAGS)] + [ctypes.c_long(0)] * 4
-    # The C library's note of its own thread id would be that of the template otherwise.
-    arguments[1 + position] = ctypes.c_long(address)
+def _clone(address: int, flags: int, cgroup: Optional[int]) -> int:
     clone, before, in_child, in_parent = (_libc.syscall, _python.PyOS_BeforeFork, _python.PyOS_AfterFork_Child,
                                           _python.PyOS_AfterFork_Parent)
     clone.restype = ctypes.c_long
+    into_cgroup = None if cgroup is None else _clone3_arguments(address, flags, cgroup)
+    anywhere = _clone_arguments(address, flags)
     before()
-    pid: int = clone(*arguments)
+    pid: int = -1
+    if into_cgroup is not None:
+        # Another user may not, and some sandboxes know no clone3.
+        pid = clone(*into_cgroup)
+    if pid < 0:
+        pid = clone(*anywhere)
     if pid == 0:
         in_child()
         return 0
@@ -68,11 +77,30 @@ def _clone(address: int) -> int:
     return pid
 
 
-def _fork_twice(parent: int) -> int:
+def _clone_arguments(address: int, flags: int) -> list[Any]:
+    number, position = _CLONE[platform.machine()]
+    arguments = [ctypes.c_long(number), ctypes.c_ulong(flags | _KEEP_THREAD_ID | signal.SIGCHLD)]
+    arguments += [ctypes.c_long(0)] * 4
+    arguments[1 + position] = ctypes.c_long(address)
+    return arguments
+
+
+def _clone3_arguments(address: int, flags: int, cgroup: int) -> list[Any]:
+    # With CLONE_PARENT the child has our own exit signal, and none may be given.
+    exit_signal = 0 if flags & _CLONE_PARENT else int(signal.SIGCHLD)
+    # flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup
+    fields = (ctypes.c_uint64 * 11)(flags | _KEEP_THREAD_ID | _CLONE_INTO_CGROUP, 0, address, 0, exit_signal,
+                                    0, 0, 0, 0, 0, cgroup)
+    return [ctypes.c_long(_CLONE3), ctypes.byref(fields), ctypes.c_size_t(ctypes.sizeof(fields))]
+
+
+def _fork_twice(parent: int, cgroup: Optional[int]) -> int:
     middle = _fork()
     if middle == 0:
         try:
-            child = _fork()
+            # Here is one thread only.
+            address = None if cgroup is None else _thread_id_address()
+            child = _fork() if address is None else _clone(address, 0, cgroup)
         except OSError as error:
             os._exit(error.errno or 1)
         if child != 0:
@@ -97,8 +125,10 @@ def _fork() -> int:
 
 
 def _thread_id_address() -> Optional[int]:
-    """Where the C library keeps the thread id of the main thread, or None if a bare clone is not safe here."""
+    """Where the C library keeps the thread id of the only thread, or None if a bare clone is not safe here."""
     if platform.machine() not in _CLONE or threading.current_thread() is not threading.main_thread():
+        return None
+    if len(os.listdir("/proc/self/task")) != 1:
         return None
     address = ctypes.c_void_p(0)
     if _libc.prctl(_PR_GET_TID_ADDRESS, ctypes.byref(address), 0, 0, 0) != 0 or not address.value:

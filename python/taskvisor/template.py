@@ -10,7 +10,7 @@ import select
 import socket
 import sys
 import traceback
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Optional
 
 from . import forking
 from .channel import Channel, Closed, EndOfFile, give_up
@@ -20,6 +20,8 @@ from .prefork import Worker
 from .termination import Termination
 
 _NUMBER_BYTES = 8
+#: The child's channel, stdout and stderr.
+_ENDS = 3
 #: Above the descriptors that the protocol speaks of.
 _OUT_OF_THE_WAY = 10
 
@@ -71,20 +73,21 @@ class Template:
 
     def _obey(self) -> bool:
         """Forks one child. False at the end of file."""
-        number, descriptors, _, _ = socket.recv_fds(self._orders, 64, 3, socket.MSG_CMSG_CLOEXEC)
+        number, descriptors, _, _ = socket.recv_fds(self._orders, 64, _ENDS + 1, socket.MSG_CMSG_CLOEXEC)
         try:
             if not number:
                 return False
-            if len(number) != _NUMBER_BYTES or len(descriptors) != 3:
+            if len(number) != _NUMBER_BYTES or len(descriptors) not in (_ENDS, _ENDS + 1):
                 give_up(f"a packet of {len(number)} bytes with {len(descriptors)} descriptors on descriptor "
-                        f"{self._orders.fileno()}: 8 bytes with 3 were expected")
-            self._fork(number, descriptors)
+                        f"{self._orders.fileno()}: 8 bytes with 3 or 4 were expected")
+            # The fourth is the child's cgroup, where it has one.
+            self._fork(number, descriptors[:_ENDS], *descriptors[_ENDS:])
         finally:
             for descriptor in descriptors:
                 close(descriptor)
         return True
 
-    def _fork(self, number: bytes, descriptors: list[int]) -> None:
+    def _fork(self, number: bytes, descriptors: list[int], cgroup: Optional[int] = None) -> None:
         _flush()
         if not self._frozen:
             # Children that never look at old objects never copy their pages.
@@ -92,21 +95,23 @@ class Template:
             gc.freeze()
             self._frozen = True
         try:
-            child = forking.fork_sibling(self._keeper)
+            child = forking.fork_sibling(self._keeper, cgroup)
         except OSError as error:
             self._orders.send(number + (error.errno or 0).to_bytes(4, "little"))
             return
         if child == 0:
-            self._be_child(number, descriptors)
+            self._be_child(number, descriptors, cgroup)
 
-    def _be_child(self, number: bytes, descriptors: list[int]) -> NoReturn:
+    def _be_child(self, number: bytes, descriptors: list[int], cgroup: Optional[int]) -> NoReturn:
         status = 1
         try:
             # Nobody knows this process yet: a SIGTERM until here was meant for the template.
             self._termination.requested = False
             self._orders.send(number, socket.MSG_NOSIGNAL)
             self._orders.close()
-            close(self._descriptor)
+            if cgroup is not None:
+                close(cgroup)
+            # The template's channel is replaced below. Its number must not be free before, or the pipe would take it.
             self._termination.renew()
             self._settle(descriptors)
             _reseed()

@@ -137,19 +137,21 @@ class Keeper:
         self.socket.settimeout(PATIENCE_SECONDS)
         self.numbers = 0
 
-    def ask(self):
-        """Asks for a child."""
+    def ask(self, cgroup=None):
+        """Asks for a child, that may be born in the cgroup whose directory is open."""
         child = Child()
         self.numbers += 1
         child.number = struct.pack("<Q", self.numbers)
         descriptors = array.array("i", [child.theirs.fileno(), child.out.fileno(), child.err.fileno()])
+        if cgroup is not None:
+            descriptors.append(cgroup)
         self.socket.sendmsg([child.number], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
         child.theirs.close()
         return child
 
-    def fork(self):
+    def fork(self, cgroup=None):
         """Asks for a child; returns it once it has spoken."""
-        child = self.ask()
+        child = self.ask(cgroup)
         answer, child.pid = self.receive()
         assert answer == child.number, answer
         return child

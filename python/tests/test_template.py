@@ -19,6 +19,31 @@ def tearDownModule():
     forking.set_subreaper(False)
 
 
+class Cgroup:
+    """A cgroup below that of the test process. Skips the test where none can be made."""
+
+    def __enter__(self):
+        try:
+            with open("/proc/self/cgroup") as lines:
+                own = next(line[3:].strip() for line in lines if line.startswith("0::"))
+            with open("/proc/self/mounts") as lines:
+                mount = next(fields[1] for fields in map(str.split, lines) if fields[2] == "cgroup2")
+            self.path = os.path.join(mount, own.lstrip("/"), f"tv-test-{os.getpid()}")
+            os.mkdir(self.path)
+        except (StopIteration, OSError):
+            raise unittest.SkipTest("no cgroup v2 to write to") from None
+        self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        return self
+
+    def inhabitants(self):
+        with open(os.path.join(self.path, "cgroup.procs")) as lines:
+            return [int(line) for line in lines]
+
+    def __exit__(self, *_):
+        os.close(self.descriptor)
+        os.rmdir(self.path)
+
+
 def inherited():
     """What the test process itself was left with by whoever started it."""
     found = set()
@@ -67,7 +92,9 @@ class Template(WorkerTest):
         self.assertEqual(files.pop("0"), "/dev/null")
         sockets = [name for name, target in files.items() if target.startswith("socket:")]
         self.assertEqual(sockets, ["3"])
-        # Besides the four there is the pipe that signals wake by.
+        # Besides the four there is the pipe that signals wake by, with both of its ends.
+        pipes = [target for target in files.values() if target.startswith("pipe:")]
+        self.assertEqual((len(pipes), len(set(pipes))), (2, 1), files)
         self.assertLessEqual(len(files), 5, files)
         self.assertEqual(child.wait(), 0)
 
@@ -82,6 +109,34 @@ class Template(WorkerTest):
         for _ in range(5):
             self.check_identity(template)
         self.assertEqual(template.stderr(), "")
+
+    def test_a_child_is_born_in_its_cgroup(self):
+        for module in ("sample", "sample_with_thread"):
+            self.template(module=module)
+            with Cgroup() as cgroup:
+                child = self.keeper.fork(cgroup.descriptor)
+                self.assertEqual(cgroup.inhabitants(), [child.pid])
+                found = child.outcome("identity")["result"]
+                self.assertEqual((found["pid"], found["native"], found["parent"]), (child.pid, child.pid, os.getpid()))
+                self.assertNotIn(cgroup.path, found["files"].values())
+                self.assertEqual(child.wait(), 0)
+                child.close()
+
+    def test_a_child_that_may_not_be_born_in_its_cgroup_is_born_beside_it(self):
+        # No directory of a cgroup: the kernel refuses, as it does where somebody else's is meant.
+        for module in ("sample", "sample_with_thread"):
+            template = self.template(module=module)
+            before = os.listdir(f"/proc/{template.pid}/fd")
+            elsewhere = os.open("/", os.O_RDONLY)
+            self.addCleanup(os.close, elsewhere)
+            child = self.keeper.fork(elsewhere)
+            self.assertEqual(child.outcome("add", [1, 2])["result"], 3)
+            self.assertEqual(child.wait(), 0)
+            child.close()
+            template.send("ping")
+            self.assertEqual(template.receive(), ("pong", {}))
+            self.assertEqual(os.listdir(f"/proc/{template.pid}/fd"), before)
+            self.assertEqual(template.stderr(), "")
 
     def test_two_hundred_forks_leave_no_zombie_and_no_descriptor(self):
         template = self.template()

@@ -77,18 +77,14 @@ impl Cgroups {
         openat(&*self.dir, name, flags, Mode::empty())
     }
 
-    /// A fresh directory for a process that is there already: it is moved, alone.
+    /// Moves a child of ours into a life's directory, alone, unless it was born there: the kernel may let a move wait
+    /// for an RCU grace period, and us with it.
     pub fn adopt(&self, worker: WorkerId, pid: i32) -> io::Result<()> {
-        let moved = self.make(worker).map_err(io::Error::from);
-        let moved = moved.and_then(|leaf| write_at(&leaf, "cgroup.procs", pid.to_string().as_bytes()));
-        // One that has ended meanwhile needs no place.
-        moved.or_else(|error| match error.raw_os_error() {
-            Some(libc::ESRCH) => Ok(()),
-            _ => {
-                self.remove(worker);
-                Err(error)
-            }
-        })
+        // One that has ended needs no place.
+        if self.inhabitants(worker).lines().any(|line| line.parse() == Ok(pid)) || sys::has_ended(pid) {
+            return Ok(());
+        }
+        write_at(&self.dir, &format!("{worker}/cgroup.procs"), pid.to_string().as_bytes())
     }
 
     /// Kills all that lives there.
@@ -120,8 +116,11 @@ impl Cgroups {
 
     /// One process that lives there.
     pub fn someone(&self, worker: WorkerId) -> Option<i32> {
-        let list = fs::read_to_string(self.path.join(format!("{worker}/cgroup.procs"))).ok()?;
-        list.lines().next()?.parse().ok()
+        self.inhabitants(worker).lines().next()?.parse().ok()
+    }
+
+    fn inhabitants(&self, worker: WorkerId) -> String {
+        fs::read_to_string(self.path.join(format!("{worker}/cgroup.procs"))).unwrap_or_default()
     }
 }
 

@@ -155,6 +155,7 @@ impl Keeper {
         if (idle && self.templates.are_clear()) || !self.kill_strays(again, now) {
             return;
         }
+        self.clear_abandoned();
         let newest_stray = self.strays.values().max().copied().unwrap_or(0);
         let mut ended = std::mem::take(&mut self.ended);
         ended.retain(|&worker| !self.prove_life(worker, newest_stray, now));

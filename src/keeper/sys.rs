@@ -61,6 +61,11 @@ pub(super) fn is_child(pid: i32) -> bool {
     u32::try_from(pid).is_ok_and(|pid| pid != 0 && peek(libc::P_PID, pid).is_some())
 }
 
+/// Whether a child of ours waits to be reaped.
+pub(super) fn has_ended(pid: i32) -> bool {
+    u32::try_from(pid).is_ok_and(|child| child != 0 && peek(libc::P_PID, child) == Some(pid))
+}
+
 /// A child that has ended, or 0. None when no child is meant.
 fn peek(whose: libc::idtype_t, id: libc::id_t) -> Option<i32> {
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;

@@ -1,13 +1,13 @@
 //! Templates: loaded programs that fork lives for us, as `docs/worker-protocol.md` has it.
 //!
-//! The keeper makes a life's socket and pipes and sends the children's ends to the template together with the life's
-//! number. The child that comes of it is the keeper's own, and its first act is to send the number back; the kernel says
+//! The keeper makes a life's socket, pipes and cgroup and sends the children's ends to the template together with the
+//! life's number, and the cgroup's directory for the child to be born in. The child that comes of it is the keeper's own, and its first act is to send the number back; the kernel says
 //! who it is. Then it leaves the template's session. So an unknown child of the keeper in the session of a template that
 //! is to fork is a newborn; and one that is in no such session has spoken, or never will.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixCredentials, recvmsg, sendmsg};
@@ -35,6 +35,8 @@ pub(super) struct Templates {
     newborns: HashMap<i32, u64>,
     /// A life was given up: its child may be there all the same.
     pub in_doubt: bool,
+    /// The cgroups of lives that never began, as long as somebody lives there.
+    abandoned: Vec<WorkerId>,
 }
 
 struct Template {
@@ -102,7 +104,7 @@ impl Templates {
 
     /// Whether no child of theirs can be in anybody's way.
     pub fn are_clear(&self) -> bool {
-        self.newborns.is_empty() && !self.in_doubt
+        self.newborns.is_empty() && !self.in_doubt && self.abandoned.is_empty()
     }
 
     pub fn are_to_fork(&self, worker: WorkerId) -> bool {
@@ -152,13 +154,21 @@ impl Keeper {
         let asked = asked.ok_or((Step::Template, Errno::ESRCH))?;
         let socket = asked.socket.as_ref().ok_or((Step::Template, Errno::EPIPE))?;
         let (ends, child_socket) = spawn::ends()?;
+        let cgroups = self.cgroups.as_ref();
+        let made = cgroups.map(|cgroups| cgroups.make(worker)).transpose();
+        let cgroup = made.map_err(|errno| (Step::Cgroup, errno))?;
+        let birthplace = cgroup.as_ref().filter(|_| cgroups.is_some_and(|cgroups| cgroups.by_clone));
         let [out, err] = &ends.writers;
-        let fds = [&child_socket, out, err].map(AsRawFd::as_raw_fd);
+        let fds: Vec<RawFd> =
+            [&child_socket, out, err].into_iter().chain(birthplace).map(AsRawFd::as_raw_fd).collect();
         let control = [ControlMessage::ScmRights(&fds)];
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
         let number = worker.to_u64().to_le_bytes();
-        sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(&number)], &control, flags, None)
-            .map_err(|errno| (Step::Template, errno))?;
+        let sent = sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(&number)], &control, flags, None);
+        if let Err(errno) = sent {
+            cgroups.map(|cgroups| cgroups.remove(worker));
+            return Err((Step::Template, errno));
+        }
         self.templates.asked += 1;
         asked.pending.insert(worker, Pending { ends, number: self.templates.asked });
         Ok(())
@@ -221,6 +231,7 @@ impl Keeper {
                 let errno = error.raw_os_error().unwrap_or(libc::EIO);
                 self.unsaid.push(Report::SpawnFailed(worker, Step::Cgroup, errno));
                 self.kill_stray(pid);
+                self.abandon(worker);
             }
         }
         true
@@ -229,6 +240,7 @@ impl Keeper {
     /// The template could not fork. The life may have been given up meanwhile.
     fn unborn(&mut self, template: WorkerId, worker: WorkerId, errno: i32) {
         if self.take_pending(template, worker).is_some() {
+            self.abandon(worker);
             self.unsaid.push(Report::SpawnFailed(worker, Step::Fork, errno));
         }
     }
@@ -291,8 +303,29 @@ impl Keeper {
     fn never_born(&mut self, workers: impl IntoIterator<Item = WorkerId>, errno: Errno) {
         for worker in workers {
             self.templates.in_doubt = true;
+            self.abandon(worker);
             self.unsaid.push(Report::SpawnFailed(worker, Step::Template, errno as i32));
         }
+    }
+
+    /// The cgroup of a life that never began goes at once if nobody was born there, else when it is empty.
+    fn abandon(&mut self, worker: WorkerId) {
+        if self.cgroups.as_ref().is_some_and(|cgroups| !cgroups.remove(worker)) {
+            self.templates.in_doubt = true;
+            self.templates.abandoned.push(worker);
+        }
+    }
+
+    /// Whoever lives there is no newborn any more, and those that are ours were killed as such: this reaches the rest.
+    pub(super) fn clear_abandoned(&mut self) {
+        let Some(cgroups) = &self.cgroups else { return };
+        self.templates.abandoned.retain(|&worker| {
+            let occupied = !cgroups.remove(worker);
+            if occupied {
+                cgroups.kill(worker);
+            }
+            occupied
+        });
     }
 }
 
