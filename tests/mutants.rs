@@ -14,7 +14,7 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 18] = [
+const MUTANTS: [Mutant; 20] = [
     Mutant {
         name: "hears the words of a former life",
         file: "lives.rs",
@@ -48,8 +48,8 @@ const MUTANTS: [Mutant; 18] = [
     Mutant {
         name: "spawns after a stop",
         file: "reconcile.rs",
-        old: "if self.stop.is_none() {\n            for pool in &mut self.pools {\n                pool.keep_up(now, &mut self.orders);",
-        new: "for pool in &mut self.pools {\n            pool.keep_up(now, &mut self.orders);\n        }\n        if self.stop.is_none() {\n            for pool in &mut self.pools {",
+        old: "if self.stop.is_none() {\n            for pool in &mut self.pools {\n                pool.keep_up(now, self.lease, &mut self.orders);",
+        new: "for pool in &mut self.pools {\n            pool.keep_up(now, self.lease, &mut self.orders);\n        }\n        if self.stop.is_none() {\n            for pool in &mut self.pools {",
     },
     Mutant {
         name: "fetches for a worker that is not ready",
@@ -116,6 +116,18 @@ const MUTANTS: [Mutant; 18] = [
         file: "size.rs",
         old: "<= usize::from(self.min_workers())",
         new: "< usize::from(self.min_workers())",
+    },
+    Mutant {
+        name: "keeps for itself what it took ahead",
+        file: "ahead.rs",
+        old: "now >= kept.running.since + PATIENCE",
+        new: "now < kept.running.since",
+    },
+    Mutant {
+        name: "takes ahead though jobs are long",
+        file: "ahead.rs",
+        old: "self.pace.filter(|pace| *pace <= SHORT)",
+        new: "self.pace.filter(|pace| *pace <= SHORT * 1000)",
     },
     Mutant {
         name: "keeps faulty workers",

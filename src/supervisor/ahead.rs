@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     jobs: VecDeque<Kept>,
-    /// How long a job takes, the latest counting most; None = not known to be short.
+    /// How long a job takes, the latest counting most; None = not known.
     pace: Option<Duration>,
 }
 
@@ -47,8 +47,7 @@ struct Kept {
 impl Ahead {
     /// A job has ended after this time.
     pub(super) fn finished(&mut self, ran: Duration) {
-        let pace = self.pace.map_or(ran, |pace| (pace * 7 + ran) / 8);
-        self.pace = (pace <= SHORT || ran <= SHORT).then_some(pace);
+        self.pace = Some(self.pace.map_or(ran, |pace| (pace * 7 + ran) / 8));
     }
 
     /// Jobs to have ahead for each worker.

@@ -379,3 +379,68 @@ fn a_burst_ends_when_all_is_done() {
          1.9 > exit",
     );
 }
+
+#[test]
+fn where_jobs_are_very_short_the_next_ones_are_taken_ahead_and_need_no_fetch_of_their_own() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         0.201 done 1.1 a / settled a
+         0.202 fetched b c d
+         0.203 done 1.1 b
+         0.204 done 1.1 c
+         0.205 done 1.1 d",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.2 > fetch 1.1 1.1 1.1 1.1 1.1
+         0.2 > settle a complete
+         0.2 > assign 1.1 b
+         0.2 > assign 1.1 c
+         0.2 > settle b complete
+         0.2 > assign 1.1 d
+         0.2 > settle c complete
+         0.2 > settle d complete",
+    );
+}
+
+#[test]
+fn what_was_taken_ahead_goes_back_when_a_job_becomes_long() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         0.201 done 1.1 a / settled a
+         0.202 fetched b c d
+         0.21 revoked c canceled
+         0.5 done 1.1 b",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.2 > fetch 1.1 1.1 1.1 1.1 1.1
+         0.2 > settle a complete
+         0.2 > assign 1.1 b
+         0.21 > settle c canceled
+         0.25 > settle d released after 0
+         0.5 > settle b complete",
+    );
+}
+
+#[test]
+fn long_jobs_are_not_taken_ahead() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         0.21 done 1.1 a / settled a",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.21 > fetch 1.1
+         0.21 > settle a complete",
+    );
+}
