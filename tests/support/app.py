@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 
-import taskvisor
 from taskvisor import Fail, Retry, Snooze, current_job, job, progress
 
 count = 0
@@ -180,10 +179,11 @@ def queue():
 
 @job("surroundings")
 def surroundings():
+    found = os.listdir(".")
     file = os.open("made", os.O_CREAT | os.O_WRONLY, 0o777)
     mode = os.fstat(file).st_mode & 0o777
     return {"ids": [*os.getresuid(), *os.getresgid(), *os.getgroups()], "env": dict(os.environ), "cwd": os.getcwd(),
-            "mode": mode, "pid": os.getpid()}
+            "mode": mode, "found": found}
 
 
 @job("litters")
@@ -196,9 +196,19 @@ def litters():
 
 @job("many.One")
 def many_one():
-    return taskvisor.current_job().class_name
+    return os.environ["TASKVISOR_POOL"]
 
 
 @job("many.Two")
 def many_two():
-    return taskvisor.current_job().class_name
+    return os.environ["TASKVISOR_POOL"]
+
+
+@job("queue.async")
+async def queue_async():
+    queue.function()
+
+
+@job("where")
+def where():
+    return [os.environ[f"TASKVISOR_{name}"] for name in ("POOL", "MODE")]
