@@ -185,6 +185,26 @@ fn a_template_that_cannot_be_imported_is_explained_and_spins_not_and_others_work
     assert!((5..=11).contains(&tries), "{tries} tries");
 }
 
+#[test]
+fn a_template_that_hangs_is_replaced() {
+    let sandbox = python::new();
+    let _running = start(&sandbox, "fork", "app", &["-w", "2", "--boot-timeout", "3s"]);
+    let before = pid_of(&pool(&sandbox, "default")["template"]["process"]);
+    kill(before, "STOP");
+    let jids = put_lines(&sandbox, "default", "look", &[], &vec!["null".into(); 6]);
+    for jid in jids {
+        let job = ended(&sandbox, &jid);
+        assert_eq!((&job["state"], counts(&job)), (&json!("complete"), [1, 0, 0]), "{job}");
+    }
+    let template = pool(&sandbox, "default")["template"].clone();
+    assert_ne!(template["process"]["pid"], before);
+    assert!(
+        template["why"].as_str().unwrap().contains("forked no worker within the boot timeout"),
+        "{template}"
+    );
+    assert!(!alive(before));
+}
+
 fn check_cancel(mode: &str) {
     let sandbox = python::new();
     let _running = start(&sandbox, mode, "app", &["-w", "1"]);
@@ -272,6 +292,94 @@ fn check_killed(mode: &str) {
     touch(&sandbox, "go");
     let job = ended(&sandbox, &jid);
     assert_eq!((&job["state"], counts(&job)), (&json!("complete"), [1, 0, 2]), "{job}");
+}
+
+/// The settings of a class win over those of the pool.
+fn check_class_settings(mode: &str) {
+    let sandbox = python::new();
+    let _running = start(&sandbox, mode, "app", &["-w", "1", "--time-limit", "60s"]);
+    let job = run(&sandbox, "limited", "null");
+    assert_eq!((&job["state"], &job["failure"]["group"]), (&json!("failed"), &json!("time limit")), "{job}");
+    assert_eq!((counts(&job), word(&sandbox, "limits").as_str()), ([2, 0, 0], "0.3 0.3 "), "{job}");
+}
+
+#[test]
+fn the_settings_of_a_class_win_over_those_of_the_pool() {
+    check_class_settings("prefork");
+    check_class_settings("fork");
+}
+
+/// Its workers are replaced as planned: nothing is a restart, no job notices.
+fn check_max_jobs(mode: &str, options: &[&str]) {
+    let sandbox = python::new();
+    let _running = start(&sandbox, mode, "app", &[&["-w", "1", "--max-jobs", "5"], options].concat());
+    let jids = put_lines(&sandbox, "default", "look", &[], &vec!["null".into(); 20]);
+    let jobs: Vec<Value> = jids.iter().map(|jid| ended(&sandbox, jid)).collect();
+    assert!(jobs.iter().all(|job| counts(job) == [1, 0, 0]), "{jobs:?}");
+    let pids: HashSet<i64> = jobs.iter().map(|job| result(job)["pid"].as_i64().unwrap()).collect();
+    assert_eq!(pids.len(), 4);
+    assert_eq!(slots(&sandbox)[0]["restarts"], 0);
+}
+
+#[test]
+fn a_worker_is_replaced_after_the_jobs_of_its_life() {
+    check_max_jobs("prefork", &[]);
+    check_max_jobs("coroutine", &["--concurrency", "3"]);
+}
+
+#[test]
+fn a_burst_ends_when_all_is_done_in_each_mode() {
+    for mode in ["prefork", "fork", "coroutine"] {
+        let sandbox = python::new();
+        let jids = put_lines(&sandbox, "default", "look", &[], &vec!["null".into(); 20]);
+        let env = format!("PYTHONPATH={}", python::path());
+        let args = ["-m", mode, "-w", "2", "--burst", "--env", &env];
+        let command = ["--", "python3", "-m", "taskvisor.worker", "app"];
+        let mut running = sandbox.start_raw(&[&args[..], &command].concat());
+        assert!(running.wait().success(), "{}", sandbox.stderr());
+        jids.iter().for_each(|jid| assert_eq!(sandbox.state(jid), "complete"));
+        sandbox.assert_nothing_left();
+    }
+}
+
+/// A process that dies under a hundred jobs leaves them waiting to run alone. An end of the supervisor in that moment, in
+/// order or not, costs none of them an attempt.
+fn check_end_in_the_middle(end: impl FnOnce(&Sandbox), interrupted: u64) {
+    let sandbox = python::new();
+    let mut running = start(&sandbox, "coroutine", "app", &["-w", "1"]);
+    let bomb = sandbox.ok(&["put", "--retries", "5", "default", "bomb"]).trim().to_owned();
+    let jids = put_lines(&sandbox, "default", "hold.async", &[], &names("a", 30));
+    wait_until("all run", || words(&sandbox, "begun-") == 31);
+    touch(&sandbox, "boom");
+    // One of them holds up all the others.
+    wait_until("they wait for the one that runs alone", || {
+        slots(&sandbox)[0]["waits"].as_array().is_some_and(|waits| !waits.is_empty() && waits.len() < 30)
+    });
+    end(&sandbox);
+    running.wait();
+    fs::remove_file(sandbox.work("boom")).unwrap();
+    touch(&sandbox, "go");
+    let _running = start(&sandbox, "coroutine", "app", &["-w", "1"]);
+    for jid in &jids {
+        let job = ended(&sandbox, jid);
+        assert_eq!(
+            (&job["state"], &job["attempt"], &job["crashes"]),
+            (&json!("complete"), &json!(1), &json!(0)),
+            "{job}"
+        );
+        assert!(job["interrupted"].as_u64().unwrap() <= interrupted, "{job}");
+    }
+    sandbox.ok(&["job", "cancel", "--wait", &bomb]);
+}
+
+#[test]
+fn a_stop_while_jobs_wait_to_run_alone_gives_them_back_unspent() {
+    check_end_in_the_middle(|sandbox| drop(sandbox.ok(&["stop", "--now"])), 1);
+}
+
+#[test]
+fn a_killed_keeper_while_jobs_wait_to_run_alone_costs_them_no_attempt() {
+    check_end_in_the_middle(|sandbox| kill(keeper(sandbox), "KILL"), 1);
 }
 
 mod prefork {

@@ -91,6 +91,31 @@ fn jobs_are_taken_from_each_queue_in_turn() {
     assert_eq!(taken("round_robin", "coroutine", 8), "CBACBACAAA");
 }
 
+/// Eight slots fetch at once: the jobs come to all three queues in one put, and the first job goes to the first slot.
+fn taken_at_once(order: &str) -> String {
+    let sandbox = python::new();
+    let text = format!("pools: [{{workers: 8, order: {order}, queues: [C, B, A], PYTHON app}}]");
+    let _running = start_file(&sandbox, &text);
+    let put = "from taskvisor import NewJob, put_many
+put_many([NewJob(queue, 'hold', f'{queue}{n}') for n in range(5) for queue in 'ABC' if n < {'A': 5, 'B': 2, 'C': 3}[queue]])";
+    let mut python = Command::new("python3");
+    python.args(["-c", put]).env("PYTHONPATH", python::path()).env("TASKVISOR_RUN_DIR", sandbox.path("run"));
+    assert!(python.status().unwrap().success());
+    wait_until("all are at work", || words(&sandbox, "begun-") == 8);
+    let slots = python::slots(&sandbox);
+    let jids = slots.iter().map(|slot| slot["jobs"][0]["id"].as_str().unwrap());
+    let order = jids.map(|jid| sandbox.job(jid)["queue"].as_str().unwrap().to_owned()).collect();
+    touch(&sandbox, "go");
+    wait_until("all have run", || python::all(&sandbox, "complete").len() == 10);
+    order
+}
+
+#[test]
+fn eight_slots_that_fetch_at_once_keep_the_order_of_the_queues() {
+    assert_eq!(taken_at_once("ordered"), "CCCBBAAA");
+    assert_eq!(taken_at_once("round_robin"), "CBACBACA");
+}
+
 #[test]
 fn shuffled_queues_are_all_served() {
     for (mode, concurrency) in [("prefork", 1), ("coroutine", 8)] {

@@ -582,7 +582,7 @@ impl World {
                 Command::Spawn(worker) => self.spawn(worker),
                 Command::Fork(worker, template) => self.fork(worker, template),
                 Command::AskWaiting(pool, queues) => self.soon(100, Happening::AskWaiting(pool, queues)),
-                Command::Assign(worker, job, fence) => self.assign(worker, &job, fence),
+                Command::Assign(worker, job, fence, _) => self.assign(worker, &job, fence),
                 Command::Cancel(worker, job, _) => {
                     if !self.unlucky(30) {
                         self.soon(3_000, Happening::Ends(worker, job, complete()));
@@ -797,7 +797,7 @@ impl World {
                 assert!(self.checks.asking.insert(*pool), "asks twice at once whether jobs wait");
                 assert!(!self.checks.stopped, "asks for more jobs after the stop");
             }
-            Command::Assign(worker, job, _) => self.watch_assign(*worker, job),
+            Command::Assign(worker, job, ..) => self.watch_assign(*worker, job),
             Command::Cancel(worker, job, _) => {
                 assert!(!self.checks.killed.contains(worker), "cancels {job} in a killed worker");
             }

@@ -14,11 +14,16 @@ use crate::model::{Classes, Exit, Instant, PoolSettings, Revocation, Verdict, Wo
 impl Supervisor {
     pub(super) fn on_spawn_failed(&mut self, now: Instant, worker: WorkerId, why: String) {
         let Some(Alive { slot, random, .. }) = self.life(worker) else { return };
+        let waited_since = (slot.state == State::Killed(Why::Boot)).then_some(slot.life.born);
         match slot.state {
             State::Starting | State::Stopping(_) | State::Killed(_) => {
                 slot.down(now, End::Early(why), |wait| random.jitter(wait, 20));
             }
             State::Down | State::Ready | State::Busy => {}
+        }
+        let pool = self.pools.get_mut(usize::from(worker.slot.pool));
+        if let (Some(since), Some(pool)) = (waited_since, pool) {
+            pool.fork_never_came(since);
         }
     }
 

@@ -55,6 +55,15 @@ impl Pool {
         self.slots.first().filter(|slot| slot.is_template())
     }
 
+    /// A worker that was ordered then was not forked in time: the template hangs. Its place may be filled by another one
+    /// since.
+    pub(super) fn fork_never_came(&mut self, ordered: Instant) {
+        let template = self.slots.first_mut().filter(|slot| slot.is_template());
+        if let Some(template) = template.filter(|slot| slot.state == State::Ready && slot.since <= ordered) {
+            template.faulty("it forked no worker within the boot timeout".into());
+        }
+    }
+
     /// Each worker as often as it has room; the least loaded first.
     pub(super) fn room(&self) -> Vec<WorkerId> {
         let mut room: Vec<(usize, WorkerId)> = Vec::new();

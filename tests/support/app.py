@@ -212,3 +212,10 @@ async def queue_async():
 @job("where")
 def where():
     return [os.environ[f"TASKVISOR_{name}"] for name in ("POOL", "MODE")]
+
+
+@job("limited", time_limit=0.3, retries=1, retry_delay=0.01)
+def limited():
+    with open("limits", "a") as file:
+        file.write(f"{current_job().time_limit} ")
+    time.sleep(1000)
