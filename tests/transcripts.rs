@@ -379,6 +379,23 @@ fn a_template_that_dies_is_replaced_and_hurts_no_child() {
 }
 
 #[test]
+fn a_template_that_forks_nothing_within_the_boot_timeout_is_killed_and_replaced() {
+    check(
+        template(1),
+        "0.5 ready 0.1
+         30.6 spawn_failed 1.1
+         30.7 exited 0.1 9
+         31 ready 0.2",
+        "0 > spawn 0.1
+         0.5 > fork 1.1 from 0.1
+         30.5 > kill 1.1 (boot timeout)
+         30.6 > kill 0.1 (fault)
+         30.7 > spawn 0.2
+         31 > fork 1.2 from 0.2",
+    );
+}
+
+#[test]
 fn while_no_template_comes_up_that_alone_is_tried() {
     let mut story = Story::new(template(3));
     for life in 1..=6 {
