@@ -302,6 +302,42 @@ fn workers_are_the_user_and_group_of_their_pool() {
     }
 }
 
+/// Takes one job after the other, each in its directory; needs nothing that only root may read.
+const PLAIN_WORKER: &str = r#"#!/bin/bash
+echo '{"hello":{"protocol":1,"sdk":"bash"}}
+{"ready":{}}' >&3
+field() { sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" <<<"$frame"; }
+while IFS= read -r frame <&3; do
+    [ -n "$(field cwd)" ] || continue
+    cd "$(field cwd)" && echo "$(id -u) $(pwd) $(ls -A)" && touch made || exit 1
+    echo "{\"done\":{\"job\":\"$(field id)\",\"fence\":$(field fence),\"outcome\":\"complete\"}}" >&3
+done
+"#;
+
+#[test]
+fn workers_of_another_user_find_their_way_to_the_directory_of_each_job() {
+    if !is_root() {
+        return skipped("only root can set a user");
+    }
+    let sandbox = python::new();
+    let worker = sandbox.script("worker", PLAIN_WORKER);
+    let text = format!("pools: [{{sandbox: true, user: nobody, retries: 0, command: {worker}}}]");
+    let _running = start_file(&sandbox, &text);
+    let uid = nix::unistd::User::from_name("nobody").unwrap().unwrap().uid;
+    let dir = sandbox.path("state").join("sandbox").join("default-1");
+    for _ in 0..2 {
+        let job = run(&sandbox, "any", "null");
+        assert_eq!(job["state"], "complete", "{job}");
+        assert_eq!(log(&sandbox, &job), format!("{uid} {} \n", dir.display()));
+    }
+    // Of the rest of the state they see nothing.
+    assert_eq!(sandbox::mode(&sandbox.path("state")), 0o711);
+    for name in fs::read_dir(sandbox.path("state")).unwrap().flatten() {
+        let mode = sandbox::mode(&name.path());
+        assert!(name.file_name() == "sandbox" || mode & 0o077 == 0, "{name:?} {mode:o}");
+    }
+}
+
 #[test]
 fn what_a_forked_job_leaves_running_is_killed_and_counted() {
     let sandbox = python::new();
