@@ -56,10 +56,11 @@ async fn lines(sink: &mut Sink<'_>, form: &Form, end: u8) -> Result<(), Failure>
             }
             Err(failure) => {
                 sink.send(batch).await?;
-                let queued = sink.acknowledged;
-                return Err(failure.of(format!(
-                    "failed to put line {number} of stdin after {queued} jobs that are queued"
-                )));
+                let after = match sink.acknowledged {
+                    1 => "1 job that is queued".into(),
+                    queued => format!("{queued} jobs that are queued"),
+                };
+                return Err(failure.of(format!("failed to put line {number} of stdin after {after}")));
             }
         }
     }
@@ -112,6 +113,7 @@ impl Sink<'_> {
             let what = if count == 1 { "the job".to_string() } else { format!("{count} jobs") };
             match self.acknowledged {
                 0 => failure.of(format!("failed to put {what}")),
+                1 => failure.of(format!("failed to put {what} after 1 that is queued")),
                 before => failure.of(format!("failed to put {what} after {before} that are queued")),
             }
         })?;
