@@ -196,6 +196,7 @@ class Template(WorkerTest):
         os.kill(child.pid, 15)
         self.assertEqual(child.done()["error"]["group"], "Interrupted")
         self.assertEqual(child.wait(), 0)
+        self.assertEqual(child.stderr(), "")
 
     def test_a_child_whose_channel_ends_exits(self):
         self.template()

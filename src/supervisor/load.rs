@@ -44,8 +44,9 @@ impl Slot {
         pool: &PoolSettings,
         orders: &mut VecDeque<Command>,
     ) {
-        orders.push_back(Command::Assign(self.id, job.job.clone(), job.lease.fence));
-        let deadline = classes::time_limit(pool, &job.job).map(|limit| now + limit);
+        let time_limit = classes::time_limit(pool, &job.job);
+        orders.push_back(Command::Assign(self.id, job.job.clone(), job.lease.fence, time_limit));
+        let deadline = time_limit.map(|limit| now + limit);
         self.jobs.push(Running { since: now, deadline, ..job });
         self.life.taken += 1;
         self.weigh(now, pool);

@@ -123,7 +123,7 @@ impl World {
                 assert!(self.checks.asking.insert(*pool), "asks twice at once whether jobs wait");
                 assert!(!self.checks.stopped, "asks for more jobs after the stop");
             }
-            Command::Assign(worker, job, _) => self.watch_assign(*worker, job),
+            Command::Assign(worker, job, ..) => self.watch_assign(*worker, job),
             Command::Cancel(worker, job, _) => {
                 assert!(!self.checks.killed.contains(worker), "cancels {job} in a killed worker");
             }
