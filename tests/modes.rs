@@ -199,7 +199,7 @@ fn a_template_that_hangs_is_replaced() {
     let template = pool(&sandbox, "default")["template"].clone();
     assert_ne!(template["process"]["pid"], before);
     assert!(
-        template["why"].as_str().unwrap().contains("forked no worker within the boot timeout"),
+        template["why"].as_str().unwrap().contains("did not fork in time"),
         "{template}"
     );
     assert!(!alive(before));

@@ -170,9 +170,10 @@ impl Nest {
         let _ = fs::remove_dir_all(nest.join("src"));
         for room in ["src/model", "src/select", "src/supervisor", "tests/support", "tests/stories"] {
             fs::create_dir_all(nest.join(room)).unwrap();
-            for file in fs::read_dir(home.join(room)).unwrap() {
-                let file = file.unwrap();
-                fs::copy(file.path(), nest.join(room).join(file.file_name())).unwrap();
+            for file in fs::read_dir(home.join(room)).unwrap().map(Result::unwrap) {
+                if file.path().extension().is_some_and(|end| end == "rs") {
+                    fs::copy(file.path(), nest.join(room).join(file.file_name())).unwrap();
+                }
             }
         }
         for file in ["tests/transcripts.rs", "tests/simulation.rs", "Cargo.lock"] {
