@@ -230,7 +230,7 @@ impl Outside {
     }
 
     fn send_reports(&mut self) {
-        if let Some(batch) = self.reports.take() {
+        if let Some(batch) = self.reports.take(clock::now()) {
             tokio::spawn(batch.send(self.broker.clone(), self.events.clone()));
         }
     }

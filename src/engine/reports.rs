@@ -15,8 +15,8 @@ use crate::model::{Fence, Instant, JobId, Outcome, Progress, Settlement, Verdict
 use crate::process::JobEnd;
 use crate::supervisor::Event;
 
-/// How long a settlement waits for the fetch that follows it.
-const COMPANY: Duration = Duration::from_millis(2);
+/// Settlements go out this often at most, or with the next fetch: a transaction for each would cost more than the jobs.
+const COMPANY: Duration = Duration::from_millis(5);
 
 /// How long a word on progress waits: a job may say a thousand a second.
 const LEISURE: Duration = Duration::from_secs(1);
@@ -34,6 +34,8 @@ pub(super) struct Reports {
     /// Settlements that wait for the next fetch, to travel with it.
     settlements: Vec<Settlement>,
     settle_by: Option<Instant>,
+    /// When the last ones went out.
+    sent: Option<Instant>,
     /// The latest word of each job on how far it has come.
     notes: HashMap<JobId, (Fence, Progress)>,
     note_by: Option<Instant>,
@@ -98,16 +100,11 @@ impl Reports {
             forensics.left.clone_from(&end.left);
             forensics.output_dropped = end.output_dropped + end.lost.load(Ordering::Relaxed);
         }
-        // A person waits for a cancel; the others gain from one transaction for the last job's end and the next one's start.
-        let wait = match settlement.verdict {
-            Verdict::Canceled => Duration::ZERO,
-            Verdict::Complete { .. }
-            | Verdict::Retry { .. }
-            | Verdict::Fail { .. }
-            | Verdict::Release { .. }
-            | Verdict::Hold { .. } => COMPANY,
+        // A person waits for a cancel.
+        let by = match (&settlement.verdict, self.sent) {
+            (Verdict::Canceled, _) | (_, None) => now,
+            (_, Some(sent)) => now.max(sent + COMPANY),
         };
-        let by = now + wait;
         self.settle_by = Some(self.settle_by.map_or(by, |earlier| earlier.min(by)));
         self.settlements.push(settlement);
     }
@@ -118,10 +115,11 @@ impl Reports {
     }
 
     /// All that is to go out.
-    pub(super) fn take(&mut self) -> Option<Batch> {
+    pub(super) fn take(&mut self, now: Instant) -> Option<Batch> {
         if self.settlements.is_empty() && self.notes.is_empty() {
             return None;
         }
+        self.sent = Some(now);
         (self.settle_by, self.note_by) = (None, None);
         let notes = std::mem::take(&mut self.notes);
         let settlements = std::mem::take(&mut self.settlements);

@@ -18,10 +18,10 @@ use super::worker::{Slot, State};
 use crate::model::{Fence, Instant, JobId, PoolSettings, Verdict, WorkerId};
 
 /// Jobs that take longer than this are worth no haste.
-const SHORT: Duration = Duration::from_millis(2);
+const SHORT: Duration = Duration::from_millis(5);
 
 /// So much work is taken ahead for each worker …
-const STOCK: Duration = Duration::from_millis(4);
+const STOCK: Duration = Duration::from_millis(12);
 
 /// … and no more jobs than this.
 const MOST: u32 = 16;

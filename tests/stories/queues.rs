@@ -395,7 +395,7 @@ fn where_jobs_are_very_short_the_next_ones_are_taken_ahead_and_need_no_fetch_of_
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > kill_at 1.1 58.2
-         0.2 > fetch 1.1 1.1 1.1 1.1 1.1
+         0.2 > fetch 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1
          0.2 > settle a complete
          0.2 > assign 1.1 b
          0.2 > assign 1.1 c
@@ -420,7 +420,7 @@ fn what_was_taken_ahead_goes_back_when_a_job_becomes_long() {
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > kill_at 1.1 58.2
-         0.2 > fetch 1.1 1.1 1.1 1.1 1.1
+         0.2 > fetch 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1
          0.2 > settle a complete
          0.2 > assign 1.1 b
          0.21 > settle c canceled
