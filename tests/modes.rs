@@ -198,10 +198,7 @@ fn a_template_that_hangs_is_replaced() {
     }
     let template = pool(&sandbox, "default")["template"].clone();
     assert_ne!(template["process"]["pid"], before);
-    assert!(
-        template["why"].as_str().unwrap().contains("did not fork in time"),
-        "{template}"
-    );
+    assert!(template["why"].as_str().unwrap().contains("did not fork in time"), "{template}");
     assert!(!alive(before));
 }
 

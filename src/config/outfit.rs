@@ -182,6 +182,13 @@ fn retry(work: &Work, pool: &Pool) -> Retry {
 
 fn outfit(work: Work, pool: Pool, purpose: Purpose, around: &Surroundings) -> Result<Outfit, Wrong> {
     let sandbox = pool.sandbox.unwrap_or_default();
+    if sandbox && pool.mode == Some(Mode::Coroutine) {
+        return Err(Wrong::new(
+            "sandbox",
+            "jobs that share a process share its directory, which none can have alone",
+        )
+        .hint("mode: prefork or fork"));
+    }
     if sandbox && pool.cwd.is_some() {
         let message = "sandbox and cwd cannot both say where its jobs work";
         return Err(Wrong::new("sandbox", message));

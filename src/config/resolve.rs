@@ -180,8 +180,9 @@ fn unclear(pools: usize) -> Error {
 }
 
 fn own_name(names: &mut BTreeSet<String>, name: &str) -> Result<(), Wrong> {
-    if name.is_empty() || name.contains('\0') {
-        return Err(Wrong::new("name", "this is no name"));
+    // It names a directory, too.
+    if name.is_empty() || name.starts_with('.') || name.contains(|c: char| c == '/' || c.is_control()) {
+        return Err(Wrong::new("name", "this is no name").hint("use letters, digits, - and _"));
     }
     match names.insert(name.to_owned()) {
         true => Ok(()),

@@ -157,6 +157,8 @@ fn what_cannot_work_is_refused() {
         ("pools:\n- {name: a}\n- {name: b}\n", flags(), "flags cannot say which"),
         ("pools:\n- {name: a}\n- {name: a}\n", Flags::default(), "pool 'a': two pools have this name"),
         ("pools: []\n", Flags::default(), "there is no pool"),
+        ("pools:\n- {name: ../a}\n", Flags::default(), "this is no name"),
+        ("pools:\n- {name: a/b}\n", Flags::default(), "this is no name"),
         ("lease: 15s\n", Flags::default(), "too short for a grace of 10s"),
         ("broker: redis://:secret@q1/0\n", Flags::default(), "no broker speaks 'redis:'"),
         ("broker: memory\n", Flags::default(), "no URL"),
@@ -226,6 +228,10 @@ fn what_a_pool_runs_must_be_clear() {
     refused(
         "sandbox: true\ncwd: /",
         "t.yaml:3:5: pool 'm': sandbox and cwd cannot both say where its jobs work",
+    );
+    refused(
+        "sandbox: true\nmode: coroutine\ncommand: sh",
+        "t.yaml:3:5: pool 'm': jobs that share a process share its directory, which none can have alone | mode: prefork or fork",
     );
     refused(
         "command: a | b",

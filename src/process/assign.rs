@@ -71,6 +71,9 @@ impl Children {
 
     /// Answers a `call`: JSON, or why not.
     pub fn reply(&mut self, worker: WorkerId, n: u64, answer: Result<String, String>) {
+        if let Some(life) = self.lives.get_mut(&worker) {
+            life.calls = life.calls.saturating_sub(1);
+        }
         let (ok, error) = match answer.and_then(|json| RawValue::from_string(json).map_err(|e| e.to_string()))
         {
             Ok(json) => (Some(json), None),

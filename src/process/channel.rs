@@ -11,6 +11,9 @@ use super::output::Taken;
 use crate::wire::program::Failed;
 use crate::wire::worker::{FRAME_MAX, encode};
 
+/// A worker that asks and does not read the answers is not listened to when so much waits for it.
+const CLOGGED: usize = 1 << 20;
+
 /// The supervisor's end.
 pub(super) struct Channel {
     pub(super) socket: OwnedFd,
@@ -62,6 +65,11 @@ impl Channel {
     /// Whether something waits for room in the socket.
     pub(super) fn is_blocked(&self) -> bool {
         !self.outbox.is_empty()
+    }
+
+    /// Whether so much waits that the worker is not heard before it reads.
+    pub(super) fn is_clogged(&self) -> bool {
+        self.outbox.len() > CLOGGED
     }
 
     /// Takes one chunk off the socket.

@@ -17,11 +17,15 @@ use super::logs::Logs;
 use super::output::{CHUNK, Output, Printed, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::program::{never_ran, outcome};
+use super::sandbox;
 use super::watched::watched;
 use crate::model::{Exit, Fence, Instant, Job, WorkerId};
 
 /// Descriptors handled before the event loop gets its turn again.
 const TURN: usize = 64;
+
+/// What a worker may ask for at a time; it is not listened to before some of it is answered.
+const CALLS: usize = 256;
 
 /// A worker that closes its channel and lives on is of no use: so long its end is waited for.
 const CLOSED: Duration = Duration::from_secs(1);
@@ -210,6 +214,11 @@ impl Children {
             tracing::warn!(%worker, "a worker ended in the middle of a frame");
         }
         let failed = life.channel.failed();
+        if plan.one_at_a_time()
+            && let Some(dir) = plan.sandbox(worker)
+        {
+            sandbox::clear(&dir).ok();
+        }
         for running in life.jobs {
             let exec = if life.role == Role::Parked { plan.exec(&running.job) } else { None };
             let said = exec.and_then(|exec| outcome(&exec, exit, failed, &running.printed.tail()));
@@ -282,7 +291,8 @@ impl Children {
     /// only word comes with its end.
     pub(super) fn watch_channel(&mut self, worker: WorkerId) {
         let Some(life) = self.lives.get_mut(&worker) else { return };
-        let reads = life.role != Role::Parked && !life.faulty && life.closed.is_none();
+        let heard = !life.faulty && life.closed.is_none() && !life.channel.is_clogged() && life.calls < CALLS;
+        let reads = life.role != Role::Parked && heard;
         let wanted = Watched { reads, writes: life.channel.is_blocked() };
         let before = std::mem::replace(&mut life.channel.watched, wanted);
         if before == wanted {

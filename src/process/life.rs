@@ -12,6 +12,7 @@ use super::leftovers::Brood;
 use super::logs::Logs;
 use super::output::{Output, Printed, Sink, Stream, Taken};
 use super::plan::{Plan, Role};
+use super::sandbox;
 use crate::model::{
     Class, ClassSettings, Classes, Failure, Fence, Instant, Job, JobId, Outcome, Progress, WorkerId,
 };
@@ -74,6 +75,8 @@ pub(super) struct Life {
     pub(super) jobs: Vec<Running>,
     /// What it printed while it had no job.
     pub(super) stray: Printed,
+    /// What it has asked for and is not answered yet.
+    pub(super) calls: usize,
     /// It broke the protocol: no word of it counts any more.
     pub(super) faulty: bool,
     /// When its channel was found closed.
@@ -106,8 +109,8 @@ impl Life {
             Role::Worker | Role::Template => Greeting::Silent,
         };
         let (jobs, stray) = (Vec::new(), Printed::default());
-        let (faulty, closed, brood) = (false, None, None);
-        Life { pid, role, channel, output, greeting, jobs, stray, faulty, closed, brood }
+        let (calls, faulty, closed, brood) = (0, false, None, None);
+        Life { pid, role, channel, output, greeting, jobs, stray, calls, faulty, closed, brood }
     }
 
     /// Takes one chunk off a pipe, or all that is in both: it belongs to the job, if that is the only one it can have.
@@ -173,6 +176,7 @@ impl Life {
             (_, Said::Ready(_)) => return Err("it says 'ready' twice".into()),
             (_, Said::Pong(_)) => {}
             (_, Said::Call(call)) => {
+                self.calls += 1;
                 words.push(Word::Call(worker, call.n, call.verb.into(), call.args.get().to_owned()));
             }
             (_, Said::Log(log)) => self.log(around, &log.job, &log.text),
@@ -215,6 +219,9 @@ impl Life {
             self.read_output(None, around);
         }
         let mut end = self.jobs.remove(index).end(Some(outcome), around.logs);
+        if let (true, Some(dir)) = (around.plan.one_at_a_time(), around.plan.sandbox(around.worker)) {
+            sandbox::clear(&dir).ok();
+        }
         if let Some(brood) = &mut self.brood {
             end.left = brood.leftovers(around.plan.outfit.leftovers);
         }
