@@ -173,6 +173,23 @@ fn what_a_job_leaves_running_is_told_or_killed() {
     assert!(alive(worker as i32), "the worker lives on");
 }
 
+#[test]
+fn a_worker_that_asks_without_end_and_reads_no_answer_costs_the_supervisor_little() {
+    with_actor(&["--time-limit", "2s"], |sandbox| {
+        let data = sandbox.work("data.json");
+        std::fs::write(&data, format!("\"{}\"", "x".repeat(1 << 20))).unwrap();
+        let large = format!("@{}", data.display());
+        let large = sandbox.ok(&["put", "elsewhere", "fine", &large]).trim().to_owned();
+        let job = run(sandbox, "asks", &format!("\"{large}\""));
+        assert_eq!(job["failure"]["group"], "time limit", "{job}");
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", sandbox.one("tv-supervisor"))).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+        assert!(peak < 400 << 10, "the supervisor took {peak} KB");
+    });
+}
+
 /// A worker that never takes a job: what status says of it.
 fn check_boot(part: &str, options: &[&str], why: &str, trace: &str) {
     let sandbox = Sandbox::new(Setting::Root);

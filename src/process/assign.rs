@@ -73,6 +73,7 @@ impl Children {
     pub fn reply(&mut self, worker: WorkerId, n: u64, answer: Result<String, String>) {
         if let Some(life) = self.lives.get_mut(&worker) {
             life.calls = life.calls.saturating_sub(1);
+            self.served.insert(worker);
         }
         let (ok, error) = match answer.and_then(|json| RawValue::from_string(json).map_err(|e| e.to_string()))
         {

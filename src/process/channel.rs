@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -107,10 +108,13 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Hands over each whole line, until one is refused.
-    pub(super) fn each(&mut self, mut hear: impl FnMut(&[u8]) -> Result<(), String>) -> Result<(), String> {
-        let (mut start, mut result) = (0, Ok(()));
-        while result.is_ok()
+    /// Hands over each whole line, until one is refused or is the last for now.
+    pub(super) fn each(
+        &mut self,
+        mut hear: impl FnMut(&[u8]) -> Result<ControlFlow<()>, String>,
+    ) -> Result<(), String> {
+        let (mut start, mut result) = (0, Ok(ControlFlow::Continue(())));
+        while result == Ok(ControlFlow::Continue(()))
             && let Some(len) = self.bytes[start + self.scanned..].iter().position(|&byte| byte == b'\n')
         {
             let line = &self.bytes[start..start + self.scanned + len];
@@ -121,11 +125,14 @@ impl Lines {
             }
         }
         self.bytes.drain(..start);
-        self.scanned = self.bytes.len();
-        if self.bytes.len() >= FRAME_MAX {
-            return result.and(Err(format!("a frame is longer than {FRAME_MAX} bytes")));
+        match result? {
+            ControlFlow::Break(()) => return Ok(()),
+            ControlFlow::Continue(()) => self.scanned = self.bytes.len(),
         }
-        result
+        if self.bytes.len() >= FRAME_MAX {
+            return Err(format!("a frame is longer than {FRAME_MAX} bytes"));
+        }
+        Ok(())
     }
 }
 

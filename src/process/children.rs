@@ -24,9 +24,6 @@ use crate::model::{Exit, Fence, Instant, Job, WorkerId};
 /// Descriptors handled before the event loop gets its turn again.
 const TURN: usize = 64;
 
-/// What a worker may ask for at a time; it is not listened to before some of it is answered.
-const CALLS: usize = 256;
-
 /// A worker that closes its channel and lives on is of no use: so long its end is waited for.
 const CLOSED: Duration = Duration::from_secs(1);
 
@@ -36,6 +33,8 @@ pub struct Children {
     pub(super) plans: Vec<Plan>,
     /// Lives with something to be sent.
     pub(super) unsent: HashSet<WorkerId>,
+    /// Lives that were answered something: what they have said meanwhile may be heard now.
+    pub(super) served: HashSet<WorkerId>,
     /// Lives whose channel was found closed.
     closed: HashSet<WorkerId>,
     /// Whether something was left unread that no edge will tell of.
@@ -75,6 +74,7 @@ impl Children {
             lives: HashMap::new(),
             plans,
             unsent: HashSet::new(),
+            served: HashSet::new(),
             closed: HashSet::new(),
             more: false,
             epoll,
@@ -136,7 +136,7 @@ impl Children {
 
     /// Waits until some child has something to say or can hear more. Cancel-safe.
     pub async fn ready(&self) -> io::Result<()> {
-        if self.more { Ok(()) } else { self.readiness.readable().await.map(drop) }
+        if self.more || !self.served.is_empty() { Ok(()) } else { self.readiness.readable().await.map(drop) }
     }
 
     /// When [`Children::turn`] has something to do that no descriptor tells.
@@ -148,6 +148,12 @@ impl Children {
     pub fn turn(&mut self, now: Instant) -> io::Result<Vec<Word>> {
         let mut words = Vec::new();
         self.outlive_channels(now, &mut words);
+        for worker in std::mem::take(&mut self.served) {
+            self.unsent.insert(worker);
+            if let Some((life, mut around)) = self.look(worker) {
+                life.hear(&mut around, &mut words);
+            }
+        }
         let mut events = [EpollEvent::empty(); TURN];
         let count = self.wait(&mut events)?;
         for event in &events[..count] {
@@ -187,7 +193,11 @@ impl Children {
     pub fn flush(&mut self) {
         for worker in std::mem::take(&mut self.unsent) {
             if let Some(life) = self.lives.get_mut(&worker) {
+                let clogged = life.channel.is_clogged();
                 life.channel.flush();
+                if clogged && !life.channel.is_clogged() {
+                    self.served.insert(worker);
+                }
                 self.watch_channel(worker);
             }
         }
@@ -291,7 +301,7 @@ impl Children {
     /// only word comes with its end.
     pub(super) fn watch_channel(&mut self, worker: WorkerId) {
         let Some(life) = self.lives.get_mut(&worker) else { return };
-        let heard = !life.faulty && life.closed.is_none() && !life.channel.is_clogged() && life.calls < CALLS;
+        let heard = !life.faulty && life.closed.is_none() && life.is_served();
         let reads = life.role != Role::Parked && heard;
         let wanted = Watched { reads, writes: life.channel.is_blocked() };
         let before = std::mem::replace(&mut life.channel.watched, wanted);

@@ -1,6 +1,7 @@
 //! One life: its channel, its output, its jobs, and what its frames mean.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,7 +142,8 @@ impl Life {
         let mut lines = std::mem::take(&mut self.channel.inbox);
         let result = lines.each(|line| {
             let frame = decode(line).map_err(|bad| bad.to_string())?;
-            self.frame(around, frame, words)
+            self.frame(around, frame, words)?;
+            Ok(if self.is_served() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         });
         self.channel.inbox = lines;
         if let Err(why) = result {
@@ -186,6 +188,11 @@ impl Life {
             }
         }
         Ok(())
+    }
+
+    /// Whether it may go on: one that asks for more than it waits for is heard again when some of it is answered.
+    pub(super) fn is_served(&self) -> bool {
+        self.calls < CALLS && !self.channel.is_clogged()
     }
 
     fn find(&self, job: &str) -> Option<usize> {
@@ -244,6 +251,9 @@ impl Running {
         }
     }
 }
+
+/// What a worker may ask for at a time.
+const CALLS: usize = 32;
 
 /// The longest message of a progress that is kept.
 const LONGEST_MESSAGE: usize = 1000;

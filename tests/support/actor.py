@@ -116,6 +116,13 @@ def calls(job):
     done(job, result=answers)
 
 
+def asks(job):
+    """Asks without end and reads no answer."""
+    frame = json.dumps({"call": {"n": 1, "verb": "job", "args": {"id": job["data"]}}}).encode() + b"\n"
+    while True:
+        raw(frame)
+
+
 def fine(job):
     print("a word on stdout", flush=True)
     done(job, result={"data": job["data"], "attempt": job["attempt"]})
