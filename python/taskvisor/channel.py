@@ -8,11 +8,14 @@ import select
 import sys
 import threading
 from collections import deque
-from typing import Any, NoReturn, Optional
 
 from . import frames
 from .errors import Interrupted, PutError
 from .termination import Termination
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn, Optional
 
 _CHUNK = 64 * 1024
 _LARGE_CHUNK = 1024 * 1024

@@ -6,9 +6,12 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
-from typing import Any, NoReturn
 
 from . import context
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 
 class ForkGuard:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from typing import TextIO
 
 from .channel import Closed, identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
 
 #: Where the spare descriptors are out of the way.
 _HIGH = 100

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-from typing import Any, Callable, Optional
+import sys
 
 from . import context, outcome, registry
 from .channel import Channel, Closed, EndOfFile, give_up
@@ -15,6 +14,16 @@ from .frames import frame
 from .outputs import Outputs
 from .registry import JobFunction
 from .termination import Termination
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+
+def prepare() -> None:
+    """Loads what the jobs of the application need, before the first of them has come."""
+    if any(function.is_async for function in registry.functions.values()):
+        from . import own_loop as _
 
 
 class Worker:
@@ -70,34 +79,34 @@ class Worker:
             try:
                 if job.cwd is not None:
                     self._enter(job.cwd)
-                call = function.call_for(job.data)
+                args, kwargs = function.call_for(job.data)
+                if function.is_async:
+                    from . import own_loop
+
                 self.termination.begin_job(job)
                 if function.is_async:
-                    result = asyncio.run(self._in_loop(function.function, call.args, call.kwargs))
+                    result = own_loop.run(self.termination, function.function, args, kwargs)
                 else:
-                    result = function.function(*call.args, **call.kwargs)
+                    result = function.function(*args, **kwargs)
             finally:
                 self.termination.end_job()
-        except asyncio.CancelledError as error:
-            raised = self.termination.raised
-            return outcome.ended_by(job, raised.with_traceback(error.__traceback__) if raised else error)
         except BaseException as error:
+            raised = self.termination.raised
+            if raised is not None and _is_cancellation(error):
+                return outcome.ended_by(job, raised.with_traceback(error.__traceback__))
             return outcome.ended_by(job, error)
         finally:
             job.ended = True
             context.of_process.job = None
         return outcome.complete(job, result)
 
-    async def _in_loop(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        # A signal must end the loop's sleep, and cancel the task rather than raise inside the loop.
-        loop.add_reader(self.termination.wake, self.termination.drain)
-        # The loop is closed when the signal comes in the job's last moment.
-        self.termination.interrupt_by(lambda: loop.is_closed() or loop.call_soon_threadsafe(task.cancel))
-        return await function(*args, **kwargs)
-
     def _enter(self, directory: str) -> None:
         if self._directory is None:
             self._directory = os.getcwd()
         os.chdir(directory)
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether a task was ended; nobody has one who has not imported asyncio."""
+    asyncio: Any = sys.modules.get("asyncio")
+    return asyncio is not None and isinstance(error, asyncio.CancelledError)

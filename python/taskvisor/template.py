@@ -10,7 +10,6 @@ import select
 import socket
 import sys
 import traceback
-from typing import Any, NoReturn, Optional
 
 from . import forking
 from .channel import Channel, Closed, EndOfFile, give_up
@@ -18,6 +17,10 @@ from .fork_guard import close
 from .frames import frame
 from .prefork import Worker
 from .termination import Termination
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn, Optional
 
 _NUMBER_BYTES = 8
 #: The child's channel, stdout and stderr.

@@ -9,11 +9,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Callable, Optional
 
 from .context import Job
 from .errors import Interrupted, TimeLimit
 from .fork_guard import close
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Optional
 
 #: A clock that was started a little after the supervisor's must not turn a time limit into something else.
 _TOLERANCE_SECONDS = 0.25

@@ -51,8 +51,8 @@ class Calls(unittest.TestCase):
         for function, args, kwargs in [(both, (1,), {"c": 5}), (rest, (1, 2, 3), {}), (rest, (1,), {}),
                                        (named, (1,), {"x": 2})]:
             data = json.loads(json.dumps(function.prepare(*args, **kwargs).data))
-            call = function.call_for(data)
-            self.assertEqual(function(*call.args, **call.kwargs), function(*args, **kwargs))
+            found_args, found_kwargs = function.call_for(data)
+            self.assertEqual(function(*found_args, **found_kwargs), function(*args, **kwargs))
 
     def test_a_call_that_does_not_fit_is_refused_at_once(self):
         with self.assertRaisesRegex(TypeError, "missing a required argument: 'a'"):
