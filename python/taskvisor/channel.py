@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import sys
@@ -101,6 +100,10 @@ class Channel:
         """As `call`: here one job has the process for itself."""
         return self.call(verb, arguments)
 
+    def renew(self) -> None:
+        """Another channel is at its place now."""
+        self._identity = identity(self.descriptor)
+
     def check(self) -> None:
         """Raises Closed if the descriptor is no longer the channel: a job can have closed it, or put a file there."""
         if identity(self.descriptor) != self._identity:
@@ -110,7 +113,7 @@ class Channel:
         while True:
             while self._lines:
                 line = self._lines.popleft()
-                frame = json.loads(line)
+                frame = frames.decode(line)
                 reply = frame.get("reply")
                 if reply is None:
                     # For whoever reads when the job is over.

@@ -15,6 +15,19 @@ LONGEST = 16 * 1024 * 1024
 encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
+_scan = json.JSONDecoder().scan_once
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    r"""A line of the supervisor.
+
+    >>> decode(b'{"ping":{}}')
+    {'ping': {}}
+    """
+    found: dict[str, Any] = _scan(line.decode("utf-8", "surrogatepass"), 0)[0]
+    return found
+
+
 def strict_json(value: Any) -> str:
     """JSON that every other language can read, or a TypeError that says why there is none.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
@@ -10,7 +9,7 @@ from . import context, outcome, registry
 from .channel import Channel, Closed, EndOfFile, give_up
 from .context import Job
 from .fork_guard import ForkGuard, leave_child
-from .frames import frame
+from .frames import decode, frame
 from .outputs import Outputs
 from .registry import JobFunction
 from .termination import Termination
@@ -35,14 +34,15 @@ class Worker:
         self.channel = Channel(descriptor, termination)
         self._directory: Optional[str] = None
         self._outputs = Outputs(for_many_jobs=jobs is None)
-        self._guard = ForkGuard([descriptor, *self._outputs.spares()])
+        # Where there is but one job, nothing of the application's runs before it has come.
+        self._guard: Optional[ForkGuard] = None if jobs is not None else self._guarded()
 
     def serve(self) -> int:
         """Takes jobs until told to stop, or as many as it is for. Returns the exit status."""
         jobs = self._jobs
         try:
             while jobs is None or jobs > 0:
-                frames_of_line = json.loads(self.channel.next_line())
+                frames_of_line = decode(self.channel.next_line())
                 if "run" in frames_of_line:
                     self._run(frames_of_line["run"]["job"])
                     jobs = None if jobs is None else jobs - 1
@@ -57,13 +57,17 @@ class Worker:
         return 0
 
     def _run(self, fields: dict[str, Any]) -> None:
+        guard = self._guard
+        if guard is None:
+            guard = self._guard = self._guarded()
+            self.channel.renew()
         job = Job(fields, self.channel)
         function = registry.functions.get(job.class_name)
         if function is None:
             self.channel.write(outcome.unknown_class(job))
             return
         done = self._outcome(job, function)
-        if not self._guard.is_worker:
+        if not guard.is_worker:
             leave_child(done)
         # All of this comes before the word: once it is said, the next job may be on its way.
         if job.cwd is not None and self._directory is not None:
@@ -71,7 +75,11 @@ class Worker:
         self._outputs.settle()
         self.channel.check()
         self.channel.write(done)
-        self.termination.listen()
+        if self._jobs is None:
+            self.termination.listen()
+
+    def _guarded(self) -> ForkGuard:
+        return ForkGuard([self.channel.descriptor, *self._outputs.spares()])
 
     def _outcome(self, job: Job, function: JobFunction[..., Any]) -> bytes:
         context.of_process.job = job
