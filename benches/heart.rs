@@ -7,11 +7,11 @@ mod sandbox;
 
 mod support;
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use sandbox::{Sandbox, Setting, kill, wait_until};
-use support::{Api, Figures, children, cpu_of, cpu_of_children, micros, pss, row, switches};
+use support::{Api, Figures, children, cpu_of, cpu_of_children, feed, micros, pss, row, switches};
 
 const JOBS: usize = 5000;
 
@@ -46,12 +46,6 @@ fn cancels() {
 
 fn lines(count: usize) -> String {
     (0..count).map(|n| format!("{n}\n")).collect()
-}
-
-fn feed(mut command: Command, input: &str) -> std::process::Output {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a child");
-    std::io::Write::write_all(&mut child.stdin.take().expect("stdin"), input.as_bytes()).expect("input");
-    child.wait_with_output().expect("the child")
 }
 
 /// A program that does nothing, 2 at a time, durable, against `xargs -P2`.

@@ -570,6 +570,25 @@ fn a_template_that_may_not_fork_into_a_cgroup_forks_beside_it(mut keeper: Keeper
 }
 
 #[test]
+fn without_clone3_a_templates_child_is_moved_into_its_cgroup() {
+    let (mut keeper, hello) = Keeper::start("clone3");
+    if !hello.cgroup {
+        println!("SKIPPED: no cgroup v2 to write to");
+        return keeper.shutdown(0);
+    }
+    keeper.template(TEMPLATE, &["forks"]);
+    let job = keeper.fork(worker(1, 1), TEMPLATE);
+    job.job(&format!("echo up; read line <&3; {DAEMON}; exit 3"));
+    assert_eq!(job.line(), "up\n");
+    let (born, own) = cgroups_of_child(job.pid);
+    assert!(born != own && own.ends_with(&format!("/{}", job.worker)), "{born} {own}");
+    job.job("");
+    let exit = keeper.exited(job.worker);
+    assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(3), 1));
+    keeper.shutdown(0);
+}
+
+#[test]
 fn the_cgroup_of_a_life_that_never_began_is_cleared_and_removed() {
     let (mut keeper, hello) = Keeper::start("");
     if !hello.cgroup {

@@ -14,7 +14,7 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 18] = [
+const MUTANTS: [Mutant; 20] = [
     Mutant {
         name: "hears the words of a former life",
         file: "lives.rs",
@@ -48,8 +48,8 @@ const MUTANTS: [Mutant; 18] = [
     Mutant {
         name: "spawns after a stop",
         file: "reconcile.rs",
-        old: "if self.stop.is_none() {\n            for pool in &mut self.pools {\n                pool.keep_up(now, &mut self.orders);",
-        new: "for pool in &mut self.pools {\n            pool.keep_up(now, &mut self.orders);\n        }\n        if self.stop.is_none() {\n            for pool in &mut self.pools {",
+        old: "if self.stop.is_none() {\n            for pool in &mut self.pools {\n                pool.keep_up(now, self.lease, &mut self.orders);",
+        new: "for pool in &mut self.pools {\n            pool.keep_up(now, self.lease, &mut self.orders);\n        }\n        if self.stop.is_none() {\n            for pool in &mut self.pools {",
     },
     Mutant {
         name: "fetches for a worker that is not ready",
@@ -118,6 +118,18 @@ const MUTANTS: [Mutant; 18] = [
         new: "< usize::from(self.min_workers())",
     },
     Mutant {
+        name: "keeps for itself what it took ahead",
+        file: "ahead.rs",
+        old: "now >= kept.running.since + PATIENCE",
+        new: "now < kept.running.since",
+    },
+    Mutant {
+        name: "takes ahead though jobs are long",
+        file: "ahead.rs",
+        old: "self.pace.filter(|pace| *pace <= SHORT)",
+        new: "self.pace.filter(|pace| *pace <= SHORT * 1000)",
+    },
+    Mutant {
         name: "keeps faulty workers",
         file: "worker.rs",
         old: "State::Busy | State::Stopping(_) => self.life.fault = Some(how),",
@@ -158,9 +170,10 @@ impl Nest {
         let _ = fs::remove_dir_all(nest.join("src"));
         for room in ["src/model", "src/select", "src/supervisor", "tests/support", "tests/stories"] {
             fs::create_dir_all(nest.join(room)).unwrap();
-            for file in fs::read_dir(home.join(room)).unwrap() {
-                let file = file.unwrap();
-                fs::copy(file.path(), nest.join(room).join(file.file_name())).unwrap();
+            for file in fs::read_dir(home.join(room)).unwrap().map(Result::unwrap) {
+                if file.path().extension().is_some_and(|end| end == "rs") {
+                    fs::copy(file.path(), nest.join(room).join(file.file_name())).unwrap();
+                }
             }
         }
         for file in ["tests/transcripts.rs", "tests/simulation.rs", "Cargo.lock"] {

@@ -1,7 +1,12 @@
 //! What the benches measure with: /proc, rusage, and a raw client of the API.
 
+// Each bench uses a part of it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::sandbox::Sandbox;
@@ -19,6 +24,10 @@ impl Figures {
         self.0.push(value);
     }
 
+    pub fn median(&self) -> f64 {
+        self.at(0.5)
+    }
+
     fn at(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -26,9 +35,35 @@ impl Figures {
     }
 }
 
+/// Prints a row. A goal is `>= 2`, `<= 2` or `2`, held against the median; without one the row only says what is.
 pub fn row(what: &str, goal: &str, figures: &Figures, unit: &str) {
-    let note = format!("n={}", figures.0.len());
-    println!("| {what} | {goal} {unit} | {:.2} | {:.2} | {note} |", figures.at(0.5), figures.at(0.99));
+    let median = figures.at(0.5);
+    let number = |text: &str| text.trim().parse::<f64>().expect("a number in the goal");
+    let reached = match (goal.strip_prefix(">="), goal.strip_prefix("<=")) {
+        (Some(least), _) => median >= number(least),
+        (_, Some(most)) => median <= number(most),
+        _ => goal.is_empty() || median == number(goal),
+    };
+    let verdict = match (goal.is_empty(), reached) {
+        (true, _) => "",
+        (false, true) => "reached, ",
+        (false, false) => "**missed**, ",
+    };
+    let goal = if goal.is_empty() { String::new() } else { format!("{goal} {unit}") };
+    let count = figures.0.len();
+    let range = match count {
+        2..=20 => format!(", {:.2} to {:.2}", figures.at(0.0), figures.at(1.0)),
+        _ => String::new(),
+    };
+    let note = format!("{verdict}n={count}{range}");
+    println!("| {what} | {goal} | {median:.2} {unit} | {:.2} | {note} |", figures.at(0.99));
+}
+
+/// Runs a program with this on its stdin.
+pub fn feed(mut command: Command, input: &str) -> Output {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a child");
+    Write::write_all(&mut child.stdin.take().expect("stdin"), input.as_bytes()).expect("input");
+    child.wait_with_output().expect("the child")
 }
 
 pub fn micros(time: Duration) -> f64 {
@@ -56,6 +91,24 @@ impl Api {
         let body = self.call("POST", "/v1/jobs", &serde_json::json!({ "jobs": [job] }).to_string());
         let answer: serde_json::Value = serde_json::from_str(&body).expect("json");
         answer["ids"][0].as_str().unwrap_or_else(|| panic!("an id in {body}")).to_owned()
+    }
+
+    /// Puts a job of a class.
+    pub fn put_class(&mut self, class: &str) -> String {
+        let job = serde_json::json!({"queue": "default", "class": class, "payload": {"data": "{}"}});
+        let body = self.call("POST", "/v1/jobs", &serde_json::json!({ "jobs": [job] }).to_string());
+        let answer: serde_json::Value = serde_json::from_str(&body).expect("json");
+        answer["ids"][0].as_str().unwrap_or_else(|| panic!("an id in {body}")).to_owned()
+    }
+
+    /// What a path shows.
+    pub fn get(&mut self, path: &str) -> serde_json::Value {
+        serde_json::from_str(&self.call("GET", path, "")).expect("json")
+    }
+
+    /// Lets a queue go on.
+    pub fn resume(&mut self, queue: &str) {
+        self.call("POST", &format!("/v1/queues/{queue}/resume"), "{}");
     }
 
     /// Cancels and waits for the proof: milliseconds.
@@ -124,12 +177,36 @@ pub fn cpu_of_children() -> Duration {
 
 /// CPU time of all threads of a process, to the nanosecond.
 pub fn cpu_of(pid: i32) -> Duration {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("tasks").flatten();
-    let time = |task: std::fs::DirEntry| {
-        let line = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-        line.split(' ').next().and_then(|nanos| nanos.parse::<u64>().ok()).unwrap_or(0)
-    };
-    Duration::from_nanos(tasks.map(time).sum())
+    threads(pid).values().map(|thread| thread.cpu).sum()
+}
+
+/// What a thread has used so far.
+#[derive(Clone, Copy, Default)]
+pub struct Thread {
+    pub cpu: Duration,
+    pub switches: u64,
+}
+
+/// The threads of a process by name; those of one name together.
+pub fn threads(pid: i32) -> BTreeMap<String, Thread> {
+    let mut threads: BTreeMap<String, Thread> = BTreeMap::new();
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).expect("tasks").flatten() {
+        let read = |name: &str| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let nanos = read("schedstat").split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0);
+        let thread = threads.entry(read("comm").trim().to_owned()).or_default();
+        thread.cpu += Duration::from_nanos(nanos);
+        thread.switches += switches_of(&task.path());
+    }
+    threads
+}
+
+/// A process and all below it.
+pub fn tree(pid: i32) -> Vec<i32> {
+    let mut found = vec![pid];
+    for child in children(pid) {
+        found.extend(tree(child));
+    }
+    found
 }
 
 pub fn children(pid: i32) -> Vec<i32> {
@@ -165,9 +242,10 @@ pub fn rss(pid: i32) -> u64 {
 /// Context switches of all threads so far.
 pub fn switches(pid: i32) -> u64 {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
-    let count = |task: std::fs::DirEntry| {
-        let status = task.path().join("status").display().to_string();
-        field(&status, "voluntary_ctxt_switches:") + field(&status, "nonvoluntary_ctxt_switches:")
-    };
-    tasks.flatten().map(count).sum()
+    tasks.flatten().map(|task| switches_of(&task.path())).sum()
+}
+
+fn switches_of(task: &std::path::Path) -> u64 {
+    let status = task.join("status").display().to_string();
+    field(&status, "voluntary_ctxt_switches:") + field(&status, "nonvoluntary_ctxt_switches:")
 }

@@ -120,6 +120,7 @@ class Template:
             os.close(self._orders.detach())
             if cgroup is not None:
                 os.close(cgroup)
+            # The template's channel is replaced below. Its number must not be free before, or the pipe would take it.
             self._termination.renew()
             self._settle(descriptors)
             _reseed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import threading
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: A clock that was started a little after the supervisor's must not turn a time limit into something else.
 _TOLERANCE_SECONDS = 0.25
+#: Above the descriptors that the protocol speaks of.
+_OUT_OF_THE_WAY = 10
 
 
 class Termination:
@@ -41,7 +44,11 @@ class Termination:
 
     def install(self) -> None:
         """Begins to listen, in this process."""
-        self.wake, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        # A template's child puts its channel at a number that is free at this moment: the pipe must not be there.
+        ends = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.wake, self._wake_write = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for end in ends)
+        for end in ends:
+            os.close(end)
         self.listen()
 
     def renew(self) -> None:

@@ -92,7 +92,9 @@ class Template(WorkerTest):
         self.assertEqual(files.pop("0"), "/dev/null")
         sockets = [name for name, target in files.items() if target.startswith("socket:")]
         self.assertEqual(sockets, ["3"])
-        # Besides the four there is the pipe that signals wake by.
+        # Besides the four there is the pipe that signals wake by, with both of its ends.
+        pipes = [target for target in files.values() if target.startswith("pipe:")]
+        self.assertEqual((len(pipes), len(set(pipes))), (2, 1), files)
         self.assertLessEqual(len(files), 5, files)
         self.assertEqual(child.wait(), 0)
 
@@ -194,6 +196,7 @@ class Template(WorkerTest):
         os.kill(child.pid, 15)
         self.assertEqual(child.done()["error"]["group"], "Interrupted")
         self.assertEqual(child.wait(), 0)
+        self.assertEqual(child.stderr(), "")
 
     def test_a_child_whose_channel_ends_exits(self):
         self.template()

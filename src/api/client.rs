@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
@@ -14,15 +15,26 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
+use tokio::task::JoinHandle;
 
 use super::Problem;
 use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State, StopOrder};
 use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop};
 
-/// A client of the supervisor that listens on a socket. Each call is a connection of its own.
+/// A client of the supervisor that listens on a socket. Each call is a connection of its own, except for waits: whoever
+/// waits for one job often waits for thousands.
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
+    kept: Arc<Mutex<Option<Line>>>,
+}
+
+/// A connection for one call after the other.
+#[derive(Debug)]
+struct Line {
+    sender: http1::SendRequest<Full<Bytes>>,
+    /// Ends when the sender is dropped, or the connection is lost.
+    connection: JoinHandle<hyper::Result<()>>,
 }
 
 /// After this long without an answer the supervisor is asked whether it is there at all,
@@ -58,7 +70,7 @@ pub enum Error {
 impl Client {
     /// A client of this socket; connects with each call.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        Client { socket: socket.into() }
+        Client { socket: socket.into(), kept: Arc::default() }
     }
 
     /// Where it connects to.
@@ -120,7 +132,18 @@ impl Client {
     /// Waits until the job has ended.
     pub async fn ended(&self, id: &JobId) -> Result<JobState, Error> {
         let path = format!("/v1/jobs/{}/wait", encode(id.as_str()));
-        let State { state } = self.call(Method::GET, &path, Bytes::new()).await?;
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = kept().take();
+        let lives = match &mut before {
+            Some(line) => line.sender.ready().await.is_ok(),
+            None => false,
+        };
+        let line = match before.filter(|_| lives) {
+            Some(line) => line,
+            None => self.line().await?,
+        };
+        let (State { state }, line) = self.ask(line, Method::GET, &path, Bytes::new()).await?;
+        *kept() = Some(line);
         Ok(state)
     }
 
@@ -193,10 +216,20 @@ impl Client {
     }
 
     async fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
+        let line = self.line().await?;
+        let (answer, _) = self.ask(line, method, path, body).await?;
+        Ok(answer)
+    }
+
+    /// The answer, and the line for the next call.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        mut line: Line,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(T, Line), Error> {
         let odd = |why: String| Error::Odd(self.socket.clone(), why);
-        let stream = self.connect().await?;
-        let lost = |error| Error::Lost(self.socket.clone(), error);
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -204,19 +237,17 @@ impl Client {
             .header("content-type", "application/json")
             .body(Full::new(body))
             .map_err(|error| odd(error.to_string()))?;
-        // The sender ends with the exchange, which ends the connection.
-        let exchange = async move {
-            let (parts, body) = sender.send_request(request).await?.into_parts();
+        let exchange = async {
+            let (parts, body) = line.sender.send_request(request).await?.into_parts();
             Ok((parts.status, body.collect().await?.to_bytes()))
         };
-        let (answer, driven) = tokio::join!(exchange, connection);
-        let (status, bytes) = answer.map_err(|error: hyper::Error| match driven {
-            Err(cause) if is_nonsense(&cause) => odd(cause.to_string()),
-            Ok(()) | Err(_) if is_nonsense(&error) => odd(error.to_string()),
-            Ok(()) | Err(_) => lost(error),
-        })?;
+        let (status, bytes) = match exchange.await {
+            Ok(answer) => answer,
+            Err(error) => return Err(self.broken(line, error).await),
+        };
         if status.is_success() {
-            return serde_json::from_slice(&bytes).map_err(|error| odd(error.to_string()));
+            let answer = serde_json::from_slice(&bytes).map_err(|error| odd(error.to_string()))?;
+            return Ok((answer, line));
         }
         match serde_json::from_slice::<Refusal>(&bytes) {
             Ok(Refusal { error, hint }) => {
@@ -224,6 +255,24 @@ impl Client {
             }
             Err(_) => Err(odd(format!("HTTP status {status}"))),
         }
+    }
+
+    /// Why no answer came: the connection may know better than the call.
+    async fn broken(&self, Line { sender, connection }: Line, error: hyper::Error) -> Error {
+        drop(sender);
+        let odd = |why: &hyper::Error| Error::Odd(self.socket.clone(), why.to_string());
+        match connection.await {
+            Ok(Err(cause)) if is_nonsense(&cause) => odd(&cause),
+            Ok(_) | Err(_) if is_nonsense(&error) => odd(&error),
+            Ok(_) | Err(_) => Error::Lost(self.socket.clone(), error),
+        }
+    }
+
+    async fn line(&self) -> Result<Line, Error> {
+        let stream = self.connect().await?;
+        let lost = |error| Error::Lost(self.socket.clone(), error);
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
+        Ok(Line { sender, connection: tokio::spawn(connection) })
     }
 
     async fn connect(&self) -> Result<UnixStream, Error> {

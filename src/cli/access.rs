@@ -1,7 +1,10 @@
 //! The way to the jobs: through the supervisor when one listens, else straight to the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
 
 use super::exit;
 use super::failure::Failure;
@@ -15,12 +18,12 @@ pub enum Access {
     /// A supervisor listens.
     Api(Client),
     /// None does.
-    Store(Box<dyn Broker>),
+    Store(Arc<dyn Broker>),
 }
 
 /// Opens the store that no supervisor serves.
-fn open_store(path: &Path) -> Result<Box<dyn Broker>, broker::Error> {
-    Ok(Box::new(Sqlite::open(path, sqlite::Options::default())?))
+fn open_store(path: &Path) -> Result<Arc<dyn Broker>, broker::Error> {
+    Ok(Arc::new(Sqlite::open(path, sqlite::Options::default())?))
 }
 
 impl Access {
@@ -175,10 +178,21 @@ fn unless_gone(error: api::Error) -> Option<Failure> {
 
 /// Waits for the end of a job, across the end of the supervisor and the start of the next.
 pub async fn ended(config: &Config, id: &JobId) -> Result<JobState, Failure> {
+    ended_by(&mut None, config, id).await
+}
+
+/// The same by a way that was found before, or has been found then.
+async fn ended_by(way: &mut Option<Access>, config: &Config, id: &JobId) -> Result<JobState, Failure> {
     loop {
-        let access = Access::open(config).await?;
+        let access = match way.take() {
+            Some(access) => access,
+            None => Access::open(config).await?,
+        };
         match access.ended_here(id).await {
-            Ok(state) => return Ok(state),
+            Ok(state) => {
+                *way = Some(access);
+                return Ok(state);
+            }
             Err(Some(failure)) => return Err(failure),
             // Between two supervisors: a moment, then whoever is there.
             Err(None) => tokio::time::sleep(BETWEEN).await,
@@ -187,6 +201,58 @@ pub async fn ended(config: &Config, id: &JobId) -> Result<JobState, Failure> {
 }
 
 const BETWEEN: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// The ends of many jobs, one after the other in the order given.
+pub struct Ends {
+    config: Arc<Config>,
+    /// Those that are not waited for yet.
+    ids: VecDeque<JobId>,
+    /// Those that are.
+    ahead: VecDeque<JoinHandle<Waited>>,
+    /// Ways that nobody uses just now.
+    ways: Vec<Access>,
+    /// The way that all can use at a time, if there is one.
+    store: Option<Arc<dyn Broker>>,
+}
+
+type Waited = (Result<JobState, Failure>, Option<Access>);
+
+impl Ends {
+    /// So many waits are under way at a time: each has a connection, of which the supervisor serves 256.
+    const WIDTH: usize = 32;
+
+    /// Finds the first way.
+    pub async fn open(config: &Config, ids: &[String]) -> Result<Self, Failure> {
+        let way = Access::open(config).await?;
+        let store = match &way {
+            Access::Api(_) => None,
+            Access::Store(store) => Some(store.clone()),
+        };
+        let ids = ids.iter().map(|id| id.as_str().into()).collect();
+        Ok(Ends { config: Arc::new(config.clone()), ids, ahead: VecDeque::new(), ways: vec![way], store })
+    }
+
+    /// The end of the next one.
+    pub async fn next(&mut self) -> Result<JobState, Failure> {
+        while self.ahead.len() < Self::WIDTH
+            && let Some(id) = self.ids.pop_front()
+        {
+            let way = self.ways.pop().or_else(|| self.store.clone().map(Access::Store));
+            let (config, mut way) = (self.config.clone(), way);
+            self.ahead.push_back(tokio::spawn(async move {
+                let ended = ended_by(&mut way, &config, &id).await;
+                (ended, way)
+            }));
+        }
+        let waited = match self.ahead.pop_front() {
+            Some(waited) => waited.await,
+            None => return Err(Failure::new(exit::FAILED, "no job is left to wait for")),
+        };
+        let (ended, way) = waited.map_err(|error| Failure::new(exit::FAILED, error.to_string()))?;
+        self.ways.extend(way);
+        ended
+    }
+}
 
 /// Does it for each id, goes on after a failure, and gives the first exit code that is not 0.
 pub async fn for_each<F>(ids: &[String], mut act: F) -> Result<u8, Failure>

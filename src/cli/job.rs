@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::access::{Access, ended, for_each};
+use super::access::{Access, Ends, for_each};
 use super::args::{JobCancel, JobList, JobShow, JobWait, Jobs};
 use super::failure::Failure;
 use super::screen::{Look, age, escaped, print, print_json, table};
@@ -76,8 +76,9 @@ pub fn between(from: Millis, to: Millis) -> Duration {
 pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
     let all = async {
         let mut complete = true;
+        let mut ends = Ends::open(config, &args.jids).await?;
         let code = for_each(&args.jids, async |id| {
-            let state = ended(config, &id).await?;
+            let state = ends.next().await?;
             complete &= state == JobState::Complete;
             Ok(tell(&id, state, args.json)?)
         })

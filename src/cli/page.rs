@@ -100,7 +100,11 @@ fn carried(out: &mut String, name: &str, bytes: &[u8]) {
 }
 
 fn bytes_of(length: usize) -> String {
-    if length == 1 { "1 byte".into() } else { format!("{length} bytes") }
+    counted(length, "byte", "bytes")
+}
+
+fn counted(number: usize, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
 }
 
 fn block(out: &mut String, name: &str, text: &str) {
@@ -182,8 +186,9 @@ fn millis(duration: Duration) -> i64 {
 
 fn end(out: &mut String, forensics: &Forensics) {
     out.push_str("\nlatest attempt\n");
+    let width = if forensics.left.is_empty() { "peak rss ".len() } else { "left running".len() };
     let mut line = |name: &str, value: String| {
-        let _ = writeln!(out, "  {name:<9} {value}");
+        let _ = writeln!(out, "  {name:<width$} {value}");
     };
     line("ran", age(forensics.ran));
     if let Some(exit) = &forensics.exit {
@@ -201,8 +206,12 @@ fn end(out: &mut String, forensics: &Forensics) {
         line("cpu", format!("{} user, {} system", age(usage.user), age(usage.system)));
         line("peak rss", size(usage.max_rss));
         if exit.left_behind > 0 {
-            line("left", format!("{} processes, killed; proof after {}", exit.left_behind, age(exit.proof)));
+            let left = counted(exit.left_behind as usize, "process", "processes");
+            line("left", format!("{left}, killed; proof after {}", age(exit.proof)));
         }
+    }
+    for (number, left) in forensics.left.iter().enumerate() {
+        line(if number == 0 { "left running" } else { "" }, escaped(left).into_owned());
     }
     if forensics.output_dropped > 0 {
         line("dropped", format!("{} of output over the cap", size(forensics.output_dropped)));
@@ -299,6 +308,16 @@ pub(super) mod tests {
         (job.worker, job.instance, job.tags) = (None, None, vec![]);
         job.payload = Some(Payload::Data("{\"to\": 1}\n".into()));
         insta::assert_snapshot!("job_show_put", render(&job, &look(100)));
+    }
+
+    #[test]
+    fn what_a_job_left_is_counted_and_what_still_runs_is_named() {
+        let mut job = failed_job();
+        (job.crashes, job.interrupted) = (1, 2);
+        let forensics = job.forensics.as_mut().unwrap();
+        forensics.left = vec!["sleep (pid 17)".into(), "e\x1bvil (pid 18), killed".into()];
+        (forensics.exit.as_mut().unwrap().left_behind, forensics.output_dropped) = (1, 0);
+        insta::assert_snapshot!("job_show_left", render(&job, &look(100)));
     }
 
     /// A job of a class, on its second attempt.

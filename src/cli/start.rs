@@ -51,7 +51,7 @@ fn end_what_is_left(state: &mut Flock<File>) -> Result<(), Failure> {
         (_, true) => Ok(()),
         (found, false) => Err(Failure::new(
             exit::UNAVAILABLE,
-            format!("processes of the last supervisor's jobs do not die ({found} kills so far)"),
+            format!("processes of the last supervisor's jobs do not die (kills so far: {found})"),
         )),
     }
 }

@@ -59,28 +59,23 @@ pub(super) async fn run(
             return Ok(Ended::Stopped);
         }
         let deadline = supervisor.poll_timeout().into_iter().chain(outside.due()).min();
+        let mut facts = Vec::new();
         match inbox.next(&mut outside, deadline).await? {
-            Input::Event(event) => tell(&mut supervisor, &mut outside, event),
-            Input::Letter(letter) => {
-                for event in outside.heard(letter, &mut asks)? {
-                    tell(&mut supervisor, &mut outside, event);
-                }
-            }
-            Input::Output => listen(&mut supervisor, &mut outside)?,
+            Input::Event(event) => facts.push(event),
+            Input::Letter(letter) => facts = outside.heard(letter, &mut asks)?,
+            Input::Output => facts = listen(&mut outside)?,
             Input::Answer(answer) => outside.children.reply(answer.worker, answer.n, answer.result),
-            Input::Request(Request::Stop(stop)) => tell(&mut supervisor, &mut outside, Event::Stop(stop)),
+            Input::Request(Request::Stop(stop)) => facts.push(Event::Stop(stop)),
             Input::Request(Request::View(answer)) => drop(answer.send(view(&supervisor, &outside))),
-            Input::Timeout => {
-                if outside.children.due().is_some_and(|at| at <= clock::now()) {
-                    listen(&mut supervisor, &mut outside)?;
-                }
-                supervisor.handle_timeout(clock::now());
+            Input::Timeout if outside.children.due().is_some_and(|at| at <= clock::now()) => {
+                facts = listen(&mut outside)?;
             }
+            Input::Timeout => {}
             Input::KeeperGone => return Ok(Ended::KeeperGone),
         }
-        while let Some(event) = inbox.try_next() {
-            tell(&mut supervisor, &mut outside, event);
-        }
+        // Facts of one moment are told together.
+        facts.extend(std::iter::from_fn(|| inbox.try_next()));
+        tell(&mut supervisor, &mut outside, facts);
     }
 }
 
@@ -94,24 +89,19 @@ fn carry_out(supervisor: &mut Supervisor, outside: &mut Outside) {
         if known.is_empty() {
             return;
         }
-        for event in known {
-            tell(supervisor, outside, event);
-        }
+        tell(supervisor, outside, known);
     }
 }
 
 /// Reads what children print and say.
-fn listen(supervisor: &mut Supervisor, outside: &mut Outside) -> io::Result<()> {
+fn listen(outside: &mut Outside) -> io::Result<Vec<Event>> {
     let words = outside.children.turn(clock::now())?;
-    for event in outside.said(words) {
-        tell(supervisor, outside, event);
-    }
-    Ok(())
+    Ok(outside.said(words))
 }
 
-fn tell(supervisor: &mut Supervisor, outside: &mut Outside, event: Event) {
-    outside.note(&event);
-    supervisor.handle(clock::now(), event);
+fn tell(supervisor: &mut Supervisor, outside: &mut Outside, facts: Vec<Event>) {
+    facts.iter().for_each(|event| outside.note(event));
+    supervisor.handle_all(clock::now(), facts);
 }
 
 fn view(supervisor: &Supervisor, outside: &Outside) -> View {

@@ -67,7 +67,7 @@ impl Inbox {
         })
     }
 
-    /// The next event if there is one already: facts of one moment are told together.
+    /// The next event if there is one already.
     pub fn try_next(&mut self) -> Option<Event> {
         self.events.try_recv().ok()
     }

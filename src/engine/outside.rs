@@ -53,7 +53,7 @@ impl Outside {
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
             Command::Spawn(worker) => self.link.order(&Order::Spawn(worker)),
             Command::Fork(worker, template) => self.link.order(&Order::Fork(worker, template)),
-            Command::Assign(worker, job, fence) => self.assign(worker, &job, fence),
+            Command::Assign(worker, job, fence, time_limit) => self.assign(worker, &job, fence, time_limit),
             Command::Signal(worker, signal, why) => {
                 info!(%worker, ?signal, why, "signal");
                 self.link.order(&match signal {
@@ -218,9 +218,9 @@ impl Outside {
         events
     }
 
-    fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence) {
+    fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence, time_limit: Option<Duration>) {
         failpoint("supervisor-4-before-assign");
-        if let Err(unassigned) = self.children.assign(worker, job, fence, job.time_limit) {
+        if let Err(unassigned) = self.children.assign(worker, job, fence, time_limit) {
             if unassigned.idle_for_ever {
                 self.link.order(&Order::KillTree(worker));
             }

@@ -40,7 +40,6 @@ impl Children {
     ) -> Result<(), Unassigned> {
         let Some((life, around)) = self.look(worker) else { return Ok(()) };
         let plan = around.plan;
-        let time_limit = time_limit.or(plan.settings.time_limit);
         let unassigned = |outcome| Unassigned { outcome, idle_for_ever: plan.one_job_a_life() };
         let cwd = match plan.sandbox(worker).map(|dir| sandbox::empty(&dir, plan.outfit.identity.as_ref())) {
             Some(Ok(dir)) => Some(dir),

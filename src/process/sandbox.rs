@@ -1,8 +1,8 @@
 //! A directory of its own for each slot, empty when a job begins.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,12 +15,20 @@ pub(super) fn empty(dir: &Path, owner: Option<&Identity>) -> io::Result<PathBuf>
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     if let Some(who) = owner {
         chown(dir, Some(who.uid), Some(who.gid))?;
-        // The way to it must be open to that user.
-        if let Some(parent) = dir.parent() {
-            fs::set_permissions(parent, std::os::unix::fs::PermissionsExt::from_mode(0o711))?;
-        }
+        // The way to it must be open to that user: the directory of all slots' directories, and that of the state, in which
+        // everything else is closed by itself.
+        dir.ancestors().skip(1).take(2).try_for_each(let_pass)?;
     }
     Ok(dir.to_owned())
+}
+
+/// Others may pass through, and see nothing.
+fn let_pass(dir: &Path) -> io::Result<()> {
+    let mode = fs::metadata(dir)?.mode() & 0o7777;
+    if mode & 0o011 == 0o011 {
+        return Ok(());
+    }
+    fs::set_permissions(dir, Permissions::from_mode(mode | 0o011))
 }
 
 /// Moves the directory aside, if it is there, and has it removed.

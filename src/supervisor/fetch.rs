@@ -1,4 +1,5 @@
-//! How a pool takes work: only what it has ready workers for, and only when there may be some.
+//! How a pool takes work: what it has ready workers for (and, where jobs are very short, will have in a moment), and only
+//! when there may be some.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -67,12 +68,13 @@ impl Pool {
         Some(asked)
     }
 
-    /// Asks for as many jobs as there is room for.
+    /// Asks for as many jobs as there is room for, and some ahead.
     pub(super) fn fetch(&mut self, now: Instant, random: &mut Random, orders: &mut VecDeque<Command>) {
         if self.intake.asked.is_some() || self.intake.at() > now {
             return;
         }
-        let workers = self.room();
+        let mut workers = self.room();
+        workers.extend(self.ahead_for());
         if workers.is_empty() {
             return;
         }
@@ -87,6 +89,7 @@ impl Pool {
 
     /// When to ask; None while there is no room, or no answer yet.
     pub(super) fn fetch_at(&self) -> Option<Instant> {
-        (self.has_room() && self.intake.asked.is_none()).then(|| self.intake.at())
+        let wants = self.intake.asked.is_none() && (self.has_room() || !self.ahead_for().is_empty());
+        wants.then(|| self.intake.at())
     }
 }

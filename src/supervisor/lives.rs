@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::ahead::Ahead;
 use super::classes::{self, Unknown};
 use super::jobs::{Phase, Running};
 use super::restart::{Boots, Random};
@@ -93,9 +94,10 @@ impl Supervisor {
         let pool = self.pools.get_mut(usize::from(worker.slot.pool))?;
         let slot = pool.slots.iter_mut().find(|slot| slot.id == worker)?;
         let book = Book { unsettled: &mut self.unsettled, orders: &mut self.orders };
-        let (boots, unknown, random) = (&mut pool.boots, &mut pool.unknown, &mut self.random);
+        let (boots, unknown, ahead) = (&mut pool.boots, &mut pool.unknown, &mut pool.ahead);
+        let random = &mut self.random;
         let alive = slot.state != State::Down;
-        alive.then_some(Alive { pool: &pool.settings, slot, boots, unknown, random, book })
+        alive.then_some(Alive { pool: &pool.settings, slot, boots, unknown, ahead, random, book })
     }
 }
 
@@ -105,6 +107,7 @@ pub(super) struct Alive<'a> {
     pub(super) slot: &'a mut Slot,
     pub(super) boots: &'a mut Boots,
     pub(super) unknown: &'a mut Unknown,
+    pub(super) ahead: &'a mut Ahead,
     pub(super) random: &'a mut Random,
     pub(super) book: Book<'a>,
 }

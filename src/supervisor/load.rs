@@ -4,12 +4,22 @@
 //! alone counts. Until then they are still ours: given back, they would come again into the company of others.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::Command;
 use super::classes;
-use super::jobs::{self, Phase, Running};
+use super::jobs::{self, MARGIN, Phase, Running};
 use super::worker::{Slot, State, Why};
 use crate::model::{Instant, PoolSettings};
+
+/// A worker without a job for so long keeps nobody waiting for it to be killed.
+const REST: Duration = Duration::from_secs(1);
+
+/// The moment that is as far from `armed` as that is from `fence`: a supervisor that hangs from there on has half of the
+/// time its leases would give it.
+fn half_way(armed: Instant, fence: Instant) -> Instant {
+    armed - fence.since(armed)
+}
 
 impl Slot {
     /// All jobs that it has a right to.
@@ -34,8 +44,9 @@ impl Slot {
         pool: &PoolSettings,
         orders: &mut VecDeque<Command>,
     ) {
-        orders.push_back(Command::Assign(self.id, job.job.clone(), job.lease.fence));
-        let deadline = classes::time_limit(pool, &job.job).map(|limit| now + limit);
+        let time_limit = classes::time_limit(pool, &job.job);
+        orders.push_back(Command::Assign(self.id, job.job.clone(), job.lease.fence, time_limit));
+        let deadline = time_limit.map(|limit| now + limit);
         self.jobs.push(Running { since: now, deadline, ..job });
         self.life.taken += 1;
         self.weigh(now, pool);
@@ -111,17 +122,48 @@ impl Slot {
         }
     }
 
-    /// Tells the keeper when to kill the worker by itself: at the first of its jobs' fences.
-    pub(super) fn arm(&mut self, pool: &PoolSettings, orders: &mut VecDeque<Command>) {
-        match self.state {
-            State::Ready | State::Busy | State::Stopping(_) => {
-                let fence = self.jobs.iter().map(|job| job.fence_at(pool.grace)).min();
-                if self.life.armed != fence {
-                    self.life.armed = fence;
-                    orders.push_back(Command::KillAt(self.id, fence));
-                }
+    /// Tells the keeper when to kill the worker by itself: when the first of its leases ends, or before. An order with
+    /// each job and another after it would wake the keeper twice for each. An earlier moment is as safe, so it is moved
+    /// only when half of the time is over, and taken back when the worker has had nothing to do for a while.
+    pub(super) fn arm(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
+        let fence = self.fence();
+        let kept = match (self.state, self.life.armed, fence) {
+            (State::Ready | State::Busy | State::Stopping(_), Some(armed), Some(fence)) => {
+                armed <= fence && now < half_way(armed, fence)
             }
-            State::Down | State::Starting | State::Killed(_) => {}
+            (State::Ready | State::Busy, Some(_), None) => now < self.life.idle_since + REST,
+            (State::Ready | State::Busy | State::Stopping(_), None, _) => fence.is_none(),
+            (State::Stopping(_), Some(_), None) | (State::Down | State::Starting | State::Killed(_), ..) => {
+                true
+            }
+        };
+        if !kept && self.life.armed != fence {
+            self.life.armed = fence;
+            orders.push_back(Command::KillAt(self.id, fence));
+        }
+    }
+
+    /// The same before it has a job: no lease that begins later ends before this one would.
+    pub(super) fn arm_ahead(&mut self, lease_end: Instant, orders: &mut VecDeque<Command>) {
+        self.life.armed = Some(lease_end - MARGIN);
+        orders.push_back(Command::KillAt(self.id, self.life.armed));
+    }
+
+    /// When all of it must be dead, unless its leases are renewed.
+    fn fence(&self) -> Option<Instant> {
+        self.jobs.iter().map(|job| job.lease.expires_at - MARGIN).min()
+    }
+
+    /// When the keeper must be told of another moment.
+    fn arm_at(&self) -> Option<Instant> {
+        let armed = self.life.armed?;
+        match (self.state, self.fence()) {
+            (State::Ready | State::Busy, None) => Some(self.life.idle_since + REST),
+            (State::Ready | State::Busy | State::Stopping(_), Some(fence)) if armed < fence => {
+                Some(half_way(armed, fence))
+            }
+            (State::Ready | State::Busy | State::Stopping(_), _) => None,
+            (State::Down | State::Starting | State::Killed(_), _) => None,
         }
     }
 
@@ -132,6 +174,6 @@ impl Slot {
             State::Starting | State::Stopping(_) => (self.deadline, false),
             State::Down | State::Killed(_) => (None, false),
         };
-        self.leased().filter_map(|job| jobs::wake_at(job, works, pool)).chain(own).min()
+        self.leased().filter_map(|job| jobs::wake_at(job, works, pool)).chain(own).chain(self.arm_at()).min()
     }
 }

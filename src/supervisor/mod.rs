@@ -1,5 +1,6 @@
 //! The decisions: a pure function from facts to orders. No clock, no I/O, no logging, no pid, no `Result`.
 
+mod ahead;
 mod classes;
 mod command;
 mod event;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Command;
+use super::ahead::Ahead;
 use super::classes::{self, Unknown};
 use super::fetch::Intake;
 use super::jobs::{self, Running};
@@ -23,6 +24,7 @@ pub(super) struct Pool {
     pub(super) boots: Boots,
     pub(super) size: Size,
     pub(super) unknown: Unknown,
+    pub(super) ahead: Ahead,
 }
 
 impl Pool {
@@ -34,6 +36,7 @@ impl Pool {
             boots: Boots::default(),
             size: Size::new(),
             unknown: Unknown::default(),
+            ahead: Ahead::default(),
             settings,
         };
         let (first, min) = (u16::from(!pool.settings.template), pool.min_workers());
@@ -91,8 +94,11 @@ impl Pool {
         self.slots.iter().position(|slot| slot.id == found)
     }
 
-    /// Takes the job out, if it waits to run alone.
+    /// Takes the job out, if it waits for a worker.
     pub(super) fn take_waiting(&mut self, now: Instant, job: &JobId, fence: Fence) -> Option<Running> {
+        if let Some(kept) = self.ahead.take(job, fence) {
+            return Some(kept);
+        }
         let is_it = |waiting: &Running| waiting.is(job, fence);
         self.slots.iter_mut().find_map(|slot| slot.take_waiting(now, is_it, &self.settings))
     }
@@ -103,16 +109,23 @@ impl Pool {
     }
 
     /// Starts what is down and due.
-    pub(super) fn keep_up(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
+    pub(super) fn keep_up(&mut self, now: Instant, lease: Duration, orders: &mut VecDeque<Command>) {
         let boot_timeout = self.settings.boot_timeout;
+        // A worker of one job that will have it at once: its fence, were it fetched now, travels with the order to make it.
+        let in_demand = self.settings.jobs_per_life == Some(1) && self.intake.maybe_waiting;
         let template = self.template().map(|template| template.id);
         while let Some(slot) = self.next_start().filter(|slot| slot.deadline.is_some_and(|due| due <= now)) {
             let template = template.filter(|_| !slot.is_template());
             slot.start(now, boot_timeout, template);
-            orders.push_back(match template {
-                Some(template) => Command::Fork(slot.id, template),
-                None => Command::Spawn(slot.id),
-            });
+            match template {
+                Some(template) => orders.push_back(Command::Fork(slot.id, template)),
+                None => {
+                    orders.push_back(Command::Spawn(slot.id));
+                    if in_demand && !slot.is_template() {
+                        slot.arm_ahead(now + lease, orders);
+                    }
+                }
+            }
         }
     }
 

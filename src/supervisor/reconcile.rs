@@ -20,7 +20,8 @@ impl Supervisor {
         self.tend_workers(now);
         if self.stop.is_none() {
             for pool in &mut self.pools {
-                pool.keep_up(now, &mut self.orders);
+                pool.keep_up(now, self.lease, &mut self.orders);
+                pool.assign_ahead(now, &mut self.random, &mut self.unsettled, &mut self.orders);
                 pool.shrink(now, &mut self.orders);
                 pool.fetch(now, &mut self.random, &mut self.orders);
                 pool.ask_to_grow(now, &mut self.orders);
@@ -46,6 +47,7 @@ impl Supervisor {
     fn give_back(&mut self, now: Instant) {
         for pool in &mut self.pools {
             pool.give_back(now, self.stop.is_some(), &mut self.random, &mut self.unsettled);
+            pool.give_back_ahead(now, self.stop.is_some(), &mut self.unsettled);
         }
     }
 
@@ -62,7 +64,7 @@ impl Supervisor {
                     slot.send(now, signal, kill_at, &mut self.orders);
                 }
                 slot.assign_waiting(now, &pool.settings, &mut self.orders);
-                slot.arm(&pool.settings, &mut self.orders);
+                slot.arm(now, &mut self.orders);
             }
         }
     }

@@ -23,9 +23,12 @@ impl Supervisor {
         (job, fence): (&JobId, Fence),
         outcome: Outcome,
     ) {
-        let Some(Alive { pool, slot, unknown, random, mut book, .. }) = self.life(worker) else { return };
+        let Some(Alive { pool, slot, unknown, ahead, random, mut book, .. }) = self.life(worker) else {
+            return;
+        };
         let Some(index) = slot.jobs.iter().position(|running| running.is(job, fence)) else { return };
-        let job = slot.jobs[index].job.clone();
+        let (job, since) = (slot.jobs[index].job.clone(), slot.jobs[index].since);
+        ahead.finished(now.since(since));
         let retry = classes::retry(pool, &job);
         let judged = match slot.jobs[index].hear(outcome, pool.jobs_at_once > 1) {
             Heard::Nothing => return,
@@ -63,8 +66,8 @@ impl Supervisor {
         self.forget_early();
     }
 
-    /// Hands a job to a worker, or back at once if there is none for it (B14). One that a worker has died of gets no
-    /// company.
+    /// Hands a job to a worker. If there is none for it, it is kept for a moment, and then goes back (B14). One that a
+    /// worker has died of gets no company.
     fn place(&mut self, now: Instant, number: u16, fetched: Fetched, meant: Option<WorkerId>) {
         if let Some(verdict) = self.refuse(now, number, &fetched) {
             return self.unsettled.add(now, jobs::unstarted(&fetched.lease, verdict));
@@ -84,17 +87,16 @@ impl Supervisor {
                 slot.weigh(now, &pool.settings);
             }
             Some(slot) => slot.assign(now, running, &pool.settings, &mut self.orders),
-            None => {
-                let after = if alone { PAUSE } else { Duration::ZERO };
-                self.unsettled.add(now, jobs::release(&running.lease, after));
-            }
+            None if alone => self.unsettled.add(now, jobs::release(&running.lease, PAUSE)),
+            None => pool.ahead.keep(running, meant),
         }
     }
 
     /// What is told of a job that cannot run here, whoever has room.
     fn refuse(&mut self, now: Instant, number: u16, fetched: &Fetched) -> Option<Verdict> {
         let Fetched { job, lease } = fetched;
-        let runs_here = self.slots().any(|slot| slot.leased().any(|running| running.job.id == job.id));
+        let runs_here = self.slots().any(|slot| slot.leased().any(|running| running.job.id == job.id))
+            || self.pools.iter().any(|pool| pool.ahead.has(&job.id));
         let pool = &mut self.pools[usize::from(number)];
         let grace = pool.settings.grace;
         let release = |after| Some(Verdict::Release { after, counts: None });

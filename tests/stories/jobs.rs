@@ -15,10 +15,11 @@ fn a_job_runs_and_is_settled_when_its_worker_is_proven_dead() {
          3.1 exited 1.1 0
          3.2 settled a",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          3.1 > spawn 1.2
+         3.1 > kill_at 1.2 61.1
          3.1 > settle a complete",
     );
 }
@@ -35,12 +36,10 @@ fn a_prefork_worker_settles_at_once_and_takes_the_next_job_before_that_is_durabl
         "0 > spawn 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
-         3 > kill_at 1.1 never
+         0.2 > kill_at 1.1 58.2
          3 > fetch 1.1
          3 > settle a complete
-         3.1 > assign 1.1 b
-         3.1 > kill_at 1.1 51.1",
+         3.1 > assign 1.1 b",
     );
 }
 
@@ -59,14 +58,11 @@ fn a_worker_that_has_run_all_its_jobs_is_recycled() {
         "0 > spawn 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
-         1 > kill_at 1.1 never
+         0.2 > kill_at 1.1 58.2
          1 > fetch 1.1
          1 > settle a complete
          1.1 > assign 1.1 b
-         1.1 > kill_at 1.1 49.1
          2 > term 1.1 (spent)
-         2 > kill_at 1.1 never
          2 > settle b complete
          2.2 > spawn 1.2",
     );
@@ -84,18 +80,13 @@ fn a_failed_job_waits_longer_each_time_and_fails_when_its_tries_are_used_up() {
         "0 > spawn 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
-         1 > kill_at 1.1 never
+         0.2 > kill_at 1.1 58.2
          1 > fetch 1.1
          1 > settle a retry after 1.01 (exit 1)
          1 > assign 1.1 a
-         1 > kill_at 1.1 49
-         2 > kill_at 1.1 never
          2 > fetch 1.1
          2 > settle a#2 retry after 2.07 (exit 1)
          2 > assign 1.1 a
-         2 > kill_at 1.1 50
-         3 > kill_at 1.1 never
          3 > fetch 1.1
          3 > settle a#3 failed (exit 1)",
     );
@@ -110,11 +101,12 @@ fn a_worker_that_does_not_leave_after_its_last_word_is_killed() {
          1 done 1.1 a
          15 exited 1.1 killed",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          11 > kill 1.1 (spent)
          15 > spawn 1.2
+         15 > kill_at 1.2 73
          15 > settle a complete",
     );
 }
@@ -130,12 +122,13 @@ fn a_canceled_job_is_settled_as_canceled_when_it_is_proven_dead() {
          5 revoked a canceled / revoked a canceled
          15.1 exited 1.1 killed / settled a",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          5 > term 1.1 (canceled)
          15 > kill 1.1 (canceled)
          15.1 > spawn 1.2
+         15.1 > kill_at 1.2 73.1
          15.1 > settle a canceled",
     );
 }
@@ -152,7 +145,7 @@ fn a_job_that_is_not_ours_any_more_is_ended_and_nothing_is_settled() {
         "0 > spawn 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
+         0.2 > kill_at 1.1 58.2
          5 > term 1.1 (lock_lost)
          5.2 > drop a (lock_lost)
          5.2 > spawn 1.2",
@@ -172,13 +165,11 @@ fn a_lease_is_renewed_at_a_third_and_the_fence_moves_with_it() {
         "0 > spawn 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
+         0.2 > kill_at 1.1 58.2
          20.2 > renew a
-         20.3 > kill_at 1.1 68.3
+         38.1 > kill_at 1.1 78.3
          40.3 > renew a
          41.1 > renew a
-         42 > kill_at 1.1 90
-         50 > kill_at 1.1 never
          50 > fetch 1.1
          50 > settle a complete",
     );
@@ -192,13 +183,14 @@ fn a_job_whose_lease_cannot_be_renewed_is_ended_before_it_runs_out() {
          0.2 fetched a
          48.9 exited 1.1 15",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          20.2 > renew a
          48.2 > term 1.1 (self_fenced)
          48.9 > drop a (self_fenced)
-         48.9 > spawn 1.2",
+         48.9 > spawn 1.2
+         48.9 > kill_at 1.2 106.9",
     );
 }
 
@@ -215,10 +207,9 @@ fn one_job_of_many_is_canceled_alone() {
          0.1 > fetch 1.1 1.1 1.1
          0.2 > assign 1.1 a
          0.2 > assign 1.1 b
-         0.2 > kill_at 1.1 48.2
+         0.2 > kill_at 1.1 58.2
          5 > cancel 1.1 a (canceled)
          6 > settle a canceled
-         7 > kill_at 1.1 never
          7 > settle b complete",
     );
 }
@@ -235,7 +226,7 @@ fn a_job_that_ignores_its_cancel_takes_the_worker_with_it_but_not_its_neighbours
          0.1 > fetch 1.1 1.1 1.1
          0.2 > assign 1.1 a
          0.2 > assign 1.1 b
-         0.2 > kill_at 1.1 48.2
+         0.2 > kill_at 1.1 58.2
          5 > cancel 1.1 a (moved)
          15 > kill 1.1 (moved)
          15.1 > drop a (moved)
@@ -252,7 +243,9 @@ fn a_right_lost_while_the_job_is_on_its_way_to_us_is_lost() {
          0.2 revoked a canceled / revoked b lock_lost
          0.3 fetched a b",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0 > spawn 2.1
+         0 > kill_at 2.1 58
          0.1 > fetch 1.1
          0.3 > drop b (lock_lost)
          0.3 > fetch 1.1 2.1
@@ -269,12 +262,13 @@ fn a_job_that_runs_too_long_is_ended_and_its_late_word_is_not_heard() {
          6 done 1.1 a
          15.4 exited 1.1 killed",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          5.2 > term 1.1 (time limit)
          15.2 > kill 1.1 (time limit)
          15.4 > spawn 1.2
+         15.4 > kill_at 1.2 73.4
          15.4 > settle a retry after 1.01 (time limit)",
     );
 }
@@ -296,15 +290,14 @@ fn when_a_worker_with_several_jobs_dies_each_is_tried_again_alone_and_only_a_dea
          0.1 > fetch 1.1 1.1 1.1
          0.2 > assign 1.1 a
          0.2 > assign 1.1 b
-         0.2 > kill_at 1.1 48.2
+         0.2 > kill_at 1.1 58.2
          12 > spawn 1.2
          13 > assign 1.2 a
-         13 > kill_at 1.2 48.2
+         13 > kill_at 1.2 58.2
          15 > settle a failed (crashed), crash +1
          15.1 > spawn 1.3
          16 > assign 1.3 b
-         16 > kill_at 1.3 48.2
-         17 > kill_at 1.3 never
+         16 > kill_at 1.3 58.2
          17 > fetch 1.3 1.3 1.3
          17 > settle b complete",
     );
@@ -328,13 +321,12 @@ fn a_job_that_a_worker_has_died_of_waits_until_its_place_is_empty_and_nothing_el
          0.2 > assign 1.1 b
          0.2 > assign 1.1 c
          0.2 > assign 1.1 d
-         0.2 > kill_at 1.1 48.2
+         0.2 > kill_at 1.1 58.2
          0.2 > fetch 2.1 2.1 2.1
          0.3 > assign 2.1 e
-         0.3 > kill_at 2.1 48.3
+         0.3 > kill_at 2.1 58.3
          0.3 > fetch 2.1 2.1
          5 > assign 2.1 k
-         5 > kill_at 2.1 48.4
          5 > settle e complete
          6 > spawn 2.2
          6 > settle k retry after 2.02 (crashed), crash +1
@@ -359,7 +351,7 @@ fn jobs_that_wait_to_run_alone_keep_their_lease_and_end_as_others_do() {
          0.2 > assign 1.1 a
          0.2 > assign 1.1 b
          0.2 > assign 1.1 c
-         0.2 > kill_at 1.1 48.2
+         0.2 > kill_at 1.1 58.2
          12 > spawn 1.2
          12.1 > settle a canceled
          12.1 > drop b (lock_lost)
@@ -381,7 +373,7 @@ fn where_no_worker_comes_up_jobs_that_wait_for_it_are_given_back() {
          0.1 > fetch 1.1 1.1 1.1
          0.2 > assign 1.1 a
          0.2 > assign 1.1 b
-         0.2 > kill_at 1.1 48.2
+         0.2 > kill_at 1.1 58.2
          12 > spawn 1.2
          13 > settle a released after 0
          13 > settle b released after 0",

@@ -19,12 +19,15 @@ fn a_job_fetched_for_a_dead_worker_goes_to_another_or_back() {
          1.1 exited 1.1 1
          1.15 fetched a b",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0 > spawn 2.1
+         0 > kill_at 2.1 58
          0.1 > fetch 1.1
          1 > fetch 1.1 2.1
+         1.1 > kill_at 1.1 never
+         1.1 > kill_at 2.1 never
          1.15 > assign 2.1 a
-         1.15 > kill_at 2.1 49.15
-         1.15 > settle b released after 0",
+         1.15 > kill_at 2.1 59.15",
     );
 }
 
@@ -42,8 +45,10 @@ fn nothing_is_asked_while_nothing_can_be_waiting_and_a_wake_up_during_a_fetch_is
          71 fetch_failed
          72 fetched",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          1 > fetch 1.1
+         1.1 > kill_at 1.1 never
          1.2 > fetch 1.1
          61.2 > fetch 1.1
          70.1 > fetch 1.1
@@ -60,12 +65,14 @@ fn a_job_that_comes_back_while_its_lost_attempt_is_dying_does_not_run_twice() {
          1 revoked a lock_lost / woken
          1.1 fetched a#2",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0 > spawn 2.1
+         0 > kill_at 2.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          0.2 > fetch 2.1
          1 > term 1.1 (lock_lost)
+         1.1 > kill_at 2.1 never
          1.1 > fetch 2.1
          1.1 > settle a#2 released after 10",
     );
@@ -81,10 +88,11 @@ fn the_words_of_a_former_life_change_nothing() {
          1.1 ready 1.1 / exited 1.1 1 / done 1.1 a / stuck 1.1 / spawn_failed 1.1
          1.2 ready 1.2 / ready 1.2",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          1 > spawn 1.2
+         1 > kill_at 1.2 59
          1 > settle a complete
          1.2 > fetch 1.2",
     );
@@ -102,11 +110,11 @@ fn a_verdict_is_told_until_it_is_heard() {
         "0 > spawn 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
-         1 > kill_at 1.1 never
+         0.2 > kill_at 1.1 58.2
          1 > fetch 1.1
          1 > settle a complete
          1.1 > settle a complete
+         2 > kill_at 1.1 never
          2.21 > settle a complete",
     );
 }
@@ -127,11 +135,10 @@ fn a_round_goes_on_behind_the_queue_of_the_last_job() {
          0 > spawn 2.1
          0.1 > fetch 1.1 from C B A
          0.2 > assign 1.1 c
-         0.2 > kill_at 1.1 48.2
+         0.2 > kill_at 1.1 58.2
          0.3 > fetch 2.1 from B A C
          0.4 > assign 2.1 a
-         0.4 > kill_at 2.1 48.4
-         0.5 > kill_at 1.1 never
+         0.4 > kill_at 2.1 58.4
          0.5 > fetch 1.1 from C B A
          0.5 > settle c complete",
     );
@@ -157,7 +164,7 @@ fn a_job_of_a_class_that_no_worker_knows_is_given_back_for_longer_each_time_and_
          0.4 > fetch 1.1
          0.4 > settle a#3 held (unknown class)
          0.5 > assign 1.1 b
-         0.5 > kill_at 1.1 48.5",
+         0.5 > kill_at 1.1 58.5",
     );
 }
 
@@ -179,12 +186,12 @@ fn the_settings_of_a_class_win_over_those_of_the_pool_and_those_of_the_job_over_
          0 > spawn 3.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
+         0.2 > kill_at 1.1 58.2
          0.2 > fetch 2.1 3.1
          0.3 > assign 2.1 b
          0.3 > assign 3.1 c
-         0.3 > kill_at 2.1 48.3
-         0.3 > kill_at 3.1 48.3
+         0.3 > kill_at 2.1 58.3
+         0.3 > kill_at 3.1 58.3
          5.2 > term 1.1 (time limit)
          6 > spawn 1.2
          6 > settle a retry after 1.01 (time limit)
@@ -223,10 +230,11 @@ fn a_drain_lets_jobs_end_by_themselves() {
          9 done 1.1 a / exited 1.1 0
          9.1 settled a",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0 > spawn 2.1
+         0 > kill_at 2.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          0.2 > fetch 2.1
          1 > term 2.1 (stop)
          9 > settle a complete
@@ -243,9 +251,9 @@ fn a_drain_past_the_deadline_gives_jobs_back_unspent() {
          1 stop drain
          26.1 exited 1.1 killed / settled a",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          16 > term 1.1 (stop)
          20.2 > renew a
          26 > kill 1.1 (stop)
@@ -267,9 +275,9 @@ fn each_stage_of_a_stop_goes_further_and_none_goes_back() {
          4.1 exited 1.1 killed
          4.2 settled a / stop kill",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          2 > term 1.1 (stop)
          4 > kill 1.1 (stop)
          4.1 > settle a released after 0, interrupted
@@ -289,13 +297,13 @@ fn a_terminate_gives_jobs_their_grace_and_takes_the_word_of_those_that_complete(
          2.1 exited 1.1 0 / exited 2.1 1
          2.2 settled a / settled b",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0 > spawn 2.1
+         0 > kill_at 2.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          0.2 > fetch 2.1
          0.3 > assign 2.1 b
-         0.3 > kill_at 2.1 48.3
          1 > term 1.1 (stop)
          1 > term 2.1 (stop)
          2.1 > settle a complete
@@ -314,7 +322,9 @@ fn what_arrives_after_a_stop_is_given_back_and_what_starts_is_ended() {
          0.4 exited 1.1 15 / exited 2.1 15
          0.5 settled a",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0 > spawn 2.1
+         0 > kill_at 2.1 58
          0.1 > fetch 1.1
          0.2 > term 1.1 (stop)
          0.2 > term 2.1 (stop)
@@ -333,9 +343,9 @@ fn a_worker_that_cannot_be_killed_does_not_hold_up_the_end_for_ever() {
          4 stuck 1.1
          40 woken",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          1 > kill 1.1 (stop)
          20.2 > renew a
          31 > exit",
@@ -356,15 +366,81 @@ fn a_burst_ends_when_all_is_done() {
          1.8 idle
          1.9 exited 1.2 15",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          1 > spawn 1.2
+         1 > kill_at 1.2 59
          1 > settle a complete
          1.1 > fetch 1.2
          1.2 > ask whether idle
          1.7 > ask whether idle
          1.8 > term 1.2 (stop)
          1.9 > exit",
+    );
+}
+
+#[test]
+fn where_jobs_are_very_short_the_next_ones_are_taken_ahead_and_need_no_fetch_of_their_own() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         0.201 done 1.1 a / settled a
+         0.202 fetched b c d
+         0.203 done 1.1 b
+         0.204 done 1.1 c
+         0.205 done 1.1 d",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.2 > fetch 1.1 1.1 1.1 1.1 1.1
+         0.2 > settle a complete
+         0.2 > assign 1.1 b
+         0.2 > assign 1.1 c
+         0.2 > settle b complete
+         0.2 > assign 1.1 d
+         0.2 > settle c complete
+         0.2 > settle d complete",
+    );
+}
+
+#[test]
+fn what_was_taken_ahead_goes_back_when_a_job_becomes_long() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         0.201 done 1.1 a / settled a
+         0.202 fetched b c d
+         0.21 revoked c canceled
+         0.5 done 1.1 b",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.2 > fetch 1.1 1.1 1.1 1.1 1.1
+         0.2 > settle a complete
+         0.2 > assign 1.1 b
+         0.21 > settle c canceled
+         0.25 > settle d released after 0
+         0.5 > settle b complete",
+    );
+}
+
+#[test]
+fn long_jobs_are_not_taken_ahead() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         0.21 done 1.1 a / settled a",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.21 > fetch 1.1
+         0.21 > settle a complete",
     );
 }

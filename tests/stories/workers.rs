@@ -15,10 +15,11 @@ fn a_crash_spends_the_attempt() {
          0.2 fetched a retries=1
          3 exited 1.1 11",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          3 > spawn 1.2
+         3 > kill_at 1.2 61
          3 > settle a retry after 1.01 (crashed), crash +1",
     );
 }
@@ -31,10 +32,11 @@ fn a_third_crash_holds_the_job_for_a_person() {
          0.2 fetched a retries=9 crashes=2 attempt=3
          3 exited 1.1 11",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
          3 > spawn 1.2
+         3 > kill_at 1.2 61
          3 > settle a held (crashed), crash +1",
     );
 }
@@ -48,15 +50,17 @@ fn a_death_never_touches_another_slot() {
          1 exited 1.1 11
          2 done 2.1 b / exited 2.1 0",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0 > spawn 2.1
+         0 > kill_at 2.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > assign 2.1 b
-         0.2 > kill_at 1.1 48.2
-         0.2 > kill_at 2.1 48.2
          1 > spawn 1.2
+         1 > kill_at 1.2 59
          1 > settle a failed (crashed), crash +1
          2 > spawn 2.2
+         2 > kill_at 2.2 60
          2 > settle b complete",
     );
 }
@@ -72,6 +76,7 @@ fn early_deaths_are_answered_with_a_growing_wait() {
          14 exited 1.4 1
          15 exited 1.5 1",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.1 > fetch 1.1
          0.2 > spawn 1.2
          1.21 > spawn 1.3
@@ -89,15 +94,25 @@ fn a_pool_that_cannot_boot_tries_with_one_slot_until_one_is_ready() {
          9 exited 1.3 1
          20 ready 1.4",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0 > spawn 2.1
+         0 > kill_at 2.1 58
          0 > spawn 3.1
+         0 > kill_at 3.1 58
          0.2 > spawn 1.2
+         0.2 > kill_at 1.2 58.2
          0.21 > spawn 2.2
+         0.21 > kill_at 2.2 58.21
          0.21 > spawn 3.2
+         0.21 > kill_at 3.2 58.21
          0.5 > spawn 1.3
+         0.5 > kill_at 1.3 58.5
          9.45 > spawn 1.4
+         9.45 > kill_at 1.4 67.45
          20 > spawn 3.3
+         20 > kill_at 3.3 78
          20 > spawn 2.3
+         20 > kill_at 2.3 78
          20 > fetch 1.4",
     );
 }
@@ -110,8 +125,10 @@ fn a_worker_that_is_not_ready_in_time_is_killed() {
          30.5 exited 1.1 killed
          31 ready 1.1 / ready 1.2",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          30 > kill 1.1 (boot timeout)
          30.6 > spawn 1.2
+         30.6 > kill_at 1.2 88.6
          31 > fetch 1.2",
     );
 }
@@ -124,8 +141,11 @@ fn a_failed_spawn_is_tried_again() {
          0.2 spawn_failed 1.2
          0.5 ready 1.3",
         "0 > spawn 1.1
+         0 > kill_at 1.1 58
          0.11 > spawn 1.2
+         0.11 > kill_at 1.2 58.11
          0.41 > spawn 1.3
+         0.41 > kill_at 1.3 58.41
          0.5 > fetch 1.3",
     );
 }
@@ -145,7 +165,7 @@ fn a_worker_that_breaks_the_protocol_is_killed_once_and_its_job_crashed() {
         "0 > spawn 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
+         0.2 > kill_at 1.1 58.2
          1 > kill 1.1 (fault)
          1.2 > settle a retry after 1.01 (the worker broke the protocol: unknown frame 'dome'), crash +1
          1.31 > spawn 1.2
@@ -159,7 +179,7 @@ fn a_worker_that_breaks_the_protocol_before_it_is_ready_has_died_early_of_that()
     for event in ["faulty 1.1", "exited 1.1 killed"] {
         story.tell(event);
     }
-    assert_eq!(story.transcript, "0 > spawn 1.1\n0 > kill 1.1 (fault)\n");
+    assert_eq!(story.transcript, "0 > spawn 1.1\n0 > kill_at 1.1 58\n0 > kill 1.1 (fault)\n");
     let slot = &story.supervisor.status(story.now)[0].slots[0];
     assert_eq!((slot.restarts, slot.why.as_deref()), (1, Some("unknown frame 'dome'")));
 }
@@ -178,11 +198,11 @@ fn a_fault_in_company_blames_nobody() {
          0.1 > fetch 1.1 1.1 1.1
          0.2 > assign 1.1 a
          0.2 > assign 1.1 b
-         0.2 > kill_at 1.1 48.2
+         0.2 > kill_at 1.1 58.2
          1 > kill 1.1 (fault)
          1.3 > spawn 1.2
          2 > assign 1.2 a
-         2 > kill_at 1.2 48.2
+         2 > kill_at 1.2 58.2
          3 > assign 1.2 b
          3 > settle a complete",
     );
@@ -203,7 +223,7 @@ fn a_template_is_made_first_and_forks_the_others() {
          0.5 > fork 2.1 from 0.1
          0.6 > fetch 1.1
          0.7 > assign 1.1 a
-         0.7 > kill_at 1.1 48.7
+         0.7 > kill_at 1.1 58.7
          0.7 > fork 2.2 from 0.1
          2 > fork 1.2 from 0.1
          2 > settle a complete",
@@ -225,7 +245,7 @@ fn a_template_that_dies_is_replaced_and_hurts_no_child() {
          0.5 > fork 2.1 from 0.1
          0.6 > fetch 1.1
          0.7 > assign 1.1 a
-         0.7 > kill_at 1.1 48.7
+         0.7 > kill_at 1.1 58.7
          20 > spawn 0.2
          20.7 > renew a
          21 > settle a complete
@@ -280,7 +300,7 @@ fn a_template_ends_at_once_in_a_drain_and_its_children_when_their_jobs_have() {
          0.5 > fork 1.1 from 0.1
          0.6 > fetch 1.1
          0.7 > assign 1.1 a
-         0.7 > kill_at 1.1 48.7
+         0.7 > kill_at 1.1 58.7
          1 > term 0.1 (stop)
          9 > settle a complete
          9.1 > exit",
@@ -308,16 +328,16 @@ fn a_pool_grows_while_jobs_wait_and_all_are_at_work() {
         "0 > spawn 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 48.2
+         0.2 > kill_at 1.1 58.2
          1.1 > ask whether jobs wait
          1.3 > spawn 2.1
          1.5 > fetch 2.1
          1.6 > assign 2.1 b
-         1.6 > kill_at 2.1 49.6
+         1.6 > kill_at 2.1 59.6
          2.3 > ask whether jobs wait
          3 > ask whether jobs wait
-         3.9 > kill_at 1.1 never
          3.9 > settle a complete
+         4.9 > kill_at 1.1 never
          6 > fetch 1.1",
     );
 }

@@ -214,7 +214,7 @@ pub fn command_text(command: &Command) -> String {
         Command::Spawn(worker) => format!("spawn {worker}"),
         Command::Fork(worker, template) => format!("fork {worker} from {template}"),
         Command::AskWaiting(..) => "ask whether jobs wait".into(),
-        Command::Assign(worker, job, _) => format!("assign {worker} {}", job.id),
+        Command::Assign(worker, job, ..) => format!("assign {worker} {}", job.id),
         Command::Cancel(worker, job, why) => format!("cancel {worker} {job} ({why})"),
         Command::Signal(worker, Signal::Term, why) => format!("term {worker} ({why})"),
         Command::Signal(worker, Signal::Kill, why) => format!("kill {worker} ({why})"),

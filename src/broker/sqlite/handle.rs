@@ -165,10 +165,10 @@ fn disk(path: &Path, options: &Options, store: Sender<Message>) -> std::io::Resu
         orders: received,
         store,
         broken: None,
-        last: Instant(0),
     };
     let syncer = Builder::new().name("store syncer".into()).spawn(move || syncer.run())?;
-    Ok(Disk { wal, bell, orders, syncer, checkpoints: Checkpoints::new(options.busy_timeout) })
+    let (held, handed) = (Vec::new(), Instant(0));
+    Ok(Disk { wal, bell, orders, syncer, checkpoints: Checkpoints::new(options.busy_timeout), held, handed })
 }
 
 fn start(

@@ -154,6 +154,8 @@ fn settle_in(conn: &Connection) -> Result<(), rusqlite::Error> {
          PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA trusted_schema = OFF;"
     ))?;
     conn.set_prepared_statement_cache_capacity(64);
+    // Else a statement is planned anew whenever the bound of its LIMIT differs from the last one.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     if version(conn)? < VERSION {
         conn.execute_batch("BEGIN IMMEDIATE")?;
         // Asked again: another process may have been quicker.

@@ -2,18 +2,12 @@
 
 use std::fs::File;
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::Duration;
 
 use super::call::Done;
 use super::options::World;
 use super::thread::Message;
 use crate::broker::Error;
-use crate::clock;
 use crate::failpoint::failpoint;
-use crate::model::Instant;
-
-/// What nobody waits for urgently shares a sync with what comes within this time.
-const COMPANY: Duration = Duration::from_millis(5);
 
 pub(super) enum Order {
     /// These are committed: answer them once they are on disk.
@@ -29,7 +23,6 @@ pub(super) struct Syncer {
     pub(super) orders: Receiver<Order>,
     pub(super) store: Sender<Message>,
     pub(super) broken: Option<String>,
-    pub(super) last: Instant,
 }
 
 #[derive(Default)]
@@ -44,7 +37,9 @@ impl Syncer {
         while let Ok(order) = self.orders.recv() {
             let mut load = Load::default();
             self.take(order, &mut load);
-            self.gather(&mut load);
+            while let Ok(order) = self.orders.try_recv() {
+                self.take(order, &mut load);
+            }
             self.finish(load);
         }
     }
@@ -63,29 +58,11 @@ impl Syncer {
         }
     }
 
-    /// Takes all that waits; waits for more while nobody is in a hurry.
-    fn gather(&mut self, load: &mut Load) {
-        loop {
-            while let Ok(order) = self.orders.try_recv() {
-                self.take(order, load);
-            }
-            let wait = (self.last + COMPANY).since(clock::now());
-            if load.urgent || load.waiting.is_empty() || wait.is_zero() {
-                return;
-            }
-            match self.orders.recv_timeout(wait) {
-                Ok(order) => self.take(order, load),
-                Err(_) => return,
-            }
-        }
-    }
-
     fn finish(&mut self, load: Load) {
         if load.waiting.is_empty() {
             return;
         }
         let outcome = self.sync();
-        self.last = clock::now();
         if !load.urgent {
             failpoint("store-12-synced");
         }

@@ -22,6 +22,8 @@ use crate::model::{Fence, Instant, JobId, Revocation};
 
 /// Calls in one transaction at most.
 const BATCH_MAX: usize = 256;
+/// What nobody waits for urgently shares a sync with what comes within this time.
+const COMPANY: Duration = Duration::from_millis(5);
 /// After a timer's work has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -53,6 +55,10 @@ pub(super) struct Disk {
     pub(super) orders: Sender<Order>,
     pub(super) syncer: JoinHandle<()>,
     pub(super) checkpoints: Checkpoints,
+    /// Committed, and handed to the syncer together with what comes soon: it is woken once for them all.
+    pub(super) held: Vec<Done>,
+    /// When it was last handed anything.
+    pub(super) handed: Instant,
 }
 
 /// The disk failed.
@@ -76,6 +82,7 @@ impl Room {
             let turn = self.collect();
             let stop = turn.stop;
             self.take(turn);
+            self.hand_over(stop);
             if stop {
                 break;
             }
@@ -98,7 +105,7 @@ impl Room {
         };
         match first {
             Ok(message) => self.sort(message, &mut turn),
-            Err(RecvTimeoutError::Timeout) => turn.timer = true,
+            Err(RecvTimeoutError::Timeout) => turn.timer = self.is_due(),
             Err(RecvTimeoutError::Disconnected) => turn.stop = true,
         }
         while turn.calls.len() < BATCH_MAX && !turn.stop {
@@ -116,7 +123,15 @@ impl Room {
             wait.max(self.quiet_until.since(clock::now()))
         });
         let mend = self.broken.as_ref().map(|broken| broken.retry_at.since(clock::now()));
-        [due, mend].into_iter().flatten().min()
+        let held = self.disk.as_ref().filter(|disk| !disk.held.is_empty());
+        let sync = held.map(|disk| (disk.handed + COMPANY).since(clock::now()));
+        [due, mend, sync].into_iter().flatten().min()
+    }
+
+    /// Whether time has moved on something in the store.
+    fn is_due(&self) -> bool {
+        let time = self.store.time();
+        self.store.next_due.is_some_and(|due| due <= time) && clock::now() >= self.quiet_until
     }
 
     fn sort(&mut self, message: Message, turn: &mut Turn) {
@@ -230,15 +245,24 @@ impl Room {
         for (waiter, state) in ended {
             waiting.push(Box::new(move |after| drop(waiter.send(after.map(|()| state)))));
         }
-        match &self.disk {
-            Some(disk) if !waiting.is_empty() => {
-                // A syncer that is gone drops the replies, which their callers see.
-                let _ = disk.orders.send(Order::Sync { waiting, urgent });
-            }
-            _ => waiting.into_iter().for_each(|done| done(Ok(()))),
+        match &mut self.disk {
+            Some(disk) => disk.held.extend(waiting),
+            None => waiting.into_iter().for_each(|done| done(Ok(()))),
         }
+        self.hand_over(urgent);
         if let Some(disk) = self.disk.as_ref().filter(|_| ring) {
             disk.bell.ring();
+        }
+    }
+
+    /// Gives the syncer what it is to make durable, if that is urgent or has waited long enough.
+    fn hand_over(&mut self, urgent: bool) {
+        let now = clock::now();
+        let Some(disk) = self.disk.as_mut().filter(|disk| !disk.held.is_empty()) else { return };
+        if urgent || now >= disk.handed + COMPANY {
+            disk.handed = now;
+            // A syncer that is gone drops the replies, which their callers see.
+            let _ = disk.orders.send(Order::Sync { waiting: std::mem::take(&mut disk.held), urgent });
         }
     }
 

@@ -1,0 +1,28 @@
+"""The jobs that `workers.rs` measures with."""
+
+import asyncio
+import time
+
+from taskvisor import job
+
+LEAKED = []
+
+
+@job("nothing")
+def nothing():
+    return None
+
+
+@job("nap")
+async def nap():
+    await asyncio.sleep(0.01)
+
+
+@job("stamp")
+def stamp():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+@job("leak")
+def leak():
+    LEAKED.append(bytearray(b"x") * 10_000_000)

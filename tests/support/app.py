@@ -1,0 +1,221 @@
+"""An application for tests: jobs that tell what they see, wait until a file is there, and end in every way there is."""
+
+import asyncio
+import ctypes
+import os
+import signal
+import threading
+import time
+
+from taskvisor import Fail, Retry, Snooze, current_job, job, progress
+
+count = 0
+together = 0
+barrier = threading.Barrier(10)
+
+
+def note(kind, name, text=""):
+    """Leaves word for the test, whole or not at all."""
+    with open(f".{kind}-{name}", "w") as file:
+        file.write(text)
+    os.rename(f".{kind}-{name}", f"{kind}-{name}")
+
+
+@job("look")
+def look():
+    """Who runs it, and what it finds in memory."""
+    global count
+    count += 1
+    print("on stdout")
+    os.write(2, b"on stderr\n")
+    return {"count": count, "pid": os.getpid(), "ppid": os.getppid(), "sid": os.getsid(0)}
+
+
+@job("echo")
+def echo(*words, **named):
+    data = current_job().data
+    if isinstance(data, bytes):
+        return {"bytes": list(data)}
+    return {"data": data}
+
+
+@job("raises")
+def raises(what):
+    if what == "value":
+        raise ValueError("no such value")
+    if what == "retry" and current_job().attempt == 1:
+        raise Retry(after=0.1, reason="not yet")
+    if what == "snooze" and not os.path.exists("snoozed"):
+        open("snoozed", "w").close()
+        raise Snooze(after=0.1)
+    if what == "fail":
+        raise Fail("never")
+    return current_job().attempt
+
+
+@job("puts")
+def puts():
+    progress(0.5, "half way")
+    return look.put()
+
+
+@job("leaks")
+def leaks():
+    leaks.kept = b"x" * (10 << 20)
+
+
+@job("hold")
+def hold(name):
+    """Runs until the file `go` is there; tells by what it was hit."""
+    try:
+        note("begun", name, str(os.getpid()))
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+    except BaseException as error:
+        note("hit", name, f"{type(error).__name__}: {error}")
+        raise
+    return {"pid": os.getpid()}
+
+
+@job("hold.async")
+async def hold_async(name):
+    try:
+        note("begun", name, str(os.getpid()))
+        while not os.path.exists("go"):
+            await asyncio.sleep(0.02)
+    except BaseException as error:
+        note("hit", name, f"{type(error).__name__}: {error}")
+        raise
+    return {"pid": os.getpid()}
+
+
+@job("slow")
+def slow(name):
+    """Does not mind being interrupted, and needs a moment for it."""
+    note("begun", name)
+    try:
+        while True:
+            time.sleep(0.01)
+    finally:
+        note("hit", name)
+
+
+@job("leaves")
+def leaves():
+    os._exit(3)
+
+
+@job("segfault")
+def segfault():
+    ctypes.string_at(0)
+
+
+def deaf():
+    """In C code, with all signals blocked and the interpreter's lock held."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+    ctypes.PyDLL(None).sleep(1000)
+
+
+@job("deaf")
+def deaf_job(name):
+    note("begun", name)
+    deaf()
+
+
+@job("blocks.loop")
+async def blocks_loop(name):
+    note("begun", name)
+    time.sleep(1000)
+
+
+@job("together")
+async def all_together(number):
+    """Ends once so many have begun."""
+    global together
+    together += 1
+    while together < number:
+        await asyncio.sleep(0.01)
+    return os.getpid()
+
+
+@job("threads")
+def in_threads():
+    """Ends once ten have begun."""
+    barrier.wait(60)
+    return {"pid": os.getpid(), "main": threading.current_thread() is threading.main_thread()}
+
+
+@job("stubborn")
+async def stubborn(name):
+    note("begun", name)
+    while True:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            note("hit", name)
+
+
+@job("bomb")
+async def bomb():
+    """Kills its process: in company once the file `boom` is there, and alone at once."""
+    note("begun", "bomb")
+    while not os.path.exists("boom"):
+        await asyncio.sleep(0.02)
+    os._exit(7)
+
+
+@job("chatters")
+async def chatters(name):
+    for line in range(20):
+        print(f"{name} {line}")
+        await asyncio.sleep(0)
+
+
+@job("queue")
+def queue():
+    with open("order", "a") as file:
+        file.write(current_job().queue)
+
+
+@job("surroundings")
+def surroundings():
+    found = os.listdir(".")
+    file = os.open("made", os.O_CREAT | os.O_WRONLY, 0o777)
+    mode = os.fstat(file).st_mode & 0o777
+    return {"ids": [*os.getresuid(), *os.getresgid(), *os.getgroups()], "env": dict(os.environ), "cwd": os.getcwd(),
+            "mode": mode, "found": found}
+
+
+@job("litters")
+def litters():
+    if not os.fork():
+        os.setsid()
+        time.sleep(1000)
+        os._exit(0)
+
+
+@job("many.One")
+def many_one():
+    return os.environ["TASKVISOR_POOL"]
+
+
+@job("many.Two")
+def many_two():
+    return os.environ["TASKVISOR_POOL"]
+
+
+@job("queue.async")
+async def queue_async():
+    queue.function()
+
+
+@job("where")
+def where():
+    return [os.environ[f"TASKVISOR_{name}"] for name in ("POOL", "MODE")]
+
+
+@job("limited", time_limit=0.3, retries=1, retry_delay=0.01)
+def limited():
+    with open("limits", "a") as file:
+        file.write(f"{current_job().time_limit} ")
+    time.sleep(1000)

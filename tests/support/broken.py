@@ -1,0 +1,5 @@
+"""An application that cannot be imported, and counts how often that was tried."""
+
+with open("imports", "a") as file:
+    file.write("x")
+raise RuntimeError("this application cannot be imported")
