@@ -54,6 +54,14 @@ def die_with_parent() -> None:
     _prctl(_die_with_parent)
 
 
+def give_back() -> None:
+    """Gives free memory back to the system: what compiling the application took, say. Each fork would share it out."""
+    # Only glibc has it.
+    trim = getattr(_libc, "malloc_trim", None)
+    if trim is not None:
+        trim(ctypes.c_size_t(0))
+
+
 def fork_sibling(parent: int, cgroup: Optional[int] = None) -> int:
     """Forks a child of `parent`, which is our parent. Returns 0 in the child, anything else here.
 

@@ -100,6 +100,7 @@ class Template:
             worker = self._worker = Worker(self._descriptor, self._termination, jobs=1)
             # Children that never look at old objects never copy their pages.
             gc.collect()
+            forking.give_back()
             gc.freeze()
         # Whether to wait is a property of the socket, and so the child's too.
         os.set_blocking(descriptors[0], True)
