@@ -7,12 +7,12 @@ import gc
 import os
 import select
 import socket
+import struct
 import sys
 import traceback
 
 from . import forking
 from .channel import Channel, Closed, EndOfFile, give_up
-from .fork_guard import close
 from .frames import decode, frame
 from .prefork import Worker
 from .termination import Termination
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _NUMBER_BYTES = 8
 #: The child's channel, stdout and stderr.
 _ENDS = 3
+_INT_BYTES = struct.calcsize("i")
+#: One more than are expected.
+_ANCILLARY_BYTES = socket.CMSG_SPACE((_ENDS + 2) * _INT_BYTES)
 #: Above the descriptors that the protocol speaks of.
 _OUT_OF_THE_WAY = 5
 
@@ -48,18 +51,21 @@ class Template:
     def serve(self) -> int:
         """Forks until told to stop."""
         poll = select.poll()
-        for descriptor in (self._orders.fileno(), self._descriptor, self._termination.wake):
+        orders, termination = self._orders.fileno(), self._termination
+        for descriptor in (orders, self._descriptor, termination.wake):
             poll.register(descriptor, select.POLLIN)
         while True:
-            self._termination.begin_wait()
-            ready = {descriptor for descriptor, _ in poll.poll()}
-            self._termination.end_wait()
-            if self._termination.wake in ready:
-                self._termination.drain()
-            if self._descriptor in ready and self._told_to_stop():
-                return 0
-            if self._orders.fileno() in ready and not self._obey():
-                return 0
+            termination.begin_wait()
+            ready = poll.poll()
+            termination.end_wait()
+            for descriptor, _ in ready:
+                if descriptor == orders:
+                    if not self._obey():
+                        return 0
+                elif descriptor == termination.wake:
+                    termination.drain()
+                elif self._told_to_stop():
+                    return 0
 
     def _told_to_stop(self) -> bool:
         try:
@@ -77,23 +83,27 @@ class Template:
 
     def _obey(self) -> bool:
         """Forks one child. False at the end of file."""
-        number, descriptors, _, _ = socket.recv_fds(self._orders, 64, _ENDS + 1, socket.MSG_CMSG_CLOEXEC)
-        if descriptors and min(descriptors) < _OUT_OF_THE_WAY:
-            descriptors = [_out_of_the_way(descriptor) for descriptor in descriptors]
+        number, ancillary, _, _ = self._orders.recvmsg(64, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
+        if not number:
+            return False
+        descriptors: tuple[int, ...] = ()
+        for _, kind, packed in ancillary:
+            if kind == socket.SCM_RIGHTS:
+                descriptors += struct.unpack(f"{len(packed) // _INT_BYTES}i", packed)
+        if len(number) != _NUMBER_BYTES or len(descriptors) not in (_ENDS, _ENDS + 1):
+            give_up(f"a packet of {len(number)} bytes with {len(descriptors)} descriptors on descriptor "
+                    f"{self._orders.fileno()}: 8 bytes with 3 or 4 were expected")
+        if min(descriptors) < _OUT_OF_THE_WAY:
+            descriptors = tuple(map(_out_of_the_way, descriptors))
         try:
-            if not number:
-                return False
-            if len(number) != _NUMBER_BYTES or len(descriptors) not in (_ENDS, _ENDS + 1):
-                give_up(f"a packet of {len(number)} bytes with {len(descriptors)} descriptors on descriptor "
-                        f"{self._orders.fileno()}: 8 bytes with 3 or 4 were expected")
             # The fourth is the child's cgroup, where it has one.
-            self._fork(number, descriptors[:_ENDS], *descriptors[_ENDS:])
+            self._fork(number, descriptors[:_ENDS], descriptors[_ENDS] if len(descriptors) > _ENDS else None)
         finally:
             for descriptor in descriptors:
-                close(descriptor)
+                os.close(descriptor)
         return True
 
-    def _fork(self, number: bytes, descriptors: list[int], cgroup: Optional[int] = None) -> None:
+    def _fork(self, number: bytes, descriptors: tuple[int, ...], cgroup: Optional[int] = None) -> None:
         _flush()
         worker = self._worker
         if worker is None:
@@ -112,7 +122,8 @@ class Template:
         if child == 0:
             self._be_child(worker, number, descriptors, cgroup)
 
-    def _be_child(self, worker: Worker, number: bytes, descriptors: list[int], cgroup: Optional[int]) -> NoReturn:
+    def _be_child(self, worker: Worker, number: bytes, descriptors: tuple[int, ...],
+                  cgroup: Optional[int]) -> NoReturn:
         status = 1
         try:
             # Nobody knows this process yet: a SIGTERM until here was meant for the template.
@@ -135,7 +146,7 @@ class Template:
         # What a job prints was flushed before its end was told.
         os._exit(status)
 
-    def _settle(self, descriptors: list[int]) -> None:
+    def _settle(self, descriptors: tuple[int, ...]) -> None:
         os.setsid()
         forking.die_with_parent()
         if os.getppid() != self._keeper:
