@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal
 import fcntl
 import os
 import signal
@@ -61,7 +62,8 @@ class Termination:
 
     def listen(self) -> None:
         """Listens again, should a job have listened itself."""
-        if signal.getsignal(signal.SIGTERM) != self._on_signal:
+        # Without the names that `signal` looks up for what it finds.
+        if _signal.getsignal(signal.SIGTERM) != self._on_signal:
             signal.signal(signal.SIGTERM, self._on_signal)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
 
