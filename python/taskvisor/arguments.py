@@ -2,31 +2,115 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import Any
+from types import FunctionType
 
 from .errors import DataMismatch
 
-_NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import inspect
+    from collections.abc import Sequence
+    from typing import Any, Callable, Optional
+
+_VARIADIC, _VARIADIC_NAMED, _COROUTINE = 0x04, 0x08, 0x80
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether it is an ``async def``, wrapped or not."""
+    if type(function) is FunctionType and not function.__dict__:
+        return bool(function.__code__.co_flags & _COROUTINE)
+    import inspect
+
+    return inspect.iscoroutinefunction(function)
+
+
+def signature(function: Callable[..., Any]) -> inspect.Signature:
+    """How it is called."""
+    import inspect
+
+    return inspect.signature(function)
+
+
+class Shape:
+    """What the arguments of a plain function are called, so that most calls need no `inspect`."""
+
+    __slots__ = ("places", "names", "needed")
+
+    def __init__(self, places: int, names: tuple[str, ...], needed: frozenset[str]) -> None:
+        #: How many of the names can be given by place.
+        self.places = places
+        self.names = names
+        #: Those without a default.
+        self.needed = needed
+
+
+def shape(function: Callable[..., Any]) -> Optional[Shape]:
+    """None for what is called in another way than its code says.
+
+    >>> def f(a, b=1, *, c): pass
+    >>> found = shape(f)
+    >>> found.places, found.names, sorted(found.needed)
+    (2, ('a', 'b', 'c'), ['a', 'c'])
+    >>> shape(lambda *all: None) is None
+    True
+    """
+    if type(function) is not FunctionType or function.__dict__:
+        return None
+    code = function.__code__
+    if code.co_posonlyargcount or code.co_flags & (_VARIADIC | _VARIADIC_NAMED):
+        return None
+    places = code.co_argcount
+    names = code.co_varnames[:places + code.co_kwonlyargcount]
+    needed = set(names[:places - len(function.__defaults__ or ())])
+    needed.update(name for name in names[places:] if name not in (function.__kwdefaults__ or {}))
+    return Shape(places, names, frozenset(needed))
+
+
+def plainly(shape: Shape, data: Any) -> Optional[tuple[Sequence[Any], dict[str, Any]]]:
+    """The call for some data, or None if it does not fit.
+
+    >>> found = shape(lambda a, b=1: None)
+    >>> plainly(found, {"a": 1}), plainly(found, [1, 2])
+    (((), {'a': 1}), ([1, 2], {}))
+    >>> plainly(found, {"b": 1}), plainly(found, [1, 2, 3])
+    (None, None)
+    """
+    needed = shape.needed
+    if isinstance(data, dict):
+        for name in data:
+            if name not in shape.names:
+                return None
+        return ((), data) if needed <= data.keys() else None
+    if data is None:
+        args: Sequence[Any] = ()
+    elif isinstance(data, list):
+        args = data
+    else:
+        args = (data,)
+    if len(args) > shape.places or needed and not needed.issubset(shape.names[:len(args)]):
+        return None
+    return args, {}
 
 
 def to_data(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What is sent for a call: an object from name to argument, or a list for ``*args``.
 
-    >>> to_data(inspect.signature(lambda a, b=2: None), (1,), {})
+    >>> to_data(signature(lambda a, b=2: None), (1,), {})
     {'a': 1}
-    >>> to_data(inspect.signature(lambda *all: None), (1, 2), {})
+    >>> to_data(signature(lambda *all: None), (1, 2), {})
     [1, 2]
     """
+    from inspect import Parameter
+
     bound = signature.bind(*args, **kwargs)
-    if not kwargs and any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in signature.parameters.values()):
+    if not kwargs and any(p.kind is Parameter.VAR_POSITIONAL for p in signature.parameters.values()):
         return list(args)
     data: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
-        if kind in _NAMED:
+        if kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
             data[name] = value
-        elif kind is inspect.Parameter.VAR_POSITIONAL:
+        elif kind is Parameter.VAR_POSITIONAL:
             raise TypeError(f"*{name} cannot be sent together with named arguments")
         else:
             clash = next((key for key in value if key in signature.parameters), None)
@@ -39,13 +123,15 @@ def to_data(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[st
 def from_data(name: str, signature: inspect.Signature, data: Any) -> inspect.BoundArguments:
     """The call for some data; DataMismatch if the function cannot be called so.
 
-    >>> from_data("f", inspect.signature(lambda a, b=2: None), {"a": 1}).args
+    >>> from_data("f", signature(lambda a, b=2: None), {"a": 1}).args
     (1,)
     """
+    from inspect import Parameter
+
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     if isinstance(data, dict):
-        only = [p.name for p in signature.parameters.values() if p.kind is inspect.Parameter.POSITIONAL_ONLY]
+        only = [p.name for p in signature.parameters.values() if p.kind is Parameter.POSITIONAL_ONLY]
         args = tuple(data[key] for key in only if key in data)
         kwargs = {key: value for key, value in data.items() if key not in only} if only else data
     elif isinstance(data, list):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import sys
 import threading
 from collections import deque
-from typing import Any, NoReturn, Optional
 
 from . import frames
 from .errors import Interrupted, PutError
 from .termination import Termination
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn, Optional
 
 _CHUNK = 64 * 1024
 _LARGE_CHUNK = 1024 * 1024
@@ -98,6 +100,10 @@ class Channel:
         """As `call`: here one job has the process for itself."""
         return self.call(verb, arguments)
 
+    def renew(self) -> None:
+        """Another channel is at its place now."""
+        self._identity = identity(self.descriptor)
+
     def check(self) -> None:
         """Raises Closed if the descriptor is no longer the channel: a job can have closed it, or put a file there."""
         if identity(self.descriptor) != self._identity:
@@ -107,7 +113,7 @@ class Channel:
         while True:
             while self._lines:
                 line = self._lines.popleft()
-                frame = json.loads(line)
+                frame = frames.decode(line)
                 reply = frame.get("reply")
                 if reply is None:
                     # For whoever reads when the job is over.

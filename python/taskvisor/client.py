@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
-from contextvars import copy_context
-from dataclasses import dataclass
-from typing import Any, Optional
-
-from . import context, frames, outside
+from . import context, frames
 from .errors import PutError, seconds
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, Optional
 
-@dataclass
+#: The settings of the classes that this process knows.
+class_settings: dict[str, dict[str, float]] = {}
+
+
 class NewJob:
     """A job to be put, of any class, also one of another language. Times are in seconds.
 
@@ -20,24 +21,35 @@ class NewJob:
     'mail'
     """
 
-    #: Where it waits.
-    queue: str
-    #: What it is.
-    class_name: str
-    #: Any JSON value.
-    data: Any = None
-    #: Not before this long from now.
-    delay: Optional[float] = None
-    #: Higher runs first; 0 unless given.
-    priority: Optional[int] = None
-    #: Words to find it by.
-    tags: Optional[Sequence[str]] = None
-    #: Tries after the first one.
-    retries: Optional[int] = None
-    #: The longest run of an attempt.
-    time_limit: Optional[float] = None
-    #: Its id; made by the supervisor unless given. One that exists is refused.
-    id: Optional[str] = None
+    def __init__(self, queue: str, class_name: str, data: Any = None, delay: Optional[float] = None,
+                 priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
+                 time_limit: Optional[float] = None, id: Optional[str] = None) -> None:
+        #: Where it waits.
+        self.queue = queue
+        #: What it is.
+        self.class_name = class_name
+        #: Any JSON value.
+        self.data = data
+        #: Not before this long from now.
+        self.delay = delay
+        #: Higher runs first; 0 unless given.
+        self.priority = priority
+        #: Words to find it by.
+        self.tags = tags
+        #: Tries after the first one.
+        self.retries = retries
+        #: The longest run of an attempt.
+        self.time_limit = time_limit
+        #: Its id; made by the supervisor unless given. One that exists is refused.
+        self.id = id
+
+    def __eq__(self, other: object) -> bool:
+        return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"NewJob({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
 
     def fields(self) -> dict[str, Any]:
         """As `call put` takes it; a TypeError if it is not fit to be sent.
@@ -93,6 +105,8 @@ def put_many(jobs: Iterable[NewJob]) -> list[str]:
         return []
     running = context.running()
     if running is None or running.runtime is None:
+        from . import outside
+
         return outside.put(wanted)
     return _ids(running.runtime.call("put", {"jobs": wanted}))
 
@@ -107,6 +121,11 @@ async def aput_many(jobs: Iterable[NewJob]) -> list[str]:
         return []
     running = context.running()
     if running is None or running.runtime is None:
+        import asyncio
+        from contextvars import copy_context
+
+        from . import outside
+
         work = copy_context().run
         return await asyncio.get_running_loop().run_in_executor(None, work, outside.put, wanted)
     return _ids(await running.runtime.call_async("put", {"jobs": wanted}))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import time
 from contextvars import ContextVar
-from typing import Any, Optional, Protocol
 
 from . import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional, Protocol
+else:
+    Protocol = object
 
 
 class Runtime(Protocol):
@@ -71,7 +75,7 @@ class Job:
         self.time_limit = get("time_limit")
         self.cwd = get("cwd")
         body = get("body_b64")
-        self.data = get("data") if body is None else base64.b64decode(body)
+        self.data = get("data") if body is None else _decode(body)
         self.started = time.monotonic()
         self.canceled = False
         self.ended = False
@@ -89,6 +93,12 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {self.id} {self.class_name} attempt {self.attempt}>"
+
+
+def _decode(body: str) -> bytes:
+    import base64
+
+    return base64.b64decode(body)
 
 
 #: The job of this task or thread, where several run at a time.

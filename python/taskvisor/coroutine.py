@@ -205,8 +205,8 @@ class Worker:
 
     async def _in_task(self, run: _Run, function: JobFunction[..., Any]) -> None:
         try:
-            call = function.call_for(run.job.data)
-            result = await function.function(*call.args, **call.kwargs)
+            args, kwargs = function.call_for(run.job.data)
+            result = await function.function(*args, **kwargs)
             line = self._returned(run, result)
         except BaseException as error:
             line = self._raised(run, error)
@@ -216,8 +216,8 @@ class Worker:
 
     def _in_thread(self, run: _Run, function: JobFunction[..., Any]) -> None:
         try:
-            call = function.call_for(run.job.data)
-            line = self._returned(run, function.function(*call.args, **call.kwargs))
+            args, kwargs = function.call_for(run.job.data)
+            line = self._returned(run, function.function(*args, **kwargs))
         except BaseException as error:
             line = self._raised(run, error)
         if not self._guard.is_worker:

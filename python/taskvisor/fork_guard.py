@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import _signal
 import os
 import signal
 import sys
 from collections.abc import Iterable
-from typing import Any, NoReturn
 
 from . import context
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 
 class ForkGuard:
@@ -18,7 +22,7 @@ class ForkGuard:
         #: False in a child.
         self.is_worker = True
         self._descriptors = descriptors
-        self._handler = signal.getsignal(signal.SIGTERM)
+        self._handler = _signal.getsignal(signal.SIGTERM)
         self._mask: Iterable[Any] = ()
         os.register_at_fork(before=self._before, after_in_parent=self._in_parent, after_in_child=self._in_child)
 
@@ -41,7 +45,7 @@ class ForkGuard:
             job.runtime = None
         # The pipe behind it is shared with the worker, which would take our signals for its own.
         signal.set_wakeup_fd(-1)
-        if signal.getsignal(signal.SIGTERM) == self._handler:
+        if _signal.getsignal(signal.SIGTERM) == self._handler:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for descriptor in self._descriptors:
             close(descriptor)

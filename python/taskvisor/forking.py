@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import signal
 import threading
 import time
 import warnings
-from typing import Any, Optional
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -22,22 +24,42 @@ _CLONE_INTO_CGROUP = 0x200000000
 _KEEP_THREAD_ID = _CLONE_CHILD_CLEARTID | _CLONE_CHILD_SETTID
 #: The same number on every machine.
 _CLONE3 = 435
+_CGROUP_FIELD = 10
 #: From machine to the number of the system call, and where the address of the thread id stands among its arguments.
 _CLONE = {"x86_64": (56, 3), "aarch64": (220, 4), "riscv64": (220, 4)}
 
 # The interpreter lock must be held from before the fork to after it, so PyDLL and not CDLL.
 _libc = ctypes.PyDLL(None, use_errno=True)
-_python = ctypes.pythonapi
+_libc.syscall.restype = ctypes.c_long
+_before_fork, _after_fork_child, _after_fork_parent = (ctypes.pythonapi.PyOS_BeforeFork,
+                                                       ctypes.pythonapi.PyOS_AfterFork_Child,
+                                                       ctypes.pythonapi.PyOS_AfterFork_Parent)
+
+# All that a fork can share with the ones before it is made once: the child copies each page that it or the template
+# touches, and what is made anew touches the most.
+_machine = os.uname().machine
+_nothing = ctypes.c_ulong(0)
+_die_with_parent = (ctypes.c_int(_PR_SET_PDEATHSIG), ctypes.c_ulong(signal.SIGKILL), _nothing, _nothing, _nothing)
+_subreaper = tuple((ctypes.c_int(_PR_SET_CHILD_SUBREAPER), ctypes.c_ulong(wanted), _nothing, _nothing, _nothing)
+                   for wanted in (0, 1))
 
 
 def set_subreaper(wanted: bool) -> None:
     """Whether orphans below this process become its children."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, int(wanted))
+    _prctl(_subreaper[wanted])
 
 
 def die_with_parent() -> None:
     """SIGKILL when the parent dies."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(_die_with_parent)
+
+
+def give_back() -> None:
+    """Gives free memory back to the system: what compiling the application took, say. Each fork would share it out."""
+    # Only glibc has it.
+    trim = getattr(_libc, "malloc_trim", None)
+    if trim is not None:
+        trim(ctypes.c_size_t(0))
 
 
 def fork_sibling(parent: int, cgroup: Optional[int] = None) -> int:
@@ -55,43 +77,47 @@ def fork_sibling(parent: int, cgroup: Optional[int] = None) -> int:
 
 
 def _clone(address: int, flags: int, cgroup: Optional[int]) -> int:
-    clone, before, in_child, in_parent = (_libc.syscall, _python.PyOS_BeforeFork, _python.PyOS_AfterFork_Child,
-                                          _python.PyOS_AfterFork_Parent)
-    clone.restype = ctypes.c_long
-    into_cgroup = None if cgroup is None else _clone3_arguments(address, flags, cgroup)
-    anywhere = _clone_arguments(address, flags)
-    before()
+    calls = _calls.get(flags)
+    if calls is None:
+        calls = _calls[flags] = _Calls(address, flags)
+    clone = _libc.syscall
+    _before_fork()
     pid: int = -1
-    if into_cgroup is not None:
+    if cgroup is not None:
         # Another user may not, and some sandboxes know no clone3.
-        pid = clone(*into_cgroup)
+        calls.fields[_CGROUP_FIELD] = cgroup
+        pid = clone(*calls.into_cgroup)
     if pid < 0:
-        pid = clone(*anywhere)
+        pid = clone(*calls.anywhere)
     if pid == 0:
-        in_child()
+        _after_fork_child()
         return 0
-    error = ctypes.get_errno()
-    in_parent()
+    error = 0 if pid > 0 else ctypes.get_errno()
+    _after_fork_parent()
     if pid < 0:
         raise OSError(error, os.strerror(error))
     return pid
 
 
-def _clone_arguments(address: int, flags: int) -> list[Any]:
-    number, position = _CLONE[platform.machine()]
-    arguments = [ctypes.c_long(number), ctypes.c_ulong(flags | _KEEP_THREAD_ID | signal.SIGCHLD)]
-    arguments += [ctypes.c_long(0)] * 4
-    arguments[1 + position] = ctypes.c_long(address)
-    return arguments
+class _Calls:
+    """The arguments of the system calls that fork."""
+
+    def __init__(self, address: int, flags: int) -> None:
+        number, position = _CLONE[_machine]
+        arguments = [ctypes.c_long(number), ctypes.c_ulong(flags | _KEEP_THREAD_ID | signal.SIGCHLD)]
+        arguments += [ctypes.c_long(0)] * 4
+        arguments[1 + position] = ctypes.c_long(address)
+        self.anywhere: tuple[Any, ...] = tuple(arguments)
+        # With CLONE_PARENT the child has our own exit signal, and none may be given.
+        exit_signal = 0 if flags & _CLONE_PARENT else int(signal.SIGCHLD)
+        # flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup
+        self.fields = (ctypes.c_uint64 * 11)(flags | _KEEP_THREAD_ID | _CLONE_INTO_CGROUP, 0, address, 0, exit_signal)
+        self.into_cgroup: tuple[Any, ...] = (ctypes.c_long(_CLONE3), ctypes.byref(self.fields),
+                                             ctypes.c_size_t(ctypes.sizeof(self.fields)))
 
 
-def _clone3_arguments(address: int, flags: int, cgroup: int) -> list[Any]:
-    # With CLONE_PARENT the child has our own exit signal, and none may be given.
-    exit_signal = 0 if flags & _CLONE_PARENT else int(signal.SIGCHLD)
-    # flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup
-    fields = (ctypes.c_uint64 * 11)(flags | _KEEP_THREAD_ID | _CLONE_INTO_CGROUP, 0, address, 0, exit_signal,
-                                    0, 0, 0, 0, 0, cgroup)
-    return [ctypes.c_long(_CLONE3), ctypes.byref(fields), ctypes.c_size_t(ctypes.sizeof(fields))]
+#: By the flags of the fork.
+_calls: dict[int, _Calls] = {}
 
 
 def _fork_twice(parent: int, cgroup: Optional[int]) -> int:
@@ -126,9 +152,24 @@ def _fork() -> int:
 
 def _thread_id_address() -> Optional[int]:
     """Where the C library keeps the thread id of the only thread, or None if a bare clone is not safe here."""
-    if platform.machine() not in _CLONE or threading.current_thread() is not threading.main_thread():
+    if not _has_one_thread() or threading.get_ident() != threading.main_thread().ident:
         return None
-    if len(os.listdir("/proc/self/task")) != 1:
+    if not _found:
+        _found.append(_find_thread_id())
+    return _found[0]
+
+
+#: What was found: an address for as long as the process and its forks live, or that there is none.
+_found: list[Optional[int]] = []
+
+
+def _has_one_thread() -> bool:
+    # A directory has a link for itself, one from its parent, and here one for each thread.
+    return os.stat("/proc/self/task").st_nlink == 3 or len(os.listdir("/proc/self/task")) == 1
+
+
+def _find_thread_id() -> Optional[int]:
+    if _machine not in _CLONE:
         return None
     address = ctypes.c_void_p(0)
     if _libc.prctl(_PR_GET_TID_ADDRESS, ctypes.byref(address), 0, 0, 0) != 0 or not address.value:
@@ -139,8 +180,7 @@ def _thread_id_address() -> Optional[int]:
     return address.value
 
 
-def _prctl(option: int, value: int) -> None:
-    if _libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0),
-                   ctypes.c_ulong(0)) != 0:
+def _prctl(arguments: tuple[Any, ...]) -> None:
+    if _libc.prctl(*arguments) != 0:
         error = ctypes.get_errno()
-        raise OSError(error, f"prctl({option}): {os.strerror(error)}")
+        raise OSError(error, f"prctl({arguments[0].value}): {os.strerror(error)}")

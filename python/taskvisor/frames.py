@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 #: The longest line, newline included.
 LONGEST = 16 * 1024 * 1024
 
 #: JSON in one line; what is no JSON raises.
 encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+_scan = json.JSONDecoder().scan_once
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    r"""A line of the supervisor.
+
+    >>> decode(b'{"ping":{}}')
+    {'ping': {}}
+    """
+    found: dict[str, Any] = _scan(line.decode("utf-8", "surrogatepass"), 0)[0]
+    return found
 
 
 def strict_json(value: Any) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import traceback
-from typing import Any, Optional
 
 from . import frames
 from .context import Job
 from .errors import DataMismatch, Fail, Retry, Snooze
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 #: More than this of a message or a trace helps nobody.

@@ -5,9 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from typing import TextIO
 
 from .channel import Closed, identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
 
 #: Where the spare descriptors are out of the way.
 _HIGH = 100
@@ -18,8 +21,8 @@ class Outputs:
 
     def __init__(self, for_many_jobs: bool) -> None:
         self._names = {1: "stdout", 2: "stderr"}
-        self._identities = {number: identity(number) for number in self._names}
-        kept = [number for number in self._names if for_many_jobs and self._identities[number] is not None]
+        self._identities = {number: identity(number) for number in self._names} if for_many_jobs else {}
+        kept = [number for number, found in self._identities.items() if found is not None]
         self._spares = {number: fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _HIGH) for number in kept}
 
     def spares(self) -> list[int]:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
-import shutil
 import socket
-import subprocess
-from typing import Any
 
 from . import frames
+from .client import class_settings
 from .errors import PutError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _PATIENCE_SECONDS = 60.0
 #: The defaults of the supervisor for classes.
 _RETRY = {"retry_delay": 1.0, "retry_cap": 900.0}
-
-#: The settings of the classes that this process knows.
-class_settings: dict[str, dict[str, float]] = {}
 
 
 def put(jobs: list[dict[str, Any]]) -> list[str]:
@@ -69,6 +67,8 @@ def _connect(path: str) -> socket.socket:
 
 
 def _put_by_socket(connection: socket.socket, path: str, jobs: list[dict[str, Any]]) -> list[str]:
+    import http.client
+
     client = http.client.HTTPConnection("taskvisor")
     client.sock = connection
     body = frames.strict_json({"jobs": [_api_job(job) for job in jobs]}).encode()
@@ -115,6 +115,9 @@ def _duration(seconds: float) -> dict[str, int]:
 
 
 def _put_by_program(jobs: list[dict[str, Any]], before: str) -> list[str]:
+    import shutil
+    import subprocess
+
     program = shutil.which("taskvisor")
     if program is None:
         raise PutError(f"failed to put {_count(jobs)}: {before}, and there is no program taskvisor in PATH; "

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
-from typing import Any, Callable, Optional
+import sys
 
 from . import context, outcome, registry
 from .channel import Channel, Closed, EndOfFile, give_up
 from .context import Job
 from .fork_guard import ForkGuard, leave_child
-from .frames import frame
+from .frames import decode, frame
 from .outputs import Outputs
 from .registry import JobFunction
 from .termination import Termination
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+
+def prepare() -> None:
+    """Loads what the jobs of the application need, before the first of them has come."""
+    if any(function.is_async for function in registry.functions.values()):
+        from . import own_loop as _
 
 
 class Worker:
@@ -26,14 +34,15 @@ class Worker:
         self.channel = Channel(descriptor, termination)
         self._directory: Optional[str] = None
         self._outputs = Outputs(for_many_jobs=jobs is None)
-        self._guard = ForkGuard([descriptor, *self._outputs.spares()])
+        # Where there is but one job, nothing of the application's runs before it has come.
+        self._guard: Optional[ForkGuard] = None if jobs is not None else self._guarded()
 
     def serve(self) -> int:
         """Takes jobs until told to stop, or as many as it is for. Returns the exit status."""
         jobs = self._jobs
         try:
             while jobs is None or jobs > 0:
-                frames_of_line = json.loads(self.channel.next_line())
+                frames_of_line = decode(self.channel.next_line())
                 if "run" in frames_of_line:
                     self._run(frames_of_line["run"]["job"])
                     jobs = None if jobs is None else jobs - 1
@@ -48,13 +57,17 @@ class Worker:
         return 0
 
     def _run(self, fields: dict[str, Any]) -> None:
+        guard = self._guard
+        if guard is None:
+            guard = self._guard = self._guarded()
+            self.channel.renew()
         job = Job(fields, self.channel)
         function = registry.functions.get(job.class_name)
         if function is None:
             self.channel.write(outcome.unknown_class(job))
             return
         done = self._outcome(job, function)
-        if not self._guard.is_worker:
+        if not guard.is_worker:
             leave_child(done)
         # All of this comes before the word: once it is said, the next job may be on its way.
         if job.cwd is not None and self._directory is not None:
@@ -62,7 +75,11 @@ class Worker:
         self._outputs.settle()
         self.channel.check()
         self.channel.write(done)
-        self.termination.listen()
+        if self._jobs is None:
+            self.termination.listen()
+
+    def _guarded(self) -> ForkGuard:
+        return ForkGuard([self.channel.descriptor, *self._outputs.spares()])
 
     def _outcome(self, job: Job, function: JobFunction[..., Any]) -> bytes:
         context.of_process.job = job
@@ -70,34 +87,34 @@ class Worker:
             try:
                 if job.cwd is not None:
                     self._enter(job.cwd)
-                call = function.call_for(job.data)
+                args, kwargs = function.call_for(job.data)
+                if function.is_async:
+                    from . import own_loop
+
                 self.termination.begin_job(job)
                 if function.is_async:
-                    result = asyncio.run(self._in_loop(function.function, call.args, call.kwargs))
+                    result = own_loop.run(self.termination, function.function, args, kwargs)
                 else:
-                    result = function.function(*call.args, **call.kwargs)
+                    result = function.function(*args, **kwargs)
             finally:
                 self.termination.end_job()
-        except asyncio.CancelledError as error:
-            raised = self.termination.raised
-            return outcome.ended_by(job, raised.with_traceback(error.__traceback__) if raised else error)
         except BaseException as error:
+            raised = self.termination.raised
+            if raised is not None and _is_cancellation(error):
+                return outcome.ended_by(job, raised.with_traceback(error.__traceback__))
             return outcome.ended_by(job, error)
         finally:
             job.ended = True
             context.of_process.job = None
         return outcome.complete(job, result)
 
-    async def _in_loop(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        # A signal must end the loop's sleep, and cancel the task rather than raise inside the loop.
-        loop.add_reader(self.termination.wake, self.termination.drain)
-        # The loop is closed when the signal comes in the job's last moment.
-        self.termination.interrupt_by(lambda: loop.is_closed() or loop.call_soon_threadsafe(task.cancel))
-        return await function(*args, **kwargs)
-
     def _enter(self, directory: str) -> None:
         if self._directory is None:
             self._directory = os.getcwd()
         os.chdir(directory)
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether a task was ended; nobody has one who has not imported asyncio."""
+    asyncio: Any = sys.modules.get("asyncio")
+    return asyncio is not None and isinstance(error, asyncio.CancelledError)

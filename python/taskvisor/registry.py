@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar, Union, cast, overload
 
-from . import arguments, client, outside
+from . import arguments, client
 from .client import NewJob
 from .errors import seconds
 
+# `typing`, `inspect` and their like are a tenth of what a worker weighs and of the time it takes to start.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import inspect
+    from collections.abc import Sequence
+    from typing import Any, Callable, Generic, Optional, TypeVar, Union, overload
+
     from typing_extensions import ParamSpec
 
     P = ParamSpec("P")
+    R = TypeVar("R")
 else:
-    # Python 3.9 has no ParamSpec, and at run time any variable will do.
-    P = TypeVar("P")
-R = TypeVar("R")
+    class Generic:
+        """What is given in brackets is for type checkers only."""
+
+        def __class_getitem__(cls, _parameters):
+            return cls
+
+    def overload(function):
+        """As in `typing`."""
+        return function
+
+    P = R = None
 
 
 class JobFunction(Generic[P, R]):
@@ -36,7 +48,8 @@ class JobFunction(Generic[P, R]):
     """
 
     def __init__(self, function: Callable[P, R], class_name: str, queue: str, settings: dict[str, float]) -> None:
-        functools.update_wrapper(cast(Any, self), function)
+        wrapped: Any = self
+        functools.update_wrapper(wrapped, function)
         #: The function itself.
         self.function = function
         #: The name under which it is queued.
@@ -46,9 +59,19 @@ class JobFunction(Generic[P, R]):
         #: What its jobs get that were put without their own: time_limit, retries, retry_delay, retry_cap.
         self.settings = settings
         #: True for ``async def``.
-        self.is_async = inspect.iscoroutinefunction(function)
-        #: How it is called.
-        self.signature = inspect.signature(function)
+        self.is_async = arguments.is_async(function)
+        self._shape = arguments.shape(function)
+        if self._shape is None:
+            self._signature: Optional[inspect.Signature] = arguments.signature(function)
+        else:
+            self._signature = None
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """How it is called."""
+        if self._signature is None:
+            self._signature = arguments.signature(self.function)
+        return self._signature
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function here, without any queue."""
@@ -80,9 +103,14 @@ class JobFunction(Generic[P, R]):
                  "id": id}
         return Options(self, self.queue if queue is None else queue, given)
 
-    def call_for(self, data: Any) -> inspect.BoundArguments:
-        """The arguments in the data of a job; DataMismatch if they do not fit."""
-        return arguments.from_data(self.__name__, self.signature, data)
+    def call_for(self, data: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The arguments in the data of a job, by place and by name; DataMismatch if they do not fit."""
+        if self._shape is not None:
+            call = arguments.plainly(self._shape, data)
+            if call is not None:
+                return call
+        bound = arguments.from_data(self.__name__, self.signature, data)
+        return bound.args, bound.kwargs
 
     __name__: str
 
@@ -154,7 +182,7 @@ def job(function: Union[Callable[..., Any], str, None] = None, /, *, queue: str 
             raise ValueError(f"two functions are the job {name!r}: {_default_name(before.function)} and "
                              f"{_default_name(target)}")
         functions[name] = made
-        outside.class_settings[name] = settings
+        client.class_settings[name] = settings
         return made
 
     return register(function) if callable(function) else register

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import fcntl
 import gc
-import json
 import os
 import select
 import socket
+import struct
 import sys
 import traceback
-from typing import Any, NoReturn, Optional
 
 from . import forking
 from .channel import Channel, Closed, EndOfFile, give_up
-from .fork_guard import close
-from .frames import frame
+from .frames import decode, frame
 from .prefork import Worker
 from .termination import Termination
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn, Optional
 
 _NUMBER_BYTES = 8
 #: The child's channel, stdout and stderr.
 _ENDS = 3
+_INT_BYTES = struct.calcsize("i")
+#: One more than are expected.
+_ANCILLARY_BYTES = socket.CMSG_SPACE((_ENDS + 2) * _INT_BYTES)
 #: Above the descriptors that the protocol speaks of.
-_OUT_OF_THE_WAY = 10
+_OUT_OF_THE_WAY = 5
 
 
 class Template:
@@ -39,28 +44,33 @@ class Template:
         self._orders.set_inheritable(False)
         # The second fork of two would become our child again.
         forking.set_subreaper(False)
-        self._frozen = False
+        # Made at the first fork, when the threads and descriptors of the application are there, and shared by all.
+        self._worker: Optional[Worker] = None
+        self._nothing = _out_of_the_way(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
     def serve(self) -> int:
         """Forks until told to stop."""
         poll = select.poll()
-        for descriptor in (self._orders.fileno(), self._descriptor, self._termination.wake):
+        orders, termination = self._orders.fileno(), self._termination
+        for descriptor in (orders, self._descriptor, termination.wake):
             poll.register(descriptor, select.POLLIN)
         while True:
-            self._termination.begin_wait()
-            ready = {descriptor for descriptor, _ in poll.poll()}
-            self._termination.end_wait()
-            if self._termination.wake in ready:
-                self._termination.drain()
-            if self._descriptor in ready and self._told_to_stop():
-                return 0
-            if self._orders.fileno() in ready and not self._obey():
-                return 0
+            termination.begin_wait()
+            ready = poll.poll()
+            termination.end_wait()
+            for descriptor, _ in ready:
+                if descriptor == orders:
+                    if not self._obey():
+                        return 0
+                elif descriptor == termination.wake:
+                    termination.drain()
+                elif self._told_to_stop():
+                    return 0
 
     def _told_to_stop(self) -> bool:
         try:
             for line in self._channel.read_lines():
-                frames_of_line = json.loads(line)
+                frames_of_line = decode(line)
                 if "shutdown" in frames_of_line:
                     return True
                 if "ping" in frames_of_line:
@@ -73,73 +83,92 @@ class Template:
 
     def _obey(self) -> bool:
         """Forks one child. False at the end of file."""
-        number, descriptors, _, _ = socket.recv_fds(self._orders, 64, _ENDS + 1, socket.MSG_CMSG_CLOEXEC)
+        number, ancillary, _, _ = self._orders.recvmsg(64, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
+        if not number:
+            return False
+        descriptors: tuple[int, ...] = ()
+        for _, kind, packed in ancillary:
+            if kind == socket.SCM_RIGHTS:
+                descriptors += struct.unpack(f"{len(packed) // _INT_BYTES}i", packed)
+        if len(number) != _NUMBER_BYTES or len(descriptors) not in (_ENDS, _ENDS + 1):
+            give_up(f"a packet of {len(number)} bytes with {len(descriptors)} descriptors on descriptor "
+                    f"{self._orders.fileno()}: 8 bytes with 3 or 4 were expected")
+        if min(descriptors) < _OUT_OF_THE_WAY:
+            descriptors = tuple(map(_out_of_the_way, descriptors))
         try:
-            if not number:
-                return False
-            if len(number) != _NUMBER_BYTES or len(descriptors) not in (_ENDS, _ENDS + 1):
-                give_up(f"a packet of {len(number)} bytes with {len(descriptors)} descriptors on descriptor "
-                        f"{self._orders.fileno()}: 8 bytes with 3 or 4 were expected")
             # The fourth is the child's cgroup, where it has one.
-            self._fork(number, descriptors[:_ENDS], *descriptors[_ENDS:])
+            self._fork(number, descriptors[:_ENDS], descriptors[_ENDS] if len(descriptors) > _ENDS else None)
         finally:
             for descriptor in descriptors:
-                close(descriptor)
+                os.close(descriptor)
         return True
 
-    def _fork(self, number: bytes, descriptors: list[int], cgroup: Optional[int] = None) -> None:
+    def _fork(self, number: bytes, descriptors: tuple[int, ...], cgroup: Optional[int] = None) -> None:
         _flush()
-        if not self._frozen:
+        worker = self._worker
+        if worker is None:
+            worker = self._worker = Worker(self._descriptor, self._termination, jobs=1)
             # Children that never look at old objects never copy their pages.
             gc.collect()
+            forking.give_back()
             gc.freeze()
-            self._frozen = True
+        # Whether to wait is a property of the socket, and so the child's too.
+        os.set_blocking(descriptors[0], True)
         try:
             child = forking.fork_sibling(self._keeper, cgroup)
         except OSError as error:
             self._orders.send(number + (error.errno or 0).to_bytes(4, "little"))
             return
         if child == 0:
-            self._be_child(number, descriptors, cgroup)
+            self._be_child(worker, number, descriptors, cgroup)
 
-    def _be_child(self, number: bytes, descriptors: list[int], cgroup: Optional[int]) -> NoReturn:
+    def _be_child(self, worker: Worker, number: bytes, descriptors: tuple[int, ...],
+                  cgroup: Optional[int]) -> NoReturn:
         status = 1
         try:
             # Nobody knows this process yet: a SIGTERM until here was meant for the template.
             self._termination.requested = False
             self._orders.send(number, socket.MSG_NOSIGNAL)
-            self._orders.close()
+            os.close(self._orders.detach())
             if cgroup is not None:
-                close(cgroup)
+                os.close(cgroup)
             # The template's channel is replaced below. Its number must not be free before, or the pipe would take it.
             self._termination.renew()
             self._settle(descriptors)
             _reseed()
-            status = Worker(self._descriptor, self._termination, jobs=1).serve()
+            status = worker.serve()
         except SystemExit as error:
             status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+            _flush()
         except BaseException:
             traceback.print_exc()
-        finally:
             _flush()
-            os._exit(status)
+        # What a job prints was flushed before its end was told.
+        os._exit(status)
 
-    def _settle(self, descriptors: list[int]) -> None:
+    def _settle(self, descriptors: tuple[int, ...]) -> None:
         os.setsid()
         forking.die_with_parent()
         if os.getppid() != self._keeper:
             os._exit(1)
         forking.set_subreaper(True)
-        moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for descriptor in descriptors]
+        channel, stdout, stderr = descriptors
+        os.dup2(channel, self._descriptor, False)
+        os.dup2(stdout, 1)
+        os.dup2(stderr, 2)
+        os.dup2(self._nothing, 0)
         for descriptor in descriptors:
-            close(descriptor)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for source, target in zip((nothing, *moved[1:]), (0, 1, 2)):
-            if source != target:
-                os.dup2(source, target)
-                close(source)
-        os.dup2(moved[0], self._descriptor, inheritable=False)
-        close(moved[0])
+            os.close(descriptor)
+        os.close(self._nothing)
+
+
+def _out_of_the_way(descriptor: int) -> int:
+    """An application may have closed its stdin, and this be at its place now."""
+    if descriptor >= _OUT_OF_THE_WAY:
+        return descriptor
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY)
+    os.close(descriptor)
+    return moved
 
 
 def _reseed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal
 import fcntl
 import os
 import signal
@@ -10,11 +11,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Callable, Optional
 
 from .context import Job
 from .errors import Interrupted, TimeLimit
-from .fork_guard import close
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Optional
 
 #: A clock that was started a little after the supervisor's must not turn a time limit into something else.
 _TOLERANCE_SECONDS = 0.25
@@ -46,19 +49,21 @@ class Termination:
         ends = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.wake, self._wake_write = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for end in ends)
         for end in ends:
-            close(end)
+            os.close(end)
         self.listen()
 
     def renew(self) -> None:
-        """Gets a pipe of its own in a forked child, without a moment of deafness."""
-        before = (self.wake, self._wake_write)
-        self.install()
-        for descriptor in before:
-            close(descriptor)
+        """Gets a pipe of its own in a forked child, at the same place and without a moment of deafness."""
+        wake, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.dup2(wake, self.wake, False)
+        os.dup2(wake_write, self._wake_write, False)
+        os.close(wake)
+        os.close(wake_write)
 
     def listen(self) -> None:
         """Listens again, should a job have listened itself."""
-        if signal.getsignal(signal.SIGTERM) != self._on_signal:
+        # Without the names that `signal` looks up for what it finds.
+        if _signal.getsignal(signal.SIGTERM) != self._on_signal:
             signal.signal(signal.SIGTERM, self._on_signal)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
 

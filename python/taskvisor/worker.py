@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import logging
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Optional
 
 from . import registry
 from .channel import Channel, Closed, give_up, identity
@@ -18,22 +15,27 @@ from .frames import frame
 from .termination import Termination
 from .version import VERSION
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Optional
+
 _PROTOCOL = 1
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Loads the modules, says hello, and runs jobs until told to stop. Returns the exit status."""
-    options = _parse(arguments)
+    modules, coroutines = _parse(sys.argv[1:] if arguments is None else arguments)
     # While the application is loaded there is no job to lose. The runtimes listen in their own ways.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
-    descriptor = _channel_descriptor(options.modules)
-    concurrent = options.coroutines or os.environ.get("TASKVISOR_MODE") == "coroutine"
+    descriptor = _channel_descriptor(modules)
+    concurrent = coroutines or os.environ.get("TASKVISOR_MODE") == "coroutine"
     _prepare_streams()
     if concurrent:
         from . import streams
 
         streams.install()
-    if not _load(options.modules):
+    if not _load(modules):
         return 1
     _prepare_logging()
     if concurrent:
@@ -57,10 +59,11 @@ def _serve_one_at_a_time(descriptor: int) -> int:
     fork_descriptor = os.environ.get("TASKVISOR_FORK_FD")
     is_template = os.environ.get("TASKVISOR_MODE") == "fork" and fork_descriptor is not None
     try:
-        if not is_template:
-            from .prefork import Worker
+        from . import prefork
 
-            worker = Worker(descriptor, termination)
+        prefork.prepare()
+        if not is_template:
+            worker = prefork.Worker(descriptor, termination)
             worker.channel.write(hello(False))
             return worker.serve()
         try:
@@ -75,13 +78,24 @@ def _serve_one_at_a_time(descriptor: int) -> int:
         give_up(str(error))
 
 
-def _parse(arguments: Optional[Sequence[str]]) -> argparse.Namespace:
+def _parse(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """The modules, and whether their jobs share an event loop."""
+    modules = [argument for argument in arguments if argument != "--async"]
+    if modules and not any(module.startswith("-") for module in modules):
+        return modules, len(modules) < len(arguments)
+    return _parse_with_help(arguments)
+
+
+def _parse_with_help(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    import argparse
+
     parser = argparse.ArgumentParser(prog="python3 -m taskvisor.worker",
                                      description="Runs the jobs of some modules. Started by taskvisor.")
     parser.add_argument("modules", nargs="+", metavar="MODULE", help="a module with functions that are jobs")
     parser.add_argument("--async", dest="coroutines", action="store_true",
                         help="several jobs at a time in one event loop, as in the mode coroutine")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    return options.modules, options.coroutines
 
 
 def _channel_descriptor(modules: Sequence[str]) -> int:

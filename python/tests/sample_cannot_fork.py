@@ -17,6 +17,7 @@ class _Library:
 
     def __init__(self, library):
         self.prctl, self.syscall = library.prctl, _refuse
+        self.malloc_trim = getattr(library, "malloc_trim", None)
 
 
 forking._libc = _Library(forking._libc)

@@ -12,7 +12,7 @@ from unittest import mock
 
 import support
 
-from taskvisor import Fail, NewJob, PutError, Retry, Snooze, current_job, job, progress, put, put_many
+from taskvisor import Fail, JobFunction, NewJob, PutError, Retry, Snooze, current_job, job, progress, put, put_many
 from taskvisor.outside import socket_path
 
 
@@ -51,8 +51,34 @@ class Calls(unittest.TestCase):
         for function, args, kwargs in [(both, (1,), {"c": 5}), (rest, (1, 2, 3), {}), (rest, (1,), {}),
                                        (named, (1,), {"x": 2})]:
             data = json.loads(json.dumps(function.prepare(*args, **kwargs).data))
-            call = function.call_for(data)
-            self.assertEqual(function(*call.args, **call.kwargs), function(*args, **kwargs))
+            found_args, found_kwargs = function.call_for(data)
+            self.assertEqual(function(*found_args, **found_kwargs), function(*args, **kwargs))
+
+    def test_data_of_every_kind_finds_its_place_or_is_refused(self):
+        def plain(a, b=2, *, c=3):
+            return [a, b, c]
+
+        def strict(a, *, c):
+            return [a, c]
+
+        for function, data, expected in [(plain, 1, [1, 2, 3]), (plain, [1, 5], [1, 5, 3]),
+                                         (plain, {"c": 0, "a": 1}, [1, 2, 0]), (plain, b"x", [b"x", 2, 3]),
+                                         (strict, {"a": 1, "c": 2}, [1, 2]), (lambda: "none", None, "none"),
+                                         (lambda: "none", {}, "none"), (lambda: "none", [], "none"),
+                                         (plain, None, "missing a required argument: 'a'"),
+                                         (plain, [], "missing a required argument: 'a'"),
+                                         (plain, [1, 2, 3], "too many positional arguments"),
+                                         (plain, {"a": 1, "x": 2}, "unexpected keyword argument 'x'"),
+                                         (strict, [1], "missing a required .*'c'"),
+                                         (strict, {"a": 1}, "missing a required .*'c'")]:
+            made = JobFunction(function, "test", "q", {})
+            with self.subTest(data=data):
+                if isinstance(expected, str) and expected != "none":
+                    with self.assertRaisesRegex(TypeError, expected):
+                        made.call_for(data)
+                else:
+                    args, kwargs = made.call_for(data)
+                    self.assertEqual(function(*args, **kwargs), expected)
 
     def test_a_call_that_does_not_fit_is_refused_at_once(self):
         with self.assertRaisesRegex(TypeError, "missing a required argument: 'a'"):

@@ -21,6 +21,19 @@ class Start(support.WorkerTest):
         return subprocess.run([sys.executable, "-m", "taskvisor.worker", *arguments], env=environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=support.PATIENCE_SECONDS)
 
+    def test_what_the_application_does_not_use_is_not_loaded(self):
+        # Each of them would make every worker heavier, and every child of a template slower.
+        heavy = {"argparse", "asyncio", "concurrent.futures", "dataclasses", "http", "inspect", "random", "subprocess"}
+        if sys.version_info < (3, 13):
+            # Later ones load it by themselves.
+            heavy.add("typing")
+        script = ("import taskvisor\n@taskvisor.job\ndef f(a, b=1): pass\n"
+                  "import taskvisor.worker, taskvisor.prefork, taskvisor.template, sys\nprint(*sys.modules)")
+        # Without site, which loads what the machine's own packages ask for.
+        done = subprocess.run([sys.executable, "-S", "-c", script], env={"PYTHONPATH": support.PACKAGE}, text=True,
+                              stdout=subprocess.PIPE, timeout=support.PATIENCE_SECONDS, check=True)
+        self.assertEqual(heavy & set(done.stdout.split()), set())
+
     def test_by_hand_it_says_how_it_is_started(self):
         done = self.by_hand("app", "other")
         self.assertEqual(done.returncode, 1)
