@@ -19,12 +19,18 @@ pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<()>
     let broker = outside.broker.clone();
     let failed = |error: Error| io::Error::other(error.to_string());
     let held = broker.held_by(outside.instance.clone()).await.map_err(failed)?;
-    let mut held: HashMap<WorkerId, (JobId, Fence)> =
-        held.into_iter().map(|(job, fence, worker)| (worker, (job, fence))).collect();
+    // A worker that lives on may be written down with several: those taken ahead of the one it ran. Which one its end is of
+    // only its own words could tell.
+    let mut jobs: HashMap<WorkerId, Vec<(JobId, Fence)>> = HashMap::new();
+    for (job, fence, worker) in held {
+        jobs.entry(worker).or_default().push((job, fence));
+    }
     for (report, descriptors) in left {
         let Report::Left(worker, exit) = report else { continue };
         outside.link.order_later(Order::Forget(worker));
-        let Some((id, fence)) = held.remove(&worker) else { continue };
+        let Some([(id, fence)]) = jobs.remove(&worker).map(<[_; 1]>::try_from).and_then(Result::ok) else {
+            continue;
+        };
         let Some(record) = broker.get(id.clone()).await.map_err(failed)? else { continue };
         let Some(job) = job(record) else { continue };
         if let Err(error) = outside.children.adopt(worker, descriptors, Arc::new(job), fence) {

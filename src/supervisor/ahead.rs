@@ -2,8 +2,11 @@
 //!
 //! A worker that has to wait for the broker after each job of 50 us does nothing most of the time, and each of its jobs costs
 //! the broker a transaction of its own. Where jobs have been that short, the next ones are fetched while these run, and kept
-//! here, under their leases, for a few milliseconds. No worker owns them: whichever has room takes the first. When they are
-//! not taken soon, because the jobs have become long, they go back to their queue, unspent, and no more are taken ahead.
+//! here, under their leases, for a few milliseconds, and whichever worker has room takes the first. When they are not taken
+//! soon, because the jobs have become long, they go back to their queue, unspent, and no more are taken ahead.
+//!
+//! Where a life runs one job, each waits for its own life, the one the broker has written down: if the supervisor dies, the
+//! next one knows by that what the end of a life says of which job.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +18,7 @@ use super::pool::Pool;
 use super::restart::Random;
 use super::settle::Unsettled;
 use super::worker::{Slot, State};
-use crate::model::{Fence, Instant, JobId, PoolSettings, Verdict, WorkerId};
+use crate::model::{Fence, Instant, JobId, Verdict, WorkerId};
 
 /// Jobs that take longer than this are worth no haste.
 const SHORT: Duration = Duration::from_millis(5);
@@ -76,10 +79,10 @@ impl Ahead {
         self.jobs.remove(at).map(|kept| kept.running)
     }
 
-    /// The next one for this worker: the one it was fetched for, or the first.
-    fn next_for(&mut self, worker: WorkerId) -> Option<Running> {
-        let at = self.jobs.iter().position(|kept| kept.meant == Some(worker)).unwrap_or(0);
-        self.jobs.remove(at).map(|kept| kept.running)
+    /// The next one for this worker: the one it was fetched for, or else, if others will do, the first.
+    fn next_for(&mut self, worker: WorkerId, others: bool) -> Option<Running> {
+        let own = self.jobs.iter().position(|kept| kept.meant == Some(worker));
+        self.jobs.remove(own.or(others.then_some(0))?).map(|kept| kept.running)
     }
 
     /// When the first has waited too long.
@@ -104,8 +107,19 @@ impl Pool {
         if missing * 2 < stock {
             return Vec::new();
         }
-        let turns = (0..).flat_map(|turn| workers.iter().map(move |slot| later(slot, turn, &self.settings)));
+        let turns = (0..).flat_map(|turn| workers.iter().map(move |slot| self.later(slot, turn)));
         turns.take(missing).collect()
+    }
+
+    /// Who will have the place when it has had the jobs that it has ahead and `turn` more. No life is meant twice.
+    fn later(&self, slot: &Slot, turn: u32) -> WorkerId {
+        if !self.runs_one_job_a_life() {
+            return slot.id;
+        }
+        let meant =
+            self.ahead.jobs.iter().filter_map(|kept| kept.meant).filter(|meant| meant.slot == slot.id.slot);
+        let last = meant.map(|meant| meant.generation).chain([slot.id.generation]).max().unwrap_or_default();
+        WorkerId { generation: last.wrapping_add(turn + 1), ..slot.id }
     }
 
     /// Hands what was taken ahead to workers with room.
@@ -116,18 +130,30 @@ impl Pool {
         unsettled: &mut Unsettled,
         orders: &mut VecDeque<Command>,
     ) {
-        while !self.ahead.is_empty()
-            && let Some(place) = self.place(None)
-        {
-            let slot = &mut self.slots[place];
-            let Some(job) = self.ahead.next_for(slot.id) else { return };
-            if classes::knows(&self.settings, &job.job) {
-                slot.assign(now, job, &self.settings, orders);
-            } else {
-                let verdict = self.unknown.refuse(&job.job, random);
-                unsettled.add(now, jobs::unstarted(&job.lease, verdict));
+        let others = !self.runs_one_job_a_life();
+        for slot in &mut self.slots {
+            while slot.room(&self.settings) > 0
+                && let Some(job) = self.ahead.next_for(slot.id, others)
+            {
+                if classes::knows(&self.settings, &job.job) {
+                    slot.assign(now, job, &self.settings, orders);
+                } else {
+                    let verdict = self.unknown.refuse(&job.job, random);
+                    unsettled.add(now, jobs::unstarted(&job.lease, verdict));
+                }
             }
         }
+    }
+
+    fn runs_one_job_a_life(&self) -> bool {
+        self.settings.jobs_per_life == Some(1)
+    }
+
+    /// Whether it is the job of a life that is still to come.
+    pub(super) fn is_early(&self, meant: Option<WorkerId>) -> bool {
+        let comes =
+            |meant: WorkerId| self.slots.iter().any(|slot| slot.id.slot == meant.slot && slot.id < meant);
+        self.runs_one_job_a_life() && meant.is_some_and(comes)
     }
 
     /// Gives back what nobody takes.
@@ -141,13 +167,5 @@ impl Pool {
         for kept in self.ahead.jobs.drain(..) {
             unsettled.add(now, jobs::unstarted(&kept.running.lease, verdict()));
         }
-    }
-}
-
-/// Who will have a place when `turn` more jobs have gone there.
-fn later(slot: &Slot, turn: u32, pool: &PoolSettings) -> WorkerId {
-    match pool.jobs_per_life {
-        Some(1) => WorkerId { generation: slot.id.generation.wrapping_add(turn + 1), ..slot.id },
-        Some(_) | None => slot.id,
     }
 }

@@ -79,7 +79,11 @@ impl Supervisor {
         }
         let pool = &mut self.pools[usize::from(number)];
         let alone = fetched.job.crashes > 0 && pool.settings.jobs_at_once > 1;
-        let place = if alone { pool.place_alone() } else { pool.place(meant) };
+        let place = match alone {
+            true => pool.place_alone(),
+            false if pool.is_early(meant) => None,
+            false => pool.place(meant),
+        };
         let running = Running::new(now, fetched, self.lease);
         match place.map(|place| &mut pool.slots[place]) {
             Some(slot) if alone => {

@@ -444,3 +444,32 @@ fn long_jobs_are_not_taken_ahead() {
          0.21 > settle a complete",
     );
 }
+
+#[test]
+fn where_a_life_runs_one_job_what_was_taken_ahead_waits_for_the_life_it_was_fetched_for() {
+    check(
+        fork(2),
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched a b
+         0.201 done 1.1 a / exited 1.1 0 / settled a
+         0.202 ready 1.2 / fetched c d e
+         0.203 ready 1.3
+         0.204 done 2.1 b / exited 2.1 0 / settled b
+         0.205 ready 2.2",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0 > spawn 2.1
+         0 > kill_at 2.1 58
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 2.1 b
+         0.2 > fetch 1.2 2.2 1.3 2.3 1.4 2.4 1.5 2.5 1.6 2.6 1.7 2.7 1.8 2.8 1.9 2.9 1.10 2.10 1.11 2.11 1.12 2.12 1.13 2.13
+         0.2 > spawn 1.2
+         0.2 > settle a complete
+         0.2 > assign 1.2 c
+         0.2 > kill_at 1.2 58.2
+         0.2 > spawn 2.2
+         0.2 > settle b complete
+         0.2 > assign 2.2 d",
+    );
+}
