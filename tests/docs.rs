@@ -46,6 +46,7 @@ fn runs(page: &str) {
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").expect("PATH"));
     let own = sandbox.command(&[]);
     let mut shell = Command::new("bash");
+    shell.env("PYTHONPATH", concat!(env!("CARGO_MANIFEST_DIR"), "/python"));
     shell.args(["-euo", "pipefail", "-c", &script]).env("PATH", path).stdin(Stdio::null());
     shell.current_dir(sandbox.path("work"));
     for (name, value) in own.get_envs() {
@@ -68,6 +69,11 @@ fn the_examples_of_the_readme_run() {
 #[test]
 fn the_examples_of_running_jobs_run() {
     runs("docs/running-jobs.md");
+}
+
+#[test]
+fn the_examples_of_workers_run() {
+    runs("docs/workers.md");
 }
 
 #[test]
