@@ -238,3 +238,39 @@ fn a_supervisor_that_hangs_hangs_neither_stop_with_a_time_limit_nor_status() {
     assert_eq!(sandbox.run(&["stop", "--timeout", "100ms"]).status.code(), Some(124));
     assert_eq!(sandbox.run(&["status", "-q"]).status.code(), Some(6));
 }
+
+#[test]
+fn in_a_flood_of_short_programs_no_kill_of_the_supervisor_makes_a_job_complete_that_never_ran() {
+    use std::io::Write;
+    const JOBS: usize = 1500;
+    let sandbox = Sandbox::new(Setting::Root);
+    let mut put =
+        sandbox.command(&["put", "--lines", "--", "sh", "-c", "/bin/true; echo $TASKVISOR_JOB >> ran"]);
+    let put = put.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut put = put.spawn().expect("put");
+    let lines: String = (0..JOBS).map(|n| format!("{n}\n")).collect();
+    put.stdin.take().expect("stdin").write_all(lines.as_bytes()).expect("lines");
+    let jids = String::from_utf8(put.wait_with_output().expect("put").stdout).expect("text");
+    assert_eq!(jids.lines().count(), JOBS);
+    let mut running = sandbox.start(&["-w", "3"]);
+    let ran = || std::fs::read_to_string(sandbox.work("ran")).unwrap_or_default();
+    for part in 1..=3 {
+        wait_until("a part of them has run", || ran().lines().count() >= part * JOBS / 4);
+        kill(sandbox.one("tv-supervisor"), "KILL");
+    }
+    let mut wait = sandbox.command(&["job", "wait", "--timeout", "60s"]);
+    let wait = wait.args(jids.lines()).output().expect("wait");
+    let states = String::from_utf8_lossy(&wait.stdout).into_owned();
+    assert!(wait.status.success(), "{}", String::from_utf8_lossy(&wait.stderr));
+    assert_eq!(states.matches(" complete\n").count(), JOBS);
+    let ran: std::collections::BTreeSet<String> = ran().lines().map(str::to_owned).collect();
+    let never: Vec<&str> = jids.lines().filter(|jid| !ran.contains(*jid)).collect();
+    assert!(never.is_empty(), "complete, and never ran: {never:?}");
+    // What the next supervisor relies on: each job ran in the very life that the store has written down for it.
+    let list = sandbox.ok(&["job", "list", "--limit", "2000", "--json"]);
+    let jobs = list.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let elsewhere = jobs.filter(|job| job["worker"] != job["forensics"]["worker"]).count();
+    assert_eq!(elsewhere, 0, "ran in another life than the store knows");
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success());
+}

@@ -40,6 +40,16 @@ pub(super) struct Ahead {
     pace: Option<Duration>,
 }
 
+/// Where a fetched job goes.
+pub(super) enum Place {
+    /// To this slot.
+    Now(usize),
+    /// It is kept for a while.
+    Later,
+    /// Back.
+    Nowhere,
+}
+
 #[derive(Debug)]
 struct Kept {
     running: Running,
@@ -149,11 +159,19 @@ impl Pool {
         self.settings.jobs_per_life == Some(1)
     }
 
-    /// Whether it is the job of a life that is still to come.
-    pub(super) fn is_early(&self, meant: Option<WorkerId>) -> bool {
-        let comes =
-            |meant: WorkerId| self.slots.iter().any(|slot| slot.id.slot == meant.slot && slot.id < meant);
-        self.runs_one_job_a_life() && meant.is_some_and(comes)
+    /// Where a fetched job goes now: to the worker it is meant for, or to another if that will do. Else it is kept, or, if
+    /// its life is over, goes back.
+    pub(super) fn place_fetched(&self, meant: Option<WorkerId>) -> Place {
+        if !self.runs_one_job_a_life() {
+            return self.place(meant).map_or(Place::Later, Place::Now);
+        }
+        let at = self.slots.iter().position(|slot| Some(slot.id.slot) == meant.map(|meant| meant.slot));
+        match at.map(|at| (at, &self.slots[at])) {
+            Some((at, slot)) if Some(slot.id) == meant && slot.room(&self.settings) > 0 => Place::Now(at),
+            Some((_, slot)) if Some(slot.id) == meant && slot.is_to_come() => Place::Later,
+            Some((_, slot)) if Some(slot.id) < meant => Place::Later,
+            Some(_) | None => Place::Nowhere,
+        }
     }
 
     /// Gives back what nobody takes.

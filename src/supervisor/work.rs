@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::ahead::Place;
 use super::jobs::{self, Heard, Phase, Running};
 use super::lives::Alive;
 use super::pool::Pool;
@@ -66,7 +67,7 @@ impl Supervisor {
         self.forget_early();
     }
 
-    /// Hands a job to a worker. If there is none for it, it is kept for a moment, and then goes back (B14). One that a
+    /// Hands a job to a worker. If there is none for it, it is kept for a moment or goes back at once (B14). One that a
     /// worker has died of gets no company.
     fn place(&mut self, now: Instant, number: u16, fetched: Fetched, meant: Option<WorkerId>) {
         if let Some(verdict) = self.refuse(now, number, &fetched) {
@@ -80,19 +81,22 @@ impl Supervisor {
         let pool = &mut self.pools[usize::from(number)];
         let alone = fetched.job.crashes > 0 && pool.settings.jobs_at_once > 1;
         let place = match alone {
-            true => pool.place_alone(),
-            false if pool.is_early(meant) => None,
-            false => pool.place(meant),
+            true => pool.place_alone().map_or(Place::Nowhere, Place::Now),
+            false => pool.place_fetched(meant),
         };
         let running = Running::new(now, fetched, self.lease);
-        match place.map(|place| &mut pool.slots[place]) {
-            Some(slot) if alone => {
+        match place {
+            Place::Now(at) if alone => {
+                let slot = &mut pool.slots[at];
                 slot.waits.push_back(running.alone());
                 slot.weigh(now, &pool.settings);
             }
-            Some(slot) => slot.assign(now, running, &pool.settings, &mut self.orders),
-            None if alone => self.unsettled.add(now, jobs::release(&running.lease, PAUSE)),
-            None => pool.ahead.keep(running, meant),
+            Place::Now(at) => pool.slots[at].assign(now, running, &pool.settings, &mut self.orders),
+            Place::Later => pool.ahead.keep(running, meant),
+            Place::Nowhere => {
+                let after = if alone { PAUSE } else { Duration::ZERO };
+                self.unsettled.add(now, jobs::release(&running.lease, after));
+            }
         }
     }
 

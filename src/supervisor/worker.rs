@@ -158,6 +158,14 @@ impl Slot {
         self.state != State::Down || self.deadline.is_some()
     }
 
+    /// Whether its life has yet to take jobs.
+    pub(super) fn is_to_come(&self) -> bool {
+        match self.state {
+            State::Down | State::Starting => true,
+            State::Ready | State::Busy | State::Stopping(_) | State::Killed(_) => false,
+        }
+    }
+
     /// The next life begins.
     pub(super) fn start(&mut self, now: Instant, boot_timeout: Duration, template: Option<WorkerId>) {
         self.life = Life { template, ..Life::new(now) };

@@ -10,7 +10,7 @@ use super::{fork, prefork};
 // ---- fetching
 
 #[test]
-fn a_job_fetched_for_a_dead_worker_goes_to_another_or_back() {
+fn a_job_fetched_for_a_dead_worker_goes_back() {
     check(
         fork(2),
         "0.1 ready 1.1 / ready 2.1
@@ -26,8 +26,9 @@ fn a_job_fetched_for_a_dead_worker_goes_to_another_or_back() {
          1 > fetch 1.1 2.1
          1.1 > kill_at 1.1 never
          1.1 > kill_at 2.1 never
-         1.15 > assign 2.1 a
-         1.15 > kill_at 2.1 59.15",
+         1.15 > assign 2.1 b
+         1.15 > kill_at 2.1 59.15
+         1.15 > settle a released after 0",
     );
 }
 
@@ -450,7 +451,7 @@ fn where_a_life_runs_one_job_what_was_taken_ahead_waits_for_the_life_it_was_fetc
     check(
         fork(2),
         "0.1 ready 1.1 / ready 2.1
-         0.2 fetched a b
+         0.2 fetched a / fetched b
          0.201 done 1.1 a / exited 1.1 0 / settled a
          0.202 ready 1.2 / fetched c d e
          0.203 ready 1.3
@@ -462,6 +463,7 @@ fn where_a_life_runs_one_job_what_was_taken_ahead_waits_for_the_life_it_was_fetc
          0 > kill_at 2.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
+         0.2 > fetch 2.1
          0.2 > assign 2.1 b
          0.2 > fetch 1.2 2.2 1.3 2.3 1.4 2.4 1.5 2.5 1.6 2.6 1.7 2.7 1.8 2.8 1.9 2.9 1.10 2.10 1.11 2.11 1.12 2.12 1.13 2.13
          0.2 > spawn 1.2

@@ -46,7 +46,7 @@ fn a_death_never_touches_another_slot() {
     check(
         fork(2),
         "0.1 ready 1.1 / ready 2.1
-         0.2 fetched a b
+         0.2 fetched a / fetched b
          1 exited 1.1 11
          2 done 2.1 b / exited 2.1 0",
         "0 > spawn 1.1
@@ -55,6 +55,7 @@ fn a_death_never_touches_another_slot() {
          0 > kill_at 2.1 58
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
+         0.2 > fetch 2.1
          0.2 > assign 2.1 b
          1 > spawn 1.2
          1 > kill_at 1.2 59
