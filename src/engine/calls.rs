@@ -10,7 +10,7 @@ use tracing::warn;
 
 use crate::broker::{Broker, Fetch, Renewal};
 use crate::model::{
-    Bytes, Fence, JobId, JobState, Lease, NewJob, Payload, QueueCounts, QueueName, Retry, WorkerId,
+    Bytes, Class, Fence, JobId, JobState, Lease, NewJob, Payload, QueueCounts, QueueName, Retry, WorkerId,
 };
 use crate::supervisor::Event;
 
@@ -146,6 +146,11 @@ fn new_job(job: PutJob<'_>) -> Result<NewJob, String> {
     };
     if job.queue.is_empty() || job.class.is_empty() {
         return Err("put: a job needs a queue and a class, each with a name".into());
+    }
+    if job.class == Class::EXEC {
+        return Err(
+            "put: jobs of the class 'exec' are programs; put them with taskvisor put -- COMMAND".into()
+        );
     }
     Ok(NewJob {
         id: job.id.map(Into::into),

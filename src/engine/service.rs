@@ -136,7 +136,7 @@ fn judge(
     let mut alive = false;
     for pool in &view.pools {
         reasons.extend(pool.probing.as_ref().map(|why| format!("pool {}: {why}", pool.name)));
-        for slot in &pool.slots {
+        for slot in pool.template.iter().chain(&pool.slots) {
             alive |= matches!(slot.state, SlotState::Starting | SlotState::Ready | SlotState::Busy);
             let bad = match slot.state {
                 SlotState::Unkillable => true,
@@ -149,12 +149,11 @@ fn judge(
             };
             if bad {
                 let why = slot.why.as_deref().unwrap_or("no reason known");
-                reasons.push(format!(
-                    "slot {} of pool {} is {}: {why}",
-                    slot.slot,
-                    pool.name,
-                    slot.state.as_str()
-                ));
+                let what = match slot.slot.index {
+                    0 => "the template".to_owned(),
+                    _ => format!("slot {}", slot.slot),
+                };
+                reasons.push(format!("{what} of pool {} is {}: {why}", pool.name, slot.state.as_str()));
             }
         }
     }
