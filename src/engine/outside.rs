@@ -14,8 +14,8 @@ use super::reports::Reports;
 use crate::broker::{Broker, Fetch};
 use crate::clock;
 use crate::failpoint::failpoint;
-use crate::model::{Exit, Fence, Instance, Instant, Job, Signal, SlotId, WorkerId};
-use crate::process::{Children, Letter, Link, Logs, Word};
+use crate::model::{Exit, Fence, Instance, Instant, Job, Outcome, Signal, SlotId, WorkerId};
+use crate::process::{Children, JobEnd, Letter, Link, Logs, Word};
 use crate::supervisor::{Command, Event};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -176,7 +176,7 @@ impl Outside {
             Word::Knows(pool, classes) => Event::Knows(pool, classes),
             Word::Finished(worker, end) => {
                 let (job, fence) = (end.job.id.clone(), end.fence);
-                let outcome = self.reports.ended(worker, end)?;
+                let outcome = self.job_ended(worker, end)?;
                 Event::Finished(worker, job, fence, outcome)
             }
             Word::Progress(job, fence, progress) => {
@@ -205,7 +205,7 @@ impl Outside {
         for end in remains.jobs {
             failpoint("supervisor-8-exit-heard");
             let (job, fence) = (end.job.id.clone(), end.fence);
-            let outcome = self.reports.ended(worker, end);
+            let outcome = self.job_ended(worker, end);
             events.extend(outcome.map(|outcome| Event::Finished(worker, job, fence, outcome)));
         }
         if let Some(last_words) = remains.stillborn {
@@ -233,6 +233,14 @@ impl Outside {
         if let Some(batch) = self.reports.take(clock::now()) {
             tokio::spawn(batch.send(self.broker.clone(), self.events.clone()));
         }
+    }
+
+    fn job_ended(&mut self, worker: WorkerId, end: JobEnd) -> Option<Outcome> {
+        let (outcome, earlier) = self.reports.ended(worker, end);
+        if let Some(earlier) = earlier {
+            self.link.order_later(Order::Forget(earlier));
+        }
+        outcome
     }
 
     /// The end of a job is settled or lost: when that was the last of its life, the keeper need not remember it for a next

@@ -55,13 +55,16 @@ struct End {
 }
 
 impl Reports {
-    /// A job has ended: what is to be told with its settlement is kept. Gives its outcome.
-    pub(super) fn ended(&mut self, worker: WorkerId, end: JobEnd) -> Option<Outcome> {
+    /// A job has ended: what is to be told with its settlement is kept. Gives its outcome, and the life in which it was
+    /// before, if it was run again alone and nothing of that life is to be settled any more.
+    pub(super) fn ended(&mut self, worker: WorkerId, end: JobEnd) -> (Option<Outcome>, Option<WorkerId>) {
+        let earlier = self.ends.remove(&end.job.id);
+        let over = earlier.and_then(|earlier| self.end_of(earlier.worker));
         self.latest.remove(&end.job.id);
         let JobEnd { job, outcome, stderr_tail, output_dropped, written, left, .. } = end;
         let end = End { worker, stderr_tail, output_dropped, left, lost: Arc::default(), written };
         self.ends.insert(job.id.clone(), end);
-        outcome
+        (outcome, over)
     }
 
     /// A life is over. Gives whether nothing of it is to be settled any more.
@@ -77,6 +80,11 @@ impl Reports {
     pub(super) fn bury(&mut self, job: &JobId) -> Option<WorkerId> {
         self.notes.remove(job);
         let worker = self.ends.remove(job)?.worker;
+        self.end_of(worker)
+    }
+
+    /// One end less of a life. Gives it if it is over and that was the last.
+    fn end_of(&mut self, worker: WorkerId) -> Option<WorkerId> {
         let open = self.ends.values().any(|end| end.worker == worker);
         (!open && self.over.remove(&worker)).then_some(worker)
     }
@@ -175,5 +183,48 @@ impl Batch {
             };
             events.send(event).await.ok();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Bytes, Job, Payload, SlotId};
+
+    fn life(generation: u32) -> WorkerId {
+        WorkerId { slot: SlotId { pool: 0, index: 1 }, generation }
+    }
+
+    fn end(job: &str) -> JobEnd {
+        let job = Arc::new(Job {
+            id: job.into(),
+            queue: "q".into(),
+            class: "c".into(),
+            payload: Payload::Data(Bytes::default()),
+            priority: 0,
+            tags: Vec::new(),
+            attempt: 1,
+            crashes: 0,
+            interrupted: 0,
+            unknown: 0,
+            retry: None,
+            time_limit: None,
+        });
+        let (stderr_tail, left) = (String::new(), Vec::new());
+        JobEnd { job, fence: Fence(1), outcome: None, stderr_tail, output_dropped: 0, written: None, left }
+    }
+
+    #[test]
+    fn a_life_whose_jobs_were_all_run_again_alone_is_given_up() {
+        let mut reports = Reports::default();
+        for job in ["a", "b"] {
+            assert_eq!(reports.ended(life(1), end(job)), (None, None));
+        }
+        assert!(!reports.life_ended(life(1)), "its jobs are not settled");
+        assert_eq!(reports.ended(life(2), end("a")), (None, None));
+        assert_eq!(reports.ended(life(2), end("b")), (None, Some(life(1))));
+        assert!(!reports.life_ended(life(2)));
+        assert_eq!(reports.bury(&"a".into()), None);
+        assert_eq!(reports.bury(&"b".into()), Some(life(2)));
     }
 }
