@@ -90,6 +90,14 @@ fn check_outcomes(mode: &str) {
     let gone = ended(&sandbox, jid.trim());
     assert_eq!((&gone["state"], &gone["failure"]["group"]), (&json!("failed"), &json!("Fail")), "{gone}");
     assert_eq!(counts(&gone), [1, 0, 0]);
+    let depth = 5000;
+    let deep = run(&sandbox, "raises", &format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+    let failure = &deep["failure"];
+    assert_eq!(
+        (&deep["state"], &failure["group"]),
+        (&json!("failed"), &json!("RecursionError")),
+        "{failure}"
+    );
     let puts = run(&sandbox, "puts", "null");
     let child = ended(&sandbox, result(&puts).as_str().unwrap());
     assert_eq!((&child["state"], &child["class"]), (&json!("complete"), &json!("look")), "{child}");

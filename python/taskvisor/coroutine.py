@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import itertools
-import json
 import os
 import select
 import signal
@@ -101,7 +100,7 @@ class Worker:
             self._read()
             while self._lines:
                 line = self._lines.popleft()
-                frame = json.loads(line)
+                frame = frames.decode(line)
                 if "reply" in frame:
                     self._on_reply(frame["reply"])
                 else:
@@ -131,9 +130,11 @@ class Worker:
 
     def _handle_lines(self) -> None:
         while self._lines:
-            frame = json.loads(self._lines.popleft())
+            frame = frames.decode(self._lines.popleft())
             if "run" in frame:
                 self._start(Job(frame["run"]["job"], self))
+            elif "unreadable" in frame:
+                self.send(frames.refusal(frame["unreadable"]))
             elif "reply" in frame:
                 self._on_reply(frame["reply"])
             elif "cancel" in frame:

@@ -24,8 +24,37 @@ def decode(line: bytes) -> dict[str, Any]:
     >>> decode(b'{"ping":{}}')
     {'ping': {}}
     """
-    found: dict[str, Any] = _scan(line.decode("utf-8", "surrogatepass"), 0)[0]
+    text = line.decode("utf-8", "surrogatepass")
+    try:
+        found: dict[str, Any] = _scan(text, 0)[0]
+    except RecursionError:
+        found = _without_depth(text)
     return found
+
+
+TOO_DEEP = "it is nested too deeply for Python"
+
+
+def _without_depth(text: str) -> dict[str, Any]:
+    """A frame whose data Python cannot read: what stands before them still says what it is about.
+
+    >>> _without_depth('{"run":{"job":{"id":"a","fence":1,"data":[[]]}}}')
+    {'unreadable': {'id': 'a', 'fence': 1}}
+    """
+    head, data, _ = text.partition(',"data":')
+    if data:
+        job: dict[str, Any] = _scan(head + "}}}", 0)[0]["run"]["job"]
+        return {"unreadable": job}
+    head = text.partition(',"ok":')[0]
+    reply: dict[str, Any] = _scan(head + "}}", 0)[0]["reply"]
+    return {"reply": {**reply, "error": f"the answer cannot be read: {TOO_DEEP}"}}
+
+
+def refusal(job: dict[str, Any]) -> bytes:
+    """The end of a job whose data cannot be read."""
+    error = {"group": "RecursionError", "message": f"the data cannot be read: {TOO_DEEP}"}
+    fields = {"job": job["id"], "fence": job["fence"], "outcome": "failed_for_good", "error": error}
+    return frame("done", fields)
 
 
 def strict_json(value: Any) -> str:

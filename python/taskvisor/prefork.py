@@ -9,7 +9,7 @@ from . import context, outcome, registry
 from .channel import Channel, Closed, EndOfFile, give_up
 from .context import Job
 from .fork_guard import ForkGuard, leave_child
-from .frames import decode, frame
+from .frames import decode, frame, refusal
 from .outputs import Outputs
 from .registry import JobFunction
 from .termination import Termination
@@ -45,6 +45,9 @@ class Worker:
                 frames_of_line = decode(self.channel.next_line())
                 if "run" in frames_of_line:
                     self._run(frames_of_line["run"]["job"])
+                    jobs = None if jobs is None else jobs - 1
+                elif "unreadable" in frames_of_line:
+                    self.channel.write(refusal(frames_of_line["unreadable"]))
                     jobs = None if jobs is None else jobs - 1
                 elif "ping" in frames_of_line:
                     self.channel.write(frame("pong", {}))

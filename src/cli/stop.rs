@@ -23,7 +23,10 @@ pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
     };
     let whole = async {
         order(config, how).await?;
-        end(config).await
+        tokio::select! {
+            code = end(config) => code,
+            failure = remind(config, how) => failure,
+        }
     };
     match args.timeout {
         None => whole.await,
@@ -51,6 +54,18 @@ async fn order(config: &Config, how: Stop) -> Result<(), Failure> {
         }
     }
 }
+
+/// A supervisor that dies while it stops takes the order with it, and the next one has to be told again.
+async fn remind(config: &Config, how: Stop) -> Result<u8, Failure> {
+    let client = Client::new(config.socket());
+    loop {
+        tokio::time::sleep(REMINDER).await;
+        client.stop(how).await.ok();
+    }
+}
+
+/// An order that is given twice is one.
+const REMINDER: Duration = Duration::from_secs(2);
 
 /// Between two tries to reach it.
 const BETWEEN: Duration = Duration::from_millis(20);

@@ -20,9 +20,13 @@ use super::program::{never_ran, outcome};
 use super::sandbox;
 use super::watched::watched;
 use crate::model::{Exit, Fence, Instant, Job, WorkerId};
+use crate::wire::worker::FRAME_MAX;
 
 /// Descriptors handled before the event loop gets its turn again.
 const TURN: usize = 64;
+
+/// Chunks of a dead worker's channel that are read: its longest frame, and some. Who writes on is none of ours.
+const LAST_WORDS: usize = FRAME_MAX / CHUNK + 64;
 
 /// A worker that closes its channel and lives on is of no use: so long its end is waited for.
 const CLOSED: Duration = Duration::from_secs(1);
@@ -211,7 +215,10 @@ impl Children {
         let Some(plan) = self.plans.get(usize::from(worker.slot.pool)) else { return remains };
         let around = &mut Around { worker, plan, logs: &self.logs, cap: self.cap, buffer: &mut self.buffer };
         life.read_output(None, around);
-        while matches!(life.channel.read(around.buffer), Taken::Much | Taken::Some) {
+        for _ in 0..LAST_WORDS {
+            if !matches!(life.channel.read(around.buffer), Taken::Much | Taken::Some) {
+                break;
+            }
             life.hear(around, &mut remains.words);
         }
         unwatch(&self.epoll, life.output.pipe(Stream::Out));

@@ -253,7 +253,7 @@ impl Running {
 }
 
 /// What a worker may ask for at a time.
-const CALLS: usize = 32;
+const CALLS: usize = 8;
 
 /// The longest message of a progress that is kept.
 const LONGEST_MESSAGE: usize = 1000;

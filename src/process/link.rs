@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg,
@@ -23,6 +24,9 @@ pub struct Link {
 
 /// Above all other descriptors of a supervisor with a usual number of slots.
 const HIGH: i32 = 4000;
+
+/// Between two tries to send what the keeper had no room for.
+const MOMENT: Duration = Duration::from_millis(2);
 
 /// Orders that wait for company, at most.
 const LATER: usize = 64;
@@ -90,10 +94,11 @@ impl Link {
         loop {
             if !self.packets.is_empty() {
                 // Rare: the keeper was told faster than it reads. A duplicate waits for room, only now.
-                let room = watched(self.socket.get_ref().try_clone()?, Interest::WRITABLE)?;
+                let room =
+                    self.socket.get_ref().try_clone().and_then(|copy| watched(copy, Interest::WRITABLE));
                 let has_room = tokio::select! {
                     guard = self.socket.readable() => guard.map(|_| false)?,
-                    guard = room.writable() => guard.map(|_| true)?,
+                    guard = writable(room.as_ref().ok()) => guard.map(|_| true)?,
                 };
                 if has_room {
                     self.flush()?;
@@ -105,6 +110,17 @@ impl Link {
                 Ok(letter) => return letter,
                 Err(_would_block) => {}
             }
+        }
+    }
+}
+
+/// Waits for room; where there is no descriptor left to wait with, a moment.
+async fn writable(room: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
+    match room {
+        Some(room) => room.writable().await.map(drop),
+        None => {
+            tokio::time::sleep(MOMENT).await;
+            Ok(())
         }
     }
 }

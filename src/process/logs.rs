@@ -56,9 +56,9 @@ impl Logs {
 
     /// Adds to a job's file. False when it was dropped because the disk does not keep up.
     pub fn output(&self, job: &JobId, bytes: &[u8]) -> bool {
-        let fits = self.shared.waiting.load(Ordering::Relaxed) + bytes.len() <= ROOM;
+        let fits = self.shared.waiting.load(Ordering::Relaxed) + weight(bytes) <= ROOM;
         if fits {
-            self.shared.waiting.fetch_add(bytes.len(), Ordering::Relaxed);
+            self.shared.waiting.fetch_add(weight(bytes), Ordering::Relaxed);
             self.send(Line::Output(job.clone(), bytes.to_vec()));
         } else {
             self.shared.dropped.fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl Logs {
 
     /// Adds a word of ours, which is never dropped: there is one for each attempt at most.
     pub fn remark(&self, job: &JobId, text: String) {
-        self.shared.waiting.fetch_add(text.len(), Ordering::Relaxed);
+        self.shared.waiting.fetch_add(weight(text.as_bytes()), Ordering::Relaxed);
         self.send(Line::Output(job.clone(), text.into_bytes()));
     }
 
@@ -92,6 +92,11 @@ impl Logs {
     }
 }
 
+/// What a piece of output takes in memory while it waits: a million empty lines take more than their bytes.
+fn weight(bytes: &[u8]) -> usize {
+    bytes.len() + 160
+}
+
 struct Writer {
     file: LogFile,
     open: HashMap<JobId, File>,
@@ -111,7 +116,7 @@ impl Writer {
                 Line::Output(job, bytes) => {
                     let mut rest = bytes.as_slice();
                     let result = self.write(&job, &mut rest);
-                    self.shared.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
+                    self.shared.waiting.fetch_sub(weight(&bytes), Ordering::Relaxed);
                     self.note(&job, rest.len() as u64, result);
                 }
             }

@@ -80,8 +80,6 @@ pub(super) struct Life {
     pub(super) taken: u64,
     /// Jobs it brought to an end.
     pub(super) finished: u64,
-    /// Whether it was given all the jobs of its life.
-    spent: bool,
     /// When the keeper will kill it by itself.
     pub(super) armed: Option<Instant>,
     /// What it was sent.
@@ -100,7 +98,6 @@ impl Life {
             fault: None,
             taken: 0,
             finished: 0,
-            spent: false,
             armed: None,
             signals: Vec::new(),
             stuck: None,
@@ -201,7 +198,6 @@ impl Slot {
 
     /// Ready is having room, busy is having none.
     pub(super) fn weigh(&mut self, now: Instant, pool: &PoolSettings) {
-        self.life.spent = pool.jobs_per_life.is_some_and(|limit| self.life.taken >= limit);
         if self.jobs.is_empty() {
             self.life.idle_since = now;
         }
@@ -305,11 +301,10 @@ impl Slot {
         self.enter(State::Down, now, (!unwanted).then_some(now + wait));
     }
 
-    /// A life that ended otherwise is followed by a wait. One that was given all its jobs has done what it was made for:
-    /// what crashes then is the job, which has a counter and a delay of its own, and must not hold up the others.
+    /// A life that ended otherwise is followed by a wait. One that was given a job has done what it was made for: what
+    /// crashes then is the job, which has a counter and a delay of its own, and must not hold up the others.
     fn was_of_use(&self, now: Instant) -> bool {
-        self.life.ready
-            && (self.life.finished > 0 || self.life.spent || now.since(self.life.born) >= GOOD_LIFE)
+        self.life.ready && (self.life.taken > 0 || now.since(self.life.born) >= GOOD_LIFE)
     }
 
     /// How the life that just ended is to be judged.

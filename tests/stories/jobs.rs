@@ -294,8 +294,8 @@ fn when_a_worker_with_several_jobs_dies_each_is_tried_again_alone_and_only_a_dea
          12 > spawn 1.2
          13 > assign 1.2 a
          13 > kill_at 1.2 58.2
+         15 > spawn 1.3
          15 > settle a failed (crashed), crash +1
-         15.1 > spawn 1.3
          16 > assign 1.3 b
          16 > kill_at 1.3 58.2
          17 > fetch 1.3 1.3 1.3

@@ -168,8 +168,8 @@ fn a_worker_that_breaks_the_protocol_is_killed_once_and_its_job_crashed() {
          0.2 > assign 1.1 a
          0.2 > kill_at 1.1 58.2
          1 > kill 1.1 (fault)
+         1.2 > spawn 1.2
          1.2 > settle a retry after 1.01 (the worker broke the protocol: unknown frame 'dome'), crash +1
-         1.31 > spawn 1.2
          2 > fetch 1.2",
     );
 }
@@ -201,7 +201,7 @@ fn a_fault_in_company_blames_nobody() {
          0.2 > assign 1.1 b
          0.2 > kill_at 1.1 58.2
          1 > kill 1.1 (fault)
-         1.3 > spawn 1.2
+         1.2 > spawn 1.2
          2 > assign 1.2 a
          2 > kill_at 1.2 58.2
          3 > assign 1.2 b
