@@ -16,7 +16,8 @@ use crate::model::{Fence, Instant, JobId, PoolStatus, Revocation, Settings, Stop
 /// use taskvisor::model::{Instant, PoolSettings, Settings};
 /// use taskvisor::supervisor::{Command, Event, Supervisor};
 /// let now = Instant::from_millis(0);
-/// let settings = Settings { pools: vec![PoolSettings::default()], ..Settings::default() };
+/// let pool = PoolSettings { jobs_per_life: None, ..PoolSettings::default() };
+/// let settings = Settings { pools: vec![pool], ..Settings::default() };
 /// let mut supervisor = Supervisor::new(settings, now);
 /// let Some(Command::Spawn(worker)) = supervisor.next_command() else { panic!() };
 /// supervisor.handle(now, Event::Ready(worker));
