@@ -85,7 +85,8 @@ fn start<'a>(sandbox: &'a Sandbox, args: &[&str]) -> Running<'a> {
     let path = format!("PYTHONPATH={}", python_path());
     let cache = format!("PYTHONPYCACHEPREFIX={}", temporary("pycache").display());
     let python = python("python");
-    let rest = ["--env", &path, "--env", &cache, "--", &python, "-m", "taskvisor.worker", "app"];
+    let app = if args.contains(&"coroutine") { "naps" } else { "app" };
+    let rest = ["--env", &path, "--env", &cache, "--", &python, "-m", "taskvisor.worker", app];
     sandbox.start(&[args, &rest].concat())
 }
 

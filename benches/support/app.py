@@ -1,6 +1,5 @@
 """The jobs that `workers.rs` measures with."""
 
-import asyncio
 import time
 
 from taskvisor import job
@@ -11,11 +10,6 @@ LEAKED = []
 @job("nothing")
 def nothing():
     return None
-
-
-@job("nap")
-async def nap():
-    await asyncio.sleep(0.01)
 
 
 @job("stamp")
