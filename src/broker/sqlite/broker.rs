@@ -128,7 +128,8 @@ impl Broker for Sqlite {
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {
         let (waiter, told) = oneshot::channel();
         let mut waiter = Some(waiter);
-        match self.ask(Kind::Settle, move |store| admin::ended(store, &id, &mut waiter)).await? {
+        // A person waits for this, too.
+        match self.ask(Kind::Durable, move |store| admin::ended(store, &id, &mut waiter)).await? {
             Some(state) => Ok(state),
             None => told.await.unwrap_or_else(|_| Err(Error::Failed("the store is closed".into()))),
         }
