@@ -151,7 +151,7 @@ fn use_wal(conn: &Connection, busy_timeout: Duration) -> Result<(), rusqlite::Er
 fn settle_in(conn: &Connection) -> Result<(), rusqlite::Error> {
     conn.execute_batch(&format!(
         "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = {WAL_KEPT}; PRAGMA foreign_keys = OFF;
-         PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA trusted_schema = OFF;"
+         PRAGMA temp_store = MEMORY; PRAGMA cache_size = -2048; PRAGMA trusted_schema = OFF;"
     ))?;
     conn.set_prepared_statement_cache_capacity(64);
     // Else a statement is planned anew whenever the bound of its LIMIT differs from the last one.
