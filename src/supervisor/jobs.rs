@@ -68,9 +68,10 @@ impl Running {
         Running { phase: Phase::Runs, deadline: None, alone: true, ..self }
     }
 
-    /// Whether it may have been what its worker died of, with others.
+    /// Whether it had no end of its own when its worker died with others. It may have been what that died of; or it ran
+    /// beside one that would not end.
     pub(super) fn is_suspect(&self) -> bool {
-        matches!(self.phase, Phase::Runs | Phase::Ends(Why::Fault))
+        matches!(self.phase, Phase::Runs | Phase::Ends(Why::Fault | Why::Neighbour))
     }
 
     /// Whether it is this lease.

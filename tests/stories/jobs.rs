@@ -221,7 +221,9 @@ fn a_job_that_ignores_its_cancel_takes_the_worker_with_it_but_not_its_neighbours
         "0.1 ready 1.1
          0.2 fetched a b
          5 revoked a moved
-         15.1 exited 1.1 killed",
+         15.1 exited 1.1 killed
+         16 ready 1.2
+         17 done 1.2 b",
         "0 > spawn 1.1
          0.1 > fetch 1.1 1.1 1.1
          0.2 > assign 1.1 a
@@ -231,7 +233,9 @@ fn a_job_that_ignores_its_cancel_takes_the_worker_with_it_but_not_its_neighbours
          15 > kill 1.1 (moved)
          15.1 > drop a (moved)
          15.1 > spawn 1.2
-         15.1 > settle b released after 0",
+         16 > assign 1.2 b
+         16 > kill_at 1.2 58.2
+         17 > settle b complete",
     );
 }
 
