@@ -14,6 +14,7 @@ use crate::model::{
     Class, ClassFilter, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, Progress, QueueName,
     Revocation, Take, WorkerId,
 };
+use crate::select::Turns;
 
 /// A job interrupted so often is held: it may be what interrupts.
 pub(super) const INTERRUPTIONS_MAX: u32 = 5;
@@ -21,23 +22,18 @@ pub(super) const INTERRUPTIONS_MAX: u32 = 5;
 pub(super) fn fetch(store: &mut Store, request: &Fetch, now: Instant) -> Result<Vec<Fetched>, Trouble> {
     come_due(store, store.millis(now))?;
     let mut round = Round { request, now, workers: request.workers.iter(), fetched: Vec::new() };
-    let mut queues = open_queues(store, &request.queues)?;
-    match request.take {
-        Take::InOrder => {
-            for queue in &queues {
-                round.take(store, queue, usize::MAX)?;
-            }
-        }
-        Take::InTurn => {
-            while !queues.is_empty() && round.workers.len() > 0 {
-                let mut left = Vec::with_capacity(queues.len());
-                for queue in queues {
-                    if round.take(store, &queue, 1)? > 0 {
-                        left.push(queue);
-                    }
-                }
-                queues = left;
-            }
+    let mut turns = Turns::new(request.take, open_queues(store, &request.queues)?);
+    // In order, one look takes all that a queue has for us.
+    let at_once = match request.take {
+        Take::InOrder => usize::MAX,
+        Take::InTurn => 1,
+    };
+    while round.workers.len() > 0
+        && let Some(queue) = turns.queue()
+    {
+        match round.take(store, queue, at_once)? {
+            given if given == at_once => turns.gave(),
+            _ => turns.had_none(),
         }
     }
     Ok(round.fetched)
