@@ -62,6 +62,7 @@ fn sweeper() -> Option<Sweeper> {
 }
 
 fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<Ended, Failure> {
+    let parent = nix::unistd::getppid();
     let listener = listen(&config.socket())?;
     let instance = instance(&config.state_dir)?;
     let broker: Arc<dyn Broker> = match &config.broker {
@@ -87,8 +88,9 @@ fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<End
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime
         .block_on(supervise(setup))
-        .map_err(|error| Failure::from(error).of("the supervisor failed".to_owned()))?;
-    if ended == Ended::KeeperGone {
+        .map_err(|error| Failure::from(error).of("the supervisor failed".to_owned()));
+    // Whatever it ended of: nobody else ends what a dead keeper has left.
+    if matches!(ended, Ok(Ended::KeeperGone)) || nix::unistd::getppid() != parent {
         error!("the keeper is gone: ending what it left");
         if let Some((found, clean)) = sweeper.map(|sweeper| sweeper.sweep(SWEEP)) {
             warn!(found, clean, "swept");
@@ -99,7 +101,7 @@ fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<End
     // Clients that wait for an answer must not hold up the end.
     runtime.shutdown_background();
     fs::remove_file(config.socket()).ok();
-    Ok(ended)
+    ended
 }
 
 /// Whoever left a socket here is dead: we hold the lock of its directory.

@@ -70,13 +70,14 @@ impl Sweeper {
             if let Some(kill) = &mut self.kill {
                 _ = kill.write_all(b"1");
             }
-            let tagged = self.tagged();
+            let (tagged, undecided) = self.look();
             tagged.iter().for_each(|&pid| _ = sys::kill(pid, libc::SIGKILL));
             found += tagged.len();
             if let Some(dir) = &self.dir {
                 cgroup::remove_below(dir);
             }
-            let clean = tagged.is_empty() && self.dir.as_ref().is_none_or(|dir| !dir.exists());
+            let none = tagged.is_empty() && !undecided;
+            let clean = none && self.dir.as_ref().is_none_or(|dir| !dir.exists());
             if clean || clock::now() >= end {
                 return (found, clean);
             }
@@ -84,17 +85,37 @@ impl Sweeper {
         }
     }
 
-    fn tagged(&self) -> Vec<i32> {
+    /// Who has the tag, and whether there is somebody of whom that cannot be said yet.
+    fn look(&self) -> (Vec<i32>, bool) {
         let own = std::process::id() as i32;
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        pids.filter(|&pid| pid != own && self.has_tag(pid)).collect()
+        let (mut tagged, mut undecided) = (Vec::new(), false);
+        for pid in pids.filter(|&pid| pid != own) {
+            match fs::read(format!("/proc/{pid}/environ")) {
+                Ok(environ) if environ.is_empty() => undecided |= is_in_exec(pid),
+                Ok(environ) if environ.split(|&byte| byte == 0).any(|entry| entry == self.entry) => {
+                    tagged.push(pid);
+                }
+                _ => {}
+            }
+        }
+        (tagged, undecided)
     }
+}
 
-    fn has_tag(&self, pid: i32) -> bool {
-        fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|environ| environ.split(|&byte| byte == 0).any(|entry| entry == self.entry))
-    }
+/// Whether a process without an environment is on its way from one program to the next: for that moment it has memory, and
+/// no word yet of where its environment is. One that was started without any has that word, and a kernel thread or a
+/// zombie no memory.
+fn is_in_exec(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| lacks_environment(&stat))
+}
+
+fn lacks_environment(stat: &str) -> bool {
+    // proc_pid_stat(5): vsize is field 23, env_end field 51; the third is the first behind the name.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let is_zero = |field: usize| fields.get(field - 3).is_none_or(|value| *value == "0");
+    !is_zero(23) && is_zero(51)
 }
 
 #[cfg(test)]
@@ -105,5 +126,30 @@ mod tests {
         assert_eq!(super::tag(own).unwrap(), super::tag(own).unwrap());
         assert_ne!(super::tag(own).unwrap(), super::tag(1).unwrap());
         assert_eq!(super::tag(own).unwrap().split('/').count(), 3);
+    }
+
+    use std::io::{Read, Write};
+    use std::process::Stdio;
+
+    #[test]
+    fn who_has_no_environment_by_choice_is_not_in_exec() {
+        let mut bare = std::process::Command::new("/bin/cat");
+        let mut bare = bare.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // It answers: the exec is over.
+        bare.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        bare.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", bare.id())).unwrap();
+        bare.kill().unwrap();
+        assert!(
+            std::fs::read(format!("/proc/{}/environ", bare.id())).is_ok_and(|environ| environ.is_empty())
+        );
+        bare.wait().unwrap();
+        assert!(!super::lacks_environment(&stat), "{stat}");
+        let (name, rest) = stat.rsplit_once(')').unwrap();
+        let mut fields: Vec<&str> = rest.split(' ').collect();
+        let env_end = fields.len() - 2;
+        fields[env_end] = "0";
+        assert!(super::lacks_environment(&format!("{name}){}", fields.join(" "))));
+        assert!(!super::lacks_environment("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0"));
     }
 }

@@ -60,7 +60,8 @@ impl Link {
         self.later.push(order);
     }
 
-    /// Sends what was ordered, as far as the keeper takes it; [`Link::recv`] sends the rest when it can.
+    /// Sends what was ordered, as far as the keeper takes it; [`Link::recv`] sends the rest when it can, and says so when
+    /// there is no keeper any more.
     pub fn flush(&mut self) -> io::Result<()> {
         if !self.packets.is_empty() || self.later.len() > LATER {
             for order in std::mem::take(&mut self.later) {
@@ -76,7 +77,9 @@ impl Link {
             );
             match sent {
                 Ok(_) => drop(self.packets.pop_front()),
-                Err(rustix::io::Errno::AGAIN) => return Ok(()),
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
+                    return Ok(());
+                }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -160,4 +163,22 @@ fn receive(socket: &OwnedFd) -> io::Result<Option<Letter>> {
     }
     let report = Report::decode(&packet[..got]).map_err(io::Error::other)?;
     Ok(Some((report, descriptors)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    #[tokio::test]
+    async fn a_keeper_that_dies_under_an_order_is_gone_and_no_error() {
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let mut link = Link::new(ours).unwrap();
+        drop(theirs);
+        link.order(&Order::Shutdown(0));
+        link.flush().unwrap();
+        assert!(!link.is_flushed());
+        assert!(link.recv().await.unwrap().is_none());
+    }
 }
