@@ -38,7 +38,7 @@ pub const FD_VARIABLE: &str = "TASKVISOR_KEEPER_FD";
 /// [`Sweeper`] finds what outlived the keeper.
 pub const TAG_FOR_SUPERVISOR: &str = "TASKVISOR_KEEPER_TAG";
 
-/// In the environment of every program: which keeper it lived under.
+/// In the environment of the keeper, of its copies and of every program: which keeper it lives under.
 pub const TAG_VARIABLE: &str = "TASKVISOR_KEEPER";
 
 /// Exit code when the supervisor crashed too often.

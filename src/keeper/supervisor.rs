@@ -13,7 +13,7 @@ use nix::sys::stat::Mode;
 use super::life::{Life, STUCK_AFTER};
 use super::main_loop::Keeper;
 use super::setup::{Restarts, Setup};
-use super::{EXIT_CRASHES, EXIT_STALLED, FD_VARIABLE, TAG_FOR_SUPERVISOR, sweep, sys};
+use super::{EXIT_CRASHES, EXIT_STALLED, FD_VARIABLE, TAG_FOR_SUPERVISOR, TAG_VARIABLE, sweep, sys};
 use crate::clock;
 use crate::model::{ExitStatus, Instant};
 use crate::wire::keeper::{Ask, Hello, Report};
@@ -84,7 +84,8 @@ impl Launch {
             (TAG_FOR_SUPERVISOR.into(), sweep::tag(keeper)?.into()),
         ];
         let set = |name: &OsString| own.iter().chain(&setup.env).any(|(other, _)| other == name);
-        let kept = std::env::vars_os().filter(|(name, _)| name != "NOTIFY_SOCKET" && !set(name));
+        let ours = ["NOTIFY_SOCKET", TAG_VARIABLE];
+        let kept = std::env::vars_os().filter(|(name, _)| !ours.iter().any(|own| name == own) && !set(name));
         let env = kept.chain(own.clone()).chain(setup.env.iter().cloned());
         let env = env.map(|(name, value)| text([name, value].join("=".as_ref()))).collect();
         let argv: Vec<Vec<u8>> = setup.supervisor.iter().cloned().map(text).collect();

@@ -1,7 +1,8 @@
 //! What a supervisor does when its keeper is gone: it kills what is left and goes too.
 //!
-//! Leaders die with the keeper (PDEATHSIG). What they had started survives that. With a cgroup all of it is found; by
-//! the tag in the environment, all that did not wipe it. If both die at once, the next start does the same.
+//! Leaders die with the keeper (PDEATHSIG), though not before its socket is closed: until then one may still start
+//! something. What they had started survives them. With a cgroup all of it is found; by the tag in the environment, which
+//! is the keeper's and so every copy's from its first moment, all that did not wipe it. If both die at once, the next start does the same.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
