@@ -75,6 +75,10 @@ pub(super) fn read(path: &Path) -> Result<(File, Source), Error> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Error::new(Fault::Config, format!("failed to read {name}: {error}")))?;
+    // Rather cut off than meant: the defaults would replace every pool there is.
+    if text.trim().is_empty() {
+        return Err(Error::new(Fault::Config, format!("{name} is empty")));
+    }
     Ok((File::parse(&text, &name)?, Source { name, text }))
 }
 

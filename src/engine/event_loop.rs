@@ -113,8 +113,9 @@ fn answer(request: Request, supervisor: &Supervisor, outside: &mut Outside) -> O
                 settings
             });
             outside.settings_trouble = fresh.as_ref().err().cloned();
+            let steps = fresh.as_ref().map_or(Vec::new(), |settings| supervisor.preview(settings));
+            drop(answer.send(steps));
             let settings = fresh.ok()?;
-            drop(answer.send(supervisor.preview(&settings)));
             if !rehearsal {
                 outside.lease = settings.lease;
                 return Some(Event::Reload(settings));
