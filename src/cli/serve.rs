@@ -17,16 +17,14 @@ use tracing::{error, warn};
 use super::exit;
 use super::failure::Failure;
 use crate::broker::{Broker, Sqlite, sqlite};
-use crate::config::{BrokerUrl, Config, Log, LogFormat, LogLevel};
+use crate::config::{self, BrokerUrl, Config};
 use crate::engine::{Ended, Setup, supervise};
 use crate::keeper::{self, Sweeper};
-use crate::model::Instance;
+use crate::log::Places;
+use crate::model::{Instance, LogFormat, LogLevel, LogSettings};
 
 /// How long to look for what outlived the keeper.
 const SWEEP: Duration = Duration::from_secs(5);
-
-/// The most output kept of one attempt.
-const OUTPUT_CAP: u64 = 10 << 20;
 
 /// Serves until it is told to stop or the keeper is gone.
 pub(super) fn serve(config: Config) -> Result<ExitCode, Failure> {
@@ -35,7 +33,7 @@ pub(super) fn serve(config: Config) -> Result<ExitCode, Failure> {
     })?;
     be_the_supervisor()?;
     let sweeper = sweeper();
-    start_logging(config.log);
+    start_logging(&config.log);
     match run(&config, keeper, sweeper)? {
         Ended::Stopped => Ok(ExitCode::from(exit::OK)),
         Ended::KeeperGone => Ok(ExitCode::from(exit::SOFTWARE)),
@@ -82,8 +80,11 @@ fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<End
         socket: config.socket(),
         sandboxes: config.state_dir.join("sandbox"),
         listener,
-        log_file: Box::new(move |job| logs.log_file(job)),
-        output_cap: OUTPUT_CAP,
+        log: config.log.clone(),
+        places: Places {
+            jobs: config::logs(&config.state_dir),
+            job: Box::new(move |job| logs.log_file(job)),
+        },
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime
@@ -126,10 +127,12 @@ fn instance(state_dir: &Path) -> Result<Instance, Failure> {
     Ok(name.into())
 }
 
-fn start_logging(log: Log) {
+fn start_logging(log: &LogSettings) {
     let builder = tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(level(log.level));
     match log.format {
-        LogFormat::Text => builder.with_ansi(false).with_target(false).init(),
+        LogFormat::Auto | LogFormat::Text | LogFormat::Journald => {
+            builder.with_ansi(false).with_target(false).init()
+        }
         LogFormat::Json => builder.json().flatten_event(true).init(),
     }
 }

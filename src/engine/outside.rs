@@ -14,8 +14,9 @@ use super::reports::Reports;
 use crate::broker::{Broker, Fetch};
 use crate::clock;
 use crate::failpoint::failpoint;
+use crate::log::Outputs;
 use crate::model::{Exit, Fence, Instance, Instant, Job, Outcome, Signal, SlotId, WorkerId};
-use crate::process::{Children, JobEnd, Letter, Link, Logs, Word};
+use crate::process::{Children, JobEnd, Letter, Link, Word};
 use crate::supervisor::{Command, Event};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -26,7 +27,7 @@ pub struct Outside {
     /// The living children.
     pub children: Children,
     /// The writer of job output.
-    pub logs: Logs,
+    pub logs: Outputs,
     /// What the keeper said first.
     pub hello: Hello,
     pub(super) broker: Arc<dyn Broker>,

@@ -18,8 +18,9 @@ use super::service::Desk;
 use crate::api;
 use crate::broker::{Broker, Notice};
 use crate::clock;
-use crate::model::{Instance, Outfit, Settings};
-use crate::process::{Children, Letter, Link, LogFile, Logs, Plan};
+use crate::log::{Outputs, Places};
+use crate::model::{Instance, LogSettings, Outfit, Settings};
+use crate::process::{Children, Letter, Link, Plan};
 use crate::supervisor::{Event, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -43,24 +44,24 @@ pub struct Setup {
     pub sandboxes: PathBuf,
     /// Where the API listens.
     pub listener: UnixListener,
-    /// Where a job's output goes.
-    pub log_file: LogFile,
-    /// The most output kept of one attempt, in bytes.
-    pub output_cap: u64,
+    /// What is kept of the output of jobs and slots.
+    pub log: LogSettings,
+    /// And where.
+    pub places: Places,
 }
 
 /// Runs until it is told to stop or the keeper is gone.
 pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let mut link = Link::new(setup.keeper)?;
     let Some((hello, left)) = greet(&mut link).await? else { return Ok(Ended::KeeperGone) };
-    let logs = Logs::start(setup.log_file)?;
+    let logs = Outputs::start(&setup.log, setup.places)?;
     let (inbox, events, requests, answers) = Inbox::new();
     let pools = setup.settings.pools.iter().zip(&setup.outfits);
     let plans =
         pools.map(|(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes)).collect();
     let mut outside = Outside {
         link,
-        children: Children::new(plans, logs.clone(), setup.output_cap)?,
+        children: Children::new(plans, logs.clone(), setup.log.job_cap)?,
         logs,
         hello,
         broker: setup.broker.clone(),
