@@ -20,11 +20,14 @@ use crate::broker::{Broker, Sqlite, sqlite};
 use crate::config::{self, BrokerUrl, Config};
 use crate::engine::{Ended, Setup, supervise};
 use crate::keeper::{self, Sweeper};
-use crate::log::Places;
-use crate::model::{Instance, LogFormat, LogLevel, LogSettings};
+use crate::log::{self, OwnLog, Places};
+use crate::model::Instance;
 
 /// How long to look for what outlived the keeper.
 const SWEEP: Duration = Duration::from_secs(5);
+
+/// A log whose reader has fallen asleep does not hold up the end for longer.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop or the keeper is gone.
 pub(super) fn serve(config: Config) -> Result<ExitCode, Failure> {
@@ -33,8 +36,13 @@ pub(super) fn serve(config: Config) -> Result<ExitCode, Failure> {
     })?;
     be_the_supervisor()?;
     let sweeper = sweeper();
-    start_logging(&config.log);
-    match run(&config, keeper, sweeper)? {
+    let log = log::start(&config.log).map_err(|error| Failure::from(error).of("failed to start the log"))?;
+    let ended = run(&config, keeper, sweeper, &log);
+    if let Err(failure) = &ended {
+        error!(why = failure.render(), "the supervisor ends");
+    }
+    log.flush(LAST_LINES);
+    match ended? {
         Ended::Stopped => Ok(ExitCode::from(exit::OK)),
         Ended::KeeperGone => Ok(ExitCode::from(exit::SOFTWARE)),
     }
@@ -59,7 +67,7 @@ fn sweeper() -> Option<Sweeper> {
     Some(Sweeper::new(nix::unistd::getppid().as_raw(), &tag))
 }
 
-fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<Ended, Failure> {
+fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>, log: &OwnLog) -> Result<Ended, Failure> {
     let parent = nix::unistd::getppid();
     let listener = listen(&config.socket())?;
     let instance = instance(&config.state_dir)?;
@@ -69,7 +77,7 @@ fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<End
         }
         BrokerUrl::Memory => Arc::new(Sqlite::memory()?),
     };
-    let logs = config.clone();
+    let files = config.clone();
     let setup = Setup {
         settings: config.settings.clone(),
         outfits: config.outfits.clone(),
@@ -80,10 +88,11 @@ fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<End
         socket: config.socket(),
         sandboxes: config.state_dir.join("sandbox"),
         listener,
-        log: config.log.clone(),
+        log: log.clone(),
+        outputs: config.log.clone(),
         places: Places {
             jobs: config::logs(&config.state_dir),
-            job: Box::new(move |job| logs.log_file(job)),
+            job: Box::new(move |job| files.log_file(job)),
         },
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -125,24 +134,4 @@ fn instance(state_dir: &Path) -> Result<Instance, Failure> {
     fs::write(&path, format!("{name}\n"))
         .map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))?;
     Ok(name.into())
-}
-
-fn start_logging(log: &LogSettings) {
-    let builder = tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(level(log.level));
-    match log.format {
-        LogFormat::Auto | LogFormat::Text | LogFormat::Journald => {
-            builder.with_ansi(false).with_target(false).init()
-        }
-        LogFormat::Json => builder.json().flatten_event(true).init(),
-    }
-}
-
-fn level(level: LogLevel) -> tracing::Level {
-    match level {
-        LogLevel::Error => tracing::Level::ERROR,
-        LogLevel::Warn => tracing::Level::WARN,
-        LogLevel::Info => tracing::Level::INFO,
-        LogLevel::Debug => tracing::Level::DEBUG,
-        LogLevel::Trace => tracing::Level::TRACE,
-    }
 }

@@ -8,7 +8,7 @@ use super::asks::Asks;
 use super::inbox::{Inbox, Input};
 use super::outside::Outside;
 use crate::clock;
-use crate::model::{PoolStatus, Process, Stop};
+use crate::model::{LogStatus, PoolStatus, Process, Stop};
 use crate::process::usage;
 use crate::supervisor::{Event, Supervisor};
 
@@ -28,8 +28,8 @@ pub struct View {
     pub settled: std::collections::BTreeMap<String, u64>,
     /// How far the stop has come.
     pub stopping: Option<Stop>,
-    /// What is wrong with the writing of logs.
-    pub log_trouble: Option<String>,
+    /// What of the logs was lost, and what is in the way.
+    pub logs: LogStatus,
     /// The keeper as /proc shows it.
     pub keeper: Process,
     /// Supervisors that ended before this one.
@@ -118,7 +118,7 @@ fn view(supervisor: &Supervisor, outside: &Outside) -> View {
         pools,
         settled: supervisor.settled().clone(),
         stopping: supervisor.stopping(),
-        log_trouble: outside.logs.trouble().1,
+        logs: outside.log_status(),
         keeper: usage::process(outside.hello.pid).unwrap_or_default(),
         restarts: outside.hello.restarts,
     }

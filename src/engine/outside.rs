@@ -14,8 +14,8 @@ use super::reports::Reports;
 use crate::broker::{Broker, Fetch};
 use crate::clock;
 use crate::failpoint::failpoint;
-use crate::log::Outputs;
-use crate::model::{Exit, Fence, Instance, Instant, Job, Outcome, Signal, SlotId, WorkerId};
+use crate::log::{Outputs, OwnLog};
+use crate::model::{Exit, Fence, Instance, Instant, Job, LogStatus, Outcome, Signal, SlotId, WorkerId};
 use crate::process::{Children, JobEnd, Letter, Link, Word};
 use crate::supervisor::{Command, Event};
 use crate::wire::keeper::{Hello, Order, Report};
@@ -26,8 +26,10 @@ pub struct Outside {
     pub link: Link,
     /// The living children.
     pub children: Children,
-    /// The writer of job output.
-    pub logs: Outputs,
+    /// The writer of what children print.
+    pub outputs: Outputs,
+    /// The supervisor's own log.
+    pub log: OwnLog,
     /// What the keeper said first.
     pub hello: Hello,
     pub(super) broker: Arc<dyn Broker>,
@@ -56,7 +58,8 @@ impl Outside {
             Command::Fork(worker, template) => self.link.order(&Order::Fork(worker, template)),
             Command::Assign(worker, job, fence, time_limit) => self.assign(worker, &job, fence, time_limit),
             Command::Signal(worker, signal, why) => {
-                info!(%worker, ?signal, why, "signal");
+                let job = self.children.only_job(worker).map(tracing::field::display);
+                info!(%worker, job, ?signal, why, "signal");
                 self.link.order(&match signal {
                     Signal::Term => Order::Terminate(worker),
                     Signal::Kill => Order::KillTree(worker),
@@ -193,6 +196,13 @@ impl Outside {
                 Event::Faulty(worker, why)
             }
         })
+    }
+
+    /// What of the logs was lost, and what is in the way.
+    pub fn log_status(&self) -> LogStatus {
+        let (output_dropped, output) = self.outputs.trouble();
+        let (lines_dropped, own) = self.log.trouble();
+        LogStatus { output_dropped, lines_dropped, troubles: output.into_iter().chain(own).collect() }
     }
 
     /// A stop was ordered: systemd is told.

@@ -117,6 +117,7 @@ impl Desk {
             stopping: view.stopping,
             broker: self.broker_name.clone(),
             broker_trouble,
+            logs: view.logs,
             settled: view.settled,
             pools: view.pools,
             queues,
@@ -132,7 +133,7 @@ fn judge(
 ) -> (Health, Vec<String>) {
     let mut reasons = Vec::new();
     reasons.extend(broker.map(|trouble| format!("broker: {trouble}")));
-    reasons.extend(view.log_trouble.clone());
+    reasons.extend(view.logs.troubles.clone());
     let mut alive = false;
     for pool in &view.pools {
         reasons.extend(pool.probing.as_ref().map(|why| format!("pool {}: {why}", pool.name)));

@@ -18,7 +18,7 @@ use super::service::Desk;
 use crate::api;
 use crate::broker::{Broker, Notice};
 use crate::clock;
-use crate::log::{Outputs, Places};
+use crate::log::{Outputs, OwnLog, Places};
 use crate::model::{Instance, LogSettings, Outfit, Settings};
 use crate::process::{Children, Letter, Link, Plan};
 use crate::supervisor::{Event, Supervisor};
@@ -44,8 +44,10 @@ pub struct Setup {
     pub sandboxes: PathBuf,
     /// Where the API listens.
     pub listener: UnixListener,
+    /// The supervisor's own log.
+    pub log: OwnLog,
     /// What is kept of the output of jobs and slots.
-    pub log: LogSettings,
+    pub outputs: LogSettings,
     /// And where.
     pub places: Places,
 }
@@ -54,15 +56,16 @@ pub struct Setup {
 pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let mut link = Link::new(setup.keeper)?;
     let Some((hello, left)) = greet(&mut link).await? else { return Ok(Ended::KeeperGone) };
-    let logs = Outputs::start(&setup.log, setup.places)?;
+    let outputs = Outputs::start(&setup.outputs, setup.places)?;
     let (inbox, events, requests, answers) = Inbox::new();
     let pools = setup.settings.pools.iter().zip(&setup.outfits);
     let plans =
         pools.map(|(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes)).collect();
     let mut outside = Outside {
         link,
-        children: Children::new(plans, logs.clone(), setup.log.job_cap)?,
-        logs,
+        children: Children::new(plans, outputs.clone(), setup.outputs.job_cap)?,
+        outputs,
+        log: setup.log,
         hello,
         broker: setup.broker.clone(),
         events: events.clone(),

@@ -28,6 +28,16 @@ impl Rotated {
         Rotated { path, rotate, open: None }
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens what has its name now, or makes it.
+    pub fn reopen(&mut self) -> io::Result<()> {
+        self.open = None;
+        self.current().map(drop)
+    }
+
     /// Takes from `bytes` what was written. An old file that cannot be moved out of the way is an error, and written to
     /// nevertheless.
     pub fn write(&mut self, bytes: &mut &[u8]) -> io::Result<()> {

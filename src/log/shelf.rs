@@ -126,12 +126,11 @@ impl Shelf {
                 // What was written meanwhile may count twice: rather look again too early.
                 self.used = look.bytes + self.used.saturating_sub(look.before);
                 let cut = self.cut(&found, wall);
+                // Noted first: nothing is gone that is not known to be.
+                cut.inspect(|cut| self.note(*cut));
                 self.look = cut.map(|cut| self.look(Aim::Remove(cut)));
             }
-            Aim::Remove(cut) => {
-                self.used = self.used.saturating_sub(look.bytes);
-                self.note(cut);
-            }
+            Aim::Remove(_) => self.used = self.used.saturating_sub(look.bytes),
         }
         // What is written to cannot go: it is not looked for at every write.
         self.most = self.limits.quota.max(self.used + self.limits.quota / 10);

@@ -23,5 +23,5 @@ pub use outcome::{
 };
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Order, Outfit, Take, Work};
 pub use settings::{PoolSettings, Settings, Stop};
-pub use status::{Health, Host, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
+pub use status::{Health, Host, LogStatus, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis};

@@ -19,7 +19,7 @@ use super::program::{never_ran, outcome};
 use super::sandbox;
 use super::watched::watched;
 use crate::log::Outputs;
-use crate::model::{Exit, Fence, Instant, Job, WorkerId};
+use crate::model::{Exit, Fence, Instant, Job, JobId, WorkerId};
 use crate::wire::worker::FRAME_MAX;
 
 /// Descriptors handled before the event loop gets its turn again.
@@ -282,6 +282,14 @@ impl Children {
             }
             waits
         });
+    }
+
+    /// The job of a worker that has one and no other.
+    pub fn only_job(&self, worker: WorkerId) -> Option<&JobId> {
+        match self.lives.get(&worker)?.jobs.as_slice() {
+            [only] => Some(&only.job.id),
+            _ => None,
+        }
     }
 
     /// A life with what is around it.
