@@ -155,9 +155,9 @@ impl Outside {
             }
             Report::Exited(worker, exit) => self.exited(worker, exit),
             Report::Stuck(worker, pid) => {
-                let cause = stuck_cause(pid);
-                warn!(%worker, cause, "a killed process does not die");
-                vec![Event::Stuck(worker, cause)]
+                let why = stuck_cause(pid);
+                warn!(%worker, why, "a killed process does not die");
+                vec![Event::Stuck(worker, why)]
             }
             Report::Asked(ask) => {
                 asks.hear(ask).into_iter().map(Event::Stop).inspect(|_| self.stopping()).collect()
