@@ -273,8 +273,8 @@ fn names_are_checked() {
     );
     let hint = "pass is a list of names, each may end in *; set is a map from names to values";
     refused(
-        "env: {pass: [A=b]}",
-        &format!("t.yaml:3:5: pool 'm': 'A=b' in env.pass is no name of a variable | {hint}"),
+        "env: {pass: [A=secret]}",
+        &format!("t.yaml:3:5: pool 'm': 'A=…' in env.pass is no name of a variable | {hint}"),
     );
     refused(
         "env: {set: {1A: b}}",

@@ -74,7 +74,7 @@ impl OwnLog {
         self.shared.more.notify_one();
     }
 
-    /// Lets go of the file: somebody has moved it. The one of its name is there when this is done.
+    /// Lets go of the file: somebody has moved it. Another of its name is made at once, without waiting for the next line.
     pub fn reopen(&self) {
         self.shared.lock().reopen = true;
         self.shared.more.notify_one();
@@ -99,16 +99,32 @@ impl OwnLog {
     }
 }
 
-/// For `tracing`, which writes each line at once.
+/// For `tracing`, which writes each event at once.
 impl Write for OwnLog {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.add(line.to_vec());
-        Ok(line.len())
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.add(one_line(event));
+        Ok(event.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// An event is one line, whatever is in its fields: an id or a last word cannot pretend to be another event, and nothing in
+/// it drives a terminal.
+fn one_line(event: &[u8]) -> Vec<u8> {
+    let event = event.strip_suffix(b"\n").unwrap_or(event);
+    let mut line = Vec::with_capacity(event.len() + 1);
+    for &byte in event {
+        match byte {
+            b'\n' => line.extend_from_slice(b"\\n"),
+            0..b' ' | 0x7f if byte != b'\t' => line.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+            _ => line.push(byte),
+        }
+    }
+    line.push(b'\n');
+    line
 }
 
 impl Shared {
@@ -201,6 +217,12 @@ mod tests {
             self.log.flush(LONG);
             fs::read_to_string(self.path()).unwrap()
         }
+    }
+
+    #[test]
+    fn an_event_is_one_line() {
+        assert_eq!(one_line("a \u{e4}\tb\n".as_bytes()), "a \u{e4}\tb\n".as_bytes());
+        assert_eq!(one_line(b"a\nINFO b\x1b[2J\r\n"), b"a\\nINFO b\\x1b[2J\\x0d\n");
     }
 
     #[test]

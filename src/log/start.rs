@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::panic::PanicHookInfo;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tracing::{Level, error};
 use tracing_subscriber::Registry;
@@ -15,6 +16,9 @@ use super::own::OwnLog;
 use super::rotated::Rotated;
 use super::target::Target;
 use crate::model::{LogFormat, LogLevel, LogSettings};
+
+/// A panic may be the end of the process: so long its line has to be written.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// The file in `log.dir`.
 const FILE: &str = "taskvisor.log";
@@ -36,7 +40,11 @@ pub fn start(settings: &LogSettings) -> io::Result<OwnLog> {
         }
     };
     set.map_err(io::Error::other)?;
-    std::panic::set_hook(Box::new(panicked));
+    let last = log.clone();
+    std::panic::set_hook(Box::new(move |panic| {
+        panicked(panic);
+        last.flush(LAST_WORDS);
+    }));
     Ok(log)
 }
 
