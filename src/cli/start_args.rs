@@ -36,7 +36,7 @@ pub struct Start {
     /// From the order to stop to the last KILL [default: 25s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = SUPERVISOR)]
     stop_deadline: Option<Duration>,
-    /// For people or for programs; auto: journald under systemd, else text [default: auto]
+    /// For people, for programs or for the journal [default: auto]
     #[arg(long, value_name = "FORMAT", help_heading = SUPERVISOR)]
     log_format: Option<LogFormat>,
     /// How much [default: info]
