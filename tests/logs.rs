@@ -264,6 +264,20 @@ fn entry(journal: &UnixDatagram, part: &str) -> String {
 }
 
 #[test]
+fn in_json_each_event_is_an_object_with_the_same_fields() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let mut running = sandbox.start(&["-w", "1", "--log-format", "json"]);
+    let jid = cancel_one(&sandbox);
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success());
+    let stderr = sandbox.stderr();
+    let events: Vec<Value> = stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let signal = events.iter().find(|event| event["message"] == "signal").expect("a signal");
+    assert_eq!((&signal["job"], &signal["pool"]), (&Value::from(jid), &Value::from("default")));
+    assert_eq!((&signal["why"], &signal["level"]), (&Value::from("canceled"), &Value::from("INFO")));
+}
+
+#[test]
 fn the_journal_gets_entries_with_fields_and_one_that_is_away_is_waited_for() {
     if !is_root() {
         return println!("skipped: a journal of one's own needs root");
@@ -292,7 +306,11 @@ fn the_journal_gets_entries_with_fields_and_one_that_is_away_is_waited_for() {
     assert!(up.contains("\nPRIORITY=6\nSYSLOG_IDENTIFIER=taskvisor\n"), "{up}");
     let jid = cancel_one(&sandbox);
     let signal = entry(&journal, "MESSAGE=signal ");
-    assert!(signal.contains("\nTASKVISOR_WORKER=1.") && signal.contains("TASKVISOR_WHY="), "{signal}");
+    for field in
+        [format!("JOB={jid}\n"), "WORKER=1.".into(), "POOL=default\n".into(), "WHY=canceled\n".into()]
+    {
+        assert!(signal.contains(&format!("\nTASKVISOR_{field}")), "{field} in {signal}");
+    }
     fs::remove_file(&socket).unwrap();
     drop(journal);
     cancel_one(&sandbox);

@@ -59,14 +59,14 @@ impl Outside {
             Command::Assign(worker, job, fence, time_limit) => self.assign(worker, &job, fence, time_limit),
             Command::Signal(worker, signal, why) => {
                 let job = self.children.only_job(worker).map(tracing::field::display);
-                info!(%worker, job, ?signal, why, "signal");
+                info!(%worker, pool = self.children.pool(worker), job, ?signal, why, "signal");
                 self.link.order(&match signal {
                     Signal::Term => Order::Terminate(worker),
                     Signal::Kill => Order::KillTree(worker),
                 });
             }
             Command::Cancel(worker, job, why) => {
-                info!(%worker, %job, why, "cancel");
+                info!(%worker, pool = self.children.pool(worker), %job, why, "cancel");
                 self.children.cancel(worker, &job, why);
             }
             Command::KillAt(worker, at) => self.link.order(&Order::KillAt(worker, at)),
@@ -143,20 +143,20 @@ impl Outside {
                 Ok(false) => vec![Event::Spawned(worker)],
                 Err(error) => {
                     self.link.order(&Order::KillTree(worker));
-                    warn!(%worker, %error, "a worker cannot be used");
+                    warn!(%worker, pool = self.children.pool(worker), %error, "a worker cannot be used");
                     vec![Event::SpawnFailed(worker, error.to_string())]
                 }
             },
             Report::SpawnFailed(worker, step, errno) => {
                 let errno = nix::errno::Errno::from_raw(errno);
                 let why = format!("failed to {}: {} ({errno:?})", step.as_str(), errno.desc());
-                warn!(%worker, why, "no worker could be made");
+                warn!(%worker, pool = self.children.pool(worker), why, "no worker could be made");
                 vec![Event::SpawnFailed(worker, why)]
             }
             Report::Exited(worker, exit) => self.exited(worker, exit),
             Report::Stuck(worker, pid) => {
                 let why = stuck_cause(pid);
-                warn!(%worker, why, "a killed process does not die");
+                warn!(%worker, pool = self.children.pool(worker), why, "a killed process does not die");
                 vec![Event::Stuck(worker, why)]
             }
             Report::Asked(ask) => {
@@ -192,7 +192,7 @@ impl Outside {
                 return None;
             }
             Word::Faulty(worker, why) => {
-                warn!(%worker, why, "a worker broke the protocol");
+                warn!(%worker, pool = self.children.pool(worker), why, "a worker broke the protocol");
                 Event::Faulty(worker, why)
             }
         })

@@ -19,7 +19,7 @@ use super::program::{never_ran, outcome};
 use super::sandbox;
 use super::watched::watched;
 use crate::log::Outputs;
-use crate::model::{Exit, Fence, Instant, Job, JobId, WorkerId};
+use crate::model::{Exit, Fence, Instant, Job, WorkerId};
 use crate::wire::worker::FRAME_MAX;
 
 /// Descriptors handled before the event loop gets its turn again.
@@ -228,7 +228,7 @@ impl Children {
         }
         remains.stillborn = (life.greeting != Greeting::Ready).then(|| stillborn(&life, plan, worker));
         if life.channel.is_torn() && life.role != Role::Parked && !life.jobs.is_empty() {
-            tracing::warn!(%worker, "a worker ended in the middle of a frame");
+            tracing::warn!(%worker, pool = plan.settings.name, "a worker ended in the middle of a frame");
         }
         let failed = life.channel.failed();
         if plan.one_at_a_time()
@@ -284,14 +284,6 @@ impl Children {
         });
     }
 
-    /// The job of a worker that has one and no other.
-    pub fn only_job(&self, worker: WorkerId) -> Option<&JobId> {
-        match self.lives.get(&worker)?.jobs.as_slice() {
-            [only] => Some(&only.job.id),
-            _ => None,
-        }
-    }
-
     /// A life with what is around it.
     pub(super) fn look(&mut self, worker: WorkerId) -> Option<(&mut Life, Around<'_>)> {
         let plan = self.plans.get(usize::from(worker.slot.pool))?;
@@ -334,7 +326,7 @@ impl Children {
             (false, false) => self.epoll.modify(socket, &mut event),
         };
         if let Err(error) = changed {
-            tracing::warn!(%worker, %error, "failed to watch a worker's channel");
+            tracing::warn!(%worker, pool = self.pool(worker), %error, "failed to watch a worker's channel");
         }
     }
 }

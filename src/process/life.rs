@@ -219,7 +219,7 @@ impl Life {
     fn done(&mut self, around: &mut Around<'_>, done: Done<'_>) -> Result<Option<JobEnd>, String> {
         let here = self.find(&done.job).filter(|&index| self.jobs[index].fence.0 == done.fence);
         let Some(index) = here else {
-            warn!(worker = %around.worker, job = %done.job, fence = done.fence, "a worker says 'done' of a job it does not have");
+            warn!(worker = %around.worker, pool = around.plan.settings.name, job = %done.job, fence = done.fence, "a worker says 'done' of a job it does not have");
             return Ok(None);
         };
         let outcome = outcome(&done)?;

@@ -1,5 +1,6 @@
 //! The supervisor's hands: it talks to the keeper and to the children, and knows pids. Decides nothing.
 
+mod about;
 mod assign;
 mod channel;
 mod children;
