@@ -85,6 +85,8 @@ fn the_log_and_what_slots_print_go_to_files_that_may_be_moved_away() {
     assert_eq!(sandbox::mode(&own), 0o600);
     fs::rename(&own, dir.join("old")).unwrap();
     fs::rename(dir.join("slot-mail.1.log"), dir.join("old-slot")).unwrap();
+    running.signal("USR1");
+    wait_until("the log is there again, without a line", || own.exists());
     kill(sandbox.one("python3"), "KILL");
     wait_until("another worker prints", || read(dir.join("slot-mail.1.log")) == "a stray word\n");
     sandbox.ok(&["stop"]);

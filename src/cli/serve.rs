@@ -18,7 +18,7 @@ use super::exit;
 use super::failure::Failure;
 use crate::broker::{Broker, Sqlite, sqlite};
 use crate::config::{self, BrokerUrl, Config};
-use crate::engine::{Ended, Setup, supervise};
+use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::keeper::{self, Sweeper};
 use crate::log::{self, OwnLog, Places};
 use crate::model::Instance;
@@ -30,14 +30,20 @@ const SWEEP: Duration = Duration::from_secs(5);
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop or the keeper is gone.
-pub(super) fn serve(config: Config) -> Result<ExitCode, Failure> {
+pub(super) fn serve(
+    config: Config,
+    read_again: impl Fn() -> Result<Config, Failure> + Send + Sync + 'static,
+) -> Result<ExitCode, Failure> {
     let keeper = keeper::inherited_socket().ok_or_else(|| {
         Failure::new(exit::USAGE, "'supervisor' is started by the keeper alone").hint("taskvisor start")
     })?;
     be_the_supervisor()?;
     let sweeper = sweeper();
     let log = log::start(&config.log).map_err(|error| Failure::from(error).of("failed to start the log"))?;
-    let ended = run(&config, keeper, sweeper, &log);
+    let known = config.clone();
+    let read_settings: ReadSettings =
+        Arc::new(move || fresh(&known, read_again().map_err(|failure| failure.in_a_line())?));
+    let ended = run(&config, keeper, sweeper, &log, read_settings);
     if let Err(failure) = &ended {
         error!(why = failure.render(), "the supervisor ends");
     }
@@ -55,6 +61,9 @@ fn be_the_supervisor() -> io::Result<()> {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGPIPE] {
         ignored.add(signal);
     }
+    // Sent to all of a service's processes at once, they are meant for the keeper.
+    ignored.add(Signal::SIGUSR1);
+    ignored.add(Signal::SIGUSR2);
     ignored.thread_block()?;
     umask(Mode::from_bits_truncate(0o077));
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
@@ -67,7 +76,27 @@ fn sweeper() -> Option<Sweeper> {
     Some(Sweeper::new(nix::unistd::getppid().as_raw(), &tag))
 }
 
-fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>, log: &OwnLog) -> Result<Ended, Failure> {
+/// What was read again, unless it changes what this process has opened already.
+fn fresh(known: &Config, read: Config) -> Result<Fresh, String> {
+    let fixed = [
+        ("broker", known.broker != read.broker),
+        ("state_dir", known.state_dir != read.state_dir),
+        ("run_dir", known.run_dir != read.run_dir),
+        ("log", known.log != read.log),
+    ];
+    match fixed.iter().find(|(_, changed)| *changed) {
+        Some((key, _)) => Err(format!("{key} is not what it was, and changes with a restart only")),
+        None => Ok(Fresh { settings: read.settings, outfits: read.outfits }),
+    }
+}
+
+fn run(
+    config: &Config,
+    keeper: OwnedFd,
+    sweeper: Option<Sweeper>,
+    log: &OwnLog,
+    read_settings: ReadSettings,
+) -> Result<Ended, Failure> {
     let parent = nix::unistd::getppid();
     let listener = listen(&config.socket())?;
     let instance = instance(&config.state_dir)?;
@@ -94,6 +123,7 @@ fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>, log: &OwnLog)
             jobs: config::logs(&config.state_dir),
             job: Box::new(move |job| files.log_file(job)),
         },
+        read_settings,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime

@@ -23,6 +23,6 @@ pub use duration::{format_duration, parse_duration};
 pub use error::{Error, Fault};
 pub use file::File;
 pub use paths::{Surroundings, log_file, logs, private_dir, socket};
-pub use pool::{Env, Mode, Pool, Variables, Workers};
+pub use pool::{Env, Mode, Pool, Variables, Wear, Workers};
 pub use resolve::{Config, Flags, Purpose, resolve};
 pub use size::parse_size;
