@@ -189,8 +189,10 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::net::UnixDatagram;
     use std::path::PathBuf;
 
+    use super::super::journal::Journal;
     use super::super::rotated::Rotated;
     use super::*;
     use crate::model::Rotate;
@@ -286,5 +288,29 @@ mod tests {
         }
         assert_eq!(stage.read().len() as u64, (1000 - dropped) * 1000);
         assert_eq!(stage.log.trouble(), (dropped, None));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_journal_that_does_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let journal = UnixDatagram::bind(&path).unwrap();
+        let log = OwnLog::start(Target::Journal(Journal::new(&path).unwrap())).unwrap();
+        for _ in 0..2000 {
+            log.add(vec![b'x'; 1000]);
+        }
+        let (dropped, trouble) = log.trouble();
+        let trouble = trouble.unwrap();
+        assert!(
+            dropped > 1000 && trouble.contains("nobody reads the log (the journal at"),
+            "{dropped}: {trouble}"
+        );
+        let mut buffer = [0; 2000];
+        let (mut read, wanted) = (0, 2000 - dropped);
+        while read < wanted {
+            read += u64::from(journal.recv(&mut buffer).unwrap() == 1000);
+        }
+        log.flush(LONG);
+        assert_eq!(log.trouble(), (dropped, None));
     }
 }
