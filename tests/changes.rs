@@ -157,6 +157,25 @@ fn settings_that_are_wrong_change_nothing_and_are_shown_with_their_line() {
 }
 
 #[test]
+fn a_supervisor_that_is_started_again_goes_by_the_settings_in_force_whatever_the_file_says() {
+    let sandbox = python::new();
+    let running = start(&sandbox, &version(1, "workers: 1"));
+    all_ready(&sandbox, 1);
+    write(&sandbox, &version(2, "workers: 1"));
+    sandbox.ok(&["reload"]);
+    wait_until("the second version works", || version_of_a_job(&sandbox) == "v2");
+    for text in ["pools: [", "", &version(3, "workers: 1")] {
+        write(&sandbox, text);
+        let supervisor = sandbox.one("tv-supervisor");
+        sandbox::kill(supervisor, "KILL");
+        wait_until("another one is there", || !alive(supervisor) && status(&sandbox).is_object());
+        assert_eq!(version_of_a_job(&sandbox), "v2", "{text:?}");
+    }
+    running.signal("HUP");
+    wait_until("the third version works", || version_of_a_job(&sandbox) == "v3");
+}
+
+#[test]
 fn only_what_changed_is_touched() {
     let sandbox = python::new();
     let other = "  - {name: other, workers: 1, queues: [other]}\n";

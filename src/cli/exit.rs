@@ -8,7 +8,7 @@ use clap::Parser;
 use super::args::{Args, Command, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{job, put, queue, reload, start, status, stop};
+use super::{in_force, job, put, queue, reload, start, status, stop};
 use crate::config::{Config, Purpose, Surroundings, resolve};
 
 /// Done.
@@ -84,6 +84,9 @@ fn settings(args: &Args, of_start: Purpose) -> Result<Config, Failure> {
     if let Command::Start(start) = &args.command {
         start.add_to(&mut flags);
         flags.purpose = of_start;
+    }
+    if flags.purpose == Purpose::Serve {
+        flags.in_force = std::env::var_os(in_force::VARIABLE).map(Into::into);
     }
     Ok(resolve(flags, &Surroundings::of_process())?)
 }

@@ -10,6 +10,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 
 use super::exit;
 use super::failure::Failure;
+use super::in_force;
 use super::start::Locks;
 use crate::config::Config;
 use crate::keeper;
@@ -41,6 +42,13 @@ pub(super) fn launch(config: &Config, locks: &Locks) -> Failure {
     match keeper::tag(std::process::id() as i32) {
         Ok(tag) => drop(command.env(keeper::TAG_VARIABLE, tag)),
         Err(error) => return failed(error),
+    }
+    if let Some(text) = &config.text {
+        let path = in_force::path(config);
+        if let Err(error) = in_force::keep(&path, text) {
+            return Failure::from(error).of(format!("failed to write {}", path.display()));
+        }
+        command.env(in_force::VARIABLE, path);
     }
     let deadline = config.settings.stop_deadline + PATIENCE;
     command.arg("--stop-deadline").arg(deadline.as_secs_f64().to_string());

@@ -9,6 +9,7 @@ mod exit;
 mod failure;
 mod follow;
 mod form;
+mod in_force;
 mod job;
 mod job_args;
 mod json;

@@ -16,6 +16,7 @@ use tracing::{error, warn};
 
 use super::exit;
 use super::failure::Failure;
+use super::in_force;
 use crate::broker::{Broker, Sqlite, sqlite};
 use crate::config::{self, BrokerUrl, Config};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
@@ -86,7 +87,15 @@ fn fresh(known: &Config, read: Config) -> Result<Fresh, String> {
     ];
     match fixed.iter().find(|(_, changed)| *changed) {
         Some((key, _)) => Err(format!("{key} is not what it was, and changes with a restart only")),
-        None => Ok(Fresh { settings: read.settings, outfits: read.outfits }),
+        None => {
+            let path = in_force::path(known);
+            let keep = move || {
+                if let Some(Err(error)) = read.text.map(|text| in_force::keep(&path, &text)) {
+                    warn!(path = %path.display(), %error, "failed to keep the settings");
+                }
+            };
+            Ok(Fresh { settings: read.settings, outfits: read.outfits, keep: Box::new(keep) })
+        }
     }
 }
 

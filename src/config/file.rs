@@ -33,10 +33,10 @@ pub struct File {
     pub pools: Option<Vec<Pool>>,
 }
 
-/// Reads a file, and keeps its text to point into it.
-pub(super) fn read(path: &Path) -> Result<(File, Source), Error> {
+/// Reads a file, from another place if that has what counts, and keeps its text to point into it.
+pub(super) fn read(path: &Path, instead: Option<&Path>) -> Result<(File, Source), Error> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
+    let text = std::fs::read_to_string(instead.unwrap_or(path))
         .map_err(|error| Error::new(Fault::Config, format!("failed to read {name}: {error}")))?;
     // Rather cut off than meant: the defaults would replace every pool there is.
     if text.trim().is_empty() {

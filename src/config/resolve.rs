@@ -18,6 +18,8 @@ use crate::model::{JobId, LogFormat, LogLevel, LogSettings, Outfit, PoolSettings
 pub struct Flags {
     /// `--config`
     pub config: Option<PathBuf>,
+    /// Where the text of that file is to be read instead.
+    pub in_force: Option<PathBuf>,
     /// `--state-dir`
     pub state_dir: Option<PathBuf>,
     /// `--run-dir`
@@ -55,6 +57,8 @@ pub enum Purpose {
 /// All settings, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// The text of the file that some of them are from.
+    pub text: Option<String>,
     /// What the supervisor keeps up.
     pub settings: Settings,
     /// How the workers of each of its pools are made.
@@ -84,7 +88,7 @@ impl Config {
 /// Reads the file if one is named, and resolves everything.
 pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let (file, source) = match &flags.config {
-        Some(path) => read(path).map(|(file, source)| (file, Some(source)))?,
+        Some(path) => read(path, flags.in_force.as_deref()).map(|(file, source)| (file, Some(source)))?,
         None => (File::default(), None),
     };
     let broker = match flags.broker.as_ref().or(file.broker.as_ref()) {
@@ -112,7 +116,8 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let burst = flags.burst;
     let (pools, outfits) = pools(flags, file.pools, source.as_ref(), lease, around)?;
     let settings = Settings { pools, lease, stop_deadline, burst, ..default };
-    Ok(Config { settings, outfits, state_dir, run_dir, broker, log })
+    let text = source.map(|source| source.text);
+    Ok(Config { text, settings, outfits, state_dir, run_dir, broker, log })
 }
 
 /// `sun_path`, less its final zero.

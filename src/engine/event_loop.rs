@@ -108,21 +108,32 @@ fn answer(request: Request, supervisor: &Supervisor, outside: &mut Outside) -> O
             return granted;
         }
         Request::Reload { fresh, rehearsal, answer } => {
-            let fresh = fresh.map(|Fresh { mut settings, outfits }| {
-                outside.wardrobe.number(&mut settings, outfits);
-                settings
-            });
-            outside.settings_trouble = fresh.as_ref().err().cloned();
-            let steps = fresh.as_ref().map_or(Vec::new(), |settings| supervisor.preview(settings));
+            let (steps, event) = reload(fresh, rehearsal, supervisor, outside);
             drop(answer.send(steps));
-            let settings = fresh.ok()?;
-            if !rehearsal {
-                outside.lease = settings.lease;
-                return Some(Event::Reload(settings));
-            }
+            return event;
         }
     }
     None
+}
+
+fn reload(
+    fresh: Result<Fresh, String>,
+    rehearsal: bool,
+    supervisor: &Supervisor,
+    outside: &mut Outside,
+) -> (Vec<(String, Step)>, Option<Event>) {
+    if !rehearsal {
+        outside.settings_trouble = fresh.as_ref().err().cloned();
+    }
+    let Ok(Fresh { mut settings, outfits, keep }) = fresh else { return (Vec::new(), None) };
+    outside.wardrobe.number(&mut settings, outfits);
+    let steps = supervisor.preview(&settings);
+    if rehearsal {
+        return (steps, None);
+    }
+    keep();
+    outside.lease = settings.lease;
+    (steps, Some(Event::Reload(settings)))
 }
 
 /// Why nothing can be asked of that pool.

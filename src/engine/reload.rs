@@ -15,12 +15,13 @@ use crate::supervisor::Step;
 pub type ReadSettings = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
 
 /// What was read.
-#[derive(Debug)]
 pub struct Fresh {
     /// What to keep up.
     pub settings: Settings,
     /// How the workers of each of its pools are made.
     pub outfits: Vec<Outfit>,
+    /// Has them outlive this supervisor, once they count.
+    pub keep: Box<dyn FnOnce() + Send>,
 }
 
 /// Takes settings to the loop.

@@ -4,6 +4,7 @@
 //! something. What they had started survives them. With a cgroup all of it is found; by the tag in the environment, which
 //! is the keeper's and so every copy's from its first moment, all that did not wipe it. If both die at once, the next start does the same.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -66,19 +67,21 @@ impl Sweeper {
     /// Kills all that is left; returns how many it found by their tag, and whether none was left at the end.
     pub fn sweep(mut self, longest: Duration) -> (usize, bool) {
         let end = clock::now() + longest;
-        let mut found = 0;
+        let (mut found, mut calm, mut ended) = (0, 0, BTreeSet::new());
         loop {
             if let Some(kill) = &mut self.kill {
                 _ = kill.write_all(b"1");
             }
-            let (tagged, undecided) = self.look();
-            tagged.iter().for_each(|&pid| _ = sys::kill(pid, libc::SIGKILL));
-            found += tagged.len();
+            let pass = self.look();
+            pass.tagged.iter().for_each(|&pid| _ = sys::kill(pid, libc::SIGKILL));
+            found += pass.tagged.len();
             if let Some(dir) = &self.dir {
                 cgroup::remove_below(dir);
             }
-            let none = tagged.is_empty() && !undecided;
-            let clean = none && self.dir.as_ref().is_none_or(|dir| !dir.exists());
+            calm = if pass.tagged.is_empty() && !pass.in_exec { calm + 1 } else { 0 };
+            let settled = calm > 0 && (pass.ended.is_subset(&ended) || calm > RESTLESS);
+            ended = pass.ended;
+            let clean = settled && self.dir.as_ref().is_none_or(|dir| !dir.exists());
             if clean || clock::now() >= end {
                 return (found, clean);
             }
@@ -86,37 +89,72 @@ impl Sweeper {
         }
     }
 
-    /// Who has the tag, and whether there is somebody of whom that cannot be said yet.
-    fn look(&self) -> (Vec<i32>, bool) {
+    /// Goes through all processes once.
+    fn look(&self) -> Pass {
         let own = std::process::id() as i32;
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let (mut tagged, mut undecided) = (Vec::new(), false);
+        let mut pass = Pass::default();
         for pid in pids.filter(|&pid| pid != own) {
             match fs::read(format!("/proc/{pid}/environ")) {
-                Ok(environ) if environ.is_empty() => undecided |= is_in_exec(pid),
+                Ok(environ) if environ.is_empty() => match without_environment(pid) {
+                    Without::InExec => pass.in_exec = true,
+                    Without::Ended => _ = pass.ended.insert(pid),
+                    Without::Bare => {}
+                },
                 Ok(environ) if environ.split(|&byte| byte == 0).any(|entry| entry == self.entry) => {
-                    tagged.push(pid);
+                    pass.tagged.push(pid);
                 }
-                _ => {}
+                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
+                    _ = pass.ended.insert(pid);
+                }
+                Ok(_) | Err(_) => {}
             }
         }
-        (tagged, undecided)
+        pass
     }
 }
 
-/// Whether a process without an environment is on its way from one program to the next: for that moment it has memory, and
-/// no word yet of where its environment is. One that was started without any has that word, and a kernel thread or a
-/// zombie no memory.
-fn is_in_exec(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| lacks_environment(&stat))
+/// What was seen in one pass.
+#[derive(Default)]
+struct Pass {
+    /// Who has the tag.
+    tagged: Vec<i32>,
+    /// Whether there is somebody of whom that cannot be said yet.
+    in_exec: bool,
+    /// Who was there and had ended before it was looked at. It may have been one of ours, and may have started another that
+    /// was not in the list: what a pass says counts if nobody has ended in it.
+    ended: BTreeSet<i32>,
 }
 
-fn lacks_environment(stat: &str) -> bool {
-    // proc_pid_stat(5): vsize is field 23, env_end field 51; the third is the first behind the name.
+/// Where processes come and go all the time, so many passes without a find are enough.
+const RESTLESS: u32 = 20;
+
+/// Why a process shows no environment.
+#[derive(Debug, PartialEq, Eq)]
+enum Without {
+    /// It is on its way from one program to the next: for that moment it has memory, and no word yet of where its
+    /// environment is.
+    InExec,
+    /// It is dead.
+    Ended,
+    /// It was started without any, or is the kernel's own.
+    Bare,
+}
+
+fn without_environment(pid: i32) -> Without {
+    fs::read_to_string(format!("/proc/{pid}/stat")).map_or(Without::Ended, |stat| of_stat(&stat))
+}
+
+fn of_stat(stat: &str) -> Without {
+    // proc_pid_stat(5): the state is field 3, the first behind the name; vsize is field 23, env_end field 51.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let is_zero = |field: usize| fields.get(field - 3).is_none_or(|value| *value == "0");
-    !is_zero(23) && is_zero(51)
+    match fields.first() {
+        Some(&"Z" | &"X") | None => Without::Ended,
+        Some(_) if !is_zero(23) && is_zero(51) => Without::InExec,
+        Some(_) => Without::Bare,
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +170,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::process::Stdio;
 
+    use super::Without;
+
     #[test]
     fn who_has_no_environment_by_choice_is_not_in_exec() {
         let mut bare = std::process::Command::new("/bin/cat");
@@ -145,12 +185,13 @@ mod tests {
             std::fs::read(format!("/proc/{}/environ", bare.id())).is_ok_and(|environ| environ.is_empty())
         );
         bare.wait().unwrap();
-        assert!(!super::lacks_environment(&stat), "{stat}");
+        assert_eq!(super::of_stat(&stat), Without::Bare, "{stat}");
         let (name, rest) = stat.rsplit_once(')').unwrap();
         let mut fields: Vec<&str> = rest.split(' ').collect();
         let env_end = fields.len() - 2;
         fields[env_end] = "0";
-        assert!(super::lacks_environment(&format!("{name}){}", fields.join(" "))));
-        assert!(!super::lacks_environment("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0"));
+        assert_eq!(super::of_stat(&format!("{name}){}", fields.join(" "))), Without::InExec);
+        assert_eq!(super::of_stat("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0"), Without::Bare);
+        assert_eq!(super::of_stat("7 (a) b) Z 0 0 0 0 -1 2129984 0 0"), Without::Ended);
     }
 }
