@@ -130,6 +130,9 @@ struct Pass {
 /// Where processes come and go all the time, so many passes without a find are enough.
 const RESTLESS: u32 = 20;
 
+/// A thread of the kernel, of the flags of a process.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
 /// Why a process shows no environment.
 #[derive(Debug, PartialEq, Eq)]
 enum Without {
@@ -147,13 +150,17 @@ fn without_environment(pid: i32) -> Without {
 }
 
 fn of_stat(stat: &str) -> Without {
-    // proc_pid_stat(5): the state is field 3, the first behind the name; vsize is field 23, env_end field 51.
+    // proc_pid_stat(5): flags is field 9, vsize field 23, env_end field 51; the first behind the name is field 3.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let is_zero = |field: usize| fields.get(field - 3).is_none_or(|value| *value == "0");
-    match fields.first() {
-        Some(&"Z" | &"X") | None => Without::Ended,
-        Some(_) if !is_zero(23) && is_zero(51) => Without::InExec,
-        Some(_) => Without::Bare,
+    let field =
+        |number: usize| fields.get(number - 3).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+    let is_the_kernels = field(9) & PF_KTHREAD != 0;
+    match (field(23), field(51)) {
+        _ if is_the_kernels => Without::Bare,
+        // Its memory goes first, long before it is a zombie.
+        (0, _) => Without::Ended,
+        (_, 0) => Without::InExec,
+        _ => Without::Bare,
     }
 }
 
