@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use super::asks::Asks;
 use super::inbox::{Inbox, Input};
 use super::outside::Outside;
+use super::systemd;
 use crate::clock;
 use crate::model::{PoolStatus, Process, Stop};
 use crate::process::usage;
@@ -54,6 +55,7 @@ pub(super) async fn run(
     let mut asks = Asks::default();
     loop {
         carry_out(&mut supervisor, &mut outside);
+        show_systemd(&supervisor, &mut outside);
         outside.flush()?;
         if outside.is_done() {
             return Ok(Ended::Stopped);
@@ -100,8 +102,25 @@ fn listen(outside: &mut Outside) -> io::Result<Vec<Event>> {
 }
 
 fn tell(supervisor: &mut Supervisor, outside: &mut Outside, facts: Vec<Event>) {
+    let now = clock::now();
+    if !facts.is_empty() {
+        outside.systemd.changed(now);
+    }
     facts.iter().for_each(|event| outside.note(event));
-    supervisor.handle_all(clock::now(), facts);
+    supervisor.handle_all(now, facts);
+}
+
+/// Tells systemd how the service is, if that is due.
+fn show_systemd(supervisor: &Supervisor, outside: &mut Outside) {
+    if outside.systemd.due().is_none() {
+        return;
+    }
+    let now = clock::now();
+    let stopping = supervisor.stopping().is_some();
+    let words = outside
+        .systemd
+        .status(now, || systemd::line(&supervisor.status(now), supervisor.settled(), stopping));
+    outside.notify(words);
 }
 
 fn view(supervisor: &Supervisor, outside: &Outside) -> View {

@@ -9,6 +9,7 @@ mod recover;
 mod reports;
 mod service;
 mod supervise;
+mod systemd;
 
 pub use event_loop::Ended;
 pub use supervise::{Setup, supervise};

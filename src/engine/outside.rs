@@ -11,6 +11,7 @@ use tracing::{info, warn};
 use super::asks::Asks;
 use super::calls::{self, Answer};
 use super::reports::Reports;
+use super::systemd::Systemd;
 use crate::broker::{Broker, Fetch};
 use crate::clock;
 use crate::failpoint::failpoint;
@@ -41,7 +42,8 @@ pub struct Outside {
     pub(super) stillborn: HashMap<SlotId, String>,
     /// Facts that are known at once.
     pub(super) known: Vec<Event>,
-    pub(super) announced: bool,
+    pub(super) systemd: Systemd,
+    pub(super) stop_deadline: Duration,
     pub(super) done: bool,
 }
 
@@ -104,7 +106,7 @@ impl Outside {
 
     /// When something is to be done here that nothing else tells.
     pub fn due(&self) -> Option<Instant> {
-        self.reports.due().into_iter().chain(self.children.due()).min()
+        [self.reports.due(), self.children.due(), self.systemd.due()].into_iter().flatten().min()
     }
 
     /// Facts that came of carrying out commands.
@@ -125,12 +127,16 @@ impl Outside {
         if let Event::Settled(job, _) = event {
             self.bury(job);
         }
+        if let Event::Stop(_) = event {
+            let words = self.systemd.stopping(self.stop_deadline);
+            self.notify(words);
+        }
     }
 
     /// Turns a report of the keeper into facts.
     pub fn heard(&mut self, (report, descriptors): Letter, asks: &mut Asks) -> io::Result<Vec<Event>> {
         Ok(match report {
-            Report::Hello(_) | Report::Left(..) => Vec::new(),
+            Report::Hello(_) | Report::Left(..) | Report::Ping => Vec::new(),
             Report::Started(worker, pid) => match self.children.started(worker, pid, descriptors) {
                 Ok(true) => {
                     self.announce();
@@ -155,9 +161,7 @@ impl Outside {
                 warn!(%worker, cause, "a killed process does not die");
                 vec![Event::Stuck(worker, cause)]
             }
-            Report::Asked(ask) => {
-                asks.hear(ask).into_iter().map(Event::Stop).inspect(|_| self.stopping()).collect()
-            }
+            Report::Asked(ask) => asks.hear(ask).into_iter().map(Event::Stop).collect(),
         })
     }
 
@@ -192,11 +196,6 @@ impl Outside {
                 Event::Faulty(worker, why)
             }
         })
-    }
-
-    /// A stop was ordered: systemd is told.
-    pub fn stopping(&mut self) {
-        self.link.order(&Order::Notify("STOPPING=1\nSTATUS=stopping".into()));
     }
 
     fn exited(&mut self, worker: WorkerId, exit: Exit) -> Vec<Event> {
@@ -253,8 +252,14 @@ impl Outside {
 
     /// The first worker is there: the service is up.
     fn announce(&mut self) {
-        if !std::mem::replace(&mut self.announced, true) {
-            self.link.order(&Order::Notify("READY=1\nSTATUS=serving".into()));
+        let words = self.systemd.ready();
+        self.notify(words);
+    }
+
+    /// Has the keeper tell systemd, if there is anything to tell.
+    pub(super) fn notify(&mut self, words: Option<String>) {
+        if let Some(words) = words {
+            self.link.order(&Order::Notify(words));
         }
     }
 }

@@ -133,6 +133,10 @@ fn judge(
     let mut reasons = Vec::new();
     reasons.extend(broker.map(|trouble| format!("broker: {trouble}")));
     reasons.extend(view.log_trouble.clone());
+    if view.keeper.state == "T" {
+        let keeper = view.keeper.pid;
+        reasons.push(format!("the keeper is stopped, no worker starts or ends: kill -CONT {keeper}"));
+    }
     let mut alive = false;
     for pool in &view.pools {
         reasons.extend(pool.probing.as_ref().map(|why| format!("pool {}: {why}", pool.name)));

@@ -15,6 +15,7 @@ use super::outside::Outside;
 use super::recover::recover;
 use super::reports::Reports;
 use super::service::Desk;
+use super::systemd::Systemd;
 use crate::api;
 use crate::broker::{Broker, Notice};
 use crate::clock;
@@ -71,7 +72,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         reports: Reports::default(),
         stillborn: HashMap::new(),
         known: Vec::new(),
-        announced: false,
+        systemd: Systemd::new(hello.notify),
+        stop_deadline: setup.settings.stop_deadline,
         done: false,
     };
     recover(&mut outside, left).await?;

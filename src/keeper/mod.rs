@@ -25,6 +25,7 @@ mod sweep;
 mod sys;
 mod template;
 mod turn;
+mod watchdog;
 
 pub use inherited::inherited_socket;
 pub use main_loop::run;

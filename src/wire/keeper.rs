@@ -55,6 +55,8 @@ pub enum Report {
     Left(WorkerId, Exit),
     /// The keeper got a signal that is an order to the supervisor.
     Asked(Ask),
+    /// Nothing: that it was read says that the supervisor's loop turns.
+    Ping,
 }
 
 /// What the keeper says first.
@@ -68,6 +70,8 @@ pub struct Hello {
     pub generation: u32,
     /// Whether lives get a cgroup of their own.
     pub cgroup: bool,
+    /// Whether anybody hears `Notify`.
+    pub notify: bool,
     /// How many `Left` follow.
     pub left: u32,
 }
@@ -190,6 +194,7 @@ impl Report {
                 packet.extend_from_slice(&hello.restarts.to_le_bytes());
                 packet.extend_from_slice(&hello.generation.to_le_bytes());
                 packet.push(u8::from(hello.cgroup));
+                packet.push(u8::from(hello.notify));
                 packet.extend_from_slice(&hello.left.to_le_bytes());
             }
             Report::Started(worker, pid) => {
@@ -214,6 +219,7 @@ impl Report {
                 encode_exit(packet, exit);
             }
             Report::Asked(ask) => packet.extend_from_slice(&[71, *ask as u8]),
+            Report::Ping => packet.push(72),
         }
     }
 
@@ -231,6 +237,7 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
             restarts: fields.u32()?,
             generation: fields.u32()?,
             cgroup: fields.u8()? != 0,
+            notify: fields.u8()? != 0,
             left: fields.u32()?,
         }),
         66 => Report::Started(fields.worker()?, fields.i32()?),
@@ -247,6 +254,7 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
             let asks = [Ask::Terminate, Ask::Interrupt, Ask::Quit, Ask::Hangup];
             Report::Asked(*asks.get(usize::from(fields.u8()?))?)
         }
+        72 => Report::Ping,
         _ => return None,
     })
 }
