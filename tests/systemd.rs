@@ -139,6 +139,34 @@ fn a_job_that_is_killed_does_not_take_the_service_along() {
     assert_eq!(machine.show(UNIT, "NRestarts"), "0");
 }
 
+/// What the doctor says within the unit.
+fn findings(machine: &Machine, settings: &str) -> impl Fn(&str) -> serde_json::Value {
+    let doctor = "taskvisor doctor --json > /var/lib/taskvisor/doctor.json";
+    start_with(machine, &format!("ExecStartPre=/bin/sh -c \"{doctor}\"\\n{settings}"));
+    let text = machine.run(&["cat", "/var/lib/taskvisor/doctor.json"]);
+    let findings: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(findings["well"], true, "{text}");
+    move |name| {
+        let checks = findings["checks"].as_array().expect("checks");
+        checks.iter().find(|check| check["name"] == name).expect("a check").clone()
+    }
+}
+
+#[test]
+fn in_the_unit_the_doctor_finds_what_the_unit_gives() {
+    let Some(machine) = Machine::boot() else { return };
+    let of = findings(&machine, "");
+    assert_eq!(of("cgroup v2")["state"], "ok", "{}", of("cgroup v2"));
+    let systemd = of("systemd");
+    assert!(systemd["found"].as_str().is_some_and(|found| found.starts_with("version ")), "{systemd}");
+    // systemd cannot see the flags of clone3, and refuses it with the namespaces.
+    let remedy = of("clone3")["remedy"].clone();
+    assert!(remedy.as_str().is_some_and(|remedy| remedy.contains("RestrictNamespaces=no")), "{remedy}");
+    machine.run(&["systemctl", "stop", UNIT]);
+    let of = findings(&machine, "RestrictNamespaces=no");
+    assert_eq!(of("clone3")["state"], "ok", "{}", of("clone3"));
+}
+
 /// Ignores TERM, and so does the child that has left its session and its parent.
 const STUBBORN: &str = "trap '' TERM; (setsid bash -c \"trap '' TERM; exec -a daemon sleep 1000\" &) ; while :; do sleep 1000; done";
 

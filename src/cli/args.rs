@@ -106,7 +106,15 @@ pub enum Command {
         after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"
     )]
     Status(Status),
+    /// Say what this machine lacks, what follows from it, and what to do
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(Doctor),
 }
+
+/// Below `doctor --help`.
+const DOCTOR_HELP: &str = "\
+It looks as a supervisor would that is started here: by this user, in this cgroup. Nothing it does leaves a trace.
+Exit code: 0 all that is needed is there; 1 something is bad.";
 
 #[derive(Debug, clap::Args)]
 pub struct Stop {
@@ -196,6 +204,13 @@ pub struct Status {
     /// Draw with ASCII only
     #[arg(long)]
     pub ascii: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Doctor {
+    /// As JSON, schema taskvisor.doctor/1
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[cfg(test)]

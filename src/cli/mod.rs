@@ -4,6 +4,7 @@ mod access;
 mod args;
 mod branch;
 mod data;
+mod doctor;
 mod exit;
 mod failure;
 mod follow;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+use super::abilities::adopt_orphans;
 use super::cgroup::Cgroups;
 use super::children::Children;
 use super::life::Life;
@@ -66,15 +67,13 @@ impl Keeper {
         sys::default_signals();
         let null = super::supervisor::fill_standard_descriptors()?;
         _ = nix::sys::prctl::set_name(c"taskvisor");
-        if !setup.without.subreaper {
-            nix::sys::prctl::set_child_subreaper(true)?;
-        }
+        let subreaper = adopt_orphans(setup.without)?;
         let nofile = raise_nofile();
-        let cgroups = Cgroups::find(setup.without);
+        let cgroups = Cgroups::find(setup.without).ok();
         let origin = Origin {
             keeper: std::process::id() as i32,
             null,
-            subreaper: !setup.without.subreaper,
+            subreaper,
             nofile,
             precious: oom_score_adj().is_some_and(|score| score < 0),
         };
