@@ -76,13 +76,24 @@ fn instances_have_settings_and_directories_of_their_own() {
 }
 
 #[test]
-fn a_reload_reaches_the_keeper_and_ends_nothing() {
-    let Some(machine) = started() else { return };
-    let (keeper, supervisor) = (machine.one(UNIT, "taskvisor"), machine.one(UNIT, "tv-supervisor"));
-    machine.run(&["systemctl", "reload", UNIT]);
-    assert_eq!(machine.show(UNIT, "ActiveState"), "active");
-    taskvisor(&machine, &["job", "wait", taskvisor(&machine, &["put", "--", "true"]).trim()]);
-    assert_eq!((machine.one(UNIT, "taskvisor"), machine.one(UNIT, "tv-supervisor")), (keeper, supervisor));
+fn a_reload_takes_new_settings_in_and_refuses_wrong_ones() {
+    let Some(machine) = Machine::boot() else { return };
+    let (unit, file) = ("taskvisor@mail", "/etc/taskvisor/mail.yaml");
+    let settings = |text: &str| {
+        let write = format!("mkdir -p /etc/taskvisor; printf '{text}' > {file}");
+        machine.run(&["bash", "-c", &write]);
+    };
+    settings("pools:\\n  - workers: 2\\n");
+    machine.run(&["systemctl", "start", unit]);
+    let (keeper, supervisor) = (machine.one(unit, "taskvisor"), machine.one(unit, "tv-supervisor"));
+    settings("pools:\\n  - workers: 3\\n");
+    machine.run(&["systemctl", "reload", unit]);
+    wait_until("the new settings are in force", || machine.show(unit, "StatusText").starts_with("3 slots"));
+    settings("pools: nonsense\\n");
+    machine.run(&["systemctl", "reload", unit]);
+    wait_until("they are refused", || machine.show(unit, "StatusText").starts_with("settings refused"));
+    wait_until("it is active", || machine.show(unit, "ActiveState") == "active");
+    assert_eq!((machine.one(unit, "taskvisor"), machine.one(unit, "tv-supervisor")), (keeper, supervisor));
 }
 
 /// Starts the service with some settings of its unit changed.

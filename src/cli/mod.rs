@@ -3,6 +3,7 @@
 mod access;
 mod args;
 mod branch;
+mod change_args;
 mod data;
 mod doctor;
 mod exit;
@@ -16,6 +17,7 @@ mod launch;
 mod page;
 mod put;
 mod queue;
+mod reload;
 mod screen;
 mod serve;
 mod slot;

@@ -18,6 +18,8 @@ pub(super) struct Systemd {
     heard: bool,
     ready: bool,
     stopping: bool,
+    /// Whether systemd waits for the end of a reload.
+    reloading: bool,
     shown: String,
     /// Before this moment no other line is due.
     quiet_until: Instant,
@@ -30,6 +32,7 @@ impl Systemd {
             heard,
             ready: false,
             stopping: false,
+            reloading: false,
             shown: String::new(),
             quiet_until: Instant(0),
             due: None,
@@ -38,7 +41,8 @@ impl Systemd {
 
     /// The first worker is there: the service is up. Said once.
     pub fn ready(&mut self) -> Option<String> {
-        (self.heard && !std::mem::replace(&mut self.ready, true)).then(|| "READY=1".into())
+        let news = self.heard && !std::mem::replace(&mut self.ready, true);
+        news.then(|| "READY=1".into())
     }
 
     /// A stop was ordered. Said once, with the time that it may take.
@@ -49,18 +53,20 @@ impl Systemd {
     }
 
     /// New settings are being taken in. `monotonic` is the time by CLOCK_MONOTONIC.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the reload on HUP"))]
-    pub fn reloading(&self, monotonic: Duration) -> Option<String> {
+    /// Before the service is up there is nothing to reload.
+    pub fn reloading(&mut self, monotonic: Duration) -> Option<String> {
+        let news = self.ready && !std::mem::replace(&mut self.reloading, true);
         let micros = monotonic.as_micros();
-        self.heard.then(|| format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=reloading"))
+        news.then(|| format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=reloading"))
     }
 
-    /// The new settings are in force, or were refused; `how` says which.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the reload on HUP"))]
-    pub fn reloaded(&mut self, how: &str) -> Option<String> {
+    /// The new settings are in force, or were refused: the end of a reload that systemd was told of.
+    pub fn reloaded(&mut self, taken: bool) -> Option<String> {
         // What was shown before is not what is shown now.
         self.shown.clear();
-        self.heard.then(|| format!("READY=1\nSTATUS={how}"))
+        let how =
+            if taken { "settings reloaded" } else { "settings refused, nothing was changed: see the log" };
+        std::mem::take(&mut self.reloading).then(|| format!("READY=1\nSTATUS={how}"))
     }
 
     /// Something happened: the line may be another one.
@@ -144,16 +150,18 @@ mod tests {
         systemd.changed(at(1));
         assert_eq!(systemd.due(), None);
         assert_eq!(systemd.ready().or(systemd.stopping(Duration::ZERO)), None);
-        assert_eq!(systemd.reloading(Duration::ZERO).or(systemd.reloaded("x")), None);
+        assert_eq!(systemd.ready().or(systemd.reloading(Duration::ZERO)).or(systemd.reloaded(true)), None);
     }
 
     #[test]
     fn a_reload_says_when_it_began() {
         let mut systemd = Systemd::new(true);
+        assert_eq!(systemd.reloading(Duration::ZERO), None, "it is not up yet");
+        systemd.ready();
         let begun = systemd.reloading(Duration::from_millis(1_500));
         assert_eq!(begun.as_deref(), Some("RELOADING=1\nMONOTONIC_USEC=1500000\nSTATUS=reloading"));
-        let over = systemd.reloaded("settings of 2 pools changed");
-        assert_eq!(over.as_deref(), Some("READY=1\nSTATUS=settings of 2 pools changed"));
+        assert_eq!(systemd.reloaded(true).as_deref(), Some("READY=1\nSTATUS=settings reloaded"));
+        assert_eq!(systemd.reloaded(true), None, "the API's reload is none of systemd's business");
     }
 
     #[test]
