@@ -150,6 +150,26 @@ fn a_job_that_is_killed_does_not_take_the_service_along() {
     assert_eq!(machine.show(UNIT, "NRestarts"), "0");
 }
 
+/// Takes memory for ever; where no limit holds it, this one does.
+const HOG: &str = "ulimit -v 2000000; tail /dev/zero";
+
+#[test]
+fn a_job_that_takes_all_of_the_units_memory_dies_alone() {
+    let Some(machine) = Machine::boot_with_memory() else { return };
+    start_with(&machine, "MemoryMax=100M\\nMemorySwapMax=0");
+    let (keeper, supervisor) = (machine.one(UNIT, "taskvisor"), machine.one(UNIT, "tv-supervisor"));
+    let jid = taskvisor(&machine, &["put", "--retries", "0", "--", "bash", "-c", HOG]).trim().to_owned();
+    let mut job = serde_json::Value::Null;
+    wait_until("it is held or has failed", || {
+        job = json(&machine, &["job", "show", &jid, "--json"]);
+        job["state"] == "held" || job["state"] == "failed"
+    });
+    assert!(machine.oom_kills(UNIT) > 0, "the kernel has killed nothing: {job}");
+    assert_eq!(machine.show(UNIT, "ActiveState"), "active");
+    assert_eq!(machine.show(UNIT, "NRestarts"), "0");
+    assert_eq!((machine.one(UNIT, "taskvisor"), machine.one(UNIT, "tv-supervisor")), (keeper, supervisor));
+}
+
 /// What the doctor says within the unit.
 fn findings(machine: &Machine, settings: &str) -> impl Fn(&str) -> serde_json::Value {
     let doctor = "taskvisor doctor --json > /var/lib/taskvisor/doctor.json";

@@ -17,12 +17,31 @@ pub struct Machine {
     /// Its process 1, as we see it.
     init: i32,
     cgroup: PathBuf,
+    /// Its name in the hierarchies of cgroup v1, if these limit memory.
+    v1: Option<String>,
     dir: tempfile::TempDir,
 }
 
 impl Machine {
     /// A machine that is up, or none where this one cannot have it: the reason is printed.
     pub fn boot() -> Option<Machine> {
+        Machine::boot_with(false)
+    }
+
+    /// The same, with units that can be limited in their memory.
+    pub fn boot_with_memory() -> Option<Machine> {
+        let Some(mount) = mount() else { return Machine::boot() };
+        if read(&mount.join("cgroup.controllers")).contains("memory") {
+            return Machine::boot();
+        }
+        if !Path::new("/sys/fs/cgroup/memory/cgroup.procs").exists() {
+            println!("SKIPPED: no memory controller, of cgroup v2 or v1");
+            return None;
+        }
+        Machine::boot_with(true)
+    }
+
+    fn boot_with(v1: bool) -> Option<Machine> {
         if let Some(why) = why_not() {
             println!("SKIPPED: no systemd of our own: {why}");
             return None;
@@ -31,7 +50,8 @@ impl Machine {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("taskvisor-machine-{}-{number}", std::process::id());
-        let cgroup = mount().expect("cgroup v2").join(name);
+        let cgroup = mount().expect("cgroup v2").join(&name);
+        let v1 = v1.then_some(name);
         let console = fs::File::create(dir.path().join("console")).expect("a file");
         let mut command = Command::new("bash");
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/machine.sh"));
@@ -41,8 +61,9 @@ impl Machine {
             .arg(dir.path())
             .stdin(Stdio::null())
             .stdout(console.try_clone().expect("a duplicate"));
+        command.args(&v1);
         let process = command.stderr(console).process_group(0).spawn().expect("bash");
-        let mut machine = Machine { process, init: 0, cgroup, dir };
+        let mut machine = Machine { process, init: 0, cgroup, v1, dir };
         machine.wait_for_init();
         wait_until("systemd is up", || {
             let state = machine.try_run(&["systemctl", "is-system-running"]);
@@ -137,6 +158,31 @@ impl Machine {
         }
     }
 
+    /// How many processes of a unit the kernel has killed for their memory.
+    pub fn oom_kills(&self, unit: &str) -> u64 {
+        let own = self.unit_cgroup(unit);
+        let below = own.strip_prefix(&self.cgroup).expect("a cgroup of the machine");
+        let file = match &self.v1 {
+            Some(name) => {
+                Path::new("/sys/fs/cgroup/memory").join(name).join(below).join("memory.oom_control")
+            }
+            None => own.join("memory.events"),
+        };
+        let text = read(&file);
+        let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        kills.and_then(|kills| kills.parse().ok()).unwrap_or(0)
+    }
+
+    /// All of its cgroups, each before those below it.
+    fn cgroups(&self) -> Vec<PathBuf> {
+        let mut found = below(&self.cgroup);
+        if let Some(name) = &self.v1 {
+            let hierarchies = fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+            found.extend(hierarchies.flat_map(|hierarchy| below(&hierarchy.path().join(name))));
+        }
+        found
+    }
+
     pub fn signal(&self, pid: i32, signal: &str) {
         self.run(&["bash", "-c", &format!("kill -{signal} {pid}")]);
     }
@@ -151,11 +197,10 @@ impl Drop for Machine {
         // With its process 1 the kernel ends all others.
         self.process.kill().ok();
         self.process.wait().ok();
-        let cgroup = self.cgroup.clone();
-        fs::write(cgroup.join("cgroup.kill"), "1").ok();
+        fs::write(self.cgroup.join("cgroup.kill"), "1").ok();
         let end = Instant::now() + SOON;
-        while cgroup.exists() && Instant::now() < end {
-            for dir in below(&cgroup).iter().rev() {
+        while !self.cgroups().is_empty() && Instant::now() < end {
+            for dir in self.cgroups().iter().rev() {
                 fs::remove_dir(dir).ok();
             }
             std::thread::park_timeout(Duration::from_millis(5));

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Boots a systemd of its own: process 1 of new namespaces, on a copy of this machine's files that is gone with it.
-# usage: machine.sh TASKVISOR UNITS CGROUP DIRECTORY; ends when it is killed, and all of the machine with it.
+# usage: machine.sh TASKVISOR UNITS CGROUP DIRECTORY [V1]; ends when it is killed, and all of the machine with it.
 set -euo pipefail
-export TASKVISOR=$1 UNITS=$2 CGROUP=$3 root=$4/root
+export TASKVISOR=$1 UNITS=$2 CGROUP=$3 root=$4/root V1=${5:-}
 
 # The cgroup is the root of the machine's own hierarchy. It has all controllers that can be given away.
 mkdir "$CGROUP"
@@ -10,6 +10,16 @@ for controller in memory pids cpu; do
     echo "+$controller" 2>/dev/null >"$(dirname "$CGROUP")/cgroup.subtree_control" || true
 done
 echo $$ >"$CGROUP/cgroup.procs"
+# V1 names its cgroup in the hierarchies of cgroup v1, on a machine where they hold the memory controller: then it has both.
+# All but cpuset: systemd makes cgroups in each of them, and must not find those of this machine.
+if [ -n "$V1" ]; then
+    for hierarchy in /sys/fs/cgroup/*/release_agent; do
+        hierarchy=${hierarchy%/release_agent}
+        [ "${hierarchy##*/}" = cpuset ] && continue
+        mkdir -p "$hierarchy/$V1"
+        echo $$ >"$hierarchy/$V1/cgroup.procs"
+    done
+fi
 
 # Every mount is in the new namespace, and none reaches the one above.
 exec unshare --fork --pid --mount --uts --ipc --cgroup --propagation private --kill-child bash -euo pipefail -c '
@@ -34,7 +44,15 @@ done
 mount --rbind /dev "$root/dev"
 mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys"
-mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
+if [ -z "$V1" ]; then
+    mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
+else
+    mount -t tmpfs tmpfs "$root/sys/fs/cgroup"
+    mkdir "$root"/sys/fs/cgroup/{unified,memory,systemd}
+    mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup/unified"
+    mount -t cgroup -o memory cgroup "$root/sys/fs/cgroup/memory"
+    mount -t cgroup -o none,name=systemd cgroup "$root/sys/fs/cgroup/systemd"
+fi
 mount -t tmpfs tmpfs "$root/run"
 mount -t tmpfs tmpfs "$root/tmp"
 hostname machine
