@@ -10,7 +10,7 @@ use super::outside::Outside;
 use super::reload::Fresh;
 use super::systemd;
 use crate::clock;
-use crate::model::{Change, PoolStatus, Process, Stop};
+use crate::model::{Change, LogStatus, PoolStatus, Process, Stop};
 use crate::process::usage;
 use crate::supervisor::{Event, Step, Supervisor};
 
@@ -43,10 +43,10 @@ pub struct View {
     pub settled: std::collections::BTreeMap<String, u64>,
     /// How far the stop has come.
     pub stopping: Option<Stop>,
+    /// What of the logs was lost, and what is in the way.
+    pub logs: LogStatus,
     /// What is wrong with the settings that were read last.
     pub settings_trouble: Option<String>,
-    /// What is wrong with the writing of logs.
-    pub log_trouble: Option<String>,
     /// The keeper as /proc shows it.
     pub keeper: Process,
     /// Supervisors that ended before this one.
@@ -119,8 +119,9 @@ fn answer(request: Request, supervisor: &Supervisor, outside: &mut Outside) -> O
                 let words = outside.systemd.reloaded(fresh.is_ok());
                 outside.notify(words);
             }
+            let steps = fresh.as_ref().map_or(Vec::new(), |settings| supervisor.preview(settings));
+            drop(answer.send(steps));
             let settings = fresh.ok()?;
-            drop(answer.send(supervisor.preview(&settings)));
             if !rehearsal {
                 outside.lease = settings.lease;
                 outside.stop_deadline = settings.stop_deadline;
@@ -197,8 +198,8 @@ fn view(supervisor: &Supervisor, outside: &Outside) -> View {
         pools,
         settled: supervisor.settled().clone(),
         stopping: supervisor.stopping(),
+        logs: outside.log_status(),
         settings_trouble: outside.settings_trouble.clone(),
-        log_trouble: outside.logs.trouble().1,
         keeper: usage::process(outside.hello.pid).unwrap_or_default(),
         restarts: outside.hello.restarts,
     }

@@ -139,6 +139,7 @@ impl Desk {
             stopping: view.stopping,
             broker: self.broker_name.clone(),
             broker_trouble,
+            logs: view.logs,
             settled: view.settled,
             pools: view.pools,
             queues,
@@ -156,7 +157,7 @@ fn judge(
     reasons.extend(broker.map(|trouble| format!("broker: {trouble}")));
     reasons
         .extend(view.settings_trouble.as_ref().map(|why| format!("the last reload changed nothing: {why}")));
-    reasons.extend(view.log_trouble.clone());
+    reasons.extend(view.logs.troubles.clone());
     if view.keeper.state == "T" {
         let keeper = view.keeper.pid;
         reasons.push(format!("the keeper is stopped, no worker starts or ends: kill -CONT {keeper}"));

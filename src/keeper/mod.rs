@@ -19,6 +19,7 @@ mod orders;
 mod parked;
 mod proof;
 mod reports;
+mod say;
 mod setup;
 mod spawn;
 mod supervisor;
