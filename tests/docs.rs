@@ -232,17 +232,44 @@ fn systemd_analyze(args: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn systemd_understands_all_of_the_unit() {
+fn systemd_understands_all_of_the_units() {
     let dir = tempfile::tempdir().expect("a directory");
-    let unit = read("systemd/taskvisor.service");
     let installed = "/usr/local/bin/taskvisor";
-    assert!(unit.contains(&format!("\nExecStart={installed} ")));
-    let copy = dir.path().join("taskvisor.service");
-    fs::write(&copy, unit.replace(installed, env!("CARGO_BIN_EXE_taskvisor"))).expect("a copy");
-    systemd_analyze(&["verify", "--recursive-errors=yes", "--man=no", copy.to_str().expect("text")]);
+    for (unit, copy) in
+        [("taskvisor.service", "taskvisor.service"), ("taskvisor@.service", "taskvisor@x.service")]
+    {
+        let text = read(format!("systemd/{unit}"));
+        assert!(text.contains(&format!("\nExecStart={installed} ")));
+        let copy = dir.path().join(copy);
+        fs::write(&copy, text.replace(installed, env!("CARGO_BIN_EXE_taskvisor"))).expect("a copy");
+        let verify = ["verify", "--recursive-errors=yes", "--man=no", copy.to_str().expect("text")];
+        let said = systemd_analyze(&verify).unwrap_or_default();
+        assert!(said.is_empty(), "{unit}: {said}");
+    }
 }
 
 #[test]
-fn the_unit_gives_little_away() {
-    systemd_analyze(&["security", "--offline=true", "--threshold=20", "systemd/taskvisor.service"]);
+fn the_units_give_little_away() {
+    for unit in ["systemd/taskvisor.service", "systemd/taskvisor@.service"] {
+        systemd_analyze(&["security", "--offline=true", "--threshold=20", unit]);
+    }
+}
+
+/// The settings of a unit, without comments.
+fn settings(unit: &str) -> Vec<String> {
+    read(unit).lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_two_units_differ_by_the_instance_only() {
+    let (one, several) = (settings("systemd/taskvisor.service"), settings("systemd/taskvisor@.service"));
+    let instance = |line: &&String| line.contains("%i") || line.starts_with("ConfigurationDirectory");
+    for line in several.iter().filter(|line| !instance(line)) {
+        assert!(one.contains(line), "only in taskvisor@.service: {line}");
+    }
+    let key = |line: &str| line.split('=').next().map(str::to_owned);
+    for line in one.iter().filter(|line| !several.contains(line)) {
+        let same = several.iter().find(|other| key(other) == key(line));
+        assert!(same.is_some_and(|other| instance(&other)), "only in taskvisor.service: {line}");
+    }
 }

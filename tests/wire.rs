@@ -92,12 +92,13 @@ fn report() -> impl Strategy<Value = Report> {
         proptest::sample::select(vec![Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork, Step::Template]);
     let asks = proptest::sample::select(Ask::ALL.to_vec());
     prop_oneof![
-        (any::<i32>(), any::<u32>(), any::<u32>(), any::<bool>(), any::<u32>()).prop_map(
-            |(pid, restarts, generation, cgroup, left)| Report::Hello(Hello {
+        (any::<i32>(), any::<u32>(), any::<u32>(), any::<[bool; 2]>(), any::<u32>()).prop_map(
+            |(pid, restarts, generation, [cgroup, notify], left)| Report::Hello(Hello {
                 pid,
                 restarts,
                 generation,
                 cgroup,
+                notify,
                 left
             })
         ),
@@ -107,6 +108,7 @@ fn report() -> impl Strategy<Value = Report> {
         (worker(), any::<i32>()).prop_map(|(id, pid)| Report::Stuck(id, pid)),
         (worker(), exit()).prop_map(|(id, exit)| Report::Left(id, exit)),
         asks.prop_map(Report::Asked),
+        Just(Report::Ping),
     ]
 }
 

@@ -125,7 +125,15 @@ pub enum Command {
     /// Take no more jobs in any pool, and wait for those that run
     #[command(after_help = "The workers stay: taskvisor resume takes jobs again.")]
     Drain(Drain),
+    /// Say what this machine lacks, what follows from it, and what to do
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(Doctor),
 }
+
+/// Below `doctor --help`.
+const DOCTOR_HELP: &str = "\
+It looks as a supervisor would that is started here: by this user, in this cgroup. Nothing it does leaves a trace.
+Exit code: 0 all that is needed is there; 1 something is bad.";
 
 #[derive(Debug, clap::Args)]
 pub struct Stop {
@@ -215,6 +223,13 @@ pub struct Status {
     /// Draw with ASCII only
     #[arg(long)]
     pub ascii: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Doctor {
+    /// As JSON, schema taskvisor.doctor/1
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[cfg(test)]

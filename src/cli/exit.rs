@@ -8,7 +8,7 @@ use clap::Parser;
 use super::args::{Args, Command, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{in_force, job, put, queue, reload, start, status, stop};
+use super::{doctor, in_force, job, put, queue, reload, start, status, stop};
 use crate::config::{Config, Purpose, Surroundings, resolve};
 
 /// Done.
@@ -96,10 +96,13 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     if let Command::Start(_) = &args.command {
         return start::start(config);
     }
+    if let Command::Doctor(doctor) = &args.command {
+        return doctor::doctor(&config, doctor);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(async {
         match args.command {
-            Command::Start(_) => Ok(OK),
+            Command::Start(_) | Command::Doctor(_) => Ok(OK),
             Command::Stop(stop) => stop::stop(&config, &stop).await,
             Command::Put(put) => put::put(&config, put).await,
             Command::Job(command) => match command {

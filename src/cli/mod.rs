@@ -5,6 +5,7 @@ mod args;
 mod branch;
 mod change_args;
 mod data;
+mod doctor;
 mod exit;
 mod failure;
 mod follow;

@@ -1,5 +1,7 @@
 //! The one place that reads a clock. The pure rooms are handed what it says.
 
+use std::time::Duration;
+
 use crate::model::Instant;
 use nix::time::{ClockId, clock_gettime};
 
@@ -7,6 +9,12 @@ use nix::time::{ClockId, clock_gettime};
 pub fn now() -> Instant {
     let spec = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("CLOCK_BOOTTIME exists since Linux 2.6.39");
     Instant(spec.tv_sec() as u64 * 1_000_000_000 + spec.tv_nsec() as u64)
+}
+
+/// CLOCK_MONOTONIC, by which systemd wants to be told when a reload began.
+pub fn monotonic() -> Duration {
+    let spec = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC always exists");
+    Duration::new(spec.tv_sec() as u64, spec.tv_nsec() as u32)
 }
 
 /// Milliseconds since 1970. For what people are shown, never for a timer.

@@ -8,6 +8,7 @@ use super::asks::Asks;
 use super::inbox::{Inbox, Input};
 use super::outside::Outside;
 use super::reload::Fresh;
+use super::systemd;
 use crate::clock;
 use crate::model::{Change, LogStatus, PoolStatus, Process, Stop};
 use crate::process::usage;
@@ -70,6 +71,7 @@ pub(super) async fn run(
     let mut asks = Asks::default();
     loop {
         carry_out(&mut supervisor, &mut outside);
+        show_systemd(&supervisor, &mut outside);
         outside.flush()?;
         if outside.is_done() {
             return Ok(Ended::Stopped);
@@ -124,6 +126,8 @@ fn reload(
 ) -> (Vec<(String, Step)>, Option<Event>) {
     if !rehearsal {
         outside.settings_trouble = fresh.as_ref().err().cloned();
+        let words = outside.systemd.reloaded(fresh.is_ok());
+        outside.notify(words);
     }
     let Ok(Fresh { mut settings, outfits, keep }) = fresh else { return (Vec::new(), None) };
     outside.wardrobe.number(&mut settings, outfits);
@@ -133,6 +137,7 @@ fn reload(
     }
     keep();
     outside.lease = settings.lease;
+    outside.stop_deadline = settings.stop_deadline;
     (steps, Some(Event::Reload(settings)))
 }
 
@@ -167,8 +172,25 @@ fn listen(outside: &mut Outside) -> io::Result<Vec<Event>> {
 }
 
 fn tell(supervisor: &mut Supervisor, outside: &mut Outside, facts: Vec<Event>) {
+    let now = clock::now();
+    if !facts.is_empty() {
+        outside.systemd.changed(now);
+    }
     facts.iter().for_each(|event| outside.note(event));
-    supervisor.handle_all(clock::now(), facts);
+    supervisor.handle_all(now, facts);
+}
+
+/// Tells systemd how the service is, if that is due.
+fn show_systemd(supervisor: &Supervisor, outside: &mut Outside) {
+    if outside.systemd.due().is_none() {
+        return;
+    }
+    let now = clock::now();
+    let stopping = supervisor.stopping().is_some();
+    let words = outside
+        .systemd
+        .status(now, || systemd::line(&supervisor.status(now), supervisor.settled(), stopping));
+    outside.notify(words);
 }
 
 fn view(supervisor: &Supervisor, outside: &Outside) -> View {

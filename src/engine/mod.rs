@@ -10,6 +10,7 @@ mod reload;
 mod reports;
 mod service;
 mod supervise;
+mod systemd;
 
 pub use event_loop::Ended;
 pub use reload::{Fresh, ReadSettings};

@@ -14,6 +14,7 @@ use super::asks::{Asks, Wish};
 use super::calls::{self, Answer};
 use super::reload::{Reloader, Wardrobe};
 use super::reports::Reports;
+use super::systemd::Systemd;
 use crate::broker::{Broker, Fetch};
 use crate::clock;
 use crate::failpoint::failpoint;
@@ -59,7 +60,8 @@ pub struct Outside {
     pub(super) settings_trouble: Option<String>,
     /// Who wants to know when no job is here.
     pub(super) waiting_for_rest: Vec<oneshot::Sender<()>>,
-    pub(super) announced: bool,
+    pub(super) systemd: Systemd,
+    pub(super) stop_deadline: Duration,
     pub(super) done: bool,
 }
 
@@ -124,7 +126,7 @@ impl Outside {
 
     /// When something is to be done here that nothing else tells.
     pub fn due(&self) -> Option<Instant> {
-        self.reports.due().into_iter().chain(self.children.due()).min()
+        [self.reports.due(), self.children.due(), self.systemd.due()].into_iter().flatten().min()
     }
 
     /// Facts that came of carrying out commands.
@@ -145,12 +147,16 @@ impl Outside {
         if let Event::Settled(job, _) = event {
             self.bury(job);
         }
+        if let Event::Stop(_) = event {
+            let words = self.systemd.stopping(self.stop_deadline);
+            self.notify(words);
+        }
     }
 
     /// Turns a report of the keeper into facts.
     pub fn heard(&mut self, (report, descriptors): Letter, asks: &mut Asks) -> io::Result<Vec<Event>> {
         Ok(match report {
-            Report::Hello(_) | Report::Left(..) => Vec::new(),
+            Report::Hello(_) | Report::Left(..) | Report::Ping => Vec::new(),
             Report::Started(worker, pid) => match self.children.started(worker, pid, descriptors) {
                 Ok(true) => {
                     self.announce();
@@ -176,13 +182,10 @@ impl Outside {
                 vec![Event::Stuck(worker, why)]
             }
             Report::Asked(ask) => match asks.hear(ask) {
-                Wish::Tell(event) => {
-                    if let Event::Stop(_) = event {
-                        self.stopping();
-                    }
-                    vec![event]
-                }
+                Wish::Tell(event) => vec![event],
                 Wish::Reload => {
+                    let words = self.systemd.reloading(clock::monotonic());
+                    self.notify(words);
                     self.reloader.on_signal();
                     Vec::new()
                 }
@@ -233,11 +236,6 @@ impl Outside {
         let (output_dropped, output) = self.outputs.trouble();
         let (lines_dropped, own) = self.log.trouble();
         LogStatus { output_dropped, lines_dropped, troubles: output.into_iter().chain(own).collect() }
-    }
-
-    /// A stop was ordered: systemd is told.
-    pub fn stopping(&mut self) {
-        self.link.order(&Order::Notify("STOPPING=1\nSTATUS=stopping".into()));
     }
 
     /// A moment in which no job is here, or not.
@@ -311,8 +309,14 @@ impl Outside {
 
     /// The first worker is there: the service is up.
     fn announce(&mut self) {
-        if !std::mem::replace(&mut self.announced, true) {
-            self.link.order(&Order::Notify("READY=1\nSTATUS=serving".into()));
+        let words = self.systemd.ready();
+        self.notify(words);
+    }
+
+    /// Has the keeper tell systemd, if there is anything to tell.
+    pub(super) fn notify(&mut self, words: Option<String>) {
+        if let Some(words) = words {
+            self.link.order(&Order::Notify(words));
         }
     }
 }

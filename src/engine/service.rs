@@ -158,6 +158,10 @@ fn judge(
     reasons
         .extend(view.settings_trouble.as_ref().map(|why| format!("the last reload changed nothing: {why}")));
     reasons.extend(view.logs.troubles.clone());
+    if view.keeper.state == "T" {
+        let keeper = view.keeper.pid;
+        reasons.push(format!("the keeper is stopped, no worker starts or ends: kill -CONT {keeper}"));
+    }
     let mut alive = false;
     for pool in &view.pools {
         reasons.extend(pool.probing.as_ref().map(|why| format!("pool {}: {why}", pool.name)));

@@ -16,6 +16,7 @@ use super::recover::recover;
 use super::reload::{ReadSettings, Reloader, Wardrobe};
 use super::reports::Reports;
 use super::service::Desk;
+use super::systemd::Systemd;
 use crate::api;
 use crate::broker::{Broker, Notice};
 use crate::clock;
@@ -87,7 +88,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         reloader: reloader.clone(),
         settings_trouble: None,
         waiting_for_rest: Vec::new(),
-        announced: false,
+        systemd: Systemd::new(hello.notify),
+        stop_deadline: settings.stop_deadline,
         done: false,
     };
     recover(&mut outside, left).await?;

@@ -14,7 +14,7 @@ use nix::fcntl::{Flock, FlockArg, OFlag, openat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::{children::start_of, setup::Without, sys};
+use super::{abilities::SWITCHED_OFF, children::start_of, setup::Without, sys};
 use crate::model::{ExitStatus, WorkerId};
 
 const PREFIX: &str = "taskvisor-";
@@ -29,16 +29,18 @@ pub(super) struct Cgroups {
 }
 
 impl Cgroups {
-    /// Makes the directory and tries it out. None where cgroups are no use to us.
-    pub fn find(without: Without) -> Option<Self> {
+    /// Makes the directory and tries it out. Where cgroups are no use to us, it says why.
+    pub fn find(without: Without) -> Result<Self, String> {
         if without.cgroup {
-            return None;
+            return Err(SWITCHED_OFF.into());
         }
-        let parent = own_directory()?;
+        let parent = own_directory().ok_or("not mounted, or this process is not below the mount")?;
         remove_left_over(&parent);
-        let path = parent.join(directory_name(std::process::id() as i32).ok()?);
-        fs::create_dir(&path).ok()?;
-        let dir = lock(&path)?;
+        let refused =
+            |error: io::Error| format!("failed to make a directory in {}: {error}", parent.display());
+        let path = parent.join(directory_name(std::process::id() as i32).map_err(refused)?);
+        fs::create_dir(&path).map_err(refused)?;
+        let dir = lock(&path).ok_or("failed to lock a directory of cgroups")?;
         let memory = fs::read_to_string(path.join("cgroup.controllers"))
             .is_ok_and(|list| list.contains("memory"))
             && path.join("memory.events").exists();
@@ -47,7 +49,10 @@ impl Cgroups {
             cgroups.by_clone = false;
         }
         // Dropping it removes the directory.
-        (cgroups.by_clone || cgroups.probe()).then_some(cgroups)
+        let works = cgroups.by_clone || cgroups.probe();
+        works
+            .then_some(cgroups)
+            .ok_or("a child cannot be put there, or not be killed there (Linux 5.14)".into())
     }
 
     /// Whether a child gets into a fresh directory and can be killed there.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+use super::abilities::adopt_orphans;
 use super::cgroup::Cgroups;
 use super::children::Children;
 use super::life::Life;
@@ -17,6 +18,7 @@ use super::setup::Setup;
 use super::supervisor::{Crashes, Launch, Phase, Supervisor};
 use super::template::Templates;
 use super::turn::{Interest, Sources};
+use super::watchdog::{Watchdog, fed_within};
 use super::{EXIT_SYSTEM, sys};
 use crate::clock;
 use crate::model::{Instant, WorkerId};
@@ -56,6 +58,7 @@ pub(super) struct Keeper {
     pub crashes: Crashes,
     pub phase: Phase,
     pub unsaid: Unsaid,
+    pub watchdog: Watchdog,
     /// The highest generation spawned.
     pub generation: u32,
 }
@@ -65,24 +68,26 @@ impl Keeper {
         sys::default_signals();
         let null = super::supervisor::fill_standard_descriptors()?;
         _ = nix::sys::prctl::set_name(c"taskvisor");
-        if !setup.without.subreaper {
-            nix::sys::prctl::set_child_subreaper(true)?;
-        }
+        let subreaper = adopt_orphans(setup.without)?;
         let nofile = raise_nofile();
-        let cgroups = Cgroups::find(setup.without);
+        let cgroups = Cgroups::find(setup.without).ok();
         let origin = Origin {
             keeper: std::process::id() as i32,
             null,
-            subreaper: !setup.without.subreaper,
+            subreaper,
             nofile,
             precious: oom_score_adj().is_some_and(|score| score < 0),
         };
+        let notify = Notify::new(std::env::var_os("NOTIFY_SOCKET"));
+        let fed_within = fed_within().filter(|_| notify.is_heard());
+        let now = clock::now();
         let mut keeper = Keeper {
             launch: Launch::new(&setup)?,
-            notify: Notify::new(std::env::var_os("NOTIFY_SOCKET")),
+            notify,
             sources: Sources::open()?,
             children: Children::open()?,
             crashes: Crashes::new(setup.restarts),
+            watchdog: Watchdog::new(setup.silence, fed_within, now),
             setup,
             cgroups,
             origin,
@@ -97,7 +102,10 @@ impl Keeper {
             unsaid: Unsaid::default(),
             generation: 0,
         };
-        keeper.start_supervisor(clock::now())?;
+        keeper.start_supervisor(now)?;
+        if let Some(at) = keeper.watchdog.due() {
+            keeper.sources.wake_by(at);
+        }
         Ok(keeper)
     }
 
@@ -146,10 +154,11 @@ impl Keeper {
             self.kill_life(worker, now);
         }
         self.strike_again(now);
+        self.watch(now);
         self.keep_supervisors_deadlines(now);
         self.unsaid.unblock();
         let lives = self.lives.values().filter_map(Life::deadline).min();
-        for at in [lives, self.supervisors_deadline()].into_iter().flatten() {
+        for at in [lives, self.supervisors_deadline(), self.watchdog.due()].into_iter().flatten() {
             self.sources.wake_by(at);
         }
     }

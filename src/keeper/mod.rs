@@ -8,6 +8,7 @@
 // this very program, wait4 with resource usage, close_range, descriptors that arrive by number.
 #![allow(unsafe_code)]
 
+mod abilities;
 mod cgroup;
 mod children;
 mod inherited;
@@ -26,7 +27,9 @@ mod sweep;
 mod sys;
 mod template;
 mod turn;
+mod watchdog;
 
+pub use abilities::{Abilities, abilities};
 pub use inherited::inherited_socket;
 pub use main_loop::run;
 pub use setup::{Restarts, Setup, Without, command};

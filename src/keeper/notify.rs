@@ -24,6 +24,11 @@ impl Notify {
         Notify { target: UnixDatagram::unbound().ok().zip(address) }
     }
 
+    /// Whether there is anybody to notify.
+    pub fn is_heard(&self) -> bool {
+        self.target.is_some()
+    }
+
     /// Best effort, as the protocol has it: never blocks, never fails.
     pub fn send(&self, text: &str) {
         let Some((socket, address)) = &self.target else { return };

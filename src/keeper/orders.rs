@@ -47,6 +47,7 @@ impl Keeper {
                 supervisor.spoke = true;
                 // Whoever orders something has a loop that turns.
                 supervisor.stop_by = None;
+                self.watchdog.heard = true;
                 self.obey_all(now, &packet[..len])
             }
             Err(Errno::EINTR) => true,

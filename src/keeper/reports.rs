@@ -73,7 +73,8 @@ impl Keeper {
                 | Report::SpawnFailed(..)
                 | Report::Exited(..)
                 | Report::Stuck(..)
-                | Report::Asked(_) => None,
+                | Report::Asked(_)
+                | Report::Ping => None,
             };
             match send_report(&supervisor.socket, &packet, life) {
                 Ok(()) => {
@@ -81,6 +82,9 @@ impl Keeper {
                         failpoint("keeper-2-started-said");
                     }
                     self.unsaid.queue.pop_front();
+                    if let Some(at) = self.watchdog.said(now) {
+                        self.sources.wake_by(at);
+                    }
                 }
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => self.unsaid.blocked = true,

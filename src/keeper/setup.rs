@@ -17,6 +17,8 @@ pub struct Setup {
     pub lock_fds: Vec<RawFd>,
     /// How long the supervisor may leave an order to stop unread.
     pub stop_deadline: Duration,
+    /// For how long a supervisor may leave unread what it is told. Where systemd watches us, its watchdog says that.
+    pub silence: Duration,
     /// When to start a crashed supervisor again.
     pub restarts: Restarts,
     /// Kernel abilities to do without.
@@ -55,6 +57,7 @@ impl Setup {
             env: Vec::new(),
             lock_fds: Vec::new(),
             stop_deadline: Duration::from_secs(30),
+            silence: Duration::from_secs(30),
             restarts: Restarts {
                 first: Duration::from_millis(100),
                 longest: Duration::from_secs(30),
@@ -65,7 +68,7 @@ impl Setup {
         }
     }
 
-    /// Reads `[--lock-fd N]… [--stop-deadline SECONDS] -- SUPERVISOR…`.
+    /// Reads `[--lock-fd N]… [--stop-deadline SECONDS] [--silence SECONDS] -- SUPERVISOR…`.
     pub fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let mut setup = Setup::new(Vec::new());
         loop {
@@ -75,9 +78,8 @@ impl Setup {
             match option.to_str() {
                 Some("--") => break,
                 Some("--lock-fd") => setup.lock_fds.push(number(args.next(), "--lock-fd")?),
-                Some("--stop-deadline") => {
-                    setup.stop_deadline = Duration::from_millis((seconds(args.next())? * 1e3) as u64);
-                }
+                Some("--stop-deadline") => setup.stop_deadline = seconds(args.next(), "--stop-deadline")?,
+                Some("--silence") => setup.silence = seconds(args.next(), "--silence")?,
                 Some(_) | None => return Err(format!("unknown option {}", option.display())),
             }
         }
@@ -97,10 +99,11 @@ fn number(text: Option<OsString>, option: &str) -> Result<RawFd, String> {
     text.to_str().and_then(|text| text.parse().ok()).ok_or(format!("{option} needs a number"))
 }
 
-fn seconds(text: Option<OsString>) -> Result<f64, String> {
+fn seconds(text: Option<OsString>, option: &str) -> Result<Duration, String> {
     let text = text.unwrap_or_default();
     let seconds = text.to_str().and_then(|text| text.parse::<f64>().ok());
-    seconds.filter(|seconds| (0.0..1e9).contains(seconds)).ok_or("--stop-deadline needs seconds".into())
+    let seconds = seconds.filter(|seconds| (0.0..1e9).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or(format!("{option} needs seconds"))
 }
 
 impl Without {
@@ -138,9 +141,11 @@ mod tests {
 
     #[test]
     fn options_come_before_the_supervisors_command() {
-        let setup = parse("--lock-fd 9 --lock-fd 8 --stop-deadline 1.5 -- /bin/true --lock-fd").unwrap();
+        let setup =
+            parse("--lock-fd 9 --lock-fd 8 --stop-deadline 1.5 --silence 4 -- /bin/true --lock-fd").unwrap();
         assert_eq!(setup.lock_fds, [9, 8]);
         assert_eq!(setup.stop_deadline, Duration::from_millis(1500));
+        assert_eq!(setup.silence, Duration::from_secs(4));
         assert_eq!(setup.supervisor, ["/bin/true", "--lock-fd"]);
     }
 

@@ -85,7 +85,7 @@ impl Launch {
             (TAG_FOR_SUPERVISOR.into(), sweep::tag(keeper)?.into()),
         ];
         let set = |name: &OsString| own.iter().chain(&setup.env).any(|(other, _)| other == name);
-        let ours = ["NOTIFY_SOCKET", TAG_VARIABLE];
+        let ours = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", TAG_VARIABLE];
         let kept = std::env::vars_os().filter(|(name, _)| !ours.iter().any(|own| name == own) && !set(name));
         let env = kept.chain(own.clone()).chain(setup.env.iter().cloned());
         let env = env.map(|(name, value)| text([name, value].join("=".as_ref()))).collect();
@@ -156,6 +156,7 @@ impl Keeper {
             restarts: self.crashes.total,
             generation: self.generation,
             cgroup: self.cgroups.is_some(),
+            notify: self.notify.is_heard(),
             left: left.len() as u32,
         }));
         for life in left {

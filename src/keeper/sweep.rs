@@ -105,10 +105,10 @@ impl Sweeper {
                 Ok(environ) if environ.split(|&byte| byte == 0).any(|entry| entry == self.entry) => {
                     pass.tagged.push(pid);
                 }
-                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
-                    _ = pass.ended.insert(pid);
-                }
-                Ok(_) | Err(_) => {}
+                Ok(_) => {}
+                // Without memory it is root's, whoever it was; what is another user's has some.
+                Err(_) if without_environment(pid) == Without::Ended => _ = pass.ended.insert(pid),
+                Err(_) => {}
             }
         }
         pass
@@ -187,10 +187,10 @@ mod tests {
         bare.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         bare.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", bare.id())).unwrap();
-        bare.kill().unwrap();
         assert!(
             std::fs::read(format!("/proc/{}/environ", bare.id())).is_ok_and(|environ| environ.is_empty())
         );
+        bare.kill().unwrap();
         bare.wait().unwrap();
         assert_eq!(super::of_stat(&stat), Without::Bare, "{stat}");
         let (name, rest) = stat.rsplit_once(')').unwrap();
@@ -199,6 +199,6 @@ mod tests {
         fields[env_end] = "0";
         assert_eq!(super::of_stat(&format!("{name}){}", fields.join(" "))), Without::InExec);
         assert_eq!(super::of_stat("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0"), Without::Bare);
-        assert_eq!(super::of_stat("7 (a) b) Z 0 0 0 0 -1 2129984 0 0"), Without::Ended);
+        assert_eq!(super::of_stat("7 (a) b) R 0 0 0 0 -1 4194308 0 0"), Without::Ended);
     }
 }

@@ -55,6 +55,8 @@ pub enum Report {
     Left(WorkerId, Exit),
     /// The keeper got a signal that is an order to the supervisor.
     Asked(Ask),
+    /// Nothing: that it was read says that the supervisor's loop turns.
+    Ping,
 }
 
 /// What the keeper says first.
@@ -68,6 +70,8 @@ pub struct Hello {
     pub generation: u32,
     /// Whether lives get a cgroup of their own.
     pub cgroup: bool,
+    /// Whether anybody hears `Notify`.
+    pub notify: bool,
     /// How many `Left` follow.
     pub left: u32,
 }
@@ -220,6 +224,7 @@ impl Report {
                 packet.extend_from_slice(&hello.restarts.to_le_bytes());
                 packet.extend_from_slice(&hello.generation.to_le_bytes());
                 packet.push(u8::from(hello.cgroup));
+                packet.push(u8::from(hello.notify));
                 packet.extend_from_slice(&hello.left.to_le_bytes());
             }
             Report::Started(worker, pid) => {
@@ -244,6 +249,7 @@ impl Report {
                 encode_exit(packet, exit);
             }
             Report::Asked(ask) => packet.extend_from_slice(&[71, *ask as u8]),
+            Report::Ping => packet.push(72),
         }
     }
 
@@ -261,6 +267,7 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
             restarts: fields.u32()?,
             generation: fields.u32()?,
             cgroup: fields.u8()? != 0,
+            notify: fields.u8()? != 0,
             left: fields.u32()?,
         }),
         66 => Report::Started(fields.worker()?, fields.i32()?),
@@ -274,6 +281,7 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
         69 => Report::Stuck(fields.worker()?, fields.i32()?),
         70 => Report::Left(fields.worker()?, decode_exit(fields)?),
         71 => Report::Asked(*Ask::ALL.get(usize::from(fields.u8()?))?),
+        72 => Report::Ping,
         _ => return None,
     })
 }

@@ -1,0 +1,265 @@
+//! What the kernel can do here, asked by the keeper's own means, and who rules the machine.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nix::sys::utsname::uname;
+
+use super::Check;
+use crate::keeper::{Abilities, Without, abilities};
+
+/// Older kernels lack what the keeper cannot do without.
+const OLDEST: (u32, u32) = (5, 3);
+
+pub(super) fn checks() -> Vec<Check> {
+    let release = uname().map(|names| names.release().to_string_lossy().into_owned()).unwrap_or_default();
+    let without = Without::from_env();
+    let found = abilities(without);
+    let mut checks = vec![kernel(&release), cgroup(&found), birth(&found)];
+    checks.extend(["memory", "pids"].map(|name| controller(name, &found)));
+    checks.extend([subreaper(&found), children(&found), proc(&read("/proc/self/mountinfo"))]);
+    checks.push(ptrace(&read("/proc/sys/kernel/yama/ptrace_scope")));
+    checks.extend([first_process(&read("/proc/1/comm")), systemd()]);
+    checks
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn kernel(release: &str) -> Check {
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let found = format!("Linux {release}");
+    if version < OLDEST {
+        return Check::bad(
+            "kernel",
+            found,
+            "taskvisor needs 5.3 or newer and is not tested on this one",
+            "a newer kernel",
+        );
+    }
+    Check::ok("kernel", found)
+}
+
+fn cgroup(found: &Abilities) -> Check {
+    match &found.cgroup {
+        Ok(path) => Check::ok("cgroup v2", format!("a cgroup for each life below {}", path.display())),
+        Err(why) => Check::less(
+            "cgroup v2",
+            why,
+            "the end of a job's processes is proven by the keeper's own list of children, which takes a little longer",
+            "systemd: Delegate=yes in the unit, and ask there; container: cgroup v2 mounted writable; shell: \
+             systemd-run --user --scope -p Delegate=yes",
+        ),
+    }
+}
+
+fn birth(found: &Abilities) -> Check {
+    match (&found.cgroup, found.born_there) {
+        (Ok(_), true) => Check::ok("clone3", "children are born in their cgroup"),
+        (Ok(_), false) => Check::less(
+            "clone3",
+            "refused, or switched off",
+            "each child is moved to its cgroup, which may take the kernel 16 ms",
+            "RestrictNamespaces=no in the unit; a seccomp profile of the container that lets clone3 pass; Linux 5.7 or newer",
+        ),
+        (Err(_), _) => Check::ok("clone3", "not needed without cgroups"),
+    }
+}
+
+fn controller(name: &'static str, found: &Abilities) -> Check {
+    let (title, effect) = match name {
+        "memory" => (
+            "memory controller",
+            "no job can be kept from memory by the kernel; what uses too much is seen by looking",
+        ),
+        _ => ("pids controller", "the number of a job's processes cannot be limited by the kernel"),
+    };
+    if found.cgroup.is_ok() && found.controllers.iter().any(|own| own == name) {
+        return Check::ok(title, "delegated");
+    }
+    let list = match (found.cgroup.is_ok(), found.controllers.is_empty()) {
+        (false, _) => "no cgroup".to_owned(),
+        (true, true) => "none is delegated here".to_owned(),
+        (true, false) => format!("not among those delegated here: {}", found.controllers.join(" ")),
+    };
+    Check::less(
+        title,
+        list,
+        effect,
+        "systemd: Delegate=yes on a machine without cgroup v1 (systemd.unified_cgroup_hierarchy=1)",
+    )
+}
+
+fn subreaper(found: &Abilities) -> Check {
+    match (&found.subreaper, &found.cgroup) {
+        (Ok(()), _) => Check::ok("subreaper", "orphans of a job come to the keeper"),
+        (Err(why), Ok(_)) => Check::less(
+            "subreaper",
+            why,
+            "the end of a job is proven by its cgroup alone",
+            "unset TASKVISOR_WITHOUT",
+        ),
+        (Err(why), Err(_)) => Check::bad(
+            "subreaper",
+            why,
+            "without it and without cgroups nothing proves that a job's processes have ended",
+            "unset TASKVISOR_WITHOUT, or see cgroup v2",
+        ),
+    }
+}
+
+fn children(found: &Abilities) -> Check {
+    match &found.children {
+        Ok(()) => Check::ok("children in /proc", "listed by the kernel"),
+        Err(why) => Check::bad(
+            "children in /proc",
+            format!("/proc/self/task/TID/children: {why}"),
+            "the keeper does not start",
+            "mount -t proc proc /proc, and a kernel with CONFIG_PROC_CHILDREN",
+        ),
+    }
+}
+
+/// Whether other users' processes are to be seen.
+fn proc(mounts: &str) -> Check {
+    let line = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"));
+    let options = line.and_then(|line| line.split(' ').next_back()).unwrap_or_default();
+    let hidden = options.split(',').find_map(|option| option.strip_prefix("hidepid="));
+    match (line, hidden) {
+        (None, _) => Check::bad("/proc", "not mounted", "nothing can be started", "mount -t proc proc /proc"),
+        (Some(_), None | Some("0" | "off")) => Check::ok("/proc", "shows all processes"),
+        (Some(_), Some(_)) if nix::unistd::geteuid().is_root() => Check::ok(
+            "/proc",
+            format!("hidepid={}, which does not hold for root", hidden.unwrap_or_default()),
+        ),
+        (Some(_), Some(value)) => Check::less(
+            "/proc",
+            format!("hidepid={value}"),
+            "processes of other users are not to be seen in status and after a keeper's death",
+            "mount -o remount,hidepid=0 /proc, or its gid= with the group of taskvisor's user",
+        ),
+    }
+}
+
+fn ptrace(scope: &str) -> Check {
+    match scope.trim() {
+        "" | "0" | "1" => Check::ok("ptrace", "debuggers may look at jobs as usual"),
+        value => Check::less(
+            "ptrace",
+            format!("kernel.yama.ptrace_scope = {value}"),
+            "gdb, strace and py-spy attach to a job as root only, or not at all",
+            "sysctl kernel.yama.ptrace_scope=1 while you look",
+        ),
+    }
+}
+
+/// A shell as process 1 passes no signal on.
+fn first_process(comm: &str) -> Check {
+    match comm.trim() {
+        shell @ ("sh" | "bash" | "dash" | "ash" | "busybox" | "zsh") => Check::less(
+            "process 1",
+            format!("{shell}, a shell"),
+            "the end of the container reaches the shell and not taskvisor: jobs are killed without a warning",
+            "the exec form: ENTRYPOINT [\"taskvisor\", \"start\"], or exec taskvisor in the script",
+        ),
+        "" => Check::ok("process 1", "not to be seen"),
+        comm => Check::ok("process 1", comm),
+    }
+}
+
+fn systemd() -> Check {
+    if !Path::new("/run/systemd/system").exists() {
+        return Check::ok("systemd", "does not rule this machine");
+    }
+    let asked = Command::new("systemctl").arg("--version").stdin(Stdio::null()).output();
+    let text = asked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let version: Option<u32> = text.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+    let watched = match std::env::var_os("NOTIFY_SOCKET") {
+        Some(_) => "and hears this process",
+        None => "this is no service of its own",
+    };
+    match version {
+        Some(version) => Check::ok("systemd", format!("version {version}, {watched}")),
+        None => Check::ok("systemd", format!("of a version that systemctl does not tell, {watched}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    fn bare() -> Abilities {
+        Abilities {
+            cgroup: Err("not mounted".into()),
+            born_there: false,
+            controllers: Vec::new(),
+            subreaper: Ok(()),
+            children: Ok(()),
+        }
+    }
+
+    fn with_cgroup() -> Abilities {
+        Abilities {
+            cgroup: Ok("/sys/fs/cgroup/a".into()),
+            born_there: true,
+            controllers: vec!["memory".into()],
+            ..bare()
+        }
+    }
+
+    #[test]
+    fn what_is_missing_has_an_effect_and_a_remedy() {
+        let bare = bare();
+        let checks = [cgroup(&bare), controller("memory", &bare), controller("pids", &with_cgroup())];
+        for check in checks {
+            assert_eq!(check.state, State::Less);
+            assert!(!check.effect.is_empty() && !check.remedy.is_empty(), "{check:?}");
+        }
+        assert_eq!(controller("memory", &with_cgroup()).state, State::Ok);
+    }
+
+    #[test]
+    fn without_any_proof_of_death_it_is_bad() {
+        let lost = Err("switched off".to_owned());
+        assert_eq!(subreaper(&Abilities { subreaper: lost.clone(), ..with_cgroup() }).state, State::Less);
+        assert_eq!(subreaper(&Abilities { subreaper: lost, ..bare() }).state, State::Bad);
+    }
+
+    #[test]
+    fn a_kernel_is_judged_by_its_numbers() {
+        for (release, state) in [
+            ("6.1.0-56-cloud-amd64", State::Ok),
+            ("5.3.0", State::Ok),
+            ("5.2.21", State::Bad),
+            ("4.19.0-27", State::Bad),
+        ] {
+            assert_eq!(kernel(release).state, state, "{release}");
+        }
+    }
+
+    #[test]
+    fn a_hidden_proc_and_a_missing_one_are_told() {
+        let line = |options: &str| format!("25 30 0:23 / /proc rw,nosuid - proc proc rw{options}\n");
+        assert_eq!(proc(&line("")).state, State::Ok);
+        assert_eq!(proc("").state, State::Bad);
+        let hidden = proc(&line(",hidepid=invisible"));
+        assert!(hidden.found.starts_with("hidepid=invisible"), "{hidden:?}");
+    }
+
+    #[test]
+    fn a_shell_as_process_1_is_told() {
+        assert_eq!(first_process("sh\n").state, State::Less);
+        assert_eq!(first_process("systemd\n").state, State::Ok);
+    }
+
+    #[test]
+    fn a_strict_ptrace_scope_is_told() {
+        assert_eq!(ptrace("1\n").state, State::Ok);
+        assert_eq!(ptrace("3\n").state, State::Less);
+    }
+}

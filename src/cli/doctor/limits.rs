@@ -1,0 +1,140 @@
+//! How much of everything there is: descriptors, processes, watches, and the clock.
+
+use std::fs;
+
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+
+use super::Check;
+use crate::clock;
+use crate::config::Config;
+
+/// Descriptors that keeper and supervisor hold whatever they do, and for each slot.
+const DESCRIPTORS: (u64, u64) = (64, 4);
+
+/// Processes of ours besides one for each slot, and room for what jobs start.
+const PROCESSES: u64 = 16;
+
+/// 2024 in milliseconds: before this program was written.
+const WRITTEN: i64 = 1_704_067_200_000;
+
+pub(super) fn checks(config: &Config) -> Vec<Check> {
+    let slots = config.settings.pools.iter().map(|pool| u64::from(pool.workers)).sum();
+    let hard = |resource| getrlimit(resource).map_or(RLIM_INFINITY, |(_, hard)| hard);
+    let soft = |resource| getrlimit(resource).map_or(RLIM_INFINITY, |(soft, _)| soft);
+    let is_root = nix::unistd::geteuid().is_root();
+    vec![
+        descriptors(hard(Resource::RLIMIT_NOFILE), slots),
+        processes(soft(Resource::RLIMIT_NPROC), slots, is_root),
+        pids(&fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default()),
+        inotify(watch()),
+        wall_clock(clock::wall_millis()),
+    ]
+}
+
+fn descriptors(hard: u64, slots: u64) -> Check {
+    let needed = DESCRIPTORS.0 + DESCRIPTORS.1 * slots;
+    let found = match hard {
+        RLIM_INFINITY => "unlimited".to_owned(),
+        _ => format!("{hard}; {slots} slots take about {needed}"),
+    };
+    if hard < needed {
+        return Check::bad(
+            "descriptors",
+            found,
+            "some slots will not come up",
+            "a higher hard limit: LimitNOFILE= in the unit, ulimit -Hn in a shell, --ulimit nofile= of a container",
+        );
+    }
+    Check::ok("descriptors", found)
+}
+
+fn processes(soft: u64, slots: u64, is_root: bool) -> Check {
+    let needed = 2 * slots + PROCESSES;
+    match soft {
+        RLIM_INFINITY => Check::ok("processes", "unlimited"),
+        _ if is_root => Check::ok("processes", format!("{soft}, which does not hold for root")),
+        _ if soft < needed => Check::less(
+            "processes",
+            format!("{soft} for all processes of this user; {slots} slots want {needed}"),
+            "forks of the keeper and of jobs may fail",
+            "a higher limit: LimitNPROC= in the unit, ulimit -u in a shell",
+        ),
+        _ => Check::ok("processes", format!("{soft} for all processes of this user")),
+    }
+}
+
+fn pids(text: &str) -> Check {
+    match text.trim().parse::<u64>() {
+        Ok(max) if max < 32_768 => Check::less(
+            "pid_max",
+            max.to_string(),
+            "pids come round soon, and forks fail when they are used up",
+            "sysctl kernel.pid_max=4194304",
+        ),
+        Ok(max) => Check::ok("pid_max", max.to_string()),
+        Err(_) => Check::ok("pid_max", "not told"),
+    }
+}
+
+/// Watches a directory for a moment, as the store watches a file for as long as it is open.
+fn watch() -> nix::Result<()> {
+    let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+    inotify.add_watch("/", AddWatchFlags::IN_DELETE_SELF).map(drop)
+}
+
+fn inotify(watched: nix::Result<()>) -> Check {
+    match watched {
+        Ok(()) => Check::ok("inotify", "watches can be had"),
+        Err(errno) => Check::bad(
+            "inotify",
+            format!("refused: {} ({errno:?})", errno.desc()),
+            "the store does not open",
+            "more for this user, if they are used up: sysctl fs.inotify.max_user_instances=1024 fs.inotify.max_user_watches=65536",
+        ),
+    }
+}
+
+fn wall_clock(millis: i64) -> Check {
+    if millis < WRITTEN {
+        return Check::less(
+            "clock",
+            "it shows a time before this program was written",
+            "moments that people are shown are wrong; delays and leases have a clock of their own",
+            "set it, and keep it: timedatectl set-ntp true",
+        );
+    }
+    Check::ok("clock", "plausible")
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::errno::Errno;
+
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn few_descriptors_are_bad_for_many_slots_only() {
+        assert_eq!(descriptors(1024, 8).state, State::Ok);
+        assert_eq!(descriptors(1024, 1000).state, State::Bad);
+        assert_eq!(descriptors(RLIM_INFINITY, 100_000).state, State::Ok);
+    }
+
+    #[test]
+    fn a_limit_of_processes_holds_for_users_other_than_root() {
+        assert_eq!(processes(20, 8, false).state, State::Less);
+        assert_eq!(processes(20, 8, true).state, State::Ok);
+        assert_eq!(processes(4096, 8, false).state, State::Ok);
+    }
+
+    #[test]
+    fn the_system_limits_are_told() {
+        assert_eq!(pids("4096\n").state, State::Less);
+        assert_eq!(pids("4194304\n").state, State::Ok);
+        for errno in [Errno::EMFILE, Errno::ENOSPC, Errno::ENOSYS] {
+            assert_eq!(inotify(Err(errno)).state, State::Bad);
+        }
+        assert_eq!(wall_clock(0).state, State::Less);
+    }
+}

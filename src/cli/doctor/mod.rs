@@ -1,0 +1,117 @@
+//! `doctor`: what this machine lacks, what follows from it, and what to do.
+
+mod kernel;
+mod limits;
+mod place;
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::args::Doctor;
+use super::exit;
+use super::failure::Failure;
+use super::screen::{escaped, print, print_json};
+use crate::config::Config;
+
+/// The name of what `--json` prints.
+const SCHEMA: &str = "taskvisor.doctor/1";
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    /// As it should be.
+    Ok,
+    /// Something is missing, and taskvisor does without.
+    Less,
+    /// It cannot work so, or not keep its promises.
+    Bad,
+}
+
+/// One thing looked at.
+#[derive(Clone, Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    found: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    effect: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    remedy: &'static str,
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Check { name, state: State::Ok, found: found.into(), effect: "", remedy: "" }
+    }
+
+    fn less(
+        name: &'static str,
+        found: impl Into<String>,
+        effect: &'static str,
+        remedy: &'static str,
+    ) -> Self {
+        Check { state: State::Less, effect, remedy, ..Check::ok(name, found) }
+    }
+
+    fn bad(name: &'static str, found: impl Into<String>, effect: &'static str, remedy: &'static str) -> Self {
+        Check { state: State::Bad, effect, remedy, ..Check::ok(name, found) }
+    }
+}
+
+/// Looks at everything. The process must have one thread.
+pub(super) fn doctor(config: &Config, args: &Doctor) -> Result<ExitCode, Failure> {
+    let mut checks = kernel::checks();
+    checks.extend(limits::checks(config));
+    checks.extend(place::checks(config));
+    let well = checks.iter().all(|check| check.state != State::Bad);
+    match args.json {
+        true => print_json(&serde_json::json!({ "schema": SCHEMA, "well": well, "checks": checks }))?,
+        false => print(&render(&checks))?,
+    }
+    Ok(ExitCode::from(if well { exit::OK } else { exit::FAILED }))
+}
+
+fn render(checks: &[Check]) -> String {
+    let mut text = String::new();
+    for check in checks {
+        let state = match check.state {
+            State::Ok => "ok",
+            State::Less => "less",
+            State::Bad => "BAD",
+        };
+        text += &format!("{state:<5} {:<18} {}\n", check.name, escaped(&check.found));
+        for (word, what) in [("so", check.effect), ("do", check.remedy)] {
+            if !what.is_empty() {
+                text += &format!("      {word}: {what}\n");
+            }
+        }
+    }
+    let count = |state: State| checks.iter().filter(|check| check.state == state).count();
+    text + &format!("{} ok, {} less, {} bad\n", count(State::Ok), count(State::Less), count(State::Bad))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_says_what_follows_and_what_to_do() {
+        let checks = [
+            Check::ok("kernel", "Linux 6.1.0"),
+            Check::less("cgroup v2", "not mounted", "the end is proven otherwise", "mount it"),
+            Check::bad("/proc", "not mounted\u{1b}[2J", "nothing starts", "mount -t proc proc /proc"),
+        ];
+        insta::assert_snapshot!(render(&checks), @r"
+        ok    kernel             Linux 6.1.0
+        less  cgroup v2          not mounted
+              so: the end is proven otherwise
+              do: mount it
+        BAD   /proc              not mounted\x1b[2J
+              so: nothing starts
+              do: mount -t proc proc /proc
+        1 ok, 1 less, 1 bad
+        ");
+    }
+}

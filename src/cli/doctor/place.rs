@@ -1,0 +1,165 @@
+//! The place of the store: which file system, how much room, how fast it is durable.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::sys::statfs::statfs;
+use nix::sys::statvfs::statvfs;
+
+use super::Check;
+use crate::cli::screen::size;
+use crate::config::{BrokerUrl, Config};
+
+/// Slower than this, and the disk is what a queue of short jobs waits for.
+const SLOW: Duration = Duration::from_millis(10);
+
+/// Less room than this is soon used up.
+const LITTLE: u64 = 256 << 20;
+
+const ROUNDS: u64 = 16;
+
+pub(super) fn checks(config: &Config) -> Vec<Check> {
+    let directory = match &config.broker {
+        BrokerUrl::Sqlite(path) => path.parent().unwrap_or(Path::new("/")),
+        BrokerUrl::Memory => return vec![memory()],
+    };
+    let existing = existing(directory);
+    vec![file_system(directory, &existing), room(&existing), durability(time_to_disk(&existing))]
+}
+
+fn memory() -> Check {
+    Check::less("store", "in memory", "jobs are gone with the supervisor", "--broker sqlite:PATH")
+}
+
+/// The directory, or the one it will be made in.
+fn existing(directory: &Path) -> PathBuf {
+    directory.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/")).to_owned()
+}
+
+fn file_system(directory: &Path, existing: &Path) -> Check {
+    match statfs(existing) {
+        Ok(found) => judge(directory, found.filesystem_type().0),
+        Err(errno) => Check::bad(
+            "store",
+            format!("{}: {}", directory.display(), errno.desc()),
+            "nothing can be stored",
+            "--state-dir with a directory that can be read",
+        ),
+    }
+}
+
+/// By the magic number of the file system.
+fn judge(directory: &Path, magic: i64) -> Check {
+    let found = |name: &str| format!("{} on {name}", directory.display());
+    let local = "--state-dir on a local disk";
+    match magic {
+        0x6969 => Check::bad(
+            "store",
+            found("NFS"),
+            "locks and fsync do not hold there: the store is refused",
+            local,
+        ),
+        0x517b | 0xff53_4d42 | 0xfe53_4d42 => {
+            Check::less("store", found("SMB"), "locks and fsync may not hold there", local)
+        }
+        0x6573_5546 => Check::less(
+            "store",
+            found("FUSE"),
+            "whether locks and fsync hold is up to the program behind it",
+            local,
+        ),
+        0x0102_1994 | 0x8584_58f6 => {
+            Check::less("store", found("tmpfs"), "jobs are gone with the next boot", "--state-dir on a disk")
+        }
+        0x794c_7630 => Check::less(
+            "store",
+            found("the overlay of a container"),
+            "jobs are gone with the container",
+            "a volume for the state directory",
+        ),
+        _ => Check::ok("store", found("a local disk")),
+    }
+}
+
+fn room(existing: &Path) -> Check {
+    let free = statvfs(existing).map(|found| found.blocks_available() * found.fragment_size());
+    match free {
+        Ok(free) if free < LITTLE => Check::less(
+            "room",
+            format!("{} are free", size(free)),
+            "when it is used up, put fails and output of jobs is dropped; no job is lost",
+            "free some space",
+        ),
+        Ok(free) => Check::ok("room", format!("{} are free", size(free))),
+        Err(errno) => Check::ok("room", format!("not told: {}", errno.desc())),
+    }
+}
+
+fn durability(measured: io::Result<Duration>) -> Check {
+    match measured {
+        Ok(time) if time > SLOW => Check::less(
+            "fsync",
+            format!("{:.1} ms", time.as_secs_f64() * 1e3),
+            "each put waits for it, and each verdict; slots do not",
+            "a faster disk for the state directory; many jobs by one put (--lines)",
+        ),
+        Ok(time) => Check::ok("fsync", format!("{:.2} ms", time.as_secs_f64() * 1e3)),
+        Err(error) => Check::ok("fsync", format!("not measured: {error}")),
+    }
+}
+
+/// The median time until a page is durable, by a file without a name: it is gone however this ends.
+fn time_to_disk(directory: &Path) -> io::Result<Duration> {
+    let file =
+        OpenOptions::new().write(true).custom_flags(nix::libc::O_TMPFILE).mode(0o600).open(directory)?;
+    let mut times: Vec<Duration> =
+        (0..ROUNDS).map(|round| write_page(&file, round)).collect::<Result<_, _>>()?;
+    times.sort();
+    Ok(times[times.len() / 2])
+}
+
+fn write_page(file: &File, round: u64) -> io::Result<Duration> {
+    let start = Instant::now();
+    file.write_all_at(&[round as u8; 4096], round * 4096)?;
+    file.sync_data()?;
+    Ok(start.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn a_file_system_is_known_by_its_number() {
+        let judge = |magic| judge(Path::new("/var/lib/taskvisor"), magic).state;
+        assert_eq!(judge(0x6969), State::Bad);
+        for lost in [0x0102_1994, 0x794c_7630, 0x6573_5546, 0xff53_4d42] {
+            assert_eq!(judge(lost), State::Less);
+        }
+        assert_eq!(judge(0xef53), State::Ok);
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_judged_by_the_one_above() {
+        assert_eq!(existing(Path::new("/proc/self/not/there")), Path::new("/proc/self"));
+    }
+
+    #[test]
+    fn a_slow_disk_is_told() {
+        assert_eq!(durability(Ok(Duration::from_millis(40))).state, State::Less);
+        assert_eq!(durability(Ok(Duration::from_micros(90))).state, State::Ok);
+        assert_eq!(durability(Err(io::Error::other("no"))).state, State::Ok);
+    }
+
+    #[test]
+    fn measuring_leaves_nothing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let measured = time_to_disk(directory.path());
+        assert!(measured.is_ok_and(|time| time > Duration::ZERO));
+        assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 0);
+    }
+}

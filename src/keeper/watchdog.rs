@@ -1,0 +1,235 @@
+//! Whether the supervisor's loop turns, and systemd's watchdog, which is fed as long as it does.
+//!
+//! A supervisor shows its life by an order, or by having read all it was told: only its loop reads. Where systemd watches,
+//! it is told something (`Ping`) at each look, so that there is something to read. Else nobody looks before a report has
+//! been said: a service without work is not woken.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use super::main_loop::Keeper;
+use super::supervisor::Supervisor;
+use super::sys;
+use crate::model::Instant;
+use crate::wire::keeper::Report;
+
+/// When to look, and what was seen.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    /// From one look to the next one.
+    pause: Duration,
+    /// From a look that found silence to the one that ends it.
+    patience: Duration,
+    /// Whether systemd waits to be fed.
+    pub fed: bool,
+    next: Option<Instant>,
+    suspected: bool,
+    /// Whether an order came since the last look.
+    pub heard: bool,
+}
+
+/// What a look finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    /// The supervisor has read all, or there is none and all is up to the keeper.
+    Read,
+    /// It has ordered something, and something is unread as yet.
+    Heard,
+    /// It starts or ends: nobody can tell.
+    Unknown,
+    /// It has left something unread, and ordered nothing.
+    Silence,
+}
+
+/// What follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finding {
+    Turns,
+    Wait,
+    Hangs,
+}
+
+impl Watchdog {
+    /// After `silence` a supervisor hangs. Where systemd watches it is three quarters of its patience, so that the remedy
+    /// comes before systemd does.
+    pub fn new(silence: Duration, fed_within: Option<Duration>, now: Instant) -> Self {
+        let (pause, patience) = match fed_within {
+            Some(within) => (within / 2, within / 4),
+            None => (silence / 3, silence * 2 / 3),
+        };
+        let next = fed_within.map(|_| now + pause);
+        Watchdog { pause, patience, fed: fed_within.is_some(), next, suspected: false, heard: false }
+    }
+
+    /// When to look.
+    pub fn due(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// The supervisor is told something. Gives when to look whether it has read that, if nobody was to look before.
+    pub fn said(&mut self, now: Instant) -> Option<Instant> {
+        if self.next.is_some() {
+            return None;
+        }
+        self.next = Some(now + self.pause);
+        self.next
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.next.is_some_and(|at| at <= now)
+    }
+
+    fn look(&mut self, now: Instant, sign: Sign) -> Finding {
+        let finding = match (sign, self.suspected) {
+            (Sign::Read | Sign::Heard, _) => Finding::Turns,
+            (Sign::Unknown, _) | (Sign::Silence, false) => Finding::Wait,
+            (Sign::Silence, true) => Finding::Hangs,
+        };
+        self.suspected = sign == Sign::Silence && finding == Finding::Wait;
+        let again = self.fed || sign == Sign::Heard;
+        self.next = match self.suspected {
+            true => Some(now + self.patience),
+            false => again.then_some(now + self.pause),
+        };
+        finding
+    }
+
+    fn silence(&self) -> Duration {
+        self.pause + self.patience
+    }
+}
+
+/// How long systemd waits to be fed by this process, if it does.
+pub(super) fn fed_within() -> Option<Duration> {
+    let variable = std::env::var_os;
+    wanted(variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"), std::process::id())
+}
+
+/// `$WATCHDOG_USEC`, unless `$WATCHDOG_PID` means another process.
+fn wanted(usec: Option<OsString>, pid: Option<OsString>, own: u32) -> Option<Duration> {
+    let number = |text: OsString| text.to_str()?.parse::<u64>().ok();
+    let ours = pid.is_none_or(|pid| number(pid) == Some(own.into()));
+    let usec = usec.and_then(number).filter(|usec| *usec > 0 && ours)?;
+    Some(Duration::from_micros(usec))
+}
+
+impl Keeper {
+    /// Looks whether both loops turn, if that is due. Ours does.
+    pub(super) fn watch(&mut self, now: Instant) {
+        if !self.watchdog.is_due(now) {
+            return;
+        }
+        let sign = self.sign();
+        match self.watchdog.look(now, sign) {
+            Finding::Turns => self.feed(),
+            Finding::Wait => {}
+            Finding::Hangs => {
+                self.end_hung_supervisor(now);
+                // There is a remedy under way. If it fails, systemd is not fed again.
+                self.feed();
+            }
+        }
+    }
+
+    fn sign(&mut self) -> Sign {
+        let heard = std::mem::take(&mut self.watchdog.heard);
+        let all_read =
+            |supervisor: &Supervisor| self.unsaid.is_empty() && sys::unread(supervisor.socket.as_fd()) == 0;
+        match &self.supervisor {
+            None => Sign::Read,
+            Some(supervisor) if !supervisor.spoke || supervisor.kill_at.is_some() => Sign::Unknown,
+            Some(supervisor) if all_read(supervisor) => Sign::Read,
+            Some(_) if heard => Sign::Heard,
+            Some(_) => Sign::Silence,
+        }
+    }
+
+    fn feed(&mut self) {
+        if self.watchdog.fed {
+            self.notify.send("WATCHDOG=1");
+            self.unsaid.push(Report::Ping);
+        }
+    }
+
+    /// Its end is a crash as any other: all below is ended, and jobs go back unspent.
+    fn end_hung_supervisor(&mut self, now: Instant) {
+        let Some(supervisor) = &mut self.supervisor else { return };
+        let silence = self.watchdog.silence().as_secs_f64();
+        eprintln!("taskvisor keeper: the supervisor has read and ordered nothing for {silence} s: ending it");
+        supervisor.kill_at = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Instant = Instant(0);
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_millis(seconds * 1_000)
+    }
+
+    #[test]
+    fn without_systemd_nobody_looks_before_something_was_said() {
+        let mut watchdog = Watchdog::new(Duration::from_secs(30), None, START);
+        assert_eq!(watchdog.due(), None);
+        assert_eq!(watchdog.said(at(5)), Some(at(15)));
+        assert_eq!(watchdog.said(at(6)), None, "the look is set already");
+        assert!(!watchdog.is_due(at(14)) && watchdog.is_due(at(15)));
+        assert_eq!(watchdog.look(at(15), Sign::Read), Finding::Turns);
+        assert_eq!(watchdog.due(), None, "an idle service is not woken again");
+    }
+
+    #[test]
+    fn what_stays_unread_for_the_whole_time_is_a_hang() {
+        let mut watchdog = Watchdog::new(Duration::from_secs(30), None, START);
+        watchdog.said(at(0));
+        assert_eq!(watchdog.look(at(10), Sign::Silence), Finding::Wait);
+        assert_eq!(watchdog.due(), Some(at(30)));
+        assert_eq!(watchdog.look(at(30), Sign::Silence), Finding::Hangs);
+        assert_eq!(watchdog.due(), None);
+    }
+
+    #[test]
+    fn a_sign_of_life_between_two_looks_ends_the_suspicion() {
+        let mut watchdog = Watchdog::new(Duration::from_secs(30), None, START);
+        watchdog.said(at(0));
+        for look in [10, 40, 70] {
+            assert_eq!(watchdog.look(at(look), Sign::Silence), Finding::Wait);
+            assert_eq!(watchdog.look(at(look + 20), Sign::Heard), Finding::Turns);
+            assert_eq!(watchdog.due(), Some(at(look + 30)), "something is unread as yet");
+        }
+    }
+
+    #[test]
+    fn the_remedy_comes_before_systemd_loses_its_patience() {
+        let mut watchdog = Watchdog::new(Duration::from_secs(30), Some(Duration::from_secs(40)), START);
+        assert_eq!(watchdog.due(), Some(at(20)));
+        assert_eq!(watchdog.look(at(20), Sign::Read), Finding::Turns);
+        assert_eq!(watchdog.look(at(40), Sign::Silence), Finding::Wait);
+        assert_eq!(watchdog.due(), Some(at(50)));
+        assert_eq!(watchdog.look(at(50), Sign::Silence), Finding::Hangs);
+        assert_eq!(watchdog.due(), Some(at(70)), "systemd was fed at 50 and waits until 90");
+    }
+
+    #[test]
+    fn a_supervisor_that_starts_or_ends_is_neither_judged_nor_vouched_for() {
+        let mut watchdog = Watchdog::new(Duration::from_secs(30), Some(Duration::from_secs(40)), START);
+        for look in [20, 40, 60] {
+            assert_eq!(watchdog.look(at(look), Sign::Unknown), Finding::Wait);
+        }
+    }
+
+    #[test]
+    fn systemd_may_mean_another_process() {
+        let within = |usec: &str, pid: Option<&str>| wanted(Some(usec.into()), pid.map(Into::into), 7);
+        assert_eq!(within("3000000", None), Some(Duration::from_secs(3)));
+        assert_eq!(within("3000000", Some("7")), Some(Duration::from_secs(3)));
+        for (usec, pid) in [("3000000", Some("8")), ("3000000", Some("x")), ("0", None), ("soon", None)] {
+            assert_eq!(within(usec, pid), None, "{usec} {pid:?}");
+        }
+        assert_eq!(wanted(None, None, 7), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! What `doctor` says of machines that lack something, and that it leaves nothing behind.
+#![allow(missing_docs)]
+
+#[path = "support/sandbox.rs"]
+mod sandbox;
+
+use std::fs;
+use std::process::{Command, Output};
+
+use sandbox::{Sandbox, Setting, in_all_settings, is_root};
+use serde_json::Value;
+
+/// Runs a line in front of the doctor's, and gives its findings and exit code.
+fn asked(sandbox: &Sandbox, before: &[&str]) -> (Value, Option<i32>) {
+    let own = sandbox.command(&["doctor", "--json"]);
+    let line = before.iter().map(std::ffi::OsStr::new).chain([own.get_program()]).chain(own.get_args());
+    let line: Vec<_> = line.collect();
+    let mut command = Command::new(line[0]);
+    command.args(&line[1..]);
+    for (name, value) in own.get_envs() {
+        value.map(|value| command.env(name, value));
+    }
+    read(&command.output().expect("doctor"))
+}
+
+fn read(output: &Output) -> (Value, Option<i32>) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}\n{stderr}"));
+    (value, output.status.code())
+}
+
+/// What it says of one thing.
+fn check<'a>(findings: &'a Value, name: &str) -> &'a Value {
+    let checks = findings["checks"].as_array().expect("checks");
+    checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("nothing of {name}"))
+}
+
+#[test]
+fn a_machine_that_runs_taskvisor_is_well_and_keeps_no_trace() {
+    in_all_settings(|sandbox| {
+        let child = sandbox.command(&["doctor", "--json"]).stdout(std::process::Stdio::piped()).spawn();
+        let child = child.expect("doctor");
+        let pid = child.id();
+        let (findings, code) = read(&child.wait_with_output().expect("its end"));
+        assert_eq!(
+            (code, &findings["well"], &findings["schema"]),
+            (Some(0), &true.into(), &"taskvisor.doctor/1".into())
+        );
+        let cgroup = check(&findings, "cgroup v2")["state"] == "ok";
+        assert!(!cgroup || sandbox.setting == Setting::RootCgroup, "{findings}");
+        for place in ["state", "run"] {
+            assert!(!sandbox.path(place).exists(), "{place} was made");
+        }
+        for mount in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
+            let mut entries = fs::read_dir(mount).into_iter().flatten().flatten();
+            let left = entries
+                .any(|entry| entry.file_name().to_string_lossy().starts_with(&format!("taskvisor-{pid}-")));
+            assert!(!left, "a cgroup is left in {mount}");
+        }
+        sandbox.assert_nothing_left();
+    });
+}
+
+#[test]
+fn it_looks_beside_a_running_supervisor_and_disturbs_nothing() {
+    let sandbox = Sandbox::new(Setting::Root);
+    if !is_root() {
+        return println!("SKIPPED: needs root");
+    }
+    let _running = sandbox.start(&["-w", "1"]);
+    let text = sandbox.ok(&["doctor"]);
+    assert!(text.lines().last().is_some_and(|line| line.ends_with(" 0 bad")), "{text}");
+    sandbox.ok(&["job", "wait", &sandbox.put(&["true"])]);
+}
+
+#[test]
+fn without_any_proof_of_death_the_exit_code_is_1() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let (findings, code) = asked(&sandbox, &["env", "TASKVISOR_WITHOUT=cgroup,subreaper"]);
+    assert_eq!((code, &findings["well"]), (Some(1), &false.into()));
+    let check = check(&findings, "subreaper");
+    assert_eq!(
+        (&check["state"], &check["found"]),
+        (&"bad".into(), &"switched off by TASKVISOR_WITHOUT".into())
+    );
+    assert!(check["remedy"].as_str().is_some_and(|remedy| !remedy.is_empty()));
+}
+
+#[test]
+fn few_descriptors_are_bad() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let (findings, code) = asked(&sandbox, &["prlimit", "--nofile=40:40"]);
+    assert_eq!((code, &check(&findings, "descriptors")["state"]), (Some(1), &"bad".into()));
+}
+
+#[test]
+fn a_store_that_does_not_outlive_the_boot_is_told() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let output = sandbox.run(&["doctor", "--json", "--state-dir", "/dev/shm/taskvisor-doctor"]);
+    let (findings, code) = read(&output);
+    let store = check(&findings, "store");
+    assert_eq!((code, &store["state"]), (Some(0), &"less".into()), "{store}");
+    assert!(store["found"].as_str().is_some_and(|found| found.ends_with("on tmpfs")), "{store}");
+    let (findings, _) = read(&sandbox.run(&["doctor", "--json", "--broker", "memory:"]));
+    assert_eq!(check(&findings, "store")["state"], "less");
+}
+
+/// In a pid namespace of its own, below a shell.
+fn below_a_shell(setting: Setting, proc: &str) -> Option<Value> {
+    if !is_root() {
+        println!("SKIPPED: a pid namespace needs root");
+        return None;
+    }
+    let script = format!("mount -t proc -o {proc} proc /proc && \"$@\"; exit $?");
+    let before = ["unshare", "--pid", "--fork", "--mount", "bash", "-c", &script, "bash"];
+    let (findings, code) = asked(&Sandbox::new(setting), &before);
+    assert_eq!(code, Some(0), "{findings}");
+    Some(findings)
+}
+
+#[test]
+fn a_shell_as_process_1_is_told() {
+    let Some(findings) = below_a_shell(Setting::Root, "rw") else { return };
+    let check = check(&findings, "process 1");
+    assert_eq!((&check["state"], &check["found"]), (&"less".into(), &"bash, a shell".into()));
+}
+
+#[test]
+fn a_hidden_proc_is_told_to_who_it_is_hidden_from() {
+    let Some(findings) = below_a_shell(Setting::Plain, "hidepid=2") else { return };
+    let hidden = check(&findings, "/proc");
+    assert_eq!((&hidden["state"], &hidden["found"]), (&"less".into(), &"hidepid=invisible".into()));
+    let Some(findings) = below_a_shell(Setting::Root, "hidepid=2") else { return };
+    assert_eq!(check(&findings, "/proc")["state"], "ok");
+}

@@ -1,0 +1,219 @@
+//! The units under a real systemd: start, reload, watchdog, the end of a job and of the service.
+#![allow(missing_docs)]
+
+#[path = "support/machine.rs"]
+mod machine;
+#[path = "support/sandbox.rs"]
+mod sandbox;
+
+use std::time::Instant;
+
+use machine::{Machine, below};
+use sandbox::wait_until;
+
+const UNIT: &str = "taskvisor";
+
+/// A machine on which the service runs.
+fn started() -> Option<Machine> {
+    let machine = Machine::boot()?;
+    machine.run(&["systemctl", "start", UNIT]);
+    Some(machine)
+}
+
+/// A command of taskvisor as its user, with the service's directories.
+fn taskvisor(machine: &Machine, args: &[&str]) -> String {
+    let line = ["setpriv", "--reuid=64322", "--regid=64322", "--clear-groups", "env"];
+    let places = ["TASKVISOR_STATE_DIR=/var/lib/taskvisor", "TASKVISOR_RUN_DIR=/run/taskvisor", "taskvisor"];
+    machine.run(&[&line[..], &places, args].concat())
+}
+
+fn json(machine: &Machine, args: &[&str]) -> serde_json::Value {
+    let text = taskvisor(machine, args);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
+}
+
+#[test]
+fn it_is_active_when_its_first_slot_is_up_and_shows_how_it_is() {
+    let Some(machine) = started() else { return };
+    assert_eq!(machine.show(UNIT, "ActiveState"), "active");
+    let keeper = machine.one(UNIT, "taskvisor");
+    assert_eq!(machine.show(UNIT, "MainPID"), keeper.to_string());
+    machine.one(UNIT, "tv-supervisor");
+    wait_until("systemd shows a line", || machine.show(UNIT, "StatusText").starts_with("8 slots"));
+    // Each life has a cgroup of its own below the keeper's.
+    let jid = taskvisor(&machine, &["put", "--", "sleep", "1000"]);
+    machine.one(UNIT, "sleep");
+    let job = below(&machine.unit_cgroup(UNIT)).into_iter().find(|dir| {
+        machine::read(&dir.join("cgroup.procs")).lines().count() == 1
+            && dir.parent().is_some_and(|parent| parent.to_string_lossy().contains(&format!("/{UNIT}-")))
+    });
+    assert!(job.is_some(), "no cgroup of a life: {:?}", below(&machine.unit_cgroup(UNIT)));
+    assert_eq!(json(&machine, &["job", "show", jid.trim(), "--json"])["state"], "running");
+    for (directory, mode) in
+        [("/var/lib/taskvisor", "700"), ("/run/taskvisor", "700"), ("/var/log/taskvisor", "700")]
+    {
+        assert_eq!(machine.run(&["stat", "-c", "%a %U", directory]).trim(), format!("{mode} taskvisor"));
+    }
+}
+
+#[test]
+fn instances_have_settings_and_directories_of_their_own() {
+    let Some(machine) = Machine::boot() else { return };
+    machine.run(&["mkdir", "-p", "/etc/taskvisor"]);
+    for (name, workers) in [("mail", 2), ("video", 3)] {
+        let write = format!("printf 'pools:\n  - workers: {workers}\n' > /etc/taskvisor/{name}.yaml");
+        machine.run(&["bash", "-c", &write]);
+        machine.run(&["systemctl", "start", &format!("taskvisor@{name}")]);
+        let line = format!("{workers} slots");
+        let unit = format!("taskvisor@{name}");
+        wait_until("it shows its slots", || machine.show(&unit, "StatusText").starts_with(&line));
+        machine.run(&["test", "-f", &format!("/var/lib/taskvisor-{name}/store.db")]);
+        machine.run(&["test", "-S", &format!("/run/taskvisor-{name}/ctl.sock")]);
+    }
+    machine.run(&["systemctl", "stop", "taskvisor@mail"]);
+    assert_eq!(machine.show("taskvisor@mail", "ActiveState"), "inactive");
+    assert_eq!(machine.show("taskvisor@video", "ActiveState"), "active");
+}
+
+#[test]
+fn a_reload_takes_new_settings_in_and_refuses_wrong_ones() {
+    let Some(machine) = Machine::boot() else { return };
+    let (unit, file) = ("taskvisor@mail", "/etc/taskvisor/mail.yaml");
+    let settings = |text: &str| {
+        let write = format!("mkdir -p /etc/taskvisor; printf '{text}' > {file}");
+        machine.run(&["bash", "-c", &write]);
+    };
+    settings("pools:\\n  - workers: 2\\n");
+    machine.run(&["systemctl", "start", unit]);
+    let (keeper, supervisor) = (machine.one(unit, "taskvisor"), machine.one(unit, "tv-supervisor"));
+    settings("pools:\\n  - workers: 3\\n");
+    machine.run(&["systemctl", "reload", unit]);
+    wait_until("the new settings are in force", || machine.show(unit, "StatusText").starts_with("3 slots"));
+    settings("pools: nonsense\\n");
+    machine.run(&["systemctl", "reload", unit]);
+    wait_until("they are refused", || machine.show(unit, "StatusText").starts_with("settings refused"));
+    wait_until("it is active", || machine.show(unit, "ActiveState") == "active");
+    assert_eq!((machine.one(unit, "taskvisor"), machine.one(unit, "tv-supervisor")), (keeper, supervisor));
+}
+
+/// Starts the service with some settings of its unit changed.
+fn start_with(machine: &Machine, settings: &str) {
+    let dir = "/etc/systemd/system/taskvisor.service.d";
+    let write = format!("mkdir -p {dir}; printf '[Service]\\n{settings}\\n' > {dir}/test.conf");
+    machine.run(&["bash", "-c", &write]);
+    machine.run(&["systemctl", "daemon-reload"]);
+    machine.run(&["systemctl", "start", UNIT]);
+}
+
+#[test]
+fn systemd_starts_a_keeper_that_hangs_again() {
+    let Some(machine) = Machine::boot() else { return };
+    start_with(&machine, "WatchdogSec=2");
+    let jid = taskvisor(&machine, &["put", "--", "sleep", "1000"]).trim().to_owned();
+    let (keeper, job) = (machine.one(UNIT, "taskvisor"), machine.one(UNIT, "sleep"));
+    machine.signal(keeper, "STOP");
+    wait_until("systemd has started it again", || {
+        machine.show(UNIT, "NRestarts") == "1" && machine.show(UNIT, "ActiveState") == "active"
+    });
+    wait_until("the job runs again", || machine.one(UNIT, "sleep") != job);
+    let job = json(&machine, &["job", "show", &jid, "--json"]);
+    assert_eq!(job["attempt"], 1, "{job}");
+}
+
+#[test]
+fn the_keeper_replaces_a_supervisor_that_hangs_before_systemd_acts() {
+    let Some(machine) = Machine::boot() else { return };
+    start_with(&machine, "WatchdogSec=4");
+    let jid = taskvisor(&machine, &["put", "--", "sleep", "1000"]).trim().to_owned();
+    let (keeper, hung) = (machine.one(UNIT, "taskvisor"), machine.one(UNIT, "tv-supervisor"));
+    let job = machine.one(UNIT, "sleep");
+    machine.signal(hung, "STOP");
+    wait_until("another supervisor is there", || machine.one(UNIT, "tv-supervisor") != hung);
+    wait_until("the job runs again", || machine.one(UNIT, "sleep") != job);
+    assert_eq!(machine.one(UNIT, "taskvisor"), keeper);
+    assert_eq!(machine.show(UNIT, "NRestarts"), "0");
+    let job = json(&machine, &["job", "show", &jid, "--json"]);
+    assert_eq!((&job["attempt"], &job["interrupted"]), (&1.into(), &1.into()), "{job}");
+}
+
+#[test]
+fn a_job_that_is_killed_does_not_take_the_service_along() {
+    let Some(machine) = started() else { return };
+    assert_eq!(machine.show(UNIT, "OOMPolicy"), "continue");
+    let jid = taskvisor(&machine, &["put", "--", "sleep", "1000"]).trim().to_owned();
+    machine.signal(machine.one(UNIT, "sleep"), "KILL");
+    wait_until("the crash is noted", || {
+        let job = json(&machine, &["job", "show", &jid, "--json"]);
+        job["crashes"].as_u64() >= Some(1)
+    });
+    assert_eq!(machine.show(UNIT, "ActiveState"), "active");
+    assert_eq!(machine.show(UNIT, "NRestarts"), "0");
+}
+
+/// Takes memory for ever; where no limit holds it, this one does.
+const HOG: &str = "ulimit -v 2000000; tail /dev/zero";
+
+#[test]
+fn a_job_that_takes_all_of_the_units_memory_dies_alone() {
+    let Some(machine) = Machine::boot_with_memory() else { return };
+    start_with(&machine, "MemoryMax=100M\\nMemorySwapMax=0");
+    let (keeper, supervisor) = (machine.one(UNIT, "taskvisor"), machine.one(UNIT, "tv-supervisor"));
+    let jid = taskvisor(&machine, &["put", "--retries", "0", "--", "bash", "-c", HOG]).trim().to_owned();
+    let mut job = serde_json::Value::Null;
+    wait_until("it is held or has failed", || {
+        job = json(&machine, &["job", "show", &jid, "--json"]);
+        job["state"] == "held" || job["state"] == "failed"
+    });
+    assert!(machine.oom_kills(UNIT) > 0, "the kernel has killed nothing: {job}");
+    assert_eq!(machine.show(UNIT, "ActiveState"), "active");
+    assert_eq!(machine.show(UNIT, "NRestarts"), "0");
+    assert_eq!((machine.one(UNIT, "taskvisor"), machine.one(UNIT, "tv-supervisor")), (keeper, supervisor));
+}
+
+/// What the doctor says within the unit.
+fn findings(machine: &Machine, settings: &str) -> impl Fn(&str) -> serde_json::Value {
+    let doctor = "taskvisor doctor --json > /var/lib/taskvisor/doctor.json";
+    start_with(machine, &format!("ExecStartPre=/bin/sh -c \"{doctor}\"\\n{settings}"));
+    let text = machine.run(&["cat", "/var/lib/taskvisor/doctor.json"]);
+    let findings: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(findings["well"], true, "{text}");
+    move |name| {
+        let checks = findings["checks"].as_array().expect("checks");
+        checks.iter().find(|check| check["name"] == name).expect("a check").clone()
+    }
+}
+
+#[test]
+fn in_the_unit_the_doctor_finds_what_the_unit_gives() {
+    let Some(machine) = Machine::boot() else { return };
+    let of = findings(&machine, "");
+    assert_eq!(of("cgroup v2")["state"], "ok", "{}", of("cgroup v2"));
+    let systemd = of("systemd");
+    assert!(systemd["found"].as_str().is_some_and(|found| found.starts_with("version ")), "{systemd}");
+    // systemd cannot see the flags of clone3, and refuses it with the namespaces.
+    let remedy = of("clone3")["remedy"].clone();
+    assert!(remedy.as_str().is_some_and(|remedy| remedy.contains("RestrictNamespaces=no")), "{remedy}");
+    machine.run(&["systemctl", "stop", UNIT]);
+    let of = findings(&machine, "RestrictNamespaces=no");
+    assert_eq!(of("clone3")["state"], "ok", "{}", of("clone3"));
+}
+
+/// Ignores TERM, and so does the child that has left its session and its parent.
+const STUBBORN: &str = "trap '' TERM; (setsid bash -c \"trap '' TERM; exec -a daemon sleep 1000\" &) ; while :; do sleep 1000; done";
+
+#[test]
+fn a_stop_ends_a_stubborn_job_in_time_and_leaves_nothing() {
+    let Some(machine) = Machine::boot() else { return };
+    let start = "/usr/local/bin/taskvisor start -w 8 --stop-deadline 4s --grace 2s";
+    start_with(&machine, &format!("ExecStart=\\nExecStart={start}\\nTimeoutStopSec=15"));
+    taskvisor(&machine, &["put", "--", "bash", "-c", STUBBORN]);
+    wait_until("both are there", || {
+        machine.processes(UNIT).iter().filter(|(name, _)| name == "sleep").count() == 2
+    });
+    let begun = Instant::now();
+    machine.run(&["systemctl", "stop", UNIT]);
+    assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
+    assert_eq!(machine.show(UNIT, "ActiveState"), "inactive");
+    assert_eq!(machine.show(UNIT, "Result"), "success");
+    assert_eq!(below(&machine.unit_cgroup(UNIT)), Vec::<std::path::PathBuf>::new());
+}

@@ -1,0 +1,178 @@
+//! A supervisor that hangs, and a keeper that is stopped: who notices, and what follows.
+#![allow(unsafe_code, missing_docs, clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
+
+#[path = "support/sandbox.rs"]
+mod sandbox;
+#[allow(dead_code)]
+mod support;
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use nix::sys::signal::Signal::{SIGCONT, SIGSTOP};
+use sandbox::{Sandbox, Setting, in_all_settings, is_root, kill, wait_until};
+use support::{Keeper, SOON, lives, signal, worker};
+use taskvisor::wire::keeper::{Order, Report};
+
+/// Not a test: what the keeper starts as its supervisor.
+#[test]
+fn relay_supervisor() {
+    support::relay();
+}
+
+/// A listener in the place of systemd.
+struct Systemd {
+    socket: UnixDatagram,
+    dir: tempfile::TempDir,
+}
+
+impl Systemd {
+    fn new() -> Systemd {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
+        socket.set_read_timeout(Some(SOON)).unwrap();
+        Systemd { socket, dir }
+    }
+
+    fn address(&self) -> String {
+        format!("NOTIFY_SOCKET={}", self.dir.path().join("notify").display())
+    }
+
+    fn next(&self) -> String {
+        let mut text = [0; 1024];
+        let len = self.socket.recv(&mut text).expect("a word to systemd");
+        String::from_utf8(text[..len].to_vec()).unwrap()
+    }
+
+    /// The words so far, up to one that fits.
+    fn until(&self, fits: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut words = Vec::new();
+        while !words.last().is_some_and(|word: &String| fits(word)) {
+            words.push(self.next());
+        }
+        words
+    }
+}
+
+#[test]
+fn systemd_is_fed_while_the_supervisor_reads() {
+    let systemd = Systemd::new();
+    let before = ["env", &systemd.address(), "WATCHDOG_USEC=200000"];
+    let (mut keeper, hello) = Keeper::start_with("cgroup", &before, &[]);
+    assert!(hello.notify);
+    keeper.order(&[Order::Notify("up".into())]);
+    assert_eq!(systemd.next(), "up");
+    for _ in 0..5 {
+        assert_eq!(systemd.next(), "WATCHDOG=1");
+        assert_eq!(keeper.report().0, Report::Ping);
+    }
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_watchdog_that_is_meant_for_another_process_is_not_fed() {
+    let systemd = Systemd::new();
+    let before = ["env", &systemd.address(), "WATCHDOG_USEC=50000", "WATCHDOG_PID=1"];
+    let (mut keeper, _) = Keeper::start_with("cgroup", &before, &[]);
+    systemd.socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    assert!(systemd.socket.recv(&mut [0; 64]).is_err());
+    keeper.park(worker(1, 1));
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_supervisor_that_leaves_its_pings_unread_is_ended_and_systemd_is_fed_meanwhile() {
+    let systemd = Systemd::new();
+    let before = ["env", &systemd.address(), "WATCHDOG_USEC=800000"];
+    let (mut keeper, _) = Keeper::start_with("cgroup", &before, &[]);
+    let run = keeper.run(worker(1, 1), "sleep 1000");
+    let hung = keeper.supervisor;
+    let hello = keeper.next_supervisor();
+    assert_eq!(hello.restarts, 1);
+    assert!(!lives(hung) && !lives(run.pid), "its tree is ended before the next one comes");
+    keeper.order(&[Order::Notify("up".into())]);
+    let words = systemd.until(|word| word == "up");
+    // One for a sign of life, and one for the remedy.
+    assert!(
+        words.len() >= 3 && words[..words.len() - 1].iter().all(|word| word == "WATCHDOG=1"),
+        "{words:?}"
+    );
+    assert_eq!(systemd.next(), "WATCHDOG=1");
+    keeper.shutdown(0);
+}
+
+#[test]
+fn without_systemd_what_stays_unread_ends_the_supervisor_too() {
+    let (mut keeper, hello) = Keeper::start_with("cgroup", &[], &["--silence", "0.6"]);
+    assert!(!hello.notify);
+    let hung = keeper.supervisor;
+    // Its report is said, and read by nobody.
+    keeper.order(&[Order::Spawn(worker(1, 1))]);
+    support::wait_until("it is ended", SOON, || !lives(hung));
+    assert_eq!(keeper.next_supervisor().restarts, 1);
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_supervisor_that_hangs_is_replaced_and_its_job_runs_again_unspent() {
+    let setting = if is_root() { Setting::RootCgroup } else { Setting::Plain };
+    let sandbox = Sandbox::new(setting);
+    let systemd = Systemd::new();
+    let _running = sandbox.start_with(&["-w", "2"], |command| {
+        command.env("NOTIFY_SOCKET", systemd.dir.path().join("notify")).env("WATCHDOG_USEC", "2000000");
+    });
+    systemd.until(|word| word == "READY=1");
+    let jid = sandbox.put(&["sleep", "1000"]);
+    wait_until("it runs", || sandbox.state(&jid) == "running" && sandbox.job_processes().len() == 1);
+    let (hung, first) = (sandbox.one("tv-supervisor"), sandbox.one("sleep"));
+    kill(hung, "STOP");
+    wait_until("another supervisor is there", || sandbox.one("tv-supervisor") != hung);
+    let mut again = None;
+    wait_until("the job runs again", || {
+        let found = sandbox.processes().into_iter().find(|seen| seen.comm == "sleep" && seen.pid != first);
+        again = found.map(|seen| seen.pid);
+        again.is_some()
+    });
+    assert!(!lives(first));
+    let job = sandbox.job(&jid);
+    assert_eq!((job["attempt"].as_u64(), job["interrupted"].as_u64()), (Some(1), Some(1)), "{job}");
+    assert!(sandbox.stderr().contains("has read and ordered nothing for 1.5 s: ending it"));
+    sandbox.ok(&["stop", "--kill"]);
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn systemd_is_told_how_the_service_is() {
+    let sandbox = Sandbox::new(Setting::Root);
+    if !is_root() {
+        return println!("SKIPPED: needs root");
+    }
+    let systemd = Systemd::new();
+    let mut running = sandbox.start_with(&["-w", "2"], |command| {
+        command.env("NOTIFY_SOCKET", systemd.dir.path().join("notify"));
+    });
+    let words = systemd.until(|word| word.starts_with("STATUS=2 slots"));
+    assert!(words.contains(&"READY=1".to_owned()), "{words:?}");
+    sandbox.ok(&["job", "wait", &sandbox.put(&["true"])]);
+    systemd.until(|word| word == "STATUS=2 slots, 0 busy, 1 complete");
+    sandbox.ok(&["stop"]);
+    systemd.until(|word| word == "STOPPING=1\nEXTEND_TIMEOUT_USEC=35000000");
+    assert!(running.wait().success());
+}
+
+#[test]
+fn status_says_that_the_keeper_is_stopped() {
+    in_all_settings(|sandbox| {
+        let _running = sandbox.start(&["-w", "1"]);
+        let keeper = sandbox.one("taskvisor");
+        signal(keeper, SIGSTOP);
+        let mut verdict = None;
+        wait_until("it is seen", || {
+            verdict = sandbox.run(&["status", "-q"]).status.code();
+            verdict == Some(5)
+        });
+        assert!(sandbox.ok(&["status"]).contains("the keeper is stopped"));
+        signal(keeper, SIGCONT);
+        wait_until("it goes on", || sandbox.run(&["status", "-q"]).status.success());
+    });
+}
