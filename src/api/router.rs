@@ -55,8 +55,9 @@ async fn here() -> Json<Done> {
     Json(Done {})
 }
 
-async fn put(State(api): Api, body: Body) -> Answer<Ids> {
-    let Put { jobs } = read(body, PUT_LIMIT).await?;
+async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Ids> {
+    let Put { mut jobs } = read(body, PUT_LIMIT).await?;
+    jobs.iter_mut().for_each(|job| job.by = Some(peer.to_string()));
     Ok(Json(Ids { ids: api.put(jobs).await? }))
 }
 
@@ -72,13 +73,18 @@ async fn job(State(api): Api, id: PathOf<String>) -> Answer<JobRecord> {
     Ok(Json(api.job(job_id(id)?).await?))
 }
 
-async fn cancel(State(api): Api, id: PathOf<String>, body: Body) -> Answer<JobStateBody> {
+async fn cancel(
+    State(api): Api,
+    Extension(peer): Extension<Peer>,
+    id: PathOf<String>,
+    body: Body,
+) -> Answer<JobStateBody> {
     let Cancel { wait } = read_or_default(body).await?;
-    Ok(Json(JobStateBody { state: api.cancel(job_id(id)?, wait).await? }))
+    Ok(Json(JobStateBody { state: api.cancel(job_id(id)?, wait, peer.to_string()).await? }))
 }
 
-async fn retry(State(api): Api, id: PathOf<String>) -> Answer<Done> {
-    api.retry(job_id(id)?).await?;
+async fn retry(State(api): Api, Extension(peer): Extension<Peer>, id: PathOf<String>) -> Answer<Done> {
+    api.retry(job_id(id)?, peer.to_string()).await?;
     Ok(Json(Done {}))
 }
 

@@ -19,10 +19,10 @@ pub trait Service: Send + Sync + 'static {
     async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Problem>;
 
     /// Ends a job and gives its state: after the call, or with `wait` when it has ended.
-    async fn cancel(&self, id: JobId, wait: bool) -> Result<JobState, Problem>;
+    async fn cancel(&self, id: JobId, wait: bool, by: String) -> Result<JobState, Problem>;
 
     /// Puts an ended job back to waiting.
-    async fn retry(&self, id: JobId) -> Result<(), Problem>;
+    async fn retry(&self, id: JobId, by: String) -> Result<(), Problem>;
 
     /// Waits until the job has ended and says how. Dropped when the client goes away.
     async fn ended(&self, id: JobId) -> Result<JobState, Problem>;

@@ -46,11 +46,11 @@ impl Service for Fake {
         self.note(format!("{filter:?}"));
         Ok(Vec::new())
     }
-    async fn cancel(&self, id: JobId, wait: bool) -> Result<JobState, Problem> {
+    async fn cancel(&self, id: JobId, wait: bool, _: String) -> Result<JobState, Problem> {
         self.note(format!("cancel {id} {wait}"));
         Ok(JobState::Canceling)
     }
-    async fn retry(&self, id: JobId) -> Result<(), Problem> {
+    async fn retry(&self, id: JobId, _: String) -> Result<(), Problem> {
         self.note(format!("retry {id}"));
         Ok(())
     }
@@ -130,6 +130,7 @@ fn job() -> NewJob {
         tags: vec![],
         retry: None,
         time_limit: None,
+        by: None,
     }
 }
 

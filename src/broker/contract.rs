@@ -49,7 +49,7 @@ pub trait Broker: Send + Sync {
     /// without.
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error>;
 
-    /// One job, whole.
+    /// One job, whole: with its history, which has each attempt that ended other than complete or unspent and uncounted.
     async fn get(&self, id: JobId) -> Result<Option<JobRecord>, Error>;
 
     /// Jobs by filter, newest first, without payloads.
@@ -59,11 +59,12 @@ pub trait Broker: Send + Sync {
     async fn counts(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error>;
 
     /// Ends a job: at once when it waits; when it runs, it is `canceling`, its supervisor gets a `Notice::Revoked`, and it is
-    /// `canceled` when that settles. Gives the state after the call. Durable.
-    async fn cancel(&self, id: JobId) -> Result<JobState, Error>;
+    /// `canceled` when that settles. Gives the state after the call; `by` is kept in its history. Durable.
+    async fn cancel(&self, id: JobId, by: String) -> Result<JobState, Error>;
 
-    /// Puts a failed, held, canceled or complete job back to waiting with its counters and progress cleared. Durable.
-    async fn retry(&self, id: JobId) -> Result<(), Error>;
+    /// Puts a failed, held, canceled or complete job back to waiting with its counters and progress cleared; `by` is kept in
+    /// its history. Durable.
+    async fn retry(&self, id: JobId, by: String) -> Result<(), Error>;
 
     /// Stops fetching from a queue, for every supervisor, until `resume`. Durable.
     async fn pause(&self, queue: QueueName, by: String, reason: Option<String>) -> Result<(), Error>;

@@ -53,7 +53,10 @@ impl Access {
                     (_, _) => unless_gone(error),
                 })
             }
-            Access::Store(store) => store.enqueue(jobs).await.map_err(|error| Some(error.into())),
+            Access::Store(store) => {
+                let jobs = jobs.into_iter().map(|job| NewJob { by: Some(me()), ..job }).collect();
+                store.enqueue(jobs).await.map_err(|error| Some(error.into()))
+            }
         }
     }
 
@@ -106,7 +109,7 @@ impl Access {
     pub async fn cancel(&self, id: &JobId, wait: bool) -> Result<JobState, Failure> {
         match self {
             Access::Api(api) => Ok(api.cancel(id, wait).await?),
-            Access::Store(store) => match store.cancel(id.clone()).await? {
+            Access::Store(store) => match store.cancel(id.clone(), me()).await? {
                 state if wait && !state.has_ended() => Ok(store.ended(id.clone()).await?),
                 state => Ok(state),
             },
@@ -117,7 +120,7 @@ impl Access {
     pub async fn retry(&self, id: &JobId) -> Result<(), Failure> {
         match self {
             Access::Api(api) => Ok(api.retry(id).await?),
-            Access::Store(store) => Ok(store.retry(id.clone()).await?),
+            Access::Store(store) => Ok(store.retry(id.clone(), me()).await?),
         }
     }
 
@@ -133,10 +136,7 @@ impl Access {
     pub async fn pause(&self, queue: QueueName, reason: Option<String>) -> Result<(), Failure> {
         match self {
             Access::Api(api) => Ok(api.pause(&queue, reason).await?),
-            Access::Store(store) => {
-                let by = format!("uid {}", nix::unistd::getuid());
-                Ok(store.pause(queue, by, reason).await?)
-            }
+            Access::Store(store) => Ok(store.pause(queue, me(), reason).await?),
         }
     }
 
@@ -155,6 +155,11 @@ impl Access {
             Access::Store(store) => store.ended(id.clone()).await.map_err(|error| Some(error.into())),
         }
     }
+}
+
+/// Who acts, as the supervisor would say.
+fn me() -> String {
+    format!("uid {}", nix::unistd::getuid())
 }
 
 /// What was sent may have been heard.
@@ -293,6 +298,7 @@ mod tests {
             tags: vec![],
             retry: None,
             time_limit: None,
+            by: None,
         };
         let put = Access::Api(Client::new(&socket)).put_here(vec![job]).await;
         let said = put.unwrap_err().unwrap().render().replace(dir.path().to_str().unwrap(), "DIR");

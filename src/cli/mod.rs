@@ -22,6 +22,7 @@ pub mod start;
 mod start_args;
 mod status;
 mod stop;
+mod timeline;
 mod tree;
 
 pub use exit::{main, supervisor};

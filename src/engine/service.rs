@@ -48,13 +48,13 @@ impl Service for Desk {
         self.broker.list(filter).await.map_err(problem)
     }
 
-    async fn cancel(&self, id: JobId, wait: bool) -> Result<JobState, Problem> {
-        let state = self.broker.cancel(id.clone()).await.map_err(problem)?;
+    async fn cancel(&self, id: JobId, wait: bool, by: String) -> Result<JobState, Problem> {
+        let state = self.broker.cancel(id.clone(), by).await.map_err(problem)?;
         if wait && !state.has_ended() { self.ended(id).await } else { Ok(state) }
     }
 
-    async fn retry(&self, id: JobId) -> Result<(), Problem> {
-        self.broker.retry(id).await.map_err(problem)
+    async fn retry(&self, id: JobId, by: String) -> Result<(), Problem> {
+        self.broker.retry(id, by).await.map_err(problem)
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {

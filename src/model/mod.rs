@@ -1,6 +1,7 @@
 //! The shared words. This room imports nothing of the others.
 
 mod bytes;
+mod history;
 mod ids;
 mod job;
 mod outcome;
@@ -10,6 +11,7 @@ mod status;
 mod time;
 
 pub use bytes::Bytes;
+pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{
     Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts,

@@ -107,13 +107,14 @@ impl Broker for Sqlite {
         self.ask(Kind::Read, read::counts).await
     }
 
-    async fn cancel(&self, id: JobId) -> Result<JobState, Error> {
+    async fn cancel(&self, id: JobId, by: String) -> Result<JobState, Error> {
         let now = self.now();
-        self.ask(Kind::Durable, move |store| admin::cancel(store, &id, now)).await
+        self.ask(Kind::Durable, move |store| admin::cancel(store, &id, &by, now)).await
     }
 
-    async fn retry(&self, id: JobId) -> Result<(), Error> {
-        self.ask(Kind::Durable, move |store| admin::retry(store, &id)).await
+    async fn retry(&self, id: JobId, by: String) -> Result<(), Error> {
+        let now = self.now();
+        self.ask(Kind::Durable, move |store| admin::retry(store, &id, &by, now)).await
     }
 
     async fn pause(&self, queue: QueueName, by: String, reason: Option<String>) -> Result<(), Error> {
