@@ -13,6 +13,7 @@ mod job_args;
 mod json;
 mod launch;
 mod page;
+mod processes;
 mod put;
 mod queue;
 mod screen;

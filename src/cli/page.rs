@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::json::pretty_json;
+use super::processes;
 use super::screen::{Look, age, escaped, escaped_lines, how_far, size};
 use super::timeline;
 use crate::config::format_duration;
@@ -53,6 +54,10 @@ pub fn render(job: &JobRecord, look: &Look) -> String {
     timeline::render(&mut out, job, look);
     if let Some(forensics) = &job.forensics {
         end(&mut out, forensics);
+    }
+    if let Some(seen) = job.forensics.as_ref().and_then(|forensics| forensics.snapshot.as_ref()) {
+        out.push_str("\nits processes before they were ended\n");
+        processes::render(&mut out, seen);
     }
     let trace = job.failure.as_ref().and_then(|failure| failure.trace.as_deref()).unwrap_or_default();
     let stderr = job.forensics.as_ref().map(|forensics| forensics.stderr_tail.as_str()).unwrap_or_default();
@@ -253,6 +258,7 @@ pub(super) mod tests {
             stderr_tail: "\ngzip: a.gz: invalid\x1b[31m compressed data--crc error\n".into(),
             output_dropped: 2_000_000,
             left: vec![],
+            snapshot: None,
             at: Some(Millis(1_790_000_003_000)),
         }
     }

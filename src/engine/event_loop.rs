@@ -65,6 +65,7 @@ pub(super) async fn run(
             Input::Letter(letter) => facts = outside.heard(letter, &mut asks)?,
             Input::Output => facts = listen(&mut outside)?,
             Input::Answer(answer) => outside.children.reply(answer.worker, answer.n, answer.result),
+            Input::Seen(seen) => outside.seen(seen),
             Input::Request(Request::Stop(stop)) => facts.push(Event::Stop(stop)),
             Input::Request(Request::View(answer)) => drop(answer.send(view(&supervisor, &outside))),
             Input::Timeout if outside.children.due().is_some_and(|at| at <= clock::now()) => {

@@ -8,6 +8,7 @@ mod outside;
 mod recover;
 mod reports;
 mod service;
+mod snapshots;
 mod supervise;
 
 pub use event_loop::Ended;

@@ -11,6 +11,7 @@ use tracing::{info, warn};
 use super::asks::Asks;
 use super::calls::{self, Answer};
 use super::reports::Reports;
+use super::snapshots::{Seen, Snapshots, is_limit};
 use crate::broker::{Broker, Fetch};
 use crate::clock;
 use crate::failpoint::failpoint;
@@ -39,6 +40,8 @@ pub struct Outside {
     pub(super) reports: Reports,
     /// The last words of lives that never took a job, by place.
     pub(super) stillborn: HashMap<SlotId, String>,
+    /// What workers did before they were ended for a limit.
+    pub(super) snapshots: Snapshots,
     /// Facts that are known at once.
     pub(super) known: Vec<Event>,
     pub(super) announced: bool,
@@ -56,10 +59,7 @@ impl Outside {
             Command::Assign(worker, job, fence, time_limit) => self.assign(worker, &job, fence, time_limit),
             Command::Signal(worker, signal, why) => {
                 info!(%worker, ?signal, why, "signal");
-                self.link.order(&match signal {
-                    Signal::Term => Order::Terminate(worker),
-                    Signal::Kill => Order::KillTree(worker),
-                });
+                self.signal(worker, signal, is_limit(&why));
             }
             Command::Cancel(worker, job, why) => {
                 info!(%worker, %job, why, "cancel");
@@ -95,6 +95,8 @@ impl Outside {
 
     /// The end of a turn: what was collected goes out.
     pub fn flush(&mut self) -> io::Result<()> {
+        let overdue = self.snapshots.overdue(clock::now());
+        overdue.iter().for_each(|order| self.link.order(order));
         if self.reports.due().is_some_and(|at| at <= clock::now()) {
             self.send_reports();
         }
@@ -104,7 +106,7 @@ impl Outside {
 
     /// When something is to be done here that nothing else tells.
     pub fn due(&self) -> Option<Instant> {
-        self.reports.due().into_iter().chain(self.children.due()).min()
+        [self.reports.due(), self.children.due(), self.snapshots.due()].into_iter().flatten().min()
     }
 
     /// Facts that came of carrying out commands.
@@ -152,6 +154,7 @@ impl Outside {
             Report::Exited(worker, exit) => self.exited(worker, exit),
             Report::Stuck(worker, pid) => {
                 let cause = stuck_cause(pid);
+                self.snapshots.look_at(worker, pid);
                 warn!(%worker, cause, "a killed process does not die");
                 vec![Event::Stuck(worker, cause)]
             }
@@ -159,6 +162,13 @@ impl Outside {
                 asks.hear(ask).into_iter().map(Event::Stop).inspect(|_| self.stopping()).collect()
             }
         })
+    }
+
+    /// A look at a worker has come back: what was to follow it goes out.
+    pub(super) fn seen(&mut self, seen: Seen) {
+        let lives = self.children.pid(seen.0).is_some();
+        let orders = self.snapshots.take_in(seen, lives);
+        orders.iter().for_each(|order| self.link.order(order));
     }
 
     /// Turns what workers say into facts.
@@ -208,6 +218,7 @@ impl Outside {
             let outcome = self.job_ended(worker, end);
             events.extend(outcome.map(|outcome| Event::Finished(worker, job, fence, outcome)));
         }
+        self.snapshots.life_ended(worker);
         if let Some(last_words) = remains.stillborn {
             self.stillborn.insert(worker.slot, last_words);
         }
@@ -216,6 +227,18 @@ impl Outside {
         }
         events.push(Event::Exited(worker, exit));
         events
+    }
+
+    fn signal(&mut self, worker: WorkerId, signal: Signal, for_a_limit: bool) {
+        let order = match signal {
+            Signal::Term => Order::Terminate(worker),
+            Signal::Kill => Order::KillTree(worker),
+        };
+        let order = match self.children.pid(worker).filter(|_| for_a_limit) {
+            Some(pid) => self.snapshots.before(worker, pid, order, clock::now()),
+            None => self.snapshots.behind(worker, order),
+        };
+        order.iter().for_each(|order| self.link.order(order));
     }
 
     fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence, time_limit: Option<Duration>) {
@@ -236,7 +259,8 @@ impl Outside {
     }
 
     fn job_ended(&mut self, worker: WorkerId, end: JobEnd) -> Option<Outcome> {
-        let (outcome, earlier) = self.reports.ended(worker, end);
+        let snapshot = self.snapshots.of(worker).cloned();
+        let (outcome, earlier) = self.reports.ended(worker, end, snapshot);
         if let Some(earlier) = earlier {
             self.link.order_later(Order::Forget(earlier));
         }

@@ -15,11 +15,12 @@ use super::outside::Outside;
 use super::recover::recover;
 use super::reports::Reports;
 use super::service::Desk;
+use super::snapshots::Snapshots;
 use crate::api;
 use crate::broker::{Broker, Notice};
 use crate::clock;
 use crate::model::{Instance, Outfit, Settings};
-use crate::process::{Children, Letter, Link, LogFile, Logs, Plan};
+use crate::process::{Children, Letter, Link, LogFile, Logs, Plan, snapshot};
 use crate::supervisor::{Event, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -70,6 +71,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         answers,
         reports: Reports::default(),
         stillborn: HashMap::new(),
+        snapshots: Snapshots::new(snapshot::look),
         known: Vec::new(),
         announced: false,
         done: false,

@@ -7,6 +7,7 @@ mod job;
 mod outcome;
 mod pool;
 mod settings;
+mod snapshot;
 mod status;
 mod time;
 
@@ -23,5 +24,6 @@ pub use outcome::{
 };
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Order, Outfit, Take, Work};
 pub use settings::{PoolSettings, Settings, Stop};
+pub use snapshot::{Caught, Snapshot};
 pub use status::{Health, Host, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis};
