@@ -51,6 +51,7 @@ contract!(
     an_attempt_that_nobody_settled_is_in_the_history,
     the_history_keeps_the_latest_hundred,
     renewals_are_counted_for_each_lease,
+    what_comes_before_a_job_is_counted,
     a_waiting_job_is_canceled_at_once,
     a_running_job_is_canceled_when_it_settles,
     a_job_done_before_its_kill_is_complete,
@@ -399,6 +400,21 @@ async fn forensics_are_stamped(scene: Scene) {
     scene.settle(vec![settled]).await.unwrap();
     let record = scene.record(&"a".into()).await;
     assert_eq!(record.forensics, Some(Forensics { at: record.ended_at, ..left }));
+}
+
+async fn what_comes_before_a_job_is_counted(scene: Scene) {
+    let urgent = NewJob { priority: 1, ..job("c") };
+    let delayed = NewJob { priority: 9, delay: LEASE, ..job("d") };
+    let elsewhere = NewJob { queue: "other".into(), ..job("e") };
+    scene.enqueue(vec![job("a"), job("b"), urgent, delayed, elsewhere]).await.unwrap();
+    let before = async |id: &str| scene.before(id.into()).await;
+    assert_eq!((before("a").await, before("b").await, before("c").await), (Ok(1), Ok(2), Ok(0)));
+    assert_eq!(before("e").await, Ok(0));
+    scene.take().await.unwrap();
+    assert_eq!(before("b").await, Ok(1));
+    scene.enqueue((0..1200).map(|n| NewJob { priority: 2, ..job(&n.to_string()) }).collect()).await.unwrap();
+    assert_eq!(before("b").await, Ok(1000));
+    assert_eq!(before("x").await, Err(Error::NoJob("x".into())));
 }
 
 /// The attempts in the history of the job `a`, and who did what to it meanwhile.

@@ -81,3 +81,115 @@ fn a_poison_job_is_held_with_each_of_its_deaths_and_what_to_do() {
     let page = sandbox.ok(&["job", "show", &jid]);
     assert!(page.contains(&format!("put back to waiting by uid {uid}; it was held")), "{page}");
 }
+
+/// What `why` says of something.
+fn why(sandbox: &Sandbox, kind: &str, name: &str) -> String {
+    sandbox.ok(&["why", kind, name])
+}
+
+fn assert_says(text: &str, words: &[&str]) {
+    for words in words {
+        assert!(text.contains(words), "'{words}' is not in: {text}");
+    }
+}
+
+#[test]
+fn why_a_job_waits_is_told_for_each_reason() {
+    let sandbox = a_sandbox();
+    let config = sandbox.work("pools.yaml");
+    let text = "pools:\n  - name: main\n    workers: 1\n    queues: [default, slow]\n    except_classes: ['mail.*']\n";
+    std::fs::write(&config, text).expect("a file");
+    let _running = sandbox.start(&["-c", config.to_str().expect("text")]);
+    let first = sandbox.put(&["sleep", "1000"]);
+    wait_until("it runs", || sandbox.state(&first) == "running");
+    let others: Vec<String> = (0..3).map(|_| sandbox.put(&["true"])).collect();
+    assert_says(
+        &why(&sandbox, "job", &others[2]),
+        &["waits in queue default", "The only slot of pool main is busy", "2 jobs of its queue come before"],
+    );
+    let nowhere = sandbox.ok(&["put", "-q", "nowhere", "--", "true"]);
+    assert_says(&why(&sandbox, "job", nowhere.trim()), &["No pool takes jobs from queue nowhere"]);
+    let filtered = sandbox.ok(&["put", "default", "mail.Send"]);
+    assert_says(&why(&sandbox, "job", filtered.trim()), &["Pool main does not let class mail.Send through"]);
+    sandbox.ok(&["queue", "pause", "slow", "--reason", "database moves"]);
+    let paused = sandbox.ok(&["put", "-q", "slow", "--", "true"]);
+    assert_says(&why(&sandbox, "job", paused.trim()), &["Queue slow was paused", "by uid", "database moves"]);
+    let delayed = sandbox.ok(&["put", "--delay", "1h", "--", "true"]);
+    assert_says(&why(&sandbox, "job", delayed.trim()), &["It is delayed for 59m"]);
+    let runs = why(&sandbox, "job", &first);
+    assert_says(
+        &runs,
+        &["Attempt 1 has run for", "Its lease ends in", "latest decisions", "assigned to worker 1."],
+    );
+    assert_says(&why(&sandbox, "slot", "main.1"), &["Slot 1 of pool main has been busy", &first, "ordered"]);
+    assert_says(&why(&sandbox, "slot", "1"), &["Slot 1 of pool main has been busy"]);
+    assert_says(&why(&sandbox, "pool", "main"), &["Pool main has 1 slot, 1 busy", "no slot has room"]);
+    let json = sandbox.json(&["why", "job", &others[1], "--json"]);
+    assert_eq!((&json["before"], &json["pools"][0][1]), (&1.into(), &"runs".into()), "{json}");
+    for (kind, name, words) in [
+        ("job", "none", "no job has the id 'none'"),
+        ("slot", "main.9", "there is no worker at 'main.9'"),
+        ("slot", "what", "'what' is no slot"),
+        ("pool", "mane", "there are: main"),
+    ] {
+        let output = sandbox.run(&["why", kind, name]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(7) && error.contains(words), "{:?} {error}", output.status);
+    }
+}
+
+#[test]
+fn why_a_job_ended_is_told_with_and_without_a_supervisor() {
+    let sandbox = a_sandbox();
+    let mut running = sandbox.start(&["-w", "1"]);
+    let jid = sandbox.put(&["sh", "-c", "exit 3"]);
+    sandbox.run(&["job", "wait", &jid]);
+    let retry = format!("taskvisor job retry {jid}");
+    assert_says(
+        &why(&sandbox, "job", &jid),
+        &["It is failed", "exit 3", &retry, "settled: failed, no tries left"],
+    );
+    sandbox.ok(&["stop"]);
+    running.wait();
+    let text = why(&sandbox, "job", &jid);
+    assert_says(&text, &["It is failed", "exit 3", &retry]);
+    assert!(!text.contains("latest decisions"), "{text}");
+    let waits = sandbox.put(&["true"]);
+    assert_says(&why(&sandbox, "job", &waits), &["It waits in queue default", "No supervisor runs here"]);
+    let output = sandbox.run(&["why", "pool", "default"]);
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn why_a_slot_is_down_is_told_with_its_last_words() {
+    let sandbox = a_sandbox();
+    let script = sandbox.script("worker.sh", "#!/bin/sh\necho no database >&2; exit 7\n");
+    let config = sandbox.work("pools.yaml");
+    let text = format!("pools:\n  - name: app\n    workers: 2\n    mode: prefork\n    command: [{script}]\n");
+    std::fs::write(&config, text).expect("a file");
+    let _running = sandbox.start_raw(&["-c", config.to_str().expect("text")]);
+    wait_until("the pool tries with one slot only", || {
+        let output = sandbox.run(&["why", "pool", "app"]);
+        String::from_utf8_lossy(&output.stdout).contains("It tries with one slot only: 5 workers died")
+    });
+    let text = why(&sandbox, "pool", "app");
+    assert_says(&text, &["ended: exit 7", "latest decisions"]);
+    wait_until("its last words are there", || why(&sandbox, "slot", "app.1").contains("no database"));
+    assert_says(&why(&sandbox, "slot", "app.1"), &["lives there ended other than as planned", "exit 7"]);
+}
+
+#[test]
+fn a_worker_that_is_not_ready_in_time_leaves_a_picture_at_its_slot() {
+    let sandbox = a_sandbox();
+    let script = sandbox.script("worker.sh", "#!/bin/sh\nexec sleep 1000\n");
+    let config = sandbox.work("pools.yaml");
+    let pool = "workers: 1\n    mode: prefork\n    boot_timeout: 300ms";
+    let text = format!("pools:\n  - name: app\n    {pool}\n    command: [{script}]\n");
+    std::fs::write(&config, text).expect("a file");
+    let _running = sandbox.start_raw(&["-c", config.to_str().expect("text")]);
+    wait_until("a worker was killed", || {
+        let output = sandbox.run(&["why", "slot", "app.1"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.contains("not ready in time") && text.contains("sleep(")
+    });
+}

@@ -12,6 +12,7 @@ use taskvisor::api::{Limits, Problem, Service, router, serve};
 use taskvisor::config::log_file;
 use taskvisor::model::{
     Fence, Filter, JobId, JobRecord, JobState, Millis, NewJob, Payload, QueueCounts, QueueName, Status, Stop,
+    Subject, Why,
 };
 
 /// Jobs whose ids say how they end: `c…` complete, `f…` fail, `r…` run for ever, and others are unknown.
@@ -109,6 +110,10 @@ impl Service for Played {
     }
     async fn status(&self) -> Result<Status, Problem> {
         Err(Problem::unavailable("the supervisor is starting"))
+    }
+    async fn why(&self, subject: Subject) -> Result<Why, Problem> {
+        self.note(format!("why {subject:?}"))?;
+        Ok(Why::default())
     }
     async fn stop(&self, how: Stop) -> Result<(), Problem> {
         self.note(format!("stop {how:?}"))

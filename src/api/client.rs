@@ -19,7 +19,9 @@ use tokio::task::JoinHandle;
 
 use super::Problem;
 use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State, StopOrder};
-use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop};
+use crate::model::{
+    Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop, Subject, Why,
+};
 
 /// A client of the supervisor that listens on a socket. Each call is a connection of its own, except for waits: whoever
 /// waits for one job often waits for thousands.
@@ -169,6 +171,16 @@ impl Client {
     /// The whole picture.
     pub async fn status(&self) -> Result<Status, Error> {
         self.get("/v1/status").await
+    }
+
+    /// Why something is as it is.
+    pub async fn why(&self, subject: &Subject) -> Result<Why, Error> {
+        let (kind, name) = match subject {
+            Subject::Job(id) => ("job", id.as_str()),
+            Subject::Slot(slot) => ("slot", slot.as_str()),
+            Subject::Pool(pool) => ("pool", pool.as_str()),
+        };
+        self.get(&format!("/v1/why/{kind}/{}", encode(name))).await
     }
 
     /// Orders the stop; it goes on after the answer.

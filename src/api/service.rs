@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
-use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop};
+use crate::model::{
+    Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop, Subject, Why,
+};
 
 /// Everything a client can ask of a running supervisor.
 #[async_trait]
@@ -38,6 +40,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// The whole picture.
     async fn status(&self) -> Result<Status, Problem>;
+
+    /// Why a job, a slot or a pool is as it is.
+    async fn why(&self, subject: Subject) -> Result<Why, Problem>;
 
     /// Orders the stop and returns at once.
     async fn stop(&self, how: Stop) -> Result<(), Problem>;

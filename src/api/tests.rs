@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::{Client, Error, Limits, Problem, Service, router, serve};
 use crate::model::{
     Class, Exec, Filter, JobId, JobRecord, JobState, NewJob, Payload, QueueCounts, QueueName, Status, Stop,
+    Subject, Why,
 };
 
 /// Writes down what it was asked.
@@ -74,6 +75,10 @@ impl Service for Fake {
     }
     async fn status(&self) -> Result<Status, Problem> {
         Err(Problem::unavailable("not yet"))
+    }
+    async fn why(&self, subject: Subject) -> Result<Why, Problem> {
+        self.note(format!("why {subject:?}"));
+        Ok(Why::default())
     }
     async fn stop(&self, how: Stop) -> Result<(), Problem> {
         self.note(format!("stop {how:?}"));
@@ -146,6 +151,9 @@ async fn every_route_reaches_its_verb() {
     assert_eq!(client.queues().await.unwrap()[&QueueName::from("mail")].jobs[&JobState::Waiting], 3);
     client.pause(&"mail".into(), Some("smtp down".into())).await.unwrap();
     client.resume(&"mail".into()).await.unwrap();
+    for subject in [Subject::Job(odd.clone()), Subject::Slot("mail.3".into()), Subject::Pool("a b".into())] {
+        assert_eq!(client.why(&subject).await.unwrap(), Why::default());
+    }
     client.stop(Stop::Terminate).await.unwrap();
     let uid = nix::unistd::getuid();
     let expected = [
@@ -154,6 +162,9 @@ async fn every_route_reaches_its_verb() {
         "retry a/b c?é",
         &format!("pause mail by uid {uid}: Some(\"smtp down\")"),
         "resume mail",
+        "why Job(JobId(\"a/b c?é\"))",
+        "why Slot(\"mail.3\")",
+        "why Pool(\"a b\")",
         "stop Terminate",
     ];
     assert_eq!(served.asked(), expected);

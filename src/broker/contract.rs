@@ -55,6 +55,9 @@ pub trait Broker: Send + Sync {
     /// Jobs by filter, newest first, without payloads.
     async fn list(&self, filter: Filter) -> Result<Vec<JobRecord>, Error>;
 
+    /// How many waiting jobs of its queue come before a waiting job, counted up to 1000.
+    async fn before(&self, id: JobId) -> Result<u64, Error>;
+
     /// All queues that exist, counted.
     async fn counts(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error>;
 

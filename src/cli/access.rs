@@ -11,7 +11,7 @@ use super::failure::Failure;
 use crate::api::{self, Client};
 use crate::broker::{self, Broker, Sqlite, sqlite};
 use crate::config::{BrokerUrl, Config, private_dir};
-use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName};
+use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Subject, Why};
 
 /// One of the two ways.
 pub enum Access {
@@ -95,6 +95,20 @@ impl Access {
                 found.ok_or_else(|| broker::Error::NoJob(id.clone()).into())
             }
         }
+    }
+
+    /// Why a job is as it is, and whether a supervisor could tell: the store knows nothing of pools.
+    pub async fn why(&self, id: &JobId) -> Result<(Why, bool), Failure> {
+        let store = match self {
+            Access::Api(api) => return Ok((api.why(&Subject::Job(id.clone())).await?, true)),
+            Access::Store(store) => store,
+        };
+        let job = self.job(id).await?;
+        let mut queues = store.counts().await?;
+        queues.retain(|name, _| *name == job.queue);
+        let before =
+            if job.state == JobState::Waiting { Some(store.before(id.clone()).await?) } else { None };
+        Ok((Why { job: Some(job), before, queues, ..Why::default() }, false))
     }
 
     /// Jobs by filter.

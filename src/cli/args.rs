@@ -106,6 +106,29 @@ pub enum Command {
         after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"
     )]
     Status(Status),
+    /// Say why a job, a slot or a pool is as it is
+    #[command(subcommand)]
+    Why(WhyCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum WhyCommand {
+    /// A job, by its id
+    Job(WhyOf),
+    /// A slot, as POOL.N or by its number in status
+    Slot(WhyOf),
+    /// A pool, by its name
+    Pool(WhyOf),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct WhyOf {
+    /// Which
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// The facts as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use clap::Parser;
 use super::args::{Args, Command, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{job, put, queue, start, status, stop};
+use super::{job, put, queue, start, status, stop, why};
 use crate::config::{Config, Purpose, Surroundings, resolve};
 
 /// Done.
@@ -109,6 +109,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
                 QueueCommand::Resume(resume) => queue::resume(&config, &resume).await,
             },
             Command::Status(status) => status::status(&config, &status).await,
+            Command::Why(subject) => why::why(&config, &subject).await,
         }
     });
     code.map(ExitCode::from)

@@ -2,6 +2,7 @@
 
 mod access;
 mod args;
+mod because;
 mod branch;
 mod data;
 mod exit;
@@ -25,5 +26,6 @@ mod status;
 mod stop;
 mod timeline;
 mod tree;
+mod why;
 
 pub use exit::{main, supervisor};

@@ -5,6 +5,7 @@ use std::io;
 use tokio::sync::oneshot;
 
 use super::asks::Asks;
+use super::explain::{Answer, Asked, explain};
 use super::inbox::{Inbox, Input};
 use super::outside::Outside;
 use crate::clock;
@@ -13,9 +14,11 @@ use crate::process::usage;
 use crate::supervisor::{Event, Supervisor};
 
 /// What somebody wants from the loop.
-pub enum Request {
+pub(super) enum Request {
     /// What the supervisor sees, with the processes of each slot.
     View(oneshot::Sender<View>),
+    /// What it knows about something.
+    Why(Asked, Answer),
     /// End.
     Stop(Stop),
 }
@@ -65,6 +68,9 @@ pub(super) async fn run(
             Input::Letter(letter) => facts = outside.heard(letter, &mut asks)?,
             Input::Output => facts = listen(&mut outside)?,
             Input::Answer(answer) => outside.children.reply(answer.worker, answer.n, answer.result),
+            Input::Request(Request::Why(asked, answer)) => {
+                drop(answer.send(explain(&supervisor, &outside, &asked)));
+            }
             Input::Seen(seen) => outside.seen(seen),
             Input::Request(Request::Stop(stop)) => facts.push(Event::Stop(stop)),
             Input::Request(Request::View(answer)) => drop(answer.send(view(&supervisor, &outside))),

@@ -2,7 +2,9 @@
 
 mod asks;
 mod calls;
+mod decisions;
 mod event_loop;
+mod explain;
 mod inbox;
 mod outside;
 mod recover;

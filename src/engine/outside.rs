@@ -10,6 +10,7 @@ use tracing::{info, warn};
 
 use super::asks::Asks;
 use super::calls::{self, Answer};
+use super::decisions::Decisions;
 use super::reports::Reports;
 use super::snapshots::{Seen, Snapshots, is_limit};
 use crate::broker::{Broker, Fetch};
@@ -40,6 +41,8 @@ pub struct Outside {
     pub(super) reports: Reports,
     /// The last words of lives that never took a job, by place.
     pub(super) stillborn: HashMap<SlotId, String>,
+    /// What was decided of late.
+    pub(super) decisions: Decisions,
     /// What workers did before they were ended for a limit.
     pub(super) snapshots: Snapshots,
     /// Facts that are known at once.
@@ -51,6 +54,7 @@ pub struct Outside {
 impl Outside {
     /// Starts one effect.
     pub fn perform(&mut self, command: Command) {
+        self.decisions.order(clock::now(), &command);
         match command {
             // The worker at place 0 forks the others.
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
@@ -121,6 +125,7 @@ impl Outside {
 
     /// Looks at a fact on its way to the supervisor, for what is kept here.
     pub fn note(&mut self, event: &Event) {
+        self.decisions.fact(clock::now(), event);
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
             failpoint("supervisor-3-fetched");
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::warn;
 
-use crate::model::{Instant, Snapshot, WorkerId};
+use crate::model::{Instant, SlotId, Snapshot, WorkerId};
 use crate::wire::keeper::Order;
 
 /// So long a signal waits for the look at those it is for.
@@ -34,6 +34,8 @@ pub(super) struct Snapshots {
     held: HashMap<WorkerId, (Instant, Vec<Order>)>,
     /// Of the living.
     kept: HashMap<WorkerId, Snapshot>,
+    /// The latest of the dead, by place.
+    last: HashMap<SlotId, Snapshot>,
 }
 
 /// Whether a signal for this reason ends what went over a limit.
@@ -44,8 +46,8 @@ pub(super) fn is_limit(why: &str) -> bool {
 impl Snapshots {
     pub(super) fn new(look: Look) -> Snapshots {
         let (seen, arrived) = unbounded_channel();
-        let (held, kept) = Default::default();
-        Snapshots { look, seen, arrived, under_way: Arc::default(), held, kept }
+        let (held, kept, last) = Default::default();
+        Snapshots { look, seen, arrived, under_way: Arc::default(), held, kept, last }
     }
 
     /// A worker is to be signaled for a limit: gives the order back if it may go out at once. Else it follows the look.
@@ -120,14 +122,22 @@ impl Snapshots {
     /// A life is over.
     pub(super) fn life_ended(&mut self, worker: WorkerId) {
         self.held.remove(&worker);
-        self.kept.remove(&worker);
+        if let Some(snapshot) = self.kept.remove(&worker) {
+            self.last.insert(worker.slot, snapshot);
+        }
+    }
+
+    /// What was seen last at a place.
+    pub(super) fn latest(&self, slot: SlotId) -> Option<&Snapshot> {
+        let living = self.kept.iter().find(|(worker, _)| worker.slot == slot).map(|(_, snapshot)| snapshot);
+        living.or_else(|| self.last.get(&slot))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Caught, SlotId};
+    use crate::model::Caught;
 
     const NOW: Instant = Instant::from_millis(1000);
 
@@ -161,7 +171,7 @@ mod tests {
         let kill = Order::KillTree(worker(1));
         assert_eq!(snapshots.before(worker(1), 17, kill.clone(), NOW), Some(kill));
         snapshots.life_ended(worker(1));
-        assert_eq!(snapshots.of(worker(1)), None);
+        assert_eq!((snapshots.of(worker(1)), snapshots.latest(worker(1).slot)), (None, seen(17).as_ref()));
     }
 
     #[test]
@@ -183,7 +193,7 @@ mod tests {
         let mut snapshots = Snapshots::new(blocked);
         snapshots.life_ended(worker(1));
         assert_eq!(snapshots.take_in((worker(1), seen(17)), false), []);
-        assert!(snapshots.kept.is_empty());
+        assert!(snapshots.kept.is_empty() && snapshots.last.is_empty());
     }
 
     #[test]

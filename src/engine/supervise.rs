@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tracing::info;
 
+use super::decisions::Decisions;
 use super::event_loop::{Ended, run};
 use super::inbox::Inbox;
 use super::outside::Outside;
@@ -71,6 +72,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         answers,
         reports: Reports::default(),
         stillborn: HashMap::new(),
+        decisions: Decisions::default(),
         snapshots: Snapshots::new(snapshot::look),
         known: Vec::new(),
         announced: false,

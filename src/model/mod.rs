@@ -10,6 +10,7 @@ mod settings;
 mod snapshot;
 mod status;
 mod time;
+mod why;
 
 pub use bytes::Bytes;
 pub use history::{Attempt, Entry, Happened};
@@ -27,3 +28,4 @@ pub use settings::{PoolSettings, Settings, Stop};
 pub use snapshot::{Caught, Snapshot};
 pub use status::{Health, Host, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis};
+pub use why::{Decision, Fit, Subject, Why};

@@ -9,7 +9,7 @@ use super::settle::Unsettled;
 use super::stop::Stopping;
 use super::worker::Slot;
 use super::{Command, Event};
-use crate::model::{Fence, Instant, JobId, PoolStatus, Revocation, Settings, Stop};
+use crate::model::{Class, Fence, Fit, Instant, JobId, PoolStatus, Revocation, Settings, Stop};
 
 /// Keeps workers up, gives them jobs, and ends what must be ended. It is told facts and the time, and gives orders.
 /// ```
@@ -133,6 +133,18 @@ impl Supervisor {
     /// The pools with all that is decided by; the processes are for others to see.
     pub fn status(&self, now: Instant) -> Vec<PoolStatus> {
         self.pools.iter().map(|pool| pool.status(now)).collect()
+    }
+
+    /// What each pool makes of a class.
+    pub fn fits(&self, class: &Class) -> Vec<Fit> {
+        let fit = |pool: &Pool| match &pool.settings {
+            settings if !settings.filter.matches(class) => Fit::Filtered,
+            settings if settings.knows.as_ref().is_some_and(|known| !known.contains_key(class)) => {
+                Fit::Unknown
+            }
+            _ => Fit::Runs,
+        };
+        self.pools.iter().map(fit).collect()
     }
 
     /// Jobs settled so far, by verdict.

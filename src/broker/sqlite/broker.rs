@@ -103,6 +103,10 @@ impl Broker for Sqlite {
         Ok(jobs.into_iter().map(|(_, job)| job).collect())
     }
 
+    async fn before(&self, id: JobId) -> Result<u64, Error> {
+        self.ask(Kind::Read, move |store| read::before(store, &id)).await
+    }
+
     async fn counts(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
         self.ask(Kind::Read, read::counts).await
     }

@@ -101,6 +101,16 @@ fn way_to(only: Option<JobState>) -> (&'static str, &'static str) {
     }
 }
 
+/// How many come before it in its queue, by the order of the index.
+pub(super) fn before(store: &Store, id: &JobId) -> Result<u64, Trouble> {
+    let (row, queue, _) = store.place(id)?;
+    let mut statement = store.conn.prepare_cached(
+        "SELECT count(*) FROM (SELECT 1 FROM job JOIN (SELECT priority AS own FROM job WHERE id = ?1)
+         WHERE state = 0 AND queue = ?2 AND (priority > own OR (priority = own AND id < ?1)) LIMIT 1000)",
+    )?;
+    Ok(statement.query_row([row, queue], |row| row.get(0))?)
+}
+
 pub(super) fn counts(store: &mut Store) -> Result<BTreeMap<QueueName, QueueCounts>, Trouble> {
     store.write_counts()?;
     let mut statement = store.conn.prepare_cached(
