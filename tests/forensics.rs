@@ -124,12 +124,15 @@ fn why_a_job_waits_is_told_for_each_reason() {
     assert_says(&why(&sandbox, "slot", "main.1"), &["Slot 1 of pool main has been busy", &first, "ordered"]);
     assert_says(&why(&sandbox, "slot", "1"), &["Slot 1 of pool main has been busy"]);
     assert_says(&why(&sandbox, "pool", "main"), &["Pool main has 1 slot, 1 busy", "no slot has room"]);
+    sandbox.ok(&["pause", "main"]);
+    assert_says(&why(&sandbox, "job", &others[0]), &["Pool main is paused"]);
+    assert_says(&why(&sandbox, "pool", "main"), &["It is paused", "asked of pool main: no more jobs"]);
     let json = sandbox.json(&["why", "job", &others[1], "--json"]);
     assert_eq!((&json["before"], &json["pools"][0][1]), (&1.into(), &"runs".into()), "{json}");
     for (kind, name, words) in [
         ("job", "none", "no job has the id 'none'"),
         ("slot", "main.9", "there is no worker at 'main.9'"),
-        ("slot", "what", "'what' is no slot"),
+        ("slot", "what", "there is no worker at 'what'"),
         ("pool", "mane", "there are: main"),
     ] {
         let output = sandbox.run(&["why", kind, name]);

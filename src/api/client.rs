@@ -18,9 +18,9 @@ use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 
 use super::Problem;
-use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State, StopOrder};
+use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, Reload, State, Steps, StopOrder};
 use crate::model::{
-    Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop, Subject, Why,
+    Change, Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop, Subject, Why,
 };
 
 /// A client of the supervisor that listens on a socket. Each call is a connection of its own, except for waits: whoever
@@ -181,6 +181,30 @@ impl Client {
             Subject::Pool(pool) => ("pool", pool.as_str()),
         };
         self.get(&format!("/v1/why/{kind}/{}", encode(name))).await
+    }
+
+    /// Has it read its settings again; gives what becomes of each pool.
+    pub async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Error> {
+        let Steps { pools } = self.post("/v1/reload", &Reload { rehearsal }).await?;
+        Ok(pools)
+    }
+
+    /// Asks something of a pool, or of all.
+    pub async fn change(&self, pool: Option<&str>, change: Change) -> Result<(), Error> {
+        let of = pool.map(|pool| format!("/pools/{}", encode(pool))).unwrap_or_default();
+        let Done {} = match change {
+            Change::Recycle => self.post(&format!("/v1{of}/recycle"), &Done {}).await?,
+            Change::Pause => self.post(&format!("/v1{of}/pause"), &Done {}).await?,
+            Change::Resume => self.post(&format!("/v1{of}/resume"), &Done {}).await?,
+            Change::Scale(scale) => self.post(&format!("/v1{of}/scale"), &scale).await?,
+        };
+        Ok(())
+    }
+
+    /// Waits until no job is with it.
+    pub async fn at_rest(&self) -> Result<(), Error> {
+        let Done {} = self.call(Method::GET, "/v1/at-rest", Bytes::new()).await?;
+        Ok(())
     }
 
     /// Orders the stop; it goes on after the answer.

@@ -64,6 +64,9 @@ fn no_pool(why: &Why, job: &JobRecord) -> Vec<String> {
 
 fn no_room(pool: &PoolStatus) -> Option<String> {
     let name = &pool.name;
+    if pool.paused {
+        return Some(format!("Pool {name} is paused: taskvisor resume {name} has it take jobs again."));
+    }
     if let Some(probing) = &pool.probing {
         return Some(format!("Pool {name} tries with one slot only: {probing}."));
     }
@@ -173,6 +176,7 @@ pub fn of_slot(name: &str, why: &Why) -> Vec<String> {
     });
     said.extend(jobs);
     said.extend(slot.waits.iter().map(|id| format!("Job {id} waits to run there alone.")));
+    said.extend(slot.leaving.as_ref().map(|why| format!("Its worker takes no more jobs and ends: {why}.")));
     if slot.restarts > 0 {
         let last = slot.why.as_ref().map(|why| format!(", the latest of them: {why}")).unwrap_or_default();
         said.push(format!("{} lives there ended other than as planned{last}.", slot.restarts));
@@ -219,6 +223,15 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
         many => format!("{many} slots: {}", each.join(", ")),
     };
     let mut said = vec![format!("Pool {} has {slots}. It takes jobs from {}.", pool.name, queues.join(", "))];
+    if pool.paused {
+        said.push(format!("It is paused: taskvisor resume {} has it take jobs again.", pool.name));
+    }
+    if pool.outdated {
+        said.push("Its settings were changed: it ends when its workers have run their jobs.".into());
+    }
+    said.extend(
+        pool.scaled.map(|to| format!("It was scaled to {to} by a person; the settings say otherwise.")),
+    );
     said.extend(pool.probing.as_ref().map(|probing| format!("It tries with one slot only: {probing}.")));
     if let Some(template) = pool.template.as_ref().filter(|template| template.state != SlotState::Ready) {
         said.push(format!("Its template is {}: no worker can be forked.", template.state.as_str()));

@@ -21,5 +21,5 @@ pub use duration::{format_duration, parse_duration};
 pub use error::{Error, Fault};
 pub use file::{File, LogFormat, LogLevel};
 pub use paths::{Surroundings, log_file, private_dir, socket};
-pub use pool::{Env, Mode, Pool, Variables, Workers};
+pub use pool::{Env, Mode, Pool, Variables, Wear, Workers};
 pub use resolve::{Config, Flags, Log, Purpose, resolve};

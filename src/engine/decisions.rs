@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::model::{
-    Decision, Exit, ExitStatus, Instant, JobId, Revocation, Signal, SlotId, Stop, Verdict, WorkerId,
+    Change, Decision, Exit, ExitStatus, Instant, JobId, Revocation, Scale, Signal, SlotId, Stop, Verdict,
+    WorkerId,
 };
 use crate::supervisor::{Command, Event};
 
@@ -47,6 +48,9 @@ enum What {
     Revoked(Revocation),
     Waiting(u16, bool),
     FetchFailed(u16),
+    Changed(Option<Box<str>>, Change),
+    Reload,
+    Outgrown,
     Stop(Stop),
 }
 
@@ -64,7 +68,8 @@ enum Told {
 pub(super) enum About<'a> {
     Job(&'a JobId),
     Slot(SlotId),
-    Pool(u16),
+    /// All pools of a name, by their numbers.
+    Pool(&'a str, &'a [u16]),
 }
 
 impl Decisions {
@@ -84,6 +89,7 @@ impl Decisions {
             Command::Dropped(job, _, why) => (None, Some(job), What::Dropped(why)),
             Command::KillAt(..)
             | Command::Fetch { .. }
+            | Command::Equip(..)
             | Command::Renew(_)
             | Command::AskIdle(_)
             | Command::AskWaiting(..)
@@ -104,6 +110,11 @@ impl Decisions {
             Event::Revoked(job, _, why) => (None, Some(job), What::Revoked(*why)),
             Event::Waiting(pool, waiting) => (None, None, What::Waiting(*pool, *waiting)),
             Event::FetchFailed(pool) => (None, None, What::FetchFailed(*pool)),
+            Event::Change(pool, change) => {
+                (None, None, What::Changed(pool.as_deref().map(Into::into), *change))
+            }
+            Event::Reload(_) => (None, None, What::Reload),
+            Event::Outgrown(worker) => (Some(*worker), None, What::Outgrown),
             Event::Stop(stage) => (None, None, What::Stop(*stage)),
             Event::Spawned(_) | Event::Finished(..) | Event::Knows(..) | Event::Fetched(..) => return,
             Event::Renewed(_) | Event::RenewFailed(..) | Event::Settled(..) | Event::SettleFailed(..) => {
@@ -141,11 +152,14 @@ impl Entry {
         match about {
             About::Job(job) => self.job.as_ref() == Some(job),
             About::Slot(slot) => self.worker.is_some_and(|worker| worker.slot == *slot),
-            About::Pool(pool) => self.pool().is_none_or(|of| of == *pool),
+            About::Pool(name, numbers) => match (&self.what, self.pool()) {
+                (What::Changed(of, _), _) => of.as_deref().is_none_or(|of| of == *name),
+                (_, pool) => pool.is_none_or(|pool| numbers.contains(&pool)),
+            },
         }
     }
 
-    /// None = it is about all pools, or about none of them in particular.
+    /// None = it is about all pools.
     fn pool(&self) -> Option<u16> {
         match (&self.what, self.worker) {
             (What::Waiting(pool, _) | What::FetchFailed(pool), _) => Some(*pool),
@@ -177,6 +191,12 @@ impl Entry {
             }
             What::Waiting(_, false) => "all are at work and no job waits: no more workers".into(),
             What::FetchFailed(_) => "the broker could not be asked for jobs".into(),
+            What::Changed(pool, change) => {
+                let of = pool.as_ref().map_or("all pools".into(), |pool| format!("pool {pool}"));
+                format!("asked of {of}: {}", asked(*change))
+            }
+            What::Reload => "other settings were read".into(),
+            What::Outgrown => format!("{worker} has grown over what it is replaced at"),
             What::Stop(Stop::Drain) => "a stop was ordered: nothing more is fetched".into(),
             What::Stop(Stop::Terminate) => "a stop was ordered: TERM to all".into(),
             What::Stop(Stop::Kill) => "a stop was ordered: KILL to all".into(),
@@ -195,6 +215,7 @@ impl What {
             What::Cancel(_) | What::Dropped(_) | What::SpawnFailed(_) | What::Exited(_) => false,
             What::OutOfMemory | What::Faulty(_) | What::Stuck(_) | What::Revoked(_) => false,
             What::Waiting(..) | What::FetchFailed(_) | What::Stop(_) => false,
+            What::Changed(..) | What::Reload | What::Outgrown => false,
         }
     }
 }
@@ -221,6 +242,16 @@ impl Told {
             Told::Hold => "held for a person".into(),
             Told::Canceled => "canceled".into(),
         }
+    }
+}
+
+fn asked(change: Change) -> String {
+    match change {
+        Change::Recycle => "new workers".into(),
+        Change::Pause => "no more jobs".into(),
+        Change::Resume => "jobs again".into(),
+        Change::Scale(Scale::To(workers)) => format!("{workers} workers"),
+        Change::Scale(Scale::By(more)) => format!("{more:+} workers"),
     }
 }
 
@@ -271,9 +302,15 @@ mod tests {
         log.order(at(5), &Command::Signal(worker(0, 2), Signal::Term, "idle".into()));
         let first = ["worker 1.1 ordered", "worker 1.1 could not be made: no room"];
         assert_eq!(words(&log, &About::Slot(worker(0, 1).slot)), first);
-        assert_eq!(words(&log, &About::Pool(0)), [&first[..], &["TERM to worker 2.1: idle"]].concat());
-        assert_eq!(words(&log, &About::Pool(1)).len(), 2);
-        let ago = log.about(&About::Pool(1), at(1004))[1].ago;
+        assert_eq!(
+            words(&log, &About::Pool("zero", &[0])),
+            [&first[..], &["TERM to worker 2.1: idle"]].concat()
+        );
+        assert_eq!(words(&log, &About::Pool("one", &[1, 2])).len(), 2);
+        log.fact(at(6), &Event::Change(Some("one".into()), Change::Scale(Scale::By(2))));
+        assert_eq!(words(&log, &About::Pool("one", &[1]))[2], "asked of pool one: +2 workers");
+        assert_eq!(words(&log, &About::Pool("zero", &[0])).len(), 3);
+        let ago = log.about(&About::Pool("one", &[1, 2]), at(1004))[1].ago;
         assert_eq!(ago, Duration::from_secs(1));
     }
 

@@ -8,10 +8,12 @@ mod explain;
 mod inbox;
 mod outside;
 mod recover;
+mod reload;
 mod reports;
 mod service;
 mod snapshots;
 mod supervise;
 
 pub use event_loop::Ended;
+pub use reload::{Fresh, ReadSettings};
 pub use supervise::{Setup, supervise};

@@ -24,7 +24,7 @@ pub use outcome::{
     Verdict,
 };
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Order, Outfit, Take, Work};
-pub use settings::{PoolSettings, Settings, Stop};
+pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};
 pub use snapshot::{Caught, Snapshot};
 pub use status::{Health, Host, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis};

@@ -4,9 +4,23 @@ use super::classes;
 use super::jobs::{Phase, Running};
 use super::pool::Pool;
 use super::worker::{Slot, State};
-use crate::model::{Instant, Job, Payload, PoolSettings, PoolStatus, RunningJob, SlotState, SlotStatus};
+use crate::model::{
+    Class, Fit, Instant, Job, Payload, PoolSettings, PoolStatus, RunningJob, SlotState, SlotStatus,
+};
 
 impl Pool {
+    /// What it makes of a class.
+    pub(super) fn fit_of(&self, class: Option<&Class>) -> Fit {
+        let settings = &self.settings;
+        match class {
+            Some(class) if !settings.filter.matches(class) => Fit::Filtered,
+            Some(class) if settings.knows.as_ref().is_some_and(|known| !known.contains_key(class)) => {
+                Fit::Unknown
+            }
+            Some(_) | None => Fit::Runs,
+        }
+    }
+
     pub(super) fn status(&self, now: Instant) -> PoolStatus {
         let slots = self.slots.iter().filter(|slot| !slot.is_template() && slot.is_wanted());
         PoolStatus {
@@ -15,6 +29,9 @@ impl Pool {
             queues: self.settings.queues.clone(),
             concurrency: self.settings.jobs_at_once,
             probing: self.boots.probing.clone(),
+            paused: self.intake.paused,
+            outdated: self.outdated,
+            scaled: self.is_scaled().then_some(self.settings.workers),
             template: self.template().map(|template| template.status(now, &self.settings)),
             unknown: self.unknown.counts(),
             slots: slots.map(|slot| slot.status(now, &self.settings)).collect(),
@@ -33,6 +50,7 @@ impl Slot {
             jobs: self.jobs.iter().map(|running| running.status(now, pool)).collect(),
             waits: self.waits.iter().map(|waiting| waiting.job.id.clone()).collect(),
             restarts: self.restarts,
+            leaving: self.life.leaving.map(|why| why.as_str().into()),
             why: self.life.stuck.clone().or_else(|| self.why.clone()),
             trace: None,
             process: None,
