@@ -6,7 +6,7 @@ use super::job::between;
 use super::page::counted;
 use super::screen::age;
 use crate::model::{
-    Fit, Happened, JobRecord, JobState, Millis, PoolStatus, QueueName, SlotState, SlotStatus, Why,
+    Failure, Fit, Happened, JobRecord, JobState, Millis, PoolStatus, QueueName, SlotState, SlotStatus, Why,
 };
 
 /// Why a job is in its state; `runs` is whether a supervisor was there to be asked.
@@ -88,13 +88,19 @@ fn came_back(job: &JobRecord) -> Option<String> {
         Happened::Canceled { .. } | Happened::Retried { .. } => None,
     })?;
     let why = match (&last.failure, last.counts) {
-        (Some(failure), _) if failure.message.is_empty() => failure.group.clone(),
-        (Some(failure), _) => format!("{}: {}", failure.group, failure.message),
+        (Some(failure), _) => worded(failure),
         (None, Some(_)) => "it was interrupted, or no worker knew its class".into(),
         (None, None) => "no reason is known".into(),
     };
     let took = last.started_at.map(|from| format!(" after {}", age(between(from, at)))).unwrap_or_default();
     Some(format!("Attempt {} ended{took}: {why}.", last.attempt))
+}
+
+fn worded(failure: &Failure) -> String {
+    match failure.message.is_empty() {
+        true => failure.group.clone(),
+        false => format!("{}: {}", failure.group, failure.message),
+    }
 }
 
 fn delayed(job: &JobRecord, now: Millis) -> Vec<String> {
@@ -110,10 +116,11 @@ fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
     let mut said = vec![format!("Attempt {} has run for {}{worker}{of}.", job.attempt, age(since))];
     if let Some(end) = job.expires_at {
         let left = age(between(now, end));
-        said.push(format!(
-            "Its lease ends in {left} unless it is extended, as it was {}.",
-            counted(job.renewals as usize, "time", "times")
-        ));
+        let often = match job.renewals {
+            0 => String::new(),
+            renewals => format!(", as it was {}", counted(renewals as usize, "time", "times")),
+        };
+        said.push(format!("Its lease ends in {left} unless it is extended{often}."));
     }
     let slots = why.pools.iter().flat_map(|(pool, _)| &pool.slots);
     let here =
@@ -144,8 +151,7 @@ fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
         JobState::Canceled => said.extend(canceled_by(job)),
         JobState::Complete => {}
         JobState::Failed | JobState::Held => {
-            let failure =
-                job.failure.iter().map(|failure| format!("{}: {}.", failure.group, failure.message));
+            let failure = job.failure.iter().map(|failure| format!("{}.", worded(failure)));
             said.extend(came_back(job).map_or_else(|| failure.collect(), |last| vec![last]));
             said.push(format!(
                 "taskvisor job show {} has all of it; taskvisor job retry {} puts it back.",
@@ -159,11 +165,11 @@ fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
 
 /// Why a slot is in its state.
 pub fn of_slot(name: &str, why: &Why) -> Vec<String> {
-    let slots = why
+    let mut slots = why
         .pools
         .iter()
         .flat_map(|(pool, _)| pool.template.iter().chain(&pool.slots).map(move |slot| (pool, slot)));
-    let Some((pool, slot)) = slots.clone().find(|(_, slot)| Some(slot.slot) == why.slot) else {
+    let Some((pool, slot)) = slots.find(|(_, slot)| Some(slot.slot) == why.slot) else {
         return vec![format!("Nothing is known of slot {name}.")];
     };
     let what = if slot.slot.index == 0 { "The template".to_owned() } else { format!("Slot {}", slot.slot) };
@@ -248,4 +254,80 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
         (_, 0) => format!("{waiting} jobs wait in its queues, and no slot has room."),
     });
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::page::tests::failed_job;
+    use crate::model::{Attempt, Entry, Pause, QueueCounts, Retry};
+
+    const NOW: Millis = Millis(1_790_000_060_000);
+
+    /// A job that has failed once, and is now in this state.
+    fn why(state: JobState) -> Why {
+        let mut job = failed_job();
+        let attempt = Attempt {
+            attempt: 1,
+            fence: job.fence,
+            started_at: job.started_at,
+            instance: None,
+            worker: job.worker,
+            renewals: 0,
+            renewed_at: None,
+            state: JobState::Delayed,
+            due_at: None,
+            crashed: false,
+            counts: None,
+            failure: job.failure.clone(),
+            forensics: None,
+        };
+        let at = Millis(1_790_000_003_000);
+        job.history = vec![
+            Entry { at, what: Happened::Attempt(Box::new(attempt)) },
+            Entry { at, what: Happened::Canceled { by: "uid 5".into() } },
+        ];
+        (job.state, job.retry, job.due_at) = (state, Some(Retry::CLASS), Some(Millis(NOW.0 + 9_500)));
+        job.expires_at = Some(Millis(NOW.0 + 40_000));
+        Why { job: Some(job), before: Some(0), ..Why::default() }
+    }
+
+    #[test]
+    fn each_state_has_its_reason() {
+        let said = |state| of_job(&why(state), true, NOW);
+        let failed = "Attempt 1 ended after 1.5s: exit 1: gzip: a.gz: crc error.";
+        assert_eq!(said(JobState::Delayed), ["It is delayed for 9.5s more.", failed]);
+        let running = said(JobState::Canceling);
+        assert_eq!(running[0], "Attempt 1 has run for 58s in worker 1.7 of q1-1.");
+        assert_eq!(
+            running[1..],
+            ["Its lease ends in 40s unless it is extended.", "It was canceled by uid 5."]
+        );
+        assert_eq!(said(JobState::Canceled), ["It is canceled, since 57s.", "It was canceled by uid 5."]);
+        assert_eq!(said(JobState::Complete), ["It is complete, since 57s."]);
+        assert_eq!(said(JobState::Held)[..2], ["It is held, since 57s.", failed]);
+    }
+
+    #[test]
+    fn a_waiting_job_has_every_reason_at_once() {
+        let mut why = why(JobState::Waiting);
+        why.before = Some(1000);
+        let pause = Pause { since: Millis(NOW.0 - 5_000), by: "uid 0".into(), reason: Some("lunch".into()) };
+        why.queues.insert("default".into(), QueueCounts { paused: Some(pause), ..QueueCounts::default() });
+        let said = of_job(&why, true, NOW);
+        assert_eq!(
+            said[2..],
+            [
+                "Queue default was paused 5.0s ago by uid 0: lunch.",
+                "No pool takes jobs from queue default.",
+                "At least 1000 jobs of its queue come before it, by priority or by age.",
+            ]
+        );
+        let said = of_job(&why, false, NOW);
+        assert!(said.last().is_some_and(|last| last.starts_with("No supervisor runs here")), "{said:?}");
+        let nameless = Failure { group: "oom".into(), message: String::new(), trace: None };
+        let Some(job) = &mut why.job else { return };
+        (job.state, job.failure, job.history) = (JobState::Failed, Some(nameless), Vec::new());
+        assert!(of_job(&why, true, NOW)[1] == "oom.");
+    }
 }
