@@ -4,6 +4,7 @@ mod bytes;
 mod history;
 mod ids;
 mod job;
+mod log;
 mod outcome;
 mod pool;
 mod settings;
@@ -19,6 +20,7 @@ pub use job::{
     Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts,
     Retry,
 };
+pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
     Verdict,
@@ -26,6 +28,6 @@ pub use outcome::{
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Order, Outfit, Take, Work};
 pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};
 pub use snapshot::{Caught, Snapshot};
-pub use status::{Health, Host, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
+pub use status::{Health, Host, LogStatus, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis};
 pub use why::{Decision, Fit, Subject, Why};
