@@ -56,14 +56,14 @@ async fn what_is_not_ours_is_refused_and_left_as_it_is() {
     let mut damaged = good.clone();
     damaged[4096..8192].fill(0xaa);
     let mut newer = good.clone();
-    newer[60..64].copy_from_slice(&3u32.to_be_bytes());
+    newer[60..64].copy_from_slice(&4u32.to_be_bytes());
     let mut foreign = good.clone();
     foreign[68..72].copy_from_slice(&7u32.to_be_bytes());
     let cases = [
         ("text", b"this is a text file, not a database; it is longer than a header of one hundred bytes, quite a bit".to_vec(), "not a SQLite file"),
         ("cut", good[..good.len() / 2].to_vec(), "damaged"),
         ("damaged", damaged, "damaged"),
-        ("newer", newer, "its schema is 3, this program knows 2"),
+        ("newer", newer, "its schema is 4, this program knows 3"),
         ("foreign", foreign, "another program"),
     ];
     for (name, content, why) in cases {
@@ -75,10 +75,13 @@ async fn what_is_not_ours_is_refused_and_left_as_it_is() {
     }
 }
 
-/// A store as the first schema made it, with the job `N` in each state `N`.
-fn old_store(path: &Path) {
+/// What earlier versions made.
+const OLD: [&str; 2] = [include_str!("support/schema_1.sql"), include_str!("support/schema_2.sql")];
+
+/// A store of an old schema, with the job `N` in each state `N`.
+fn old_store(path: &Path, schema: &str) {
     let conn = Connection::open(path).unwrap();
-    conn.execute_batch(include_str!("support/schema_1.sql")).unwrap();
+    conn.execute_batch(schema).unwrap();
     conn.execute_batch(
         "INSERT INTO boot VALUES (1, 'an earlier one', 5, 1000);
          INSERT INTO queue (id, name, waiting, delayed, running, canceling, complete, failed, held, canceled)
@@ -94,22 +97,32 @@ fn old_store(path: &Path) {
 }
 
 #[tokio::test]
-async fn a_store_of_the_first_schema_goes_on_with_all_its_jobs() {
+async fn a_store_of_an_old_schema_goes_on_with_all_its_jobs() {
+    for schema in OLD {
+        goes_on(schema).await;
+    }
+}
+
+async fn goes_on(schema: &str) {
     let (_directory, path) = place();
-    old_store(&path);
+    old_store(&path, schema);
     let store = open(&path).unwrap();
     for (n, state) in JobState::ALL.into_iter().enumerate() {
         let job = store.get(n.to_string().as_str().into()).await.unwrap().unwrap();
         assert_eq!((job.state, job.attempt, job.unknown, job.progress), (state, 2, 0, None));
+        assert_eq!((job.renewals, job.put_by, job.history), (0, None, vec![]));
     }
     assert_eq!(store.counts().await.unwrap()[&"q".into()].jobs.values().sum::<u64>(), 8);
     assert_eq!(store.recover("me".into(), vec![]).await, Ok(2));
-    store.retry("4".into()).await.unwrap();
+    store.retry("4".into(), "uid 7".into()).await.unwrap();
     let taken = store.fetch(request(&["q"], 9)).await.unwrap();
     assert_eq!(ids(&taken), ["0", "2", "4"]);
     let far = Progress { fraction: Some(0.5), message: None };
     store.progress(vec![("0".into(), taken[0].lease.fence, far.clone())]).await.unwrap();
     store.settle(vec![settlement(&taken[1].lease, complete())]).await.unwrap();
+    store.settle(vec![settlement(&taken[2].lease, retry_after(Duration::ZERO))]).await.unwrap();
+    // Complete, then put back, then not complete.
+    assert_eq!(store.get("4".into()).await.unwrap().unwrap().history.len(), 3);
     drop(store);
     let store = open(&path).unwrap();
     assert_eq!(store.get("0".into()).await.unwrap().unwrap().progress, Some(far));
@@ -120,7 +133,7 @@ async fn a_store_of_the_first_schema_goes_on_with_all_its_jobs() {
 fn of_two_programs_that_open_an_old_store_one_brings_it_up_to_date() {
     for _ in 0..5 {
         let (_directory, path) = place();
-        old_store(&path);
+        old_store(&path, OLD[0]);
         let start = |id: &str| helper("put", &path, &[]).env("STORE_JOB", id).stdout(Stdio::piped()).spawn();
         let both = [start("a").unwrap(), start("b").unwrap()];
         for (child, id) in both.into_iter().zip(["a", "b"]) {
@@ -130,7 +143,7 @@ fn of_two_programs_that_open_an_old_store_one_brings_it_up_to_date() {
         let conn = Connection::open(&path).unwrap();
         let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
         let jobs: i64 = conn.query_row("SELECT count(unknown) FROM job", [], |row| row.get(0)).unwrap();
-        assert_eq!((version, jobs), (2, 10));
+        assert_eq!((version, jobs), (3, 10));
     }
 }
 
@@ -169,7 +182,7 @@ async fn what_one_process_puts_wakes_the_other() {
     cli.enqueue(vec![job("a")]).await.unwrap();
     assert_eq!(supervisor.next_notice().await, Notice::Wake);
     let a = supervisor.fetch(request(&["q"], 1)).await.unwrap().pop().unwrap();
-    assert_eq!(cli.cancel("a".into()).await, Ok(JobState::Canceling));
+    assert_eq!(cli.cancel("a".into(), "uid 7".into()).await, Ok(JobState::Canceling));
     let revoked = loop {
         let notice = supervisor.next_notice().await;
         if notice != Notice::Wake {

@@ -12,6 +12,7 @@ use taskvisor::api::{Limits, Problem, Service, router, serve};
 use taskvisor::config::log_file;
 use taskvisor::model::{
     Fence, Filter, JobId, JobRecord, JobState, Millis, NewJob, Payload, QueueCounts, QueueName, Status, Stop,
+    Subject, Why,
 };
 
 /// Jobs whose ids say how they end: `c…` complete, `f…` fail, `r…` run for ever, and others are unknown.
@@ -63,27 +64,32 @@ impl Service for Played {
             unknown: 0,
             progress: None,
             put_at: Millis(0),
+            put_by: None,
             due_at: None,
             started_at: None,
             ended_at: None,
             instance: None,
             worker: None,
             fence: Fence(1),
+            renewals: 0,
+            renewed_at: None,
+            expires_at: None,
             result: None,
             failure: None,
             forensics: None,
+            history: vec![],
         })
     }
     async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Problem> {
         self.note(format!("list {}", filter.limit))?;
         Ok(vec![self.job("c1".into()).await?, self.job("f1".into()).await?])
     }
-    async fn cancel(&self, id: JobId, wait: bool) -> Result<JobState, Problem> {
+    async fn cancel(&self, id: JobId, wait: bool, _: String) -> Result<JobState, Problem> {
         state_of(&id)?;
         self.note(format!("cancel {id} {wait}"))?;
         Ok(JobState::Canceling)
     }
-    async fn retry(&self, id: JobId) -> Result<(), Problem> {
+    async fn retry(&self, id: JobId, _: String) -> Result<(), Problem> {
         state_of(&id)?;
         self.note(format!("retry {id}"))
     }
@@ -113,6 +119,10 @@ impl Service for Played {
     }
     async fn status(&self) -> Result<Status, Problem> {
         Err(Problem::unavailable("the supervisor is starting"))
+    }
+    async fn why(&self, subject: Subject) -> Result<Why, Problem> {
+        self.note(format!("why {subject:?}"))?;
+        Ok(Why::default())
     }
     async fn stop(&self, how: Stop) -> Result<(), Problem> {
         self.note(format!("stop {how:?}"))

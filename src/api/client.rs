@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use super::Problem;
 use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, Reload, State, Steps, StopOrder};
 use crate::model::{
-    Change, Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop,
+    Change, Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop, Subject, Why,
 };
 
 /// A client of the supervisor that listens on a socket. Each call is a connection of its own, except for waits: whoever
@@ -171,6 +171,16 @@ impl Client {
     /// The whole picture.
     pub async fn status(&self) -> Result<Status, Error> {
         self.get("/v1/status").await
+    }
+
+    /// Why something is as it is.
+    pub async fn why(&self, subject: &Subject) -> Result<Why, Error> {
+        let (kind, name) = match subject {
+            Subject::Job(id) => ("job", id.as_str()),
+            Subject::Slot(slot) => ("slot", slot.as_str()),
+            Subject::Pool(pool) => ("pool", pool.as_str()),
+        };
+        self.get(&format!("/v1/why/{kind}/{}", encode(name))).await
     }
 
     /// Has it read its settings again; gives what becomes of each pool.

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State as JobStateBody, StopOrder};
 use super::{Peer, Problem, Service, pools};
-use crate::model::{Filter, JobId, JobRecord, QueueCounts, QueueName, Status};
+use crate::model::{Filter, JobId, JobRecord, QueueCounts, QueueName, Status, Subject, Why};
 
 /// The largest body of a put.
 const PUT_LIMIT: usize = 64 << 20;
@@ -44,6 +44,9 @@ pub fn router(service: Arc<dyn Service>) -> Router {
         .route("/v1/queues/{queue}/pause", post(pause))
         .route("/v1/queues/{queue}/resume", post(resume))
         .route("/v1/status", get(status))
+        .route("/v1/why/job/{id}", get(why_job))
+        .route("/v1/why/slot/{slot}", get(why_slot))
+        .route("/v1/why/pool/{pool}", get(why_pool))
         .route("/v1/stop", post(stop))
         .merge(pools::routes())
         .fallback(no_route)
@@ -56,8 +59,9 @@ async fn here() -> Json<Done> {
     Json(Done {})
 }
 
-async fn put(State(api): Api, body: Body) -> Answer<Ids> {
-    let Put { jobs } = read(body, PUT_LIMIT).await?;
+async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Ids> {
+    let Put { mut jobs } = read(body, PUT_LIMIT).await?;
+    jobs.iter_mut().for_each(|job| job.by = Some(peer.to_string()));
     Ok(Json(Ids { ids: api.put(jobs).await? }))
 }
 
@@ -73,13 +77,18 @@ async fn job(State(api): Api, id: PathOf<String>) -> Answer<JobRecord> {
     Ok(Json(api.job(job_id(id)?).await?))
 }
 
-async fn cancel(State(api): Api, id: PathOf<String>, body: Body) -> Answer<JobStateBody> {
+async fn cancel(
+    State(api): Api,
+    Extension(peer): Extension<Peer>,
+    id: PathOf<String>,
+    body: Body,
+) -> Answer<JobStateBody> {
     let Cancel { wait } = read_or_default(body).await?;
-    Ok(Json(JobStateBody { state: api.cancel(job_id(id)?, wait).await? }))
+    Ok(Json(JobStateBody { state: api.cancel(job_id(id)?, wait, peer.to_string()).await? }))
 }
 
-async fn retry(State(api): Api, id: PathOf<String>) -> Answer<Done> {
-    api.retry(job_id(id)?).await?;
+async fn retry(State(api): Api, Extension(peer): Extension<Peer>, id: PathOf<String>) -> Answer<Done> {
+    api.retry(job_id(id)?, peer.to_string()).await?;
     Ok(Json(Done {}))
 }
 
@@ -111,6 +120,18 @@ async fn status(State(api): Api) -> Answer<Status> {
     Ok(Json(api.status().await?))
 }
 
+async fn why_job(State(api): Api, id: PathOf<String>) -> Answer<Why> {
+    Ok(Json(api.why(Subject::Job(job_id(id)?)).await?))
+}
+
+async fn why_slot(State(api): Api, slot: PathOf<String>) -> Answer<Why> {
+    Ok(Json(api.why(Subject::Slot(named(slot)?)).await?))
+}
+
+async fn why_pool(State(api): Api, pool: PathOf<String>) -> Answer<Why> {
+    Ok(Json(api.why(Subject::Pool(named(pool)?)).await?))
+}
+
 async fn stop(State(api): Api, body: Body) -> Answer<Done> {
     let StopOrder { how } = read(body, SMALL_LIMIT).await?;
     api.stop(how).await?;
@@ -119,7 +140,7 @@ async fn stop(State(api): Api, body: Body) -> Answer<Done> {
 
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/queues, /v1/pools, /v1/status, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest and /v1/stop")
+        .hint("the routes are /v1/jobs, /v1/queues, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest and /v1/stop")
 }
 
 async fn no_method(request: Request) -> Problem {
@@ -134,11 +155,15 @@ impl IntoResponse for Problem {
 }
 
 fn job_id(id: PathOf<String>) -> Result<JobId, Problem> {
-    id.map(|Path(id)| id.into()).map_err(|error| Problem::bad_request(error.body_text()))
+    named(id).map(Into::into)
 }
 
 fn queue_name(queue: PathOf<String>) -> Result<QueueName, Problem> {
-    queue.map(|Path(queue)| queue.into()).map_err(|error| Problem::bad_request(error.body_text()))
+    named(queue).map(Into::into)
+}
+
+fn named(name: PathOf<String>) -> Result<String, Problem> {
+    name.map(|Path(name)| name).map_err(|error| Problem::bad_request(error.body_text()))
 }
 
 fn filter(query: BTreeMap<String, String>) -> Result<Filter, Problem> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 
 use crate::model::{
-    Change, Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop,
+    Change, Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop, Subject, Why,
 };
 
 /// Everything a client can ask of a running supervisor.
@@ -21,10 +21,10 @@ pub trait Service: Send + Sync + 'static {
     async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Problem>;
 
     /// Ends a job and gives its state: after the call, or with `wait` when it has ended.
-    async fn cancel(&self, id: JobId, wait: bool) -> Result<JobState, Problem>;
+    async fn cancel(&self, id: JobId, wait: bool, by: String) -> Result<JobState, Problem>;
 
     /// Puts an ended job back to waiting.
-    async fn retry(&self, id: JobId) -> Result<(), Problem>;
+    async fn retry(&self, id: JobId, by: String) -> Result<(), Problem>;
 
     /// Waits until the job has ended and says how. Dropped when the client goes away.
     async fn ended(&self, id: JobId) -> Result<JobState, Problem>;
@@ -40,6 +40,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// The whole picture.
     async fn status(&self) -> Result<Status, Problem>;
+
+    /// Why a job, a slot or a pool is as it is.
+    async fn why(&self, subject: Subject) -> Result<Why, Problem>;
 
     /// Reads the settings again and applies them, all or none; a rehearsal only says what that would do, pool by pool.
     async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem>;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{Client, Error, Limits, Problem, Service, router, serve};
 use crate::model::{
     Change, Class, Exec, Filter, JobId, JobRecord, JobState, NewJob, Payload, QueueCounts, QueueName, Status,
-    Stop,
+    Stop, Subject, Why,
 };
 
 /// Writes down what it was asked.
@@ -47,7 +47,7 @@ impl Service for Fake {
         self.note(format!("{filter:?}"));
         Ok(Vec::new())
     }
-    async fn cancel(&self, id: JobId, wait: bool) -> Result<JobState, Problem> {
+    async fn cancel(&self, id: JobId, wait: bool, _: String) -> Result<JobState, Problem> {
         self.note(format!("cancel {id} {wait}"));
         Ok(JobState::Canceling)
     }
@@ -62,7 +62,7 @@ impl Service for Fake {
     async fn at_rest(&self) -> Result<(), Problem> {
         Ok(())
     }
-    async fn retry(&self, id: JobId) -> Result<(), Problem> {
+    async fn retry(&self, id: JobId, _: String) -> Result<(), Problem> {
         self.note(format!("retry {id}"));
         Ok(())
     }
@@ -86,6 +86,10 @@ impl Service for Fake {
     }
     async fn status(&self) -> Result<Status, Problem> {
         Err(Problem::unavailable("not yet"))
+    }
+    async fn why(&self, subject: Subject) -> Result<Why, Problem> {
+        self.note(format!("why {subject:?}"));
+        Ok(Why::default())
     }
     async fn stop(&self, how: Stop) -> Result<(), Problem> {
         self.note(format!("stop {how:?}"));
@@ -142,6 +146,7 @@ fn job() -> NewJob {
         tags: vec![],
         retry: None,
         time_limit: None,
+        by: None,
     }
 }
 
@@ -157,6 +162,8 @@ async fn every_route_reaches_its_verb() {
     assert_eq!(client.queues().await.unwrap()[&QueueName::from("mail")].jobs[&JobState::Waiting], 3);
     client.pause(&"mail".into(), Some("smtp down".into())).await.unwrap();
     client.resume(&"mail".into()).await.unwrap();
+    client.why(&Subject::Job(odd.clone())).await.unwrap();
+    client.why(&Subject::Slot("mail.3".into())).await.unwrap();
     client.stop(Stop::Terminate).await.unwrap();
     let uid = nix::unistd::getuid();
     let expected = [
@@ -165,6 +172,8 @@ async fn every_route_reaches_its_verb() {
         "retry a/b c?é",
         &format!("pause mail by uid {uid}: Some(\"smtp down\")"),
         "resume mail",
+        "why Job(JobId(\"a/b c?é\"))",
+        "why Slot(\"mail.3\")",
         "stop Terminate",
     ];
     assert_eq!(served.asked(), expected);

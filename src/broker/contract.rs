@@ -49,21 +49,25 @@ pub trait Broker: Send + Sync {
     /// without.
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error>;
 
-    /// One job, whole.
+    /// One job, whole: with its history, which has each attempt that ended other than complete or unspent and uncounted.
     async fn get(&self, id: JobId) -> Result<Option<JobRecord>, Error>;
 
     /// Jobs by filter, newest first, without payloads.
     async fn list(&self, filter: Filter) -> Result<Vec<JobRecord>, Error>;
 
+    /// How many waiting jobs of its queue come before a waiting job, counted up to 1000.
+    async fn before(&self, id: JobId) -> Result<u64, Error>;
+
     /// All queues that exist, counted.
     async fn counts(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error>;
 
     /// Ends a job: at once when it waits; when it runs, it is `canceling`, its supervisor gets a `Notice::Revoked`, and it is
-    /// `canceled` when that settles. Gives the state after the call. Durable.
-    async fn cancel(&self, id: JobId) -> Result<JobState, Error>;
+    /// `canceled` when that settles. Gives the state after the call; `by` is kept in its history. Durable.
+    async fn cancel(&self, id: JobId, by: String) -> Result<JobState, Error>;
 
-    /// Puts a failed, held, canceled or complete job back to waiting with its counters and progress cleared. Durable.
-    async fn retry(&self, id: JobId) -> Result<(), Error>;
+    /// Puts a failed, held, canceled or complete job back to waiting with its counters and progress cleared; `by` is kept in
+    /// its history. Durable.
+    async fn retry(&self, id: JobId, by: String) -> Result<(), Error>;
 
     /// Stops fetching from a queue, for every supervisor, until `resume`. Durable.
     async fn pause(&self, queue: QueueName, by: String, reason: Option<String>) -> Result<(), Error>;

@@ -11,7 +11,7 @@ use super::failure::Failure;
 use crate::api::{self, Client};
 use crate::broker::{self, Broker, Sqlite, sqlite};
 use crate::config::{BrokerUrl, Config, private_dir};
-use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName};
+use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Subject, Why};
 
 /// One of the two ways.
 pub enum Access {
@@ -53,7 +53,10 @@ impl Access {
                     (_, _) => unless_gone(error),
                 })
             }
-            Access::Store(store) => store.enqueue(jobs).await.map_err(|error| Some(error.into())),
+            Access::Store(store) => {
+                let jobs = jobs.into_iter().map(|job| NewJob { by: Some(me()), ..job }).collect();
+                store.enqueue(jobs).await.map_err(|error| Some(error.into()))
+            }
         }
     }
 
@@ -94,6 +97,20 @@ impl Access {
         }
     }
 
+    /// Why a job is as it is, and whether a supervisor could tell: the store knows nothing of pools.
+    pub async fn why(&self, id: &JobId) -> Result<(Why, bool), Failure> {
+        let store = match self {
+            Access::Api(api) => return Ok((api.why(&Subject::Job(id.clone())).await?, true)),
+            Access::Store(store) => store,
+        };
+        let job = self.job(id).await?;
+        let mut queues = store.counts().await?;
+        queues.retain(|name, _| *name == job.queue);
+        let before =
+            if job.state == JobState::Waiting { Some(store.before(id.clone()).await?) } else { None };
+        Ok((Why { job: Some(job), before, queues, ..Why::default() }, false))
+    }
+
     /// Jobs by filter.
     pub async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Failure> {
         match self {
@@ -106,7 +123,7 @@ impl Access {
     pub async fn cancel(&self, id: &JobId, wait: bool) -> Result<JobState, Failure> {
         match self {
             Access::Api(api) => Ok(api.cancel(id, wait).await?),
-            Access::Store(store) => match store.cancel(id.clone()).await? {
+            Access::Store(store) => match store.cancel(id.clone(), me()).await? {
                 state if wait && !state.has_ended() => Ok(store.ended(id.clone()).await?),
                 state => Ok(state),
             },
@@ -117,7 +134,7 @@ impl Access {
     pub async fn retry(&self, id: &JobId) -> Result<(), Failure> {
         match self {
             Access::Api(api) => Ok(api.retry(id).await?),
-            Access::Store(store) => Ok(store.retry(id.clone()).await?),
+            Access::Store(store) => Ok(store.retry(id.clone(), me()).await?),
         }
     }
 
@@ -133,10 +150,7 @@ impl Access {
     pub async fn pause(&self, queue: QueueName, reason: Option<String>) -> Result<(), Failure> {
         match self {
             Access::Api(api) => Ok(api.pause(&queue, reason).await?),
-            Access::Store(store) => {
-                let by = format!("uid {}", nix::unistd::getuid());
-                Ok(store.pause(queue, by, reason).await?)
-            }
+            Access::Store(store) => Ok(store.pause(queue, me(), reason).await?),
         }
     }
 
@@ -155,6 +169,11 @@ impl Access {
             Access::Store(store) => store.ended(id.clone()).await.map_err(|error| Some(error.into())),
         }
     }
+}
+
+/// Who acts, as the supervisor would say.
+fn me() -> String {
+    format!("uid {}", nix::unistd::getuid())
 }
 
 /// What was sent may have been heard.
@@ -293,6 +312,7 @@ mod tests {
             tags: vec![],
             retry: None,
             time_limit: None,
+            by: None,
         };
         let put = Access::Api(Client::new(&socket)).put_here(vec![job]).await;
         let said = put.unwrap_err().unwrap().render().replace(dir.path().to_str().unwrap(), "DIR");

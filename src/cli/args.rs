@@ -107,6 +107,9 @@ pub enum Command {
         after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"
     )]
     Status(Status),
+    /// Say why a job, a slot or a pool is as it is
+    #[command(subcommand)]
+    Why(WhyCommand),
     /// Read the settings again: all or nothing, and only what changed is touched
     #[command(after_help = "New workers come up before old ones leave. SIGHUP does the same.")]
     Reload(Reload),
@@ -134,6 +137,25 @@ pub enum Command {
 const DOCTOR_HELP: &str = "\
 It looks as a supervisor would that is started here: by this user, in this cgroup. Nothing it does leaves a trace.
 Exit code: 0 all that is needed is there; 1 something is bad.";
+#[derive(Debug, Subcommand)]
+pub enum WhyCommand {
+    /// A job, by its id
+    Job(WhyOf),
+    /// A slot, as POOL.N or by its number in status
+    Slot(WhyOf),
+    /// A pool, by its name
+    Pool(WhyOf),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct WhyOf {
+    /// Which
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// The facts as JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Debug, clap::Args)]
 pub struct Stop {

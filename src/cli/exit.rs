@@ -8,7 +8,7 @@ use clap::Parser;
 use super::args::{Args, Command, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{doctor, in_force, job, put, queue, reload, start, status, stop};
+use super::{doctor, in_force, job, put, queue, reload, start, status, stop, why};
 use crate::config::{Config, Purpose, Surroundings, resolve};
 
 /// Done.
@@ -119,6 +119,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
                 QueueCommand::Resume(resume) => queue::resume(&config, &resume).await,
             },
             Command::Status(status) => status::status(&config, &status).await,
+            Command::Why(subject) => why::why(&config, &subject).await,
             Command::Reload(args) => reload::reload(&config, &args).await,
             Command::Recycle(args) => reload::recycle(&config, &args).await,
             Command::Scale(args) => reload::scale(&config, &args).await,

@@ -53,6 +53,7 @@ impl Form {
             tags: args.tags.clone(),
             retry: args.retries.map(retry),
             time_limit: args.time_limit,
+            by: None,
         };
         Ok(Form { job, raw: args.raw })
     }

@@ -2,6 +2,7 @@
 
 mod access;
 mod args;
+mod because;
 mod branch;
 mod change_args;
 mod data;
@@ -16,6 +17,7 @@ mod job_args;
 mod json;
 mod launch;
 mod page;
+mod processes;
 mod put;
 mod queue;
 mod reload;
@@ -26,6 +28,8 @@ pub mod start;
 mod start_args;
 mod status;
 mod stop;
+mod timeline;
 mod tree;
+mod why;
 
 pub use exit::{main, supervisor};

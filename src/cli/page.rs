@@ -1,15 +1,13 @@
 //! The page of `job show`: what it is, what happened when, how it ended and what it said last.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use super::job::between;
 use super::json::pretty_json;
+use super::processes;
 use super::screen::{Look, age, escaped, escaped_lines, how_far, size};
+use super::timeline;
 use crate::config::format_duration;
-use crate::model::{
-    Bytes, Exec, ExitStatus, Failure, Forensics, JobRecord, JobState, Millis, Payload, Retry, Signal,
-};
+use crate::model::{Bytes, Exec, Exit, ExitStatus, Failure, Forensics, JobRecord, JobState, Payload, Retry};
 
 /// The page.
 pub fn render(job: &JobRecord, look: &Look) -> String {
@@ -40,6 +38,10 @@ pub fn render(job: &JobRecord, look: &Look) -> String {
         let both = [group, message].map(String::as_str).into_iter().filter(|word| !word.is_empty());
         row(&mut out, "why", &both.collect::<Vec<_>>().join(": "));
     }
+    if job.state == JobState::Held {
+        let retry = format!("when the reason is gone, taskvisor job retry {}", job.id);
+        row(&mut out, "what to do", &retry);
+    }
     if let Some(progress) = &job.progress {
         row(&mut out, "progress", &how_far(progress, look));
     }
@@ -49,9 +51,13 @@ pub fn render(job: &JobRecord, look: &Look) -> String {
     if let Some(result) = &job.result {
         carried(&mut out, "result", result.as_bytes());
     }
-    timeline(&mut out, job, look);
+    timeline::render(&mut out, job, look);
     if let Some(forensics) = &job.forensics {
         end(&mut out, forensics);
+    }
+    if let Some(seen) = job.forensics.as_ref().and_then(|forensics| forensics.snapshot.as_ref()) {
+        out.push_str("\nits processes before they were ended\n");
+        processes::render(&mut out, seen);
     }
     let trace = job.failure.as_ref().and_then(|failure| failure.trace.as_deref()).unwrap_or_default();
     let stderr = job.forensics.as_ref().map(|forensics| forensics.stderr_tail.as_str()).unwrap_or_default();
@@ -103,7 +109,7 @@ fn bytes_of(length: usize) -> String {
     counted(length, "byte", "bytes")
 }
 
-fn counted(number: usize, one: &str, more: &str) -> String {
+pub fn counted(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 
@@ -136,54 +142,6 @@ fn quoted(word: &Bytes) -> String {
     }
 }
 
-fn timeline(out: &mut String, job: &JobRecord, look: &Look) {
-    let mut events: Vec<(Millis, String)> = vec![(job.put_at, "put".into())];
-    if let Some(due) = job.due_at {
-        events.push((due, "due".into()));
-    }
-    if let Some(started) = job.started_at {
-        let worker = job.worker.map(|worker| format!(" in slot {worker}")).unwrap_or_default();
-        let instance = job.instance.as_ref().map(|instance| format!(" by {instance}")).unwrap_or_default();
-        events.push((started, format!("started, attempt {}{worker}{instance}", job.attempt)));
-        for sent in job.forensics.iter().flat_map(|forensics| &forensics.signals) {
-            let at = Millis(started.0.saturating_add(millis(sent.after)));
-            let signal = match sent.signal {
-                Signal::Term => "TERM",
-                Signal::Kill => "KILL",
-            };
-            events.push((at, format!("{signal} sent: {}", sent.why)));
-        }
-    }
-    let attempt_end = job.forensics.as_ref().and_then(|forensics| forensics.at);
-    match (job.ended_at, attempt_end) {
-        (Some(ended), _) => events.push((ended, word_of_end(job.state).into())),
-        (None, Some(at)) => events.push((at, "latest attempt ended".into())),
-        (None, None) => {}
-    }
-    events.sort_by_key(|(at, _)| *at);
-    out.push_str("\ntimeline\n");
-    let mut before = None;
-    for (at, what) in events {
-        let since = before.map(|before| format!("+{}", age(between(before, at)))).unwrap_or_default();
-        let _ = writeln!(out, "  {}  {since:<8} {}", look.moment(at), escaped(&what));
-        before = Some(at);
-    }
-}
-
-fn word_of_end(state: JobState) -> &'static str {
-    match state {
-        JobState::Waiting | JobState::Delayed | JobState::Running | JobState::Canceling => "ended",
-        JobState::Complete => "complete",
-        JobState::Failed => "failed",
-        JobState::Held => "held",
-        JobState::Canceled => "canceled",
-    }
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
-}
-
 fn end(out: &mut String, forensics: &Forensics) {
     out.push_str("\nlatest attempt\n");
     let width = if forensics.left.is_empty() { "peak rss ".len() } else { "left running".len() };
@@ -192,16 +150,7 @@ fn end(out: &mut String, forensics: &Forensics) {
     };
     line("ran", age(forensics.ran));
     if let Some(exit) = &forensics.exit {
-        let status = match exit.status {
-            ExitStatus::Code(code) => format!("code {code}"),
-            ExitStatus::Signal { signal, core } => {
-                let name = nix::sys::signal::Signal::try_from(signal).map(|known| format!(" ({known})"));
-                let core = if core { ", core dumped" } else { "" };
-                format!("signal {signal}{}{core}", name.unwrap_or_default())
-            }
-        };
-        let oom = if exit.oom { ", out of memory" } else { "" };
-        line("exit", format!("{status}{oom}"));
+        line("exit", status(exit));
         let usage = &exit.usage;
         line("cpu", format!("{} user, {} system", age(usage.user), age(usage.system)));
         line("peak rss", size(usage.max_rss));
@@ -218,12 +167,27 @@ fn end(out: &mut String, forensics: &Forensics) {
     }
 }
 
+/// How a process ended.
+pub fn status(exit: &Exit) -> String {
+    let status = match exit.status {
+        ExitStatus::Code(code) => format!("code {code}"),
+        ExitStatus::Signal { signal, core } => {
+            let name = nix::sys::signal::Signal::try_from(signal).map(|known| format!(" ({known})"));
+            let core = if core { ", core dumped" } else { "" };
+            format!("signal {signal}{}{core}", name.unwrap_or_default())
+        }
+    };
+    if exit.oom { status + ", out of memory" } else { status }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
+    use std::time::Duration;
+
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::model::{Exit, Fence, Progress, SignalSent, SlotId, Usage, WorkerId};
+    use crate::model::{Fence, Millis, Progress, Signal, SignalSent, SlotId, Usage, WorkerId};
 
     /// A pipe of this width in Greenwich.
     pub fn look(width: usize) -> Look {
@@ -233,11 +197,6 @@ pub(super) mod tests {
     /// A gzip that did not like its file.
     pub fn failed_job() -> JobRecord {
         let worker = Some(WorkerId { slot: SlotId { pool: 0, index: 1 }, generation: 7 });
-        let usage = Usage {
-            user: Duration::from_millis(120),
-            system: Duration::from_millis(8),
-            max_rss: 1_900 << 10,
-        };
         JobRecord {
             id: "0199aa00000070008000000000000001".into(),
             queue: "default".into(),
@@ -259,38 +218,48 @@ pub(super) mod tests {
             unknown: 0,
             progress: None,
             put_at: Millis(1_790_000_000_000),
+            put_by: Some("uid 1000".into()),
             due_at: None,
             started_at: Some(Millis(1_790_000_001_500)),
             ended_at: Some(Millis(1_790_000_003_000)),
             instance: Some("q1-1".into()),
             worker,
             fence: Fence(1),
+            renewals: 0,
+            renewed_at: None,
+            expires_at: None,
             result: None,
             failure: Some(Failure {
                 group: "exit 1".into(),
                 message: "gzip: a.gz: crc error".into(),
                 trace: None,
             }),
-            forensics: Some(Forensics {
-                worker,
-                ran: Duration::from_millis(1_500),
-                exit: Some(Exit {
-                    status: ExitStatus::Code(1),
-                    usage,
-                    left_behind: 2,
-                    oom: false,
-                    proof: Duration::from_millis(3),
-                }),
-                signals: vec![SignalSent {
-                    after: Duration::from_millis(1_000),
-                    signal: Signal::Term,
-                    why: "canceled".into(),
-                }],
-                stderr_tail: "\ngzip: a.gz: invalid\x1b[31m compressed data--crc error\n".into(),
-                output_dropped: 2_000_000,
-                left: vec![],
-                at: Some(Millis(1_790_000_003_000)),
-            }),
+            forensics: Some(gzip_left(worker)),
+            history: vec![],
+        }
+    }
+
+    fn gzip_left(worker: Option<WorkerId>) -> Forensics {
+        let user = Duration::from_millis(120);
+        let usage = Usage { user, system: Duration::from_millis(8), max_rss: 1_900 << 10 };
+        let exit = Exit {
+            status: ExitStatus::Code(1),
+            usage,
+            left_behind: 2,
+            oom: false,
+            proof: Duration::from_millis(3),
+        };
+        let (after, signal) = (Duration::from_millis(1_000), Signal::Term);
+        Forensics {
+            worker,
+            ran: Duration::from_millis(1_500),
+            exit: Some(exit),
+            signals: vec![SignalSent { after, signal, why: "canceled".into() }],
+            stderr_tail: "\ngzip: a.gz: invalid\x1b[31m compressed data--crc error\n".into(),
+            output_dropped: 2_000_000,
+            left: vec![],
+            snapshot: None,
+            at: Some(Millis(1_790_000_003_000)),
         }
     }
 

@@ -96,9 +96,10 @@ pub(super) async fn call(
     verb: String,
     args: String,
 ) {
+    let by = format!("worker {worker}");
     let result = match verb.as_str() {
-        "put" => put(&*broker, &args).await,
-        "cancel" => cancel(&*broker, &args).await,
+        "put" => put(&*broker, &args, &by).await,
+        "cancel" => cancel(&*broker, &args, by).await,
         "job" => job(&*broker, &args).await,
         _ => Err(format!("no verb is called '{verb}'; known are: put, cancel, job")),
     };
@@ -134,14 +135,14 @@ struct Named {
     id: String,
 }
 
-async fn put(broker: &dyn Broker, args: &str) -> Result<String, String> {
+async fn put(broker: &dyn Broker, args: &str, by: &str) -> Result<String, String> {
     let put: Put<'_> = serde_json::from_str(args).map_err(|error| format!("put: {error}"))?;
-    let jobs = put.jobs.into_iter().map(new_job).collect::<Result<Vec<_>, String>>()?;
+    let jobs = put.jobs.into_iter().map(|job| new_job(job, by)).collect::<Result<Vec<_>, String>>()?;
     let ids = broker.enqueue(jobs).await.map_err(|error| error.to_string())?;
     Ok(serde_json::json!({ "ids": ids }).to_string())
 }
 
-fn new_job(job: PutJob<'_>) -> Result<NewJob, String> {
+fn new_job(job: PutJob<'_>, by: &str) -> Result<NewJob, String> {
     let seconds = |name: &str, number: f64| {
         Duration::try_from_secs_f64(number)
             .map_err(|_| format!("put: {name} {number} is no number of seconds"))
@@ -164,12 +165,13 @@ fn new_job(job: PutJob<'_>) -> Result<NewJob, String> {
         tags: job.tags,
         retry: job.retries.map(|retries| Retry { retries, ..Retry::CLASS }),
         time_limit: job.time_limit.map(|limit| seconds("time_limit", limit)).transpose()?,
+        by: Some(by.into()),
     })
 }
 
-async fn cancel(broker: &dyn Broker, args: &str) -> Result<String, String> {
+async fn cancel(broker: &dyn Broker, args: &str, by: String) -> Result<String, String> {
     let Named { id } = serde_json::from_str(args).map_err(|error| format!("cancel: {error}"))?;
-    let state = broker.cancel(id.into()).await.map_err(|error| error.to_string())?;
+    let state = broker.cancel(id.into(), by).await.map_err(|error| error.to_string())?;
     Ok(serde_json::json!({ "state": state }).to_string())
 }
 

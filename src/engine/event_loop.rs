@@ -5,6 +5,7 @@ use std::io;
 use tokio::sync::oneshot;
 
 use super::asks::Asks;
+use super::explain::{Answer, Asked, explain};
 use super::inbox::{Inbox, Input};
 use super::outside::Outside;
 use super::reload::Fresh;
@@ -15,9 +16,11 @@ use crate::process::usage;
 use crate::supervisor::{Event, Step, Supervisor};
 
 /// What somebody wants from the loop.
-pub enum Request {
+pub(super) enum Request {
     /// What the supervisor sees, with the processes of each slot.
     View(oneshot::Sender<View>),
+    /// What it knows about something.
+    Why(Asked, Answer),
     /// Ask something of a pool, or of all; refused in words.
     Change(Option<String>, Change, oneshot::Sender<Result<(), String>>),
     /// Settings were read, or could not be.
@@ -83,6 +86,7 @@ pub(super) async fn run(
             Input::Letter(letter) => facts = outside.heard(letter, &mut asks)?,
             Input::Output => facts = listen(&mut outside)?,
             Input::Answer(answer) => outside.children.reply(answer.worker, answer.n, answer.result),
+            Input::Seen(seen) => outside.seen(seen),
             Input::Request(request) => facts.extend(answer(request, &supervisor, &mut outside)),
             Input::Timeout if outside.children.due().is_some_and(|at| at <= clock::now()) => {
                 facts = listen(&mut outside)?;
@@ -101,6 +105,7 @@ pub(super) async fn run(
 fn answer(request: Request, supervisor: &Supervisor, outside: &mut Outside) -> Option<Event> {
     match request {
         Request::View(answer) => drop(answer.send(view(supervisor, outside))),
+        Request::Why(asked, answer) => drop(answer.send(explain(supervisor, outside, &asked))),
         Request::AtRest(answer) => outside.waiting_for_rest.push(answer),
         Request::Stop(stop) => return Some(Event::Stop(stop)),
         Request::Change(pool, change, answer) => {

@@ -8,6 +8,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use super::calls::Answer;
 use super::event_loop::Request;
 use super::outside::Outside;
+use super::snapshots::Seen;
 use crate::clock;
 use crate::model::Instant;
 use crate::process::Letter;
@@ -31,6 +32,8 @@ pub(super) enum Input {
     Letter(Letter),
     /// What a worker asked for.
     Answer(Answer),
+    /// A look at a worker that is to be ended has come back.
+    Seen(Seen),
     /// Children have printed or spoken, or can hear more.
     Output,
     /// Somebody asks.
@@ -63,6 +66,7 @@ impl Inbox {
             Some(request) = self.requests.recv() => Input::Request(request),
             Some(answer) = self.answers.recv() => Input::Answer(answer),
             ready = outside.children.ready() => ready.map(|()| Input::Output)?,
+            seen = outside.snapshots.next() => Input::Seen(seen),
             () = sleep(wait) => Input::Timeout,
         })
     }

@@ -2,13 +2,16 @@
 
 mod asks;
 mod calls;
+mod decisions;
 mod event_loop;
+mod explain;
 mod inbox;
 mod outside;
 mod recover;
 mod reload;
 mod reports;
 mod service;
+mod snapshots;
 mod supervise;
 mod systemd;
 

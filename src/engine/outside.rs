@@ -12,8 +12,10 @@ use tracing::{info, warn};
 
 use super::asks::{Asks, Wish};
 use super::calls::{self, Answer};
+use super::decisions::Decisions;
 use super::reload::{Reloader, Wardrobe};
 use super::reports::Reports;
+use super::snapshots::{Seen, Snapshots, is_limit};
 use super::systemd::Systemd;
 use crate::broker::{Broker, Fetch};
 use crate::clock;
@@ -48,6 +50,10 @@ pub struct Outside {
     pub(super) reports: Reports,
     /// The last words of lives that never took a job, by place.
     pub(super) stillborn: HashMap<SlotId, String>,
+    /// What was decided of late.
+    pub(super) decisions: Decisions,
+    /// What workers did before they were ended for a limit.
+    pub(super) snapshots: Snapshots,
     /// Facts that are known at once.
     pub(super) known: Vec<Event>,
     /// How the workers of pools are made, of all settings so far.
@@ -68,6 +74,7 @@ pub struct Outside {
 impl Outside {
     /// Starts one effect.
     pub fn perform(&mut self, command: Command) {
+        self.decisions.order(clock::now(), &command);
         match command {
             // The worker at place 0 forks the others.
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
@@ -77,10 +84,7 @@ impl Outside {
             Command::Signal(worker, signal, why) => {
                 let job = self.children.only_job(worker).map(tracing::field::display);
                 info!(%worker, pool = self.children.pool(worker), job, ?signal, why, "signal");
-                self.link.order(&match signal {
-                    Signal::Term => Order::Terminate(worker),
-                    Signal::Kill => Order::KillTree(worker),
-                });
+                self.signal(worker, signal, is_limit(&why));
             }
             Command::Cancel(worker, job, why) => {
                 info!(%worker, pool = self.children.pool(worker), %job, why, "cancel");
@@ -117,6 +121,8 @@ impl Outside {
 
     /// The end of a turn: what was collected goes out.
     pub fn flush(&mut self) -> io::Result<()> {
+        let overdue = self.snapshots.overdue(clock::now());
+        overdue.iter().for_each(|order| self.link.order(order));
         if self.reports.due().is_some_and(|at| at <= clock::now()) {
             self.send_reports();
         }
@@ -126,7 +132,8 @@ impl Outside {
 
     /// When something is to be done here that nothing else tells.
     pub fn due(&self) -> Option<Instant> {
-        [self.reports.due(), self.children.due(), self.systemd.due()].into_iter().flatten().min()
+        let own = [self.reports.due(), self.children.due(), self.systemd.due(), self.snapshots.due()];
+        own.into_iter().flatten().min()
     }
 
     /// Facts that came of carrying out commands.
@@ -141,6 +148,7 @@ impl Outside {
 
     /// Looks at a fact on its way to the supervisor, for what is kept here.
     pub fn note(&mut self, event: &Event) {
+        self.decisions.fact(clock::now(), event);
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
             failpoint("supervisor-3-fetched");
         }
@@ -178,6 +186,7 @@ impl Outside {
             Report::Exited(worker, exit) => self.exited(worker, exit),
             Report::Stuck(worker, pid) => {
                 let why = stuck_cause(pid);
+                self.snapshots.look_at(worker, pid);
                 warn!(%worker, pool = self.children.pool(worker), why, "a killed process does not die");
                 vec![Event::Stuck(worker, why)]
             }
@@ -196,6 +205,13 @@ impl Outside {
                 }
             },
         })
+    }
+
+    /// A look at a worker has come back: what was to follow it goes out.
+    pub(super) fn seen(&mut self, seen: Seen) {
+        let lives = self.children.pid(seen.0).is_some();
+        let orders = self.snapshots.take_in(seen, lives);
+        orders.iter().for_each(|order| self.link.order(order));
     }
 
     /// Turns what workers say into facts.
@@ -264,6 +280,7 @@ impl Outside {
             let outcome = self.job_ended(worker, end);
             events.extend(outcome.map(|outcome| Event::Finished(worker, job, fence, outcome)));
         }
+        self.snapshots.life_ended(worker);
         if let Some(last_words) = remains.stillborn {
             self.stillborn.insert(worker.slot, last_words);
         }
@@ -272,6 +289,18 @@ impl Outside {
         }
         events.push(Event::Exited(worker, exit));
         events
+    }
+
+    fn signal(&mut self, worker: WorkerId, signal: Signal, for_a_limit: bool) {
+        let order = match signal {
+            Signal::Term => Order::Terminate(worker),
+            Signal::Kill => Order::KillTree(worker),
+        };
+        let order = match self.children.pid(worker).filter(|_| for_a_limit) {
+            Some(pid) => self.snapshots.before(worker, pid, order, clock::now()),
+            None => self.snapshots.behind(worker, order),
+        };
+        order.iter().for_each(|order| self.link.order(order));
     }
 
     fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence, time_limit: Option<Duration>) {
@@ -292,7 +321,8 @@ impl Outside {
     }
 
     fn job_ended(&mut self, worker: WorkerId, end: JobEnd) -> Option<Outcome> {
-        let (outcome, earlier) = self.reports.ended(worker, end);
+        let snapshot = self.snapshots.of(worker).cloned();
+        let (outcome, earlier) = self.reports.ended(worker, end, snapshot);
         if let Some(earlier) = earlier {
             self.link.order_later(Order::Forget(earlier));
         }

@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::broker::Broker;
 use crate::failpoint::failpoint;
-use crate::model::{Fence, Instant, JobId, Outcome, Progress, Settlement, Verdict, WorkerId};
+use crate::model::{Fence, Instant, JobId, Outcome, Progress, Settlement, Snapshot, Verdict, WorkerId};
 use crate::process::JobEnd;
 use crate::supervisor::Event;
 
@@ -49,6 +49,7 @@ struct End {
     stderr_tail: String,
     output_dropped: u64,
     left: Vec<String>,
+    snapshot: Option<Snapshot>,
     /// What the disk did not take of its output, known once that is written.
     lost: Arc<AtomicU64>,
     written: Option<oneshot::Receiver<u64>>,
@@ -57,12 +58,17 @@ struct End {
 impl Reports {
     /// A job has ended: what is to be told with its settlement is kept. Gives its outcome, and the life in which it was
     /// before, if it was run again alone and nothing of that life is to be settled any more.
-    pub(super) fn ended(&mut self, worker: WorkerId, end: JobEnd) -> (Option<Outcome>, Option<WorkerId>) {
+    pub(super) fn ended(
+        &mut self,
+        worker: WorkerId,
+        end: JobEnd,
+        snapshot: Option<Snapshot>,
+    ) -> (Option<Outcome>, Option<WorkerId>) {
         let earlier = self.ends.remove(&end.job.id);
         let over = earlier.and_then(|earlier| self.end_of(earlier.worker));
         self.latest.remove(&end.job.id);
         let JobEnd { job, outcome, stderr_tail, output_dropped, written, left, .. } = end;
-        let end = End { worker, stderr_tail, output_dropped, left, lost: Arc::default(), written };
+        let end = End { worker, stderr_tail, output_dropped, left, snapshot, lost: Arc::default(), written };
         self.ends.insert(job.id.clone(), end);
         (outcome, over)
     }
@@ -106,6 +112,7 @@ impl Reports {
         if let (Some(end), Some(forensics)) = (self.ends.get(&settlement.job), &mut settlement.forensics) {
             forensics.stderr_tail.clone_from(&end.stderr_tail);
             forensics.left.clone_from(&end.left);
+            forensics.snapshot = end.snapshot.clone().map(Box::new);
             forensics.output_dropped = end.output_dropped + end.lost.load(Ordering::Relaxed);
         }
         // A person waits for a cancel.
@@ -218,11 +225,11 @@ mod tests {
     fn a_life_whose_jobs_were_all_run_again_alone_is_given_up() {
         let mut reports = Reports::default();
         for job in ["a", "b"] {
-            assert_eq!(reports.ended(life(1), end(job)), (None, None));
+            assert_eq!(reports.ended(life(1), end(job), None), (None, None));
         }
         assert!(!reports.life_ended(life(1)), "its jobs are not settled");
-        assert_eq!(reports.ended(life(2), end("a")), (None, None));
-        assert_eq!(reports.ended(life(2), end("b")), (None, Some(life(1))));
+        assert_eq!(reports.ended(life(2), end("a"), None), (None, None));
+        assert_eq!(reports.ended(life(2), end("b"), None), (None, Some(life(1))));
         assert!(!reports.life_ended(life(2)));
         assert_eq!(reports.bury(&"a".into()), None);
         assert_eq!(reports.bury(&"b".into()), Some(life(2)));

@@ -9,13 +9,14 @@ use sysinfo::System;
 use tokio::sync::{mpsc::Sender, oneshot};
 
 use super::event_loop::{Request, View};
+use super::explain::Asked;
 use super::reload::Reloader;
 use crate::api::{Problem, Service};
 use crate::broker::{Broker, Error};
 use crate::clock;
 use crate::model::{
     Change, Filter, Health, Host, Instant, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName,
-    SlotState, Status, Stop,
+    SlotState, Status, Stop, Subject, Why,
 };
 use crate::process::usage;
 
@@ -27,7 +28,7 @@ pub struct Desk {
     /// Where the jobs are.
     pub broker: Arc<dyn Broker>,
     /// To the loop.
-    pub requests: Sender<Request>,
+    pub(super) requests: Sender<Request>,
     /// Reads the settings again.
     pub reloader: Reloader,
     /// The broker's name without secrets.
@@ -51,13 +52,13 @@ impl Service for Desk {
         self.broker.list(filter).await.map_err(problem)
     }
 
-    async fn cancel(&self, id: JobId, wait: bool) -> Result<JobState, Problem> {
-        let state = self.broker.cancel(id.clone()).await.map_err(problem)?;
+    async fn cancel(&self, id: JobId, wait: bool, by: String) -> Result<JobState, Problem> {
+        let state = self.broker.cancel(id.clone(), by).await.map_err(problem)?;
         if wait && !state.has_ended() { self.ended(id).await } else { Ok(state) }
     }
 
-    async fn retry(&self, id: JobId) -> Result<(), Problem> {
-        self.broker.retry(id).await.map_err(problem)
+    async fn retry(&self, id: JobId, by: String) -> Result<(), Problem> {
+        self.broker.retry(id, by).await.map_err(problem)
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {
@@ -80,16 +81,16 @@ impl Service for Desk {
         let (answer, view) = oneshot::channel();
         self.requests.send(Request::View(answer)).await.map_err(|_| gone())?;
         let view = view.await.map_err(|_| gone())?;
-        let counts = tokio::time::timeout(BROKER_PATIENCE, self.broker.counts()).await;
-        let (queues, broker_trouble) = match counts {
-            Ok(Ok(queues)) => (queues, self.broker.trouble()),
-            Ok(Err(error)) => (BTreeMap::new(), Some(error.to_string())),
-            Err(_) => {
-                let silent = || format!("no answer for {} ms", BROKER_PATIENCE.as_millis());
-                (BTreeMap::new(), Some(self.broker.trouble().unwrap_or_else(silent)))
-            }
-        };
+        let (queues, broker_trouble) = self.counted().await;
         Ok(self.picture(view, queues, broker_trouble))
+    }
+
+    async fn why(&self, subject: Subject) -> Result<Why, Problem> {
+        match subject {
+            Subject::Job(id) => self.why_job(id).await,
+            Subject::Slot(text) => self.why_pool(Asked::Slot(text)).await,
+            Subject::Pool(name) => self.why_pool(Asked::Pool(name)).await,
+        }
     }
 
     async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
@@ -119,6 +120,51 @@ fn gone() -> Problem {
 }
 
 impl Desk {
+    async fn why_job(&self, id: JobId) -> Result<Why, Problem> {
+        let job = self.job(id.clone()).await?;
+        let asked = Asked::Job(id.clone(), job.queue.clone(), job.class.clone());
+        let before = if job.state == JobState::Waiting {
+            Some(self.broker.before(id).await.map_err(problem)?)
+        } else {
+            None
+        };
+        let why = self.explained(asked).await?;
+        let queues = vec![job.queue.clone()];
+        Ok(self.with_queues(Why { job: Some(job), before, ..why }, queues).await)
+    }
+
+    async fn why_pool(&self, asked: Asked) -> Result<Why, Problem> {
+        let why = self.explained(asked).await?;
+        let queues = why.pools.iter().flat_map(|(pool, _)| pool.queues.clone()).collect();
+        Ok(self.with_queues(why, queues).await)
+    }
+
+    async fn explained(&self, asked: Asked) -> Result<Why, Problem> {
+        let (answer, why) = oneshot::channel();
+        let gone = || Problem::unavailable("the supervisor is ending");
+        self.requests.send(Request::Why(asked, answer)).await.map_err(|_| gone())?;
+        why.await.map_err(|_| gone())?
+    }
+
+    async fn with_queues(&self, why: Why, wanted: Vec<QueueName>) -> Why {
+        let (mut queues, broker_trouble) = self.counted().await;
+        queues.retain(|name, _| wanted.contains(name));
+        Why { queues, broker_trouble, ..why }
+    }
+
+    /// The queues, and what is wrong with the broker. One that hangs is not waited for.
+    async fn counted(&self) -> (BTreeMap<QueueName, QueueCounts>, Option<String>) {
+        let counts = tokio::time::timeout(BROKER_PATIENCE, self.broker.counts()).await;
+        match counts {
+            Ok(Ok(queues)) => (queues, self.broker.trouble()),
+            Ok(Err(error)) => (BTreeMap::new(), Some(error.to_string())),
+            Err(_) => {
+                let silent = || format!("no answer for {} ms", BROKER_PATIENCE.as_millis());
+                (BTreeMap::new(), Some(self.broker.trouble().unwrap_or_else(silent)))
+            }
+        }
+    }
+
     fn picture(
         &self,
         view: View,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tracing::info;
 
+use super::decisions::Decisions;
 use super::event_loop::{Ended, run};
 use super::inbox::Inbox;
 use super::outside::Outside;
@@ -16,13 +17,14 @@ use super::recover::recover;
 use super::reload::{ReadSettings, Reloader, Wardrobe};
 use super::reports::Reports;
 use super::service::Desk;
+use super::snapshots::Snapshots;
 use super::systemd::Systemd;
 use crate::api;
 use crate::broker::{Broker, Notice};
 use crate::clock;
 use crate::log::{Outputs, OwnLog, Places};
 use crate::model::{Instance, LogSettings, Outfit, Settings};
-use crate::process::{Children, Letter, Link, Plan};
+use crate::process::{Children, Letter, Link, Plan, snapshot};
 use crate::supervisor::{Event, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -81,6 +83,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         answers,
         reports: Reports::default(),
         stillborn: HashMap::new(),
+        decisions: Decisions::default(),
+        snapshots: Snapshots::new(snapshot::look),
         known: Vec::new(),
         wardrobe,
         socket: setup.socket,

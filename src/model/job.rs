@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Class, Fence, Forensics, Instance, Instant, JobId, Millis, QueueName, WorkerId};
+use super::{Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, QueueName, WorkerId};
 
 /// What a job carries to its worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +82,9 @@ pub struct NewJob {
     /// Longest run of one attempt; None = as the pool says.
     #[serde(default)]
     pub time_limit: Option<Duration>,
+    /// Who puts it, e.g. `uid 1000`; noted by whoever takes it in, never believed.
+    #[serde(skip)]
+    pub by: Option<String>,
 }
 
 /// A job as it is handed to a worker.
@@ -241,6 +244,9 @@ pub struct JobRecord {
     pub unknown: u32,
     /// When it was put.
     pub put_at: Millis,
+    /// By whom, if that is known.
+    #[serde(default)]
+    pub put_by: Option<String>,
     /// Not before this time, when it is delayed.
     pub due_at: Option<Millis>,
     /// When its latest attempt started.
@@ -253,6 +259,15 @@ pub struct JobRecord {
     pub worker: Option<WorkerId>,
     /// The proof of the latest lease.
     pub fence: Fence,
+    /// How often that lease was extended.
+    #[serde(default)]
+    pub renewals: u32,
+    /// When it was extended last.
+    #[serde(default)]
+    pub renewed_at: Option<Millis>,
+    /// When it ends, while it is held.
+    #[serde(default)]
+    pub expires_at: Option<Millis>,
     /// How far it has come, as its worker says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
@@ -262,6 +277,9 @@ pub struct JobRecord {
     pub failure: Option<super::Failure>,
     /// How its latest attempt ended.
     pub forensics: Option<Forensics>,
+    /// What happened to it, oldest first: the latest 100 entries. Left out in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Entry>,
 }
 
 /// How far a job has come, as its worker says.

@@ -1,16 +1,20 @@
 //! The shared words. This room imports nothing of the others.
 
 mod bytes;
+mod history;
 mod ids;
 mod job;
 mod log;
 mod outcome;
 mod pool;
 mod settings;
+mod snapshot;
 mod status;
 mod time;
+mod why;
 
 pub use bytes::Bytes;
+pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{
     Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts,
@@ -23,5 +27,7 @@ pub use outcome::{
 };
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Order, Outfit, Take, Work};
 pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};
+pub use snapshot::{Caught, Snapshot};
 pub use status::{Health, Host, LogStatus, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis};
+pub use why::{Decision, Fit, Subject, Why};

@@ -211,6 +211,9 @@ pub struct Forensics {
     /// Processes it left behind in a worker that lives on, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
+    /// What its processes did just before they were ended for a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Box<super::Snapshot>>,
     /// When it ended, on the broker's clock; set by the broker.
     #[serde(default)]
     pub at: Option<Millis>,

@@ -11,6 +11,7 @@ mod output;
 mod plan;
 mod program;
 mod sandbox;
+pub mod snapshot;
 pub mod usage;
 mod watched;
 

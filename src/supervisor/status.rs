@@ -4,9 +4,23 @@ use super::classes;
 use super::jobs::{Phase, Running};
 use super::pool::Pool;
 use super::worker::{Slot, State};
-use crate::model::{Instant, Job, Payload, PoolSettings, PoolStatus, RunningJob, SlotState, SlotStatus};
+use crate::model::{
+    Class, Fit, Instant, Job, Payload, PoolSettings, PoolStatus, RunningJob, SlotState, SlotStatus,
+};
 
 impl Pool {
+    /// What it makes of a class.
+    pub(super) fn fit_of(&self, class: Option<&Class>) -> Fit {
+        let settings = &self.settings;
+        match class {
+            Some(class) if !settings.filter.matches(class) => Fit::Filtered,
+            Some(class) if settings.knows.as_ref().is_some_and(|known| !known.contains_key(class)) => {
+                Fit::Unknown
+            }
+            Some(_) | None => Fit::Runs,
+        }
+    }
+
     pub(super) fn status(&self, now: Instant) -> PoolStatus {
         let slots = self.slots.iter().filter(|slot| !slot.is_template() && slot.is_wanted());
         PoolStatus {

@@ -9,7 +9,7 @@ use super::settle::Unsettled;
 use super::stop::Stopping;
 use super::worker::Slot;
 use super::{Command, Event};
-use crate::model::{Fence, Instant, JobId, PoolStatus, Revocation, Settings, Stop};
+use crate::model::{Class, Fence, Fit, Instant, JobId, PoolStatus, Revocation, Settings, Stop};
 
 /// Keeps workers up, gives them jobs, and ends what must be ended. It is told facts and the time, and gives orders.
 /// ```
@@ -145,6 +145,12 @@ impl Supervisor {
     /// The pools with all that is decided by; the processes are for others to see.
     pub fn status(&self, now: Instant) -> Vec<PoolStatus> {
         self.pools.iter().filter(|pool| !pool.is_gone()).map(|pool| pool.status(now)).collect()
+    }
+
+    /// The same with the number of each pool, and what it makes of a class.
+    pub fn status_for(&self, now: Instant, class: Option<&Class>) -> Vec<(u16, PoolStatus, Fit)> {
+        let here = self.pools.iter().filter(|pool| !pool.is_gone());
+        here.map(|pool| (pool.number, pool.status(now), pool.fit_of(class))).collect()
     }
 
     /// Jobs settled so far, by verdict.

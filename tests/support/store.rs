@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Fetch, Settling, Sqlite};
+use taskvisor::broker::{Broker, Error, Fetch, Settling, Sqlite};
 use taskvisor::model::*;
 
 pub const LEASE: Duration = Duration::from_secs(60);
@@ -91,6 +91,14 @@ impl Scene {
         self.settle(vec![settlement(&fetched.lease, verdict)]).await.unwrap()[0]
     }
 
+    pub async fn cancel(&self, id: JobId) -> Result<JobState, Error> {
+        Broker::cancel(&**self, id, "uid 7".into()).await
+    }
+
+    pub async fn retry(&self, id: JobId) -> Result<(), Error> {
+        Broker::retry(&**self, id, "uid 7".into()).await
+    }
+
     pub async fn record(&self, id: &JobId) -> JobRecord {
         self.get(id.clone()).await.unwrap().unwrap()
     }
@@ -119,6 +127,7 @@ pub fn job(id: &str) -> NewJob {
         tags: vec![],
         retry: None,
         time_limit: None,
+        by: None,
     }
 }
 

@@ -2,13 +2,14 @@
 
 use rusqlite::params;
 
+use super::history;
 use super::lease::{HELD_LEASE, held_lease, take_back};
 use super::store::{Store, Waiter};
 use super::trouble::Trouble;
 use crate::broker::Error;
-use crate::model::{Fence, Instance, Instant, JobId, JobState, QueueName, Revocation, WorkerId};
+use crate::model::{Fence, Happened, Instance, Instant, JobId, JobState, QueueName, Revocation, WorkerId};
 
-pub(super) fn cancel(store: &mut Store, id: &JobId, now: Instant) -> Result<JobState, Trouble> {
+pub(super) fn cancel(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Result<JobState, Trouble> {
     let (row, queue, from) = store.place(id)?;
     let to = match from {
         JobState::Waiting | JobState::Delayed | JobState::Held => JobState::Canceled,
@@ -18,7 +19,9 @@ pub(super) fn cancel(store: &mut Store, id: &JobId, now: Instant) -> Result<JobS
             return Err(Error::WrongState { id: id.clone(), state: from, verb: "canceled" }.into());
         }
     };
-    let ended = to.has_ended().then(|| store.millis(now));
+    let now = store.millis(now);
+    history::note(store, row, now, Happened::Canceled { by: by.into() })?;
+    let ended = to.has_ended().then_some(now);
     store
         .conn
         .prepare_cached("UPDATE job SET state = ?2, due_at = NULL, ended_at = ?3 WHERE id = ?1")?
@@ -32,11 +35,15 @@ pub(super) fn cancel(store: &mut Store, id: &JobId, now: Instant) -> Result<JobS
     Ok(to)
 }
 
-pub(super) fn retry(store: &mut Store, id: &JobId) -> Result<(), Trouble> {
+pub(super) fn retry(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Result<(), Trouble> {
     let (row, queue, from) = store.place(id)?;
     if !from.has_ended() {
         return Err(Error::WrongState { id: id.clone(), state: from, verb: "retried" }.into());
     }
+    if from == JobState::Complete {
+        history::complete(store, row)?;
+    }
+    history::note(store, row, store.millis(now), Happened::Retried { by: by.into(), from })?;
     store
         .conn
         .prepare_cached(

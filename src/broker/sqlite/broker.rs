@@ -103,17 +103,22 @@ impl Broker for Sqlite {
         Ok(jobs.into_iter().map(|(_, job)| job).collect())
     }
 
+    async fn before(&self, id: JobId) -> Result<u64, Error> {
+        self.ask(Kind::Read, move |store| read::before(store, &id)).await
+    }
+
     async fn counts(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
         self.ask(Kind::Read, read::counts).await
     }
 
-    async fn cancel(&self, id: JobId) -> Result<JobState, Error> {
+    async fn cancel(&self, id: JobId, by: String) -> Result<JobState, Error> {
         let now = self.now();
-        self.ask(Kind::Durable, move |store| admin::cancel(store, &id, now)).await
+        self.ask(Kind::Durable, move |store| admin::cancel(store, &id, &by, now)).await
     }
 
-    async fn retry(&self, id: JobId) -> Result<(), Error> {
-        self.ask(Kind::Durable, move |store| admin::retry(store, &id)).await
+    async fn retry(&self, id: JobId, by: String) -> Result<(), Error> {
+        let now = self.now();
+        self.ask(Kind::Durable, move |store| admin::retry(store, &id, &by, now)).await
     }
 
     async fn pause(&self, queue: QueueName, by: String, reason: Option<String>) -> Result<(), Error> {

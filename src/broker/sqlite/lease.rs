@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, Row, params};
 
+use super::history::{self, End};
 use super::put::millis_up;
 use super::read;
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::{Fetch, Renewal};
 use crate::model::{
-    Class, ClassFilter, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, Progress, QueueName,
-    Revocation, Take, WorkerId,
+    Class, ClassFilter, Count, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, Progress,
+    QueueName, Revocation, Take, WorkerId,
 };
 use crate::select::Turns;
 
@@ -173,7 +174,7 @@ fn grant(
         .conn
         .prepare_cached(
             "UPDATE job SET state = 2, attempt = ?2, fence = ?3, instance = ?4, worker = ?5, started_at = ?6,
-             expires_at = ?7, progress = NULL WHERE id = ?1",
+             expires_at = ?7, progress = NULL, renewals = 0, renewed_at = NULL WHERE id = ?1",
         )?
         .execute(params![
             found.row,
@@ -195,14 +196,18 @@ pub(super) fn renew(
     by: Duration,
     now: Instant,
 ) -> Result<Vec<Renewal>, Trouble> {
-    let expires = store.millis(now).saturating_add(millis_up(by));
+    let now_millis = store.millis(now);
+    let expires = now_millis.saturating_add(millis_up(by));
     let renew = |lease: &Lease| {
         let state = store
             .conn
             .prepare_cached(
-                "UPDATE job SET expires_at = ?3 WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3 RETURNING state",
+                "UPDATE job SET expires_at = ?3, renewals = renewals + 1, renewed_at = ?4
+                 WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3 RETURNING state",
             )?
-            .query_row(params![lease.job.as_str(), lease.fence.0, expires], |row| Ok(state(row.get(0)?)))
+            .query_row(params![lease.job.as_str(), lease.fence.0, expires, now_millis], |row| {
+                Ok(state(row.get(0)?))
+            })
             .optional()?;
         Ok(match state {
             Some(JobState::Running) => Renewal::Renewed(Lease { expires_at: now + by, ..lease.clone() }),
@@ -297,8 +302,10 @@ pub(super) fn take_back(store: &mut Store, lease: &HeldLease, now: i64) -> Resul
     } else {
         JobState::Waiting
     };
-    let failure =
-        (to == JobState::Held).then(|| serde_json::to_string(&too_often(interrupted))).transpose()?;
+    let failure = (to == JobState::Held).then(|| too_often(interrupted));
+    let counts = Some(Count::Interrupted);
+    history::attempt(store, lease.row, now, End { counts, failure: failure.as_ref(), ..End::new(to) })?;
+    let failure = failure.as_ref().map(serde_json::to_string).transpose()?;
     store
         .conn
         .prepare_cached(

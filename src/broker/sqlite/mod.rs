@@ -57,6 +57,7 @@ mod broker;
 mod call;
 mod checkpoint;
 mod handle;
+mod history;
 mod lease;
 mod notices;
 mod open;

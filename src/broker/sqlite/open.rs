@@ -15,11 +15,20 @@ use crate::broker::Error;
 
 const SCHEMA: &str = include_str!("schema.sql");
 const APPLICATION_ID: i64 = 0x7461_736b;
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 /// The way from one schema to the next, from 1 on.
-const STEPS: [&str; 1] = ["ALTER TABLE job ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;
+const STEPS: [&str; 2] = [
+    "ALTER TABLE job ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;
      ALTER TABLE job ADD COLUMN progress TEXT;
-     PRAGMA user_version = 2;"];
+     PRAGMA user_version = 2;",
+    "ALTER TABLE job ADD COLUMN put_by TEXT;
+     ALTER TABLE job ADD COLUMN renewals INTEGER NOT NULL DEFAULT 0;
+     ALTER TABLE job ADD COLUMN renewed_at INTEGER;
+     CREATE TABLE history (id INTEGER PRIMARY KEY, job INTEGER NOT NULL REFERENCES job (id),
+         entry TEXT NOT NULL);
+     CREATE INDEX history_job ON history (job, id);
+     PRAGMA user_version = 3;",
+];
 const NFS: i64 = 0x6969;
 /// Larger files are not read through at each start.
 const CHECKED_MAX: u64 = 16 << 20;

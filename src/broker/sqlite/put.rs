@@ -53,11 +53,12 @@ fn insert(store: &mut Store, job: &NewJob, now: i64) -> Result<JobId, Trouble> {
         .conn
         .prepare_cached(
             "INSERT INTO job (jid, queue, state, priority, put_at, due_at, class, kind, payload, tags, retries,
-             delay_ns, cap_ns, limit_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+             delay_ns, cap_ns, limit_ns, put_by)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         )?
         .execute(params![
             jid, queue, state as i64, job.priority, now, due, class, is_program, inline, tags, retries, delay,
-            cap, limit
+            cap, limit, job.by
         ])?;
     if inline.is_none() {
         let row = store.conn.last_insert_rowid();

@@ -7,12 +7,13 @@ use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row, params};
 use serde::de::DeserializeOwned;
 
+use super::history;
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::Error;
 use crate::model::{
-    Bytes, Fence, Filter, JobId, JobRecord, JobState, Millis, Pause, Payload, QueueCounts, QueueName, Retry,
-    WorkerId,
+    Bytes, Fence, Filter, Instance, JobId, JobRecord, JobState, Millis, Pause, Payload, QueueCounts,
+    QueueName, Retry, WorkerId,
 };
 
 /// Rows looked at in one page: what a list holds the store's thread up for.
@@ -21,7 +22,7 @@ const PAGE: i64 = 500;
 /// The columns [`record`] reads.
 const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, attempt, retries, delay_ns, cap_ns,
     limit_ns, crashes, interrupted, put_at, due_at, started_at, ended_at, instance, worker, fence, result, failure,
-    forensics, unknown, progress";
+    forensics, unknown, progress, put_by, renewals, renewed_at, expires_at";
 
 pub(super) fn get(store: &Store, id: &JobId) -> Result<Option<JobRecord>, Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
@@ -29,8 +30,9 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<Option<JobRecord>, Troubl
     ))?;
     let mut rows = statement.query([id.as_str()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let payload = payload(store, row.get(0)?, row, 26)?;
-    Ok(Some(JobRecord { payload: Some(payload), ..record(row)? }))
+    let payload = payload(store, row.get(0)?, row, 30)?;
+    let history = history::of(store, row.get(0)?)?;
+    Ok(Some(JobRecord { payload: Some(payload), history, ..record(row)? }))
 }
 
 /// A stretch of the store's jobs, newest first.
@@ -99,6 +101,16 @@ fn way_to(only: Option<JobState>) -> (&'static str, &'static str) {
     }
 }
 
+/// How many come before it in its queue, by the order of the index.
+pub(super) fn before(store: &Store, id: &JobId) -> Result<u64, Trouble> {
+    let (row, queue, _) = store.place(id)?;
+    let mut statement = store.conn.prepare_cached(
+        "SELECT count(*) FROM (SELECT 1 FROM job JOIN (SELECT priority AS own FROM job WHERE id = ?1)
+         WHERE state = 0 AND queue = ?2 AND (priority > own OR (priority = own AND id < ?1)) LIMIT 1000)",
+    )?;
+    Ok(statement.query_row([row, queue], |row| row.get(0))?)
+}
+
 pub(super) fn counts(store: &mut Store) -> Result<BTreeMap<QueueName, QueueCounts>, Trouble> {
     store.write_counts()?;
     let mut statement = store.conn.prepare_cached(
@@ -158,16 +170,33 @@ fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         unknown: row.get(24)?,
         progress: json(row, 25)?,
         put_at: Millis(row.get(14)?),
-        due_at: row.get::<_, Option<i64>>(15)?.map(Millis),
-        started_at: row.get::<_, Option<i64>>(16)?.map(Millis),
-        ended_at: row.get::<_, Option<i64>>(17)?.map(Millis),
-        instance: row.get::<_, Option<String>>(18)?.map(Into::into),
-        worker: row.get::<_, Option<i64>>(19)?.map(|word| WorkerId::from_u64(word as u64)),
+        put_by: row.get(26)?,
+        due_at: moment(row, 15)?,
+        started_at: moment(row, 16)?,
+        ended_at: moment(row, 17)?,
+        instance: instance(row, 18)?,
+        worker: worker(row, 19)?,
         fence: Fence(row.get(20)?),
+        renewals: row.get(27)?,
+        renewed_at: moment(row, 28)?,
+        expires_at: moment(row, 29)?,
         result: row.get(21)?,
         failure: json(row, 22)?,
         forensics: json(row, 23)?,
+        history: Vec::new(),
     })
+}
+
+pub(super) fn moment(row: &Row<'_>, column: usize) -> Result<Option<Millis>, rusqlite::Error> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(Millis))
+}
+
+pub(super) fn instance(row: &Row<'_>, column: usize) -> Result<Option<Instance>, rusqlite::Error> {
+    Ok(row.get::<_, Option<String>>(column)?.map(Into::into))
+}
+
+pub(super) fn worker(row: &Row<'_>, column: usize) -> Result<Option<WorkerId>, rusqlite::Error> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(|word| WorkerId::from_u64(word as u64)))
 }
 
 /// A JSON column; NULL is `None`.

@@ -1,4 +1,4 @@
--- The store, schema 2 (see open.rs for the way from 1). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
+-- The store, schema 3 (see open.rs for the way from 1 and 2). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
 -- States: 0 waiting, 1 delayed, 2 running, 3 canceling, 4 complete, 5 failed, 6 held, 7 canceled.
 
 -- Turns the host's boot-time clock into the store's: store time = time since boot + ahead.
@@ -39,8 +39,11 @@ CREATE TABLE job (
     interrupted INTEGER NOT NULL DEFAULT 0,
     unknown     INTEGER NOT NULL DEFAULT 0,  -- how often no worker knew its class
     put_at      INTEGER NOT NULL,
+    put_by      TEXT,
     due_at      INTEGER,               -- only while delayed
     expires_at  INTEGER,               -- only while running or canceling
+    renewals    INTEGER NOT NULL DEFAULT 0,  -- of the latest lease
+    renewed_at  INTEGER,
     started_at  INTEGER,
     ended_at    INTEGER,
     instance    TEXT,                  -- only while running or canceling
@@ -65,6 +68,14 @@ CREATE TABLE body (
     data BLOB NOT NULL
 );
 
+-- What happened to jobs: attempts that did not complete them, and what people did. The latest 100 of each.
+CREATE TABLE history (
+    id    INTEGER PRIMARY KEY,
+    job   INTEGER NOT NULL REFERENCES job (id),
+    entry TEXT NOT NULL                -- JSON
+);
+CREATE INDEX history_job ON history (job, id);
+
 -- What makes a fetch among a million jobs cost what it costs among ten.
 CREATE INDEX job_waiting ON job (queue, priority DESC, id) WHERE state = 0;
 CREATE INDEX job_due ON job (due_at) WHERE due_at IS NOT NULL;
@@ -73,4 +84,4 @@ CREATE INDEX job_expiry ON job (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX job_odd ON job (state, id) WHERE state >= 5;
 
 PRAGMA application_id = 0x7461736b;
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;

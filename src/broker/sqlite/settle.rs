@@ -2,6 +2,7 @@
 
 use rusqlite::{OptionalExtension, params};
 
+use super::history::{self, End};
 use super::put::millis_up;
 use super::store::{Store, state};
 use super::trouble::Trouble;
@@ -28,6 +29,20 @@ struct Change<'a> {
     failure: Option<&'a Failure>,
 }
 
+impl Change<'_> {
+    /// Whether the job's history is to have the attempt. What completes its job is told by the job's own row, and one that
+    /// goes back as if it had never been here is none.
+    fn is_kept(&self, to: JobState) -> bool {
+        match to {
+            JobState::Complete => false,
+            JobState::Failed | JobState::Held | JobState::Canceled => true,
+            JobState::Waiting | JobState::Delayed | JobState::Running | JobState::Canceling => {
+                !self.unspent || self.counts.is_some()
+            }
+        }
+    }
+}
+
 fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Settling, Trouble> {
     let lease = store
         .conn
@@ -41,6 +56,12 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
     let Some((row, queue, from)) = lease else { return Ok(Settling::NotOurs) };
     let change = change(&settlement.verdict, from, now);
     let to = change.state.unwrap_or(JobState::Waiting);
+    if change.is_kept(to) {
+        let (failure, forensics) = (change.failure, settlement.forensics.as_ref());
+        let end =
+            End { crashed: settlement.crashed, counts: change.counts, failure, forensics, ..End::new(to) };
+        history::attempt(store, row, now, End { due: change.due, ..end })?;
+    }
     write(store, row, to, &change, settlement, now)?;
     store.moved(queue, Some(from), to);
     store.effects.given_up.push(settlement.job.clone());

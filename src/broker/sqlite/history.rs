@@ -1,0 +1,105 @@
+//! What happened to a job, beside its row: written when an attempt ends other than well and when a person acts, so a job
+//! that completes at its first try writes nothing here.
+
+use rusqlite::params;
+
+use super::read::{instance, json, moment, worker};
+use super::store::{Store, state};
+use super::trouble::Trouble;
+use crate::model::{Attempt, Count, Entry, Failure, Fence, Forensics, Happened, JobState, Millis};
+
+/// The latest entries of a job that are kept.
+const KEPT: i64 = 100;
+
+/// How an attempt ended, as its row does not tell yet.
+pub(super) struct End<'a> {
+    pub(super) state: JobState,
+    pub(super) due: Option<i64>,
+    pub(super) crashed: bool,
+    pub(super) counts: Option<Count>,
+    pub(super) failure: Option<&'a Failure>,
+    pub(super) forensics: Option<&'a Forensics>,
+}
+
+impl End<'_> {
+    pub(super) fn new(state: JobState) -> Self {
+        End { state, due: None, crashed: false, counts: None, failure: None, forensics: None }
+    }
+}
+
+/// Notes the end of the attempt that the row still tells of.
+pub(super) fn attempt(store: &Store, row: i64, now: i64, end: End<'_>) -> Result<(), Trouble> {
+    let attempt = Attempt {
+        state: end.state,
+        due_at: end.due.map(Millis),
+        crashed: end.crashed,
+        counts: end.counts,
+        failure: end.failure.cloned(),
+        forensics: end.forensics.cloned().map(|left| Forensics { at: Some(Millis(now)), ..left }),
+        ..begun(store, row)?
+    };
+    note(store, row, now, Happened::Attempt(Box::new(attempt.shortened())))
+}
+
+/// Notes the attempt that completed the job, before the row forgets it.
+pub(super) fn complete(store: &Store, row: i64) -> Result<(), Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT forensics, ended_at FROM job WHERE id = ?1")?;
+    let mut rows = statement.query([row])?;
+    let found = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let attempt = Attempt { forensics: json(found, 0)?, ..begun(store, row)? };
+    let ended = moment(found, 1)?.unwrap_or(Millis(0));
+    note(store, row, ended.0, Happened::Attempt(Box::new(attempt.shortened())))
+}
+
+/// The latest attempt as the row has it.
+fn begun(store: &Store, row: i64) -> Result<Attempt, Trouble> {
+    let mut statement = store.conn.prepare_cached(
+        "SELECT attempt, fence, started_at, instance, worker, renewals, renewed_at, state
+         FROM job WHERE id = ?1",
+    )?;
+    let mut rows = statement.query([row])?;
+    let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    Ok(Attempt {
+        attempt: row.get(0)?,
+        fence: Fence(row.get(1)?),
+        started_at: moment(row, 2)?,
+        instance: instance(row, 3)?,
+        worker: worker(row, 4)?,
+        renewals: row.get(5)?,
+        renewed_at: moment(row, 6)?,
+        state: state(row.get(7)?),
+        due_at: None,
+        crashed: false,
+        counts: None,
+        failure: None,
+        forensics: None,
+    })
+}
+
+/// Writes an entry, and drops the oldest if there are too many.
+pub(super) fn note(store: &Store, row: i64, now: i64, what: Happened) -> Result<(), Trouble> {
+    let entry = serde_json::to_string(&Entry { at: Millis(now), what })?;
+    store
+        .conn
+        .prepare_cached("INSERT INTO history (job, entry) VALUES (?1, ?2)")?
+        .execute(params![row, entry])?;
+    store
+        .conn
+        .prepare_cached(
+            "DELETE FROM history WHERE job = ?1
+             AND id <= (SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+        )?
+        .execute([row, KEPT])?;
+    Ok(())
+}
+
+/// All that is kept of a job, oldest first.
+pub(super) fn of(store: &Store, row: i64) -> Result<Vec<Entry>, Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT entry FROM history WHERE job = ?1 ORDER BY id")?;
+    let mut rows = statement.query([row])?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        entries.extend(json(row, 0)?);
+    }
+    Ok(entries)
+}

@@ -1,0 +1,333 @@
+//! The sentences of `why`: each says one thing that keeps something as it is.
+
+use std::time::Duration;
+
+use super::job::between;
+use super::page::counted;
+use super::screen::age;
+use crate::model::{
+    Failure, Fit, Happened, JobRecord, JobState, Millis, PoolStatus, QueueName, SlotState, SlotStatus, Why,
+};
+
+/// Why a job is in its state; `runs` is whether a supervisor was there to be asked.
+pub fn of_job(why: &Why, runs: bool, now: Millis) -> Vec<String> {
+    let Some(job) = &why.job else { return Vec::new() };
+    let mut said = match job.state {
+        JobState::Waiting => waiting(why, job, runs, now),
+        JobState::Delayed => delayed(job, now),
+        JobState::Running | JobState::Canceling => running(why, job, now),
+        JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => ended(job, now),
+    };
+    if !runs && !job.state.has_ended() {
+        said.push("No supervisor runs here: nothing will happen to it until one is started.".into());
+    }
+    said
+}
+
+fn waiting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
+    let since = age(between(job.put_at, now));
+    let mut said = vec![format!("It waits in queue {}; it was put {since} ago.", job.queue)];
+    said.extend(came_back(job));
+    let pause = why.queues.get(&job.queue).and_then(|queue| queue.paused.as_ref());
+    if let Some(pause) = pause {
+        let reason = pause.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let since = age(between(pause.since, now));
+        said.push(format!("Queue {} was paused {since} ago by {}{reason}.", job.queue, pause.by));
+    }
+    if runs {
+        said.extend(no_pool(why, job));
+    }
+    match why.before {
+        Some(0) if said.len() == 1 && runs => said.push("It is the next of its queue.".into()),
+        Some(0) | None => {}
+        Some(1) => said.push("One job of its queue comes before it, by priority or by age.".into()),
+        Some(before) => {
+            let many = if before < 1000 { before.to_string() } else { "At least 1000".into() };
+            said.push(format!("{many} jobs of its queue come before it, by priority or by age."));
+        }
+    }
+    said
+}
+
+/// What stands in the way of a waiting job in each pool that takes its queue.
+fn no_pool(why: &Why, job: &JobRecord) -> Vec<String> {
+    if why.pools.is_empty() {
+        return vec![format!("No pool takes jobs from queue {}.", job.queue)];
+    }
+    let of = |(pool, fit): &(PoolStatus, Fit)| match fit {
+        Fit::Filtered => Some(format!("Pool {} does not let class {} through.", pool.name, job.class)),
+        Fit::Unknown => Some(format!("No worker of pool {} knows class {}.", pool.name, job.class)),
+        Fit::Runs => no_room(pool),
+    };
+    why.pools.iter().filter_map(of).collect()
+}
+
+fn no_room(pool: &PoolStatus) -> Option<String> {
+    let name = &pool.name;
+    if pool.paused {
+        return Some(format!("Pool {name} is paused: taskvisor resume {name} has it take jobs again."));
+    }
+    if let Some(probing) = &pool.probing {
+        return Some(format!("Pool {name} tries with one slot only: {probing}."));
+    }
+    let in_state = |state| pool.slots.iter().filter(|slot| slot.state == state).count();
+    match (in_state(SlotState::Ready), in_state(SlotState::Busy), pool.slots.len()) {
+        (1.., ..) => None,
+        (0, 1, 1) => Some(format!("The only slot of pool {name} is busy.")),
+        (0, busy, all) if busy == all && all > 0 => Some(format!("All {all} slots of pool {name} are busy.")),
+        (0, busy, all) => {
+            Some(format!("No slot of pool {name} has room: {busy} of {all} are busy, the others not ready."))
+        }
+    }
+}
+
+/// Why it waits again, when it has been given out before.
+fn came_back(job: &JobRecord) -> Option<String> {
+    let (at, last) = job.history.iter().rev().find_map(|entry| match &entry.what {
+        Happened::Attempt(attempt) => Some((entry.at, attempt)),
+        Happened::Canceled { .. } | Happened::Retried { .. } => None,
+    })?;
+    let why = match (&last.failure, last.counts) {
+        (Some(failure), _) => worded(failure),
+        (None, Some(_)) => "it was interrupted, or no worker knew its class".into(),
+        (None, None) => "no reason is known".into(),
+    };
+    let took = last.started_at.map(|from| format!(" after {}", age(between(from, at)))).unwrap_or_default();
+    Some(format!("Attempt {} ended{took}: {why}.", last.attempt))
+}
+
+fn worded(failure: &Failure) -> String {
+    match failure.message.is_empty() {
+        true => failure.group.clone(),
+        false => format!("{}: {}", failure.group, failure.message),
+    }
+}
+
+fn delayed(job: &JobRecord, now: Millis) -> Vec<String> {
+    let left = job.due_at.map_or(Duration::ZERO, |due| between(now, due));
+    let first = format!("It is delayed for {} more.", age(left));
+    [first].into_iter().chain(came_back(job)).collect()
+}
+
+fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
+    let since = job.started_at.map_or(Duration::ZERO, |from| between(from, now));
+    let worker = job.worker.map(|worker| format!(" in worker {worker}")).unwrap_or_default();
+    let of = job.instance.as_ref().map(|of| format!(" of {of}")).unwrap_or_default();
+    let mut said = vec![format!("Attempt {} has run for {}{worker}{of}.", job.attempt, age(since))];
+    if let Some(end) = job.expires_at {
+        let left = age(between(now, end));
+        let often = match job.renewals {
+            0 => String::new(),
+            renewals => format!(", as it was {}", counted(renewals as usize, "time", "times")),
+        };
+        said.push(format!("Its lease ends in {left} unless it is extended{often}."));
+    }
+    let slots = why.pools.iter().flat_map(|(pool, _)| &pool.slots);
+    let here =
+        slots.flat_map(|slot| slot.jobs.iter().map(move |run| (slot, run))).find(|(_, run)| run.id == job.id);
+    if let Some((slot, run)) = here {
+        let limit = run.time_limit.map(|limit| format!("It may run for {}.", age(limit)));
+        let ending = run
+            .ending
+            .as_ref()
+            .map(|why| format!("It is being ended: {why}; slot {} is {}.", slot.slot, slot.state.as_str()));
+        said.extend(limit.into_iter().chain(ending));
+    }
+    said.extend(canceled_by(job).filter(|_| job.state == JobState::Canceling));
+    said
+}
+
+fn canceled_by(job: &JobRecord) -> Option<String> {
+    job.history.iter().rev().find_map(|entry| match &entry.what {
+        Happened::Canceled { by } => Some(format!("It was canceled by {by}.")),
+        Happened::Attempt(_) | Happened::Retried { .. } => None,
+    })
+}
+
+fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
+    let ago = job.ended_at.map(|at| format!(", since {}", age(between(at, now)))).unwrap_or_default();
+    let mut said = vec![format!("It is {}{ago}.", job.state)];
+    match job.state {
+        JobState::Canceled => said.extend(canceled_by(job)),
+        JobState::Complete => {}
+        JobState::Failed | JobState::Held => {
+            let failure = job.failure.iter().map(|failure| format!("{}.", worded(failure)));
+            said.extend(came_back(job).map_or_else(|| failure.collect(), |last| vec![last]));
+            said.push(format!(
+                "taskvisor job show {} has all of it; taskvisor job retry {} puts it back.",
+                job.id, job.id
+            ));
+        }
+        JobState::Waiting | JobState::Delayed | JobState::Running | JobState::Canceling => {}
+    }
+    said
+}
+
+/// Why a slot is in its state.
+pub fn of_slot(name: &str, why: &Why) -> Vec<String> {
+    let mut slots = why
+        .pools
+        .iter()
+        .flat_map(|(pool, _)| pool.template.iter().chain(&pool.slots).map(move |slot| (pool, slot)));
+    let Some((pool, slot)) = slots.find(|(_, slot)| Some(slot.slot) == why.slot) else {
+        return vec![format!("Nothing is known of slot {name}.")];
+    };
+    let what = if slot.slot.index == 0 { "The template".to_owned() } else { format!("Slot {}", slot.slot) };
+    let state = slot.state.as_str();
+    let mut said = vec![format!("{what} of pool {} has been {state} for {}.", pool.name, age(slot.age))];
+    said.extend(in_state(slot));
+    let jobs = slot.jobs.iter().map(|job| {
+        let ending = job.ending.as_ref().map(|why| format!("; it is being ended: {why}")).unwrap_or_default();
+        format!("It runs job {}, attempt {}, for {}{ending}.", job.id, job.attempt, age(job.ran))
+    });
+    said.extend(jobs);
+    said.extend(slot.waits.iter().map(|id| format!("Job {id} waits to run there alone.")));
+    said.extend(slot.leaving.as_ref().map(|why| format!("Its worker takes no more jobs and ends: {why}.")));
+    if slot.restarts > 0 {
+        let last = slot.why.as_ref().map(|why| format!(", the latest of them: {why}")).unwrap_or_default();
+        said.push(format!("{} lives there ended other than as planned{last}.", slot.restarts));
+    }
+    let trace = slot.trace.iter().flat_map(|trace| trace.lines().rev().find(|line| !line.trim().is_empty()));
+    said.extend(trace.map(|line| format!("Its last words before it was ready: {line}")));
+    said
+}
+
+fn in_state(slot: &SlotStatus) -> Option<String> {
+    let left = slot.until.map(age);
+    Some(match (slot.state, left) {
+        (SlotState::Down, Some(left)) => format!("The next worker is started in {left}."),
+        (SlotState::Down, None) => "No worker is wanted there.".into(),
+        (SlotState::Starting, Some(left)) => format!("Its worker must be ready within {left}."),
+        (SlotState::Stopping, Some(left)) => format!("Its worker is killed in {left} if it has not ended."),
+        (SlotState::Killed, _) => {
+            "Its worker was killed; only the proof that nothing of it lives is missing.".into()
+        }
+        (SlotState::Ready, _) => "It has room for a job.".into(),
+        (SlotState::Unkillable, _) => slot.why.clone()?,
+        (SlotState::Busy | SlotState::Starting | SlotState::Stopping, _) => return None,
+    })
+}
+
+/// Why a pool is of its size, and what keeps it from work.
+pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
+    let states = [
+        SlotState::Busy,
+        SlotState::Ready,
+        SlotState::Starting,
+        SlotState::Down,
+        SlotState::Stopping,
+        SlotState::Killed,
+        SlotState::Unkillable,
+    ];
+    let count = |state| pool.slots.iter().filter(|slot| slot.state == state).count();
+    let each = states.map(|state| (count(state), state.as_str())).into_iter().filter(|(count, _)| *count > 0);
+    let each: Vec<String> = each.map(|(count, state)| format!("{count} {state}")).collect();
+    let queues: Vec<&str> = pool.queues.iter().map(QueueName::as_str).collect();
+    let slots = match pool.slots.len() {
+        0 => "no workers".into(),
+        1 => format!("1 slot, {}", each.join(", ")),
+        many => format!("{many} slots: {}", each.join(", ")),
+    };
+    let mut said = vec![format!("Pool {} has {slots}. It takes jobs from {}.", pool.name, queues.join(", "))];
+    if pool.paused {
+        said.push(format!("It is paused: taskvisor resume {} has it take jobs again.", pool.name));
+    }
+    if pool.outdated {
+        said.push("Its settings were changed: it ends when its workers have run their jobs.".into());
+    }
+    said.extend(
+        pool.scaled.map(|to| format!("It was scaled to {to} by a person; the settings say otherwise.")),
+    );
+    said.extend(pool.probing.as_ref().map(|probing| format!("It tries with one slot only: {probing}.")));
+    if let Some(template) = pool.template.as_ref().filter(|template| template.state != SlotState::Ready) {
+        said.push(format!("Its template is {}: no worker can be forked.", template.state.as_str()));
+    }
+    for (class, jobs) in &pool.unknown {
+        said.push(format!("Class {class} is known to none of its workers: {jobs} jobs of it came lately."));
+    }
+    let paused = why.queues.iter().filter_map(|(name, queue)| Some((name, queue.paused.as_ref()?)));
+    said.extend(paused.map(|(name, pause)| format!("Queue {name} is paused by {}.", pause.by)));
+    let waiting: u64 = why.queues.values().filter_map(|queue| queue.jobs.get(&JobState::Waiting)).sum();
+    said.push(match (waiting, count(SlotState::Ready)) {
+        (0, _) => "No job waits for it.".into(),
+        (_, 1..) => format!("{waiting} jobs wait in its queues."),
+        (_, 0) => format!("{waiting} jobs wait in its queues, and no slot has room."),
+    });
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::page::tests::failed_job;
+    use crate::model::{Attempt, Entry, Pause, QueueCounts, Retry};
+
+    const NOW: Millis = Millis(1_790_000_060_000);
+
+    /// A job that has failed once, and is now in this state.
+    fn why(state: JobState) -> Why {
+        let mut job = failed_job();
+        let attempt = Attempt {
+            attempt: 1,
+            fence: job.fence,
+            started_at: job.started_at,
+            instance: None,
+            worker: job.worker,
+            renewals: 0,
+            renewed_at: None,
+            state: JobState::Delayed,
+            due_at: None,
+            crashed: false,
+            counts: None,
+            failure: job.failure.clone(),
+            forensics: None,
+        };
+        let at = Millis(1_790_000_003_000);
+        job.history = vec![
+            Entry { at, what: Happened::Attempt(Box::new(attempt)) },
+            Entry { at, what: Happened::Canceled { by: "uid 5".into() } },
+        ];
+        (job.state, job.retry, job.due_at) = (state, Some(Retry::CLASS), Some(Millis(NOW.0 + 9_500)));
+        job.expires_at = Some(Millis(NOW.0 + 40_000));
+        Why { job: Some(job), before: Some(0), ..Why::default() }
+    }
+
+    #[test]
+    fn each_state_has_its_reason() {
+        let said = |state| of_job(&why(state), true, NOW);
+        let failed = "Attempt 1 ended after 1.5s: exit 1: gzip: a.gz: crc error.";
+        assert_eq!(said(JobState::Delayed), ["It is delayed for 9.5s more.", failed]);
+        let running = said(JobState::Canceling);
+        assert_eq!(running[0], "Attempt 1 has run for 58s in worker 1.7 of q1-1.");
+        assert_eq!(
+            running[1..],
+            ["Its lease ends in 40s unless it is extended.", "It was canceled by uid 5."]
+        );
+        assert_eq!(said(JobState::Canceled), ["It is canceled, since 57s.", "It was canceled by uid 5."]);
+        assert_eq!(said(JobState::Complete), ["It is complete, since 57s."]);
+        assert_eq!(said(JobState::Held)[..2], ["It is held, since 57s.", failed]);
+    }
+
+    #[test]
+    fn a_waiting_job_has_every_reason_at_once() {
+        let mut why = why(JobState::Waiting);
+        why.before = Some(1000);
+        let pause = Pause { since: Millis(NOW.0 - 5_000), by: "uid 0".into(), reason: Some("lunch".into()) };
+        why.queues.insert("default".into(), QueueCounts { paused: Some(pause), ..QueueCounts::default() });
+        let said = of_job(&why, true, NOW);
+        assert_eq!(
+            said[2..],
+            [
+                "Queue default was paused 5.0s ago by uid 0: lunch.",
+                "No pool takes jobs from queue default.",
+                "At least 1000 jobs of its queue come before it, by priority or by age.",
+            ]
+        );
+        let said = of_job(&why, false, NOW);
+        assert!(said.last().is_some_and(|last| last.starts_with("No supervisor runs here")), "{said:?}");
+        let nameless = Failure { group: "oom".into(), message: String::new(), trace: None };
+        let Some(job) = &mut why.job else { return };
+        (job.state, job.failure, job.history) = (JobState::Failed, Some(nameless), Vec::new());
+        assert!(of_job(&why, true, NOW)[1] == "oom.");
+    }
+}

@@ -1,0 +1,59 @@
+//! `why job|slot|pool`: facts made into sentences, and the decisions that led there.
+
+use std::fmt::Write as _;
+
+use super::access::Access;
+use super::args::{WhyCommand, WhyOf};
+use super::because::{of_job, of_pool, of_slot};
+use super::failure::Failure;
+use super::job::now;
+use super::screen::{Look, escaped, print, print_json};
+use super::{exit, processes};
+use crate::api::Client;
+use crate::config::Config;
+use crate::model::{Decision, Millis, Subject, Why};
+
+/// Says why something is as it is.
+pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
+    let (WhyOf { name, json }, subject) = match command {
+        WhyCommand::Job(of) => (of, Subject::Job(of.name.as_str().into())),
+        WhyCommand::Slot(of) => (of, Subject::Slot(of.name.clone())),
+        WhyCommand::Pool(of) => (of, Subject::Pool(of.name.clone())),
+    };
+    let (why, runs) = match &subject {
+        Subject::Job(id) => Access::open(config).await?.why(id).await?,
+        Subject::Slot(_) | Subject::Pool(_) => (Client::new(config.socket()).why(&subject).await?, true),
+    };
+    match json {
+        true => print_json(&why)?,
+        false => print(&render(name, &subject, &why, runs, now(), &Look::of_stdout(false)))?,
+    }
+    Ok(exit::OK)
+}
+
+fn render(name: &str, subject: &Subject, why: &Why, runs: bool, now: Millis, look: &Look) -> String {
+    let because = match subject {
+        Subject::Job(_) => of_job(why, runs, now),
+        Subject::Slot(_) => of_slot(name, why),
+        Subject::Pool(_) => why.pools.iter().flat_map(|(pool, _)| of_pool(pool, why)).collect(),
+    };
+    let stopping = why.stopping.map(|_| "The supervisor is stopping: it takes no more jobs.".to_owned());
+    let broker = why.broker_trouble.as_ref().map(|trouble| format!("The broker is in trouble: {trouble}."));
+    let mut out = String::new();
+    for sentence in because.into_iter().chain(stopping).chain(broker) {
+        let _ = writeln!(out, "{}", escaped(&sentence));
+    }
+    if let Some(seen) = &why.snapshot {
+        out.push_str("\nits processes before they were last ended for a limit\n");
+        processes::render(&mut out, seen);
+    }
+    if !why.decisions.is_empty() {
+        out.push_str("\nlatest decisions\n");
+    }
+    for Decision { ago, what } in &why.decisions {
+        let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
+        let at = look.moment(Millis(now.0.saturating_sub(ago)));
+        let _ = writeln!(out, "  {at}  {}", escaped(what));
+    }
+    out
+}

@@ -1,0 +1,321 @@
+//! The decision log: what the supervisor ordered of late, and the facts that made it do so. In memory, and bounded. What
+//! is written down with every job is kept apart, so that it does not push out what happens seldom.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::model::{
+    Change, Decision, Exit, ExitStatus, Instant, JobId, Revocation, Scale, Signal, SlotId, Stop, Verdict,
+    WorkerId,
+};
+use crate::supervisor::{Command, Event};
+
+/// Entries of what happens with every job, and of the rest.
+const OFTEN: usize = 3072;
+const SELDOM: usize = 1024;
+
+/// So many are shown.
+const SHOWN: usize = 20;
+
+/// The log.
+#[derive(Default)]
+pub(super) struct Decisions {
+    often: VecDeque<Entry>,
+    seldom: VecDeque<Entry>,
+}
+
+/// An entry as it is kept; words are made of it when somebody asks.
+struct Entry {
+    at: Instant,
+    worker: Option<WorkerId>,
+    job: Option<JobId>,
+    what: What,
+}
+
+enum What {
+    Spawn,
+    Ready,
+    Assign(u32),
+    Settle(Told),
+    Signal(Signal, Box<str>),
+    Cancel(&'static str),
+    Dropped(&'static str),
+    SpawnFailed(Box<str>),
+    Exited(ExitStatus),
+    OutOfMemory,
+    Faulty(Box<str>),
+    Stuck(Box<str>),
+    Revoked(Revocation),
+    Waiting(u16, bool),
+    FetchFailed(u16),
+    Changed(Option<Box<str>>, Change),
+    Reload,
+    Outgrown,
+    Stop(Stop),
+}
+
+/// A verdict without what is long.
+enum Told {
+    Complete,
+    Retry(Duration),
+    Fail,
+    Release(Duration),
+    Hold,
+    Canceled,
+}
+
+/// What decisions are to be about.
+pub(super) enum About<'a> {
+    Job(&'a JobId),
+    Slot(SlotId),
+    /// All pools of a name, by their numbers.
+    Pool(&'a str, &'a [u16]),
+}
+
+impl Decisions {
+    /// An order of the supervisor.
+    pub(super) fn order(&mut self, now: Instant, command: &Command) {
+        let (worker, job, what) = match command {
+            Command::Spawn(worker) | Command::Fork(worker, _) => (Some(*worker), None, What::Spawn),
+            Command::Assign(worker, job, ..) => (Some(*worker), Some(&job.id), What::Assign(job.attempt)),
+            Command::Settle(told) => {
+                let worker = told.forensics.as_ref().and_then(|left| left.worker);
+                (worker, Some(&told.job), What::Settle(Told::new(&told.verdict)))
+            }
+            Command::Signal(worker, signal, why) => {
+                (Some(*worker), None, What::Signal(*signal, why.as_str().into()))
+            }
+            Command::Cancel(worker, job, why) => (Some(*worker), Some(job), What::Cancel(why)),
+            Command::Dropped(job, _, why) => (None, Some(job), What::Dropped(why)),
+            Command::KillAt(..)
+            | Command::Fetch { .. }
+            | Command::Equip(..)
+            | Command::Renew(_)
+            | Command::AskIdle(_)
+            | Command::AskWaiting(..)
+            | Command::Exit => return,
+        };
+        self.keep(Entry { at: now, worker, job: job.cloned(), what });
+    }
+
+    /// A fact on its way to the supervisor.
+    pub(super) fn fact(&mut self, now: Instant, event: &Event) {
+        let (worker, job, what) = match event {
+            Event::Ready(worker) => (Some(*worker), None, What::Ready),
+            Event::SpawnFailed(worker, why) => (Some(*worker), None, What::SpawnFailed(why.as_str().into())),
+            Event::Exited(worker, Exit { oom: true, .. }) => (Some(*worker), None, What::OutOfMemory),
+            Event::Exited(worker, exit) => (Some(*worker), None, What::Exited(exit.status)),
+            Event::Faulty(worker, how) => (Some(*worker), None, What::Faulty(how.as_str().into())),
+            Event::Stuck(worker, cause) => (Some(*worker), None, What::Stuck(cause.as_str().into())),
+            Event::Revoked(job, _, why) => (None, Some(job), What::Revoked(*why)),
+            Event::Waiting(pool, waiting) => (None, None, What::Waiting(*pool, *waiting)),
+            Event::FetchFailed(pool) => (None, None, What::FetchFailed(*pool)),
+            Event::Change(pool, change) => {
+                (None, None, What::Changed(pool.as_deref().map(Into::into), *change))
+            }
+            Event::Reload(_) => (None, None, What::Reload),
+            Event::Outgrown(worker) => (Some(*worker), None, What::Outgrown),
+            Event::Stop(stage) => (None, None, What::Stop(*stage)),
+            Event::Spawned(_) | Event::Finished(..) | Event::Knows(..) | Event::Fetched(..) => return,
+            Event::Renewed(_) | Event::RenewFailed(..) | Event::Settled(..) | Event::SettleFailed(..) => {
+                return;
+            }
+            Event::Woken | Event::Idle => return,
+        };
+        self.keep(Entry { at: now, worker, job: job.cloned(), what });
+    }
+
+    fn keep(&mut self, entry: Entry) {
+        let (ring, most) = match entry.what.is_common() {
+            true => (&mut self.often, OFTEN),
+            false => (&mut self.seldom, SELDOM),
+        };
+        if ring.len() == most {
+            ring.pop_front();
+        }
+        ring.push_back(entry);
+    }
+
+    /// The latest decisions about something, oldest first.
+    pub(super) fn about(&self, about: &About<'_>, now: Instant) -> Vec<Decision> {
+        let all = self.often.iter().chain(&self.seldom);
+        let mut found: Vec<_> = all.filter(|entry| entry.is_about(about)).collect();
+        found.sort_by_key(|entry| entry.at);
+        let latest = found.split_off(found.len().saturating_sub(SHOWN));
+        let told = |entry: &Entry| Decision { ago: now.since(entry.at), what: entry.words() };
+        latest.into_iter().map(told).collect()
+    }
+}
+
+impl Entry {
+    fn is_about(&self, about: &About<'_>) -> bool {
+        match about {
+            About::Job(job) => self.job.as_ref() == Some(job),
+            About::Slot(slot) => self.worker.is_some_and(|worker| worker.slot == *slot),
+            About::Pool(name, numbers) => match (&self.what, self.pool()) {
+                (What::Changed(of, _), _) => of.as_deref().is_none_or(|of| of == *name),
+                (_, pool) => pool.is_none_or(|pool| numbers.contains(&pool)),
+            },
+        }
+    }
+
+    /// None = it is about all pools.
+    fn pool(&self) -> Option<u16> {
+        match (&self.what, self.worker) {
+            (What::Waiting(pool, _) | What::FetchFailed(pool), _) => Some(*pool),
+            (_, worker) => worker.map(|worker| worker.slot.pool),
+        }
+    }
+
+    fn words(&self) -> String {
+        let worker = self.worker.map(|worker| format!("worker {worker}")).unwrap_or_default();
+        let job = self.job.as_ref().map(|job| format!("job {job}")).unwrap_or_default();
+        match &self.what {
+            What::Spawn => format!("{worker} ordered"),
+            What::Ready => format!("{worker} is ready"),
+            What::Assign(attempt) => format!("{job} assigned to {worker}, attempt {attempt}"),
+            What::Settle(told) => format!("{job} settled: {}", told.words()),
+            What::Signal(Signal::Term, why) => format!("TERM to {worker}: {why}"),
+            What::Signal(Signal::Kill, why) => format!("KILL to {worker}: {why}"),
+            What::Cancel(why) => format!("{worker} told to end {job}: {why}"),
+            What::Dropped(why) => format!("{job} given up, nothing settled: {why}"),
+            What::SpawnFailed(why) => format!("{worker} could not be made: {why}"),
+            What::Exited(ExitStatus::Code(code)) => format!("{worker} ended: exit {code}"),
+            What::Exited(ExitStatus::Signal { signal, .. }) => format!("{worker} ended: signal {signal}"),
+            What::OutOfMemory => format!("{worker} ended: out of memory"),
+            What::Faulty(how) => format!("{worker} broke the protocol: {how}"),
+            What::Stuck(cause) => format!("{worker} was killed and does not die: {cause}"),
+            What::Revoked(why) => format!("{job} is not ours any more: {}", why.as_str()),
+            What::Waiting(_, true) => {
+                "all are at work and jobs wait: one more worker, if there is a place".into()
+            }
+            What::Waiting(_, false) => "all are at work and no job waits: no more workers".into(),
+            What::FetchFailed(_) => "the broker could not be asked for jobs".into(),
+            What::Changed(pool, change) => {
+                let of = pool.as_ref().map_or("all pools".into(), |pool| format!("pool {pool}"));
+                format!("asked of {of}: {}", asked(*change))
+            }
+            What::Reload => "other settings were read".into(),
+            What::Outgrown => format!("{worker} has grown over what it is replaced at"),
+            What::Stop(Stop::Drain) => "a stop was ordered: nothing more is fetched".into(),
+            What::Stop(Stop::Terminate) => "a stop was ordered: TERM to all".into(),
+            What::Stop(Stop::Kill) => "a stop was ordered: KILL to all".into(),
+        }
+    }
+}
+
+impl What {
+    /// Whether it comes with jobs that go well.
+    fn is_common(&self) -> bool {
+        match self {
+            What::Spawn | What::Ready | What::Assign(_) | What::Exited(ExitStatus::Code(0)) => true,
+            What::Settle(Told::Complete | Told::Release(_)) => true,
+            What::Signal(_, why) => &**why == "spent",
+            What::Settle(Told::Retry(_) | Told::Fail | Told::Hold | Told::Canceled) => false,
+            What::Cancel(_) | What::Dropped(_) | What::SpawnFailed(_) | What::Exited(_) => false,
+            What::OutOfMemory | What::Faulty(_) | What::Stuck(_) | What::Revoked(_) => false,
+            What::Waiting(..) | What::FetchFailed(_) | What::Stop(_) => false,
+            What::Changed(..) | What::Reload | What::Outgrown => false,
+        }
+    }
+}
+
+impl Told {
+    fn new(verdict: &Verdict) -> Told {
+        match verdict {
+            Verdict::Complete { .. } => Told::Complete,
+            Verdict::Retry { after, .. } => Told::Retry(*after),
+            Verdict::Fail { .. } => Told::Fail,
+            Verdict::Release { after, .. } => Told::Release(*after),
+            Verdict::Hold { .. } => Told::Hold,
+            Verdict::Canceled => Told::Canceled,
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Told::Complete => "complete".into(),
+            Told::Retry(after) => format!("retry after {}", seconds(*after)),
+            Told::Fail => "failed, no tries left".into(),
+            Told::Release(Duration::ZERO) => "given back, unspent".into(),
+            Told::Release(after) => format!("given back, unspent, for {}", seconds(*after)),
+            Told::Hold => "held for a person".into(),
+            Told::Canceled => "canceled".into(),
+        }
+    }
+}
+
+fn asked(change: Change) -> String {
+    match change {
+        Change::Recycle => "new workers".into(),
+        Change::Pause => "no more jobs".into(),
+        Change::Resume => "jobs again".into(),
+        Change::Scale(Scale::To(workers)) => format!("{workers} workers"),
+        Change::Scale(Scale::By(more)) => format!("{more:+} workers"),
+    }
+}
+
+fn seconds(wait: Duration) -> String {
+    format!("{:.1}s", wait.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Failure, Fence, Settlement};
+
+    fn worker(pool: u16, index: u16) -> WorkerId {
+        WorkerId { slot: SlotId { pool, index }, generation: 1 }
+    }
+
+    fn settle(job: &str, verdict: Verdict) -> Command {
+        let (job, fence) = (job.into(), Fence(1));
+        Command::Settle(Settlement { job, fence, verdict, crashed: false, forensics: None })
+    }
+
+    fn words(log: &Decisions, about: &About<'_>) -> Vec<String> {
+        log.about(about, Instant::from_millis(9_000_000)).into_iter().map(|one| one.what).collect()
+    }
+
+    #[test]
+    fn what_happens_with_every_job_does_not_push_out_what_happens_seldom() {
+        let mut log = Decisions::default();
+        let failure = Failure { group: "exit 1".into(), message: String::new(), trace: None };
+        let after = Duration::from_millis(1500);
+        log.order(Instant::from_millis(1), &settle("bad", Verdict::Retry { after, failure }));
+        for n in 0..10_000 {
+            log.order(Instant::from_millis(2 + n), &settle("good", Verdict::Complete { result: None }));
+        }
+        assert_eq!((log.often.len(), log.seldom.len()), (OFTEN, 1));
+        assert_eq!(words(&log, &About::Job(&"bad".into())), ["job bad settled: retry after 1.5s"]);
+        assert_eq!(words(&log, &About::Job(&"good".into())).len(), SHOWN);
+    }
+
+    #[test]
+    fn each_is_asked_about_alone_and_in_order() {
+        let mut log = Decisions::default();
+        let at = Instant::from_millis;
+        log.order(at(1), &Command::Spawn(worker(0, 1)));
+        log.order(at(2), &Command::Spawn(worker(1, 1)));
+        log.fact(at(3), &Event::SpawnFailed(worker(0, 1), "no room".into()));
+        log.fact(at(4), &Event::Waiting(1, true));
+        log.order(at(5), &Command::Signal(worker(0, 2), Signal::Term, "idle".into()));
+        let first = ["worker 1.1 ordered", "worker 1.1 could not be made: no room"];
+        assert_eq!(words(&log, &About::Slot(worker(0, 1).slot)), first);
+        assert_eq!(
+            words(&log, &About::Pool("zero", &[0])),
+            [&first[..], &["TERM to worker 2.1: idle"]].concat()
+        );
+        assert_eq!(words(&log, &About::Pool("one", &[1, 2])).len(), 2);
+        log.fact(at(6), &Event::Change(Some("one".into()), Change::Scale(Scale::By(2))));
+        assert_eq!(words(&log, &About::Pool("one", &[1]))[2], "asked of pool one: +2 workers");
+        assert_eq!(words(&log, &About::Pool("zero", &[0])).len(), 3);
+        let ago = log.about(&About::Pool("one", &[1, 2]), at(1004))[1].ago;
+        assert_eq!(ago, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn an_entry_is_small() {
+        assert!(size_of::<Entry>() <= 72, "{}", size_of::<Entry>());
+    }
+}

@@ -1,0 +1,117 @@
+//! What has happened to a job: kept with it for the person who asks at 3 a.m.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Count, Failure, Fence, Forensics, Instance, JobState, Millis, WorkerId};
+
+/// Something that happened to a job and is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// When.
+    pub at: Millis,
+    /// What.
+    #[serde(flatten)]
+    pub what: Happened,
+}
+
+/// What happened. An attempt that completed the job at once is told by the job itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Happened {
+    /// An attempt came to an end.
+    Attempt(Box<Attempt>),
+    /// Somebody ended the job.
+    Canceled {
+        /// Who, e.g. `uid 1000`.
+        by: String,
+    },
+    /// Somebody put it back to waiting.
+    Retried {
+        /// Who.
+        by: String,
+        /// What it had become before.
+        from: JobState,
+    },
+}
+
+/// One attempt, from the lease to what became of the job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Its number. An unspent one is counted again.
+    pub attempt: u32,
+    /// Its lease, which no other attempt has.
+    pub fence: Fence,
+    /// When it was given out.
+    pub started_at: Option<Millis>,
+    /// To whom.
+    pub instance: Option<Instance>,
+    /// For which life of which slot.
+    pub worker: Option<WorkerId>,
+    /// How often its lease was extended, and when last.
+    #[serde(default)]
+    pub renewals: u32,
+    /// See `renewals`.
+    #[serde(default)]
+    pub renewed_at: Option<Millis>,
+    /// What the job became.
+    pub state: JobState,
+    /// When it is tried again, if it waits for that.
+    #[serde(default)]
+    pub due_at: Option<Millis>,
+    /// Whether its worker died under it.
+    #[serde(default)]
+    pub crashed: bool,
+    /// What the attempt was counted as, if it was not spent.
+    #[serde(default)]
+    pub counts: Option<Count>,
+    /// Why it did not complete.
+    #[serde(default)]
+    pub failure: Option<Failure>,
+    /// What was left to see; of an earlier attempt the last lines only.
+    #[serde(default)]
+    pub forensics: Option<Forensics>,
+}
+
+impl Attempt {
+    /// Without what is long: the last lines of its output and of its trace stay.
+    #[must_use]
+    pub fn shortened(mut self) -> Attempt {
+        if let Some(failure) = &mut self.failure {
+            failure.trace = failure.trace.as_deref().map(|trace| last_lines(trace).to_owned());
+        }
+        if let Some(forensics) = &mut self.forensics {
+            forensics.stderr_tail = last_lines(&forensics.stderr_tail).to_owned();
+        }
+        self
+    }
+}
+
+/// The end of a text, at the start of a line if one starts there.
+fn last_lines(text: &str) -> &str {
+    const KEPT: usize = 2048;
+    let Some(cut) = (text.len().saturating_sub(KEPT)..text.len()).find(|&at| text.is_char_boundary(at))
+    else {
+        return text;
+    };
+    let end = &text[cut..];
+    match end.trim_end().find('\n') {
+        Some(line) if cut > 0 => &end[line + 1..],
+        Some(_) | None => end,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_lines;
+
+    #[test]
+    fn of_a_long_text_the_last_whole_lines_are_kept() {
+        assert_eq!(last_lines(""), "");
+        assert_eq!(last_lines("a\nb\n"), "a\nb\n");
+        let long = "0123456789\n".repeat(1000);
+        let kept = last_lines(&long);
+        assert!(kept.len() <= 2048 && kept.starts_with('0') && kept.len() > 2000, "{}", kept.len());
+        let one = "é".repeat(5000);
+        assert!(last_lines(&one).len() <= 2048 && one.ends_with(last_lines(&one)));
+    }
+}

@@ -1,0 +1,47 @@
+//! What the processes of a worker were doing at one moment.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A worker's processes as /proc showed them just before they were ended for a limit. Neither their arguments, nor their
+/// environment, nor their memory: no secret gets here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The leader first, each process before its children.
+    pub processes: Vec<Caught>,
+    /// How many more there were than could be kept.
+    #[serde(default)]
+    pub left_out: u32,
+}
+
+/// One process in a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caught {
+    /// How far below the leader: 0 is the leader itself.
+    pub depth: u32,
+    /// Its pid, for people.
+    pub pid: i32,
+    /// Its name.
+    pub name: String,
+    /// One letter: R, S, D, T, Z.
+    pub state: String,
+    /// Where in the kernel it waits, if it waits and that may be known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wchan: Option<String>,
+    /// The number of the system call it is in, if it is in one and that may be known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syscall: Option<u32>,
+    /// Resident set in bytes.
+    pub rss: u64,
+    /// CPU time used so far.
+    pub cpu: Duration,
+    /// Its threads.
+    pub threads: u64,
+    /// How many files it has open; None = that may not be known.
+    #[serde(default)]
+    pub files: Option<u64>,
+    /// The names of the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<String>,
+}

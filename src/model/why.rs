@@ -1,0 +1,68 @@
+//! Why something is as it is: facts and the latest decisions, from which sentences are made.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{JobId, JobRecord, PoolStatus, QueueCounts, QueueName, SlotId, Snapshot, Stop};
+
+/// What is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A job.
+    Job(JobId),
+    /// A slot: `POOL.N`, or as `status` shows it.
+    Slot(String),
+    /// A pool, by its name.
+    Pool(String),
+}
+
+/// The facts about it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Why {
+    /// The job, if it was asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobRecord>,
+    /// If the job waits: how many of its queue come before it, counted up to 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u64>,
+    /// The slot, if one was asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<SlotId>,
+    /// The pools concerned, and, for a job, what each of them makes of its class.
+    pub pools: Vec<(PoolStatus, Fit)>,
+    /// The queues concerned.
+    pub queues: BTreeMap<QueueName, QueueCounts>,
+    /// How far the stop has come, if it was ordered.
+    pub stopping: Option<Stop>,
+    /// What is wrong with the broker, if anything.
+    pub broker_trouble: Option<String>,
+    /// What its processes did before they were last ended for a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Snapshot>,
+    /// The latest decisions about it, oldest first.
+    pub decisions: Vec<Decision>,
+}
+
+/// What a pool makes of a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fit {
+    /// Its workers run it, as far as is known.
+    #[default]
+    Runs,
+    /// The pool's settings do not let it through.
+    Filtered,
+    /// None of its workers knows it.
+    Unknown,
+}
+
+/// One decision, or the fact that led to one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// How long ago.
+    pub ago: Duration,
+    /// In words.
+    pub what: String,
+}

@@ -1,0 +1,121 @@
+//! A look at the processes of a worker that is to be ended, while they are still there.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use super::usage;
+use crate::model::{Caught, Snapshot};
+
+/// So much is kept, as JSON.
+const BYTES: usize = 16 << 10;
+/// So many are looked at: a fork bomb may have thousands.
+const PROCESSES: usize = 256;
+/// Names of open files, of each process, and how much of a name.
+const FILES: usize = 20;
+const NAME: usize = 200;
+
+/// A process with all below it, or None if it is gone. May block for ever on one that the kernel has locked: not for the
+/// loop's thread.
+pub fn look(pid: i32) -> Option<Snapshot> {
+    let mut found = Vec::new();
+    walk(pid, 0, &mut found);
+    let mut snapshot = Snapshot::default();
+    let mut room = BYTES - r#"{"processes":[],"left_out":4294967295}"#.len();
+    for caught in found {
+        // Its comma, too.
+        let size = serde_json::to_vec(&caught).map_or(usize::MAX, |json| json.len() + 1);
+        match room.checked_sub(size).filter(|_| snapshot.left_out == 0) {
+            Some(left) => {
+                room = left;
+                snapshot.processes.push(caught);
+            }
+            None => snapshot.left_out += 1,
+        }
+    }
+    (!snapshot.processes.is_empty()).then_some(snapshot)
+}
+
+fn walk(pid: i32, depth: u32, found: &mut Vec<Caught>) {
+    if found.len() == PROCESSES {
+        return;
+    }
+    let Some(caught) = caught(pid, depth) else { return };
+    found.push(caught);
+    usage::children(pid).into_iter().for_each(|child| walk(child, depth + 1, found));
+}
+
+fn caught(pid: i32, depth: u32) -> Option<Caught> {
+    let process = usage::process(pid)?;
+    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
+    let syscall = read("syscall").and_then(|line| line.split(' ').next()?.parse().ok());
+    // The links of a directory: itself, its parent's, and one for each directory in it.
+    let threads =
+        fs::metadata(format!("/proc/{pid}/task")).map_or(1, |tasks| tasks.nlink().saturating_sub(2));
+    let numbers = descriptors(pid);
+    let open = numbers.iter().flatten().take(FILES).filter_map(|number| {
+        let name = fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()?;
+        Some(name.to_string_lossy().chars().take(NAME).collect())
+    });
+    Some(Caught {
+        depth,
+        pid,
+        name: process.name,
+        state: process.state,
+        wchan: read("wchan").filter(|place| !matches!(place.as_str(), "" | "0")),
+        syscall,
+        rss: process.rss,
+        cpu: process.cpu,
+        threads,
+        open: open.collect(),
+        files: numbers.map(|numbers| numbers.len() as u64),
+    })
+}
+
+/// The numbers of its descriptors, in order, if they may be known.
+fn descriptors(pid: i32) -> Option<Vec<u32>> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    Some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn this_process_is_seen_with_its_files_and_without_its_arguments() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let _held: Vec<File> = (0..FILES + 5).map(|_| File::open(file.path()).unwrap()).collect();
+        let me = look(std::process::id() as i32).unwrap().processes.remove(0);
+        assert!(me.rss > 0 && me.threads > 0 && me.files.unwrap() > FILES as u64, "{me:?}");
+        assert_eq!(me.open.len(), FILES);
+        assert!(me.open.iter().any(|name| name == &file.path().display().to_string()), "{me:?}");
+    }
+
+    #[test]
+    fn a_tree_is_seen_from_its_leader_down() {
+        let script = "sleep 1000 & echo ready; exec sleep 1000";
+        let mut shell = Command::new("sh");
+        let mut leader = shell.args(["-c", script]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(leader.stdout.as_mut().unwrap()), &mut line)
+            .unwrap();
+        let seen = look(leader.id() as i32).unwrap();
+        let depths: Vec<u32> = seen.processes.iter().map(|one| one.depth).collect();
+        seen.processes.iter().rev().for_each(|one| {
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(one.pid), nix::sys::signal::SIGKILL).unwrap();
+        });
+        leader.wait().unwrap();
+        assert_eq!(depths, [0, 1], "{seen:?}");
+    }
+
+    #[test]
+    fn what_is_gone_is_no_snapshot() {
+        assert_eq!(look(i32::MAX), None);
+    }
+}
