@@ -5,6 +5,8 @@
 
 #[path = "stories/jobs.rs"]
 mod jobs;
+#[path = "stories/limits.rs"]
+mod limits;
 #[path = "stories/queues.rs"]
 mod queues;
 #[path = "support/script.rs"]

@@ -107,7 +107,9 @@ fn explain(error: &serde_yaml::Error, text: &str, name: &str) -> Error {
         at = locate(text, key, at, 1).or(at);
     } else if let (Some((typed, known)), true) = (quoted.split_first(), said.contains("unknown variant")) {
         hint = suggestion(typed, known);
-    } else if let (Some(value), true) = (said.split('\'').nth(1), said.contains("is no duration")) {
+    } else if let (Some(value), true) =
+        (said.split('\'').nth(1), (said.contains("is no duration") || said.contains("is no size")))
+    {
         at = locate_value(text, value, at).or(at);
     }
     let place = match at {

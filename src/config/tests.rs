@@ -117,7 +117,8 @@ fn what_is_around_the_workers_is_said_in_the_file() {
 fn null_is_the_default() {
     let keys = ["mode", "workers", "concurrency", "max_jobs", "queues", "order", "classes", "except_classes"];
     let more = ["command", "run", "env", "cwd", "umask", "user", "group", "sandbox", "leftovers", "grace"];
-    let times = ["name", "boot_timeout", "time_limit", "retries", "retry_delay", "retry_cap"];
+    let times =
+        ["name", "boot_timeout", "limits", "class_limits", "recycle", "retries", "retry_delay", "retry_cap"];
     let all: Vec<String> =
         [&keys[..], &more, &times].concat().iter().map(|key| format!("{key}: null")).collect();
     assert_eq!(pool(&format!("{{{}}}", all.join(", "))), pool("{}"));
@@ -130,10 +131,7 @@ fn a_flag_wins_over_the_file() {
         workers: Some(Workers { min: None, max: Some(8) }),
         queues: Some(vec!["b".into()]),
         command: Some(words(&["sh"])),
-        env: Some(Env {
-            pass: Some(vec!["P".into()]),
-            set: Some(Variables(vec![("A".into(), "flag".into())])),
-        }),
+        env: Some(Env { pass: Some(vec!["P".into()]), set: Some(Named(vec![("A".into(), "flag".into())])) }),
         ..Pool::default()
     };
     let file =

@@ -14,8 +14,8 @@ use super::reports::Reports;
 use crate::broker::{Broker, Fetch};
 use crate::clock;
 use crate::failpoint::failpoint;
-use crate::model::{Exit, Fence, Instance, Instant, Job, Outcome, Signal, SlotId, WorkerId};
-use crate::process::{Children, JobEnd, Letter, Link, Logs, Word};
+use crate::model::{Exit, Fence, Instance, Instant, Job, Limits, Outcome, Signal, SlotId, WorkerId};
+use crate::process::{Children, Found, JobEnd, Letter, Link, Logs, Word};
 use crate::supervisor::{Command, Event};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -53,7 +53,7 @@ impl Outside {
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
             Command::Spawn(worker) => self.link.order(&Order::Spawn(worker)),
             Command::Fork(worker, template) => self.link.order(&Order::Fork(worker, template)),
-            Command::Assign(worker, job, fence, time_limit) => self.assign(worker, &job, fence, time_limit),
+            Command::Assign(worker, job, fence, limits) => self.assign(worker, &job, fence, limits),
             Command::Signal(worker, signal, why) => {
                 info!(%worker, ?signal, why, "signal");
                 self.link.order(&match signal {
@@ -191,6 +191,7 @@ impl Outside {
                 warn!(%worker, why, "a worker broke the protocol");
                 Event::Faulty(worker, why)
             }
+            Word::Found(found) => fact(found),
         })
     }
 
@@ -218,9 +219,9 @@ impl Outside {
         events
     }
 
-    fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence, time_limit: Option<Duration>) {
+    fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence, limits: Limits) {
         failpoint("supervisor-4-before-assign");
-        if let Err(unassigned) = self.children.assign(worker, job, fence, time_limit) {
+        if let Err(unassigned) = self.children.assign(worker, job, fence, limits) {
             if unassigned.idle_for_ever {
                 self.link.order(&Order::KillTree(worker));
             }
@@ -256,6 +257,14 @@ impl Outside {
         if !std::mem::replace(&mut self.announced, true) {
             self.link.order(&Order::Notify("READY=1\nSTATUS=serving".into()));
         }
+    }
+}
+
+/// What the gauge finds, as the supervisor is told it.
+pub(super) fn fact(found: Found) -> Event {
+    match found {
+        Found::Exceeded(worker, job, fence, excess) => Event::Exceeded(worker, job, fence, excess),
+        Found::Outgrown(worker) => Event::Outgrown(worker),
     }
 }
 

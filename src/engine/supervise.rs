@@ -11,7 +11,7 @@ use tracing::info;
 
 use super::event_loop::{Ended, run};
 use super::inbox::Inbox;
-use super::outside::Outside;
+use super::outside::{Outside, fact};
 use super::recover::recover;
 use super::reports::Reports;
 use super::service::Desk;
@@ -19,7 +19,7 @@ use crate::api;
 use crate::broker::{Broker, Notice};
 use crate::clock;
 use crate::model::{Instance, Outfit, Settings};
-use crate::process::{Children, Letter, Link, LogFile, Logs, Plan};
+use crate::process::{Children, Gauge, Letter, Link, LogFile, Logs, Plan};
 use crate::supervisor::{Event, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -55,12 +55,15 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let Some((hello, left)) = greet(&mut link).await? else { return Ok(Ended::KeeperGone) };
     let logs = Logs::start(setup.log_file)?;
     let (inbox, events, requests, answers) = Inbox::new();
+    let told = events.clone();
+    // Who is not heard any more has nothing more to say.
+    let gauge = Gauge::start(clock::now, move |found| drop(told.blocking_send(fact(found))))?;
     let pools = setup.settings.pools.iter().zip(&setup.outfits);
     let plans =
         pools.map(|(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes)).collect();
     let mut outside = Outside {
         link,
-        children: Children::new(plans, logs.clone(), setup.output_cap)?,
+        children: Children::new(plans, logs.clone(), gauge, setup.output_cap)?,
         logs,
         hello,
         broker: setup.broker.clone(),

@@ -3,6 +3,7 @@
 mod bytes;
 mod ids;
 mod job;
+mod limits;
 mod outcome;
 mod pool;
 mod settings;
@@ -15,11 +16,12 @@ pub use job::{
     Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts,
     Retry,
 };
+pub use limits::{Excess, Limits, size};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
     Verdict,
 };
-pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Order, Outfit, Take, Work};
+pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Means, Order, Outfit, Take, Work};
 pub use settings::{PoolSettings, Settings, Stop};
 pub use status::{Health, Host, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis};

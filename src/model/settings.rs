@@ -1,9 +1,10 @@
 //! What the pure supervisor is told to keep up.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ClassFilter, Classes, Order, QueueName, Retry};
+use super::{Class, ClassFilter, Classes, Limits, Order, QueueName, Retry};
 
 /// The whole of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +50,12 @@ pub struct PoolSettings {
     pub grace: Duration,
     /// From spawn to ready.
     pub boot_timeout: Duration,
-    /// Longest run of an attempt, for jobs that bring none.
-    pub time_limit: Option<Duration>,
+    /// What an attempt may take, for jobs and classes that do not say.
+    pub limits: Limits,
+    /// The same for classes; wins over what their code says.
+    pub class_limits: BTreeMap<Class, Limits>,
+    /// A worker with more memory than this after a job is replaced.
+    pub recycle_memory: Option<u64>,
     /// When an attempt fails, for jobs that bring no policy.
     pub retry: Retry,
 }
@@ -94,7 +99,9 @@ impl Default for PoolSettings {
             knows: None,
             grace: Duration::from_secs(10),
             boot_timeout: Duration::from_secs(30),
-            time_limit: None,
+            limits: Limits::default(),
+            class_limits: BTreeMap::new(),
+            recycle_memory: None,
             retry: Retry::NONE,
         }
     }

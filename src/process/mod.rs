@@ -3,6 +3,7 @@
 mod assign;
 mod channel;
 mod children;
+mod gauge;
 mod leftovers;
 mod life;
 mod link;
@@ -13,9 +14,11 @@ mod program;
 mod sandbox;
 pub mod usage;
 mod watched;
+mod weight;
 
 pub use assign::Unassigned;
 pub use children::{Children, Remains};
+pub use gauge::{Found, Gauge};
 pub use life::{JobEnd, Word};
 pub use link::{Letter, Link};
 pub use logs::{LogFile, Logs};

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::model::{Classes, Exit, Fence, Fetched, JobId, Lease, Outcome, Revocation, Stop, WorkerId};
+use crate::model::{
+    Classes, Excess, Exit, Fence, Fetched, JobId, Lease, Outcome, Revocation, Stop, WorkerId,
+};
 
 /// Something that happened outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,10 @@ pub enum Event {
     Finished(WorkerId, JobId, Fence, Outcome),
     /// The worker broke the protocol: it cannot be trusted with anything any more. A line that says how.
     Faulty(WorkerId, String),
+    /// The job has taken more than it may. What a worker with several jobs takes is told of one of them.
+    Exceeded(WorkerId, JobId, Fence, Excess),
+    /// The worker's memory is over what its pool recycles at.
+    Outgrown(WorkerId),
     /// The workers of the pool know these classes, says one of them or their template.
     Knows(u16, Arc<Classes>),
     /// The answer to the pool's `AskWaiting`: whether jobs wait that it could take.

@@ -45,7 +45,7 @@ impl Supervisor {
             if in_company && job.is_suspect() {
                 slot.waits.push_back(job.alone());
             } else {
-                let judged = job.judge(&death, classes::retry(pool, &job.job), random);
+                let judged = job.judge(exit, &death, classes::retry(pool, &job.job), random);
                 book.close(now, &job, slot, judged, Some(exit));
             }
         }
@@ -73,6 +73,12 @@ impl Supervisor {
                 slot.enter(State::Killed(why), now, None);
                 slot.jobs.iter_mut().for_each(|job| job.phase = Phase::Ends(why));
             }
+        }
+    }
+
+    pub(super) fn on_outgrown(&mut self, worker: WorkerId) {
+        if let Some(Alive { slot, .. }) = self.life(worker) {
+            slot.life.outgrown = true;
         }
     }
 

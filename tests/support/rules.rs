@@ -92,7 +92,7 @@ impl World {
             Event::Stuck(worker, _) => {
                 self.checks.stuck.insert(*worker);
             }
-            Event::Faulty(..) => {}
+            Event::Faulty(..) | Event::Exceeded(..) | Event::Outgrown(_) => {}
             Event::Finished(..) | Event::RenewFailed(..) | Event::Woken | Event::Idle => {}
         }
     }
