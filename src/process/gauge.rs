@@ -8,22 +8,12 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::look::{Look, Memo, SHORTEST};
 use super::weight::Tree;
 use crate::model::{Excess, Fence, Instant, JobId, Limits, WorkerId};
 
-/// The fastest a tree is taken to grow, in bytes a second, and in processes.
-const BYTES_A_SECOND: u64 = 2_000_000_000;
-const PROCESSES_A_SECOND: u64 = 5_000;
-
-/// No tree is looked at more often than this, nor more seldom while it runs.
-const SHORTEST: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_secs(1);
-
-/// Of the time of one processor, looking at a tree takes no more than one part in so many.
+/// Of the time of one processor, looking at a tree takes no more than one part in so many, unless it seems to be well over its limit.
 const THRIFT: u32 = 10;
-
-/// An excess is told again after so long, should the one it was told of have ended meanwhile.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// Where jobs are very short a worker is not weighed after each.
 const WEIGH_AGAIN: Duration = Duration::from_millis(50);
@@ -56,25 +46,28 @@ struct Board {
     weighings: HashMap<WorkerId, Weighing>,
     /// When the next worker may be weighed.
     weigh_from: Option<Instant>,
+    /// How many watches there have been.
+    count: u64,
+    /// When the thread wakes by itself.
+    wakes: Option<Instant>,
     over: bool,
 }
 
 /// A life with jobs that have limits.
 struct Watch {
-    pid: i32,
-    limits: Limits,
+    tended: Tended,
     jobs: Vec<(JobId, Fence)>,
     due: Instant,
-    memo: Memo,
 }
 
-/// What is remembered from one look to the next.
-#[derive(Clone, Copy, Default)]
-struct Memo {
-    /// The CPU time its tree had used before the job.
-    cpu_before: Option<Duration>,
-    /// How much less memory it takes than its processes' resident memory adds up to.
-    shared: u64,
+/// What a look at a life needs.
+#[derive(Clone, Copy)]
+struct Tended {
+    /// Which watch this is: the next job of a worker is another one's.
+    number: u64,
+    pid: i32,
+    limits: Limits,
+    memo: Memo,
 }
 
 /// A worker to be weighed after a job: its pid, and how much is too much.
@@ -82,6 +75,12 @@ struct Memo {
 struct Weighing {
     pid: i32,
     most: u64,
+}
+
+/// What is to be looked at now.
+struct Due {
+    watches: Vec<(WorkerId, Tended)>,
+    weighings: Vec<(WorkerId, Weighing)>,
 }
 
 /// A job's entry, for as long as it runs.
@@ -115,26 +114,24 @@ impl Gauge {
         if !limits.are_of_tree() {
             return None;
         }
-        let due = (self.0.now)();
+        // Who is gone by then costs nothing, and has not taken much.
+        let due = (self.0.now)() + SHORTEST;
         let mut board = self.0.board();
-        let watch = board.watches.entry(worker).or_insert_with(|| Watch {
-            pid,
-            limits,
-            jobs: Vec::new(),
-            due,
-            memo: Memo::default(),
-        });
+        board.count += 1;
+        let tended = Tended { number: board.count, pid, limits, memo: Memo::default() };
+        let watch = board.watches.entry(worker).or_insert_with(|| Watch { tended, jobs: Vec::new(), due });
         watch.jobs.push((job.clone(), fence));
+        self.0.wake_by(&board, due);
         drop(board);
-        self.0.changed.notify_one();
         Some(Entry { shared: self.0.clone(), worker, job: job.clone(), fence })
     }
 
     /// Weighs a worker that has ended a job.
     pub(super) fn weigh(&self, worker: WorkerId, pid: i32, most: u64) {
-        let before = self.0.board().weighings.insert(worker, Weighing { pid, most });
-        if before.is_none() {
-            self.0.changed.notify_one();
+        let mut board = self.0.board();
+        if board.weighings.insert(worker, Weighing { pid, most }).is_none() {
+            let due = board.weigh_from.unwrap_or(Instant(0));
+            self.0.wake_by(&board, due);
         }
     }
 }
@@ -162,19 +159,31 @@ impl Shared {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Wakes the thread, unless it wakes in time by itself.
+    fn wake_by(&self, board: &Board, due: Instant) {
+        if board.wakes.is_none_or(|wakes| due < wakes) {
+            self.changed.notify_one();
+        }
+    }
+
     fn serve(&self, tell: impl Fn(Found)) {
-        while let Some((watches, weighings)) = self.wait() {
+        while let Some(Due { watches, weighings }) = self.wait() {
             for (worker, weighing) in weighings {
                 if weighing.is_too_much() {
                     tell(Found::Outgrown(worker));
                 }
             }
-            for (worker, pid, limits, memo) in watches {
+            for (worker, Tended { number, pid, limits, memo }) in watches {
                 let begun = (self.now)();
-                let look = Look::at(pid, &limits, memo);
+                let mut look = Look::at(begun, pid, &limits, memo);
                 let now = (self.now)();
-                let wait = look.next.max(now.since(begun) * THRIFT);
-                if let Some(found) = self.board().note(worker, &look, now + wait) {
+                let thrift = now.since(begun) * THRIFT;
+                if look.was_dear {
+                    look.memo.dear_from = Some(now + thrift);
+                } else {
+                    look.next = look.next.max(thrift);
+                }
+                if let Some(found) = self.board().note((worker, number), &look, now) {
                     tell(found);
                 }
             }
@@ -182,19 +191,19 @@ impl Shared {
     }
 
     /// Waits until something is to be looked at, and gives it. None when it is over.
-    #[expect(clippy::type_complexity, reason = "it is taken apart where it is asked for")]
-    fn wait(&self) -> Option<(Vec<(WorkerId, i32, Limits, Memo)>, Vec<(WorkerId, Weighing)>)> {
+    fn wait(&self) -> Option<Due> {
         let mut board = self.board();
         loop {
             if board.over {
                 return None;
             }
             let now = (self.now)();
-            let found = board.due(now);
-            if !found.0.is_empty() || !found.1.is_empty() {
-                return Some(found);
+            let due = board.due(now);
+            if !due.watches.is_empty() || !due.weighings.is_empty() {
+                return Some(due);
             }
-            let waited = match board.next() {
+            board.wakes = board.next();
+            let waited = match board.wakes {
                 Some(next) => {
                     let waited = self.changed.wait_timeout(board, next.since(now));
                     waited.map(|(board, _)| board).map_err(|poisoned| poisoned.into_inner().0)
@@ -207,16 +216,15 @@ impl Shared {
 }
 
 impl Board {
-    #[expect(clippy::type_complexity, reason = "as in `wait`")]
-    fn due(&mut self, now: Instant) -> (Vec<(WorkerId, i32, Limits, Memo)>, Vec<(WorkerId, Weighing)>) {
+    fn due(&mut self, now: Instant) -> Due {
         let due = self.watches.iter().filter(|(_, watch)| watch.due <= now);
-        let watches = due.map(|(worker, watch)| (*worker, watch.pid, watch.limits, watch.memo)).collect();
+        let watches = due.map(|(worker, watch)| (*worker, watch.tended)).collect();
         let mut weighings = Vec::new();
         if self.weigh_from.is_none_or(|from| from <= now) && !self.weighings.is_empty() {
             weighings.extend(self.weighings.drain());
             self.weigh_from = Some(now + WEIGH_AGAIN);
         }
-        (watches, weighings)
+        Due { watches, weighings }
     }
 
     fn next(&self) -> Option<Instant> {
@@ -224,10 +232,10 @@ impl Board {
         self.watches.values().map(|watch| watch.due).chain(weigh).min()
     }
 
-    /// Notes what was seen, if the same jobs are there still, and when to look again.
-    fn note(&mut self, worker: WorkerId, look: &Look, due: Instant) -> Option<Found> {
-        let watch = self.watches.get_mut(&worker)?;
-        (watch.memo, watch.due) = (look.memo, due);
+    /// Notes what was seen and when to look again, unless the jobs have ended meanwhile.
+    fn note(&mut self, (worker, number): (WorkerId, u64), look: &Look, now: Instant) -> Option<Found> {
+        let watch = self.watches.get_mut(&worker).filter(|watch| watch.tended.number == number)?;
+        (watch.tended.memo, watch.due) = (look.memo, now + look.next);
         let excess = look.excess?;
         let (job, fence) = watch.jobs.first()?;
         Some(Found::Exceeded(worker, job.clone(), *fence, excess))
@@ -241,60 +249,60 @@ impl Weighing {
     }
 }
 
-/// What one look at a tree has shown, and when to look again.
-struct Look {
-    excess: Option<Excess>,
-    memo: Memo,
-    next: Duration,
-}
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+    use std::sync::mpsc::channel;
 
-impl Look {
-    fn at(pid: i32, limits: &Limits, memo: Memo) -> Look {
-        let most = limits.processes.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
-        let tree = Tree::of(pid, most);
-        let mut look = Look { excess: None, memo, next: LONGEST };
-        look.count(&tree, limits.processes);
-        look.time(&tree, limits.cpu);
-        look.weigh(&tree, limits.memory);
-        look.next = if look.excess.is_some() { AGAIN } else { look.next.max(SHORTEST) };
-        look
+    use super::*;
+    use crate::model::SlotId;
+
+    const WORKER: WorkerId = WorkerId { slot: SlotId { pool: 0, index: 1 }, generation: 1 };
+
+    fn gauge() -> (Gauge, std::sync::mpsc::Receiver<Found>) {
+        let (told, found) = channel();
+        let gauge = Gauge::start(now, move |found| drop(told.send(found))).unwrap();
+        (gauge, found)
     }
 
-    fn count(&mut self, tree: &Tree, limit: Option<u64>) {
-        let Some(limit) = limit else { return };
-        let found = tree.len() as u64;
-        if found > limit {
-            self.excess = Some(Excess::Processes(limit, found));
-        }
-        let left = limit.saturating_sub(found) as f64;
-        self.next = self.next.min(Duration::from_secs_f64(left / PROCESSES_A_SECOND as f64));
+    fn now() -> Instant {
+        static START: OnceLock<std::time::Instant> = OnceLock::new();
+        let start = START.get_or_init(std::time::Instant::now);
+        Instant(0) + start.elapsed()
     }
 
-    /// A tree uses no more CPU time than there are processors.
-    fn time(&mut self, tree: &Tree, limit: Option<Duration>) {
-        let Some(limit) = limit else { return };
-        let before = *self.memo.cpu_before.get_or_insert(tree.cpu);
-        let used = tree.cpu.saturating_sub(before);
-        if used > limit {
-            self.excess = self.excess.or(Some(Excess::Cpu(limit, used)));
-        }
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        self.next = self.next.min(limit.saturating_sub(used) / processors as u32);
+    fn own() -> i32 {
+        std::process::id() as i32
     }
 
-    /// The dear look is taken only when the cheap one says that it may be too much.
-    fn weigh(&mut self, tree: &Tree, limit: Option<u64>) {
-        let Some(limit) = limit else { return };
-        let resident = tree.resident();
-        let mut taken = resident.saturating_sub(self.memo.shared);
-        if taken > limit {
-            taken = tree.memory();
-            self.memo.shared = resident.saturating_sub(taken);
-        }
-        if taken > limit {
-            self.excess = self.excess.or(Some(Excess::Memory(limit, taken)));
-        }
-        let left = limit.saturating_sub(taken) as f64;
-        self.next = self.next.min(Duration::from_secs_f64(left / BYTES_A_SECOND as f64));
+    #[test]
+    fn what_is_over_its_limit_is_told_of_the_job_that_runs() {
+        let limits = Limits { memory: Some(1), ..Limits::default() };
+        let look = Look::at(Instant(0), own(), &limits, Memo::default());
+        let (gauge, _found) = gauge();
+        let entry = gauge.watch(WORKER, own(), (&"a".into(), Fence(2)), limits);
+        let note = || gauge.0.board().note((WORKER, 1), &look, Instant(0));
+        let Some(Found::Exceeded(WORKER, job, Fence(2), Excess::Memory(1, taken))) = note() else { panic!() };
+        assert!(job.as_str() == "a" && taken > 1);
+        drop(entry);
+        let _next = gauge.watch(WORKER, own(), (&"b".into(), Fence(3)), limits);
+        assert_eq!(note(), None, "it has ended meanwhile");
+    }
+
+    #[test]
+    fn a_worker_that_has_grown_too_much_is_told_and_one_that_has_not_is_not() {
+        let (gauge, found) = gauge();
+        let other = WorkerId { generation: 2, ..WORKER };
+        gauge.weigh(other, own(), u64::MAX);
+        gauge.weigh(WORKER, own(), 1);
+        assert_eq!(found.recv(), Ok(Found::Outgrown(WORKER)));
+    }
+
+    #[test]
+    fn without_limits_of_its_tree_a_job_is_not_looked_at() {
+        let (gauge, _found) = gauge();
+        let limits = Limits { time: Some(WEIGH_AGAIN), output: Some(1), ..Limits::default() };
+        assert!(gauge.watch(WORKER, own(), (&"a".into(), Fence(1)), limits).is_none());
+        assert!(gauge.0.board().watches.is_empty());
     }
 }

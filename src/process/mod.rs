@@ -8,6 +8,7 @@ mod leftovers;
 mod life;
 mod link;
 mod logs;
+mod look;
 mod output;
 mod plan;
 mod program;

@@ -362,6 +362,9 @@ impl World {
             self.soon(300_000, Happening::Dies(worker, ExitStatus::Signal { signal: 11, core: true }));
         }
         if self.unlucky(5) {
+            self.soon(60_000, Happening::Tell(Event::Outgrown(worker)));
+        }
+        if self.unlucky(5) {
             self.soon(60_000, Happening::Tell(Event::Faulty(worker, "unknown frame 'dome'".into())));
         }
     }
