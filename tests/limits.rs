@@ -311,3 +311,17 @@ fn limits_that_are_nonsense_are_refused_with_their_place() {
         assert!(said.contains(words) && said.contains("pools.yaml:2:"), "{settings}: {said}");
     }
 }
+
+#[test]
+fn a_job_is_told_that_its_time_is_nearly_over_and_may_still_complete() {
+    for (mode, class) in [("prefork", "soft"), ("fork", "soft"), ("coroutine", "soft.async")] {
+        let sandbox = python::new();
+        let _running = workers(&sandbox, mode, "limits: {soft_time: 200ms, time: 30s}");
+        assert_eq!(result(&run(&sandbox, class, "true")), json!("in time"), "{mode}");
+        let job = run(&sandbox, class, "false");
+        let failure = &job["failure"];
+        assert_eq!((&job["state"], &failure["group"]), (&json!("failed"), &json!("SoftTimeLimit")), "{job}");
+        assert_eq!(failure["message"], "the soft time limit of 0.2 s is over", "{job}");
+        assert_eq!(run(&sandbox, "look", "null")["state"], "complete", "{mode}");
+    }
+}

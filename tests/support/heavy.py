@@ -6,7 +6,7 @@ import resource
 import sys
 import time
 
-from taskvisor import job
+from taskvisor import SoftTimeLimit, job
 
 MB = 1_000_000
 
@@ -89,3 +89,23 @@ def keeps(megabytes):
 def means():
     with open("/proc/self/oom_score_adj") as file:
         return [*resource.getrlimit(resource.RLIMIT_NOFILE), os.nice(0), int(file.read())]
+
+
+@job("soft")
+def soft(catches):
+    try:
+        time.sleep(1000)
+    except SoftTimeLimit:
+        if catches:
+            return "in time"
+        raise
+
+
+@job("soft.async")
+async def soft_async(catches):
+    try:
+        await asyncio.sleep(1000)
+    except asyncio.CancelledError:
+        if catches:
+            return "in time"
+        raise
