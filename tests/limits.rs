@@ -230,13 +230,13 @@ fn a_class_has_its_own_limits_and_the_file_has_the_last_word() {
 fn a_worker_that_needs_more_memory_than_its_jobs_may_take_is_told_so_and_no_job_is_spent() {
     for mode in ["prefork", "fork"] {
         let sandbox = python::new();
-        let pool = format!("{{name: default, mode: {mode}, limits: {{memory: 3MB}}, PYTHON heavy}}");
+        let pool = format!("{{name: default, mode: {mode}, limits: {{memory: 1MB}}, PYTHON heavy}}");
         let file = python::file(&sandbox, &format!("pools: [{pool}]\n"));
         let jid = put(&sandbox, "look", "null");
         let _running = sandbox.start_raw(&["-c", &file]);
         wait_until("status says why", || {
             let text = String::from_utf8(sandbox.run(&["status"]).stdout).unwrap();
-            text.contains("of memory before its first job, and limits.memory of its pool is 3 MB")
+            text.contains("of memory before its first job, and limits.memory of its pool is 1 MB")
         });
         assert_eq!(counts(&sandbox.job(&jid)), [0, 0, 0]);
         assert_eq!(sandbox.state(&jid), "waiting");

@@ -177,7 +177,7 @@ impl Life {
             (_, Said::Hello(_)) => return Err("it says 'hello' twice".into()),
             (Greeting::Greeted, Said::Ready(_)) => {
                 self.greeting = Greeting::Ready;
-                self.is_light(around.plan.settings.limits.memory)?;
+                self.is_light(around.plan)?;
                 // What a life of one job leaves behind ends with it, by the keeper.
                 if around.plan.one_at_a_time() && !around.plan.one_job_a_life() {
                     self.brood = Some(Brood::new(self.pid));
@@ -199,21 +199,20 @@ impl Life {
         Ok(())
     }
 
-    /// A worker that is too heavy for its jobs before it has any would see all of them killed.
-    fn is_light(&self, limit: Option<u64>) -> Result<(), String> {
-        let Some(limit) = limit else { return Ok(()) };
+    /// A worker that is too heavy for its jobs before it has any would see all of them killed. What a template has is
+    /// shared by its forks.
+    fn is_light(&self, plan: &Plan) -> Result<(), String> {
+        let Some(limit) = plan.settings.limits.memory else { return Ok(()) };
+        let (who, sharers) = match self.role {
+            Role::Template => ("each fork of it takes", u64::from(plan.settings.workers) + 1),
+            Role::Worker | Role::Parked | Role::Child => ("it takes", 1),
+        };
         let tree = Tree::of(self.pid, usize::MAX);
-        if tree.resident() <= limit {
+        if tree.resident() / sharers <= limit || tree.memory() / sharers <= limit {
             return Ok(());
         }
-        match tree.memory() {
-            taken if taken > limit => Err(format!(
-                "it takes {} of memory before its first job, and limits.memory of its pool is {}",
-                size(taken),
-                size(limit)
-            )),
-            _ => Ok(()),
-        }
+        let (taken, limit) = (size(tree.memory() / sharers), size(limit));
+        Err(format!("{who} {taken} of memory before its first job, and limits.memory of its pool is {limit}"))
     }
 
     /// Whether it may go on: one that asks for more than it waits for is heard again when some of it is answered.
