@@ -109,7 +109,8 @@ impl Excess {
 }
 
 fn seconds(time: Duration) -> String {
-    format!("{:.3} s", time.as_secs_f64()).replace(".000", "")
+    let text = format!("{:.3}", time.as_secs_f64());
+    format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A number of bytes for people.
@@ -129,12 +130,12 @@ mod tests {
     fn an_excess_says_what_was_allowed_and_what_was_found() {
         let second = Duration::from_secs(1);
         for (excess, message) in [
-            (Excess::Time(5 * second, second * 51 / 10), "it ran for 5.100 s; its limit is 5 s"),
+            (Excess::Time(5 * second, second * 51 / 10), "it ran for 5.1 s; its limit is 5 s"),
             (
                 Excess::Memory(512_000_000, 640_400_000),
                 "its processes took 640.4 MB of memory; the limit is 512 MB",
             ),
-            (Excess::Cpu(second, second * 2), "its processes used 2 s of CPU time; the limit is 1 s"),
+            (Excess::Cpu(second * 10, second * 20), "its processes used 20 s of CPU time; the limit is 10 s"),
             (Excess::Processes(9, 10), "it had 10 processes at a time, or more; the limit is 9"),
             (Excess::Output(999, 1_500), "it printed 1.5 kB; the limit is 999 bytes"),
         ] {

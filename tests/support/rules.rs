@@ -92,7 +92,13 @@ impl World {
             Event::Stuck(worker, _) => {
                 self.checks.stuck.insert(*worker);
             }
-            Event::Faulty(..) | Event::Exceeded(..) | Event::Outgrown(_) => {}
+            Event::Exceeded(worker, job, fence, _) => {
+                let key = (job.clone(), *fence);
+                if self.checks.assigned.get(&key) == Some(worker) {
+                    self.doom(&key);
+                }
+            }
+            Event::Faulty(..) | Event::Outgrown(_) => {}
             Event::Finished(..) | Event::RenewFailed(..) | Event::Woken | Event::Idle => {}
         }
     }
