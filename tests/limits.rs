@@ -296,8 +296,8 @@ fn limits_that_are_nonsense_are_refused_with_their_place() {
         ("class_limits: {a: {cpu: 0s}}", "class_limits.a.cpu is 0: no job could run"),
         ("class_limits: {a.*: {cpu: 1s}}", "'a.*' in class_limits is no name of a class"),
         ("class_limits: {a: {cpu: 1s}, a: {cpu: 2s}}", "the setting 'a' is given twice"),
-        ("recycle: {memory: 0}", "recycle.memory is 0: each worker would be replaced after each job"),
-        ("recycle: {memory: 1MB}", "recycle.memory has no meaning here"),
+        ("command: x, recycle: {memory: 0}", "recycle.memory is 0: no job could run"),
+        ("recycle: {memory: 1MB}", "there is none to recycle"),
         ("mode: coroutine, command: x, limits: {cpu: 1s}", "limits.cpu cannot be held: the jobs of a worker"),
         (
             "mode: coroutine, command: x, class_limits: {a: {memory: 1GB}}",
@@ -323,5 +323,19 @@ fn a_job_is_told_that_its_time_is_nearly_over_and_may_still_complete() {
         assert_eq!((&job["state"], &failure["group"]), (&json!("failed"), &json!("SoftTimeLimit")), "{job}");
         assert_eq!(failure["message"], "the soft time limit of 0.2 s is over", "{job}");
         assert_eq!(run(&sandbox, "look", "null")["state"], "complete", "{mode}");
+    }
+}
+
+#[test]
+fn a_worker_that_has_grown_with_a_job_is_exchanged_and_the_job_is_complete() {
+    for (mode, class) in [("prefork", "keeps"), ("coroutine", "keeps.async")] {
+        let sandbox = python::new();
+        let _running = workers(&sandbox, mode, "recycle: {memory: 120MB}");
+        let pid = || result(&run(&sandbox, "look", "null"));
+        let first = pid();
+        assert_eq!(result(&run(&sandbox, class, "20")), first, "{mode}");
+        assert_eq!(pid(), first, "20 MB are none too many in mode {mode}");
+        assert_eq!(result(&run(&sandbox, class, "150")), first, "{mode}");
+        wait_until("another worker is there", || pid() != first);
     }
 }

@@ -4,6 +4,7 @@ mod body;
 mod client;
 mod guests;
 mod patience;
+mod pools;
 mod router;
 mod server;
 mod service;

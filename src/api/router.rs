@@ -14,22 +14,22 @@ use axum::{Json, Router};
 use serde::de::DeserializeOwned;
 
 use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State as JobStateBody, StopOrder};
-use super::{Peer, Problem, Service};
+use super::{Peer, Problem, Service, pools};
 use crate::model::{Filter, JobId, JobRecord, QueueCounts, QueueName, Status};
 
 /// The largest body of a put.
 const PUT_LIMIT: usize = 64 << 20;
 /// The largest body of anything else.
-const SMALL_LIMIT: usize = 64 << 10;
+pub(super) const SMALL_LIMIT: usize = 64 << 10;
 /// A body that is not complete after this long is not read further.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many jobs a list gives unless asked, and at most.
 const LIST: u32 = 100;
 const LIST_MAX: u32 = 10_000;
 
-type Api = State<Arc<dyn Service>>;
+pub(super) type Api = State<Arc<dyn Service>>;
 type PathOf<T> = Result<Path<T>, PathRejection>;
-type Answer<T> = Result<Json<T>, Problem>;
+pub(super) type Answer<T> = Result<Json<T>, Problem>;
 
 /// The routes over a service. Requests carry the [`Peer`] as an extension, which [`serve`](super::serve) sets.
 pub fn router(service: Arc<dyn Service>) -> Router {
@@ -45,6 +45,7 @@ pub fn router(service: Arc<dyn Service>) -> Router {
         .route("/v1/queues/{queue}/resume", post(resume))
         .route("/v1/status", get(status))
         .route("/v1/stop", post(stop))
+        .merge(pools::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(service)
@@ -118,7 +119,7 @@ async fn stop(State(api): Api, body: Body) -> Answer<Done> {
 
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/queues, /v1/status and /v1/stop")
+        .hint("the routes are /v1/jobs, /v1/queues, /v1/pools, /v1/status, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest and /v1/stop")
 }
 
 async fn no_method(request: Request) -> Problem {
@@ -167,12 +168,12 @@ fn filter(query: BTreeMap<String, String>) -> Result<Filter, Problem> {
     Ok(filter)
 }
 
-async fn read_or_default<T: DeserializeOwned + Default>(body: Body) -> Result<T, Problem> {
+pub(super) async fn read_or_default<T: DeserializeOwned + Default>(body: Body) -> Result<T, Problem> {
     let bytes = collect(body, SMALL_LIMIT).await?;
     if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes) }
 }
 
-async fn read<T: DeserializeOwned>(body: Body, limit: usize) -> Result<T, Problem> {
+pub(super) async fn read<T: DeserializeOwned>(body: Body, limit: usize) -> Result<T, Problem> {
     parse(&collect(body, limit).await?)
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
-use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop};
+use crate::model::{
+    Change, Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop,
+};
 
 /// Everything a client can ask of a running supervisor.
 #[async_trait]
@@ -38,6 +40,15 @@ pub trait Service: Send + Sync + 'static {
 
     /// The whole picture.
     async fn status(&self) -> Result<Status, Problem>;
+
+    /// Reads the settings again and applies them, all or none; a rehearsal only says what that would do, pool by pool.
+    async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem>;
+
+    /// Asks something of a pool, or of all.
+    async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem>;
+
+    /// Waits until no job is here. Dropped when the client goes away.
+    async fn at_rest(&self) -> Result<(), Problem>;
 
     /// Orders the stop and returns at once.
     async fn stop(&self, how: Stop) -> Result<(), Problem>;

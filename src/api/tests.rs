@@ -13,7 +13,8 @@ use tokio::time::Instant;
 
 use super::{Client, Error, Limits, Problem, Service, router, serve};
 use crate::model::{
-    Class, Exec, Filter, JobId, JobRecord, JobState, NewJob, Payload, QueueCounts, QueueName, Status, Stop,
+    Change, Class, Exec, Filter, JobId, JobRecord, JobState, NewJob, Payload, QueueCounts, QueueName, Status,
+    Stop,
 };
 
 /// Writes down what it was asked.
@@ -49,6 +50,17 @@ impl Service for Fake {
     async fn cancel(&self, id: JobId, wait: bool) -> Result<JobState, Problem> {
         self.note(format!("cancel {id} {wait}"));
         Ok(JobState::Canceling)
+    }
+    async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
+        self.note(format!("reload {rehearsal}"));
+        Ok(BTreeMap::from([("default".into(), "unchanged".into())]))
+    }
+    async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
+        self.note(format!("{change:?} of {pool:?}"));
+        Ok(())
+    }
+    async fn at_rest(&self) -> Result<(), Problem> {
+        Ok(())
     }
     async fn retry(&self, id: JobId) -> Result<(), Problem> {
         self.note(format!("retry {id}"));

@@ -3,6 +3,7 @@
 mod access;
 mod args;
 mod branch;
+mod change_args;
 mod data;
 mod exit;
 mod failure;
@@ -15,6 +16,7 @@ mod launch;
 mod page;
 mod put;
 mod queue;
+mod reload;
 mod screen;
 mod serve;
 mod slot;

@@ -44,15 +44,6 @@ pub struct Limits {
     pub oom_score_adj: Option<i32>,
 }
 
-/// When a worker that lives on is replaced.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "{memory: 300MB}")]
-pub struct Recycle {
-    /// With more memory than this after a job.
-    #[serde(default, deserialize_with = "size")]
-    pub memory: Option<u64>,
-}
-
 impl Limits {
     /// These, and where they say nothing the others.
     pub(super) fn over(self, other: Limits) -> Limits {
@@ -154,21 +145,6 @@ pub(super) fn of_classes(
         Ok((Class::from(name), limits.of_attempt(&of, shared)?))
     };
     classes.into_iter().map(one).collect()
-}
-
-/// The memory with which a worker that lives on is replaced.
-pub(super) fn recycle_memory(recycle: &Recycle, jobs_per_life: Option<u64>) -> Result<Option<u64>, Wrong> {
-    match recycle.memory {
-        Some(0) => {
-            Err(Wrong::new("recycle", "recycle.memory is 0: each worker would be replaced after each job")
-                .hint("for that use mode fork, or max_jobs: 1"))
-        }
-        Some(_) if jobs_per_life == Some(1) => {
-            let message = "recycle.memory has no meaning here: each of its workers runs one job and ends";
-            Err(Wrong::new("recycle", message).hint("use limits.memory for the memory of a job"))
-        }
-        memory => Ok(memory),
-    }
 }
 
 fn within(name: &str, said: Option<i32>, least: i32, most: i32) -> Result<(), Wrong> {

@@ -9,7 +9,8 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::{Limits, Recycle, parse_duration, words};
+use super::size::size;
+use super::{Limits, parse_duration, words};
 use crate::model::{Bytes, Leftovers, Order};
 
 /// What may be said of a pool.
@@ -24,8 +25,8 @@ pub struct Pool {
     pub workers: Option<Workers>,
     /// Jobs at a time in one worker.
     pub concurrency: Option<u32>,
-    /// Jobs in one life of a worker.
-    pub max_jobs: Option<u64>,
+    /// When a worker is exchanged for a new one.
+    pub recycle: Option<Wear>,
     /// Where its jobs come from.
     pub queues: Option<Vec<String>>,
     /// From which of them first.
@@ -64,8 +65,6 @@ pub struct Pool {
     pub limits: Option<Limits>,
     /// The same for classes.
     pub class_limits: Option<Named<Limits>>,
-    /// When a worker that lives on is replaced.
-    pub recycle: Option<Recycle>,
     /// Tries after the first one.
     pub retries: Option<u32>,
     /// Wait before the first retry.
@@ -74,6 +73,23 @@ pub struct Pool {
     /// The longest wait before a retry.
     #[serde(default, deserialize_with = "duration")]
     pub retry_cap: Option<Duration>,
+}
+
+/// When a worker has run for long enough.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "{jobs: N, age: DURATION, idle: DURATION, memory: SIZE}")]
+pub struct Wear {
+    /// After so many jobs.
+    pub jobs: Option<u64>,
+    /// At this age.
+    #[serde(default, deserialize_with = "duration")]
+    pub age: Option<Duration>,
+    /// When it has had nothing to do for so long.
+    #[serde(default, deserialize_with = "duration")]
+    pub idle: Option<Duration>,
+    /// When it has more memory than this after a job.
+    #[serde(default, deserialize_with = "size")]
+    pub memory: Option<u64>,
 }
 
 /// How workers meet their jobs.
@@ -128,7 +144,7 @@ impl Pool {
             "mode" => self.mode.is_some(),
             "workers" => self.workers.is_some(),
             "concurrency" => self.concurrency.is_some(),
-            "max_jobs" => self.max_jobs.is_some(),
+            "recycle" => self.recycle.is_some(),
             "queues" => self.queues.is_some(),
             "classes" => self.classes.is_some(),
             "command" => self.command.is_some(),
@@ -149,7 +165,7 @@ impl Pool {
             mode: self.mode.or(other.mode),
             workers: over(self.workers, other.workers, Workers::over),
             concurrency: self.concurrency.or(other.concurrency),
-            max_jobs: self.max_jobs.or(other.max_jobs),
+            recycle: over(self.recycle, other.recycle, Wear::over),
             queues: self.queues.or(other.queues),
             order: self.order.or(other.order),
             classes: self.classes.or(other.classes),
@@ -168,7 +184,6 @@ impl Pool {
             boot_timeout: self.boot_timeout.or(other.boot_timeout),
             limits: over(self.limits, other.limits, Limits::over),
             class_limits: self.class_limits.or(other.class_limits),
-            recycle: self.recycle.or(other.recycle),
             retries: self.retries.or(other.retries),
             retry_delay: self.retry_delay.or(other.retry_delay),
             retry_cap: self.retry_cap.or(other.retry_cap),
@@ -190,6 +205,13 @@ impl Workers {
             Some(_) => self,
             None => Workers { max: other.max, ..self },
         }
+    }
+}
+
+impl Wear {
+    fn over(self, other: Wear) -> Wear {
+        let (jobs, age) = (self.jobs.or(other.jobs), self.age.or(other.age));
+        Wear { jobs, age, idle: self.idle.or(other.idle), memory: self.memory.or(other.memory) }
     }
 }
 

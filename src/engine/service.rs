@@ -9,12 +9,13 @@ use sysinfo::System;
 use tokio::sync::{mpsc::Sender, oneshot};
 
 use super::event_loop::{Request, View};
+use super::reload::Reloader;
 use crate::api::{Problem, Service};
 use crate::broker::{Broker, Error};
 use crate::clock;
 use crate::model::{
-    Filter, Health, Host, Instant, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, SlotState,
-    Status, Stop,
+    Change, Filter, Health, Host, Instant, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName,
+    SlotState, Status, Stop,
 };
 use crate::process::usage;
 
@@ -27,6 +28,8 @@ pub struct Desk {
     pub broker: Arc<dyn Broker>,
     /// To the loop.
     pub requests: Sender<Request>,
+    /// Reads the settings again.
+    pub reloader: Reloader,
     /// The broker's name without secrets.
     pub broker_name: String,
     /// When the supervisor started.
@@ -75,7 +78,6 @@ impl Service for Desk {
 
     async fn status(&self) -> Result<Status, Problem> {
         let (answer, view) = oneshot::channel();
-        let gone = || Problem::unavailable("the supervisor is ending");
         self.requests.send(Request::View(answer)).await.map_err(|_| gone())?;
         let view = view.await.map_err(|_| gone())?;
         let counts = tokio::time::timeout(BROKER_PATIENCE, self.broker.counts()).await;
@@ -90,10 +92,30 @@ impl Service for Desk {
         Ok(self.picture(view, queues, broker_trouble))
     }
 
-    async fn stop(&self, how: Stop) -> Result<(), Problem> {
-        let gone = |_| Problem::unavailable("the supervisor is ending");
-        self.requests.send(Request::Stop(how)).await.map_err(gone)
+    async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
+        let steps = self.reloader.reload(rehearsal).await?;
+        Ok(steps.into_iter().map(|(pool, step)| (pool, step.as_str().to_owned())).collect())
     }
+
+    async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
+        let (answer, refusal) = oneshot::channel();
+        self.requests.send(Request::Change(pool, change, answer)).await.map_err(|_| gone())?;
+        refusal.await.map_err(|_| gone())?.map_err(Problem::not_found)
+    }
+
+    async fn at_rest(&self) -> Result<(), Problem> {
+        let (answer, rest) = oneshot::channel();
+        self.requests.send(Request::AtRest(answer)).await.map_err(|_| gone())?;
+        rest.await.map_err(|_| gone())
+    }
+
+    async fn stop(&self, how: Stop) -> Result<(), Problem> {
+        self.requests.send(Request::Stop(how)).await.map_err(|_| gone())
+    }
+}
+
+fn gone() -> Problem {
+    Problem::unavailable("the supervisor is ending")
 }
 
 impl Desk {
@@ -132,6 +154,8 @@ fn judge(
 ) -> (Health, Vec<String>) {
     let mut reasons = Vec::new();
     reasons.extend(broker.map(|trouble| format!("broker: {trouble}")));
+    reasons
+        .extend(view.settings_trouble.as_ref().map(|why| format!("the last reload changed nothing: {why}")));
     reasons.extend(view.log_trouble.clone());
     let mut alive = false;
     for pool in &view.pools {

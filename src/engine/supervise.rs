@@ -13,6 +13,7 @@ use super::event_loop::{Ended, run};
 use super::inbox::Inbox;
 use super::outside::{Outside, fact};
 use super::recover::recover;
+use super::reload::{ReadSettings, Reloader, Wardrobe};
 use super::reports::Reports;
 use super::service::Desk;
 use crate::api;
@@ -45,6 +46,8 @@ pub struct Setup {
     pub listener: UnixListener,
     /// Where a job's output goes.
     pub log_file: LogFile,
+    /// Reads the settings again.
+    pub read_settings: ReadSettings,
     /// The most output kept of one attempt, in bytes.
     pub output_cap: u64,
 }
@@ -58,9 +61,12 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let told = events.clone();
     // Who is not heard any more has nothing more to say.
     let gauge = Gauge::start(clock::now, move |found| drop(told.blocking_send(fact(found))))?;
-    let pools = setup.settings.pools.iter().zip(&setup.outfits);
+    let (mut settings, mut wardrobe) = (setup.settings, Wardrobe::default());
+    let pools = settings.pools.iter().zip(&setup.outfits);
     let plans =
         pools.map(|(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes)).collect();
+    wardrobe.number(&mut settings, setup.outfits);
+    let reloader = Reloader::new(setup.read_settings, requests.clone());
     let mut outside = Outside {
         link,
         children: Children::new(plans, logs.clone(), gauge, setup.output_cap)?,
@@ -69,19 +75,26 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         broker: setup.broker.clone(),
         events: events.clone(),
         instance: setup.instance,
-        lease: setup.settings.lease,
+        lease: settings.lease,
         answers,
         reports: Reports::default(),
         stillborn: HashMap::new(),
         known: Vec::new(),
+        wardrobe,
+        socket: setup.socket,
+        sandboxes: setup.sandboxes,
+        reloader: reloader.clone(),
+        settings_trouble: None,
+        waiting_for_rest: Vec::new(),
         announced: false,
         done: false,
     };
     recover(&mut outside, left).await?;
-    let settings = Settings { first_generation: hello.generation + 1, ..setup.settings };
+    let settings = Settings { first_generation: hello.generation + 1, ..settings };
     let started = clock::now();
     let supervisor = Supervisor::new(settings, started);
-    let desk = Desk { broker: setup.broker.clone(), requests, broker_name: setup.broker_name, started };
+    let (broker, broker_name) = (setup.broker.clone(), setup.broker_name);
+    let desk = Desk { broker, requests, reloader, broker_name, started };
     setup.listener.set_nonblocking(true)?;
     let listener = tokio::net::UnixListener::from_std(setup.listener)?;
     tokio::spawn(api::serve(listener, api::router(Arc::new(desk)), api::Limits::default()));

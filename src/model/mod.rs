@@ -22,6 +22,6 @@ pub use outcome::{
     Verdict,
 };
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Means, Order, Outfit, Take, Work};
-pub use settings::{PoolSettings, Settings, Stop};
+pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};
 pub use status::{Health, Host, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis};

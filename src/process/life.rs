@@ -255,7 +255,7 @@ impl Life {
         if let (true, Some(dir)) = (around.plan.one_at_a_time(), around.plan.sandbox(around.worker)) {
             sandbox::clear(&dir).ok();
         }
-        if let Some(most) = around.plan.settings.recycle_memory {
+        if let Some(most) = around.plan.settings.recycle.memory {
             around.gauge.weigh(around.worker, self.pid, most);
         }
         if let Some(brood) = &mut self.brood {
@@ -300,7 +300,7 @@ fn greeted(hello: &Hello<'_>, role: Role) -> Result<Option<Classes>, String> {
         return Err(format!("it speaks protocol {}, this supervisor speaks {PROTOCOL}", hello.protocol));
     }
     if role == Role::Template && !hello.template {
-        return Err("it cannot be a template (its hello does not say so); use 'mode: prefork' with 'max_jobs: 1' for a \
+        return Err("it cannot be a template (its hello does not say so); use 'mode: prefork' with 'recycle: {jobs: 1}' for a \
                     new process each job"
             .into());
     }

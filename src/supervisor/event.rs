@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Classes, Excess, Exit, Fence, Fetched, JobId, Lease, Outcome, Revocation, Stop, WorkerId,
+    Change, Classes, Excess, Exit, Fence, Fetched, JobId, Lease, Outcome, Revocation, Settings, Stop,
+    WorkerId,
 };
 
 /// Something that happened outside.
@@ -25,8 +26,6 @@ pub enum Event {
     Faulty(WorkerId, String),
     /// The job has taken more than it may. What a worker with several jobs takes is told of one of them.
     Exceeded(WorkerId, JobId, Fence, Excess),
-    /// The worker's memory is over what its pool recycles at.
-    Outgrown(WorkerId),
     /// The workers of the pool know these classes, says one of them or their template.
     Knows(u16, Arc<Classes>),
     /// The answer to the pool's `AskWaiting`: whether jobs wait that it could take.
@@ -49,6 +48,12 @@ pub enum Event {
     Woken,
     /// The broker has nothing waiting, delayed or running in these queues (only asked for in burst mode).
     Idle,
+    /// Keep up other pools from now on, or the same in another way.
+    Reload(Settings),
+    /// A person asks this of the pool, or of all.
+    Change(Option<String>, Change),
+    /// The worker has grown beyond the size at which its pool exchanges it.
+    Outgrown(WorkerId),
     /// End.
     Stop(Stop),
 }

@@ -33,6 +33,7 @@ impl Supervisor {
         if slot.state == State::Starting {
             slot.ready(now);
             boots.succeeded();
+            boots.proven |= !slot.is_template();
         }
     }
 

@@ -109,3 +109,8 @@ async def soft_async(catches):
         if catches:
             return "in time"
         raise
+
+
+@job("keeps.async")
+async def keeps_async(megabytes):
+    return keeps.function(megabytes)
