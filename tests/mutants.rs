@@ -14,7 +14,7 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 24] = [
+const MUTANTS: [Mutant; 26] = [
     Mutant {
         name: "lets the old go before the new are there",
         file: "roll.rs",
@@ -152,6 +152,18 @@ const MUTANTS: [Mutant; 24] = [
         file: "ahead.rs",
         old: "self.pace.filter(|pace| *pace <= SHORT)",
         new: "self.pace.filter(|pace| *pace <= SHORT * 1000)",
+    },
+    Mutant {
+        name: "gives a hog its grace",
+        file: "worker.rs",
+        old: "Some((Signal::Kill, why)),\n            Phase::Ends(why) if pool.jobs_at_once == 1",
+        new: "Some((Signal::Term, why)),\n            Phase::Ends(why) if pool.jobs_at_once == 1",
+    },
+    Mutant {
+        name: "blames one of several jobs for what their worker takes",
+        file: "jobs.rs",
+        old: "Phase::Ends(Why::Limit(excess)) => excess.is_urgent(),",
+        new: "Phase::Ends(Why::Limit(_)) => false,",
     },
     Mutant {
         name: "keeps faulty workers",

@@ -7,6 +7,8 @@
 mod changes;
 #[path = "stories/jobs.rs"]
 mod jobs;
+#[path = "stories/limits.rs"]
+mod limits;
 #[path = "stories/queues.rs"]
 mod queues;
 #[path = "support/script.rs"]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use taskvisor::model::{Exit, ExitStatus, Instant, SlotId, Usage, WorkerId};
+use taskvisor::model::{Exit, ExitStatus, Instant, Means, SlotId, Usage, WorkerId};
 use taskvisor::wire::keeper::{Ask, Hello, Order, PACKET_MAX, Report, Step};
 use taskvisor::wire::program::{Failed, Identity, Program, Step as ProgramStep};
 
@@ -43,14 +43,16 @@ fn a_program_has_these_bytes() {
         cwd: b"/".to_vec(),
         umask: 0o22,
         stdin: true,
-        speaks: false,
-        identity: None,
+        ..Program::default()
     };
     let head = b"\x01\0\x12\0\0\0\x01\0\0\0/\x01\0\0\0\x01\0\0\0a\0\0\0\0".as_slice();
-    assert_eq!(program.encode(), [b"\x1c\0\0\0", head, b"\0\0\0\0"].concat());
+    let unsaid = b"\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x80\0\0\0\x80".as_slice();
+    assert_eq!(program.encode(), [b"\x2c\0\0\0", head, b"\0\0\0\0", unsaid].concat());
     program.identity = Some(Identity { uid: 258, gid: 3, groups: vec![4] });
     let identity = b"\x03\0\0\0\x02\x01\0\0\x03\0\0\0\x04\0\0\0".as_slice();
-    assert_eq!(program.encode(), [b"\x28\0\0\0", head, identity].concat());
+    program.means = Means { open_files: Some(258), nice: Some(-2), oom_score_adj: Some(3) };
+    let means = b"\x02\x01\0\0\0\0\0\0\xfe\xff\xff\xff\x03\0\0\0".as_slice();
+    assert_eq!(program.encode(), [b"\x38\0\0\0", head, identity, means].concat());
     assert_eq!(Failed { step: ProgramStep::Identity, errno: 1 }.encode(), [4, 0, 0, 0, 1, 0, 0, 0]);
     assert_eq!(Failed { step: ProgramStep::Exec, errno: 2 }.encode(), [3, 0, 0, 0, 2, 0, 0, 0]);
 }
@@ -146,10 +148,12 @@ proptest! {
     #[test]
     fn a_program_is_read_as_written(
         argv in texts(), env in texts(), cwd in "/[a-z]{0,9}", umask in 0u32..0o777, flags in any::<[bool; 2]>(),
-        identity in identity()
+        identity in identity(), open_files in proptest::option::of(0u64..1 << 40), numbers in any::<[Option<i16>; 2]>()
     ) {
         let [stdin, speaks] = flags;
-        let program = Program { argv, env, cwd: cwd.into_bytes(), umask, stdin, speaks, identity };
+        let [nice, oom_score_adj] = numbers.map(|number| number.map(i32::from));
+        let means = Means { open_files, nice, oom_score_adj };
+        let program = Program { argv, env, cwd: cwd.into_bytes(), umask, stdin, speaks, identity, means };
         let message = program.encode();
         let (head, rest) = message.split_at(4);
         prop_assert_eq!(u32::from_le_bytes(head.try_into().unwrap()) as usize, rest.len());

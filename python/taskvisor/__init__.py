@@ -13,7 +13,7 @@ Workers are started by the supervisor: ``taskvisor start -q mail -m prefork -- p
 
 from .client import NewJob, aput, aput_many, put, put_many
 from .context import Job, current_job, progress
-from .errors import Fail, Interrupted, PutError, Retry, Snooze, TimeLimit
+from .errors import Fail, Interrupted, PutError, Retry, Snooze, SoftTimeLimit, TimeLimit
 from .registry import JobFunction, job
 from .version import VERSION
 
@@ -28,6 +28,7 @@ __all__ = [
     "PutError",
     "Retry",
     "Snooze",
+    "SoftTimeLimit",
     "TimeLimit",
     "aput",
     "aput_many",

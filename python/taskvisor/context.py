@@ -35,7 +35,7 @@ class Job:
     2
     """
 
-    __slots__ = ("id", "class_name", "queue", "attempt", "priority", "tags", "data", "time_limit", "cwd", "fence",
+    __slots__ = ("id", "class_name", "queue", "attempt", "priority", "tags", "data", "time_limit", "soft_time_limit", "cwd", "fence",
                  "started", "canceled", "ended", "runtime", "partial_lines", "__weakref__")
 
     #: Its id.
@@ -54,6 +54,8 @@ class Job:
     data: Any
     #: The longest run of this attempt in seconds, from `started` on.
     time_limit: Optional[float]
+    #: Seconds from `started` on, after which the job is told that its time is nearly over.
+    soft_time_limit: Optional[float]
     #: A directory of its own, where the pool gives one.
     cwd: Optional[str]
     #: The token of this attempt.
@@ -73,6 +75,7 @@ class Job:
         self.priority = get("priority", 0)
         self.tags = get("tags") or []
         self.time_limit = get("time_limit")
+        self.soft_time_limit = get("soft_time_limit")
         self.cwd = get("cwd")
         body = get("body_b64")
         self.data = get("data") if body is None else _decode(body)

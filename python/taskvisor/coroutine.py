@@ -18,7 +18,7 @@ from typing import Any, Optional
 from . import frames, outcome, registry, streams
 from .channel import answer, split_lines
 from .context import Job, of_task
-from .errors import Interrupted, PutError
+from .errors import Interrupted, PutError, SoftTimeLimit
 from .fork_guard import ForkGuard, leave_child
 from .outgoing import Outgoing
 from .registry import JobFunction
@@ -30,14 +30,16 @@ _LARGE_CHUNK = 1024 * 1024
 class _Run:
     """One job that runs."""
 
-    __slots__ = ("job", "task", "stopped_by")
+    __slots__ = ("job", "task", "stopped_by", "soft")
 
     def __init__(self, job: Job) -> None:
         self.job = job
         #: None for a plain function, which nobody can end but itself.
         self.task: Optional[asyncio.Task[None]] = None
-        #: Why it was told to end: "cancel", "signal" or not at all.
+        #: Why it was told to end: "soft", which does not bind it, "cancel", "signal" or not at all.
         self.stopped_by: Optional[str] = None
+        #: Tells it that its time is nearly over.
+        self.soft: Optional[asyncio.TimerHandle] = None
 
 
 class Worker:
@@ -156,7 +158,8 @@ class Worker:
             self._stop(run, "cancel")
 
     def _stop(self, run: _Run, why: str) -> None:
-        run.stopped_by = run.stopped_by or why
+        if run.stopped_by in (None, "soft"):
+            run.stopped_by = why
         run.job.canceled = True
         if run.task is not None:
             # Not at once: a task that is canceled before its first step never runs, and nobody would say `done`.
@@ -195,6 +198,8 @@ class Worker:
             return
         run = _Run(job)
         self._runs[job.id] = run
+        if job.soft_time_limit is not None:
+            run.soft = self._loop.call_later(job.soft_time_limit, self._stop, run, "soft")
         token = of_task.set(job)
         try:
             if function.is_async:
@@ -234,10 +239,15 @@ class Worker:
             return outcome.canceled(run.job, None if is_cancel else error)
         if run.stopped_by == "signal" and is_cancel:
             error = Interrupted("asked to end by SIGTERM").with_traceback(error.__traceback__)
+        if run.stopped_by == "soft" and is_cancel:
+            message = f"the soft time limit of {run.job.soft_time_limit:g} s is over"
+            error = SoftTimeLimit(message).with_traceback(error.__traceback__)
         return outcome.ended_by(run.job, error)
 
     def _end(self, run: _Run, line: bytes) -> None:
         streams.finish(run.job)
+        if run.soft is not None:
+            run.soft.cancel()
         run.job.ended = True
         self.send(line)
         del self._runs[run.job.id]

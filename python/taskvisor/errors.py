@@ -68,6 +68,14 @@ class TimeLimit(Interrupted):
     """
 
 
+class SoftTimeLimit(Interrupted):
+    """Raised inside a running job when its time is nearly over. One that goes on meets `TimeLimit` later.
+
+    >>> issubclass(SoftTimeLimit, Interrupted), issubclass(SoftTimeLimit, TimeLimit)
+    (True, False)
+    """
+
+
 class PutError(Exception):
     """A job could not be queued. The message says what was tried and what to do.
 
@@ -95,6 +103,23 @@ def seconds(name: str, value: float) -> float:
     return value
 
 
+_UNITS = {"": 1, "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
+          "TiB": 2**40}
+
+
+def size(name: str, value: object) -> int:
+    """The value as a number of bytes.
+
+    >>> size("memory_limit", "512MB"), size("memory_limit", 4096)
+    (512000000, 4096)
+    """
+    digits = str(value).rstrip("kKMGTiB")
+    unit = str(value)[len(digits):]
+    if isinstance(value, (int, str)) and digits.isdecimal() and unit in _UNITS and int(digits) > 0:
+        return int(digits) * _UNITS[unit]
+    raise ValueError(f"{name} must be a size from 1 on, like '512MB', '1GiB' or 100000, not {value!r}")
+
+
 # A user meets them as taskvisor.Retry, in tracebacks too.
-for _public in (Retry, Snooze, Fail, Interrupted, TimeLimit, PutError):
+for _public in (Retry, Snooze, Fail, Interrupted, TimeLimit, SoftTimeLimit, PutError):
     _public.__module__ = "taskvisor"

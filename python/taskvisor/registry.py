@@ -8,7 +8,7 @@ import sys
 
 from . import arguments, client
 from .client import NewJob
-from .errors import seconds
+from .errors import seconds, size
 
 # `typing`, `inspect` and their like are a tenth of what a worker weighs and of the time it takes to start.
 TYPE_CHECKING = False
@@ -56,7 +56,7 @@ class JobFunction(Generic[P, R]):
         self.class_name = class_name
         #: Where it is queued unless another is given.
         self.queue = queue
-        #: What its jobs get that were put without their own: time_limit, retries, retry_delay, retry_cap.
+        #: What its jobs get that were put without their own: limits, retries, retry_delay, retry_cap.
         self.settings = settings
         #: True for ``async def``.
         self.is_async = arguments.is_async(function)
@@ -150,16 +150,22 @@ def job(function: Callable[P, R], /) -> JobFunction[P, R]: ...
 
 @overload
 def job(class_name: Optional[str] = None, /, *, queue: str = "default", time_limit: Optional[float] = None,
-        retries: Optional[int] = None, retry_delay: Optional[float] = None,
+        soft_time_limit: Optional[float] = None, memory_limit: Union[int, str, None] = None,
+        cpu_limit: Optional[float] = None, process_limit: Optional[int] = None,
+        output_limit: Union[int, str, None] = None, retries: Optional[int] = None,
+        retry_delay: Optional[float] = None,
         retry_cap: Optional[float] = None) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
 
 
 def job(function: Union[Callable[..., Any], str, None] = None, /, *, queue: str = "default",
-        time_limit: Optional[float] = None, retries: Optional[int] = None, retry_delay: Optional[float] = None,
-        retry_cap: Optional[float] = None) -> Any:
+        time_limit: Optional[float] = None, soft_time_limit: Optional[float] = None,
+        memory_limit: Union[int, str, None] = None, cpu_limit: Optional[float] = None,
+        process_limit: Optional[int] = None, output_limit: Union[int, str, None] = None,
+        retries: Optional[int] = None, retry_delay: Optional[float] = None, retry_cap: Optional[float] = None) -> Any:
     """Makes a function a job. Its class is the given name, else ``module.function``.
 
-    Times are in seconds. They hold for jobs that are put without their own, and win over those of the pool.
+    Times are in seconds, memory and output in bytes or written as "512MB". They hold for jobs that are put without
+    their own, and win over those of the pool.
 
     >>> @job("doc.Send", queue="mail", time_limit=60, retries=3, retry_delay=1, retry_cap=900)
     ... def send(to, subject="hi"):
@@ -168,11 +174,16 @@ def job(function: Union[Callable[..., Any], str, None] = None, /, *, queue: str 
     ('mail', 3)
     """
     settings: dict[str, float] = {}
-    for name, value in (("time_limit", time_limit), ("retry_delay", retry_delay), ("retry_cap", retry_cap)):
+    for name, value in (("time_limit", time_limit), ("soft_time_limit", soft_time_limit), ("cpu_limit", cpu_limit),
+                        ("retry_delay", retry_delay), ("retry_cap", retry_cap)):
         if value is not None:
             settings[name] = seconds(name, value)
-    if retries is not None:
-        settings["retries"] = client.whole("retries", retries)
+    for name, amount in (("memory_limit", memory_limit), ("output_limit", output_limit)):
+        if amount is not None:
+            settings[name] = size(name, amount)
+    for name, count in (("process_limit", process_limit), ("retries", retries)):
+        if count is not None:
+            settings[name] = client.whole(name, count)
 
     def register(target: Callable[..., Any]) -> JobFunction[Any, Any]:
         name = function if isinstance(function, str) else _default_name(target)

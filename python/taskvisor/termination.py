@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from .context import Job
-from .errors import Interrupted, TimeLimit
+from .errors import Interrupted, SoftTimeLimit, TimeLimit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ class Termination:
     """The one who hears SIGTERM.
 
     While the process waits, it exits 0 at once. While a job runs, an exception is raised in it, once. At any other
-    moment it is remembered until the next wait or job. Waiting means to poll `wake` too: a signal that arrives
+    moment it is remembered until the next wait or job. A job with a soft time limit is told of it likewise, by a timer
+    (SIGALRM). Waiting means to poll `wake` too: a signal that arrives
     between the last look and the system call would be lost otherwise.
     """
 
@@ -38,6 +39,7 @@ class Termination:
         self.raised: Optional[Interrupted] = None
         self._waiting = False
         self._job: Optional[Job] = None
+        self._soft = False
         self._shields = 0
         self._interrupt: Optional[Callable[[], object]] = None
         self.wake = -1
@@ -87,13 +89,21 @@ class Termination:
     def begin_job(self, job: Job) -> None:
         """From here on SIGTERM raises in the job; if it came before, it does so here."""
         self._job = job
+        if isinstance(self.raised, SoftTimeLimit):
+            self.raised = None
         if self.requested:
             self._deliver()
+        elif job.soft_time_limit is not None:
+            self._soft = False
+            signal.signal(signal.SIGALRM, self._on_alarm)
+            signal.setitimer(signal.ITIMER_REAL, max(job.started + job.soft_time_limit - time.monotonic(), 1e-6))
 
     def end_job(self) -> None:
         """From here on SIGTERM is remembered."""
-        self._job = None
+        job, self._job = self._job, None
         self._interrupt = None
+        if job is not None and job.soft_time_limit is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def interrupt_by(self, interrupt: Callable[[], object]) -> None:
         """For a job in an event loop, where an exception out of nowhere would hit the loop: this is called instead."""
@@ -112,8 +122,16 @@ class Termination:
             yield
         finally:
             self._shields -= 1
-        if self.requested and not self._shields and self._job is not None:
-            self._deliver()
+        if not self._shields and self._job is not None:
+            if self.requested:
+                self._deliver()
+            elif self._soft:
+                self._tell_soft(self._job)
+
+    def _on_alarm(self, _number: int, _frame: Optional[FrameType]) -> None:
+        self._soft = True
+        if self._job is not None and not self._shields:
+            self._tell_soft(self._job)
 
     def _on_signal(self, _number: int, _frame: Optional[FrameType]) -> None:
         self.requested = True
@@ -129,7 +147,7 @@ class Termination:
 
     def _deliver(self) -> None:
         job = self._job
-        if job is None or self.raised is not None:
+        if job is None or not (self.raised is None or isinstance(self.raised, SoftTimeLimit)):
             return
         job.canceled = True
         ran = time.monotonic() - job.started
@@ -137,7 +155,15 @@ class Termination:
             self.raised = TimeLimit(f"the time limit of {job.time_limit:g} s is over")
         else:
             self.raised = Interrupted(f"asked to end by SIGTERM after {ran:.3g} s")
+        self._raise(self.raised)
+
+    def _tell_soft(self, job: Job) -> None:
+        if self.raised is None and job.soft_time_limit is not None:
+            self.raised = SoftTimeLimit(f"the soft time limit of {job.soft_time_limit:g} s is over")
+            self._raise(self.raised)
+
+    def _raise(self, error: Interrupted) -> None:
         if self._interrupt is not None:
             self._interrupt()
         else:
-            raise self.raised
+            raise error

@@ -12,7 +12,9 @@ import threading
 import time
 
 import taskvisor
-from taskvisor import Fail, Interrupted, Retry, Snooze, TimeLimit, current_job, job, progress, put, put_many
+from taskvisor import (
+    Fail, Interrupted, Retry, Snooze, SoftTimeLimit, TimeLimit, current_job, job, progress, put, put_many
+)
 
 log = logging.getLogger("sample")
 
@@ -318,3 +320,12 @@ def threads_work():
 
 
 assert issubclass(TimeLimit, Interrupted) and taskvisor.__version__
+
+
+@job("goes_on")
+def goes_on():
+    try:
+        time.sleep(30)
+    except SoftTimeLimit as error:
+        progress(message=type(error).__name__)
+    time.sleep(30)

@@ -222,6 +222,23 @@ class Ends(WorkerTest):
                          ("failed", "TimeLimit", "the time limit of 0.1 s is over"))
         self.assertEqual(worker.wait(), 0)
 
+    def test_a_job_is_told_of_its_soft_time_limit_and_the_worker_lives_on(self):
+        for class_name in ("wait", "async_wait"):
+            worker = self.worker()
+            for _ in range(2):
+                done = worker.outcome(class_name, [False] if class_name == "wait" else [0.01], soft_time_limit=0.05)
+                self.assertEqual((done["outcome"], done["error"]["group"], done["error"]["message"]),
+                                 ("failed", "SoftTimeLimit", "the soft time limit of 0.05 s is over"))
+            self.assertEqual(worker.outcome("add", [1])["outcome"], "complete")
+
+    def test_a_job_that_goes_on_after_its_soft_time_limit_meets_the_hard_one(self):
+        worker = self.worker()
+        worker.run("goes_on", soft_time_limit=0.05, time_limit=0.1)
+        self.assertEqual(worker.receive(), ("progress", {"job": "j1", "message": "SoftTimeLimit"}))
+        worker.kill()
+        self.assertEqual(worker.done()["error"]["group"], "TimeLimit")
+        self.assertEqual(worker.wait(), 0)
+
     def test_a_job_may_end_in_peace_when_interrupted(self):
         worker = self.waiting("wait", [True])
         worker.kill()

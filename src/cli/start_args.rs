@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::config::{self, Env, Flags, Pool, Variables, Wear, Workers, parse_duration};
+use crate::config::{self, Env, Flags, Limits, Named, Pool, Wear, Workers, parse_duration};
 use crate::model;
 
 pub const HELP: &str = "\
@@ -126,7 +126,7 @@ impl PoolFlags {
             sandbox: self.sandbox.then_some(true),
             grace: self.grace,
             boot_timeout: self.boot_timeout,
-            time_limit: self.time_limit,
+            limits: self.time_limit.map(|time| Limits { time: Some(time), ..Limits::default() }),
             retries: self.retries,
             ..Pool::default()
         }
@@ -136,7 +136,7 @@ impl PoolFlags {
         let (set, pass): (Vec<_>, Vec<_>) = self.env.iter().cloned().partition(|said| said.contains('='));
         let set = set.iter().filter_map(|said| said.split_once('='));
         let set: Vec<_> = set.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let env = Env { pass: some(&pass), set: some(&set).map(Variables) };
+        let env = Env { pass: some(&pass), set: some(&set).map(Named) };
         (env != Env::default()).then_some(env)
     }
 }

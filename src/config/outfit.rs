@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::identity::identity;
+use super::limits;
 use super::paths::from_here;
-use super::pool::{Env, Mode, Pool, Variables, Wear};
+use super::pool::{Env, Mode, Named, Pool, Wear};
 use super::program::{must_be_there, program};
 use super::wrong::Wrong;
 use super::{Purpose, Surroundings};
-use crate::model::{Bytes, Class, ClassFilter, Outfit, PoolSettings, QueueName, Recycle, Retry, Work};
+use crate::model::{Bytes, Class, ClassFilter, Means, Outfit, PoolSettings, QueueName, Recycle, Retry, Work};
 
 /// Jobs at a time in a worker of coroutines, if nothing is said.
 const CONCURRENCY: u32 = 100;
@@ -45,6 +46,9 @@ pub(super) fn resolve_pool(
         }
         Work::Run(_) | Work::Command(_) => None,
     };
+    let shared = shape.jobs_at_once > 1;
+    let (of_attempt, means) =
+        limits::of_pool(&pool.limits.take().unwrap_or_default(), shared, purpose, around)?;
     let settings = PoolSettings {
         name: name.into(),
         outfit: default.outfit,
@@ -59,11 +63,15 @@ pub(super) fn resolve_pool(
         knows,
         grace: pool.grace.unwrap_or(default.grace),
         boot_timeout: pool.boot_timeout.unwrap_or(default.boot_timeout),
-        time_limit: pool.time_limit.or(default.time_limit),
+        limits: of_attempt,
+        class_limits: limits::of_classes(
+            pool.class_limits.take().unwrap_or_default().0.into_iter().collect(),
+            shared,
+        )?,
         retry: retry(&work, &pool),
         recycle: recycle(&shape, &pool)?,
     };
-    Ok((settings, outfit(work, pool, purpose, around)?))
+    Ok((settings, outfit(work, pool, means, purpose, around)?))
 }
 
 fn work(command: Option<Vec<Bytes>>, run: Option<Vec<Bytes>>) -> Result<Work, Wrong> {
@@ -130,7 +138,8 @@ fn recycle(shape: &Shape, pool: &Pool) -> Result<Recycle, Wrong> {
         Wear { jobs: Some(0), .. } => none("jobs"),
         Wear { age: Some(Duration::ZERO), .. } => none("age"),
         Wear { idle: Some(Duration::ZERO), .. } => none("idle"),
-        Wear { jobs, age, idle } => Ok(Recycle { jobs, age, idle }),
+        Wear { memory: Some(0), .. } => none("memory"),
+        Wear { jobs, age, idle, memory } => Ok(Recycle { jobs, age, idle, memory }),
     }
 }
 
@@ -193,7 +202,13 @@ fn retry(work: &Work, pool: &Pool) -> Retry {
     }
 }
 
-fn outfit(work: Work, pool: Pool, purpose: Purpose, around: &Surroundings) -> Result<Outfit, Wrong> {
+fn outfit(
+    work: Work,
+    pool: Pool,
+    means: Means,
+    purpose: Purpose,
+    around: &Surroundings,
+) -> Result<Outfit, Wrong> {
     let sandbox = pool.sandbox.unwrap_or_default();
     if sandbox && pool.mode == Some(Mode::Coroutine) {
         return Err(Wrong::new(
@@ -207,7 +222,7 @@ fn outfit(work: Work, pool: Pool, purpose: Purpose, around: &Surroundings) -> Re
         return Err(Wrong::new("sandbox", message));
     }
     let Env { pass, set } = pool.env.unwrap_or_default();
-    let (env_pass, Variables(env_set)) = (pass.unwrap_or_default(), set.unwrap_or_default());
+    let (env_pass, Named(env_set)) = (pass.unwrap_or_default(), set.unwrap_or_default());
     check_env(&env_pass, &env_set)?;
     let umask = pool.umask.as_deref().map(umask).transpose()?;
     let cwd = pool.cwd.map(from_here).transpose().map_err(|error| Wrong::new("cwd", error.message))?;
@@ -216,7 +231,7 @@ fn outfit(work: Work, pool: Pool, purpose: Purpose, around: &Surroundings) -> Re
         Purpose::Start | Purpose::Serve => identity(pool.user.as_deref(), pool.group.as_deref(), around)?,
     };
     let leftovers = pool.leftovers.unwrap_or_default();
-    let outfit = Outfit { work, env_pass, env_set, cwd, umask, identity, sandbox, leftovers };
+    let outfit = Outfit { work, env_pass, env_set, cwd, umask, identity, sandbox, leftovers, means };
     if purpose == Purpose::Start {
         outfit.cwd.as_deref().map_or(Ok(()), must_be_a_directory)?;
         must_be_there(&outfit)?;

@@ -1,6 +1,7 @@
 //! One pool as it is written in the file or typed. Nothing must be said.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::{parse_duration, words};
+use super::size::size;
+use super::{Limits, parse_duration, words};
 use crate::model::{Bytes, Leftovers, Order};
 
 /// What may be said of a pool.
@@ -59,9 +61,10 @@ pub struct Pool {
     /// From spawn to ready.
     #[serde(default, deserialize_with = "duration")]
     pub boot_timeout: Option<Duration>,
-    /// Longest run of an attempt.
-    #[serde(default, deserialize_with = "duration")]
-    pub time_limit: Option<Duration>,
+    /// What an attempt may take.
+    pub limits: Option<Limits>,
+    /// The same for classes.
+    pub class_limits: Option<Named<Limits>>,
     /// Tries after the first one.
     pub retries: Option<u32>,
     /// Wait before the first retry.
@@ -74,7 +77,7 @@ pub struct Pool {
 
 /// When a worker has run for long enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "{jobs: N, age: DURATION, idle: DURATION}")]
+#[serde(deny_unknown_fields, expecting = "{jobs: N, age: DURATION, idle: DURATION, memory: SIZE}")]
 pub struct Wear {
     /// After so many jobs.
     pub jobs: Option<u64>,
@@ -84,6 +87,9 @@ pub struct Wear {
     /// When it has had nothing to do for so long.
     #[serde(default, deserialize_with = "duration")]
     pub idle: Option<Duration>,
+    /// When it has more memory than this after a job.
+    #[serde(default, deserialize_with = "size")]
+    pub memory: Option<u64>,
 }
 
 /// How workers meet their jobs.
@@ -124,12 +130,12 @@ pub struct Env {
     /// Those of the supervisor's own environment.
     pub pass: Option<Vec<String>>,
     /// Others.
-    pub set: Option<Variables>,
+    pub set: Option<Named<String>>,
 }
 
-/// Names and values, in order.
+/// Names and values, in order, no name twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Variables(pub Vec<(String, String)>);
+pub struct Named<T>(pub Vec<(String, T)>);
 
 impl Pool {
     /// Whether it says something under this name; told of those that can be typed.
@@ -146,6 +152,7 @@ impl Pool {
             "cwd" => self.cwd.is_some(),
             "sandbox" => self.sandbox.is_some(),
             "grace" => self.grace.is_some(),
+            "limits" => self.limits.is_some(),
             _ => false,
         }
     }
@@ -175,7 +182,8 @@ impl Pool {
             leftovers: self.leftovers.or(other.leftovers),
             grace: self.grace.or(other.grace),
             boot_timeout: self.boot_timeout.or(other.boot_timeout),
-            time_limit: self.time_limit.or(other.time_limit),
+            limits: over(self.limits, other.limits, Limits::over),
+            class_limits: self.class_limits.or(other.class_limits),
             retries: self.retries.or(other.retries),
             retry_delay: self.retry_delay.or(other.retry_delay),
             retry_cap: self.retry_cap.or(other.retry_cap),
@@ -203,7 +211,7 @@ impl Workers {
 impl Wear {
     fn over(self, other: Wear) -> Wear {
         let (jobs, age) = (self.jobs.or(other.jobs), self.age.or(other.age));
-        Wear { jobs, age, idle: self.idle.or(other.idle) }
+        Wear { jobs, age, idle: self.idle.or(other.idle), memory: self.memory.or(other.memory) }
     }
 }
 
@@ -214,7 +222,7 @@ impl Env {
         let set = over(self.set, other.set, |one, other| {
             let own = |name: &String| one.0.iter().any(|(set, _)| set == name);
             let rest = other.0.into_iter().filter(|(name, _)| !own(name));
-            Variables(rest.chain(one.0.iter().cloned()).collect())
+            Named(rest.chain(one.0.iter().cloned()).collect())
         });
         Env { pass, set }
     }
@@ -295,30 +303,30 @@ impl<'de> Visitor<'de> for CommandVisitor {
     }
 }
 
-impl<'de> Deserialize<'de> for Variables {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(VariablesVisitor)
+        deserializer.deserialize_map(NamedVisitor(PhantomData))
     }
 }
 
-struct VariablesVisitor;
+struct NamedVisitor<T>(PhantomData<T>);
 
-impl<'de> Visitor<'de> for VariablesVisitor {
-    type Value = Variables;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for NamedVisitor<T> {
+    type Value = Named<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("names with their values")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Variables, A::Error> {
-        let mut found: Vec<(String, Option<String>)> = Vec::new();
-        while let Some((name, value)) = map.next_entry::<String, Option<String>>()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
+        let mut found: Vec<(String, Option<T>)> = Vec::new();
+        while let Some((name, value)) = map.next_entry::<String, Option<T>>()? {
             if found.iter().any(|(known, _)| *known == name) {
                 return Err(A::Error::custom(format!("duplicate field `{name}`")));
             }
             found.push((name, value));
         }
-        // A variable without a value is not set.
-        Ok(Variables(found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()))
+        // What has no value is not set.
+        Ok(Named(found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()))
     }
 }

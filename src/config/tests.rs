@@ -58,9 +58,9 @@ fn a_command_preforks_workers_that_live_on() {
     assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (1, None));
     assert_eq!((settings.knows, settings.retry), (None, Retry::CLASS));
     assert_eq!(outfit.work, Work::Command(words(&["env", "python3", "-m", "taskvisor.worker", "app.tasks"])));
-    let (settings, _) = pool("{recycle: {jobs: 1000, age: 1h, idle: 30m}, command: sh}");
+    let (settings, _) = pool("{recycle: {jobs: 1000, age: 1h, idle: 30m, memory: 1GB}, command: sh}");
     let (jobs, age, idle) = (Some(1000), Some(Duration::from_secs(3600)), Some(Duration::from_secs(1800)));
-    assert_eq!(settings.recycle, Recycle { jobs, age, idle });
+    assert_eq!(settings.recycle, Recycle { jobs, age, idle, memory: Some(1_000_000_000) });
     assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (1, None));
 }
 
@@ -141,7 +141,7 @@ fn what_is_kept_of_logs_is_said_in_the_file() {
 fn null_is_the_default() {
     let keys = ["mode", "workers", "concurrency", "recycle", "queues", "order", "classes", "except_classes"];
     let more = ["command", "run", "env", "cwd", "umask", "user", "group", "sandbox", "leftovers", "grace"];
-    let times = ["name", "boot_timeout", "time_limit", "retries", "retry_delay", "retry_cap"];
+    let times = ["name", "boot_timeout", "limits", "class_limits", "retries", "retry_delay", "retry_cap"];
     let all: Vec<String> =
         [&keys[..], &more, &times].concat().iter().map(|key| format!("{key}: null")).collect();
     assert_eq!(pool(&format!("{{{}}}", all.join(", "))), pool("{}"));
@@ -154,10 +154,7 @@ fn a_flag_wins_over_the_file() {
         workers: Some(Workers { min: None, max: Some(8) }),
         queues: Some(vec!["b".into()]),
         command: Some(words(&["sh"])),
-        env: Some(Env {
-            pass: Some(vec!["P".into()]),
-            set: Some(Variables(vec![("A".into(), "flag".into())])),
-        }),
+        env: Some(Env { pass: Some(vec!["P".into()]), set: Some(Named(vec![("A".into(), "flag".into())])) }),
         ..Pool::default()
     };
     let file =

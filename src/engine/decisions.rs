@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::model::{
-    Change, Decision, Exit, ExitStatus, Instant, JobId, Revocation, Scale, Signal, SlotId, Stop, Verdict,
-    WorkerId,
+    Change, Decision, Excess, Exit, ExitStatus, Instant, JobId, Revocation, Scale, Signal, SlotId, Stop,
+    Verdict, WorkerId,
 };
 use crate::supervisor::{Command, Event};
 
@@ -50,6 +50,7 @@ enum What {
     FetchFailed(u16),
     Changed(Option<Box<str>>, Change),
     Reload,
+    Exceeded(Excess),
     Outgrown,
     Stop(Stop),
 }
@@ -114,6 +115,7 @@ impl Decisions {
                 (None, None, What::Changed(pool.as_deref().map(Into::into), *change))
             }
             Event::Reload(_) => (None, None, What::Reload),
+            Event::Exceeded(worker, job, _, excess) => (Some(*worker), Some(job), What::Exceeded(*excess)),
             Event::Outgrown(worker) => (Some(*worker), None, What::Outgrown),
             Event::Stop(stage) => (None, None, What::Stop(*stage)),
             Event::Spawned(_) | Event::Finished(..) | Event::Knows(..) | Event::Fetched(..) => return,
@@ -196,6 +198,7 @@ impl Entry {
                 format!("asked of {of}: {}", asked(*change))
             }
             What::Reload => "other settings were read".into(),
+            What::Exceeded(excess) => format!("{job} is over its {}: {}", excess.name(), excess.message()),
             What::Outgrown => format!("{worker} has grown over what it is replaced at"),
             What::Stop(Stop::Drain) => "a stop was ordered: nothing more is fetched".into(),
             What::Stop(Stop::Terminate) => "a stop was ordered: TERM to all".into(),
@@ -215,7 +218,7 @@ impl What {
             What::Cancel(_) | What::Dropped(_) | What::SpawnFailed(_) | What::Exited(_) => false,
             What::OutOfMemory | What::Faulty(_) | What::Stuck(_) | What::Revoked(_) => false,
             What::Waiting(..) | What::FetchFailed(_) | What::Stop(_) => false,
-            What::Changed(..) | What::Reload | What::Outgrown => false,
+            What::Changed(..) | What::Reload | What::Exceeded(_) | What::Outgrown => false,
         }
     }
 }

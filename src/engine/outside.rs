@@ -22,9 +22,9 @@ use crate::clock;
 use crate::failpoint::failpoint;
 use crate::log::{Outputs, OwnLog};
 use crate::model::{
-    Exit, Fence, Instance, Instant, Job, LogStatus, Outcome, PoolSettings, Signal, SlotId, WorkerId,
+    Exit, Fence, Instance, Instant, Job, Limits, LogStatus, Outcome, PoolSettings, Signal, SlotId, WorkerId,
 };
-use crate::process::{Children, JobEnd, Letter, Link, Plan, Word};
+use crate::process::{Children, Found, JobEnd, Letter, Link, Plan, Word};
 use crate::supervisor::{Command, Event};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -80,7 +80,7 @@ impl Outside {
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
             Command::Spawn(worker) => self.link.order(&Order::Spawn(worker)),
             Command::Fork(worker, template) => self.link.order(&Order::Fork(worker, template)),
-            Command::Assign(worker, job, fence, time_limit) => self.assign(worker, &job, fence, time_limit),
+            Command::Assign(worker, job, fence, limits) => self.assign(worker, &job, fence, limits),
             Command::Signal(worker, signal, why) => {
                 let job = self.children.only_job(worker).map(tracing::field::display);
                 info!(%worker, pool = self.children.pool(worker), job, ?signal, why, "signal");
@@ -244,6 +244,7 @@ impl Outside {
                 warn!(%worker, pool = self.children.pool(worker), why, "a worker broke the protocol");
                 Event::Faulty(worker, why)
             }
+            Word::Found(found) => fact(found),
         })
     }
 
@@ -303,9 +304,9 @@ impl Outside {
         order.iter().for_each(|order| self.link.order(order));
     }
 
-    fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence, time_limit: Option<Duration>) {
+    fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence, limits: Limits) {
         failpoint("supervisor-4-before-assign");
-        if let Err(unassigned) = self.children.assign(worker, job, fence, time_limit) {
+        if let Err(unassigned) = self.children.assign(worker, job, fence, limits) {
             if unassigned.idle_for_ever {
                 self.link.order(&Order::KillTree(worker));
             }
@@ -348,6 +349,14 @@ impl Outside {
         if let Some(words) = words {
             self.link.order(&Order::Notify(words));
         }
+    }
+}
+
+/// What the gauge finds, as the supervisor is told it.
+pub(super) fn fact(found: Found) -> Event {
+    match found {
+        Found::Exceeded(worker, job, fence, excess) => Event::Exceeded(worker, job, fence, excess),
+        Found::Outgrown(worker) => Event::Outgrown(worker),
     }
 }
 

@@ -64,7 +64,8 @@ pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<()>
 fn last_end(remains: Remains) -> Option<JobEnd> {
     let said = remains.words.into_iter().filter_map(|word| match word {
         Word::Finished(_, end) => Some(end),
-        Word::Ready(_) | Word::Knows(..) | Word::Progress(..) | Word::Call(..) | Word::Faulty(..) => None,
+        Word::Ready(_) | Word::Knows(..) | Word::Progress(..) | Word::Call(..) => None,
+        Word::Faulty(..) | Word::Found(_) => None,
     });
     said.chain(remains.jobs).next()
 }

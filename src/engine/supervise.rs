@@ -12,7 +12,7 @@ use tracing::info;
 use super::decisions::Decisions;
 use super::event_loop::{Ended, run};
 use super::inbox::Inbox;
-use super::outside::Outside;
+use super::outside::{Outside, fact};
 use super::recover::recover;
 use super::reload::{ReadSettings, Reloader, Wardrobe};
 use super::reports::Reports;
@@ -24,7 +24,7 @@ use crate::broker::{Broker, Notice};
 use crate::clock;
 use crate::log::{Outputs, OwnLog, Places};
 use crate::model::{Instance, LogSettings, Outfit, Settings};
-use crate::process::{Children, Letter, Link, Plan, snapshot};
+use crate::process::{Children, Gauge, Letter, Link, Plan, snapshot};
 use crate::supervisor::{Event, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -64,6 +64,9 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let Some((hello, left)) = greet(&mut link).await? else { return Ok(Ended::KeeperGone) };
     let outputs = Outputs::start(&setup.outputs, setup.places)?;
     let (inbox, events, requests, answers) = Inbox::new();
+    let told = events.clone();
+    // Who is not heard any more has nothing more to say.
+    let gauge = Gauge::start(clock::now, move |found| drop(told.blocking_send(fact(found))))?;
     let (mut settings, mut wardrobe) = (setup.settings, Wardrobe::default());
     let pools = settings.pools.iter().zip(&setup.outfits);
     let plans =
@@ -72,7 +75,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let reloader = Reloader::new(setup.read_settings, requests.clone());
     let mut outside = Outside {
         link,
-        children: Children::new(plans, outputs.clone(), setup.outputs.job_cap)?,
+        children: Children::new(plans, outputs.clone(), gauge, setup.outputs.job_cap)?,
         outputs,
         log: setup.log,
         hello,

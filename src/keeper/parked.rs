@@ -13,6 +13,7 @@ use nix::unistd::{
 };
 
 use super::sys;
+use crate::model::Means;
 use crate::wire::program::{Failed, Identity, PROGRAM_MAX, Program, Step};
 
 const SOCKET: RawFd = 3;
@@ -167,7 +168,11 @@ fn become_program(
     template: bool,
     keeper: i32,
 ) -> (Step, Errno) {
-    // First: a directory, or a file to execute, may be open to that user alone.
+    // As the keeper's own user, who may do more.
+    if let Err(failed) = take_means(program.means) {
+        return failed;
+    }
+    // Then: a directory, or a file to execute, may be open to that user alone.
     if let Err(errno) = program.identity.as_ref().map_or(Ok(()), |identity| become_user(identity, keeper)) {
         return (Step::Identity, errno);
     }
@@ -180,6 +185,22 @@ fn become_program(
     }
     program.argv.iter_mut().chain(&mut program.env).for_each(|text| text.push(0));
     (Step::Exec, exec_by_path(&program))
+}
+
+fn take_means(means: Means) -> Result<(), (Step, Errno)> {
+    if let Some(files) = means.open_files {
+        setrlimit(Resource::RLIMIT_NOFILE, files, files).map_err(|errno| (Step::OpenFiles, errno))?;
+    }
+    if let Some(nice) = means.nice {
+        rustix::process::setpriority_process(None, nice)
+            .map_err(|errno| (Step::Nice, Errno::from_raw(errno.raw_os_error())))?;
+    }
+    if let Some(score) = means.oom_score_adj {
+        let errno = |error: std::io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+        std::fs::write("/proc/self/oom_score_adj", score.to_string())
+            .map_err(|error| (Step::OomScore, errno(error)))?;
+    }
+    Ok(())
 }
 
 /// The groups before the user, who may not change them.

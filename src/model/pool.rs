@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Class, Retry};
+use super::{Bytes, Class, Limits, Retry};
 
 /// What a worker can run: each class with the settings that its code gives it.
 pub type Classes = BTreeMap<Class, ClassSettings>;
@@ -14,8 +14,8 @@ pub type Classes = BTreeMap<Class, ClassSettings>;
 /// Settings of a class: they count for jobs that bring none, and win over those of the pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassSettings {
-    /// Longest run of an attempt.
-    pub time_limit: Option<Duration>,
+    /// What an attempt may take.
+    pub limits: Limits,
     /// Tries after the first one.
     pub retries: Option<u32>,
     /// Wait before the first retry.
@@ -102,6 +102,19 @@ pub struct Outfit {
     pub sandbox: bool,
     /// What becomes of processes that a job leaves behind in a worker that lives on.
     pub leftovers: Leftovers,
+    /// What each of its processes has to begin with.
+    pub means: Means,
+}
+
+/// What a process has to begin with; None = what the supervisor has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Means {
+    /// Descriptors at a time.
+    pub open_files: Option<u64>,
+    /// How willing it is to let others go first.
+    pub nice: Option<i32>,
+    /// How likely it is to be chosen when the machine is out of memory.
+    pub oom_score_adj: Option<i32>,
 }
 
 /// What the workers of a pool are.

@@ -1,9 +1,10 @@
 //! What the pure supervisor is told to keep up.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ClassFilter, Classes, Order, QueueName, Retry};
+use super::{Class, ClassFilter, Classes, Limits, Order, QueueName, Retry};
 
 /// The whole of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +52,10 @@ pub struct PoolSettings {
     pub grace: Duration,
     /// From spawn to ready.
     pub boot_timeout: Duration,
-    /// Longest run of an attempt, for jobs that bring none.
-    pub time_limit: Option<Duration>,
+    /// What an attempt may take, for jobs and classes that do not say.
+    pub limits: Limits,
+    /// The same for classes; wins over what their code says.
+    pub class_limits: BTreeMap<Class, Limits>,
     /// When an attempt fails, for jobs that bring no policy.
     pub retry: Retry,
     /// When a worker that is well is exchanged for a new one.
@@ -69,6 +72,8 @@ pub struct Recycle {
     pub age: Option<Duration>,
     /// When it has had nothing to do for so long.
     pub idle: Option<Duration>,
+    /// With more memory than this after a job, in bytes.
+    pub memory: Option<u64>,
 }
 
 impl PoolSettings {
@@ -111,7 +116,8 @@ impl Default for PoolSettings {
             knows: None,
             grace: Duration::from_secs(10),
             boot_timeout: Duration::from_secs(30),
-            time_limit: None,
+            limits: Limits::default(),
+            class_limits: BTreeMap::new(),
             retry: Retry::NONE,
             recycle: Recycle::default(),
         }

@@ -17,7 +17,7 @@ use super::life::Running;
 use super::output::Printed;
 use super::plan::Role;
 use super::sandbox;
-use crate::model::{Bytes, Failure, Fence, Job, JobId, Outcome, Payload, WorkerId};
+use crate::model::{Bytes, Failure, Fence, Job, JobId, Limits, Outcome, Payload, WorkerId};
 use crate::wire::worker::{self, Cancel, FRAME_MAX, Reply, Run, Told};
 
 /// A job that did not reach its worker.
@@ -30,13 +30,13 @@ pub struct Unassigned {
 }
 
 impl Children {
-    /// Hands a job to a child; `time_limit` is what the worker is told.
+    /// Hands a job to a child, which is watched for what it takes if there are limits to it.
     pub fn assign(
         &mut self,
         worker: WorkerId,
         job: &Arc<Job>,
         fence: Fence,
-        time_limit: Option<Duration>,
+        limits: Limits,
     ) -> Result<(), Unassigned> {
         let Some((life, around)) = self.look(worker) else { return Ok(()) };
         let plan = around.plan;
@@ -57,9 +57,10 @@ impl Children {
             }
         } else {
             let cwd = cwd.map(|dir| dir.to_string_lossy().into_owned());
-            say_run(&mut life.channel, job, fence, time_limit, cwd).map_err(unassigned)?;
+            say_run(&mut life.channel, job, fence, limits, cwd).map_err(unassigned)?;
         }
-        life.jobs.push(Running { job: job.clone(), fence, printed: Printed::default() });
+        let gauged = around.gauge.watch(worker, life.pid, (&job.id, fence), limits);
+        life.jobs.push(Running { job: job.clone(), fence, printed: Printed::up_to(limits.output), gauged });
         self.unsent.insert(worker);
         Ok(())
     }
@@ -95,7 +96,7 @@ fn say_run(
     channel: &mut super::channel::Channel,
     job: &Job,
     fence: Fence,
-    time_limit: Option<Duration>,
+    limits: Limits,
     cwd: Option<String>,
 ) -> Result<(), Outcome> {
     let Payload::Data(Bytes(bytes)) = &job.payload else { return Err(Outcome::UnknownClass) };
@@ -118,7 +119,8 @@ fn say_run(
             attempt: job.attempt,
             priority: job.priority,
             tags: job.tags.clone(),
-            time_limit: time_limit.map(|limit| limit.as_secs_f64()),
+            time_limit: limits.time.map(|limit| limit.as_secs_f64()),
+            soft_time_limit: limits.soft_time.map(|limit| limit.as_secs_f64()),
             cwd,
         },
     }));

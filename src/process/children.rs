@@ -12,6 +12,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::channel::{Channel, Watched};
+use super::gauge::Gauge;
 use super::life::{Around, Greeting, JobEnd, Life, Running, Word};
 use super::output::{CHUNK, Output, Printed, Stream, Taken};
 use super::plan::{Plan, Role};
@@ -46,6 +47,7 @@ pub struct Children {
     epoll: Epoll,
     readiness: AsyncFd<OwnedFd>,
     pub(super) logs: Outputs,
+    gauge: Gauge,
     cap: u64,
     buffer: Vec<u8>,
 }
@@ -79,8 +81,9 @@ impl Children {
         }
     }
 
-    /// No child yet; `plans` are those of the pools. A job's output goes to `logs`, at most `cap` bytes of it.
-    pub fn new(plans: Vec<Plan>, logs: Outputs, cap: u64) -> io::Result<Children> {
+    /// No child yet; `plans` are those of the pools. A job's output goes to `logs`, at most `cap` bytes of it; what it
+    /// takes is looked at by `gauge`.
+    pub fn new(plans: Vec<Plan>, logs: Outputs, gauge: Gauge, cap: u64) -> io::Result<Children> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let readiness = watched(epoll.0.try_clone()?, Interest::READABLE)?;
         Ok(Children {
@@ -93,6 +96,7 @@ impl Children {
             epoll,
             readiness,
             logs,
+            gauge,
             cap,
             buffer: vec![0; CHUNK],
         })
@@ -128,7 +132,7 @@ impl Children {
         let role = plan.map_or(Role::Parked, |plan| plan.role(worker));
         let mut life = self.life(0, role, descriptors)?;
         life.greeting = Greeting::Ready;
-        life.jobs.push(Running { job, fence, printed: Printed::default() });
+        life.jobs.push(Running { job, fence, printed: Printed::default(), gauged: None });
         self.lives.insert(worker, life);
         Ok(())
     }
@@ -172,8 +176,8 @@ impl Children {
         for event in &events[..count] {
             let worker = WorkerId::from_u64(event.data() & !(3 << 62));
             match event.data() >> 62 {
-                0 => self.read_output(worker, Stream::Out),
-                1 => self.read_output(worker, Stream::Err),
+                0 => self.read_output(worker, Stream::Out, &mut words),
+                1 => self.read_output(worker, Stream::Err, &mut words),
                 _ => {
                     if event.events().intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP) {
                         self.read_channel(worker, now, &mut words);
@@ -222,7 +226,8 @@ impl Children {
         self.closed.remove(&worker);
         let mut remains = Remains::default();
         let Some(plan) = self.plans.get(usize::from(worker.slot.pool)) else { return remains };
-        let around = &mut Around { worker, plan, logs: &self.logs, cap: self.cap, buffer: &mut self.buffer };
+        let Children { logs, gauge, cap, buffer, .. } = self;
+        let around = &mut Around { worker, plan, logs, gauge, cap: *cap, buffer };
         life.read_output(None, around);
         for _ in 0..LAST_WORDS {
             if !matches!(life.channel.read(around.buffer), Taken::Much | Taken::Some) {
@@ -253,9 +258,10 @@ impl Children {
         remains
     }
 
-    fn read_output(&mut self, worker: WorkerId, stream: Stream) {
+    fn read_output(&mut self, worker: WorkerId, stream: Stream, words: &mut Vec<Word>) {
         let Some((life, mut around)) = self.look(worker) else { return };
         let taken = life.read_output(Some(stream), &mut around);
+        words.extend(life.jobs.first_mut().and_then(|running| running.overflow(worker)));
         self.more |= taken == Taken::Much;
         if taken == Taken::End
             && let Some(life) = self.lives.get_mut(&worker)
@@ -297,7 +303,8 @@ impl Children {
     pub(super) fn look(&mut self, worker: WorkerId) -> Option<(&mut Life, Around<'_>)> {
         let plan = self.plans.get(usize::from(worker.slot.pool))?;
         let life = self.lives.get_mut(&worker)?;
-        Some((life, Around { worker, plan, logs: &self.logs, cap: self.cap, buffer: &mut self.buffer }))
+        let Children { logs, gauge, cap, buffer, .. } = self;
+        Some((life, Around { worker, plan, logs, gauge, cap: *cap, buffer }))
     }
 
     fn watch_output(&self, worker: WorkerId, output: &Output) -> io::Result<()> {

@@ -9,13 +9,16 @@ use tokio::sync::oneshot;
 use tracing::warn;
 
 use super::channel::Channel;
+use super::gauge::{Entry, Found, Gauge};
 use super::leftovers::Brood;
 use super::output::{Output, Printed, Sink, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::sandbox;
+use super::weight::Tree;
 use crate::log::Outputs;
 use crate::model::{
-    Class, ClassSettings, Classes, Failure, Fence, Instant, Job, JobId, Outcome, Progress, WorkerId,
+    Class, ClassSettings, Classes, Failure, Fence, Instant, Job, JobId, Limits, Outcome, Progress, WorkerId,
+    size,
 };
 use crate::wire::worker::{self, Done, Hello, PROTOCOL, Said, decode};
 
@@ -34,6 +37,8 @@ pub enum Word {
     Call(WorkerId, u64, String, String),
     /// It broke the protocol: nothing it says counts any more.
     Faulty(WorkerId, String),
+    /// It takes too much.
+    Found(Found),
 }
 
 /// The end of a job as its process has it: its last word, and what it left to see.
@@ -91,6 +96,8 @@ pub(super) struct Running {
     pub(super) job: Arc<Job>,
     pub(super) fence: Fence,
     pub(super) printed: Printed,
+    /// Its entry with the gauge, if it has limits.
+    pub(super) gauged: Option<Entry>,
 }
 
 /// What is around a life while it is looked at.
@@ -98,6 +105,7 @@ pub(super) struct Around<'a> {
     pub(super) worker: WorkerId,
     pub(super) plan: &'a Plan,
     pub(super) logs: &'a Outputs,
+    pub(super) gauge: &'a Gauge,
     /// The most output kept of one attempt.
     pub(super) cap: u64,
     pub(super) buffer: &'a mut [u8],
@@ -116,7 +124,7 @@ impl Life {
 
     /// Takes one chunk off a pipe, or all that is in both: it belongs to the job, if that is the only one it can have.
     pub(super) fn read_output(&mut self, which: Option<Stream>, around: &mut Around<'_>) -> Taken {
-        let Around { worker, plan, logs, cap, buffer } = around;
+        let Around { worker, plan, logs, cap, buffer, .. } = around;
         let (worker, cap, pool) = (*worker, *cap, plan.settings.name.as_str());
         let mut sink = match self.jobs.first_mut().filter(|_| plan.one_at_a_time()) {
             Some(running) => {
@@ -169,6 +177,7 @@ impl Life {
             (_, Said::Hello(_)) => return Err("it says 'hello' twice".into()),
             (Greeting::Greeted, Said::Ready(_)) => {
                 self.greeting = Greeting::Ready;
+                self.is_light(around.plan)?;
                 // What a life of one job leaves behind ends with it, by the keeper.
                 if around.plan.one_at_a_time() && !around.plan.one_job_a_life() {
                     self.brood = Some(Brood::new(self.pid));
@@ -181,13 +190,29 @@ impl Life {
                 self.calls += 1;
                 words.push(Word::Call(worker, call.n, call.verb.into(), call.args.get().to_owned()));
             }
-            (_, Said::Log(log)) => self.log(around, &log.job, &log.text),
+            (_, Said::Log(log)) => words.extend(self.log(around, &log.job, &log.text)),
             (_, Said::Progress(progress)) => words.extend(self.progress(progress)),
             (_, Said::Done(done)) => {
                 words.extend(self.done(around, done)?.map(|end| Word::Finished(worker, end)));
             }
         }
         Ok(())
+    }
+
+    /// A worker that is too heavy for its jobs before it has any would see all of them killed. What a template has is
+    /// shared by its forks.
+    fn is_light(&self, plan: &Plan) -> Result<(), String> {
+        let Some(limit) = plan.settings.limits.memory else { return Ok(()) };
+        let (who, sharers) = match self.role {
+            Role::Template => ("each fork of it takes", u64::from(plan.settings.workers) + 1),
+            Role::Worker | Role::Parked | Role::Child => ("it takes", 1),
+        };
+        let tree = Tree::of(self.pid, usize::MAX);
+        if tree.resident() / sharers <= limit || tree.memory() / sharers <= limit {
+            return Ok(());
+        }
+        let (taken, limit) = (size(tree.memory() / sharers), size(limit));
+        Err(format!("{who} {taken} of memory before its first job, and limits.memory of its pool is {limit}"))
     }
 
     /// Whether it may go on: one that asks for more than it waits for is heard again when some of it is answered.
@@ -199,13 +224,14 @@ impl Life {
         self.jobs.iter().position(|running| running.job.id.as_str() == job)
     }
 
-    fn log(&mut self, around: &Around<'_>, job: &str, text: &str) {
-        let Some(index) = self.find(job) else { return };
-        let Running { job, printed, .. } = &mut self.jobs[index];
+    fn log(&mut self, around: &Around<'_>, job: &str, text: &str) -> Option<Word> {
+        let running = self.find(job).and_then(|index| self.jobs.get_mut(index))?;
+        let Running { job, printed, .. } = running;
         let Around { worker, plan, logs, cap, .. } = *around;
         let pool = plan.settings.name.as_str();
         let mut sink = Sink { logs, worker, pool, job: Some(&job.id), printed, cap };
         sink.keep(Stream::Err, format!("{text}\n").as_bytes());
+        running.overflow(worker)
     }
 
     fn progress(&self, said: worker::Progress<'_>) -> Option<Word> {
@@ -230,6 +256,9 @@ impl Life {
         if let (true, Some(dir)) = (around.plan.one_at_a_time(), around.plan.sandbox(around.worker)) {
             sandbox::clear(&dir).ok();
         }
+        if let Some(most) = around.plan.settings.recycle.memory {
+            around.gauge.weigh(around.worker, self.pid, most);
+        }
         if let Some(brood) = &mut self.brood {
             end.left = brood.leftovers(around.plan.outfit.leftovers);
         }
@@ -238,8 +267,15 @@ impl Life {
 }
 
 impl Running {
+    /// What is to be said, once, when it has printed more than it may.
+    pub(super) fn overflow(&mut self, worker: WorkerId) -> Option<Word> {
+        let excess = self.printed.overflow()?;
+        Some(Word::Found(Found::Exceeded(worker, self.job.id.clone(), self.fence, excess)))
+    }
+
     /// What is left of it.
     pub(super) fn end(self, outcome: Option<Outcome>, logs: &Outputs) -> JobEnd {
+        drop(self.gauged);
         let written = self.printed.has_written().then(|| logs.end(&self.job.id));
         JobEnd {
             stderr_tail: self.printed.tail(),
@@ -274,7 +310,7 @@ fn greeted(hello: &Hello<'_>, role: Role) -> Result<Option<Classes>, String> {
         .iter()
         .map(|(name, class)| {
             let settings = ClassSettings {
-                time_limit: seconds(class.time_limit)?,
+                limits: limits(class)?,
                 retries: class.retries,
                 delay: seconds(class.retry_delay)?,
                 cap: seconds(class.retry_cap)?,
@@ -283,6 +319,21 @@ fn greeted(hello: &Hello<'_>, role: Role) -> Result<Option<Classes>, String> {
         })
         .collect();
     known.map(Some)
+}
+
+fn limits(class: &worker::Class) -> Result<Limits, String> {
+    let amounts = [class.memory_limit, class.process_limit, class.output_limit];
+    if amounts.contains(&Some(0)) || [class.time_limit, class.cpu_limit].contains(&Some(0.0)) {
+        return Err("a class of its hello has a limit of 0: no job could run".into());
+    }
+    Ok(Limits {
+        time: seconds(class.time_limit)?,
+        soft_time: seconds(class.soft_time_limit)?,
+        memory: class.memory_limit,
+        cpu: seconds(class.cpu_limit)?,
+        processes: class.process_limit,
+        output: class.output_limit,
+    })
 }
 
 fn seconds(number: Option<f64>) -> Result<Option<Duration>, String> {

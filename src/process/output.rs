@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use tracing::info;
 
 use crate::log::Outputs;
-use crate::model::{JobId, WorkerId};
+use crate::model::{Excess, JobId, WorkerId};
 
 /// Kept of stderr.
 const TAIL: usize = 64 << 10;
@@ -103,9 +103,23 @@ pub(super) struct Printed {
     written: u64,
     dropped: u64,
     marked: bool,
+    /// How much it may be; None once that was exceeded.
+    limit: Option<u64>,
 }
 
 impl Printed {
+    /// Of a job that may print so much.
+    pub(super) fn up_to(limit: Option<u64>) -> Printed {
+        Printed { limit, ..Printed::default() }
+    }
+
+    /// What is to be said, once, when it is more than it may be.
+    pub(super) fn overflow(&mut self) -> Option<Excess> {
+        let printed = self.written + self.dropped;
+        let limit = self.limit.take_if(|limit| printed > *limit)?;
+        Some(Excess::Output(limit, printed))
+    }
+
     /// The last of stderr as text.
     pub(super) fn tail(&self) -> String {
         let start = self.tail.len().saturating_sub(TAIL);

@@ -129,6 +129,7 @@ impl Plan {
             stdin: false,
             speaks: true,
             identity: self.identity(),
+            means: self.outfit.means,
         }
     }
 
@@ -172,6 +173,7 @@ impl Plan {
             stdin: !exec.stdin.0.is_empty(),
             speaks: false,
             identity: self.identity(),
+            means: self.outfit.means,
         }
     }
 }

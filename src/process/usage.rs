@@ -13,6 +13,11 @@ pub fn tree(pid: i32) -> Option<Process> {
 
 /// One process without its children.
 pub fn process(pid: i32) -> Option<Process> {
+    process_and_waited(pid).map(|(process, _)| process)
+}
+
+/// One process, and the CPU time of those of its children that have ended and that it has waited for.
+pub(super) fn process_and_waited(pid: i32) -> Option<(Process, Duration)> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     parse(pid, &String::from_utf8_lossy(&stat))
 }
@@ -39,20 +44,23 @@ pub(super) fn pids(list: &str) -> Vec<i32> {
 }
 
 /// Reads a line of /proc/PID/stat. The name is in parentheses and may itself hold spaces and parentheses.
-fn parse(pid: i32, stat: &str) -> Option<Process> {
+fn parse(pid: i32, stat: &str) -> Option<(Process, Duration)> {
     let (open, close) = (stat.find('(')?, stat.rfind(')')?);
     let fields: Vec<&str> = stat.get(close + 2..)?.split(' ').collect();
     let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
-    // Fields 14 and 15 are CPU time in ticks of 10 ms, field 24 is resident pages; counting starts after the name at 3.
-    let ticks = number(11)? + number(12)?;
-    Some(Process {
+    // Fields 14 and 15 are CPU time in ticks of 10 ms, 16 and 17 that of children, field 24 is resident pages; counting
+    // starts after the name at 3.
+    let time = |ticks: u64| Duration::from_millis(ticks * 10);
+    let (own, waited) = (number(11)? + number(12)?, number(13)? + number(14)?);
+    let process = Process {
         pid,
         name: stat.get(open + 1..close)?.to_owned(),
         state: fields.first()?.to_string(),
         rss: number(21)? * 4096,
-        cpu: Duration::from_millis(ticks * 10),
+        cpu: time(own),
         children: Vec::new(),
-    })
+    };
+    Some((process, time(waited)))
 }
 
 #[cfg(test)]
@@ -62,7 +70,8 @@ mod tests {
     #[test]
     fn a_name_may_hold_anything() {
         let line = "7 (a) (b c) S 1 7 7 0 -1 4 1 2 3 4 150 50 7 8 20 0 1 0 99 1000 25 18446 1";
-        let found = parse(7, line).expect("a process");
+        let (found, waited) = parse(7, line).expect("a process");
+        assert_eq!(waited, Duration::from_millis(150));
         assert_eq!((found.name.as_str(), found.state.as_str()), ("a) (b c", "S"));
         assert_eq!((found.cpu, found.rss), (Duration::from_secs(2), 25 * 4096));
     }

@@ -1,11 +1,12 @@
 //! What the workers of a pool know, and whose settings count: the job's own, then its class's, then the pool's.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use super::restart::Random;
 use super::verdict;
-use crate::model::{Class, ClassSettings, Classes, Job, JobId, Outcome, PoolSettings, Retry, Verdict};
+use crate::model::{
+    Class, ClassSettings, Classes, Job, JobId, Limits, Outcome, PoolSettings, Retry, Verdict,
+};
 
 /// So many classes are remembered, and so many jobs of each.
 const CLASSES: usize = 20;
@@ -16,9 +17,13 @@ pub(super) fn knows(pool: &PoolSettings, job: &Job) -> bool {
     pool.knows.as_ref().is_none_or(|classes| classes.contains_key(&job.class))
 }
 
-/// Longest run of an attempt.
-pub(super) fn time_limit(pool: &PoolSettings, job: &Job) -> Option<Duration> {
-    job.time_limit.or_else(|| class(pool, job)?.time_limit).or(pool.time_limit)
+/// What an attempt may take: as the job says, the pool of its class, the class itself, the pool of all.
+pub(super) fn limits(pool: &PoolSettings, job: &Job) -> Limits {
+    let own = Limits { time: job.time_limit, ..Limits::default() };
+    let of_class = pool.class_limits.get(&job.class).copied().unwrap_or_default();
+    let by_code = class(pool, job).map(|class| class.limits).unwrap_or_default();
+    let limits = own.or(of_class).or(by_code).or(pool.limits);
+    if pool.jobs_at_once > 1 { limits.shared(pool.limits) } else { limits }
 }
 
 /// What happens when an attempt fails.

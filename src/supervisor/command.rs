@@ -1,11 +1,10 @@
 //! Orders out.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::model::{
-    ClassFilter, Fence, Instant, Job, JobId, Lease, PoolSettings, QueueName, Settlement, Signal, Take,
-    WorkerId,
+    ClassFilter, Fence, Instant, Job, JobId, Lease, Limits, PoolSettings, QueueName, Settlement, Signal,
+    Take, WorkerId,
 };
 
 /// Something to be done outside. Every order is answered by an event, as said with each.
@@ -15,8 +14,8 @@ pub enum Command {
     Spawn(WorkerId),
     /// Have the template of its pool make a worker: answered as `Spawn` is.
     Fork(WorkerId, WorkerId),
-    /// Hand the job to the worker, and say how long it may run: `Finished`, and/or `Exited`.
-    Assign(WorkerId, Arc<Job>, Fence, Option<Duration>),
+    /// Hand the job to the worker, and say what it may take: `Finished`, and/or `Exited`, and `Exceeded` before.
+    Assign(WorkerId, Arc<Job>, Fence, Limits),
     /// End one job of a worker that runs several: `Finished` once it has really stopped. The text says why.
     Cancel(WorkerId, JobId, &'static str),
     /// End the worker: `Exited`. The text says why, for logs.

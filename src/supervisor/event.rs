@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Change, Classes, Exit, Fence, Fetched, JobId, Lease, Outcome, Revocation, Settings, Stop, WorkerId,
+    Change, Classes, Excess, Exit, Fence, Fetched, JobId, Lease, Outcome, Revocation, Settings, Stop,
+    WorkerId,
 };
 
 /// Something that happened outside.
@@ -23,6 +24,8 @@ pub enum Event {
     Finished(WorkerId, JobId, Fence, Outcome),
     /// The worker broke the protocol: it cannot be trusted with anything any more. A line that says how.
     Faulty(WorkerId, String),
+    /// The job has taken more than it may. What a worker with several jobs takes is told of one of them.
+    Exceeded(WorkerId, JobId, Fence, Excess),
     /// The workers of the pool know these classes, says one of them or their template.
     Knows(u16, Arc<Classes>),
     /// The answer to the pool's `AskWaiting`: whether jobs wait that it could take.

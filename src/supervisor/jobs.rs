@@ -7,8 +7,8 @@ use super::restart::{Backoff, Random};
 use super::verdict;
 use super::worker::{Life, Why};
 use crate::model::{
-    Exit, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease, Outcome, PoolSettings, Retry,
-    Revocation, Settlement, SignalSent, Verdict, WorkerId,
+    Excess, Exit, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease, Limits, Outcome,
+    PoolSettings, Retry, Revocation, Settlement, SignalSent, Verdict, WorkerId,
 };
 
 /// Between the proof of death at the latest and the end of the lease.
@@ -25,6 +25,8 @@ pub(super) struct Running {
     /// When it was assigned.
     pub(super) since: Instant,
     pub(super) phase: Phase,
+    /// What it may take.
+    pub(super) limits: Limits,
     /// While it runs, its time limit; while it is canceled, when its worker is killed for it.
     pub(super) deadline: Option<Instant>,
     /// When to renew the lease; None while that is under way.
@@ -60,7 +62,8 @@ impl Running {
         let Fetched { job, lease: right } = fetched;
         let renew_at = Some(renewal(now, &right, lease));
         let (since, phase, backoff) = (now, Phase::Runs, Backoff::BROKER);
-        Running { job, lease: right, since, phase, deadline: None, renew_at, alone: false, backoff }
+        let limits = Limits::default();
+        Running { job, lease: right, since, phase, limits, deadline: None, renew_at, alone: false, backoff }
     }
 
     /// As it was before it ran, to be run without company.
@@ -69,9 +72,13 @@ impl Running {
     }
 
     /// Whether it had no end of its own when its worker died with others. It may have been what that died of; or it ran
-    /// beside one that would not end.
+    /// beside one that would not end; or all of them took too much.
     pub(super) fn is_suspect(&self) -> bool {
-        matches!(self.phase, Phase::Runs | Phase::Ends(Why::Fault | Why::Neighbour))
+        match self.phase {
+            Phase::Runs | Phase::Ends(Why::Fault | Why::Neighbour) => true,
+            Phase::Ends(Why::Limit(excess)) => excess.is_urgent(),
+            Phase::Ends(_) | Phase::Said(_) => false,
+        }
     }
 
     /// Whether it is this lease.
@@ -89,7 +96,7 @@ impl Running {
         match self.phase {
             Phase::Runs | Phase::Said(_) | Phase::Ends(Why::Lost(Revocation::Canceled)) => true,
             Phase::Ends(Why::Lost(_)) => false,
-            Phase::Ends(Why::Boot | Why::Spent | Why::Stop | Why::TimeLimit | Why::Neighbour) => true,
+            Phase::Ends(Why::Boot | Why::Spent | Why::Stop | Why::Limit(_) | Why::Neighbour) => true,
             Phase::Ends(Why::Fault | Why::Idle | Why::Worn(_) | Why::Scaled | Why::Replaced) => true,
         }
     }
@@ -138,6 +145,7 @@ impl Running {
                 Heard::Outcome(Outcome::Snoozed(after))
             }
             (Phase::Ends(Why::Stop | Why::Neighbour | Why::Fault) | Phase::Said(_), _) => Heard::Nothing,
+            (Phase::Ends(Why::Limit(excess)), _) if excess.is_urgent() => Heard::Nothing,
             (Phase::Ends(why), _) if in_company => Heard::Stopped(*why),
             (Phase::Ends(_), _) => Heard::Nothing,
         }
@@ -146,11 +154,16 @@ impl Running {
     /// Its worker is proven dead: what to tell the broker, and whether it was a crash. None: it is not ours to tell.
     pub(super) fn judge(
         &self,
+        exit: &Exit,
         death: &Failure,
         retry: Retry,
         random: &mut Random,
     ) -> Option<(Verdict, bool)> {
         match &self.phase {
+            Phase::Runs if exit.oom && self.limits.memory.is_some() => {
+                let why = Why::Limit(Excess::OutOfMemory(self.limits.memory?));
+                Some((verdict::of_end(why, &self.job, retry, random)?, false))
+            }
             Phase::Runs | Phase::Ends(Why::Fault) => {
                 Some((verdict::of_crash(death.clone(), &self.job, retry, random), true))
             }

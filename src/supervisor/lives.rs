@@ -46,7 +46,7 @@ impl Supervisor {
             if in_company && job.is_suspect() {
                 slot.waits.push_back(job.alone());
             } else {
-                let judged = job.judge(&death, classes::retry(pool, &job.job), random);
+                let judged = job.judge(exit, &death, classes::retry(pool, &job.job), random);
                 book.close(now, &job, slot, judged, Some(exit));
             }
         }
@@ -54,12 +54,6 @@ impl Supervisor {
             boots.died(now);
         }
         slot.down(now, end, |wait| random.jitter(wait, 20));
-    }
-
-    pub(super) fn on_outgrown(&mut self, worker: WorkerId) {
-        if let Some(Alive { slot, .. }) = self.life(worker) {
-            slot.life.outgrown = true;
-        }
     }
 
     pub(super) fn on_faulty(&mut self, worker: WorkerId, how: String) {
@@ -80,6 +74,12 @@ impl Supervisor {
                 slot.enter(State::Killed(why), now, None);
                 slot.jobs.iter_mut().for_each(|job| job.phase = Phase::Ends(why));
             }
+        }
+    }
+
+    pub(super) fn on_outgrown(&mut self, worker: WorkerId) {
+        if let Some(Alive { slot, .. }) = self.life(worker) {
+            slot.life.outgrown = true;
         }
     }
 

@@ -10,7 +10,7 @@ use super::Command;
 use super::classes;
 use super::jobs::{self, MARGIN, Phase, Running};
 use super::worker::{Slot, State, Why};
-use crate::model::{Instant, PoolSettings};
+use crate::model::{Excess, Instant, PoolSettings};
 
 /// A worker without a job for so long keeps nobody waiting for it to be killed.
 const REST: Duration = Duration::from_secs(1);
@@ -44,10 +44,10 @@ impl Slot {
         pool: &PoolSettings,
         orders: &mut VecDeque<Command>,
     ) {
-        let time_limit = classes::time_limit(pool, &job.job);
-        orders.push_back(Command::Assign(self.id, job.job.clone(), job.lease.fence, time_limit));
-        let deadline = time_limit.map(|limit| now + limit);
-        self.jobs.push(Running { since: now, deadline, ..job });
+        let limits = classes::limits(pool, &job.job);
+        orders.push_back(Command::Assign(self.id, job.job.clone(), job.lease.fence, limits));
+        let deadline = limits.time.map(|limit| now + limit);
+        self.jobs.push(Running { since: now, deadline, limits, ..job });
         self.life.taken += 1;
         self.weigh(now, pool);
     }
@@ -107,6 +107,36 @@ impl Slot {
         }
     }
 
+    /// Ends a job that takes more than it may. What is urgent ends the worker, and of several jobs in it nobody can say
+    /// whose doing it was.
+    pub(super) fn exceeded(
+        &mut self,
+        now: Instant,
+        index: usize,
+        excess: Excess,
+        pool: &PoolSettings,
+        orders: &mut VecDeque<Command>,
+    ) {
+        let why = Why::Limit(excess);
+        if !excess.is_urgent() {
+            // One whose end is decided ends by that, and when it was to.
+            if self.jobs[index].phase == Phase::Runs {
+                self.end_job(now, index, why, pool, orders);
+            }
+            return;
+        }
+        for job in &mut self.jobs {
+            if job.phase == Phase::Runs {
+                job.end(why, now);
+            }
+            job.deadline = Some(now);
+        }
+        // One that is ending already has no grace any more.
+        if let State::Stopping(_) = self.state {
+            self.deadline = Some(now);
+        }
+    }
+
     /// Ends the jobs that have reached their time limit.
     pub(super) fn end_late_jobs(
         &mut self,
@@ -116,8 +146,11 @@ impl Slot {
     ) {
         for index in 0..self.jobs.len() {
             let job = &self.jobs[index];
-            if job.phase == Phase::Runs && job.deadline.is_some_and(|limit| limit <= now) {
-                self.end_job(now, index, Why::TimeLimit, pool, orders);
+            if let (Phase::Runs, Some(limit)) = (&job.phase, job.limits.time)
+                && job.since + limit <= now
+            {
+                let excess = Excess::Time(limit, now.since(job.since));
+                self.end_job(now, index, Why::Limit(excess), pool, orders);
             }
         }
     }

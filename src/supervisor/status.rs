@@ -1,12 +1,9 @@
 //! What people are shown.
 
-use super::classes;
 use super::jobs::{Phase, Running};
 use super::pool::Pool;
 use super::worker::{Slot, State};
-use crate::model::{
-    Class, Fit, Instant, Job, Payload, PoolSettings, PoolStatus, RunningJob, SlotState, SlotStatus,
-};
+use crate::model::{Class, Fit, Instant, Job, Payload, PoolStatus, RunningJob, SlotState, SlotStatus};
 
 impl Pool {
     /// What it makes of a class.
@@ -32,22 +29,22 @@ impl Pool {
             paused: self.intake.paused,
             outdated: self.outdated,
             scaled: self.is_scaled().then_some(self.settings.workers),
-            template: self.template().map(|template| template.status(now, &self.settings)),
+            template: self.template().map(|template| template.status(now)),
             unknown: self.unknown.counts(),
-            slots: slots.map(|slot| slot.status(now, &self.settings)).collect(),
+            slots: slots.map(|slot| slot.status(now)).collect(),
         }
     }
 }
 
 impl Slot {
-    fn status(&self, now: Instant, pool: &PoolSettings) -> SlotStatus {
+    fn status(&self, now: Instant) -> SlotStatus {
         SlotStatus {
             slot: self.id.slot,
             generation: self.id.generation,
             state: self.shown(),
             age: now.since(self.since),
             until: self.deadline.map(|deadline| deadline.since(now)),
-            jobs: self.jobs.iter().map(|running| running.status(now, pool)).collect(),
+            jobs: self.jobs.iter().map(|running| running.status(now)).collect(),
             waits: self.waits.iter().map(|waiting| waiting.job.id.clone()).collect(),
             restarts: self.restarts,
             leaving: self.life.leaving.map(|why| why.as_str().into()),
@@ -71,7 +68,7 @@ impl Slot {
 }
 
 impl Running {
-    fn status(&self, now: Instant, pool: &PoolSettings) -> RunningJob {
+    fn status(&self, now: Instant) -> RunningJob {
         let ending = match &self.phase {
             Phase::Runs | Phase::Said(_) => None,
             Phase::Ends(why) => Some(why.as_str().into()),
@@ -82,7 +79,7 @@ impl Running {
             title: title(&self.job),
             attempt: self.job.attempt,
             ran: now.since(self.since),
-            time_limit: classes::time_limit(pool, &self.job),
+            time_limit: self.limits.time,
             ending,
             progress: None,
         }

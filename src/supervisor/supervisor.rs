@@ -93,8 +93,11 @@ impl Supervisor {
             Event::Finished(worker, job, fence, outcome) => {
                 self.on_finished(now, worker, (&job, fence), outcome);
             }
-            Event::Outgrown(worker) => self.on_outgrown(worker),
             Event::Faulty(worker, how) => self.on_faulty(worker, how),
+            Event::Exceeded(worker, job, fence, excess) => {
+                self.on_exceeded(now, worker, (&job, fence), excess);
+            }
+            Event::Outgrown(worker) => self.on_outgrown(worker),
             Event::Knows(pool, classes) => self.on_knows(pool, classes),
             Event::Waiting(pool, waiting) => self.on_waiting(now, pool, waiting),
             Event::Fetched(pool, jobs) => self.on_fetched(now, pool, jobs),

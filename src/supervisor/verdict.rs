@@ -74,8 +74,8 @@ pub(super) fn of_end(why: Why, job: &Job, retry: Retry, random: &mut Random) -> 
     let counts = match why {
         Why::Lost(crate::model::Revocation::Canceled) => return Some(Verdict::Canceled),
         Why::Lost(_) => return None,
-        Why::TimeLimit => {
-            let failure = failure("time limit", "it ran longer than it may".into());
+        Why::Limit(excess) => {
+            let failure = failure(excess.name(), excess.message());
             return Some(spent(failure, job, retry, random));
         }
         Why::Stop => Some(Count::Interrupted),

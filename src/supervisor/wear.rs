@@ -48,7 +48,7 @@ impl Wears {
                 usize::try_from(jobs.saturating_mul(u64::from(JITTER)) / 100).unwrap_or(usize::MAX - 1);
             jobs.saturating_add(random.below(more + 1) as u64)
         });
-        Wears(Recycle { jobs, age, idle })
+        Wears(Recycle { jobs, age, idle, ..rules })
     }
 }
 

@@ -8,7 +8,7 @@ use super::lives::Alive;
 use super::pool::Pool;
 use super::worker::{Slot, Why};
 use super::{Command, Supervisor, classes, verdict};
-use crate::model::{Fence, Fetched, Instant, JobId, Lease, Outcome, Revocation, Verdict, WorkerId};
+use crate::model::{Excess, Fence, Fetched, Instant, JobId, Lease, Outcome, Revocation, Verdict, WorkerId};
 
 /// A job that cannot run at the moment it arrives is given back for so long.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -48,6 +48,20 @@ impl Supervisor {
         let running = slot.jobs.remove(index);
         book.close(now, &running, slot, judged.map(|verdict| (verdict, false)), None);
         slot.weigh(now, pool);
+    }
+
+    pub(super) fn on_exceeded(
+        &mut self,
+        now: Instant,
+        worker: WorkerId,
+        (job, fence): (&JobId, Fence),
+        excess: Excess,
+    ) {
+        let Some(pool) = self.pools.get_mut(usize::from(worker.slot.pool)) else { return };
+        let Some(slot) = pool.slots.iter_mut().find(|slot| slot.id == worker) else { return };
+        if let Some(index) = slot.jobs.iter().position(|running| running.is(job, fence)) {
+            slot.exceeded(now, index, excess, &pool.settings, &mut self.orders);
+        }
     }
 
     pub(super) fn on_fetched(&mut self, now: Instant, pool: u16, jobs: Vec<Fetched>) {

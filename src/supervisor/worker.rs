@@ -8,7 +8,7 @@ use super::jobs::{Phase, Running};
 use super::restart::{Backoff, GOOD_LIFE};
 use super::stop::Stopping;
 use super::wear::{Wear, Wears};
-use crate::model::{Exit, ExitStatus, Instant, PoolSettings, Revocation, Signal, SlotId, WorkerId};
+use crate::model::{Excess, Exit, ExitStatus, Instant, PoolSettings, Revocation, Signal, SlotId, WorkerId};
 
 /// Where a slot is. Its one deadline means another thing in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub(super) enum Why {
     Spent,
     /// We were told to stop.
     Stop,
-    /// The job ran too long.
-    TimeLimit,
+    /// The job took more than it may.
+    Limit(Excess),
     /// The right to run the job is lost.
     Lost(Revocation),
     /// Another job of the same worker could only be ended with the worker.
@@ -61,7 +61,7 @@ impl Why {
             Why::Boot => "boot timeout",
             Why::Spent => "spent",
             Why::Stop => "stop",
-            Why::TimeLimit => "time limit",
+            Why::Limit(excess) => excess.name(),
             Why::Lost(revocation) => revocation.as_str(),
             Why::Neighbour => "neighbour",
             Why::Fault => "fault",
@@ -286,9 +286,11 @@ impl Slot {
         }
     }
 
-    /// A job alone in its worker is ended with it; one in company is canceled first.
+    /// A job alone in its worker is ended with it; one in company is canceled first. One that takes from others what they
+    /// need is killed.
     fn signal_for_job(&self, now: Instant, pool: &PoolSettings) -> Option<(Signal, Why)> {
         self.jobs.iter().find_map(|job| match job.phase {
+            Phase::Ends(why @ Why::Limit(excess)) if excess.is_urgent() => Some((Signal::Kill, why)),
             Phase::Ends(why) if pool.jobs_at_once == 1 => Some((Signal::Term, why)),
             Phase::Ends(why) if job.deadline.is_some_and(|at| at <= now) => Some((Signal::Kill, why)),
             Phase::Ends(_) | Phase::Runs | Phase::Said(_) => None,

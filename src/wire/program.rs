@@ -4,6 +4,7 @@
 //! descriptor travels with the first byte. The child answers only when it fails: see [`Failed`].
 
 use super::keeper::Fields;
+use crate::model::Means;
 
 /// Longest order a parked child reads: above the kernel's own limit for arguments and environment.
 pub const PROGRAM_MAX: usize = 16 << 20;
@@ -25,6 +26,8 @@ pub struct Program {
     pub speaks: bool,
     /// Who it runs as; None for the keeper's own user.
     pub identity: Option<Identity>,
+    /// What it has to begin with.
+    pub means: Means,
 }
 
 /// A user as the kernel knows one.
@@ -60,6 +63,12 @@ pub enum Step {
     Exec,
     /// Becoming the user.
     Identity,
+    /// Setting the limit on open files.
+    OpenFiles,
+    /// Setting the niceness.
+    Nice,
+    /// Setting the score for the out-of-memory killer.
+    OomScore,
 }
 
 impl Step {
@@ -71,6 +80,9 @@ impl Step {
             Step::Descriptors => "set up its descriptors",
             Step::Exec => "execute",
             Step::Identity => "become the user of",
+            Step::OpenFiles => "set limits.open_files of",
+            Step::Nice => "set limits.nice of",
+            Step::OomScore => "set limits.oom_score_adj of",
         }
     }
 }
@@ -86,6 +98,7 @@ impl Program {
         put_list(&mut message, &self.argv);
         put_list(&mut message, &self.env);
         put_identity(&mut message, self.identity.as_ref());
+        put_means(&mut message, self.means);
         let len = (message.len() - 4) as u32;
         message[..4].copy_from_slice(&len.to_le_bytes());
         message
@@ -99,7 +112,8 @@ impl Program {
         let argv = get_list(&mut fields)?;
         let env = get_list(&mut fields)?;
         let identity = get_identity(&mut fields)?;
-        Some(Program { argv, env, cwd, umask, stdin, speaks, identity })
+        let means = get_means(&mut fields)?;
+        Some(Program { argv, env, cwd, umask, stdin, speaks, identity, means })
     }
 }
 
@@ -115,7 +129,16 @@ impl Failed {
     /// The inverse; None for anything else.
     pub fn decode(message: &[u8]) -> Option<Failed> {
         let mut fields = Fields(message);
-        let steps = [Step::Order, Step::Chdir, Step::Descriptors, Step::Exec, Step::Identity];
+        let steps = [
+            Step::Order,
+            Step::Chdir,
+            Step::Descriptors,
+            Step::Exec,
+            Step::Identity,
+            Step::OpenFiles,
+            Step::Nice,
+            Step::OomScore,
+        ];
         let step = *steps.get(usize::from(fields.u8()?))?;
         fields.take::<3>()?;
         Some(Failed { step, errno: fields.i32()? })
@@ -150,6 +173,22 @@ fn get_identity(fields: &mut Fields<'_>) -> Option<Option<Identity>> {
             (count >= 2).then_some(Some(Identity { uid, gid, groups }))
         }
     }
+}
+
+/// Numbers that none of them can be stand for what is not said.
+const UNSAID: (u64, i32) = (u64::MAX, i32::MIN);
+
+fn put_means(message: &mut Vec<u8>, means: Means) {
+    message.extend_from_slice(&means.open_files.unwrap_or(UNSAID.0).to_le_bytes());
+    message.extend_from_slice(&means.nice.unwrap_or(UNSAID.1).to_le_bytes());
+    message.extend_from_slice(&means.oom_score_adj.unwrap_or(UNSAID.1).to_le_bytes());
+}
+
+fn get_means(fields: &mut Fields<'_>) -> Option<Means> {
+    let (files, nice, score) = (fields.u64()?, fields.i32()?, fields.i32()?);
+    let said = |number: i32| Some(number).filter(|number| *number != UNSAID.1);
+    let open_files = Some(files).filter(|files| *files != UNSAID.0);
+    Some(Means { open_files, nice: said(nice), oom_score_adj: said(score) })
 }
 
 fn get(fields: &mut Fields<'_>) -> Option<Vec<u8>> {

@@ -91,6 +91,21 @@ pub struct Class {
     /// Longest run of an attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<f64>,
+    /// After so long the worker tells the job that its time is nearly over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_time_limit: Option<f64>,
+    /// Bytes of memory of its process tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<u64>,
+    /// CPU time of its process tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_limit: Option<f64>,
+    /// Processes of its tree at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_limit: Option<u64>,
+    /// Bytes printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_limit: Option<u64>,
     /// Tries after the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
@@ -232,6 +247,9 @@ pub struct Job<'a> {
     /// Seconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<f64>,
+    /// Seconds from now, after which the worker tells the job that its time is nearly over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_time_limit: Option<f64>,
     /// A directory to work in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,

@@ -22,6 +22,7 @@ pub(super) struct Facts {
     pub(super) attempt: u32,
     pub(super) tags: Vec<String>,
     pub(super) time_limit: Option<Duration>,
+    pub(super) soft_time_limit: Option<Duration>,
     pub(super) cwd: Option<String>,
 }
 
@@ -35,6 +36,7 @@ impl Facts {
                 .map_err(|error| format!("the body of job {} is no base64: {error}", job.id))?,
             (None, None) => b"null".to_vec(),
         };
+        let seconds = |limit: Option<f64>| limit.and_then(|limit| Duration::try_from_secs_f64(limit).ok());
         Ok(Facts {
             id: job.id.into(),
             fence: job.fence,
@@ -43,7 +45,8 @@ impl Facts {
             data,
             attempt: job.attempt,
             tags: job.tags,
-            time_limit: job.time_limit.and_then(|limit| Duration::try_from_secs_f64(limit).ok()),
+            time_limit: seconds(job.time_limit),
+            soft_time_limit: seconds(job.soft_time_limit),
             cwd: job.cwd,
         })
     }
@@ -80,6 +83,11 @@ macro_rules! facts {
             /// How long this attempt may take, counted from its start.
             pub fn time_limit(&self) -> Option<std::time::Duration> {
                 self.facts.time_limit
+            }
+
+            /// When it should wrap up, counted from its start: nobody but its handler sees to that.
+            pub fn soft_time_limit(&self) -> Option<std::time::Duration> {
+                self.facts.soft_time_limit
             }
 
             /// Its data, exactly as it was put.

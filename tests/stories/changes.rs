@@ -150,7 +150,7 @@ fn while_it_is_paused_no_job_is_taken_and_one_on_its_way_goes_back() {
 #[test]
 fn a_worker_that_is_worn_out_is_exchanged_when_no_more_than_a_quarter_is_away() {
     let mut settings = prefork(2);
-    settings.pools[0].recycle = Recycle { jobs: Some(1), age: None, idle: None };
+    settings.pools[0].recycle = Recycle { jobs: Some(1), ..Recycle::default() };
     check(
         settings,
         "0.1 ready 1.1 / ready 2.1

@@ -172,7 +172,7 @@ fn a_job_of_a_class_that_no_worker_knows_is_given_back_for_longer_each_time_and_
 #[test]
 fn the_settings_of_a_class_win_over_those_of_the_pool_and_those_of_the_job_over_both() {
     let mut settings = prefork(3);
-    settings.pools[0].time_limit = Some(Duration::from_secs(9));
+    settings.pools[0].limits.time = Some(Duration::from_secs(9));
     check(
         settings,
         "0.1 ready 1.1 / ready 2.1 / ready 3.1

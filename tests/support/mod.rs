@@ -360,9 +360,7 @@ pub fn program(argv: &[&str]) -> Program {
         env: vec![b"PATH=/usr/bin:/bin".to_vec()],
         cwd: b"/".to_vec(),
         umask: 0o22,
-        stdin: false,
-        speaks: false,
-        identity: None,
+        ..Program::default()
     }
 }
 

@@ -96,6 +96,12 @@ impl World {
             Event::Stuck(worker, _) => {
                 self.checks.stuck.insert(*worker);
             }
+            Event::Exceeded(worker, job, fence, _) => {
+                let key = (job.clone(), *fence);
+                if self.checks.assigned.get(&key) == Some(worker) {
+                    self.doom(&key);
+                }
+            }
             Event::Faulty(..) => {}
             Event::Finished(..) | Event::RenewFailed(..) | Event::Woken | Event::Idle => {}
             Event::Reload(settings) => self.most_of(settings.pools.iter().map(|pool| pool.workers).max()),

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskvisor::model::{
-    Bytes, Change, Class, ClassSettings, Count, Exit, ExitStatus, Failure, Fence, Fetched, Instant, Job,
-    JobId, Lease, Outcome, Payload, QueueName, Retry, Revocation, Scale, Settings, Signal, Stop, Usage,
-    Verdict, WorkerId,
+    Bytes, Change, Class, ClassSettings, Count, Excess, Exit, ExitStatus, Failure, Fence, Fetched, Instant,
+    Job, JobId, Lease, Limits, Outcome, Payload, QueueName, Retry, Revocation, Scale, Settings, Signal, Stop,
+    Usage, Verdict, WorkerId,
 };
 use taskvisor::supervisor::{Command, Event, Supervisor};
 
@@ -130,7 +130,6 @@ pub fn event(now: Instant, words: &str) -> Event {
             trace: None,
         })),
         "fetched" => Event::Fetched(0, fetched(now, &words[1..])),
-        "outgrown" => Event::Outgrown(worker()),
         of_pool if of_pool.starts_with("fetched:") => {
             Event::Fetched(of_pool["fetched:".len()..].parse().unwrap(), fetched(now, &words[1..]))
         }
@@ -144,6 +143,8 @@ pub fn event(now: Instant, words: &str) -> Event {
         "settled" => Event::Settled(lease(1).0, lease(1).1),
         "settle_failed" => Event::SettleFailed(lease(1).0, lease(1).1),
         "faulty" => Event::Faulty(worker(), "unknown frame 'dome'".into()),
+        "exceeded" => Event::Exceeded(worker(), key(words[2]).0, key(words[2]).1, excess(words[3])),
+        "outgrown" => Event::Outgrown(worker()),
         "knows" => Event::Knows(0, Arc::new(words[1..].iter().map(|word| class(word)).collect())),
         "waiting" => Event::Waiting(0, words[1] == "yes"),
         "woken" => Event::Woken,
@@ -157,8 +158,9 @@ pub fn event(now: Instant, words: &str) -> Event {
 pub fn class(text: &str) -> (Class, ClassSettings) {
     let (name, settings) = text.split_once(':').unwrap_or((text, ""));
     let number = |name| settings.split(',').find_map(|word| word.strip_prefix(name)?.parse::<u32>().ok());
-    let time_limit = number("limit=").map(|limit| Duration::from_secs(limit.into()));
-    (name.into(), ClassSettings { time_limit, retries: number("retries="), ..ClassSettings::default() })
+    let time = number("limit=").map(|limit| Duration::from_secs(limit.into()));
+    let limits = Limits { time, ..Limits::default() };
+    (name.into(), ClassSettings { limits, retries: number("retries="), ..ClassSettings::default() })
 }
 
 /// Workers are written as 1.2: the slot and the life in it.
@@ -178,6 +180,16 @@ pub fn exit(text: &str) -> Exit {
         code => ExitStatus::Code(code.parse().unwrap()),
     };
     Exit { status, usage: Usage::default(), left_behind: 0, oom: false, proof: Duration::ZERO }
+}
+
+pub fn excess(text: &str) -> Excess {
+    match text {
+        "memory" => Excess::Memory(512, 640),
+        "processes" => Excess::Processes(9, 10),
+        "cpu" => Excess::Cpu(Duration::from_secs(1), Duration::from_secs(2)),
+        "output" => Excess::Output(512, 640),
+        other => panic!("there is no limit of '{other}'"),
+    }
 }
 
 pub fn revocation(text: &str) -> Revocation {

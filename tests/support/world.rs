@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskvisor::model::{
-    Bytes, Change, Class, ClassSettings, Classes, Count, Exit, ExitStatus, Failure, Fence, Fetched, Instant,
-    Job, JobId, Lease, Order, Outcome, Payload, PoolSettings, QueueName, Retry, Revocation, Scale, Settings,
-    Settlement, Signal, Stop, Take, Usage, Verdict, WorkerId,
+    Bytes, Change, Class, ClassSettings, Classes, Count, Excess, Exit, ExitStatus, Failure, Fence, Fetched,
+    Instant, Job, JobId, Lease, Limits, Order, Outcome, Payload, PoolSettings, QueueName, Retry, Revocation,
+    Scale, Settings, Settlement, Signal, Stop, Take, Usage, Verdict, WorkerId,
 };
 use taskvisor::select::Turns;
 use taskvisor::supervisor::{Command, Event, Supervisor};
@@ -401,6 +401,9 @@ impl World {
             self.soon(300_000, Happening::Dies(worker, ExitStatus::Signal { signal: 11, core: true }));
         }
         if self.unlucky(5) {
+            self.soon(60_000, Happening::Tell(Event::Outgrown(worker)));
+        }
+        if self.unlucky(5) {
             self.soon(60_000, Happening::Tell(Event::Faulty(worker, "unknown frame 'dome'".into())));
         }
     }
@@ -616,6 +619,10 @@ impl World {
         if self.killer.as_ref() == Some(&job.id) {
             return self.soon(2_000, Happening::Dies(worker, ExitStatus::Signal { signal: 11, core: true }));
         }
+        if self.unlucky(10) {
+            let excess = self.some_excess();
+            self.soon(10_000, Happening::Tell(Event::Exceeded(worker, job.id.clone(), fence, excess)));
+        }
         if self.unlucky(25) {
             return;
         }
@@ -628,6 +635,17 @@ impl World {
         };
         let longest = if self.dice.below(10) == 0 { 100_000 } else { 5_000 };
         self.soon(longest, Happening::Ends(worker, job.id.clone(), outcome));
+    }
+
+    pub fn some_excess(&mut self) -> Excess {
+        let second = Duration::from_secs(1);
+        let all = [
+            Excess::Memory(1, 2),
+            Excess::Processes(1, 2),
+            Excess::Output(1, 2),
+            Excess::Cpu(second, second),
+        ];
+        all[self.dice.below(4) as usize]
     }
 
     pub fn some_failure(&mut self) -> Outcome {
@@ -712,7 +730,10 @@ pub fn settings(dice: &mut Dice, seed: u64, weather: Weather) -> Settings {
             queues: vec![QueueName::from("default"), QueueName::from("other")],
             grace: Duration::from_secs([1, 5, 10][dice.below(3) as usize]),
             boot_timeout: Duration::from_secs(5),
-            time_limit: [None, Some(Duration::from_secs(150))][dice.below(2) as usize],
+            limits: Limits {
+                time: [None, Some(Duration::from_secs(150))][dice.below(2) as usize],
+                ..Limits::default()
+            },
             retry: [Retry::NONE, Retry::CLASS][dice.below(2) as usize],
             ..PoolSettings::default()
         }

@@ -1,0 +1,181 @@
+//! What an attempt may take, as it is written and as it is meant.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, getrlimit};
+use serde::Deserialize;
+
+use super::pool::duration;
+use super::size::size;
+use super::wrong::Wrong;
+use super::{Fault, Purpose, Surroundings};
+use crate::model::{self, Class, Means};
+
+/// With fewer descriptors no worker gets along: the Python package keeps some of its own above 100.
+const FEWEST_FILES: u64 = 128;
+
+/// What may be said of the limits of a pool, or of one of its classes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "{time: 10m, memory: 1GB, …}")]
+pub struct Limits {
+    /// Longest run of an attempt.
+    #[serde(default, deserialize_with = "duration")]
+    pub time: Option<Duration>,
+    /// When the job is told that its time is nearly over.
+    #[serde(default, deserialize_with = "duration")]
+    pub soft_time: Option<Duration>,
+    /// Memory of a job's tree.
+    #[serde(default, deserialize_with = "size")]
+    pub memory: Option<u64>,
+    /// CPU time of a job's tree.
+    #[serde(default, deserialize_with = "duration")]
+    pub cpu: Option<Duration>,
+    /// Processes of a job's tree at a time.
+    pub processes: Option<u64>,
+    /// Bytes printed by an attempt.
+    #[serde(default, deserialize_with = "size")]
+    pub output: Option<u64>,
+    /// Descriptors of a process.
+    pub open_files: Option<u64>,
+    /// How willing a process is to let others go first.
+    pub nice: Option<i32>,
+    /// How likely a process is to be chosen when the machine is out of memory.
+    pub oom_score_adj: Option<i32>,
+}
+
+impl Limits {
+    /// These, and where they say nothing the others.
+    pub(super) fn over(self, other: Limits) -> Limits {
+        Limits {
+            time: self.time.or(other.time),
+            soft_time: self.soft_time.or(other.soft_time),
+            memory: self.memory.or(other.memory),
+            cpu: self.cpu.or(other.cpu),
+            processes: self.processes.or(other.processes),
+            output: self.output.or(other.output),
+            open_files: self.open_files.or(other.open_files),
+            nice: self.nice.or(other.nice),
+            oom_score_adj: self.oom_score_adj.or(other.oom_score_adj),
+        }
+    }
+
+    /// Those of an attempt.
+    fn of_attempt(&self, of: &str, shared: bool) -> Result<model::Limits, Wrong> {
+        self.are_no_nonsense(of)?;
+        let alone = [("cpu", self.cpu.is_some()), ("processes", self.processes.is_some())];
+        if let Some((name, _)) = alone.iter().find(|(_, said)| shared && *said) {
+            let message = format!(
+                "{of}{name} cannot be held: the jobs of a worker of mode coroutine share its process"
+            );
+            return Err(Wrong::new("limits", message).hint("use mode prefork or fork"));
+        }
+        let Limits { time, soft_time, memory, cpu, processes, output, .. } = *self;
+        Ok(model::Limits { time, soft_time, memory, cpu, processes, output })
+    }
+
+    fn are_no_nonsense(&self, of: &str) -> Result<(), Wrong> {
+        let is_zero = |time: Option<Duration>| time == Some(Duration::ZERO);
+        let zeros = [
+            ("time", is_zero(self.time)),
+            ("soft_time", is_zero(self.soft_time)),
+            ("memory", self.memory == Some(0)),
+            ("cpu", is_zero(self.cpu)),
+            ("processes", self.processes == Some(0)),
+            ("output", self.output == Some(0)),
+        ];
+        if let Some((name, _)) = zeros.iter().find(|(_, zero)| *zero) {
+            return Err(Wrong::new("limits", format!("{of}{name} is 0: no job could run"))
+                .hint("leave it out, or say null, for no limit"));
+        }
+        if let (Some(soft), Some(time)) = (self.soft_time, self.time)
+            && soft >= time
+        {
+            let message = format!("{of}soft_time is not before {of}time: no job would be told in time");
+            return Err(Wrong::new("limits", message));
+        }
+        Ok(())
+    }
+}
+
+/// The limits of a pool: of its attempts, and of its processes.
+pub(super) fn of_pool(
+    limits: &Limits,
+    shared: bool,
+    purpose: Purpose,
+    around: &Surroundings,
+) -> Result<(model::Limits, Means), Wrong> {
+    let of_attempt = limits.of_attempt("limits.", shared)?;
+    let Limits { open_files, nice, oom_score_adj, .. } = *limits;
+    let means = Means { open_files, nice, oom_score_adj };
+    within("limits.nice", nice, -20, 19)?;
+    within("limits.oom_score_adj", oom_score_adj, -1000, 1000)?;
+    if let Some(files) = open_files.filter(|files| *files < FEWEST_FILES) {
+        let message =
+            format!("limits.open_files is {files}: no program could run with fewer than {FEWEST_FILES}");
+        return Err(Wrong::new("limits", message));
+    }
+    if purpose == Purpose::Start && around.uid != 0 {
+        may_be_had(means)?;
+    }
+    Ok((of_attempt, means))
+}
+
+/// The limits of classes.
+pub(super) fn of_classes(
+    classes: BTreeMap<String, Limits>,
+    shared: bool,
+) -> Result<BTreeMap<Class, model::Limits>, Wrong> {
+    let one = |(name, limits): (String, Limits)| {
+        let of = format!("class_limits.{name}.");
+        if name.is_empty() || name.contains('*') {
+            let message = format!("'{name}' in class_limits is no name of a class");
+            return Err(Wrong::new("class_limits", message).hint("give the whole name, as mail.Send"));
+        }
+        let of_worker = [
+            ("open_files", limits.open_files.is_some()),
+            ("nice", limits.nice.is_some()),
+            ("oom_score_adj", limits.oom_score_adj.is_some()),
+            ("memory", shared && limits.memory.is_some()),
+        ];
+        if let Some((name, _)) = of_worker.iter().find(|(_, said)| *said) {
+            let message = format!("{of}{name} cannot be held: a worker has it for all classes");
+            return Err(Wrong::new("class_limits", message).hint("say it in limits"));
+        }
+        Ok((Class::from(name), limits.of_attempt(&of, shared)?))
+    };
+    classes.into_iter().map(one).collect()
+}
+
+fn within(name: &str, said: Option<i32>, least: i32, most: i32) -> Result<(), Wrong> {
+    match said {
+        Some(number) if !(least..=most).contains(&number) => {
+            Err(Wrong::new("limits", format!("{name} is {number}, and can be {least} to {most}")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// What only root can give is refused before each worker fails for want of it.
+fn may_be_had(means: Means) -> Result<(), Wrong> {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).ok()?.trim().parse().ok();
+    let own_score: i32 = read("oom_score_adj").unwrap_or(0);
+    let most_files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard);
+    // A limit of 20 - N lets a process be as nice as N.
+    let least_nice = getrlimit(Resource::RLIMIT_NICE).map_or(0, |(soft, _)| 20 - soft.min(40) as i32);
+    let nice = means.nice.filter(|nice| *nice < least_nice.min(0));
+    let score = means.oom_score_adj.filter(|score| *score < own_score);
+    let files = means.open_files.filter(|files| *files > most_files);
+    let refused = [
+        nice.map(|nice| format!("limits.nice is {nice}: only root may go below 0")),
+        score.map(|score| {
+            format!("limits.oom_score_adj is {score}: only root may go below {own_score}, which it is now")
+        }),
+        files.map(|files| {
+            format!("limits.open_files is {files}: only root may go above {most_files}, see ulimit -Hn")
+        }),
+    ];
+    refused.into_iter().flatten().next().map_or(Ok(()), |message| {
+        Err(Wrong::new("limits", message).fault(Fault::Permission).hint("start taskvisor as root"))
+    })
+}

@@ -1,0 +1,158 @@
+//! What an attempt may take, and what is said of one that took more.
+
+use std::time::Duration;
+
+/// What an attempt may take; None = as much as there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest run.
+    pub time: Option<Duration>,
+    /// After so long the job is told, by its worker, that its time is nearly over.
+    pub soft_time: Option<Duration>,
+    /// Memory of its process tree, in bytes.
+    pub memory: Option<u64>,
+    /// CPU time of its process tree.
+    pub cpu: Option<Duration>,
+    /// Processes of its tree at a time.
+    pub processes: Option<u64>,
+    /// Bytes printed.
+    pub output: Option<u64>,
+}
+
+impl Limits {
+    /// These, and where they say nothing the others.
+    #[must_use]
+    pub fn or(self, other: Limits) -> Limits {
+        Limits {
+            time: self.time.or(other.time),
+            soft_time: self.soft_time.or(other.soft_time),
+            memory: self.memory.or(other.memory),
+            cpu: self.cpu.or(other.cpu),
+            processes: self.processes.or(other.processes),
+            output: self.output.or(other.output),
+        }
+    }
+
+    /// As they hold for a job that shares its process with others: what that process takes cannot be told apart, so only
+    /// the `pool` says how much memory all of them may take.
+    #[must_use]
+    pub fn shared(self, pool: Limits) -> Limits {
+        Limits { memory: pool.memory, cpu: None, processes: None, ..self }
+    }
+
+    /// Whether a process tree has to be looked at for them.
+    pub fn are_of_tree(&self) -> bool {
+        self.memory.is_some() || self.cpu.is_some() || self.processes.is_some()
+    }
+}
+
+/// A limit, and what was found to be more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excess {
+    /// It ran longer.
+    Time(Duration, Duration),
+    /// Its tree took more memory, in bytes.
+    Memory(u64, u64),
+    /// The kernel ended it at its limit of memory.
+    OutOfMemory(u64),
+    /// Its tree used more CPU time.
+    Cpu(Duration, Duration),
+    /// Its tree had more processes.
+    Processes(u64, u64),
+    /// It printed more bytes.
+    Output(u64, u64),
+}
+
+impl Excess {
+    /// The limit's name, to count by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Excess::Time(..) => "time limit",
+            Excess::Memory(..) | Excess::OutOfMemory(_) => "memory limit",
+            Excess::Cpu(..) => "cpu limit",
+            Excess::Processes(..) => "process limit",
+            Excess::Output(..) => "output limit",
+        }
+    }
+
+    /// What is a danger to others is killed at once. The rest is asked to end, and has the grace for it.
+    pub fn is_urgent(self) -> bool {
+        match self {
+            Excess::Memory(..) | Excess::OutOfMemory(_) | Excess::Processes(..) => true,
+            Excess::Time(..) | Excess::Cpu(..) | Excess::Output(..) => false,
+        }
+    }
+
+    /// One line for people.
+    pub fn message(self) -> String {
+        match self {
+            Excess::Time(limit, ran) => {
+                format!("it ran for {}; its limit is {}", seconds(ran), seconds(limit))
+            }
+            Excess::Memory(limit, taken) => {
+                format!("its processes took {} of memory; the limit is {}", size(taken), size(limit))
+            }
+            Excess::OutOfMemory(limit) => {
+                format!("the kernel ended it at its limit of {} of memory", size(limit))
+            }
+            Excess::Cpu(limit, used) => {
+                format!("its processes used {} of CPU time; the limit is {}", seconds(used), seconds(limit))
+            }
+            Excess::Processes(limit, found) => {
+                format!("it had {found} processes at a time, or more; the limit is {limit}")
+            }
+            Excess::Output(limit, printed) => {
+                format!("it printed {}; the limit is {}", size(printed), size(limit))
+            }
+        }
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    let text = format!("{:.3}", time.as_secs_f64());
+    format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A number of bytes for people.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
+    match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / *unit as f64).replace(".0 ", " "),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excess_says_what_was_allowed_and_what_was_found() {
+        let second = Duration::from_secs(1);
+        for (excess, message) in [
+            (Excess::Time(5 * second, second * 51 / 10), "it ran for 5.1 s; its limit is 5 s"),
+            (
+                Excess::Memory(512_000_000, 640_400_000),
+                "its processes took 640.4 MB of memory; the limit is 512 MB",
+            ),
+            (Excess::Cpu(second * 10, second * 20), "its processes used 20 s of CPU time; the limit is 10 s"),
+            (Excess::Processes(9, 10), "it had 10 processes at a time, or more; the limit is 9"),
+            (Excess::Output(999, 1_500), "it printed 1.5 kB; the limit is 999 bytes"),
+        ] {
+            assert_eq!(excess.message(), message);
+        }
+    }
+
+    #[test]
+    fn the_first_that_says_a_limit_counts() {
+        let job = Limits { cpu: Some(Duration::from_secs(1)), ..Limits::default() };
+        let pool = Limits { cpu: Some(Duration::from_secs(9)), memory: Some(7), ..Limits::default() };
+        let both = job.or(pool);
+        assert_eq!((both.cpu, both.memory, both.output), (job.cpu, Some(7), None));
+        let class = Limits { memory: Some(5), output: Some(3), ..job };
+        assert_eq!(
+            class.or(pool).shared(pool),
+            Limits { memory: Some(7), output: Some(3), ..Limits::default() }
+        );
+    }
+}

@@ -1,0 +1,308 @@
+//! Who takes too much: a thread of its own looks at the trees that have limits, the closer to them the more often.
+//!
+//! It sleeps while no job with such a limit runs. A tree is looked at again when it could have reached its limit, were it to
+//! grow as fast as a machine can make it; so a tree far from it costs next to nothing, and one close to it is caught in time.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::look::{Look, Memo, SHORTEST};
+use super::weight::Tree;
+use crate::model::{Excess, Fence, Instant, JobId, Limits, WorkerId};
+
+/// Of the time of one processor, looking at a tree takes no more than one part in so many, unless it seems to be well over its limit.
+const THRIFT: u32 = 10;
+
+/// Where jobs are very short a worker is not weighed after each.
+const WEIGH_AGAIN: Duration = Duration::from_millis(50);
+
+/// What the gauge has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The job has taken more than it may; of several in one worker, one of them.
+    Exceeded(WorkerId, JobId, Fence, Excess),
+    /// After a job the worker has more memory than its pool recycles at.
+    Outgrown(WorkerId),
+}
+
+/// What the clock says.
+pub type Now = fn() -> Instant;
+
+/// Keeps the thread; it ends with the last of these.
+pub struct Gauge(Arc<Shared>);
+
+struct Shared {
+    board: Mutex<Board>,
+    changed: Condvar,
+    now: Now,
+}
+
+/// What is to be looked at.
+#[derive(Default)]
+struct Board {
+    watches: HashMap<WorkerId, Watch>,
+    weighings: HashMap<WorkerId, Weighing>,
+    /// When the next worker may be weighed.
+    weigh_from: Option<Instant>,
+    /// How many watches there have been.
+    count: u64,
+    /// When the thread wakes by itself.
+    wakes: Option<Instant>,
+    over: bool,
+}
+
+/// A life with jobs that have limits.
+struct Watch {
+    tended: Tended,
+    jobs: Vec<(JobId, Fence)>,
+    due: Instant,
+}
+
+/// What a look at a life needs.
+#[derive(Clone, Copy)]
+struct Tended {
+    /// Which watch this is: the next job of a worker is another one's.
+    number: u64,
+    pid: i32,
+    limits: Limits,
+    memo: Memo,
+}
+
+/// A worker to be weighed after a job: its pid, and how much is too much.
+#[derive(Clone, Copy)]
+struct Weighing {
+    pid: i32,
+    most: u64,
+}
+
+/// What is to be looked at now.
+struct Due {
+    watches: Vec<(WorkerId, Tended)>,
+    weighings: Vec<(WorkerId, Weighing)>,
+}
+
+/// A job's entry, for as long as it runs.
+pub(super) struct Entry {
+    shared: Arc<Shared>,
+    worker: WorkerId,
+    job: JobId,
+    fence: Fence,
+}
+
+impl Gauge {
+    /// Starts the thread. What it finds is handed to `tell`.
+    pub fn start(now: Now, tell: impl Fn(Found) + Send + 'static) -> io::Result<Gauge> {
+        let shared = Arc::new(Shared { board: Mutex::default(), changed: Condvar::new(), now });
+        let own = shared.clone();
+        std::thread::Builder::new()
+            .name("tv-gauge".into())
+            .stack_size(256 << 10)
+            .spawn(move || own.serve(tell))?;
+        Ok(Gauge(shared))
+    }
+
+    /// Watches the tree below a life for one of its jobs, if the limits ask for it.
+    pub(super) fn watch(
+        &self,
+        worker: WorkerId,
+        pid: i32,
+        (job, fence): (&JobId, Fence),
+        limits: Limits,
+    ) -> Option<Entry> {
+        if !limits.are_of_tree() {
+            return None;
+        }
+        // Who is gone by then costs nothing, and has not taken much.
+        let due = (self.0.now)() + SHORTEST;
+        let mut board = self.0.board();
+        board.count += 1;
+        let tended = Tended { number: board.count, pid, limits, memo: Memo::default() };
+        let watch = board.watches.entry(worker).or_insert_with(|| Watch { tended, jobs: Vec::new(), due });
+        watch.jobs.push((job.clone(), fence));
+        self.0.wake_by(&board, due);
+        drop(board);
+        Some(Entry { shared: self.0.clone(), worker, job: job.clone(), fence })
+    }
+
+    /// Weighs a worker that has ended a job.
+    pub(super) fn weigh(&self, worker: WorkerId, pid: i32, most: u64) {
+        let mut board = self.0.board();
+        if board.weighings.insert(worker, Weighing { pid, most }).is_none() {
+            let due = board.weigh_from.unwrap_or(Instant(0));
+            self.0.wake_by(&board, due);
+        }
+    }
+}
+
+impl Drop for Gauge {
+    fn drop(&mut self) {
+        self.0.board().over = true;
+        self.0.changed.notify_one();
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut board = self.shared.board();
+        let Some(watch) = board.watches.get_mut(&self.worker) else { return };
+        watch.jobs.retain(|(job, fence)| (job, *fence) != (&self.job, self.fence));
+        if watch.jobs.is_empty() {
+            board.watches.remove(&self.worker);
+        }
+    }
+}
+
+impl Shared {
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the thread, unless it wakes in time by itself.
+    fn wake_by(&self, board: &Board, due: Instant) {
+        if board.wakes.is_none_or(|wakes| due < wakes) {
+            self.changed.notify_one();
+        }
+    }
+
+    fn serve(&self, tell: impl Fn(Found)) {
+        while let Some(Due { watches, weighings }) = self.wait() {
+            for (worker, weighing) in weighings {
+                if weighing.is_too_much() {
+                    tell(Found::Outgrown(worker));
+                }
+            }
+            for (worker, Tended { number, pid, limits, memo }) in watches {
+                let begun = (self.now)();
+                let mut look = Look::at(begun, pid, &limits, memo);
+                let now = (self.now)();
+                let thrift = now.since(begun) * THRIFT;
+                if look.was_dear {
+                    look.memo.dear_from = Some(now + thrift);
+                } else {
+                    look.next = look.next.max(thrift);
+                }
+                if let Some(found) = self.board().note((worker, number), &look, now) {
+                    tell(found);
+                }
+            }
+        }
+    }
+
+    /// Waits until something is to be looked at, and gives it. None when it is over.
+    fn wait(&self) -> Option<Due> {
+        let mut board = self.board();
+        loop {
+            if board.over {
+                return None;
+            }
+            let now = (self.now)();
+            let due = board.due(now);
+            if !due.watches.is_empty() || !due.weighings.is_empty() {
+                return Some(due);
+            }
+            board.wakes = board.next();
+            let waited = match board.wakes {
+                Some(next) => {
+                    let waited = self.changed.wait_timeout(board, next.since(now));
+                    waited.map(|(board, _)| board).map_err(|poisoned| poisoned.into_inner().0)
+                }
+                None => self.changed.wait(board).map_err(PoisonError::into_inner),
+            };
+            board = waited.unwrap_or_else(|board| board);
+        }
+    }
+}
+
+impl Board {
+    fn due(&mut self, now: Instant) -> Due {
+        let due = self.watches.iter().filter(|(_, watch)| watch.due <= now);
+        let watches = due.map(|(worker, watch)| (*worker, watch.tended)).collect();
+        let mut weighings = Vec::new();
+        if self.weigh_from.is_none_or(|from| from <= now) && !self.weighings.is_empty() {
+            weighings.extend(self.weighings.drain());
+            self.weigh_from = Some(now + WEIGH_AGAIN);
+        }
+        Due { watches, weighings }
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let weigh = self.weigh_from.filter(|_| !self.weighings.is_empty());
+        self.watches.values().map(|watch| watch.due).chain(weigh).min()
+    }
+
+    /// Notes what was seen and when to look again, unless the jobs have ended meanwhile.
+    fn note(&mut self, (worker, number): (WorkerId, u64), look: &Look, now: Instant) -> Option<Found> {
+        let watch = self.watches.get_mut(&worker).filter(|watch| watch.tended.number == number)?;
+        (watch.tended.memo, watch.due) = (look.memo, now + look.next);
+        let excess = look.excess?;
+        let (job, fence) = watch.jobs.first()?;
+        Some(Found::Exceeded(worker, job.clone(), *fence, excess))
+    }
+}
+
+impl Weighing {
+    fn is_too_much(self) -> bool {
+        let tree = Tree::of(self.pid, usize::MAX);
+        tree.resident() > self.most && tree.memory() > self.most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::model::SlotId;
+
+    const WORKER: WorkerId = WorkerId { slot: SlotId { pool: 0, index: 1 }, generation: 1 };
+
+    fn gauge() -> (Gauge, std::sync::mpsc::Receiver<Found>) {
+        let (told, found) = channel();
+        let gauge = Gauge::start(now, move |found| drop(told.send(found))).unwrap();
+        (gauge, found)
+    }
+
+    fn now() -> Instant {
+        static START: OnceLock<std::time::Instant> = OnceLock::new();
+        let start = START.get_or_init(std::time::Instant::now);
+        Instant(0) + start.elapsed()
+    }
+
+    fn own() -> i32 {
+        std::process::id() as i32
+    }
+
+    #[test]
+    fn what_is_over_its_limit_is_told_of_the_job_that_runs() {
+        let limits = Limits { memory: Some(1), ..Limits::default() };
+        let look = Look::at(Instant(0), own(), &limits, Memo::default());
+        let (gauge, _found) = gauge();
+        let entry = gauge.watch(WORKER, own(), (&"a".into(), Fence(2)), limits);
+        let note = || gauge.0.board().note((WORKER, 1), &look, Instant(0));
+        let Some(Found::Exceeded(WORKER, job, Fence(2), Excess::Memory(1, taken))) = note() else { panic!() };
+        assert!(job.as_str() == "a" && taken > 1);
+        drop(entry);
+        let _next = gauge.watch(WORKER, own(), (&"b".into(), Fence(3)), limits);
+        assert_eq!(note(), None, "it has ended meanwhile");
+    }
+
+    #[test]
+    fn a_worker_that_has_grown_too_much_is_told_and_one_that_has_not_is_not() {
+        let (gauge, found) = gauge();
+        let other = WorkerId { generation: 2, ..WORKER };
+        gauge.weigh(other, own(), u64::MAX);
+        gauge.weigh(WORKER, own(), 1);
+        assert_eq!(found.recv(), Ok(Found::Outgrown(WORKER)));
+    }
+
+    #[test]
+    fn without_limits_of_its_tree_a_job_is_not_looked_at() {
+        let (gauge, _found) = gauge();
+        let limits = Limits { time: Some(WEIGH_AGAIN), output: Some(1), ..Limits::default() };
+        assert!(gauge.watch(WORKER, own(), (&"a".into(), Fence(1)), limits).is_none());
+        assert!(gauge.0.board().watches.is_empty());
+    }
+}

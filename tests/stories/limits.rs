@@ -1,0 +1,167 @@
+//! What becomes of jobs that take more than they may.
+
+use super::script::check;
+use super::{coroutine, fork, prefork};
+
+#[test]
+fn a_job_that_takes_too_much_memory_or_too_many_processes_is_killed_at_once() {
+    for (what, name) in [("memory", "memory limit"), ("processes", "process limit")] {
+        check(
+            prefork(1),
+            &format!(
+                "0.1 ready 1.1
+                 0.2 fetched a retries=1
+                 3 exceeded 1.1 a {what}
+                 3.1 exited 1.1 killed"
+            ),
+            &format!(
+                "0 > spawn 1.1
+                 0.1 > fetch 1.1
+                 0.2 > assign 1.1 a
+                 0.2 > kill_at 1.1 58.2
+                 3 > kill 1.1 ({name})
+                 3.1 > spawn 1.2
+                 3.1 > settle a retry after 1.01 ({name})"
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_job_that_uses_too_much_cpu_or_prints_too_much_has_the_grace_to_end() {
+    for (what, name) in [("cpu", "cpu limit"), ("output", "output limit")] {
+        check(
+            fork(1),
+            &format!(
+                "0.1 ready 1.1
+                 0.2 fetched a
+                 3 exceeded 1.1 a {what}
+                 4 exceeded 1.1 a {what}
+                 13.1 exited 1.1 killed"
+            ),
+            &format!(
+                "0 > spawn 1.1
+                 0 > kill_at 1.1 58
+                 0.1 > fetch 1.1
+                 0.2 > assign 1.1 a
+                 3 > term 1.1 ({name})
+                 13 > kill 1.1 ({name})
+                 13.1 > spawn 1.2
+                 13.1 > kill_at 1.2 71.1
+                 13.1 > settle a failed ({name})"
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_job_that_takes_too_much_memory_in_its_grace_has_none_any_more_and_ends_for_the_first_reason() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a limit=5
+         6 exceeded 1.1 a memory
+         6.1 exited 1.1 killed",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         5.2 > term 1.1 (time limit)
+         6 > kill 1.1 (time limit)
+         6.1 > spawn 1.2
+         6.1 > kill_at 1.2 64.1
+         6.1 > settle a failed (time limit)",
+    );
+}
+
+#[test]
+fn of_several_jobs_whose_worker_takes_too_much_memory_each_runs_again_alone_and_only_what_it_takes_alone_counts()
+ {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a b
+         3 exceeded 1.1 a memory
+         3.1 exited 1.1 killed
+         4 ready 1.2
+         5 done 1.2 a
+         6 exceeded 1.2 b memory
+         6.1 exited 1.2 killed",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > kill_at 1.1 58.2
+         3 > kill 1.1 (memory limit)
+         3.1 > spawn 1.2
+         4 > assign 1.2 a
+         4 > kill_at 1.2 58.2
+         5 > assign 1.2 b
+         5 > settle a complete
+         6 > kill 1.2 (memory limit)
+         6.1 > spawn 1.3
+         6.1 > settle b failed (memory limit)",
+    );
+}
+
+#[test]
+fn of_several_jobs_the_one_that_prints_too_much_is_asked_to_end_and_the_others_go_on() {
+    check(
+        coroutine(1),
+        "0.1 ready 1.1
+         0.2 fetched a b
+         3 exceeded 1.1 a output
+         4 done 1.1 a
+         5 done 1.1 b",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 a
+         0.2 > assign 1.1 b
+         0.2 > kill_at 1.1 58.2
+         3 > cancel 1.1 a (output limit)
+         4 > settle a failed (output limit)
+         5 > settle b complete",
+    );
+}
+
+#[test]
+fn what_is_told_of_a_job_that_has_ended_hurts_no_other() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         3 done 1.1 a
+         3 fetched b
+         3.1 exceeded 1.1 a memory / exceeded 1.9 b memory
+         4 done 1.1 b",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         3 > fetch 1.1
+         3 > settle a complete
+         3 > assign 1.1 b
+         4 > fetch 1.1
+         4 > settle b complete",
+    );
+}
+
+#[test]
+fn a_canceled_job_is_canceled_whatever_it_takes_meanwhile() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         3 revoked a canceled
+         3.5 exceeded 1.1 a cpu
+         4 exited 1.1 15",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         3 > term 1.1 (canceled)
+         4 > spawn 1.2
+         4 > kill_at 1.2 62
+         4 > settle a canceled",
+    );
+}
