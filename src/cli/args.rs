@@ -72,6 +72,19 @@ pub struct Common {
     broker: Option<String>,
 }
 
+impl Args {
+    /// What is said of the supervisor, by the commands that speak of one that is to be started.
+    pub fn start(&self) -> Option<&Start> {
+        match &self.command {
+            Command::Start(start) => Some(start),
+            Command::Check(check) => Some(&check.start),
+            Command::Stop(_) | Command::Put(_) | Command::Job(_) | Command::Queue(_) | Command::Status(_) => {
+                None
+            }
+        }
+    }
+}
+
 impl Common {
     pub fn flags(&self) -> Flags {
         Flags {
@@ -89,6 +102,9 @@ pub enum Command {
     /// Run a supervisor in the foreground
     #[command(after_help = super::start_args::HELP)]
     Start(Start),
+    /// Look for what start would refuse and for settings that contradict each other
+    #[command(after_help = CHECK)]
+    Check(Check),
     /// Stop the supervisor and wait until it has ended
     #[command(after_help = "Without a flag it fetches no more and lets jobs end until the stop deadline.")]
     Stop(Stop),
@@ -106,6 +122,25 @@ pub enum Command {
         after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"
     )]
     Status(Status),
+}
+
+const CHECK: &str = "\
+Takes what start takes, and starts nothing. Each warning has the name of its rule and what to do about it.
+
+Examples:
+  taskvisor check -c /etc/taskvisor.yaml
+  taskvisor check -c /etc/taskvisor.yaml --strict && systemctl restart taskvisor";
+
+#[derive(Debug, clap::Args)]
+pub struct Check {
+    /// As JSON, schema taskvisor.check/1
+    #[arg(long)]
+    pub json: bool,
+    /// End with code 1 if there are warnings
+    #[arg(long)]
+    pub strict: bool,
+    #[command(flatten)]
+    pub start: Start,
 }
 
 #[derive(Debug, clap::Args)]

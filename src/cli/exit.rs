@@ -8,8 +8,8 @@ use clap::Parser;
 use super::args::{Args, Command, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{job, put, queue, start, status, stop};
-use crate::config::{Config, Purpose, Surroundings, resolve};
+use super::{check, job, put, queue, start, status, stop};
+use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
 /// Done.
 pub const OK: u8 = 0;
@@ -54,7 +54,8 @@ pub fn main() -> ExitCode {
 
 /// Runs the supervisor that the keeper started with `start`'s own arguments.
 pub fn supervisor(args: impl Iterator<Item = OsString>) -> ExitCode {
-    with_args(std::iter::once("taskvisor".into()).chain(args), |args| serve(settings(&args, Purpose::Serve)?))
+    let serve = |args| serve(settings_for(&args, Purpose::Serve)?);
+    with_args(std::iter::once("taskvisor".into()).chain(args), serve)
 }
 
 fn with_args(
@@ -75,24 +76,32 @@ fn with_args(
     }
 }
 
-fn settings(args: &Args, of_start: Purpose) -> Result<Config, Failure> {
-    let mut flags = args.common.flags();
-    if let Command::Start(start) = &args.command {
+/// The settings as what was typed needs them.
+pub(super) fn settings(args: &Args) -> Result<Config, Failure> {
+    settings_for(args, if args.start().is_some() { Purpose::Start } else { Purpose::Find })
+}
+
+fn settings_for(args: &Args, purpose: Purpose) -> Result<Config, Failure> {
+    let mut flags = Flags { purpose, ..args.common.flags() };
+    if let Some(start) = args.start() {
         start.add_to(&mut flags);
-        flags.purpose = of_start;
     }
     Ok(resolve(flags, &Surroundings::of_process())?)
 }
 
 fn run(args: Args) -> Result<ExitCode, Failure> {
-    let config = settings(&args, Purpose::Start)?;
+    if let Command::Check(how) = &args.command {
+        return check::check(&args, how);
+    }
+    let config = settings(&args)?;
     if let Command::Start(_) = &args.command {
+        check::warn_of_findings(&args, &config);
         return start::start(config);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(async {
         match args.command {
-            Command::Start(_) => Ok(OK),
+            Command::Start(_) | Command::Check(_) => Ok(OK),
             Command::Stop(stop) => stop::stop(&config, &stop).await,
             Command::Put(put) => put::put(&config, put).await,
             Command::Job(command) => match command {

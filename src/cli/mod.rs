@@ -3,6 +3,7 @@
 mod access;
 mod args;
 mod branch;
+mod check;
 mod data;
 mod exit;
 mod failure;
@@ -23,5 +24,6 @@ mod start_args;
 mod status;
 mod stop;
 mod tree;
+mod typed;
 
 pub use exit::{main, supervisor};

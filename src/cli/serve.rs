@@ -126,7 +126,8 @@ fn instance(state_dir: &Path) -> Result<Instance, Failure> {
     Ok(name.into())
 }
 
-fn start_logging(log: Log) {
+/// From here on what happens is told on stderr.
+pub(super) fn start_logging(log: Log) {
     let builder = tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(level(log.level));
     match log.format {
         LogFormat::Text => builder.with_ansi(false).with_target(false).init(),

@@ -1,25 +1,32 @@
 //! What a person may set, and what it means.
 
 mod broker_url;
+mod check;
 mod duration;
 mod error;
+mod facts;
 mod file;
 mod identity;
+mod origin;
 mod outfit;
 mod paths;
 mod place;
 mod pool;
 mod program;
 mod resolve;
+mod secret;
 #[cfg(test)]
 mod tests;
 mod words;
 mod wrong;
 
 pub use broker_url::BrokerUrl;
+pub use check::{Finding, check};
 pub use duration::{format_duration, parse_duration};
 pub use error::{Error, Fault};
+pub use facts::{Disk, Facts, PoolFacts, Rights};
 pub use file::{File, LogFormat, LogLevel};
+pub use origin::{Origin, Origins};
 pub use paths::{Surroundings, log_file, private_dir, socket};
 pub use pool::{Env, Mode, Pool, Variables, Workers};
 pub use resolve::{Config, Flags, Log, Purpose, resolve};

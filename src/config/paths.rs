@@ -119,6 +119,14 @@ pub fn private_dir(dir: &Path) -> Result<(), Error> {
         Error::new(fault, format!("failed to make the directory {}: {error}", dir.display()))
     };
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    must_be_private(dir)
+}
+
+/// A directory that is there belongs to us and to nobody else.
+pub(super) fn must_be_private(dir: &Path) -> Result<(), Error> {
+    let failed = |error: std::io::Error| {
+        Error::new(Fault::Io, format!("failed to look at the directory {}: {error}", dir.display()))
+    };
     let uid = nix::unistd::geteuid().as_raw();
     let refused = |why: String| Err(Error::new(Fault::Permission, format!("{} {why}", dir.display())));
     // A symbolic link may lead to another disk, if it is ours and so is what it leads to.

@@ -4,7 +4,7 @@
 pub(super) type Place = (usize, usize);
 
 /// The file as it was read, to point into it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Source {
     /// What to call it.
     pub name: String,
@@ -16,6 +16,22 @@ impl Source {
     /// `FILE:LINE:COLUMN` of a setting of a pool, or of the pool, or `FILE`.
     pub fn of_pool(&self, index: usize, key: &str) -> String {
         match place_of_pool(&self.text, index, key) {
+            Some((line, column)) => format!("{}:{line}:{column}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    /// The same of a setting by its whole name, as `log.level`, of a pool or of the whole supervisor.
+    pub fn of(&self, pool: Option<usize>, name: &str) -> String {
+        let (section, key) = name.rsplit_once('.').unwrap_or(("", name));
+        if let Some(index) = pool {
+            return self.of_pool(index, key);
+        }
+        let start = self
+            .text
+            .lines()
+            .position(|line| line.strip_prefix(section).is_some_and(|rest| rest.starts_with(':')));
+        match locate(&self.text, key, start.map(|line| (line + 1, 1)), 0) {
             Some((line, column)) => format!("{}:{line}:{column}", self.name),
             None => self.name.clone(),
         }
