@@ -109,3 +109,45 @@ fn check_sees_who_may_do_what_with_files() {
     assert_eq!(rules([0o600, 0o755, 0o700]), ["program-closed"]);
     assert_eq!(rules([0o600, 0o755, 0o777]), ["config-open", "program-open"]);
 }
+
+#[test]
+fn config_show_prints_what_start_reads_again() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let yaml = "lease: 2m\nlog: {level: warn}\npools:\n- {name: a, workers: 2, umask: \"022\"}\n- name: b\n  run: cat\n  env: {set: {API_KEY: s3cret}}\n";
+    fs::write(sandbox.work("t.yaml"), yaml).unwrap();
+    let shown = sandbox.ok(&["config", "show", "-c", "t.yaml", "--secrets"]);
+    for line in [
+        "lease: 2m  # t.yaml:1:1",
+        "state_dir: ",
+        "# TASKVISOR_STATE_DIR",
+        "grace: 10s  # default",
+        "API_KEY: s3cret  # t.yaml:7:3",
+    ] {
+        assert!(shown.contains(line), "no {line:?} in\n{shown}");
+    }
+    fs::write(sandbox.work("again.yaml"), &shown).unwrap();
+    let values = |file: &str| {
+        let mut command = sandbox.command(&["config", "show", "-c", file, "--json", "--secrets"]);
+        command.env_remove("TASKVISOR_STATE_DIR").env_remove("TASKVISOR_RUN_DIR");
+        let mut shown: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        let pools =
+            shown["pools"].as_array_mut().unwrap().iter_mut().flat_map(|pool| pool.as_object_mut().unwrap());
+        pools.for_each(|(_, setting)| drop(setting.as_object_mut().unwrap().remove("from")));
+        shown
+    };
+    assert_eq!(values("again.yaml")["pools"], values("t.yaml")["pools"]);
+    assert_eq!(
+        values("again.yaml")["settings"]["state_dir"]["value"],
+        sandbox.path("state").display().to_string()
+    );
+    let mut running = sandbox.start(&["-c", "again.yaml"]);
+    sandbox.ok(&["stop", "--kill"]);
+    running.wait();
+
+    let hidden = sandbox.ok(&["config", "show", "b", "-c", "t.yaml"]);
+    assert!(hidden.contains("API_KEY: null  # hidden; t.yaml:7:3") && !hidden.contains("s3cret"), "{hidden}");
+    assert!(!hidden.contains("name: a") && !hidden.contains("lease:"), "{hidden}");
+    let none = sandbox.run(&["config", "show", "c", "-c", "t.yaml"]);
+    assert_eq!(none.status.code(), Some(7));
+    assert!(text(&none.stderr).contains("no pool has the name 'c'\nhint: the pools are a, b"));
+}

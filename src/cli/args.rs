@@ -78,6 +78,7 @@ impl Args {
         match &self.command {
             Command::Start(start) => Some(start),
             Command::Check(check) => Some(&check.start),
+            Command::Config(ConfigCommand::Show(show)) => Some(&show.start),
             Command::Stop(_) | Command::Put(_) | Command::Job(_) | Command::Queue(_) | Command::Status(_) => {
                 None
             }
@@ -105,6 +106,9 @@ pub enum Command {
     /// Look for what start would refuse and for settings that contradict each other
     #[command(after_help = CHECK)]
     Check(Check),
+    /// Look at settings
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Stop the supervisor and wait until it has ended
     #[command(after_help = "Without a flag it fetches no more and lets jobs end until the stop deadline.")]
     Stop(Stop),
@@ -139,6 +143,36 @@ pub struct Check {
     /// End with code 1 if there are warnings
     #[arg(long)]
     pub strict: bool,
+    #[command(flatten)]
+    pub start: Start,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Show every setting with its value and where that came from
+    #[command(after_help = CONFIG_SHOW)]
+    Show(ConfigShow),
+}
+
+const CONFIG_SHOW: &str = "\
+Takes what start takes. What it prints is a file of settings that start -c reads again; in it secrets are null, which is to say not set.
+
+Examples:
+  taskvisor config show -c /etc/taskvisor.yaml
+  taskvisor config show mail -c /etc/taskvisor.yaml
+  taskvisor config show -w 8 -- python3 -m taskvisor.worker app.tasks >taskvisor.yaml";
+
+#[derive(Debug, clap::Args)]
+pub struct ConfigShow {
+    /// Only this pool
+    #[arg(value_name = "POOL")]
+    pub only: Option<String>,
+    /// As JSON, schema taskvisor.config/1
+    #[arg(long)]
+    pub json: bool,
+    /// Also the values of variables that look like secrets
+    #[arg(long)]
+    pub secrets: bool,
     #[command(flatten)]
     pub start: Start,
 }

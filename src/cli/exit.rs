@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use super::args::{Args, Command, JobCommand, QueueCommand};
+use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{check, job, put, queue, start, status, stop};
+use super::{check, config, job, put, queue, start, status, stop};
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
 /// Done.
@@ -78,7 +78,8 @@ fn with_args(
 
 /// The settings as what was typed needs them.
 pub(super) fn settings(args: &Args) -> Result<Config, Failure> {
-    settings_for(args, if args.start().is_some() { Purpose::Start } else { Purpose::Find })
+    let starts = matches!(args.command, Command::Start(_) | Command::Check(_));
+    settings_for(args, if starts { Purpose::Start } else { Purpose::Find })
 }
 
 fn settings_for(args: &Args, purpose: Purpose) -> Result<Config, Failure> {
@@ -98,10 +99,13 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         check::warn_of_findings(&args, &config);
         return start::start(config);
     }
+    if let Command::Config(ConfigCommand::Show(how)) = &args.command {
+        return config::show(&config, &args, how).map(ExitCode::from);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(async {
         match args.command {
-            Command::Start(_) | Command::Check(_) => Ok(OK),
+            Command::Start(_) | Command::Check(_) | Command::Config(_) => Ok(OK),
             Command::Stop(stop) => stop::stop(&config, &stop).await,
             Command::Put(put) => put::put(&config, put).await,
             Command::Job(command) => match command {

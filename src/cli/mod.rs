@@ -4,6 +4,7 @@ mod access;
 mod args;
 mod branch;
 mod check;
+mod config;
 mod data;
 mod exit;
 mod failure;

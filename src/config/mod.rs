@@ -15,6 +15,7 @@ mod pool;
 mod program;
 mod resolve;
 mod secret;
+mod show;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -30,3 +31,4 @@ pub use origin::{Origin, Origins};
 pub use paths::{Surroundings, log_file, private_dir, socket};
 pub use pool::{Env, Mode, Pool, Variables, Workers};
 pub use resolve::{Config, Flags, Log, Purpose, resolve};
+pub use show::{Shown, show};

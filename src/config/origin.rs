@@ -67,6 +67,11 @@ impl Origins {
     pub fn file(&self) -> Option<&str> {
         self.source.as_ref().map(|source| source.name.as_str())
     }
+
+    /// What the file says, as it stands there.
+    pub(super) fn written(&self) -> &Value {
+        &self.written
+    }
 }
 
 impl fmt::Display for Origin {
