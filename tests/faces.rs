@@ -6,7 +6,9 @@
 mod sandbox;
 
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 
 use sandbox::{Sandbox, Setting, in_all_settings, wait_until};
 use serde_json::Value;
@@ -150,4 +152,90 @@ fn config_show_prints_what_start_reads_again() {
     let none = sandbox.run(&["config", "show", "c", "-c", "t.yaml"]);
     assert_eq!(none.status.code(), Some(7));
     assert!(text(&none.stderr).contains("no pool has the name 'c'\nhint: the pools are a, b"));
+}
+
+/// An answer's status line and body.
+fn get(sandbox: &Sandbox, path: &str) -> (String, String) {
+    let mut stream = UnixStream::connect(sandbox.path("run/ctl.sock")).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.lines().next().unwrap().to_owned(), body.to_owned())
+}
+
+/// The value of one sample.
+fn sample(page: &str, key: &str) -> Option<f64> {
+    page.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok())
+}
+
+#[test]
+fn metrics_count_what_happened() {
+    in_all_settings(|sandbox| {
+        let _running = sandbox.start(&["-w", "2"]);
+        for _ in 0..3 {
+            let jid = sandbox.put(&["true"]);
+            sandbox.ok(&["job", "wait", &jid]);
+        }
+        let jid = sandbox.put(&["false"]);
+        sandbox.run(&["job", "wait", &jid]);
+        sandbox.ok(&["put", "-q", "other \"queue\"", "--", "true"]);
+        let mut page = String::new();
+        wait_until("all is counted", || {
+            page = get(sandbox, "/metrics").1;
+            sample(&page, "taskvisor_jobs_settled_total{verdict=\"complete\"}") == Some(3.0)
+        });
+        for (key, value) in [
+            ("taskvisor_jobs_settled_total{verdict=\"failed\"}", 1.0),
+            ("taskvisor_jobs_fetched_total{pool=\"default\"}", 4.0),
+            ("taskvisor_queue_jobs{queue=\"default\",state=\"complete\"}", 3.0),
+            ("taskvisor_queue_jobs{queue=\"other \\\"queue\\\"\",state=\"waiting\"}", 1.0),
+            ("taskvisor_slots{pool=\"default\",state=\"busy\"}", 0.0),
+            ("taskvisor_health{verdict=\"healthy\"}", 1.0),
+            ("taskvisor_broker_trouble", 0.0),
+        ] {
+            assert_eq!(sample(&page, key), Some(value), "{key}\n{page}");
+        }
+        for key in [
+            "taskvisor_workers_started_total{pool=\"default\"}",
+            "taskvisor_fetch_seconds_sum",
+            "taskvisor_process_resident_bytes{process=\"keeper\"}",
+            "taskvisor_process_resident_bytes{process=\"supervisor\"}",
+            "taskvisor_process_open_descriptors{process=\"keeper\"}",
+            "taskvisor_up_seconds",
+        ] {
+            assert!(sample(&page, key).is_some_and(|value| value > 0.0), "{key}\n{page}");
+        }
+        assert!(!page.contains(&jid), "no label is a job's");
+    });
+}
+
+#[test]
+fn ready_is_who_can_take_jobs() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let refuses = sandbox.script("worker", "#!/bin/sh\nexit 1\n");
+    let mut running = sandbox.start_raw(&["--", &refuses]);
+    let mut answer = (String::new(), String::new());
+    wait_until("it says why it is not ready", || {
+        if !sandbox.path("run/ctl.sock").exists() {
+            return false;
+        }
+        answer = get(&sandbox, "/readyz");
+        answer.1.contains("pool default")
+    });
+    assert_eq!(answer.0, "HTTP/1.1 503 Service Unavailable");
+    assert!(answer.1.contains("no slot can take a job; pool default: "), "{}", answer.1);
+    assert_eq!(get(&sandbox, "/livez").0, "HTTP/1.1 200 OK");
+    running.signal("TERM");
+    running.wait();
+
+    let mut running = sandbox.start(&["--grace", "1s", "--stop-deadline", "30s"]);
+    assert_eq!(get(&sandbox, "/readyz"), ("HTTP/1.1 200 OK".into(), "{}".into()));
+    let jid = sandbox.put(&["sleep", "100"]);
+    wait_until("it runs", || sandbox.state(&jid) == "running");
+    running.signal("TERM");
+    wait_until("it stops", || get(&sandbox, "/readyz").1.contains("it was ordered to stop"));
+    assert_eq!(get(&sandbox, "/livez").0, "HTTP/1.1 200 OK");
+    sandbox.ok(&["stop", "--kill"]);
+    running.wait();
 }

@@ -11,7 +11,8 @@ use async_trait::async_trait;
 use taskvisor::api::{Limits, Problem, Service, router, serve};
 use taskvisor::config::log_file;
 use taskvisor::model::{
-    Fence, Filter, JobId, JobRecord, JobState, Millis, NewJob, Payload, QueueCounts, QueueName, Status, Stop,
+    Fence, Filter, JobId, JobRecord, JobState, Meters, Millis, NewJob, Payload, QueueCounts, QueueName,
+    Status, Stop,
 };
 
 /// Jobs whose ids say how they end: `c…` complete, `f…` fail, `r…` run for ever, and others are unknown.
@@ -104,6 +105,12 @@ impl Service for Played {
     }
     async fn status(&self) -> Result<Status, Problem> {
         Err(Problem::unavailable("the supervisor is starting"))
+    }
+    async fn meters(&self) -> Result<Meters, Problem> {
+        Err(Problem::unavailable("the supervisor is starting"))
+    }
+    async fn turn(&self) -> Result<(), Problem> {
+        Ok(())
     }
     async fn stop(&self, how: Stop) -> Result<(), Problem> {
         self.note(format!("stop {how:?}"))

@@ -3,6 +3,8 @@
 mod body;
 mod client;
 mod guests;
+mod health;
+mod metrics;
 mod patience;
 mod router;
 mod server;

@@ -7,14 +7,14 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody as _, to_bytes};
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::de::DeserializeOwned;
 
 use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State as JobStateBody, StopOrder};
-use super::{Peer, Problem, Service};
+use super::{Peer, Problem, Service, health, metrics};
 use crate::model::{Filter, JobId, JobRecord, QueueCounts, QueueName, Status};
 
 /// The largest body of a put.
@@ -45,6 +45,9 @@ pub fn router(service: Arc<dyn Service>) -> Router {
         .route("/v1/queues/{queue}/resume", post(resume))
         .route("/v1/status", get(status))
         .route("/v1/stop", post(stop))
+        .route("/metrics", get(show_metrics))
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(service)
@@ -116,9 +119,25 @@ async fn stop(State(api): Api, body: Body) -> Answer<Done> {
     Ok(Json(Done {}))
 }
 
+async fn show_metrics(State(api): Api) -> Result<Response, Problem> {
+    let page = metrics::render(&api.meters().await?);
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response())
+}
+
+async fn livez(State(api): Api) -> Answer<Done> {
+    let turned = tokio::time::timeout(health::PATIENCE, api.turn()).await;
+    turned.unwrap_or_else(|_| Err(health::dead()))?;
+    Ok(Json(Done {}))
+}
+
+async fn readyz(State(api): Api) -> Answer<Done> {
+    health::ready(&api.meters().await?.status)?;
+    Ok(Json(Done {}))
+}
+
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/queues, /v1/status and /v1/stop")
+        .hint("the routes are /v1/jobs, /v1/queues, /v1/status, /v1/stop, /metrics, /livez and /readyz")
 }
 
 async fn no_method(request: Request) -> Problem {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
-use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop};
+use crate::model::{
+    Filter, JobId, JobRecord, JobState, Meters, NewJob, QueueCounts, QueueName, Status, Stop,
+};
 
 /// Everything a client can ask of a running supervisor.
 #[async_trait]
@@ -38,6 +40,12 @@ pub trait Service: Send + Sync + 'static {
 
     /// The whole picture.
     async fn status(&self) -> Result<Status, Problem>;
+
+    /// The same with what is only counted.
+    async fn meters(&self) -> Result<Meters, Problem>;
+
+    /// Comes back when the supervisor's loop has turned.
+    async fn turn(&self) -> Result<(), Problem>;
 
     /// Orders the stop and returns at once.
     async fn stop(&self, how: Stop) -> Result<(), Problem>;

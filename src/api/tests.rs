@@ -13,7 +13,8 @@ use tokio::time::Instant;
 
 use super::{Client, Error, Limits, Problem, Service, router, serve};
 use crate::model::{
-    Class, Exec, Filter, JobId, JobRecord, JobState, NewJob, Payload, QueueCounts, QueueName, Status, Stop,
+    Class, Exec, Filter, JobId, JobRecord, JobState, Meters, NewJob, Payload, QueueCounts, QueueName, Status,
+    Stop,
 };
 
 /// Writes down what it was asked.
@@ -74,6 +75,12 @@ impl Service for Fake {
     }
     async fn status(&self) -> Result<Status, Problem> {
         Err(Problem::unavailable("not yet"))
+    }
+    async fn meters(&self) -> Result<Meters, Problem> {
+        Err(Problem::unavailable("not yet"))
+    }
+    async fn turn(&self) -> Result<(), Problem> {
+        std::future::pending().await
     }
     async fn stop(&self, how: Stop) -> Result<(), Problem> {
         self.note(format!("stop {how:?}"));
@@ -340,6 +347,13 @@ async fn a_supervisor_that_waits_for_its_store_is_waited_for() {
     assert_eq!(before.elapsed().as_secs(), 25);
     let stuck = served.client.job(&"stuck".into()).await.unwrap_err().to_string();
     assert!(stuck.ends_with("nothing came within 60 s, though it runs"), "{stuck}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_does_not_turn_is_dead() {
+    let served = served(Limits::default());
+    let answer = served.raw("GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("has not turned for 5 s"), "{answer}");
 }
 
 #[tokio::test]

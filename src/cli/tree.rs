@@ -186,6 +186,7 @@ mod tests {
                 probing: None,
                 template: None,
                 unknown: BTreeMap::new(),
+                restarts: 0,
                 slots: vec![busy, place(2, SlotState::Ready)],
             }],
             queues: BTreeMap::from([(

@@ -8,7 +8,7 @@ use super::asks::Asks;
 use super::inbox::{Inbox, Input};
 use super::outside::Outside;
 use crate::clock;
-use crate::model::{PoolStatus, Process, Stop};
+use crate::model::{Counters, PoolStatus, Process, Stop};
 use crate::process::usage;
 use crate::supervisor::{Event, Supervisor};
 
@@ -16,6 +16,8 @@ use crate::supervisor::{Event, Supervisor};
 pub enum Request {
     /// What the supervisor sees, with the processes of each slot.
     View(oneshot::Sender<View>),
+    /// Whether the loop turns.
+    Turn(oneshot::Sender<()>),
     /// End.
     Stop(Stop),
 }
@@ -34,6 +36,8 @@ pub struct View {
     pub keeper: Process,
     /// Supervisors that ended before this one.
     pub restarts: u32,
+    /// What was counted.
+    pub counters: Counters,
 }
 
 /// Why the loop ended.
@@ -66,6 +70,7 @@ pub(super) async fn run(
             Input::Output => facts = listen(&mut outside)?,
             Input::Answer(answer) => outside.children.reply(answer.worker, answer.n, answer.result),
             Input::Request(Request::Stop(stop)) => facts.push(Event::Stop(stop)),
+            Input::Request(Request::Turn(answer)) => drop(answer.send(())),
             Input::Request(Request::View(answer)) => drop(answer.send(view(&supervisor, &outside))),
             Input::Timeout if outside.children.due().is_some_and(|at| at <= clock::now()) => {
                 facts = listen(&mut outside)?;
@@ -114,12 +119,14 @@ fn view(supervisor: &Supervisor, outside: &Outside) -> View {
             job.progress = outside.reports.latest(&job.id).cloned();
         }
     }
+    let (output_dropped, log_trouble) = outside.logs.trouble();
     View {
         pools,
         settled: supervisor.settled().clone(),
         stopping: supervisor.stopping(),
-        log_trouble: outside.logs.trouble().1,
+        log_trouble,
         keeper: usage::process(outside.hello.pid).unwrap_or_default(),
         restarts: outside.hello.restarts,
+        counters: Counters { output_dropped, ..outside.counting.counters.clone() },
     }
 }

@@ -2,6 +2,7 @@
 
 mod asks;
 mod calls;
+mod counting;
 mod event_loop;
 mod inbox;
 mod outside;

@@ -10,6 +10,7 @@ use tracing::{info, warn};
 
 use super::asks::Asks;
 use super::calls::{self, Answer};
+use super::counting::Counting;
 use super::reports::Reports;
 use crate::broker::{Broker, Fetch};
 use crate::clock;
@@ -39,6 +40,8 @@ pub struct Outside {
     pub(super) reports: Reports,
     /// The last words of lives that never took a job, by place.
     pub(super) stillborn: HashMap<SlotId, String>,
+    /// What passed by.
+    pub(super) counting: Counting,
     /// Facts that are known at once.
     pub(super) known: Vec<Event>,
     pub(super) announced: bool,
@@ -48,6 +51,7 @@ pub struct Outside {
 impl Outside {
     /// Starts one effect.
     pub fn perform(&mut self, command: Command) {
+        self.counting.order(&command);
         match command {
             // The worker at place 0 forks the others.
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
@@ -119,6 +123,7 @@ impl Outside {
 
     /// Looks at a fact on its way to the supervisor, for what is kept here.
     pub fn note(&mut self, event: &Event) {
+        self.counting.hear(event);
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
             failpoint("supervisor-3-fetched");
         }

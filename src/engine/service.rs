@@ -13,8 +13,8 @@ use crate::api::{Problem, Service};
 use crate::broker::{Broker, Error};
 use crate::clock;
 use crate::model::{
-    Filter, Health, Host, Instant, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, SlotState,
-    Status, Stop,
+    Filter, Health, Host, Instant, JobId, JobRecord, JobState, Meters, Millis, NewJob, QueueCounts,
+    QueueName, SlotState, Status, Stop,
 };
 use crate::process::usage;
 
@@ -74,20 +74,25 @@ impl Service for Desk {
     }
 
     async fn status(&self) -> Result<Status, Problem> {
-        let (answer, view) = oneshot::channel();
-        let gone = || Problem::unavailable("the supervisor is ending");
-        self.requests.send(Request::View(answer)).await.map_err(|_| gone())?;
-        let view = view.await.map_err(|_| gone())?;
-        let counts = tokio::time::timeout(BROKER_PATIENCE, self.broker.counts()).await;
-        let (queues, broker_trouble) = match counts {
-            Ok(Ok(queues)) => (queues, self.broker.trouble()),
-            Ok(Err(error)) => (BTreeMap::new(), Some(error.to_string())),
-            Err(_) => {
-                let silent = || format!("no answer for {} ms", BROKER_PATIENCE.as_millis());
-                (BTreeMap::new(), Some(self.broker.trouble().unwrap_or_else(silent)))
-            }
-        };
+        let (view, (queues, broker_trouble)) = (self.view().await?, self.counts().await);
         Ok(self.picture(view, queues, broker_trouble))
+    }
+
+    async fn meters(&self) -> Result<Meters, Problem> {
+        let (view, (queues, broker_trouble)) = (self.view().await?, self.counts().await);
+        let counters = view.counters.clone();
+        let status = self.picture(view, queues, broker_trouble);
+        Ok(Meters {
+            counters,
+            now: Millis(clock::wall_millis()),
+            keeper_descriptors: usage::descriptors(status.keeper.pid),
+            supervisor_descriptors: usage::descriptors(status.supervisor.pid),
+            status,
+        })
+    }
+
+    async fn turn(&self) -> Result<(), Problem> {
+        self.ask(Request::Turn).await
     }
 
     async fn stop(&self, how: Stop) -> Result<(), Problem> {
@@ -97,6 +102,30 @@ impl Service for Desk {
 }
 
 impl Desk {
+    /// Asks the loop.
+    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, Problem> {
+        let (sender, answer) = oneshot::channel();
+        let gone = || Problem::unavailable("the supervisor is ending");
+        self.requests.send(request(sender)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())
+    }
+
+    async fn view(&self) -> Result<View, Problem> {
+        self.ask(Request::View).await
+    }
+
+    /// The queues, and what is wrong with the broker.
+    async fn counts(&self) -> (BTreeMap<QueueName, QueueCounts>, Option<String>) {
+        match tokio::time::timeout(BROKER_PATIENCE, self.broker.counts()).await {
+            Ok(Ok(queues)) => (queues, self.broker.trouble()),
+            Ok(Err(error)) => (BTreeMap::new(), Some(error.to_string())),
+            Err(_) => {
+                let silent = || format!("no answer for {} ms", BROKER_PATIENCE.as_millis());
+                (BTreeMap::new(), Some(self.broker.trouble().unwrap_or_else(silent)))
+            }
+        }
+    }
+
     fn picture(
         &self,
         view: View,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tracing::info;
 
+use super::counting::Counting;
 use super::event_loop::{Ended, run};
 use super::inbox::Inbox;
 use super::outside::Outside;
@@ -70,6 +71,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         answers,
         reports: Reports::default(),
         stillborn: HashMap::new(),
+        counting: Counting::new(setup.settings.pools.len()),
         known: Vec::new(),
         announced: false,
         done: false,

@@ -3,6 +3,7 @@
 mod bytes;
 mod ids;
 mod job;
+mod meters;
 mod outcome;
 mod pool;
 mod settings;
@@ -15,6 +16,7 @@ pub use job::{
     Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts,
     Retry,
 };
+pub use meters::{Counters, Meters};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
     Verdict,

@@ -112,6 +112,9 @@ pub struct PoolStatus {
     /// Jobs that came lately and that no worker knew, by class; not all, when there are very many.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unknown: BTreeMap<Class, u64>,
+    /// Lives that ended other than as planned, at all of its places.
+    #[serde(default)]
+    pub restarts: u64,
     /// The places that have a worker or want one.
     pub slots: Vec<SlotStatus>,
 }

@@ -26,6 +26,16 @@ fn walk(pid: i32, depth: u32, left: &mut u32) -> Option<Process> {
     Some(found)
 }
 
+/// How many descriptors a process has open.
+pub fn descriptors(pid: i32) -> Option<u64> {
+    let path = format!("/proc/{pid}/fd");
+    match fs::metadata(&path).ok()?.len() {
+        // Only kernels since 6.2 say it at once.
+        0 => Some(fs::read_dir(path).ok()?.count() as u64),
+        open => Some(open),
+    }
+}
+
 /// Its children, by all of its threads.
 pub(super) fn children(pid: i32) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };

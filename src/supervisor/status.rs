@@ -17,6 +17,7 @@ impl Pool {
             probing: self.boots.probing.clone(),
             template: self.template().map(|template| template.status(now, &self.settings)),
             unknown: self.unknown.counts(),
+            restarts: self.slots.iter().map(|slot| u64::from(slot.restarts)).sum(),
             slots: slots.map(|slot| slot.status(now, &self.settings)).collect(),
         }
     }
