@@ -119,7 +119,9 @@ fn every_setting_is_explained() {
         }
         sections.retain(|(other, _)| *other < depth);
         let name = match sections.last() {
-            Some((_, section)) if section == "log" || section == "env" => format!("{section}.{key}"),
+            Some((_, section)) if ["log", "env", "api"].contains(&section.as_str()) => {
+                format!("{section}.{key}")
+            }
             Some(_) | None => key.clone(),
         };
         if rest == ":" {

@@ -8,14 +8,15 @@ use axum::body::{Body, HttpBody as _, to_bytes};
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::de::DeserializeOwned;
 
 use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State as JobStateBody, StopOrder};
-use super::{Peer, Problem, Service, health, metrics};
-use crate::model::{Filter, JobId, JobRecord, QueueCounts, QueueName, Status};
+use super::{Gate, Peer, Problem, Service, gate, health, metrics};
+use crate::model::{Class, Filter, JobId, JobRecord, NewJob, Payload, QueueCounts, QueueName, Status};
 
 /// The largest body of a put.
 const PUT_LIMIT: usize = 64 << 20;
@@ -53,14 +54,26 @@ pub fn router(service: Arc<dyn Service>) -> Router {
         .with_state(service)
 }
 
+/// The same routes for those who pass the gate.
+pub fn behind(gate: Gate, router: Router) -> Router {
+    router.layer(from_fn_with_state(Arc::new(gate), gate::watch))
+}
+
 /// Whoever gets no answer to something else may ask this: it waits for nothing.
 async fn here() -> Json<Done> {
     Json(Done {})
 }
 
-async fn put(State(api): Api, body: Body) -> Answer<Ids> {
+async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Ids> {
     let Put { jobs } = read(body, PUT_LIMIT).await?;
+    if !peer.may_put_programs() && jobs.iter().any(is_program) {
+        return Err(Problem::new(403, "programs cannot be put by TCP").hint("api.allow_exec: true allows it"));
+    }
     Ok(Json(Ids { ids: api.put(jobs).await? }))
+}
+
+fn is_program(job: &NewJob) -> bool {
+    matches!(job.payload, Payload::Exec(_)) || job.class.as_str() == Class::EXEC
 }
 
 async fn jobs(

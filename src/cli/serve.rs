@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -16,8 +17,9 @@ use tracing::{error, warn};
 
 use super::exit;
 use super::failure::Failure;
+use crate::api::Gate;
 use crate::broker::{Broker, Sqlite, sqlite};
-use crate::config::{BrokerUrl, Config, Log, LogFormat, LogLevel};
+use crate::config::{Api, BrokerUrl, Config, Log, LogFormat, LogLevel};
 use crate::engine::{Ended, Setup, supervise};
 use crate::keeper::{self, Sweeper};
 use crate::model::Instance;
@@ -82,6 +84,7 @@ fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<End
         socket: config.socket(),
         sandboxes: config.state_dir.join("sandbox"),
         listener,
+        port: config.api.as_ref().map(port).transpose()?,
         log_file: Box::new(move |job| logs.log_file(job)),
         output_cap: OUTPUT_CAP,
     };
@@ -109,6 +112,18 @@ fn listen(path: &Path) -> Result<UnixListener, Failure> {
     fs::remove_file(path).ok();
     UnixListener::bind(path)
         .map_err(|error| Failure::from(error).of(format!("failed to listen on {}", path.display())))
+}
+
+/// The door for those who know the token.
+fn port(api: &Api) -> Result<(TcpListener, bool, Gate), Failure> {
+    let Api { listen, token, hosts, origins, allow_exec } = api.clone();
+    let listener = TcpListener::bind(listen).map_err(|error| {
+        let hint = "is another supervisor, or another program, there? set api.listen to a free port";
+        Failure::new(exit::UNAVAILABLE, error.to_string())
+            .of(format!("failed to listen on {listen}"))
+            .hint(hint)
+    })?;
+    Ok((listener, allow_exec, Gate { token: token.0, hosts, origins }))
 }
 
 /// The name under which this state directory holds leases; made once.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::place::{Source, locate, locate_value};
 use super::pool::{Pool, duration};
-use super::{Error, Fault};
+use super::{ApiSection, Error, Fault};
 
 /// What may stand in the file. Nothing must.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -28,6 +28,9 @@ pub struct File {
     /// What the supervisor writes to stderr.
     #[serde(default)]
     pub log: LogSection,
+    /// The API over TCP.
+    #[serde(default)]
+    pub api: ApiSection,
     /// The pools.
     pub pools: Option<Vec<Pool>>,
 }

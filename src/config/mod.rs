@@ -1,5 +1,6 @@
 //! What a person may set, and what it means.
 
+mod api;
 mod broker_url;
 mod check;
 mod duration;
@@ -21,6 +22,7 @@ mod tests;
 mod words;
 mod wrong;
 
+pub use api::{Api, ApiSection, Token};
 pub use broker_url::BrokerUrl;
 pub use check::{Finding, check};
 pub use duration::{format_duration, parse_duration};

@@ -8,10 +8,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::{Error, Fault};
-use crate::model::JobId;
+use crate::model::{JobId, Outfit};
 
 /// What the default directories depend on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Surroundings {
     /// The effective user.
     pub uid: u32,
@@ -23,6 +23,8 @@ pub struct Surroundings {
     pub xdg_state_home: Option<OsString>,
     /// `$XDG_RUNTIME_DIR`.
     pub xdg_runtime_dir: Option<OsString>,
+    /// `$TASKVISOR_API_TOKEN`.
+    pub api_token: Option<OsString>,
 }
 
 impl Surroundings {
@@ -34,6 +36,7 @@ impl Surroundings {
             home: std::env::var_os("HOME"),
             xdg_state_home: std::env::var_os("XDG_STATE_HOME"),
             xdg_runtime_dir: std::env::var_os("XDG_RUNTIME_DIR"),
+            api_token: std::env::var_os(Outfit::API_TOKEN),
         }
     }
 

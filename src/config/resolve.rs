@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::api::{Api, resolve_api};
 use super::file::read;
 use super::outfit::resolve_pool;
 use super::paths::from_here;
@@ -69,6 +70,8 @@ pub struct Config {
     pub broker: BrokerUrl,
     /// What the supervisor writes to stderr.
     pub log: Log,
+    /// The API over TCP, if there is one.
+    pub api: Option<Api>,
 }
 
 /// How the supervisor logs.
@@ -120,13 +123,17 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         format: flags.log_format.or(file.log.format).unwrap_or_default(),
         level: flags.log_level.or(file.log.level).unwrap_or_default(),
     };
+    let api = resolve_api(file.api, flags.purpose, around).map_err(|(name, error)| {
+        let place = source.as_ref().map(|source| source.of(None, name));
+        Error { place, ..error }
+    })?;
     let default = Settings::default();
     let lease = flags.lease.or(file.lease).unwrap_or(default.lease);
     let stop_deadline = flags.stop_deadline.or(file.stop_deadline).unwrap_or(default.stop_deadline);
     let burst = flags.burst;
     let (pools, outfits) = pools(flags, file.pools, source.as_ref(), lease, around)?;
     let settings = Settings { pools, lease, stop_deadline, burst, ..default };
-    Ok(Config { settings, outfits, state_dir, run_dir, broker, log })
+    Ok(Config { settings, outfits, state_dir, run_dir, broker, log, api })
 }
 
 /// `sun_path`, less its final zero.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -44,6 +45,8 @@ pub struct Setup {
     pub sandboxes: PathBuf,
     /// Where the API listens.
     pub listener: UnixListener,
+    /// Where it listens besides, for those who pass the gate.
+    pub port: Option<(TcpListener, bool, api::Gate)>,
     /// Where a job's output goes.
     pub log_file: LogFile,
     /// The most output kept of one attempt, in bytes.
@@ -83,7 +86,15 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let desk = Desk { broker: setup.broker.clone(), requests, broker_name: setup.broker_name, started };
     setup.listener.set_nonblocking(true)?;
     let listener = tokio::net::UnixListener::from_std(setup.listener)?;
-    tokio::spawn(api::serve(listener, api::router(Arc::new(desk)), api::Limits::default()));
+    let router = api::router(Arc::new(desk));
+    if let Some((listener, programs, gate)) = setup.port {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        info!(address = %listener.local_addr()?, "the API listens");
+        let router = api::behind(gate, router.clone());
+        tokio::spawn(api::serve(api::Port { listener, programs }, router, api::Limits::default()));
+    }
+    tokio::spawn(api::serve(listener, router, api::Limits::default()));
     tokio::spawn(listen(setup.broker, events));
     info!(keeper = hello.pid, cgroup = hello.cgroup, restarts = hello.restarts, "supervisor is up");
     run(supervisor, outside, inbox).await

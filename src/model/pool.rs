@@ -104,6 +104,11 @@ pub struct Outfit {
     pub leftovers: Leftovers,
 }
 
+impl Outfit {
+    /// The variable that no worker sees, whatever its pool passes on: it opens the API.
+    pub const API_TOKEN: &str = "TASKVISOR_API_TOKEN";
+}
+
 /// What the workers of a pool are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Work {

@@ -9,7 +9,8 @@ fn found(text: &str, change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.yaml");
     std::fs::write(&path, text).unwrap();
-    let around = Surroundings { home: Some("/home/u".into()), ..Surroundings::default() };
+    let api_token = Some("0123456789abcdef".into());
+    let around = Surroundings { home: Some("/home/u".into()), api_token, ..Surroundings::default() };
     let flags = Flags { config: Some(path.clone()), purpose: Purpose::Serve, ..Flags::default() };
     let config = resolve(flags, &around).expect("settings that start takes");
     let pools = vec![PoolFacts::default(); config.outfits.len()];
@@ -159,6 +160,18 @@ fn a_file_that_gives_too_much_away() {
     let words = "everybody on this machine may change /etc/t.yaml";
     finds_with("config-open", "", Some("t.yaml"), words, file(rights(0, true, true)));
     finds_with("config-open", "", Some("t.yaml"), "uid 7 may change", file(rights(7, false, true)));
+}
+
+#[test]
+fn an_api_that_is_too_open() {
+    let api = |text: &str| format!("api:\n  listen: 10.0.0.5:80\n  {text}\n");
+    let [clear, missing] = &found(&api(""), |_| ())[..] else { panic!("not two") };
+    assert_eq!((clear.rule, missing.rule), ("token-in-clear", "names-missing"));
+    assert_eq!((&clear.place, &missing.place), (&Some("t.yaml:2:3".into()), &Some("t.yaml:2:3".into())));
+    assert_eq!(found(&api("hosts: [10.0.0.5]"), |_| ()).len(), 1);
+    assert_eq!(found("api: {listen: '[::1]:80'}\n", |_| ()), []);
+    let allowed = "api:\n  listen: 127.0.0.1:80\n  allow_exec: true\n";
+    finds_with("programs-by-tcp", allowed, Some("t.yaml:3:3"), "can run any program", |_| ());
 }
 
 #[test]

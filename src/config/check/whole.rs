@@ -2,14 +2,18 @@
 
 use super::pool::who_may_change;
 use super::{Advice, Whole, advice};
+use crate::config::Api;
 use crate::config::facts::Disk;
 
 type Rule = fn(&Whole) -> Option<Advice>;
 
 /// One row for each.
-pub(super) const RULES: [(&str, Rule); 6] = [
+pub(super) const RULES: [(&str, Rule); 9] = [
     ("state-in-memory", state_in_memory),
     ("config-open", config_open),
+    ("token-in-clear", token_in_clear),
+    ("names-missing", names_missing),
+    ("programs-by-tcp", programs_by_tcp),
     ("too-many-workers", too_many_workers),
     ("memory", memory),
     ("processes", processes),
@@ -45,6 +49,30 @@ fn config_open(whole: &Whole) -> Option<Advice> {
     let file = whole.facts.file.as_ref()?;
     let message = format!("{}, and with it what is run here", who_may_change(file, &[0, whole.facts.uid])?);
     Some(advice("config", message, "chmod o-w and chown it, and its directory"))
+}
+
+/// The API, where it listens to more than this machine.
+fn open_api<'a>(whole: &Whole<'a>) -> Option<&'a Api> {
+    whole.config.api.as_ref().filter(|api| !api.listen.ip().is_loopback())
+}
+
+fn token_in_clear(whole: &Whole) -> Option<Advice> {
+    let listen = open_api(whole)?.listen;
+    let message = format!("by {listen} the token and the data of jobs travel in clear");
+    Some(advice("api.listen", message, "listen on 127.0.0.1 and put a proxy with TLS before it"))
+}
+
+fn names_missing(whole: &Whole) -> Option<Advice> {
+    let api = open_api(whole).filter(|api| api.hosts.is_empty())?;
+    let message =
+        format!("{} is open to other machines, and no name they could call it by is accepted", api.listen);
+    Some(advice("api.listen", message, "list the names or addresses that they use in api.hosts"))
+}
+
+fn programs_by_tcp(whole: &Whole) -> Option<Advice> {
+    let message = "whoever has the token can run any program as the supervisor's user";
+    let allowed = whole.config.api.as_ref().is_some_and(|api| api.allow_exec);
+    allowed.then(|| advice("api.allow_exec", message, "put jobs of classes that your workers know"))
 }
 
 fn too_many_workers(whole: &Whole) -> Option<Advice> {
