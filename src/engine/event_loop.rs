@@ -14,7 +14,7 @@ use crate::supervisor::{Event, Supervisor};
 
 /// What somebody wants from the loop.
 pub enum Request {
-    /// What the supervisor sees, with the processes of each slot.
+    /// What the supervisor sees, with the process of each slot.
     View(oneshot::Sender<View>),
     /// Whether the loop turns.
     Turn(oneshot::Sender<()>),
@@ -24,7 +24,7 @@ pub enum Request {
 
 /// The loop's part of a status.
 pub struct View {
-    /// The pools with their slots and processes.
+    /// The pools with their slots, of whose processes only the pid is known.
     pub pools: Vec<PoolStatus>,
     /// Settled since the start, by verdict.
     pub settled: std::collections::BTreeMap<String, u64>,
@@ -113,7 +113,8 @@ fn view(supervisor: &Supervisor, outside: &Outside) -> View {
     let mut pools = supervisor.status(clock::now());
     for slot in pools.iter_mut().flat_map(|pool| pool.template.iter_mut().chain(&mut pool.slots)) {
         let worker = crate::model::WorkerId { slot: slot.slot, generation: slot.generation };
-        slot.process = outside.children.pid(worker).and_then(usage::tree);
+        // Only who; the rest is looked up by whoever asked.
+        slot.process = outside.children.pid(worker).map(|pid| Process { pid, ..Process::default() });
         slot.trace = outside.stillborn.get(&slot.slot).cloned();
         for job in &mut slot.jobs {
             job.progress = outside.reports.latest(&job.id).cloned();

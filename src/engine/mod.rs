@@ -2,6 +2,7 @@
 
 mod asks;
 mod calls;
+mod census;
 mod counting;
 mod event_loop;
 mod inbox;

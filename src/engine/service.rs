@@ -2,29 +2,28 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use sysinfo::System;
 use tokio::sync::{mpsc::Sender, oneshot};
 
+use super::census::Census;
 use super::event_loop::{Request, View};
 use crate::api::{Problem, Service};
 use crate::broker::{Broker, Error};
 use crate::clock;
 use crate::model::{
     Filter, Health, Host, Instant, JobId, JobRecord, JobState, Meters, Millis, NewJob, QueueCounts,
-    QueueName, SlotState, Status, Stop,
+    QueueName, SlotState, SlotStatus, Status, Stop,
 };
 use crate::process::usage;
 
-/// A broker that hangs must not hang `status`.
-const BROKER_PATIENCE: Duration = Duration::from_millis(500);
-
 /// The service of one supervisor.
-pub struct Desk {
+pub(super) struct Desk {
     /// Where the jobs are.
     pub broker: Arc<dyn Broker>,
+    /// Whether it answers.
+    pub census: Census,
     /// To the loop.
     pub requests: Sender<Request>,
     /// The broker's name without secrets.
@@ -74,7 +73,8 @@ impl Service for Desk {
     }
 
     async fn status(&self) -> Result<Status, Problem> {
-        let (view, (queues, broker_trouble)) = (self.view().await?, self.counts().await);
+        let (mut view, (queues, broker_trouble)) = (self.view().await?, self.counts().await);
+        self.look_up_trees(&mut view).await;
         Ok(self.picture(view, queues, broker_trouble))
     }
 
@@ -116,12 +116,26 @@ impl Desk {
 
     /// The queues, and what is wrong with the broker.
     async fn counts(&self) -> (BTreeMap<QueueName, QueueCounts>, Option<String>) {
-        match tokio::time::timeout(BROKER_PATIENCE, self.broker.counts()).await {
+        let broker = self.broker.clone();
+        match self.census.ask(async move { broker.counts().await }).await {
             Ok(Ok(queues)) => (queues, self.broker.trouble()),
             Ok(Err(error)) => (BTreeMap::new(), Some(error.to_string())),
-            Err(_) => {
-                let silent = || format!("no answer for {} ms", BROKER_PATIENCE.as_millis());
+            Err(silence) => {
+                let silent = || format!("no answer for {} ms", silence.as_millis());
                 (BTreeMap::new(), Some(self.broker.trouble().unwrap_or_else(silent)))
+            }
+        }
+    }
+
+    /// Looks up the processes below each slot's. The loop goes on between some of them and the next.
+    async fn look_up_trees(&self, view: &mut View) {
+        const AT_A_TIME: usize = 32;
+        let keeper = view.keeper.pid;
+        for pool in &mut view.pools {
+            pool.template.iter_mut().for_each(|slot| look_up_tree(slot, keeper));
+            for some in pool.slots.chunks_mut(AT_A_TIME) {
+                some.iter_mut().for_each(|slot| look_up_tree(slot, keeper));
+                tokio::task::yield_now().await;
             }
         }
     }
@@ -151,6 +165,10 @@ impl Desk {
             queues,
         }
     }
+}
+
+fn look_up_tree(slot: &mut SlotStatus, keeper: i32) {
+    slot.process = slot.process.take().and_then(|leader| usage::tree(leader.pid, keeper));
 }
 
 /// One word for it all.

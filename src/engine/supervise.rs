@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tracing::info;
 
+use super::census::Census;
 use super::counting::Counting;
 use super::event_loop::{Ended, run};
 use super::inbox::Inbox;
@@ -83,7 +84,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let settings = Settings { first_generation: hello.generation + 1, ..setup.settings };
     let started = clock::now();
     let supervisor = Supervisor::new(settings, started);
-    let desk = Desk { broker: setup.broker.clone(), requests, broker_name: setup.broker_name, started };
+    let (broker, broker_name) = (setup.broker.clone(), setup.broker_name);
+    let desk = Desk { broker, census: Census::default(), requests, broker_name, started };
     setup.listener.set_nonblocking(true)?;
     let listener = tokio::net::UnixListener::from_std(setup.listener)?;
     let router = api::router(Arc::new(desk));

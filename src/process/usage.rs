@@ -5,23 +5,32 @@ use std::time::Duration;
 
 use crate::model::Process;
 
-/// A process with its tree, or None if it is gone. Depth and breadth are bounded: a runaway job must not blow up `status`.
-pub fn tree(pid: i32) -> Option<Process> {
+/// A child of that parent with its tree, or None if it is gone: whoever has its pid by now is another's child. Depth and
+/// breadth are bounded: a runaway job must not blow up `status`.
+pub fn tree(pid: i32, parent: i32) -> Option<Process> {
     let mut left = 500;
-    walk(pid, 0, &mut left)
+    walk(pid, parent, 0, &mut left)
 }
 
 /// One process without its children.
 pub fn process(pid: i32) -> Option<Process> {
+    look(pid).map(|(found, _)| found)
+}
+
+fn look(pid: i32) -> Option<(Process, i32)> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     parse(pid, &String::from_utf8_lossy(&stat))
 }
 
-fn walk(pid: i32, depth: u32, left: &mut u32) -> Option<Process> {
+fn walk(pid: i32, parent: i32, depth: u32, left: &mut u32) -> Option<Process> {
     *left = left.checked_sub(1)?;
-    let mut found = process(pid)?;
+    let (mut found, of) = look(pid)?;
+    if of != parent {
+        return None;
+    }
     if depth < 40 {
-        found.children = children(pid).into_iter().filter_map(|child| walk(child, depth + 1, left)).collect();
+        let below = children(pid).into_iter();
+        found.children = below.filter_map(|child| walk(child, pid, depth + 1, left)).collect();
     }
     Some(found)
 }
@@ -48,21 +57,22 @@ pub(super) fn pids(list: &str) -> Vec<i32> {
     list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// Reads a line of /proc/PID/stat. The name is in parentheses and may itself hold spaces and parentheses.
-fn parse(pid: i32, stat: &str) -> Option<Process> {
+/// Reads a line of /proc/PID/stat: the process, and its parent. The name is in parentheses and may itself hold spaces and parentheses.
+fn parse(pid: i32, stat: &str) -> Option<(Process, i32)> {
     let (open, close) = (stat.find('(')?, stat.rfind(')')?);
     let fields: Vec<&str> = stat.get(close + 2..)?.split(' ').collect();
     let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
     // Fields 14 and 15 are CPU time in ticks of 10 ms, field 24 is resident pages; counting starts after the name at 3.
     let ticks = number(11)? + number(12)?;
-    Some(Process {
+    let process = Process {
         pid,
         name: stat.get(open + 1..close)?.to_owned(),
         state: fields.first()?.to_string(),
         rss: number(21)? * 4096,
         cpu: Duration::from_millis(ticks * 10),
         children: Vec::new(),
-    })
+    };
+    Some((process, fields.get(1)?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -72,14 +82,16 @@ mod tests {
     #[test]
     fn a_name_may_hold_anything() {
         let line = "7 (a) (b c) S 1 7 7 0 -1 4 1 2 3 4 150 50 7 8 20 0 1 0 99 1000 25 18446 1";
-        let found = parse(7, line).expect("a process");
+        let (found, parent) = parse(7, line).expect("a process");
+        assert_eq!(parent, 1);
         assert_eq!((found.name.as_str(), found.state.as_str()), ("a) (b c", "S"));
         assert_eq!((found.cpu, found.rss), (Duration::from_secs(2), 25 * 4096));
     }
 
     #[test]
     fn this_process_is_found_with_its_tree() {
-        let me = tree(std::process::id() as i32).expect("this process");
-        assert!(me.rss > 0);
+        let (own, parent) = (std::process::id() as i32, nix::unistd::getppid().as_raw());
+        assert!(tree(own, parent).expect("this process").rss > 0);
+        assert_eq!(tree(own, own), None, "a pid that is another's by now");
     }
 }
