@@ -1,6 +1,7 @@
 //! What /proc says of a process and everything below it.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::time::Duration;
 
 use crate::model::Process;
@@ -14,25 +15,34 @@ pub fn tree(pid: i32, parent: i32) -> Option<Process> {
 
 /// One process without its children.
 pub fn process(pid: i32) -> Option<Process> {
-    look(pid).map(|(found, _)| found)
+    look(pid).map(|stat| stat.process)
 }
 
-fn look(pid: i32) -> Option<(Process, i32)> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    parse(pid, &String::from_utf8_lossy(&stat))
+/// What a line of /proc/PID/stat says.
+struct Stat {
+    process: Process,
+    parent: i32,
+    threads: u64,
+}
+
+/// There may be thousands to look at, so this asks the kernel three times and no more.
+fn look(pid: i32) -> Option<Stat> {
+    let mut line = [0; 1024];
+    let length = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
+    parse(pid, &String::from_utf8_lossy(&line[..length]))
 }
 
 fn walk(pid: i32, parent: i32, depth: u32, left: &mut u32) -> Option<Process> {
     *left = left.checked_sub(1)?;
-    let (mut found, of) = look(pid)?;
+    let Stat { mut process, parent: of, threads } = look(pid)?;
     if of != parent {
         return None;
     }
     if depth < 40 {
-        let below = children(pid).into_iter();
-        found.children = below.filter_map(|child| walk(child, pid, depth + 1, left)).collect();
+        let below = if threads == 1 { children_of_thread(pid, pid) } else { children(pid) };
+        process.children = below.into_iter().filter_map(|child| walk(child, pid, depth + 1, left)).collect();
     }
-    Some(found)
+    Some(process)
 }
 
 /// How many descriptors a process has open.
@@ -48,8 +58,12 @@ pub fn descriptors(pid: i32) -> Option<u64> {
 /// Its children, by all of its threads.
 pub(super) fn children(pid: i32) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|list| pids(&list)).collect()
+    let threads = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
+    threads.flat_map(|thread| children_of_thread(pid, thread)).collect()
+}
+
+fn children_of_thread(pid: i32, thread: i32) -> Vec<i32> {
+    pids(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).unwrap_or_default())
 }
 
 /// A list of pids as /proc writes it.
@@ -57,12 +71,13 @@ pub(super) fn pids(list: &str) -> Vec<i32> {
     list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// Reads a line of /proc/PID/stat: the process, and its parent. The name is in parentheses and may itself hold spaces and parentheses.
-fn parse(pid: i32, stat: &str) -> Option<(Process, i32)> {
+/// Reads a line of /proc/PID/stat. The name is in parentheses and may itself hold spaces and parentheses.
+fn parse(pid: i32, stat: &str) -> Option<Stat> {
     let (open, close) = (stat.find('(')?, stat.rfind(')')?);
     let fields: Vec<&str> = stat.get(close + 2..)?.split(' ').collect();
     let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
-    // Fields 14 and 15 are CPU time in ticks of 10 ms, field 24 is resident pages; counting starts after the name at 3.
+    // Fields 14 and 15 are CPU time in ticks of 10 ms, 20 is the number of threads, 24 resident pages; counting starts
+    // after the name at 3.
     let ticks = number(11)? + number(12)?;
     let process = Process {
         pid,
@@ -72,7 +87,7 @@ fn parse(pid: i32, stat: &str) -> Option<(Process, i32)> {
         cpu: Duration::from_millis(ticks * 10),
         children: Vec::new(),
     };
-    Some((process, fields.get(1)?.parse().ok()?))
+    Some(Stat { process, parent: fields.get(1)?.parse().ok()?, threads: number(17)? })
 }
 
 #[cfg(test)]
@@ -82,8 +97,8 @@ mod tests {
     #[test]
     fn a_name_may_hold_anything() {
         let line = "7 (a) (b c) S 1 7 7 0 -1 4 1 2 3 4 150 50 7 8 20 0 1 0 99 1000 25 18446 1";
-        let (found, parent) = parse(7, line).expect("a process");
-        assert_eq!(parent, 1);
+        let Stat { process: found, parent, threads } = parse(7, line).expect("a process");
+        assert_eq!((parent, threads), (1, 1));
         assert_eq!((found.name.as_str(), found.state.as_str()), ("a) (b c", "S"));
         assert_eq!((found.cpu, found.rss), (Duration::from_secs(2), 25 * 4096));
     }
