@@ -461,6 +461,11 @@ fn signals_are_passed_on(mut keeper: Keeper) {
         (nix::sys::signal::Signal::SIGINT, Ask::Interrupt),
         (nix::sys::signal::Signal::SIGQUIT, Ask::Quit),
         (nix::sys::signal::Signal::SIGHUP, Ask::Hangup),
+        (nix::sys::signal::Signal::SIGUSR1, Ask::Reopen),
+        (nix::sys::signal::Signal::SIGUSR2, Ask::Pause),
+        (nix::sys::signal::Signal::SIGCONT, Ask::Resume),
+        (nix::sys::signal::Signal::SIGTTIN, Ask::Grow),
+        (nix::sys::signal::Signal::SIGTTOU, Ask::Shrink),
     ] {
         signal(keeper.pid(), number);
         assert_eq!(keeper.report().0, Report::Asked(ask));

@@ -103,6 +103,15 @@ impl Service for Played {
     async fn resume(&self, queue: QueueName) -> Result<(), Problem> {
         self.note(format!("resume {queue}"))
     }
+    async fn reload(&self, _rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
+        Ok(BTreeMap::new())
+    }
+    async fn change(&self, _pool: Option<String>, _change: taskvisor::model::Change) -> Result<(), Problem> {
+        Ok(())
+    }
+    async fn at_rest(&self) -> Result<(), Problem> {
+        Ok(())
+    }
     async fn status(&self) -> Result<Status, Problem> {
         Err(Problem::unavailable("the supervisor is starting"))
     }

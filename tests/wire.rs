@@ -90,7 +90,7 @@ fn exit() -> impl Strategy<Value = Exit> {
 fn report() -> impl Strategy<Value = Report> {
     let steps =
         proptest::sample::select(vec![Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork, Step::Template]);
-    let asks = proptest::sample::select(vec![Ask::Terminate, Ask::Interrupt, Ask::Quit, Ask::Hangup]);
+    let asks = proptest::sample::select(Ask::ALL.to_vec());
     prop_oneof![
         (any::<i32>(), any::<u32>(), any::<u32>(), any::<bool>(), any::<u32>()).prop_map(
             |(pid, restarts, generation, cgroup, left)| Report::Hello(Hello {

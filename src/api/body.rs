@@ -1,5 +1,7 @@
 //! The bodies that both sides of the API speak.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::{JobId, JobState, NewJob, Stop};
@@ -44,6 +46,20 @@ pub(super) struct Pause {
 #[serde(deny_unknown_fields)]
 pub(super) struct StopOrder {
     pub how: Stop,
+}
+
+/// `POST /v1/reload`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Reload {
+    #[serde(default)]
+    pub rehearsal: bool,
+}
+
+/// The answer to [`Reload`]: what becomes of each pool.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Steps {
+    pub pools: BTreeMap<String, String>,
 }
 
 /// Nothing to say.

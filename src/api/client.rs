@@ -18,8 +18,10 @@ use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 
 use super::Problem;
-use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State, StopOrder};
-use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop};
+use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, Reload, State, Steps, StopOrder};
+use crate::model::{
+    Change, Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop,
+};
 
 /// A client of the supervisor that listens on a socket. Each call is a connection of its own, except for waits: whoever
 /// waits for one job often waits for thousands.
@@ -169,6 +171,30 @@ impl Client {
     /// The whole picture.
     pub async fn status(&self) -> Result<Status, Error> {
         self.get("/v1/status").await
+    }
+
+    /// Has it read its settings again; gives what becomes of each pool.
+    pub async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Error> {
+        let Steps { pools } = self.post("/v1/reload", &Reload { rehearsal }).await?;
+        Ok(pools)
+    }
+
+    /// Asks something of a pool, or of all.
+    pub async fn change(&self, pool: Option<&str>, change: Change) -> Result<(), Error> {
+        let of = pool.map(|pool| format!("/pools/{}", encode(pool))).unwrap_or_default();
+        let Done {} = match change {
+            Change::Recycle => self.post(&format!("/v1{of}/recycle"), &Done {}).await?,
+            Change::Pause => self.post(&format!("/v1{of}/pause"), &Done {}).await?,
+            Change::Resume => self.post(&format!("/v1{of}/resume"), &Done {}).await?,
+            Change::Scale(scale) => self.post(&format!("/v1{of}/scale"), &scale).await?,
+        };
+        Ok(())
+    }
+
+    /// Waits until no job is with it.
+    pub async fn at_rest(&self) -> Result<(), Error> {
+        let Done {} = self.call(Method::GET, "/v1/at-rest", Bytes::new()).await?;
+        Ok(())
     }
 
     /// Orders the stop; it goes on after the answer.

@@ -6,11 +6,15 @@ use super::Problem;
 use crate::model::{PoolStatus, SlotState, Status};
 
 /// The loop turns many times a second when there is work, and at once when it is asked.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The loop did not turn.
-pub(super) fn dead() -> Problem {
-    Problem::unavailable(format!("the supervisor's loop has not turned for {} s", PATIENCE.as_secs()))
+/// Whether the loop turns soon.
+pub(super) async fn live(turn: impl Future<Output = Result<(), Problem>>) -> Result<(), Problem> {
+    let dead = |_| {
+        let seconds = PATIENCE.as_secs();
+        Err(Problem::unavailable(format!("the supervisor's loop has not turned for {seconds} s")))
+    };
+    tokio::time::timeout(PATIENCE, turn).await.unwrap_or_else(dead)
 }
 
 /// Whether some job could be taken now; else why not.
@@ -60,6 +64,13 @@ mod tests {
         });
         change(&mut status);
         ready(&serde_json::from_value(status).unwrap()).err().map(|problem| problem.message)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_does_not_turn_is_dead() {
+        assert_eq!(live(async { Ok(()) }).await, Ok(()));
+        let dead = live(std::future::pending()).await.unwrap_err();
+        assert_eq!((dead.code, dead.message.as_str()), (503, "the supervisor's loop has not turned for 5 s"));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
-use crate::model::{Health, JobState, Meters, PoolStatus, Process, SlotState, SlotStatus, Status};
+use crate::model::{Health, JobState, Meters, PoolStatus, Process, SlotState, Status};
 
 /// What the answer is.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -79,30 +79,50 @@ fn processes(page: &mut Page, meters: &Meters) {
     }
 }
 
+/// Pools that have one name: one that leaves and its heir.
+type Named<'a> = BTreeMap<&'a str, Vec<&'a PoolStatus>>;
+
 fn pools(page: &mut Page, meters: &Meters) {
-    let pools = &meters.status.pools;
+    let mut named = Named::new();
+    for pool in &meters.status.pools {
+        named.entry(&pool.name).or_default().push(pool);
+    }
     page.family("slots", "gauge", "Places that have a worker or want one, by state.");
-    for pool in pools {
+    for (name, pools) in &named {
         for state in SLOT_STATES {
-            let count = pool.slots.iter().filter(|slot| slot.state == state).count();
-            page.sample("slots", &[("pool", &pool.name), ("state", state.as_str())], count);
+            let count = pools.iter().flat_map(|pool| &pool.slots).filter(|slot| slot.state == state).count();
+            page.sample("slots", &[("pool", name), ("state", state.as_str())], count);
         }
     }
-    let running =
-        |pool: &PoolStatus| pool.slots.iter().map(|slot: &SlotStatus| slot.jobs.len()).sum::<usize>();
-    page.of_pools("jobs_running", "gauge", "Jobs in workers.", pools, |_, pool| running(pool));
-    let help = "Whether it tries with one slot only, for its workers do not come up.";
-    page.of_pools("pool_probing", "gauge", help, pools, |_, pool| u8::from(pool.probing.is_some()));
-    let help = "Lives of workers that ended other than as planned.";
-    page.of_pools("worker_restarts_total", "counter", help, pools, |_, pool| pool.restarts);
-    let count = |counts: &[u64], index: usize| counts.get(index).copied().unwrap_or_default();
-    let counters = &meters.counters;
-    page.of_pools("workers_started_total", "counter", "Lives of workers begun.", pools, |index, _| {
-        count(&counters.spawned, index)
-    });
-    page.of_pools("jobs_fetched_total", "counter", "Jobs taken from queues.", pools, |index, _| {
-        count(&counters.fetched, index)
-    });
+    page.family("jobs_running", "gauge", "Jobs in workers.");
+    for (name, pools) in &named {
+        let jobs: usize = pools.iter().flat_map(|pool| &pool.slots).map(|slot| slot.jobs.len()).sum();
+        page.sample("jobs_running", &[("pool", name)], jobs);
+    }
+    page.family(
+        "pool_probing",
+        "gauge",
+        "Whether it tries with one slot only, for its workers do not come up.",
+    );
+    for (name, pools) in &named {
+        let probing = u8::from(pools.iter().any(|pool| pool.probing.is_some()));
+        page.sample("pool_probing", &[("pool", name)], probing);
+    }
+    page.family("workers_started_total", "counter", "Lives of workers begun.");
+    for (name, pool) in &meters.counters.pools {
+        page.sample("workers_started_total", &[("pool", name)], pool.spawned);
+    }
+    page.family("workers_ended_total", "counter", "Lives of workers ended; a program that is a job is one.");
+    for (name, pool) in &meters.counters.pools {
+        for (how, count) in [("exit_0", pool.ended_well), ("exit", pool.ended_badly), ("signal", pool.killed)]
+        {
+            page.sample("workers_ended_total", &[("pool", name), ("how", how)], count);
+        }
+    }
+    page.family("jobs_fetched_total", "counter", "Jobs taken from queues.");
+    for (name, pool) in &meters.counters.pools {
+        page.sample("jobs_fetched_total", &[("pool", name)], pool.fetched);
+    }
 }
 
 fn broker(page: &mut Page, meters: &Meters) {
@@ -181,20 +201,6 @@ impl Page {
         self.sample(name, &[], value);
     }
 
-    fn of_pools<V: Display>(
-        &mut self,
-        name: &str,
-        kind: &str,
-        help: &str,
-        pools: &[PoolStatus],
-        value: impl Fn(usize, &PoolStatus) -> V,
-    ) {
-        self.family(name, kind, help);
-        for (index, pool) in pools.iter().enumerate() {
-            self.sample(name, &[("pool", &pool.name)], value(index, pool));
-        }
-    }
-
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         let _ = write!(self.0, "taskvisor_{name}");
         for (at, (label, value)) in labels.iter().enumerate() {
@@ -224,7 +230,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::model::{Counters, Millis};
+    use crate::model::{Counters, Millis, PoolCounters};
 
     fn meters(pools: Vec<Value>, queues: &BTreeMap<String, Value>) -> Meters {
         let process =
@@ -236,12 +242,12 @@ mod tests {
             "stopping": null, "broker": "memory:", "broker_trouble": null, "settled": { "complete": 5 },
             "pools": pools, "queues": queues,
         });
-        let counters = Counters {
-            fetch_time: Duration::from_millis(250),
-            fetches: 3,
-            fetched: vec![9],
-            ..Counters::default()
-        };
+        let pools = BTreeMap::from([(
+            "a".to_owned(),
+            PoolCounters { fetched: 9, killed: 4, ..PoolCounters::default() },
+        )]);
+        let counters =
+            Counters { fetch_time: Duration::from_millis(250), fetches: 3, pools, ..Counters::default() };
         let (status, now) = (serde_json::from_value(status).unwrap(), Millis(100_000));
         Meters { status, counters, now, keeper_descriptors: Some(9), supervisor_descriptors: None }
     }
@@ -251,7 +257,7 @@ mod tests {
             json!({ "slot": { "pool": 0, "index": index }, "generation": 1, "state": "ready", "age": Duration::ZERO,
                     "until": null, "jobs": [], "restarts": 3, "why": null })
         };
-        json!({ "name": name, "mode": "fork", "queues": ["served"], "probing": null, "restarts": 4,
+        json!({ "name": name, "mode": "fork", "queues": ["served"], "probing": null,
                 "slots": (1..=slots).map(slot).collect::<Vec<_>>() })
     }
 
@@ -290,16 +296,15 @@ mod tests {
     #[test]
     fn what_is_known_is_said_once_and_by_the_rules() {
         let queues = BTreeMap::from([("served".to_owned(), queue(3))]);
-        let found = samples(&render(&meters(vec![pool("a", 2), pool("b", 0)], &queues)));
+        let found = samples(&render(&meters(vec![pool("a", 2), pool("b", 0), pool("a", 1)], &queues)));
         for (key, value) in [
             ("taskvisor_build_info{version=\"0.1.0\"}", 1.0),
             ("taskvisor_health{verdict=\"degraded\"}", 1.0),
             ("taskvisor_health{verdict=\"healthy\"}", 0.0),
-            ("taskvisor_slots{pool=\"a\",state=\"ready\"}", 2.0),
+            ("taskvisor_slots{pool=\"a\",state=\"ready\"}", 3.0),
             ("taskvisor_slots{pool=\"b\",state=\"ready\"}", 0.0),
-            ("taskvisor_worker_restarts_total{pool=\"a\"}", 4.0),
+            ("taskvisor_workers_ended_total{pool=\"a\",how=\"signal\"}", 4.0),
             ("taskvisor_jobs_fetched_total{pool=\"a\"}", 9.0),
-            ("taskvisor_jobs_fetched_total{pool=\"b\"}", 0.0),
             ("taskvisor_jobs_settled_total{verdict=\"complete\"}", 5.0),
             ("taskvisor_fetch_seconds_sum", 0.25),
             ("taskvisor_fetch_seconds_count", 3.0),

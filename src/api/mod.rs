@@ -8,6 +8,7 @@ mod health;
 mod metrics;
 mod patience;
 mod peer;
+mod pools;
 mod router;
 mod server;
 mod service;

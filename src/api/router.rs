@@ -15,22 +15,22 @@ use axum::{Json, Router};
 use serde::de::DeserializeOwned;
 
 use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State as JobStateBody, StopOrder};
-use super::{Gate, Peer, Problem, Service, gate, health, metrics};
+use super::{Gate, Peer, Problem, Service, gate, health, metrics, pools};
 use crate::model::{Class, Filter, JobId, JobRecord, NewJob, Payload, QueueCounts, QueueName, Status};
 
 /// The largest body of a put.
 const PUT_LIMIT: usize = 64 << 20;
 /// The largest body of anything else.
-const SMALL_LIMIT: usize = 64 << 10;
+pub(super) const SMALL_LIMIT: usize = 64 << 10;
 /// A body that is not complete after this long is not read further.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many jobs a list gives unless asked, and at most.
 const LIST: u32 = 100;
 const LIST_MAX: u32 = 10_000;
 
-type Api = State<Arc<dyn Service>>;
+pub(super) type Api = State<Arc<dyn Service>>;
 type PathOf<T> = Result<Path<T>, PathRejection>;
-type Answer<T> = Result<Json<T>, Problem>;
+pub(super) type Answer<T> = Result<Json<T>, Problem>;
 
 /// The routes over a service. Requests carry the [`Peer`] as an extension, which [`serve`](super::serve) sets.
 pub fn router(service: Arc<dyn Service>) -> Router {
@@ -49,6 +49,7 @@ pub fn router(service: Arc<dyn Service>) -> Router {
         .route("/metrics", get(show_metrics))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
+        .merge(pools::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(service)
@@ -138,8 +139,7 @@ async fn show_metrics(State(api): Api) -> Result<Response, Problem> {
 }
 
 async fn livez(State(api): Api) -> Answer<Done> {
-    let turned = tokio::time::timeout(health::PATIENCE, api.turn()).await;
-    turned.unwrap_or_else(|_| Err(health::dead()))?;
+    health::live(api.turn()).await?;
     Ok(Json(Done {}))
 }
 
@@ -150,7 +150,7 @@ async fn readyz(State(api): Api) -> Answer<Done> {
 
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/queues, /v1/status, /v1/stop, /metrics, /livez and /readyz")
+        .hint("the routes are /v1/jobs, /v1/queues, /v1/pools, /v1/status, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /metrics, /livez and /readyz")
 }
 
 async fn no_method(request: Request) -> Problem {
@@ -199,12 +199,12 @@ fn filter(query: BTreeMap<String, String>) -> Result<Filter, Problem> {
     Ok(filter)
 }
 
-async fn read_or_default<T: DeserializeOwned + Default>(body: Body) -> Result<T, Problem> {
+pub(super) async fn read_or_default<T: DeserializeOwned + Default>(body: Body) -> Result<T, Problem> {
     let bytes = collect(body, SMALL_LIMIT).await?;
     if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes) }
 }
 
-async fn read<T: DeserializeOwned>(body: Body, limit: usize) -> Result<T, Problem> {
+pub(super) async fn read<T: DeserializeOwned>(body: Body, limit: usize) -> Result<T, Problem> {
     parse(&collect(body, limit).await?)
 }
 

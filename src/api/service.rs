@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 
 use crate::model::{
-    Filter, JobId, JobRecord, JobState, Meters, NewJob, QueueCounts, QueueName, Status, Stop,
+    Change, Filter, JobId, JobRecord, JobState, Meters, NewJob, QueueCounts, QueueName, Status, Stop,
 };
 
 /// Everything a client can ask of a running supervisor.
@@ -46,6 +46,15 @@ pub trait Service: Send + Sync + 'static {
 
     /// Comes back when the supervisor's loop has turned.
     async fn turn(&self) -> Result<(), Problem>;
+
+    /// Reads the settings again and applies them, all or none; a rehearsal only says what that would do, pool by pool.
+    async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem>;
+
+    /// Asks something of a pool, or of all.
+    async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem>;
+
+    /// Waits until no job is here. Dropped when the client goes away.
+    async fn at_rest(&self) -> Result<(), Problem>;
 
     /// Orders the stop and returns at once.
     async fn stop(&self, how: Stop) -> Result<(), Problem>;

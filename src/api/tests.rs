@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::{Client, Error, Limits, Problem, Service, router, serve};
 use crate::model::{
-    Class, Exec, Filter, JobId, JobRecord, JobState, Meters, NewJob, Payload, QueueCounts, QueueName, Status,
-    Stop,
+    Change, Class, Exec, Filter, JobId, JobRecord, JobState, Meters, NewJob, Payload, QueueCounts, QueueName,
+    Status, Stop,
 };
 
 /// Writes down what it was asked.
@@ -50,6 +50,17 @@ impl Service for Fake {
     async fn cancel(&self, id: JobId, wait: bool) -> Result<JobState, Problem> {
         self.note(format!("cancel {id} {wait}"));
         Ok(JobState::Canceling)
+    }
+    async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
+        self.note(format!("reload {rehearsal}"));
+        Ok(BTreeMap::from([("default".into(), "unchanged".into())]))
+    }
+    async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
+        self.note(format!("{change:?} of {pool:?}"));
+        Ok(())
+    }
+    async fn at_rest(&self) -> Result<(), Problem> {
+        Ok(())
     }
     async fn retry(&self, id: JobId) -> Result<(), Problem> {
         self.note(format!("retry {id}"));
@@ -347,13 +358,6 @@ async fn a_supervisor_that_waits_for_its_store_is_waited_for() {
     assert_eq!(before.elapsed().as_secs(), 25);
     let stuck = served.client.job(&"stuck".into()).await.unwrap_err().to_string();
     assert!(stuck.ends_with("nothing came within 60 s, though it runs"), "{stuck}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_loop_that_does_not_turn_is_dead() {
-    let served = served(Limits::default());
-    let answer = served.raw("GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
-    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("has not turned for 5 s"), "{answer}");
 }
 
 #[tokio::test]

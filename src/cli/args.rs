@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Parser, Subcommand};
 
+pub use super::change_args::{Drain, Intake, Recycle, Reload, Scale};
 pub use super::job_args::{
     JobCancel, JobCommand, JobList, JobLogs, JobShow, JobWait, Jobs, QueueCommand, QueueList, QueuePause,
     QueueResume,
@@ -79,9 +80,17 @@ impl Args {
             Command::Start(start) => Some(start),
             Command::Check(check) => Some(&check.start),
             Command::Config(ConfigCommand::Show(show)) => Some(&show.start),
-            Command::Stop(_) | Command::Put(_) | Command::Job(_) | Command::Queue(_) | Command::Status(_) => {
-                None
-            }
+            Command::Stop(_)
+            | Command::Reload(_)
+            | Command::Recycle(_)
+            | Command::Scale(_)
+            | Command::Pause(_)
+            | Command::Resume(_)
+            | Command::Drain(_)
+            | Command::Put(_)
+            | Command::Job(_)
+            | Command::Queue(_)
+            | Command::Status(_) => None,
         }
     }
 }
@@ -126,6 +135,24 @@ pub enum Command {
         after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"
     )]
     Status(Status),
+    /// Read the settings again: all or nothing, and only what changed is touched
+    #[command(after_help = "New workers come up before old ones leave. SIGHUP does the same.")]
+    Reload(Reload),
+    /// Exchange the workers of a pool for new ones, a quarter at a time
+    #[command(after_help = "For a new version of the application. Old workers end their jobs first.")]
+    Recycle(Recycle),
+    /// Give a pool more or fewer workers, until the settings say another number
+    #[command(after_help = "SIGTTIN and SIGTTOU: one more or one fewer in each pool.")]
+    Scale(Scale),
+    /// Take no more jobs in a pool, or in any; those that run go on
+    #[command(after_help = "SIGUSR2 does the same for all pools; of one queue: taskvisor queue pause.")]
+    Pause(Intake),
+    /// Take jobs again
+    #[command(after_help = "SIGCONT does the same for all pools.")]
+    Resume(Intake),
+    /// Take no more jobs in any pool, and wait for those that run
+    #[command(after_help = "The workers stay: taskvisor resume takes jobs again.")]
+    Drain(Drain),
 }
 
 const CHECK: &str = "\

@@ -8,7 +8,7 @@ use clap::Parser;
 use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{check, config, job, put, queue, start, status, stop};
+use super::{check, config, job, put, queue, reload, start, status, stop};
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
 /// Done.
@@ -54,8 +54,11 @@ pub fn main() -> ExitCode {
 
 /// Runs the supervisor that the keeper started with `start`'s own arguments.
 pub fn supervisor(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let serve = |args| serve(settings_for(&args, Purpose::Serve)?);
-    with_args(std::iter::once("taskvisor".into()).chain(args), serve)
+    with_args(std::iter::once("taskvisor".into()).chain(args), |args| {
+        let config = settings_for(&args, Purpose::Serve)?;
+        // What a reload would start must be there, as for a start.
+        serve(config, move || settings_for(&args, Purpose::Start))
+    })
 }
 
 fn with_args(
@@ -122,6 +125,12 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
                 QueueCommand::Resume(resume) => queue::resume(&config, &resume).await,
             },
             Command::Status(status) => status::status(&config, &status).await,
+            Command::Reload(args) => reload::reload(&config, &args).await,
+            Command::Recycle(args) => reload::recycle(&config, &args).await,
+            Command::Scale(args) => reload::scale(&config, &args).await,
+            Command::Pause(args) => reload::pause(&config, &args).await,
+            Command::Resume(args) => reload::resume(&config, &args).await,
+            Command::Drain(args) => reload::drain(&config, &args).await,
         }
     });
     code.map(ExitCode::from)

@@ -41,6 +41,11 @@ impl Failure {
         self
     }
 
+    /// What failed and why, in one line.
+    pub fn in_a_line(&self) -> String {
+        [std::slice::from_ref(&self.message), &self.causes].concat().join(": ")
+    }
+
     /// Writes it to stderr and gives the exit code.
     pub fn print(&self) -> ExitCode {
         let _ = io::stderr().write_all(self.render().as_bytes());

@@ -3,6 +3,7 @@
 mod access;
 mod args;
 mod branch;
+mod change_args;
 mod check;
 mod config;
 mod data;
@@ -17,6 +18,7 @@ mod launch;
 mod page;
 mod put;
 mod queue;
+mod reload;
 mod screen;
 mod serve;
 mod slot;

@@ -20,7 +20,7 @@ use super::failure::Failure;
 use crate::api::Gate;
 use crate::broker::{Broker, Sqlite, sqlite};
 use crate::config::{Api, BrokerUrl, Config, Log, LogFormat, LogLevel};
-use crate::engine::{Ended, Setup, supervise};
+use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::keeper::{self, Sweeper};
 use crate::model::Instance;
 
@@ -31,14 +31,20 @@ const SWEEP: Duration = Duration::from_secs(5);
 const OUTPUT_CAP: u64 = 10 << 20;
 
 /// Serves until it is told to stop or the keeper is gone.
-pub(super) fn serve(config: Config) -> Result<ExitCode, Failure> {
+pub(super) fn serve(
+    config: Config,
+    read_again: impl Fn() -> Result<Config, Failure> + Send + Sync + 'static,
+) -> Result<ExitCode, Failure> {
     let keeper = keeper::inherited_socket().ok_or_else(|| {
         Failure::new(exit::USAGE, "'supervisor' is started by the keeper alone").hint("taskvisor start")
     })?;
     be_the_supervisor()?;
     let sweeper = sweeper();
     start_logging(config.log);
-    match run(&config, keeper, sweeper)? {
+    let known = config.clone();
+    let read_settings: ReadSettings =
+        Arc::new(move || fresh(&known, read_again().map_err(|failure| failure.in_a_line())?));
+    match run(&config, keeper, sweeper, read_settings)? {
         Ended::Stopped => Ok(ExitCode::from(exit::OK)),
         Ended::KeeperGone => Ok(ExitCode::from(exit::SOFTWARE)),
     }
@@ -51,6 +57,9 @@ fn be_the_supervisor() -> io::Result<()> {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGPIPE] {
         ignored.add(signal);
     }
+    // Sent to all of a service's processes at once, they are meant for the keeper.
+    ignored.add(Signal::SIGUSR1);
+    ignored.add(Signal::SIGUSR2);
     ignored.thread_block()?;
     umask(Mode::from_bits_truncate(0o077));
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
@@ -63,7 +72,26 @@ fn sweeper() -> Option<Sweeper> {
     Some(Sweeper::new(nix::unistd::getppid().as_raw(), &tag))
 }
 
-fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<Ended, Failure> {
+/// What was read again, unless it changes what this process has opened already.
+fn fresh(known: &Config, read: Config) -> Result<Fresh, String> {
+    let fixed = [
+        ("broker", known.broker != read.broker),
+        ("state_dir", known.state_dir != read.state_dir),
+        ("run_dir", known.run_dir != read.run_dir),
+        ("log", known.log != read.log),
+    ];
+    match fixed.iter().find(|(_, changed)| *changed) {
+        Some((key, _)) => Err(format!("{key} is not what it was, and changes with a restart only")),
+        None => Ok(Fresh { settings: read.settings, outfits: read.outfits }),
+    }
+}
+
+fn run(
+    config: &Config,
+    keeper: OwnedFd,
+    sweeper: Option<Sweeper>,
+    read_settings: ReadSettings,
+) -> Result<Ended, Failure> {
     let parent = nix::unistd::getppid();
     let listener = listen(&config.socket())?;
     let instance = instance(&config.state_dir)?;
@@ -86,6 +114,7 @@ fn run(config: &Config, keeper: OwnedFd, sweeper: Option<Sweeper>) -> Result<End
         listener,
         port: config.api.as_ref().map(port).transpose()?,
         log_file: Box::new(move |job| logs.log_file(job)),
+        read_settings,
         output_cap: OUTPUT_CAP,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::config::{self, Env, Flags, Pool, Variables, Workers, parse_duration};
+use crate::config::{self, Env, Flags, Pool, Variables, Wear, Workers, parse_duration};
 use crate::model;
 
 pub const HELP: &str = "\
@@ -116,7 +116,7 @@ impl PoolFlags {
             workers: (workers != Workers::default()).then_some(workers),
             mode: self.mode.map(Into::into),
             concurrency: self.concurrency,
-            max_jobs: self.max_jobs,
+            recycle: self.max_jobs.map(|jobs| Wear { jobs: Some(jobs), ..Wear::default() }),
             queues: some(&self.queues),
             order: self.order.map(Into::into),
             classes: some(&self.classes),

@@ -92,6 +92,11 @@ fn pool(pool: &PoolStatus, look: &Look) -> Node {
     if let Some(why) = &pool.probing {
         let _ = write!(text, "  probing: {why}");
     }
+    if let Some(workers) = pool.scaled {
+        let _ = write!(text, "  scaled to {workers}");
+    }
+    text += if pool.paused { "  paused" } else { "" };
+    text += if pool.outdated { "  leaving" } else { "" };
     let mut below: Vec<Node> = unknown(pool).into_iter().collect();
     below.extend(pool.template.iter().map(|each| template(each, look)));
     below.extend(pool.slots.iter().map(|each| slot(each, look)));
@@ -139,6 +144,7 @@ mod tests {
             until: None,
             jobs: vec![],
             waits: vec![],
+            leaving: None,
             restarts: 0,
             why: None,
             trace: None,
@@ -184,9 +190,11 @@ mod tests {
                 concurrency: 1,
                 queues: vec!["urgent".into(), "default".into()],
                 probing: None,
+                paused: false,
+                outdated: false,
+                scaled: None,
                 template: None,
                 unknown: BTreeMap::new(),
-                restarts: 0,
                 slots: vec![busy, place(2, SlotState::Ready)],
             }],
             queues: BTreeMap::from([(

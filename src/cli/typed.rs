@@ -34,6 +34,7 @@ pub fn typed(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String
 fn setting(id: &str) -> &str {
     match id {
         "min_workers" => "workers",
+        "max_jobs" => "recycle",
         "log_format" => "log.format",
         "log_level" => "log.level",
         id => id,

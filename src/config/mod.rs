@@ -31,6 +31,6 @@ pub use facts::{Disk, Facts, PoolFacts, Rights};
 pub use file::{File, LogFormat, LogLevel};
 pub use origin::{Origin, Origins};
 pub use paths::{Surroundings, log_file, private_dir, socket};
-pub use pool::{Env, Mode, Pool, Variables, Workers};
+pub use pool::{Env, Mode, Pool, Variables, Wear, Workers};
 pub use resolve::{Config, Flags, Log, Purpose, resolve};
 pub use show::{Shown, show};

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::identity::identity;
 use super::paths::from_here;
-use super::pool::{Env, Mode, Pool, Variables};
+use super::pool::{Env, Mode, Pool, Variables, Wear};
 use super::program::{must_be_there, program};
 use super::wrong::Wrong;
 use super::{Purpose, Surroundings};
-use crate::model::{Bytes, Class, ClassFilter, Outfit, PoolSettings, QueueName, Retry, Work};
+use crate::model::{Bytes, Class, ClassFilter, Outfit, PoolSettings, QueueName, Recycle, Retry, Work};
 
 /// Jobs at a time in a worker of coroutines, if nothing is said.
 const CONCURRENCY: u32 = 100;
@@ -46,6 +47,7 @@ pub(super) fn resolve_pool(
     };
     let settings = PoolSettings {
         name: name.into(),
+        outfit: default.outfit,
         workers,
         min_workers,
         template: shape.template,
@@ -59,6 +61,7 @@ pub(super) fn resolve_pool(
         boot_timeout: pool.boot_timeout.unwrap_or(default.boot_timeout),
         time_limit: pool.time_limit.or(default.time_limit),
         retry: retry(&work, &pool),
+        recycle: recycle(&shape, &pool)?,
     };
     Ok((settings, outfit(work, pool, purpose, around)?))
 }
@@ -92,7 +95,7 @@ fn shape(work: &Work, pool: &Pool) -> Result<Shape, Wrong> {
     Ok(Shape {
         template: mode == Mode::Fork && matches!(work, Work::Command(_)),
         jobs_at_once: jobs_at_once(mode, pool.concurrency)?,
-        jobs_per_life: jobs_per_life(mode, pool.max_jobs)?,
+        jobs_per_life: (mode == Mode::Fork).then_some(1),
     })
 }
 
@@ -109,15 +112,25 @@ fn jobs_at_once(mode: Mode, concurrency: Option<u32>) -> Result<u32, Wrong> {
     }
 }
 
-fn jobs_per_life(mode: Mode, max_jobs: Option<u64>) -> Result<Option<u64>, Wrong> {
-    match (mode, max_jobs) {
-        (_, Some(0)) => Err(Wrong::new("max_jobs", "max_jobs is 0: no job could run").hint("null = no end")),
-        (Mode::Prefork | Mode::Coroutine, number) => Ok(number),
-        (Mode::Fork, None | Some(1)) => Ok(Some(1)),
-        (Mode::Fork, Some(number)) => {
-            let message = format!("a worker of mode fork runs one job, not {number}");
-            Err(Wrong::new("max_jobs", message).hint("max_jobs is for the modes prefork and coroutine"))
-        }
+fn recycle(shape: &Shape, pool: &Pool) -> Result<Recycle, Wrong> {
+    let Some(said) = pool.recycle.filter(|said| *said != Wear::default()) else {
+        return Ok(Recycle::default());
+    };
+    if shape.jobs_per_life.is_some() {
+        return Err(Wrong::new(
+            "recycle",
+            "each of its workers runs one job and ends: there is none to recycle",
+        )
+        .hint("recycle is for the modes prefork and coroutine"));
+    }
+    let none = |what: &str| {
+        Err(Wrong::new("recycle", format!("recycle.{what} is 0: no job could run")).hint("null = never"))
+    };
+    match said {
+        Wear { jobs: Some(0), .. } => none("jobs"),
+        Wear { age: Some(Duration::ZERO), .. } => none("age"),
+        Wear { idle: Some(Duration::ZERO), .. } => none("idle"),
+        Wear { jobs, age, idle } => Ok(Recycle { jobs, age, idle }),
     }
 }
 

@@ -23,8 +23,8 @@ pub struct Pool {
     pub workers: Option<Workers>,
     /// Jobs at a time in one worker.
     pub concurrency: Option<u32>,
-    /// Jobs in one life of a worker.
-    pub max_jobs: Option<u64>,
+    /// When a worker is exchanged for a new one.
+    pub recycle: Option<Wear>,
     /// Where its jobs come from.
     pub queues: Option<Vec<String>>,
     /// From which of them first.
@@ -70,6 +70,20 @@ pub struct Pool {
     /// The longest wait before a retry.
     #[serde(default, deserialize_with = "duration")]
     pub retry_cap: Option<Duration>,
+}
+
+/// When a worker has run for long enough.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "{jobs: N, age: DURATION, idle: DURATION}")]
+pub struct Wear {
+    /// After so many jobs.
+    pub jobs: Option<u64>,
+    /// At this age.
+    #[serde(default, deserialize_with = "duration")]
+    pub age: Option<Duration>,
+    /// When it has had nothing to do for so long.
+    #[serde(default, deserialize_with = "duration")]
+    pub idle: Option<Duration>,
 }
 
 /// How workers meet their jobs.
@@ -124,7 +138,7 @@ impl Pool {
             "mode" => self.mode.is_some(),
             "workers" => self.workers.is_some(),
             "concurrency" => self.concurrency.is_some(),
-            "max_jobs" => self.max_jobs.is_some(),
+            "recycle" => self.recycle.is_some(),
             "queues" => self.queues.is_some(),
             "classes" => self.classes.is_some(),
             "command" => self.command.is_some(),
@@ -144,7 +158,7 @@ impl Pool {
             mode: self.mode.or(other.mode),
             workers: over(self.workers, other.workers, Workers::over),
             concurrency: self.concurrency.or(other.concurrency),
-            max_jobs: self.max_jobs.or(other.max_jobs),
+            recycle: over(self.recycle, other.recycle, Wear::over),
             queues: self.queues.or(other.queues),
             order: self.order.or(other.order),
             classes: self.classes.or(other.classes),
@@ -183,6 +197,13 @@ impl Workers {
             Some(_) => self,
             None => Workers { max: other.max, ..self },
         }
+    }
+}
+
+impl Wear {
+    fn over(self, other: Wear) -> Wear {
+        let (jobs, age) = (self.jobs.or(other.jobs), self.age.or(other.age));
+        Wear { jobs, age, idle: self.idle.or(other.idle) }
     }
 }
 

@@ -137,13 +137,15 @@ fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &Outfit) {
     };
     let set: Mapping =
         outfit.env_set.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
+    let mut recycle = section(values.get("recycle"));
+    overlay(&mut recycle, Mapping::from_iter([("jobs".into(), yaml(pool.recycle.jobs))]));
     let env = Mapping::from_iter([("pass".into(), yaml(&outfit.env_pass)), ("set".into(), set.into())]);
     for (key, value) in [
         ("name", pool.name.as_str().into()),
         ("mode", pool.mode().into()),
         ("workers", workers),
         ("concurrency", pool.jobs_at_once.into()),
-        ("max_jobs", yaml(pool.jobs_per_life)),
+        ("recycle", recycle.into()),
         ("boot_timeout", duration(pool.boot_timeout)),
         ("command", command),
         ("run", run),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::model::{
-    Bytes, Class, ClassFilter, Leftovers, Order, Outfit, PoolSettings, Retry, Settings, Work,
+    Bytes, Class, ClassFilter, Leftovers, Order, Outfit, PoolSettings, Recycle, Retry, Settings, Work,
 };
 
 fn user() -> Surroundings {
@@ -57,8 +57,10 @@ fn a_command_preforks_workers_that_live_on() {
     assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (1, None));
     assert_eq!((settings.knows, settings.retry), (None, Retry::CLASS));
     assert_eq!(outfit.work, Work::Command(words(&["env", "python3", "-m", "taskvisor.worker", "app.tasks"])));
-    let (settings, _) = pool("{max_jobs: 1000, command: sh}");
-    assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (1, Some(1000)));
+    let (settings, _) = pool("{recycle: {jobs: 1000, age: 1h, idle: 30m}, command: sh}");
+    let (jobs, age, idle) = (Some(1000), Some(Duration::from_secs(3600)), Some(Duration::from_secs(1800)));
+    assert_eq!(settings.recycle, Recycle { jobs, age, idle });
+    assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (1, None));
 }
 
 #[test]
@@ -72,8 +74,8 @@ fn a_command_in_mode_fork_is_a_template() {
 fn a_command_in_mode_coroutine_runs_many_jobs_at_a_time() {
     let (settings, _) = pool("{mode: coroutine, command: sh}");
     assert_eq!((settings.jobs_at_once, settings.jobs_per_life, settings.template), (100, None, false));
-    let (settings, _) = pool("{mode: coroutine, command: sh, concurrency: 7, max_jobs: 9}");
-    assert_eq!((settings.jobs_at_once, settings.jobs_per_life), (7, Some(9)));
+    let (settings, _) = pool("{mode: coroutine, command: sh, concurrency: 7, recycle: {jobs: 9}}");
+    assert_eq!((settings.jobs_at_once, settings.recycle.jobs), (7, Some(9)));
 }
 
 #[test]
@@ -115,7 +117,7 @@ fn what_is_around_the_workers_is_said_in_the_file() {
 
 #[test]
 fn null_is_the_default() {
-    let keys = ["mode", "workers", "concurrency", "max_jobs", "queues", "order", "classes", "except_classes"];
+    let keys = ["mode", "workers", "concurrency", "recycle", "queues", "order", "classes", "except_classes"];
     let more = ["command", "run", "env", "cwd", "umask", "user", "group", "sandbox", "leftovers", "grace"];
     let times = ["name", "boot_timeout", "time_limit", "retries", "retry_delay", "retry_cap"];
     let all: Vec<String> =
@@ -197,8 +199,8 @@ fn a_mode_that_does_not_fit_is_refused_with_its_reason() {
         "t.yaml:4:5: pool 'm': a worker of mode prefork runs one job at a time, not 3 | set mode to coroutine for many jobs in one worker, or more workers",
     );
     refused(
-        "command: sh\nmode: fork\nmax_jobs: 3",
-        "t.yaml:5:5: pool 'm': a worker of mode fork runs one job, not 3 | max_jobs is for the modes prefork and coroutine",
+        "command: sh\nmode: fork\nrecycle: {jobs: 3}",
+        "t.yaml:5:5: pool 'm': each of its workers runs one job and ends: there is none to recycle | recycle is for the modes prefork and coroutine",
     );
 }
 
@@ -214,7 +216,10 @@ fn numbers_of_nothing_are_refused() {
         "t.yaml:3:5: pool 'm': workers.min is 0: with no worker there is none to take the first job",
     );
     refused("concurrency: 0", "t.yaml:3:5: pool 'm': concurrency is 0: no job could run");
-    refused("max_jobs: 0", "t.yaml:3:5: pool 'm': max_jobs is 0: no job could run | null = no end");
+    refused(
+        "command: sh\nrecycle: {jobs: 0}",
+        "t.yaml:4:5: pool 'm': recycle.jobs is 0: no job could run | null = never",
+    );
     refused("queues: []", "t.yaml:3:5: pool 'm': needs at least one queue, each with a name");
 }
 

@@ -1,6 +1,7 @@
 //! What the keeper's signals mean.
 
-use crate::model::Stop;
+use crate::model::{Change, Scale, Stop};
+use crate::supervisor::Event;
 use crate::wire::keeper::Ask;
 
 /// The stages so far. TERM once or many times is a drain; a second INT, or a second QUIT, goes a stage further.
@@ -10,21 +11,37 @@ pub struct Asks {
     quits: u32,
 }
 
+/// What is to be done about a signal.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// The supervisor is told.
+    Tell(Event),
+    /// The settings are read again.
+    Reload,
+    /// The log files are opened again.
+    Reopen,
+}
+
 impl Asks {
-    /// How to stop after one more signal, if it means that at all.
-    pub fn hear(&mut self, ask: Ask) -> Option<Stop> {
-        match ask {
-            Ask::Terminate => Some(Stop::Drain),
+    /// One more signal.
+    pub fn hear(&mut self, ask: Ask) -> Wish {
+        Wish::Tell(match ask {
+            Ask::Terminate => Event::Stop(Stop::Drain),
             Ask::Interrupt => {
                 self.interrupts += 1;
-                Some(stage(self.interrupts))
+                Event::Stop(stage(self.interrupts))
             }
             Ask::Quit => {
                 self.quits += 1;
-                Some(stage(self.quits + 1))
+                Event::Stop(stage(self.quits + 1))
             }
-            Ask::Hangup => None,
-        }
+            Ask::Hangup => return Wish::Reload,
+            Ask::Reopen => return Wish::Reopen,
+            Ask::Pause => Event::Change(None, Change::Pause),
+            Ask::Resume => Event::Change(None, Change::Resume),
+            Ask::Grow => Event::Change(None, Change::Scale(Scale::By(1))),
+            Ask::Shrink => Event::Change(None, Change::Scale(Scale::By(-1))),
+        })
     }
 }
 
@@ -40,18 +57,22 @@ fn stage(count: u32) -> Stop {
 mod tests {
     use super::*;
 
+    fn told(stop: Stop) -> Wish {
+        Wish::Tell(Event::Stop(stop))
+    }
+
     #[test]
     fn term_is_a_drain_however_often_it_comes() {
         let mut asks = Asks::default();
-        assert!((0..5).all(|_| asks.hear(Ask::Terminate) == Some(Stop::Drain)));
+        assert!((0..5).all(|_| asks.hear(Ask::Terminate) == told(Stop::Drain)));
     }
 
     #[test]
     fn each_interrupt_and_quit_goes_a_stage_further() {
         let mut asks = Asks::default();
-        let heard: Vec<_> = (0..3).filter_map(|_| asks.hear(Ask::Interrupt)).collect();
-        assert_eq!(heard, [Stop::Drain, Stop::Terminate, Stop::Kill]);
-        let heard: Vec<_> = (0..2).filter_map(|_| asks.hear(Ask::Quit)).collect();
-        assert_eq!(heard, [Stop::Terminate, Stop::Kill]);
+        let heard: Vec<_> = (0..3).map(|_| asks.hear(Ask::Interrupt)).collect();
+        assert_eq!(heard, [Stop::Drain, Stop::Terminate, Stop::Kill].map(told));
+        let heard: Vec<_> = (0..2).map(|_| asks.hear(Ask::Quit)).collect();
+        assert_eq!(heard, [Stop::Terminate, Stop::Kill].map(told));
     }
 }

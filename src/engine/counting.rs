@@ -1,32 +1,51 @@
 //! What is counted on its way to the supervisor and back.
 
 use crate::clock;
-use crate::model::{Counters, Instant};
+use crate::model::{Counters, ExitStatus, Instant, PoolCounters, PoolSettings};
 use crate::supervisor::{Command, Event};
 
-/// The counters, and when the fetches under way began: one for each pool at most.
-#[derive(Debug)]
+/// The counters, and what the number of a pool means at the moment: after a reload it may be another pool's.
+#[derive(Debug, Default)]
 pub(super) struct Counting {
     pub(super) counters: Counters,
-    asked: Vec<Option<Instant>>,
+    pools: Vec<Numbered>,
+}
+
+#[derive(Debug, Default)]
+struct Numbered {
+    name: String,
+    /// When the fetch under way began: there is one at most.
+    asked: Option<Instant>,
 }
 
 impl Counting {
-    pub(super) fn new(pools: usize) -> Counting {
-        let counters = Counters { fetched: vec![0; pools], spawned: vec![0; pools], ..Counters::default() };
-        Counting { counters, asked: vec![None; pools] }
+    pub(super) fn new(pools: &[PoolSettings]) -> Counting {
+        let mut counting = Counting::default();
+        for (number, pool) in pools.iter().enumerate() {
+            counting.equip(number, &pool.name);
+        }
+        counting
+    }
+
+    fn equip(&mut self, number: usize, name: &str) {
+        if number >= self.pools.len() {
+            self.pools.resize_with(number + 1, Numbered::default);
+        }
+        self.pools[number].name = name.to_owned();
+        self.counters.pools.entry(name.to_owned()).or_default();
     }
 
     /// A command goes out.
     pub(super) fn order(&mut self, command: &Command) {
         match command {
             Command::Fetch { pool, .. } => {
-                if let Some(asked) = self.asked.get_mut(usize::from(*pool)) {
-                    *asked = Some(clock::now());
+                if let Some(pool) = self.pools.get_mut(usize::from(*pool)) {
+                    pool.asked = Some(clock::now());
                 }
             }
+            Command::Equip(number, settings) => self.equip(usize::from(*number), &settings.name),
             Command::Spawn(worker) | Command::Fork(worker, _) => {
-                add(&mut self.counters.spawned, worker.slot.pool, 1);
+                self.count(worker.slot.pool, |pool| pool.spawned += 1);
             }
             Command::Assign(..)
             | Command::Signal(..)
@@ -47,13 +66,18 @@ impl Counting {
         match event {
             Event::Fetched(pool, jobs) => {
                 counters.fetches += 1;
-                add(&mut counters.fetched, *pool, jobs.len() as u64);
+                self.count(*pool, |pool| pool.fetched += jobs.len() as u64);
                 self.answered(*pool);
             }
             Event::FetchFailed(pool) => {
                 counters.fetches_failed += 1;
                 self.answered(*pool);
             }
+            Event::Exited(worker, exit) => self.count(worker.slot.pool, |pool| match exit.status {
+                ExitStatus::Code(0) => pool.ended_well += 1,
+                ExitStatus::Code(_) => pool.ended_badly += 1,
+                ExitStatus::Signal { .. } => pool.killed += 1,
+            }),
             Event::Renewed(_) => counters.renewed += 1,
             Event::RenewFailed(..) => counters.renewals_failed += 1,
             Event::Revoked(..) => counters.revoked += 1,
@@ -62,7 +86,6 @@ impl Counting {
             Event::Spawned(_)
             | Event::SpawnFailed(..)
             | Event::Ready(_)
-            | Event::Exited(..)
             | Event::Stuck(..)
             | Event::Finished(..)
             | Event::Faulty(..)
@@ -70,20 +93,25 @@ impl Counting {
             | Event::Waiting(..)
             | Event::Woken
             | Event::Idle
+            | Event::Outgrown(_)
+            | Event::Reload(_)
+            | Event::Change(..)
             | Event::Stop(_) => {}
         }
     }
 
     fn answered(&mut self, pool: u16) {
-        if let Some(asked) = self.asked.get_mut(usize::from(pool)).and_then(Option::take) {
+        let pool = self.pools.get_mut(usize::from(pool));
+        if let Some(asked) = pool.and_then(|pool| pool.asked.take()) {
             self.counters.fetch_time += clock::now().since(asked);
         }
     }
-}
 
-fn add(counts: &mut [u64], pool: u16, more: u64) {
-    if let Some(count) = counts.get_mut(usize::from(pool)) {
-        *count += more;
+    fn count(&mut self, pool: u16, count: impl FnOnce(&mut PoolCounters)) {
+        let pool = self.pools.get(usize::from(pool));
+        if let Some(counters) = pool.and_then(|pool| self.counters.pools.get_mut(&pool.name)) {
+            count(counters);
+        }
     }
 }
 
@@ -93,15 +121,21 @@ mod tests {
     use crate::model::{SlotId, WorkerId};
 
     #[test]
-    fn what_passes_is_counted_by_pool() {
-        let mut counting = Counting::new(2);
-        let worker = WorkerId { slot: SlotId { pool: 1, index: 3 }, generation: 7 };
-        counting.order(&Command::Spawn(worker));
-        counting.order(&Command::Spawn(WorkerId { slot: SlotId { pool: 9, index: 1 }, generation: 8 }));
-        for event in [Event::Fetched(0, vec![]), Event::FetchFailed(1), Event::FetchFailed(1), Event::Woken] {
+    fn what_passes_is_counted_by_the_name_of_the_pool() {
+        let named = |name: &str| PoolSettings { name: name.into(), ..PoolSettings::default() };
+        let mut counting = Counting::new(&[named("a"), named("b")]);
+        let spawn = |pool| Command::Spawn(WorkerId { slot: SlotId { pool, index: 3 }, generation: 7 });
+        counting.order(&spawn(1));
+        // An heir at a number of its own, then a stranger at a number that was another's.
+        counting.order(&Command::Equip(2, Box::new(named("b"))));
+        counting.order(&spawn(2));
+        counting.order(&Command::Equip(1, Box::new(named("c"))));
+        [1, 1, 9].iter().for_each(|pool| counting.order(&spawn(*pool)));
+        for event in [Event::Fetched(0, vec![]), Event::FetchFailed(1), Event::FetchFailed(9), Event::Woken] {
             counting.hear(&event);
         }
-        let Counters { fetches, fetches_failed, spawned, fetched, .. } = counting.counters;
-        assert_eq!((fetches, fetches_failed, spawned, fetched), (1, 2, vec![0, 1], vec![0, 0]));
+        let Counters { fetches, fetches_failed, pools, .. } = counting.counters;
+        assert_eq!((fetches, fetches_failed), (1, 2));
+        assert_eq!(["a", "b", "c"].map(|name| pools[name].spawned), [0, 2, 2]);
     }
 }

@@ -7,10 +7,11 @@ use tokio::sync::oneshot;
 use super::asks::Asks;
 use super::inbox::{Inbox, Input};
 use super::outside::Outside;
+use super::reload::Fresh;
 use crate::clock;
-use crate::model::{Counters, PoolStatus, Process, Stop};
+use crate::model::{Change, Counters, PoolStatus, Process, Stop};
 use crate::process::usage;
-use crate::supervisor::{Event, Supervisor};
+use crate::supervisor::{Event, Step, Supervisor};
 
 /// What somebody wants from the loop.
 pub enum Request {
@@ -18,6 +19,19 @@ pub enum Request {
     View(oneshot::Sender<View>),
     /// Whether the loop turns.
     Turn(oneshot::Sender<()>),
+    /// Ask something of a pool, or of all; refused in words.
+    Change(Option<String>, Change, oneshot::Sender<Result<(), String>>),
+    /// Settings were read, or could not be.
+    Reload {
+        /// They, or what is wrong with them.
+        fresh: Result<Fresh, String>,
+        /// Whether only to say what would change.
+        rehearsal: bool,
+        /// What changes.
+        answer: oneshot::Sender<Vec<(String, Step)>>,
+    },
+    /// Tell when no job is here.
+    AtRest(oneshot::Sender<()>),
     /// End.
     Stop(Stop),
 }
@@ -30,6 +44,8 @@ pub struct View {
     pub settled: std::collections::BTreeMap<String, u64>,
     /// How far the stop has come.
     pub stopping: Option<Stop>,
+    /// What is wrong with the settings that were read last.
+    pub settings_trouble: Option<String>,
     /// What is wrong with the writing of logs.
     pub log_trouble: Option<String>,
     /// The keeper as /proc shows it.
@@ -69,9 +85,7 @@ pub(super) async fn run(
             Input::Letter(letter) => facts = outside.heard(letter, &mut asks)?,
             Input::Output => facts = listen(&mut outside)?,
             Input::Answer(answer) => outside.children.reply(answer.worker, answer.n, answer.result),
-            Input::Request(Request::Stop(stop)) => facts.push(Event::Stop(stop)),
-            Input::Request(Request::Turn(answer)) => drop(answer.send(())),
-            Input::Request(Request::View(answer)) => drop(answer.send(view(&supervisor, &outside))),
+            Input::Request(request) => facts.extend(answer(request, &supervisor, &mut outside)),
             Input::Timeout if outside.children.due().is_some_and(|at| at <= clock::now()) => {
                 facts = listen(&mut outside)?;
             }
@@ -81,7 +95,48 @@ pub(super) async fn run(
         // Facts of one moment are told together.
         facts.extend(std::iter::from_fn(|| inbox.try_next()));
         tell(&mut supervisor, &mut outside, facts);
+        outside.tell_those_who_wait(supervisor.is_at_rest());
     }
+}
+
+/// Answers a request, or makes it a fact.
+fn answer(request: Request, supervisor: &Supervisor, outside: &mut Outside) -> Option<Event> {
+    match request {
+        Request::View(answer) => drop(answer.send(view(supervisor, outside))),
+        Request::Turn(answer) => drop(answer.send(())),
+        Request::AtRest(answer) => outside.waiting_for_rest.push(answer),
+        Request::Stop(stop) => return Some(Event::Stop(stop)),
+        Request::Change(pool, change, answer) => {
+            let refusal = refusal(pool.as_deref(), supervisor);
+            let granted = refusal.is_none().then_some(Event::Change(pool, change));
+            drop(answer.send(refusal.map_or(Ok(()), Err)));
+            return granted;
+        }
+        Request::Reload { fresh, rehearsal, answer } => {
+            let fresh = fresh.map(|Fresh { mut settings, outfits }| {
+                outside.wardrobe.number(&mut settings, outfits);
+                settings
+            });
+            outside.settings_trouble = fresh.as_ref().err().cloned();
+            let settings = fresh.ok()?;
+            drop(answer.send(supervisor.preview(&settings)));
+            if !rehearsal {
+                outside.lease = settings.lease;
+                return Some(Event::Reload(settings));
+            }
+        }
+    }
+    None
+}
+
+/// Why nothing can be asked of that pool.
+fn refusal(pool: Option<&str>, supervisor: &Supervisor) -> Option<String> {
+    if supervisor.stopping().is_some() {
+        return Some("the supervisor is stopping".into());
+    }
+    let pool = pool.filter(|pool| !supervisor.pool_names().any(|name| name == *pool))?;
+    let names: Vec<&str> = supervisor.pool_names().collect();
+    Some(format!("no pool is called '{pool}'; there are: {}", names.join(", ")))
 }
 
 /// Carries out every command, also those that follow from facts that are known at once.
@@ -125,6 +180,7 @@ fn view(supervisor: &Supervisor, outside: &Outside) -> View {
         pools,
         settled: supervisor.settled().clone(),
         stopping: supervisor.stopping(),
+        settings_trouble: outside.settings_trouble.clone(),
         log_trouble,
         keeper: usage::process(outside.hello.pid).unwrap_or_default(),
         restarts: outside.hello.restarts,

@@ -8,9 +8,11 @@ mod event_loop;
 mod inbox;
 mod outside;
 mod recover;
+mod reload;
 mod reports;
 mod service;
 mod supervise;
 
 pub use event_loop::Ended;
+pub use reload::{Fresh, ReadSettings};
 pub use supervise::{Setup, supervise};

@@ -2,21 +2,24 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
+use tokio::sync::oneshot;
 use tracing::{info, warn};
 
-use super::asks::Asks;
+use super::asks::{Asks, Wish};
 use super::calls::{self, Answer};
 use super::counting::Counting;
+use super::reload::{Reloader, Wardrobe};
 use super::reports::Reports;
 use crate::broker::{Broker, Fetch};
 use crate::clock;
 use crate::failpoint::failpoint;
-use crate::model::{Exit, Fence, Instance, Instant, Job, Outcome, Signal, SlotId, WorkerId};
-use crate::process::{Children, JobEnd, Letter, Link, Logs, Word};
+use crate::model::{Exit, Fence, Instance, Instant, Job, Outcome, PoolSettings, Signal, SlotId, WorkerId};
+use crate::process::{Children, JobEnd, Letter, Link, Logs, Plan, Word};
 use crate::supervisor::{Command, Event};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -44,6 +47,16 @@ pub struct Outside {
     pub(super) counting: Counting,
     /// Facts that are known at once.
     pub(super) known: Vec<Event>,
+    /// How the workers of pools are made, of all settings so far.
+    pub(super) wardrobe: Wardrobe,
+    /// The path of the API's socket, and where the directories of slots are.
+    pub(super) socket: PathBuf,
+    pub(super) sandboxes: PathBuf,
+    pub(super) reloader: Reloader,
+    /// What is wrong with the settings that were read last.
+    pub(super) settings_trouble: Option<String>,
+    /// Who wants to know when no job is here.
+    pub(super) waiting_for_rest: Vec<oneshot::Sender<()>>,
     pub(super) announced: bool,
     pub(super) done: bool,
 }
@@ -90,6 +103,7 @@ impl Outside {
                 warn!(%job, %fence, why, "lease lost: nothing is settled");
                 self.bury(&job);
             }
+            Command::Equip(pool, settings) => self.equip(pool, &settings),
             Command::Exit => {
                 self.link.order(&Order::Shutdown(0));
                 self.done = true;
@@ -160,9 +174,19 @@ impl Outside {
                 warn!(%worker, cause, "a killed process does not die");
                 vec![Event::Stuck(worker, cause)]
             }
-            Report::Asked(ask) => {
-                asks.hear(ask).into_iter().map(Event::Stop).inspect(|_| self.stopping()).collect()
-            }
+            Report::Asked(ask) => match asks.hear(ask) {
+                Wish::Tell(event) => {
+                    if let Event::Stop(_) = event {
+                        self.stopping();
+                    }
+                    vec![event]
+                }
+                Wish::Reload => {
+                    self.reloader.on_signal();
+                    Vec::new()
+                }
+                Wish::Reopen => Vec::new(),
+            },
         })
     }
 
@@ -202,6 +226,23 @@ impl Outside {
     /// A stop was ordered: systemd is told.
     pub fn stopping(&mut self) {
         self.link.order(&Order::Notify("STOPPING=1\nSTATUS=stopping".into()));
+    }
+
+    /// A moment in which no job is here, or not.
+    pub fn tell_those_who_wait(&mut self, at_rest: bool) {
+        if self.waiting_for_rest.is_empty() {
+            return;
+        }
+        self.waiting_for_rest.retain(|waiting| !waiting.is_closed());
+        if at_rest {
+            self.waiting_for_rest.drain(..).for_each(|waiting| _ = waiting.send(()));
+        }
+    }
+
+    fn equip(&mut self, pool: u16, settings: &PoolSettings) {
+        if let Some(outfit) = self.wardrobe.get(settings.outfit) {
+            self.children.equip(pool, Plan::new(settings, outfit, &self.socket, &self.sandboxes));
+        }
     }
 
     fn exited(&mut self, worker: WorkerId, exit: Exit) -> Vec<Event> {

@@ -9,11 +9,12 @@ use tokio::sync::{mpsc::Sender, oneshot};
 
 use super::census::Census;
 use super::event_loop::{Request, View};
+use super::reload::Reloader;
 use crate::api::{Problem, Service};
 use crate::broker::{Broker, Error};
 use crate::clock;
 use crate::model::{
-    Filter, Health, Host, Instant, JobId, JobRecord, JobState, Meters, Millis, NewJob, QueueCounts,
+    Change, Filter, Health, Host, Instant, JobId, JobRecord, JobState, Meters, Millis, NewJob, QueueCounts,
     QueueName, SlotState, SlotStatus, Status, Stop,
 };
 use crate::process::usage;
@@ -26,6 +27,8 @@ pub(super) struct Desk {
     pub census: Census,
     /// To the loop.
     pub requests: Sender<Request>,
+    /// Reads the settings again.
+    pub reloader: Reloader,
     /// The broker's name without secrets.
     pub broker_name: String,
     /// When the supervisor started.
@@ -73,13 +76,13 @@ impl Service for Desk {
     }
 
     async fn status(&self) -> Result<Status, Problem> {
-        let (mut view, (queues, broker_trouble)) = (self.view().await?, self.counts().await);
+        let (mut view, (queues, broker_trouble)) = (self.ask(Request::View).await?, self.counts().await);
         self.look_up_trees(&mut view).await;
         Ok(self.picture(view, queues, broker_trouble))
     }
 
     async fn meters(&self) -> Result<Meters, Problem> {
-        let (view, (queues, broker_trouble)) = (self.view().await?, self.counts().await);
+        let (view, (queues, broker_trouble)) = (self.ask(Request::View).await?, self.counts().await);
         let counters = view.counters.clone();
         let status = self.picture(view, queues, broker_trouble);
         Ok(Meters {
@@ -95,23 +98,34 @@ impl Service for Desk {
         self.ask(Request::Turn).await
     }
 
-    async fn stop(&self, how: Stop) -> Result<(), Problem> {
-        let gone = |_| Problem::unavailable("the supervisor is ending");
-        self.requests.send(Request::Stop(how)).await.map_err(gone)
+    async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
+        let steps = self.reloader.reload(rehearsal).await?;
+        Ok(steps.into_iter().map(|(pool, step)| (pool, step.as_str().to_owned())).collect())
     }
+
+    async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
+        self.ask(|answer| Request::Change(pool, change, answer)).await?.map_err(Problem::not_found)
+    }
+
+    async fn at_rest(&self) -> Result<(), Problem> {
+        self.ask(Request::AtRest).await
+    }
+
+    async fn stop(&self, how: Stop) -> Result<(), Problem> {
+        self.requests.send(Request::Stop(how)).await.map_err(|_| gone())
+    }
+}
+
+fn gone() -> Problem {
+    Problem::unavailable("the supervisor is ending")
 }
 
 impl Desk {
     /// Asks the loop.
     async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, Problem> {
         let (sender, answer) = oneshot::channel();
-        let gone = || Problem::unavailable("the supervisor is ending");
         self.requests.send(request(sender)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())
-    }
-
-    async fn view(&self) -> Result<View, Problem> {
-        self.ask(Request::View).await
     }
 
     /// The queues, and what is wrong with the broker.
@@ -179,6 +193,8 @@ fn judge(
 ) -> (Health, Vec<String>) {
     let mut reasons = Vec::new();
     reasons.extend(broker.map(|trouble| format!("broker: {trouble}")));
+    reasons
+        .extend(view.settings_trouble.as_ref().map(|why| format!("the last reload changed nothing: {why}")));
     reasons.extend(view.log_trouble.clone());
     let mut alive = false;
     for pool in &view.pools {

@@ -16,6 +16,7 @@ use super::event_loop::{Ended, run};
 use super::inbox::Inbox;
 use super::outside::Outside;
 use super::recover::recover;
+use super::reload::{ReadSettings, Reloader, Wardrobe};
 use super::reports::Reports;
 use super::service::Desk;
 use crate::api;
@@ -50,6 +51,8 @@ pub struct Setup {
     pub port: Option<(TcpListener, bool, api::Gate)>,
     /// Where a job's output goes.
     pub log_file: LogFile,
+    /// Reads the settings again.
+    pub read_settings: ReadSettings,
     /// The most output kept of one attempt, in bytes.
     pub output_cap: u64,
 }
@@ -60,9 +63,12 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let Some((hello, left)) = greet(&mut link).await? else { return Ok(Ended::KeeperGone) };
     let logs = Logs::start(setup.log_file)?;
     let (inbox, events, requests, answers) = Inbox::new();
-    let pools = setup.settings.pools.iter().zip(&setup.outfits);
+    let (mut settings, mut wardrobe) = (setup.settings, Wardrobe::default());
+    let pools = settings.pools.iter().zip(&setup.outfits);
     let plans =
         pools.map(|(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes)).collect();
+    wardrobe.number(&mut settings, setup.outfits);
+    let reloader = Reloader::new(setup.read_settings, requests.clone());
     let mut outside = Outside {
         link,
         children: Children::new(plans, logs.clone(), setup.output_cap)?,
@@ -71,21 +77,27 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         broker: setup.broker.clone(),
         events: events.clone(),
         instance: setup.instance,
-        lease: setup.settings.lease,
+        lease: settings.lease,
         answers,
         reports: Reports::default(),
         stillborn: HashMap::new(),
-        counting: Counting::new(setup.settings.pools.len()),
+        counting: Counting::new(&settings.pools),
         known: Vec::new(),
+        wardrobe,
+        socket: setup.socket,
+        sandboxes: setup.sandboxes,
+        reloader: reloader.clone(),
+        settings_trouble: None,
+        waiting_for_rest: Vec::new(),
         announced: false,
         done: false,
     };
     recover(&mut outside, left).await?;
-    let settings = Settings { first_generation: hello.generation + 1, ..setup.settings };
+    let settings = Settings { first_generation: hello.generation + 1, ..settings };
     let started = clock::now();
     let supervisor = Supervisor::new(settings, started);
     let (broker, broker_name) = (setup.broker.clone(), setup.broker_name);
-    let desk = Desk { broker, census: Census::default(), requests, broker_name, started };
+    let desk = Desk { broker, census: Census::default(), requests, reloader, broker_name, started };
     setup.listener.set_nonblocking(true)?;
     let listener = tokio::net::UnixListener::from_std(setup.listener)?;
     let router = api::router(Arc::new(desk));

@@ -110,9 +110,7 @@ impl Keeper {
                 forks: self.templates.sockets(),
             });
             let now = clock::now();
-            if ready.asks.contains(&true) {
-                self.asked(now, ready.asks);
-            }
+            ready.asks.iter().for_each(|ask| self.asked(now, *ask));
             if ready.readable {
                 self.take_orders(now);
             }

@@ -232,21 +232,19 @@ impl Keeper {
         }
     }
 
-    /// The keeper got signals.
-    pub(super) fn asked(&mut self, now: Instant, asks: [bool; 4]) {
-        for (ask, _) in super::turn::ASKS.into_iter().zip(asks).filter(|(_, asked)| *asked) {
-            if let Some(supervisor) = &mut self.supervisor {
-                self.unsaid.push_ask(ask);
-                if ask != Ask::Hangup {
-                    let at = supervisor.stop_by.get_or_insert(now + self.setup.stop_deadline);
-                    self.sources.wake_by(*at);
-                }
-            } else if let Phase::Clearing(next @ Next::Restart(_), _) = &mut self.phase
-                && ask != Ask::Hangup
-            {
-                // Nobody is there to be asked, and nothing runs.
-                *next = Next::Exit(0);
+    /// The keeper got a signal.
+    pub(super) fn asked(&mut self, now: Instant, ask: Ask) {
+        if let Some(supervisor) = &mut self.supervisor {
+            self.unsaid.push_ask(ask);
+            if ask.ends() {
+                let at = supervisor.stop_by.get_or_insert(now + self.setup.stop_deadline);
+                self.sources.wake_by(*at);
             }
+        } else if let Phase::Clearing(next @ Next::Restart(_), _) = &mut self.phase
+            && ask.ends()
+        {
+            // Nobody is there to be asked, and nothing runs.
+            *next = Next::Exit(0);
         }
     }
 

@@ -21,10 +21,10 @@ pub(super) struct Sources {
 }
 
 /// What there is to do.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ready {
     pub deaths: bool,
-    pub asks: [bool; 4],
+    pub asks: Vec<Ask>,
     pub timer: bool,
     pub readable: bool,
     pub writable: bool,
@@ -40,15 +40,28 @@ pub(super) struct Interest<'a> {
     pub forks: Vec<BorrowedFd<'a>>,
 }
 
-pub(super) const ASKS: [Ask; 4] = [Ask::Terminate, Ask::Interrupt, Ask::Quit, Ask::Hangup];
+/// What a signal means.
+fn ask(signal: Signal) -> Option<Ask> {
+    Some(match signal {
+        Signal::SIGTERM => Ask::Terminate,
+        Signal::SIGINT => Ask::Interrupt,
+        Signal::SIGQUIT => Ask::Quit,
+        Signal::SIGHUP => Ask::Hangup,
+        Signal::SIGUSR1 => Ask::Reopen,
+        Signal::SIGUSR2 => Ask::Pause,
+        Signal::SIGCONT => Ask::Resume,
+        Signal::SIGTTIN => Ask::Grow,
+        Signal::SIGTTOU => Ask::Shrink,
+        _ => return None,
+    })
+}
 
 impl Sources {
     /// Blocks the signals that arrive by descriptor from here on.
     pub fn open() -> nix::Result<Self> {
         let mut mask = SigSet::empty();
-        for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP] {
-            mask.add(signal);
-        }
+        mask.add(Signal::SIGCHLD);
+        Signal::iterator().filter(|signal| ask(*signal).is_some()).for_each(|signal| mask.add(signal));
         let mut blocked = mask;
         // A closed stderr must not end the keeper; ignoring the signal would reach the children.
         blocked.add(Signal::SIGPIPE);
@@ -110,16 +123,11 @@ impl Sources {
     fn take_signals(&mut self, ready: &mut Ready) {
         // Each signal is pending once at most, so this ends.
         while let Ok(Some(info)) = self.signals.read_signal() {
-            match info.ssi_signo as i32 {
-                libc::SIGCHLD => ready.deaths = true,
-                libc::SIGTERM => ready.asks[0] = true,
-                libc::SIGINT => ready.asks[1] = true,
-                libc::SIGQUIT => ready.asks[2] = true,
-                libc::SIGHUP => ready.asks[3] = true,
-                _ => {}
-            }
+            let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else { continue };
+            ready.asks.extend(ask(signal));
             // One death is the rule; another read would only say that there is no more.
-            if info.ssi_signo as i32 == libc::SIGCHLD {
+            if signal == Signal::SIGCHLD {
+                ready.deaths = true;
                 break;
             }
         }

@@ -1,5 +1,6 @@
 //! What `/metrics` shows: the status, and what is only counted.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Millis, Status};
@@ -19,6 +20,21 @@ pub struct Meters {
     pub supervisor_descriptors: Option<u64>,
 }
 
+/// The same of the pools that have had a name, one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolCounters {
+    /// Jobs that came with the answers to fetches.
+    pub fetched: u64,
+    /// Lives begun.
+    pub spawned: u64,
+    /// Lives ended by exit code 0.
+    pub ended_well: u64,
+    /// Lives ended by another exit code.
+    pub ended_badly: u64,
+    /// Lives ended by a signal.
+    pub killed: u64,
+}
+
 /// Sums since the supervisor started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -28,10 +44,8 @@ pub struct Counters {
     pub fetches_failed: u64,
     /// How long all of them took.
     pub fetch_time: Duration,
-    /// Jobs that came with the answers, by pool.
-    pub fetched: Vec<u64>,
-    /// Lives begun, by pool.
-    pub spawned: Vec<u64>,
+    /// By the name of the pool, also of one that is there no more.
+    pub pools: BTreeMap<String, PoolCounters>,
     /// Leases renewed.
     pub renewed: u64,
     /// Renewals without an answer.

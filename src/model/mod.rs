@@ -16,12 +16,12 @@ pub use job::{
     Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts,
     Retry,
 };
-pub use meters::{Counters, Meters};
+pub use meters::{Counters, Meters, PoolCounters};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
     Verdict,
 };
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Order, Outfit, Take, Work};
-pub use settings::{PoolSettings, Settings, Stop};
+pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};
 pub use status::{Health, Host, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis};

@@ -27,6 +27,8 @@ pub struct Settings {
 pub struct PoolSettings {
     /// Its name.
     pub name: String,
+    /// How its workers are made: equal numbers, equal outfits.
+    pub outfit: u32,
     /// How many slots.
     pub workers: u16,
     /// How many of them at least; None = all. The others come when jobs wait, and go when they are idle.
@@ -53,6 +55,20 @@ pub struct PoolSettings {
     pub time_limit: Option<Duration>,
     /// When an attempt fails, for jobs that bring no policy.
     pub retry: Retry,
+    /// When a worker that is well is exchanged for a new one.
+    pub recycle: Recycle,
+}
+
+/// When a worker has run for long enough. It ends its jobs first, and never more than a quarter of a pool is exchanged at a
+/// time; each life has up to a tenth more, so that what began together does not end together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recycle {
+    /// After so many jobs.
+    pub jobs: Option<u64>,
+    /// At this age.
+    pub age: Option<Duration>,
+    /// When it has had nothing to do for so long.
+    pub idle: Option<Duration>,
 }
 
 impl PoolSettings {
@@ -83,6 +99,7 @@ impl Default for PoolSettings {
     fn default() -> Self {
         PoolSettings {
             name: "default".into(),
+            outfit: 0,
             workers: 1,
             min_workers: None,
             template: false,
@@ -96,6 +113,40 @@ impl Default for PoolSettings {
             boot_timeout: Duration::from_secs(30),
             time_limit: None,
             retry: Retry::NONE,
+            recycle: Recycle::default(),
+        }
+    }
+}
+
+/// What a person may ask of a pool, or of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// New workers in place of the old ones, which end their jobs first.
+    Recycle,
+    /// No more jobs; those that run go on.
+    Pause,
+    /// Jobs again.
+    Resume,
+    /// More or fewer places, until the settings say another number.
+    Scale(Scale),
+}
+
+/// Another number of places in a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// So many.
+    To(u16),
+    /// So many more, or fewer.
+    By(i32),
+}
+
+impl Scale {
+    /// The number that `now` becomes.
+    pub fn of(self, now: u16) -> u16 {
+        match self {
+            Scale::To(number) => number,
+            Scale::By(more) => i32::from(now).saturating_add(more).clamp(0, i32::from(u16::MAX)) as u16,
         }
     }
 }

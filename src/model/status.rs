@@ -106,15 +106,21 @@ pub struct PoolStatus {
     pub queues: Vec<QueueName>,
     /// Why it runs on one probing slot only, if it does.
     pub probing: Option<String>,
+    /// Whether it takes no jobs for now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// Whether another pool of its name, or nothing, comes in its place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outdated: bool,
+    /// How many slots a person has asked for, if other than the settings say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaled: Option<u16>,
     /// The process that forks its workers, if one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<SlotStatus>,
     /// Jobs that came lately and that no worker knew, by class; not all, when there are very many.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unknown: BTreeMap<Class, u64>,
-    /// Lives that ended other than as planned, at all of its places.
-    #[serde(default)]
-    pub restarts: u64,
     /// The places that have a worker or want one.
     pub slots: Vec<SlotStatus>,
 }
@@ -141,6 +147,9 @@ pub struct SlotStatus {
     /// Jobs that wait to run here alone, for a worker may have died of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<JobId>,
+    /// Why it takes no more jobs and ends after those it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaving: Option<String>,
     /// Lives that ended other than as planned.
     pub restarts: u32,
     /// Why the latest of them ended, or why it is stuck.

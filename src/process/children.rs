@@ -70,6 +70,15 @@ enum Kind {
 }
 
 impl Children {
+    /// From here on the lives of this pool number are made by this plan.
+    pub fn equip(&mut self, pool: u16, plan: Plan) {
+        let at = usize::from(pool);
+        match self.plans.get_mut(at) {
+            Some(place) => *place = plan,
+            None => self.plans.push(plan),
+        }
+    }
+
     /// No child yet; `plans` are those of the pools. A job's output goes to `logs`, at most `cap` bytes of it.
     pub fn new(plans: Vec<Plan>, logs: Logs, cap: u64) -> io::Result<Children> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;

@@ -264,7 +264,7 @@ fn greeted(hello: &Hello<'_>, role: Role) -> Result<Option<Classes>, String> {
         return Err(format!("it speaks protocol {}, this supervisor speaks {PROTOCOL}", hello.protocol));
     }
     if role == Role::Template && !hello.template {
-        return Err("it cannot be a template (its hello does not say so); use 'mode: prefork' with 'max_jobs: 1' for a \
+        return Err("it cannot be a template (its hello does not say so); use 'mode: prefork' with 'recycle: {jobs: 1}' for a \
                     new process each job"
             .into());
     }

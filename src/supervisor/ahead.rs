@@ -109,7 +109,8 @@ impl Pool {
             return Vec::new();
         }
         let works = |slot: &&Slot| {
-            !slot.is_template() && matches!(slot.state, State::Ready | State::Busy | State::Stopping(_))
+            let runs = matches!(slot.state, State::Ready | State::Busy | State::Stopping(_));
+            runs && !slot.is_template() && !slot.is_leaving_for_good()
         };
         let workers: Vec<&Slot> = self.slots.iter().filter(works).collect();
         let stock = self.ahead.depth() * workers.len();

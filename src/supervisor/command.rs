@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    ClassFilter, Fence, Instant, Job, JobId, Lease, QueueName, Settlement, Signal, Take, WorkerId,
+    ClassFilter, Fence, Instant, Job, JobId, Lease, PoolSettings, QueueName, Settlement, Signal, Take,
+    WorkerId,
 };
 
 /// Something to be done outside. Every order is answered by an event, as said with each.
@@ -44,6 +45,8 @@ pub enum Command {
     AskIdle(Vec<QueueName>),
     /// Whether jobs wait in the pool's queues, though it has no room: `Waiting`.
     AskWaiting(u16, Vec<QueueName>),
+    /// From here on the lives of this pool number are made by these settings. No answer.
+    Equip(u16, Box<PoolSettings>),
     /// A lease was lost with the job: log and drop. No answer.
     Dropped(JobId, Fence, &'static str),
     /// No child lives and nothing is unsettled: the supervisor is done. The last command.

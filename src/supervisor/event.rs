@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::model::{Classes, Exit, Fence, Fetched, JobId, Lease, Outcome, Revocation, Stop, WorkerId};
+use crate::model::{
+    Change, Classes, Exit, Fence, Fetched, JobId, Lease, Outcome, Revocation, Settings, Stop, WorkerId,
+};
 
 /// Something that happened outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,12 @@ pub enum Event {
     Woken,
     /// The broker has nothing waiting, delayed or running in these queues (only asked for in burst mode).
     Idle,
+    /// Keep up other pools from now on, or the same in another way.
+    Reload(Settings),
+    /// A person asks this of the pool, or of all.
+    Change(Option<String>, Change),
+    /// The worker has grown beyond the size at which its pool exchanges it.
+    Outgrown(WorkerId),
     /// End.
     Stop(Stop),
 }

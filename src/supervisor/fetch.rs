@@ -26,13 +26,21 @@ pub(super) struct Intake {
     net: Instant,
     backoff: Backoff,
     rotation: Rotation,
+    /// Whether it takes none for now.
+    pub(super) paused: bool,
 }
 
 impl Intake {
     pub(super) fn new(now: Instant, pool: &PoolSettings) -> Self {
         let rotation = Rotation::new(pool.order, pool.queues.clone());
         let (due, net, backoff) = (now, now + NET, Backoff::BROKER);
-        Intake { asked: None, maybe_waiting: true, due, net, backoff, rotation }
+        Intake { asked: None, maybe_waiting: true, due, net, backoff, rotation, paused: false }
+    }
+
+    /// Other queues, or the same in another order.
+    pub(super) fn turn_to(&mut self, now: Instant, pool: &PoolSettings) {
+        (self.rotation, self.maybe_waiting) = (Rotation::new(pool.order, pool.queues.clone()), true);
+        self.due = self.due.min(now);
     }
 
     fn answered(&mut self, jobs: &[Fetched]) -> Option<Vec<WorkerId>> {
@@ -70,7 +78,7 @@ impl Pool {
 
     /// Asks for as many jobs as there is room for, and some ahead.
     pub(super) fn fetch(&mut self, now: Instant, random: &mut Random, orders: &mut VecDeque<Command>) {
-        if self.intake.asked.is_some() || self.intake.at() > now {
+        if self.intake.asked.is_some() || self.intake.paused || self.intake.at() > now {
             return;
         }
         let mut workers = self.room();
@@ -89,7 +97,8 @@ impl Pool {
 
     /// When to ask; None while there is no room, or no answer yet.
     pub(super) fn fetch_at(&self) -> Option<Instant> {
-        let wants = self.intake.asked.is_none() && (self.has_room() || !self.ahead_for().is_empty());
+        let may = self.intake.asked.is_none() && !self.intake.paused;
+        let wants = may && (self.has_room() || !self.ahead_for().is_empty());
         wants.then(|| self.intake.at())
     }
 }

@@ -90,7 +90,7 @@ impl Running {
             Phase::Runs | Phase::Said(_) | Phase::Ends(Why::Lost(Revocation::Canceled)) => true,
             Phase::Ends(Why::Lost(_)) => false,
             Phase::Ends(Why::Boot | Why::Spent | Why::Stop | Why::TimeLimit | Why::Neighbour) => true,
-            Phase::Ends(Why::Fault | Why::Idle) => true,
+            Phase::Ends(Why::Fault | Why::Idle | Why::Worn(_) | Why::Scaled | Why::Replaced) => true,
         }
     }
 

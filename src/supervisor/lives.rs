@@ -33,6 +33,7 @@ impl Supervisor {
         if slot.state == State::Starting {
             slot.ready(now);
             boots.succeeded();
+            boots.proven |= !slot.is_template();
         }
     }
 
@@ -53,6 +54,12 @@ impl Supervisor {
             boots.died(now);
         }
         slot.down(now, end, |wait| random.jitter(wait, 20));
+    }
+
+    pub(super) fn on_outgrown(&mut self, worker: WorkerId) {
+        if let Some(Alive { slot, .. }) = self.life(worker) {
+            slot.life.outgrown = true;
+        }
     }
 
     pub(super) fn on_faulty(&mut self, worker: WorkerId, how: String) {

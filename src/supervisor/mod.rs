@@ -11,6 +11,7 @@ mod load;
 mod pool;
 mod reconcile;
 mod restart;
+mod roll;
 mod settle;
 mod size;
 mod status;
@@ -18,9 +19,11 @@ mod stop;
 #[expect(clippy::module_inception, reason = "the room is named for what is in its middle")]
 mod supervisor;
 mod verdict;
+mod wear;
 mod work;
 mod worker;
 
 pub use command::Command;
 pub use event::Event;
+pub use roll::Step;
 pub use supervisor::Supervisor;

@@ -11,6 +11,7 @@ use super::jobs::{self, Running};
 use super::restart::{Boots, Random};
 use super::settle::Unsettled;
 use super::size::Size;
+use super::wear::Wears;
 use super::worker::{Slot, State};
 use crate::model::{Fence, Instant, JobId, PoolSettings, SlotId, Verdict, WorkerId};
 
@@ -25,6 +26,16 @@ pub(super) struct Pool {
     pub(super) size: Size,
     pub(super) unknown: Unknown,
     pub(super) ahead: Ahead,
+    /// What was configured; a person may have asked for another size since.
+    pub(super) configured: PoolSettings,
+    /// Which pool it is of all that there ever were.
+    pub(super) age: u64,
+    /// Whether it is to end, as soon as its heir can do without it.
+    pub(super) outdated: bool,
+    /// Whether it takes over from another one: then it comes up a quarter at a time.
+    pub(super) rolling: bool,
+    pub(super) first_generation: u32,
+    pub(super) since: Instant,
 }
 
 impl Pool {
@@ -37,6 +48,12 @@ impl Pool {
             size: Size::new(),
             unknown: Unknown::default(),
             ahead: Ahead::default(),
+            configured: settings.clone(),
+            age: 0,
+            outdated: false,
+            rolling: false,
+            first_generation: generation,
+            since: now,
             settings,
         };
         let (first, min) = (u16::from(!pool.settings.template), pool.min_workers());
@@ -109,14 +126,21 @@ impl Pool {
     }
 
     /// Starts what is down and due.
-    pub(super) fn keep_up(&mut self, now: Instant, lease: Duration, orders: &mut VecDeque<Command>) {
+    pub(super) fn keep_up(
+        &mut self,
+        now: Instant,
+        lease: Duration,
+        random: &mut Random,
+        orders: &mut VecDeque<Command>,
+    ) {
+        let rules = self.settings.recycle;
         let boot_timeout = self.settings.boot_timeout;
         // A worker of one job that will have it at once: its fence, were it fetched now, travels with the order to make it.
         let in_demand = self.settings.jobs_per_life == Some(1) && self.intake.maybe_waiting;
         let template = self.template().map(|template| template.id);
         while let Some(slot) = self.next_start().filter(|slot| slot.deadline.is_some_and(|due| due <= now)) {
             let template = template.filter(|_| !slot.is_template());
-            slot.start(now, boot_timeout, template);
+            slot.start(now, boot_timeout, template, Wears::draw(rules, random));
             match template {
                 Some(template) => orders.push_back(Command::Fork(slot.id, template)),
                 None => {
@@ -140,14 +164,14 @@ impl Pool {
     }
 
     /// The slots that may start: all that are down, but without a ready template that alone; while probing the first of
-    /// them, and no other.
+    /// them, and no other; while taking over from another pool a few.
     fn startable(&self) -> impl Iterator<Item = &Slot> {
-        let probing = self.boots.probing.is_some();
-        let at_once = match probing {
-            true if self.slots.iter().any(Slot::is_booting) => 0,
-            true => 1,
-            false => self.slots.len(),
+        let most = match (&self.boots.probing, self.rolling) {
+            (Some(_), _) => 1,
+            (None, true) => (self.places().count() / 4).max(1),
+            (None, false) => usize::MAX,
         };
+        let at_once = most.saturating_sub(self.slots.iter().filter(|slot| slot.is_booting()).count());
         let can_fork = self.template().is_none_or(|template| template.state == State::Ready);
         let wanted = |slot: &&Slot| slot.state == State::Down && slot.is_wanted();
         let down = self.slots.iter().filter(wanted);
@@ -166,6 +190,7 @@ impl Pool {
         for slot in &mut self.slots {
             let down = cannot_fork && slot.state == State::Down;
             let in_vain = stopping || down || !slot.booted || slot.life.stuck.is_some();
+            let in_vain = in_vain || slot.life.leaving.is_some();
             let back = |waiting: &Running| in_vain || !classes::knows(&self.settings, &waiting.job);
             while let Some(job) = slot.take_waiting(now, back, &self.settings) {
                 let verdict = match in_vain {

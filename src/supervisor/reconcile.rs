@@ -19,8 +19,11 @@ impl Supervisor {
         self.give_back(now);
         self.tend_workers(now);
         if self.stop.is_none() {
+            self.roll(now);
             for pool in &mut self.pools {
-                pool.keep_up(now, self.lease, &mut self.orders);
+                pool.fit(now);
+                pool.exchange_worn(now);
+                pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);
                 pool.assign_ahead(now, &mut self.random, &mut self.unsettled, &mut self.orders);
                 pool.shrink(now, &mut self.orders);
                 pool.fetch(now, &mut self.random, &mut self.orders);
@@ -47,7 +50,8 @@ impl Supervisor {
     fn give_back(&mut self, now: Instant) {
         for pool in &mut self.pools {
             pool.give_back(now, self.stop.is_some(), &mut self.random, &mut self.unsettled);
-            pool.give_back_ahead(now, self.stop.is_some(), &mut self.unsettled);
+            let stops = self.stop.is_some() || pool.intake.paused;
+            pool.give_back_ahead(now, stops, &mut self.unsettled);
         }
     }
 

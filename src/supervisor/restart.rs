@@ -51,6 +51,8 @@ pub(super) struct Boots {
     deaths: VecDeque<Instant>,
     /// Why the pool tries with one slot only.
     pub(super) probing: Option<String>,
+    /// Whether a worker was ever ready.
+    pub(super) proven: bool,
 }
 
 impl Boots {
@@ -70,7 +72,7 @@ impl Boots {
 
     /// A worker became ready.
     pub(super) fn succeeded(&mut self) {
-        *self = Boots::default();
+        *self = Boots { proven: self.proven, ..Boots::default() };
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Command;
 use super::pool::Pool;
 use super::worker::{Slot, State, Why};
-use crate::model::{Instant, Signal, WorkerId};
+use crate::model::{Instant, PoolSettings, Scale, Signal, SlotId, WorkerId};
 
 /// All are at work for so long before one more is started.
 const PRESSURE: Duration = Duration::from_secs(1);
@@ -32,6 +32,66 @@ impl Size {
 }
 
 impl Pool {
+    /// The places that have a worker or are to have one, but for those that are to leave.
+    pub(super) fn places(&self) -> impl Iterator<Item = &Slot> {
+        let stays = |slot: &&Slot| !slot.is_template() && slot.is_wanted() && !slot.is_leaving_for_good();
+        self.slots.iter().filter(stays)
+    }
+
+    /// Has all but so many leave, and gives how many stay. Who does nothing leaves first.
+    pub(super) fn at_most(&mut self, now: Instant, most: usize, why: Why) -> usize {
+        let mut left = self.places().count();
+        while left > most
+            && let Some(least) = self.places().min_by_key(|slot| slot.worth()).map(|slot| slot.id)
+            && let Some(slot) = self.slots.iter_mut().find(|slot| slot.id == least)
+        {
+            slot.let_go(now, why);
+            left -= 1;
+        }
+        if most == 0 && self.outdated && !self.slots.iter().any(|slot| slot.state == State::Starting) {
+            self.slots.iter_mut().filter(|slot| slot.is_template()).for_each(|slot| slot.let_go(now, why));
+        }
+        left
+    }
+
+    /// Sees to it that as many places are wanted as the settings say, neither more nor fewer.
+    pub(super) fn fit(&mut self, now: Instant) {
+        if self.outdated {
+            return;
+        }
+        self.at_most(now, usize::from(self.settings.workers), Why::Scaled);
+        self.begin_with(now, usize::from(self.min_workers()));
+    }
+
+    /// Wants so many places at least.
+    pub(super) fn begin_with(&mut self, now: Instant, least: usize) {
+        let mut missing = least.min(usize::from(self.settings.workers)).saturating_sub(self.places().count());
+        while missing > 0
+            && let Some(slot) = self.empty_place()
+        {
+            slot.deadline = Some(now);
+            missing -= 1;
+        }
+    }
+
+    /// Another number of places.
+    pub(super) fn scale(&mut self, by: Scale) {
+        let settings = &mut self.settings;
+        settings.workers = by.of(settings.workers);
+        settings.min_workers = settings.min_workers.map(|min| min.min(settings.workers));
+    }
+
+    /// Whether somebody has scaled it since its settings were read.
+    pub(super) fn is_scaled(&self) -> bool {
+        let size = |pool: &PoolSettings| (pool.workers, pool.min_workers);
+        size(&self.settings) != size(&self.configured)
+    }
+
+    /// Whether an answer is under way.
+    pub(super) fn is_asking(&self) -> bool {
+        self.intake.asked.is_some() || self.size.asked
+    }
+
     /// Jobs may be waiting.
     pub(super) fn woken(&mut self) {
         (self.intake.maybe_waiting, self.size.maybe_waiting) = (true, true);
@@ -39,7 +99,7 @@ impl Pool {
 
     /// Asks whether jobs wait, when all workers have been at work for a while.
     pub(super) fn ask_to_grow(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
-        if self.has_idle() || self.is_coming_up() || self.spare().is_none() {
+        if self.has_idle() || self.is_coming_up() || !self.may_grow() {
             self.size.at = None;
             return;
         }
@@ -63,7 +123,9 @@ impl Pool {
         match (waiting, self.size.at) {
             (true, Some(_)) => {
                 (self.size.maybe_waiting, self.size.at) = (true, Some(now + PRESSURE));
-                if let Some(slot) = self.spare() {
+                if self.may_grow()
+                    && let Some(slot) = self.empty_place()
+                {
                     slot.deadline = Some(now);
                 }
             }
@@ -99,14 +161,30 @@ impl Pool {
         none_booted || self.boots.probing.is_some()
     }
 
-    /// The next place to fill.
-    fn spare(&mut self) -> Option<&mut Slot> {
-        self.slots.iter_mut().find(|slot| !slot.is_wanted())
+    /// Whether there may be one more.
+    fn may_grow(&self) -> bool {
+        let most = if self.outdated || self.intake.paused { 0 } else { usize::from(self.settings.workers) };
+        self.places().count() < most
+    }
+
+    /// A place that nobody is in or wanted in: an old one, or one more.
+    fn empty_place(&mut self) -> Option<&mut Slot> {
+        let is_empty = |slot: &Slot| !slot.is_template() && !slot.is_wanted() && slot.waits.is_empty();
+        let at = match self.slots.iter().position(is_empty) {
+            Some(at) => at,
+            None => {
+                let index = self.slots.last().map_or(0, |slot| slot.id.slot.index).checked_add(1)?;
+                let place = SlotId { pool: self.number, index };
+                self.slots.push(Slot::new(place, self.first_generation, self.since, None));
+                self.slots.len() - 1
+            }
+        };
+        self.slots.get_mut(at)
     }
 
     /// The worker that has been idle longest, if one can be spared, and when that is long enough.
     fn idlest(&self) -> Option<(Instant, WorkerId)> {
-        let works = |slot: &&Slot| !slot.is_template() && matches!(slot.state, State::Ready | State::Busy);
+        let works = |slot: &&Slot| slot.works_on();
         let asked = |slot: &Slot| self.intake.asked.as_ref().is_some_and(|asked| asked.contains(&slot.id));
         if self.slots.iter().filter(works).count() <= usize::from(self.min_workers()) {
             return None;
@@ -115,5 +193,37 @@ impl Pool {
             self.slots.iter().filter(works).filter(|slot| slot.leased().next().is_none() && !asked(slot));
         let idlest = idle.min_by_key(|slot| (slot.life.idle_since, Reverse(slot.id)))?;
         Some((idlest.life.idle_since + IDLE, idlest.id))
+    }
+}
+
+impl Slot {
+    /// Whether nobody is to be in its place when it has ended.
+    pub(super) fn is_leaving_for_good(&self) -> bool {
+        let ends = match self.state {
+            State::Stopping(why) | State::Killed(why) => why.empties_the_place(),
+            State::Down | State::Starting | State::Ready | State::Busy => false,
+        };
+        ends || self.life.leaving.is_some_and(Why::empties_the_place)
+    }
+
+    /// It is not needed any more: it ends its jobs and goes.
+    pub(super) fn let_go(&mut self, now: Instant, why: Why) {
+        match self.state {
+            State::Down => self.enter(State::Down, now, None),
+            State::Starting | State::Ready | State::Busy | State::Stopping(_) | State::Killed(_) => {
+                self.life.leaving = Some(why);
+            }
+        }
+    }
+
+    /// The less, the sooner it can be spared: who is not there yet, then who has nothing to do, the last place first.
+    pub(super) fn worth(&self) -> (u8, usize, Reverse<u16>) {
+        let state = match self.state {
+            State::Down => 0,
+            State::Killed(_) | State::Stopping(_) => 1,
+            State::Starting => 2,
+            State::Ready | State::Busy => 3,
+        };
+        (state, self.leased().count(), Reverse(self.id.slot.index))
     }
 }

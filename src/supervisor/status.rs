@@ -15,9 +15,11 @@ impl Pool {
             queues: self.settings.queues.clone(),
             concurrency: self.settings.jobs_at_once,
             probing: self.boots.probing.clone(),
+            paused: self.intake.paused,
+            outdated: self.outdated,
+            scaled: self.is_scaled().then_some(self.settings.workers),
             template: self.template().map(|template| template.status(now, &self.settings)),
             unknown: self.unknown.counts(),
-            restarts: self.slots.iter().map(|slot| u64::from(slot.restarts)).sum(),
             slots: slots.map(|slot| slot.status(now, &self.settings)).collect(),
         }
     }
@@ -34,6 +36,7 @@ impl Slot {
             jobs: self.jobs.iter().map(|running| running.status(now, pool)).collect(),
             waits: self.waits.iter().map(|waiting| waiting.job.id.clone()).collect(),
             restarts: self.restarts,
+            leaving: self.life.leaving.map(|why| why.as_str().into()),
             why: self.life.stuck.clone().or_else(|| self.why.clone()),
             trace: None,
             process: None,

@@ -28,7 +28,11 @@ pub struct Supervisor {
     pub(super) lease: Duration,
     pub(super) stop_deadline: Duration,
     pub(super) burst: bool,
+    /// Each at its number.
     pub(super) pools: Vec<Pool>,
+    /// How many there ever were.
+    pub(super) founded: u64,
+    pub(super) first_generation: u32,
     pub(super) unsettled: Unsettled,
     /// Rights lost before the fetch that brings them was answered.
     pub(super) early: BTreeMap<(JobId, Fence), Revocation>,
@@ -50,6 +54,8 @@ impl Supervisor {
             stop_deadline: settings.stop_deadline,
             burst: settings.burst,
             pools: pools.collect(),
+            founded: 0,
+            first_generation: generation,
             unsettled: Unsettled::default(),
             early: BTreeMap::new(),
             stop: None,
@@ -87,6 +93,7 @@ impl Supervisor {
             Event::Finished(worker, job, fence, outcome) => {
                 self.on_finished(now, worker, (&job, fence), outcome);
             }
+            Event::Outgrown(worker) => self.on_outgrown(worker),
             Event::Faulty(worker, how) => self.on_faulty(worker, how),
             Event::Knows(pool, classes) => self.on_knows(pool, classes),
             Event::Waiting(pool, waiting) => self.on_waiting(now, pool, waiting),
@@ -100,6 +107,10 @@ impl Supervisor {
             Event::Woken => self.pools.iter_mut().for_each(Pool::woken),
             Event::Idle => self.on_idle(now),
             Event::Stop(stage) => self.on_stop(now, stage),
+            // What is about to end is not changed any more.
+            _ if self.stop.is_some() => {}
+            Event::Reload(settings) => self.on_reload(now, settings),
+            Event::Change(pool, change) => self.on_change(now, pool.as_deref(), change),
         }
     }
 
@@ -117,7 +128,8 @@ impl Supervisor {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let pools = self.pools.iter().filter(|_| self.stop.is_none());
         let pools = pools.flat_map(|pool| {
-            [pool.fetch_at(), pool.start_at(), pool.grow_at(), pool.shrink_at(), pool.ahead.due()]
+            let size = [pool.start_at(), pool.grow_at(), pool.shrink_at(), pool.worn_at()];
+            size.into_iter().chain([pool.fetch_at(), pool.ahead.due()])
         });
         let slots = self.pools.iter().flat_map(|pool| pool.slots.iter().map(move |slot| (pool, slot)));
         let slots = slots.flat_map(|(pool, slot)| {
@@ -132,7 +144,7 @@ impl Supervisor {
 
     /// The pools with all that is decided by; the processes are for others to see.
     pub fn status(&self, now: Instant) -> Vec<PoolStatus> {
-        self.pools.iter().map(|pool| pool.status(now)).collect()
+        self.pools.iter().filter(|pool| !pool.is_gone()).map(|pool| pool.status(now)).collect()
     }
 
     /// Jobs settled so far, by verdict.
@@ -166,11 +178,20 @@ impl Supervisor {
 impl Supervisor {
     /// Nothing runs, nothing is to be told, and the last fetch found the queues empty.
     pub(super) fn is_quiet(&self) -> bool {
-        let fetched =
-            |pool: &Pool| pool.intake.asked.is_none() && !pool.intake.maybe_waiting && pool.ahead.is_empty();
+        self.is_at_rest() && self.pools.iter().all(|pool| !pool.intake.maybe_waiting)
+    }
+
+    /// Whether no job is here: none runs, none is on its way, and nothing is to be told of any.
+    pub fn is_at_rest(&self) -> bool {
+        let rests = |pool: &Pool| pool.intake.asked.is_none() && pool.ahead.is_empty();
         self.unsettled.is_empty()
-            && self.pools.iter().all(fetched)
+            && self.pools.iter().all(rests)
             && self.slots().all(|slot| slot.leased().next().is_none())
+    }
+
+    /// The names of the pools that are to stay.
+    pub fn pool_names(&self) -> impl Iterator<Item = &str> {
+        self.pools.iter().filter(|pool| !pool.outdated).map(|pool| pool.settings.name.as_str())
     }
 
     pub(super) fn is_over(&self) -> bool {

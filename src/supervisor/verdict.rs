@@ -79,7 +79,8 @@ pub(super) fn of_end(why: Why, job: &Job, retry: Retry, random: &mut Random) -> 
             return Some(spent(failure, job, retry, random));
         }
         Why::Stop => Some(Count::Interrupted),
-        Why::Neighbour | Why::Boot | Why::Spent | Why::Fault | Why::Idle => None,
+        Why::Neighbour | Why::Boot | Why::Spent | Why::Fault => None,
+        Why::Idle | Why::Worn(_) | Why::Scaled | Why::Replaced => None,
     };
     Some(Verdict::Release { after: Duration::ZERO, counts })
 }

@@ -114,7 +114,7 @@ impl Supervisor {
             // An earlier attempt that we lost is still dying here: two at a time are one too many.
             None if runs_here => release(grace),
             None if jobs::fence_at(lease, grace) <= now => release(PAUSE),
-            None if self.stop.is_some() => release(Duration::ZERO),
+            None if self.stop.is_some() || pool.intake.paused => release(Duration::ZERO),
             None if !classes::knows(&pool.settings, job) => Some(pool.unknown.refuse(job, &mut self.random)),
             None => None,
         }

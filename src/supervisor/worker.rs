@@ -7,6 +7,7 @@ use super::Command;
 use super::jobs::{Phase, Running};
 use super::restart::{Backoff, GOOD_LIFE};
 use super::stop::Stopping;
+use super::wear::{Wear, Wears};
 use crate::model::{Exit, ExitStatus, Instant, PoolSettings, Revocation, Signal, SlotId, WorkerId};
 
 /// Where a slot is. Its one deadline means another thing in each.
@@ -45,6 +46,12 @@ pub(super) enum Why {
     Fault,
     /// It has had nothing to do for a while, and others are there.
     Idle,
+    /// It has run for long enough.
+    Worn(Wear),
+    /// Its pool has fewer places now.
+    Scaled,
+    /// Others take the place of its pool.
+    Replaced,
 }
 
 impl Why {
@@ -59,7 +66,17 @@ impl Why {
             Why::Neighbour => "neighbour",
             Why::Fault => "fault",
             Why::Idle => "idle",
+            Why::Worn(wear) => wear.as_str(),
+            Why::Scaled => "scaled down",
+            Why::Replaced => "replaced",
         }
+    }
+}
+
+impl Why {
+    /// Whether nobody is to come after it.
+    pub(super) fn empties_the_place(self) -> bool {
+        matches!(self, Why::Idle | Why::Scaled | Why::Replaced)
     }
 }
 
@@ -74,6 +91,12 @@ pub(super) struct Life {
     ready: bool,
     /// Since when it has had none, while it has none.
     pub(super) idle_since: Instant,
+    /// Why it takes no more jobs and ends after those that it has.
+    pub(super) leaving: Option<Why>,
+    /// When it has run for long enough.
+    pub(super) wears: Wears,
+    /// Whether it has grown beyond what its pool exchanges it at.
+    pub(super) outgrown: bool,
     /// How it broke the protocol.
     pub(super) fault: Option<String>,
     /// Jobs given to it.
@@ -95,6 +118,9 @@ impl Life {
             template: None,
             ready: false,
             idle_since: born,
+            leaving: None,
+            wears: Wears::default(),
+            outgrown: false,
             fault: None,
             taken: 0,
             finished: 0,
@@ -164,8 +190,14 @@ impl Slot {
     }
 
     /// The next life begins.
-    pub(super) fn start(&mut self, now: Instant, boot_timeout: Duration, template: Option<WorkerId>) {
-        self.life = Life { template, ..Life::new(now) };
+    pub(super) fn start(
+        &mut self,
+        now: Instant,
+        boot_timeout: Duration,
+        template: Option<WorkerId>,
+        wears: Wears,
+    ) {
+        self.life = Life { template, wears, ..Life::new(now) };
         self.enter(State::Starting, now, Some(now + boot_timeout));
     }
 
@@ -187,10 +219,12 @@ impl Slot {
     pub(super) fn room(&self, pool: &PoolSettings) -> usize {
         match self.state {
             State::Ready | State::Busy if self.is_template() || self.is_closed() => 0,
+            State::Ready | State::Busy if self.life.leaving.is_some() => 0,
             State::Ready | State::Busy => {
                 let at_once = (pool.jobs_at_once as usize).saturating_sub(self.jobs.len());
                 let in_life = pool.jobs_per_life.map(|limit| limit.saturating_sub(self.life.taken));
-                in_life.map_or(at_once, |left| at_once.min(usize::try_from(left).unwrap_or(at_once)))
+                let left = in_life.or_else(|| self.life.until_worn());
+                left.map_or(at_once, |left| at_once.min(usize::try_from(left).unwrap_or(at_once)))
             }
             State::Down | State::Starting | State::Stopping(_) | State::Killed(_) => 0,
         }
@@ -238,11 +272,17 @@ impl Slot {
             State::Stopping(why) => {
                 stops.filter(|signal| *signal == Signal::Kill).map(|signal| (signal, why))
             }
-            State::Starting => stops.map(|signal| (signal, Why::Stop)),
+            State::Starting => {
+                let leaves = self.life.leaving.map(|why| (Signal::Term, why));
+                stops.map(|signal| (signal, Why::Stop)).or(leaves)
+            }
             State::Ready | State::Busy => stops
                 .map(|signal| (signal, Why::Stop))
                 .or_else(|| self.signal_for_job(now, pool))
-                .or_else(|| self.is_spent(pool).then_some((Signal::Term, Why::Spent))),
+                .or_else(|| self.is_spent(pool).then_some((Signal::Term, Why::Spent)))
+                .or_else(|| {
+                    self.life.leaving.filter(|_| self.jobs.is_empty()).map(|why| (Signal::Term, why))
+                }),
         }
     }
 
@@ -294,7 +334,7 @@ impl Slot {
                 self.why = Some(why);
             }
         }
-        let unwanted = matches!(self.state, State::Stopping(Why::Idle) | State::Killed(Why::Idle));
+        let unwanted = self.is_leaving_for_good();
         self.booted = self.life.ready && !unwanted;
         self.id.generation += 1;
         self.life = Life::new(now);

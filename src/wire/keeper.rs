@@ -81,8 +81,38 @@ pub enum Ask {
     Interrupt,
     /// SIGQUIT.
     Quit,
-    /// SIGHUP.
+    /// SIGHUP: read the settings again.
     Hangup,
+    /// SIGUSR1: open the log files again.
+    Reopen,
+    /// SIGUSR2: take no more jobs.
+    Pause,
+    /// SIGCONT: take jobs again.
+    Resume,
+    /// SIGTTIN: one worker more in each pool.
+    Grow,
+    /// SIGTTOU: one less.
+    Shrink,
+}
+
+impl Ask {
+    /// All of them, at their number.
+    pub const ALL: [Ask; 9] = [
+        Ask::Terminate,
+        Ask::Interrupt,
+        Ask::Quit,
+        Ask::Hangup,
+        Ask::Reopen,
+        Ask::Pause,
+        Ask::Resume,
+        Ask::Grow,
+        Ask::Shrink,
+    ];
+
+    /// Whether it is an order to end.
+    pub fn ends(self) -> bool {
+        matches!(self, Ask::Terminate | Ask::Interrupt | Ask::Quit)
+    }
 }
 
 /// The steps of making a child, for `SpawnFailed`.
@@ -243,10 +273,7 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
         68 => Report::Exited(fields.worker()?, decode_exit(fields)?),
         69 => Report::Stuck(fields.worker()?, fields.i32()?),
         70 => Report::Left(fields.worker()?, decode_exit(fields)?),
-        71 => {
-            let asks = [Ask::Terminate, Ask::Interrupt, Ask::Quit, Ask::Hangup];
-            Report::Asked(*asks.get(usize::from(fields.u8()?))?)
-        }
+        71 => Report::Asked(*Ask::ALL.get(usize::from(fields.u8()?))?),
         _ => return None,
     })
 }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskvisor::model::{Classes, Fence, Instant, Job, JobId, Revocation, Signal, SlotId, Verdict, WorkerId};
+use taskvisor::model::{
+    Change, Classes, Fence, Instant, Job, JobId, Revocation, Signal, SlotId, Verdict, WorkerId,
+};
 use taskvisor::supervisor::{Command, Event};
 
 use super::world::World;
@@ -22,6 +24,8 @@ pub struct Checks {
     /// Where each lease was given.
     pub assigned: BTreeMap<(JobId, Fence), WorkerId>,
     /// What the workers of each pool know, as far as the supervisor was told.
+    /// The most workers that any pool was ever to have.
+    pub most: u16,
     pub knows: BTreeMap<u16, Option<Arc<Classes>>>,
     pub asking: BTreeSet<u16>,
     /// How often each pool was told that jobs wait.
@@ -94,6 +98,9 @@ impl World {
             }
             Event::Faulty(..) => {}
             Event::Finished(..) | Event::RenewFailed(..) | Event::Woken | Event::Idle => {}
+            Event::Reload(settings) => self.most_of(settings.pools.iter().map(|pool| pool.workers).max()),
+            Event::Change(_, Change::Scale(by)) => self.most_of(Some(by.of(self.checks.most))),
+            Event::Change(_, Change::Recycle | Change::Pause | Change::Resume) | Event::Outgrown(_) => {}
         }
     }
 
@@ -149,7 +156,7 @@ impl World {
                 self.watch_settle(settlement.job.clone(), settlement.fence, &settlement.verdict);
             }
             Command::AskIdle(_) => assert!(self.settings.burst, "asks without being in a burst"),
-            Command::Dropped(..) => {}
+            Command::Dropped(..) | Command::Equip(..) => {}
             Command::Exit => {
                 assert!(self.checks.stopped || self.settings.burst, "exits unasked");
                 let left = self.workers.keys().find(|worker| !self.checks.stuck.contains(worker));
@@ -158,10 +165,14 @@ impl World {
         }
     }
 
+    /// A pool may have so many workers from here on, if that is more than before.
+    pub fn most_of(&mut self, workers: Option<u16>) {
+        self.checks.most = self.checks.most.max(workers.unwrap_or(0));
+    }
+
     pub fn watch_spawn(&mut self, worker: WorkerId) {
         assert!(!self.checks.stopped, "spawns after the stop");
-        let (pool, index) = (self.pool(worker), worker.slot.index);
-        assert!(index <= pool.workers && (index > 0 || pool.template), "there is no place for {worker}");
+        assert!(worker.slot.index > 0 || self.pool(worker).template, "there is no place for {worker}");
         let lives = self.workers.keys().find(|other| other.slot == worker.slot);
         assert!(lives.is_none(), "{worker} beside {lives:?}");
         self.checks.known.insert(worker);
@@ -170,6 +181,15 @@ impl World {
         let grown = self.checks.grown.get(&worker.slot.pool).copied().unwrap_or_default();
         let min = self.pool(worker).min_workers.map_or(usize::MAX, |min| usize::from(min) + grown);
         assert!(alive <= min, "{alive} workers, asked for {min}");
+        let Checks { known, termed, killed, .. } = &self.checks;
+        let stays = |other: &&WorkerId| !termed.contains(other) && !killed.contains(other);
+        let of_pool = |other: &&WorkerId| other.slot.pool == worker.slot.pool && other.slot.index > 0;
+        let staying = known.iter().filter(of_pool).filter(stays).count();
+        assert!(
+            staying <= usize::from(self.checks.most),
+            "{staying} workers of {} at most",
+            self.checks.most
+        );
         let starts = self.checks.starts.entry(worker.slot).or_default();
         starts.push_back(self.now);
         if starts.len() > 60 {
@@ -284,6 +304,7 @@ pub fn word(command: &Command) -> String {
         Command::AskIdle(_) => "ask idle".into(),
         Command::AskWaiting(..) => "ask waiting".into(),
         Command::Dropped(..) => "drop".into(),
+        Command::Equip(..) => "equip".into(),
         Command::Exit => "exit".into(),
     }
 }

@@ -236,6 +236,9 @@ pub fn command_text(command: &Command) -> String {
         }
         Command::AskIdle(_) => "ask whether idle".into(),
         Command::Dropped(job, fence, why) => format!("drop {} ({why})", name(job, *fence)),
+        Command::Equip(number, pool) => {
+            format!("equip {number} {} outfit={} workers={}", pool.name, pool.outfit, pool.workers)
+        }
         Command::Exit => "exit".into(),
     }
 }

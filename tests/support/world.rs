@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskvisor::model::{
-    Bytes, Class, ClassSettings, Classes, Count, Exit, ExitStatus, Failure, Fence, Fetched, Instant, Job,
-    JobId, Lease, Order, Outcome, Payload, PoolSettings, QueueName, Retry, Revocation, Settings, Settlement,
-    Signal, Stop, Take, Usage, Verdict, WorkerId,
+    Bytes, Change, Class, ClassSettings, Classes, Count, Exit, ExitStatus, Failure, Fence, Fetched, Instant,
+    Job, JobId, Lease, Order, Outcome, Payload, PoolSettings, QueueName, Retry, Revocation, Scale, Settings,
+    Settlement, Signal, Stop, Take, Usage, Verdict, WorkerId,
 };
 use taskvisor::select::Turns;
 use taskvisor::supervisor::{Command, Event, Supervisor};
@@ -106,7 +106,8 @@ impl World {
     pub fn new(seed: u64, weather: Weather, settings: Settings) -> World {
         let now = Instant::from_millis(1_000_000);
         let knows = settings.pools.iter().zip(0..).map(|(pool, number)| (number, pool.knows.clone()));
-        let checks = Checks { knows: knows.collect(), ..Checks::default() };
+        let most = settings.pools.iter().map(|pool| pool.workers).max().unwrap_or(0);
+        let checks = Checks { knows: knows.collect(), most, ..Checks::default() };
         World {
             supervisor: Supervisor::new(settings.clone(), now),
             settings,
@@ -139,6 +140,7 @@ impl World {
     pub fn plan(&mut self) {
         let jobs = self.dice.below(60) + 5;
         self.put(jobs, 600_000);
+        self.plan_changes();
         if self.weather == Weather::Kind {
             return self.stop_at_the_end();
         }
@@ -152,6 +154,43 @@ impl World {
             let known = [&["mail"][..], &["mail", "odd"], &["odd"]][self.dice.below(3) as usize];
             self.soon(900_000, Happening::Tell(Event::Knows(pool, classes(known))));
         }
+    }
+
+    /// Other settings, other sizes, pauses: in a kind world such that every job can still run.
+    fn plan_changes(&mut self) {
+        for _ in 0..self.dice.below(6) {
+            let event = match self.dice.below(4) {
+                0 => Event::Reload(self.other_settings()),
+                1 => Event::Change(None, Change::Recycle),
+                2 => Event::Change(
+                    None,
+                    Change::Scale(Scale::By(
+                        self.dice.below(3) as i32 - i32::from(self.weather == Weather::Hostile),
+                    )),
+                ),
+                _ => Event::Change(None, Change::Pause),
+            };
+            if event == Event::Change(None, Change::Pause) {
+                self.at(Duration::from_secs(910), Happening::Tell(Event::Change(None, Change::Resume)));
+            }
+            self.soon(900_000, Happening::Tell(event));
+        }
+    }
+
+    fn other_settings(&mut self) -> Settings {
+        let mut settings = self.settings.clone();
+        for pool in &mut settings.pools {
+            pool.outfit += self.dice.below(2) as u32;
+            pool.workers = self.dice.below(4) as u16 + 1;
+            pool.min_workers = None;
+            pool.recycle.jobs = Some(self.dice.below(3) + 1).filter(|_| pool.jobs_per_life.is_none());
+            pool.recycle.age = Some(Duration::from_secs(self.dice.below(100) + 1));
+        }
+        if self.weather == Weather::Hostile && self.dice.below(3) == 0 {
+            let number = self.dice.below(settings.pools.len() as u64) as usize;
+            settings.pools[number].name += "x";
+        }
+        settings
     }
 
     pub fn put(&mut self, jobs: u64, within_ms: u64) {
@@ -523,6 +562,15 @@ impl World {
                 Command::AskIdle(_) => {
                     if self.jobs.values().all(|job| job.over) {
                         self.soon(100, Happening::Tell(Event::Idle));
+                    }
+                }
+                Command::Equip(number, pool) => {
+                    self.checks.knows.insert(number, pool.knows.clone());
+                    // An heir begins with as many as there were.
+                    self.checks.grown.insert(number, usize::from(pool.workers));
+                    match self.settings.pools.get_mut(usize::from(number)) {
+                        Some(known) => *known = *pool,
+                        None => self.settings.pools.push(*pool),
                     }
                 }
                 Command::Exit => self.checks.exited = true,

@@ -134,9 +134,9 @@ fn queue_twice(pool: &Pool) -> Option<Advice> {
 }
 
 fn life_below_concurrency(pool: &Pool) -> Option<Advice> {
-    let (at_once, life) = (u64::from(pool.settings.jobs_at_once), pool.settings.jobs_per_life?);
+    let (at_once, life) = (u64::from(pool.settings.jobs_at_once), pool.settings.recycle.jobs?);
     let message = format!("a worker ends after {life} jobs, so it never has the {at_once} of concurrency");
-    (life < at_once).then(|| advice("max_jobs", message, "set max_jobs well above concurrency"))
+    (life < at_once).then(|| advice("recycle", message, "set recycle.jobs well above concurrency"))
 }
 
 fn leftovers_unused(pool: &Pool) -> Option<Advice> {

@@ -121,7 +121,7 @@ fn classes_that_take_each_other_away() {
 #[test]
 fn settings_without_effect() {
     finds("queue-twice", "queues: [a, b, a]", "t.yaml:3:3", "the queue 'a' is named twice");
-    let few = "mode: coroutine\n  command: sh\n  max_jobs: 50";
+    let few = "mode: coroutine\n  command: sh\n  recycle: {jobs: 50}";
     finds("life-below-concurrency", few, "t.yaml:5:3", "ends after 50 jobs, so it never has the 100");
     finds("leftovers-unused", "leftovers: kill", "t.yaml:3:3", "no effect in mode fork");
     finds_nothing("leftovers: kill\n  command: sh");

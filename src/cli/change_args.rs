@@ -1,0 +1,48 @@
+//! What can be typed to change a supervisor that runs.
+
+use std::time::Duration;
+
+use super::reload::parse_scale;
+use crate::config::parse_duration;
+use crate::model::Scale as Workers;
+
+#[derive(Debug, clap::Args)]
+pub struct Reload {
+    /// Only say what would change
+    #[arg(long)]
+    pub dry_run: bool,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Recycle {
+    /// The pool [default: all]
+    pub pool: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Scale {
+    /// The pool
+    pub pool: String,
+    /// So many workers, or +N more, or -N fewer
+    #[arg(value_name = "N|+N|-N", value_parser = parse_scale, allow_hyphen_values = true)]
+    pub workers: Workers,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Intake {
+    /// The pool [default: all]
+    pub pool: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Drain {
+    /// Return when no job runs
+    #[arg(long)]
+    pub wait: bool,
+    /// Wait no longer than this; the jobs go on
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
+    pub timeout: Option<Duration>,
+}

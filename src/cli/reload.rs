@@ -1,0 +1,89 @@
+//! `reload`, `recycle`, `scale`, `pause`, `resume` and `drain`: changes to a supervisor that runs.
+
+use std::time::Duration;
+
+use super::args::{Drain, Intake, Recycle, Reload, Scale as ScaleArgs};
+use super::exit;
+use super::failure::Failure;
+use super::screen::{age, escaped, print, print_json};
+use crate::api::Client;
+use crate::config::Config;
+use crate::model::{Change, Scale};
+
+/// Has it read its settings again.
+pub async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
+    let pools = Client::new(config.socket()).reload(args.dry_run).await?;
+    match args.json {
+        true => print_json(&serde_json::json!({ "pools": pools, "dry_run": args.dry_run }))?,
+        false => {
+            let lines = pools.iter().map(|(pool, step)| format!("{}: {step}\n", escaped(pool)));
+            print(&lines.collect::<String>())?;
+        }
+    }
+    Ok(exit::OK)
+}
+
+/// Exchanges the workers of a pool, or of all.
+pub async fn recycle(config: &Config, args: &Recycle) -> Result<u8, Failure> {
+    change(config, args.pool.as_deref(), Change::Recycle).await
+}
+
+/// Gives a pool another number of workers.
+pub async fn scale(config: &Config, args: &ScaleArgs) -> Result<u8, Failure> {
+    change(config, Some(&args.pool), Change::Scale(args.workers)).await
+}
+
+/// Takes no more jobs.
+pub async fn pause(config: &Config, args: &Intake) -> Result<u8, Failure> {
+    change(config, args.pool.as_deref(), Change::Pause).await
+}
+
+/// Takes jobs again.
+pub async fn resume(config: &Config, args: &Intake) -> Result<u8, Failure> {
+    change(config, args.pool.as_deref(), Change::Resume).await
+}
+
+/// Takes no more jobs, and waits for the end of those that run.
+pub async fn drain(config: &Config, args: &Drain) -> Result<u8, Failure> {
+    let client = Client::new(config.socket());
+    client.change(None, Change::Pause).await?;
+    if !args.wait {
+        return Ok(exit::OK);
+    }
+    let timeout = args.timeout.unwrap_or(Duration::MAX);
+    match tokio::time::timeout(timeout, client.at_rest()).await {
+        Ok(rest) => Ok(rest.map(|()| exit::OK)?),
+        Err(_) => Err(Failure::new(exit::TIMED_OUT, format!("jobs still run after {}", age(timeout)))
+            .hint("taskvisor status shows them; none is taken until taskvisor resume")),
+    }
+}
+
+async fn change(config: &Config, pool: Option<&str>, change: Change) -> Result<u8, Failure> {
+    Client::new(config.socket()).change(pool, change).await?;
+    Ok(exit::OK)
+}
+
+/// `8`, `+2` or `-2`.
+pub fn parse_scale(text: &str) -> Result<Scale, String> {
+    let wrong = |_| format!("'{text}' is no number of workers: 8 for so many, +2 or -2 for more or fewer");
+    match text.as_bytes().first() {
+        Some(b'+' | b'-') => text.parse().map(Scale::By).map_err(wrong),
+        _ => text.parse().map(Scale::To).map_err(wrong),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_says_how_many_more_or_fewer() {
+        assert_eq!(parse_scale("8"), Ok(Scale::To(8)));
+        assert_eq!(parse_scale("0"), Ok(Scale::To(0)));
+        assert_eq!(parse_scale("+2"), Ok(Scale::By(2)));
+        assert_eq!(parse_scale("-2"), Ok(Scale::By(-2)));
+        for wrong in ["", "+", "-", "many", "70000", "1.5"] {
+            assert!(parse_scale(wrong).is_err_and(|why| why.contains("+2 or -2")), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Reading the settings again while everything runs: all of them or none.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc::Sender, oneshot};
+use tracing::{error, info};
+
+use super::event_loop::Request;
+use crate::api::Problem;
+use crate::model::{Outfit, Settings};
+use crate::supervisor::Step;
+
+/// Reads the settings, or says what is wrong with them and where.
+pub type ReadSettings = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
+
+/// What was read.
+#[derive(Debug)]
+pub struct Fresh {
+    /// What to keep up.
+    pub settings: Settings,
+    /// How the workers of each of its pools are made.
+    pub outfits: Vec<Outfit>,
+}
+
+/// Takes settings to the loop.
+#[derive(Clone)]
+pub struct Reloader {
+    read: ReadSettings,
+    requests: Sender<Request>,
+}
+
+impl Reloader {
+    /// Reads by `read` and tells the loop by `requests`.
+    pub fn new(read: ReadSettings, requests: Sender<Request>) -> Self {
+        Reloader { read, requests }
+    }
+
+    /// Reads them and, unless it is a rehearsal, applies them: what that does to each pool. What is wrong changes nothing.
+    pub async fn reload(&self, rehearsal: bool) -> Result<Vec<(String, Step)>, Problem> {
+        let read = self.read.clone();
+        // Names of users, and files on a slow disk.
+        let fresh = tokio::task::spawn_blocking(move || read()).await;
+        let fresh = fresh.unwrap_or_else(|error| Err(format!("failed to read the settings: {error}")));
+        let (answer, steps) = oneshot::channel();
+        let wrong = fresh.as_ref().err().cloned();
+        let gone = || Problem::unavailable("the supervisor is ending");
+        self.requests.send(Request::Reload { fresh, rehearsal, answer }).await.map_err(|_| gone())?;
+        let steps = steps.await.map_err(|_| gone())?;
+        match wrong {
+            Some(why) => {
+                let hint = "nothing was changed: what ran goes on with the settings it has";
+                Err(Problem::conflict(format!("the settings are wrong: {why}")).hint(hint))
+            }
+            None => Ok(steps),
+        }
+    }
+
+    /// The same for a signal, which waits for no answer.
+    pub fn on_signal(&self) {
+        let reloader = self.clone();
+        tokio::spawn(async move {
+            match reloader.reload(false).await {
+                Ok(steps) => info!(changes = words(&steps), "settings reloaded"),
+                Err(problem) => error!(error = problem.message, "settings not reloaded: nothing was changed"),
+            }
+        });
+    }
+}
+
+fn words(steps: &[(String, Step)]) -> String {
+    let mut text = String::new();
+    for (pool, step) in steps.iter().filter(|(_, step)| *step != Step::Keep) {
+        _ = write!(text, "{}{pool}: {}", if text.is_empty() { "" } else { "; " }, step.as_str());
+    }
+    if text.is_empty() { "none".into() } else { text }
+}
+
+/// All outfits there ever were: equal ones have one number.
+#[derive(Debug, Default)]
+pub struct Wardrobe(Vec<Outfit>);
+
+impl Wardrobe {
+    /// Writes the number of its outfit into each pool.
+    pub fn number(&mut self, settings: &mut Settings, outfits: Vec<Outfit>) {
+        for (pool, outfit) in settings.pools.iter_mut().zip(outfits) {
+            let known = self.0.iter().position(|known| *known == outfit);
+            let number = known.unwrap_or_else(|| {
+                self.0.push(outfit);
+                self.0.len() - 1
+            });
+            pool.outfit = number as u32;
+        }
+    }
+
+    /// The outfit of that number.
+    pub fn get(&self, number: u32) -> Option<&Outfit> {
+        self.0.get(number as usize)
+    }
+}

@@ -1,0 +1,211 @@
+//! Other settings while jobs run. A pool whose workers must be made anew gets an heir: a second pool of its name, whose
+//! workers come up beside the old ones. An old one leaves when an heir's is ready, so that there is always somebody to
+//! take a job, and everybody stays if the heir cannot boot.
+
+use super::pool::Pool;
+use super::worker::Why;
+use super::{Command, Supervisor};
+use crate::model::{Change, Instant, PoolSettings, Settings};
+
+/// What becomes of a pool when the settings change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It goes on as it is.
+    Keep,
+    /// It goes on with the same workers.
+    Adapt,
+    /// It gets new workers, which come up beside the old ones.
+    Replace,
+    /// It is new.
+    Found,
+    /// It ends its jobs and goes.
+    End,
+}
+
+impl Step {
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Step::Keep => "unchanged",
+            Step::Adapt => "changed, with the same workers",
+            Step::Replace => "gets new workers",
+            Step::Found => "new",
+            Step::End => "taken out",
+        }
+    }
+}
+
+impl Supervisor {
+    /// What other settings would do, pool by pool.
+    pub fn preview(&self, settings: &Settings) -> Vec<(String, Step)> {
+        let steps = settings.pools.iter().map(|fresh| (fresh.name.clone(), self.step(fresh).0));
+        let current = self.pools.iter().filter(|pool| !pool.outdated).map(|pool| pool.settings.name.clone());
+        let ended = current.filter(|name| !settings.has(name)).map(|name| (name, Step::End));
+        steps.chain(ended).collect()
+    }
+
+    fn step(&self, fresh: &PoolSettings) -> (Step, usize) {
+        let Some(number) = self.current(&fresh.name) else { return (Step::Found, 0) };
+        let configured = &self.pools[number].configured;
+        let step = match fresh.is_made_like(configured) {
+            true if fresh == configured => Step::Keep,
+            true => Step::Adapt,
+            false => Step::Replace,
+        };
+        (step, number)
+    }
+
+    pub(super) fn on_reload(&mut self, now: Instant, settings: Settings) {
+        (self.lease, self.stop_deadline) = (settings.lease, settings.stop_deadline);
+        for pool in self.pools.iter_mut().filter(|pool| !settings.has(&pool.settings.name)) {
+            pool.outdated = true;
+        }
+        for fresh in settings.pools {
+            match self.step(&fresh) {
+                (Step::Keep | Step::End, _) => {}
+                (Step::Adapt, number) => self.adapt(now, number, fresh),
+                (Step::Replace, number) => self.replace(now, number, fresh),
+                (Step::Found, _) => self.found(now, fresh),
+            }
+        }
+    }
+
+    fn adapt(&mut self, now: Instant, number: usize, fresh: PoolSettings) {
+        let pool = &mut self.pools[number];
+        self.orders.push_back(Command::Equip(pool.number, Box::new(fresh.clone())));
+        pool.adapt(now, fresh);
+    }
+
+    /// A person asks something of a pool, or of all.
+    pub(super) fn on_change(&mut self, now: Instant, name: Option<&str>, change: Change) {
+        for number in self.named(name) {
+            let pool = &mut self.pools[number];
+            match change {
+                Change::Recycle => {
+                    let fresh = pool.configured.clone();
+                    self.replace(now, number, fresh);
+                }
+                Change::Scale(by) => pool.scale(by),
+                Change::Pause => pool.intake.paused = true,
+                Change::Resume => {
+                    pool.intake.paused = false;
+                    pool.woken();
+                }
+            }
+        }
+    }
+
+    /// The numbers of the pools of this name, or of all, that are to stay.
+    fn named(&self, name: Option<&str>) -> Vec<usize> {
+        let current = self.pools.iter().enumerate().filter(|(_, pool)| !pool.outdated);
+        let named = current.filter(|(_, pool)| name.is_none_or(|name| pool.settings.name == name));
+        named.map(|(number, _)| number).collect()
+    }
+
+    fn current(&self, name: &str) -> Option<usize> {
+        self.named(Some(name)).first().copied()
+    }
+
+    /// The heir begins with as many workers as there are, and takes over what was said of the pool since its start.
+    fn replace(&mut self, now: Instant, number: usize, fresh: PoolSettings) {
+        let old = &mut self.pools[number];
+        old.outdated = true;
+        let (size, paused) = (old.places().count(), old.intake.paused);
+        let scaled = (old.settings.workers, old.settings.min_workers);
+        let is_scaled = old.is_scaled() && old.configured.has_size_of(&fresh);
+        self.found(now, fresh);
+        let Some(heir) = self.pools.iter_mut().max_by_key(|pool| pool.age) else { return };
+        heir.intake.paused = paused;
+        if is_scaled {
+            (heir.settings.workers, heir.settings.min_workers) = scaled;
+        }
+        heir.begin_with(now, size);
+    }
+
+    /// A new pool, at the number of one that is gone, or behind all others.
+    fn found(&mut self, now: Instant, settings: PoolSettings) {
+        let free = self.pools.iter().position(Pool::is_gone);
+        let number = free.unwrap_or(self.pools.len());
+        let Ok(pool) = u16::try_from(number) else { return };
+        // A life is named once: those of the pool that was here before were others.
+        let generation = match free {
+            Some(number) => self.pools[number].slots.iter().map(|slot| slot.id.generation).max(),
+            None => None,
+        };
+        let generation = generation.map_or(self.first_generation, |used| used + 1);
+        self.orders.push_back(Command::Equip(pool, Box::new(settings.clone())));
+        self.founded += 1;
+        let pool = Pool { age: self.founded, ..Pool::new(pool, settings, generation, now) };
+        match free {
+            Some(number) => self.pools[number] = pool,
+            None => self.pools.push(pool),
+        }
+    }
+
+    /// Lets go of as many old workers as their heirs have replaced.
+    pub(super) fn roll(&mut self, now: Instant) {
+        let mut outdated: Vec<usize> =
+            (0..self.pools.len()).filter(|&number| self.pools[number].outdated).collect();
+        // The latest first: it is the one that stays longest.
+        outdated.sort_by_key(|&number| std::cmp::Reverse(self.pools[number].age));
+        let names: Vec<String> =
+            outdated.iter().map(|&number| self.pools[number].settings.name.clone()).collect();
+        for pool in &mut self.pools {
+            pool.rolling = !pool.outdated && names.contains(&pool.settings.name);
+        }
+        let mut missing: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+        for (number, name) in outdated.into_iter().zip(&names) {
+            let heir = self.current(name).map(|heir| self.pools[heir].to_come());
+            let left = missing.entry(name).or_insert(heir.unwrap_or(0));
+            let pool = &mut self.pools[number];
+            let keep = if pool.boots.proven { *left } else { 0 };
+            *left -= pool.at_most(now, keep, Why::Replaced);
+        }
+    }
+}
+
+impl Pool {
+    /// Settings that need no other workers.
+    fn adapt(&mut self, now: Instant, fresh: PoolSettings) {
+        let resized = !self.configured.has_size_of(&fresh);
+        let size = (self.settings.workers, self.settings.min_workers);
+        if (&fresh.queues, fresh.order) != (&self.settings.queues, self.settings.order) {
+            self.intake.turn_to(now, &fresh);
+        }
+        self.configured = fresh.clone();
+        let knows = self.settings.knows.take().filter(|_| fresh.knows.is_none()).or(fresh.knows.clone());
+        self.settings = PoolSettings { knows, ..fresh };
+        if !resized {
+            (self.settings.workers, self.settings.min_workers) = size;
+        }
+    }
+
+    /// How many of its places have yet to be filled with a worker that takes jobs.
+    fn to_come(&self) -> usize {
+        self.places().filter(|slot| !slot.booted).count()
+    }
+
+    /// Whether nothing is left of a pool that was to end.
+    pub(super) fn is_gone(&self) -> bool {
+        let rests = self.slots.iter().all(|slot| !slot.is_wanted() && slot.waits.is_empty());
+        self.outdated && rests && self.ahead.is_empty() && !self.is_asking()
+    }
+}
+
+impl Settings {
+    fn has(&self, name: &str) -> bool {
+        self.pools.iter().any(|pool| pool.name == name)
+    }
+}
+
+impl PoolSettings {
+    /// Whether its workers would be the same.
+    fn is_made_like(&self, other: &PoolSettings) -> bool {
+        let made = |pool: &PoolSettings| (pool.outfit, pool.template, pool.jobs_at_once, pool.jobs_per_life);
+        made(self) == made(other)
+    }
+
+    fn has_size_of(&self, other: &PoolSettings) -> bool {
+        (self.workers, self.min_workers) == (other.workers, other.min_workers)
+    }
+}
