@@ -14,7 +14,31 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 20] = [
+const MUTANTS: [Mutant; 24] = [
+    Mutant {
+        name: "lets the old go before the new are there",
+        file: "roll.rs",
+        old: "self.places().filter(|slot| !slot.booted).count()",
+        new: "0",
+    },
+    Mutant {
+        name: "exchanges all that is worn out at once",
+        file: "wear.rs",
+        old: "(all / 4).max(1).saturating_sub(away)",
+        new: "all.saturating_sub(away.min(0))",
+    },
+    Mutant {
+        name: "cuts off the jobs of those that leave",
+        file: "worker.rs",
+        old: "self.life.leaving.filter(|_| self.jobs.is_empty())",
+        new: "self.life.leaving",
+    },
+    Mutant {
+        name: "takes jobs while it is paused",
+        file: "fetch.rs",
+        old: "self.intake.asked.is_some() || self.intake.paused ||",
+        new: "self.intake.asked.is_some() ||",
+    },
     Mutant {
         name: "hears the words of a former life",
         file: "lives.rs",
@@ -48,8 +72,8 @@ const MUTANTS: [Mutant; 20] = [
     Mutant {
         name: "spawns after a stop",
         file: "reconcile.rs",
-        old: "if self.stop.is_none() {\n            for pool in &mut self.pools {\n                pool.keep_up(now, self.lease, &mut self.orders);",
-        new: "for pool in &mut self.pools {\n            pool.keep_up(now, self.lease, &mut self.orders);\n        }\n        if self.stop.is_none() {\n            for pool in &mut self.pools {",
+        old: "if self.stop.is_none() {\n            for pool in &mut self.pools {\n                pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);",
+        new: "for pool in &mut self.pools {\n            pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);\n        }\n        if self.stop.is_none() {\n            for pool in &mut self.pools {",
     },
     Mutant {
         name: "fetches for a worker that is not ready",

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what is missing here is a mistake in the test")]
 
+#[path = "stories/changes.rs"]
+mod changes;
 #[path = "stories/jobs.rs"]
 mod jobs;
 #[path = "stories/queues.rs"]

@@ -16,13 +16,13 @@ impl Supervisor {
             return;
         }
         self.fence_off(now);
+        if self.stop.is_none() {
+            self.decide_who_leaves(now);
+        }
         self.give_back(now);
         self.tend_workers(now);
         if self.stop.is_none() {
-            self.roll(now);
             for pool in &mut self.pools {
-                pool.fit(now);
-                pool.exchange_worn(now);
                 pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);
                 pool.assign_ahead(now, &mut self.random, &mut self.unsettled, &mut self.orders);
                 pool.shrink(now, &mut self.orders);
@@ -34,6 +34,15 @@ impl Supervisor {
         self.unsettled.tell(now, &mut self.orders);
         self.ask_whether_idle(now);
         self.exit_when_done(now);
+    }
+
+    /// Some have been replaced, some are too many, some are worn out.
+    fn decide_who_leaves(&mut self, now: Instant) {
+        self.roll(now);
+        for pool in &mut self.pools {
+            pool.fit(now);
+            pool.exchange_worn(now);
+        }
     }
 
     /// Gives up every job whose lease ends too soon to wait for its renewal.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskvisor::model::{
-    Bytes, Class, ClassSettings, Count, Exit, ExitStatus, Failure, Fence, Fetched, Instant, Job, JobId,
-    Lease, Outcome, Payload, QueueName, Retry, Revocation, Settings, Signal, SlotId, Stop, Usage, Verdict,
-    WorkerId,
+    Bytes, Change, Class, ClassSettings, Count, Exit, ExitStatus, Failure, Fence, Fetched, Instant, Job,
+    JobId, Lease, Outcome, Payload, QueueName, Retry, Revocation, Scale, Settings, Signal, Stop, Usage,
+    Verdict, WorkerId,
 };
 use taskvisor::supervisor::{Command, Event, Supervisor};
 
@@ -37,6 +37,7 @@ pub fn check(settings: Settings, script: &str, expected: &str) {
 
 pub struct Story {
     pub supervisor: Supervisor,
+    settings: Settings,
     pub now: Instant,
     pub transcript: String,
 }
@@ -44,8 +45,8 @@ pub struct Story {
 impl Story {
     pub fn new(settings: Settings) -> Self {
         let now = Instant::from_millis(0);
-        let supervisor = Supervisor::new(settings, now);
-        let mut story = Story { supervisor, now, transcript: String::new() };
+        let supervisor = Supervisor::new(settings.clone(), now);
+        let mut story = Story { supervisor, settings, now, transcript: String::new() };
         story.write();
         story
     }
@@ -61,9 +62,37 @@ impl Story {
     }
 
     pub fn tell(&mut self, words: &str) {
-        let event = event(self.now, words);
+        let event = self.change(words).unwrap_or_else(|| event(self.now, words));
         self.supervisor.handle(self.now, event);
         self.write();
+    }
+
+    /// Other settings: `reload outfit=1 workers=3`, and what a person asks for.
+    fn change(&mut self, words: &str) -> Option<Event> {
+        let mut words = words.split_whitespace();
+        let change = match words.next()? {
+            "reload" => {
+                let pool = &mut self.settings.pools[0];
+                for (name, value) in words.filter_map(|word| word.split_once('=')) {
+                    let number: u16 = value.parse().unwrap();
+                    match name {
+                        "outfit" => pool.outfit = number.into(),
+                        "workers" => pool.workers = number,
+                        other => panic!("a pool has no '{other}'"),
+                    }
+                }
+                return Some(Event::Reload(self.settings.clone()));
+            }
+            "recycle" => Change::Recycle,
+            "pause" => Change::Pause,
+            "resume" => Change::Resume,
+            "scale" => match words.next()? {
+                by if by.starts_with(['+', '-']) => Change::Scale(Scale::By(by.parse().unwrap())),
+                to => Change::Scale(Scale::To(to.parse().unwrap())),
+            },
+            _ => return None,
+        };
+        Some(Event::Change(None, change))
     }
 
     pub fn write(&mut self) {
@@ -101,6 +130,10 @@ pub fn event(now: Instant, words: &str) -> Event {
             trace: None,
         })),
         "fetched" => Event::Fetched(0, fetched(now, &words[1..])),
+        "outgrown" => Event::Outgrown(worker()),
+        of_pool if of_pool.starts_with("fetched:") => {
+            Event::Fetched(of_pool["fetched:".len()..].parse().unwrap(), fetched(now, &words[1..]))
+        }
         "fetch_failed" => Event::FetchFailed(0),
         "renewed" => {
             let (job, fence) = lease(1);
@@ -130,9 +163,7 @@ pub fn class(text: &str) -> (Class, ClassSettings) {
 
 /// Workers are written as 1.2: the slot and the life in it.
 pub fn worker(text: &str) -> WorkerId {
-    let (index, generation) = text.split_once('.').unwrap();
-    let slot = SlotId { pool: 0, index: index.parse().unwrap() };
-    WorkerId { slot, generation: generation.parse().unwrap() }
+    text.parse().unwrap()
 }
 
 pub fn key(text: &str) -> (JobId, Fence) {
