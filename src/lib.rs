@@ -10,6 +10,7 @@ pub mod config;
 pub mod engine;
 pub mod failpoint;
 pub mod keeper;
+pub mod log;
 pub mod model;
 pub mod process;
 pub mod select;

@@ -11,26 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use sandbox::{Running, Sandbox, Setting, alive, is_root, kill, wait_until, wait_within};
+use sandbox::{Sandbox, Setting, alive, is_root, kill, wait_until, wait_within};
 use serde_json::Value;
-
-/// `start` under another program, which becomes it.
-fn start_under<'a>(sandbox: &'a Sandbox, wrapper: &[&str], args: &[&str]) -> Running<'a> {
-    sandbox.start_with(args, |command| {
-        let mut outer = Command::new(wrapper[0]);
-        outer.args(&wrapper[1..]).arg(command.get_program()).args(command.get_args());
-        outer.current_dir(sandbox.path("work"));
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => outer.env(name, value),
-                None => outer.env_remove(name),
-            };
-        }
-        let log = fs::File::create(sandbox.path("stderr")).expect("a log");
-        outer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        *command = outer;
-    })
-}
 
 fn status(sandbox: &Sandbox) -> Value {
     let output = sandbox.run(&["status", "--json"]);
@@ -198,7 +180,7 @@ fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     }
     let sandbox = Sandbox::new(Setting::Root);
     let mount = "mkdir -m 700 \"$TASKVISOR_STATE_DIR\" && mount -t tmpfs -o size=4m,mode=700 none \"$TASKVISOR_STATE_DIR\" && exec \"$@\"";
-    let running = start_under(&sandbox, &["unshare", "-m", "sh", "-c", mount, "sh"], &["-w", "2"]);
+    let running = sandbox.start_under(&["unshare", "-m", "sh", "-c", mount, "sh"], &["-w", "2"]);
     wait_up(&sandbox);
     let jid = put_until_go(
         &sandbox,
@@ -259,7 +241,7 @@ fn a_start_on_a_full_disk_is_refused_with_the_file_that_has_no_room() {
              cd \"$TASKVISOR_STATE_DIR\" && {{ truncate -s {room} room && head -c {room} /dev/zero > room
              head -c 1M /dev/zero > filler 2> /dev/null; rm room; cd /; exec \"$@\"; }}"
         );
-        let mut running = start_under(&sandbox, &["unshare", "-m", "sh", "-c", &full, "sh"], &["-w", "1"]);
+        let mut running = sandbox.start_under(&["unshare", "-m", "sh", "-c", &full, "sh"], &["-w", "1"]);
         let status = running.wait();
         let stderr = sandbox.stderr().replace(&sandbox.path("").display().to_string(), "DIR/");
         assert!(stderr.contains(file), "{stderr}");
@@ -272,7 +254,7 @@ fn a_start_on_a_full_disk_is_refused_with_the_file_that_has_no_room() {
 #[test]
 fn too_few_descriptors_for_all_slots_leave_the_others_working_and_name_the_limit() {
     let sandbox = Sandbox::new(Setting::Plain);
-    let mut running = start_under(&sandbox, &["prlimit", "--nofile=40:40"], &["-w", "16"]);
+    let mut running = sandbox.start_under(&["prlimit", "--nofile=40:40"], &["-w", "16"]);
     let mut last = Value::Null;
     wait_until("the limit is named", || {
         last = status(&sandbox);
@@ -302,7 +284,7 @@ fn too_few_descriptors_for_all_slots_leave_the_others_working_and_name_the_limit
 fn slots_come_up_by_themselves_once_there_are_descriptors_again() {
     // The limits of another user's process are not ours to set.
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
-    let _running = start_under(&sandbox, &["prlimit", "--nofile=1024:1024"], &["-w", "12"]);
+    let _running = sandbox.start_under(&["prlimit", "--nofile=1024:1024"], &["-w", "12"]);
     wait_up(&sandbox);
     let set = |limit: &str| {
         for pid in both(&sandbox) {
@@ -327,7 +309,7 @@ fn a_fork_that_is_refused_is_named_waited_for_and_made_good() {
     let sandbox = Sandbox::new(Setting::Root);
     let Some(cell) = Cell::new("pids", "fork") else { return skipped("no pids cgroup") };
     let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", cell.0.display());
-    let mut running = start_under(&sandbox, &["sh", "-c", &enter, "sh"], &["-w", "3"]);
+    let mut running = sandbox.start_under(&["sh", "-c", &enter, "sh"], &["-w", "3"]);
     wait_up(&sandbox);
     let pipe = sandbox.work("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());

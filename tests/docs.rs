@@ -134,6 +134,42 @@ fn every_setting_is_explained() {
     assert!(page.contains("`pools`"));
 }
 
+/// The names of the fields in what is logged by `tracing`, with the places where they are.
+fn fields_of_the_log() -> Vec<(String, PathBuf)> {
+    let mut fields = Vec::new();
+    let mut rooms = vec![PathBuf::from("src")];
+    while let Some(path) = rooms.pop() {
+        if path.is_dir() {
+            rooms.extend(fs::read_dir(&path).expect("a room").flatten().map(|entry| entry.path()));
+            continue;
+        }
+        let text = read(&path);
+        for level in ["info!(", "warn!(", "error!(", "debug!("] {
+            for call in text.split(level).skip(1) {
+                let before = call.split('"').next().unwrap_or_default();
+                let names = before.split(',').map(|field| field.split('=').next().unwrap_or_default().trim());
+                let names = names.map(|name| name.trim_start_matches(['%', '?']));
+                fields.extend(
+                    names.filter(|name| !name.is_empty()).map(|name| (name.to_owned(), path.clone())),
+                );
+            }
+        }
+    }
+    fields
+}
+
+#[test]
+fn every_field_of_the_log_is_explained() {
+    let page = read("docs/operations.md");
+    let (_, table) = page.split_once("\n| field | |\n").expect("a table");
+    let table = table.split("\n\n").next().expect("text");
+    let fields = fields_of_the_log();
+    assert!(fields.len() > 30, "{fields:?}");
+    for (name, path) in fields {
+        assert!(table.contains(&format!("`{name}`")), "{name} in {}", path.display());
+    }
+}
+
 #[test]
 fn the_exit_codes_are_those_of_the_program() {
     let mut source: Vec<u32> = read("src/cli/exit.rs")

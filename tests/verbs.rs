@@ -362,6 +362,47 @@ fn logs_are_the_bytes_that_were_written() {
 }
 
 #[test]
+fn logs_that_were_removed_are_said_to_be() {
+    let stage = Stage::new();
+    let logs = taskvisor::config::logs(stage.dir.path());
+    std::fs::create_dir_all(&logs).unwrap();
+    std::fs::write(logs.join("removed"), "1790000000000").unwrap();
+    let mut command = stage.command(&["job", "logs", "c1"]);
+    let output = command.env("TZ", "UTC").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && output.stdout.is_empty());
+    assert_eq!(
+        said,
+        "output written before 2026-09-21 14:13:20 was removed (log.keep, log.quota); this job has none that is newer\n"
+    );
+    std::fs::write(logs.join("removed"), "-1000").unwrap();
+    stage.check(&["job", "logs", "c1"], 0, "", "");
+}
+
+#[test]
+fn follow_goes_on_when_the_file_is_emptied_or_removed() {
+    use std::io::{BufRead, BufReader};
+    let stage = Stage::new();
+    let path = log_file(stage.dir.path(), &"r1".into());
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, "first\n").unwrap();
+    let mut child = stage.command(&["job", "logs", "-f", "r1"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "first");
+    let log = std::fs::File::options().append(true).open(&path).unwrap();
+    log.set_len(0).unwrap();
+    writeln!(&log, "now").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "now");
+    writeln!(&log, "last").unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "new file\n").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "last");
+    assert_eq!(lines.next().unwrap().unwrap(), "new file");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn follow_shows_what_is_written_meanwhile() {
     use std::io::{BufRead, BufReader};
     let stage = Stage::new();

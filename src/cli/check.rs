@@ -7,11 +7,13 @@ use serde::Serialize;
 use tracing::warn;
 
 use super::args::{Args, Check, Command};
+use super::exit;
 use super::failure::Failure;
 use super::screen::{escaped, print, print_json};
+use super::serve::LAST_LINES;
 use super::typed::typed;
-use super::{exit, serve};
 use crate::config::{self, Config, Facts, Finding, Origins};
+use crate::log;
 
 /// What `check --json` prints, schema `taskvisor.check/1`.
 #[derive(Serialize)]
@@ -73,7 +75,7 @@ pub(super) fn warn_of_findings(args: &Args, config: &Config) {
     if found.is_empty() {
         return;
     }
-    serve::start_logging(config.log);
+    let Ok(log) = log::start(&config.log) else { return };
     for Finding { rule, pool, place, message, hint, .. } in found {
         let place = place.unwrap_or_default();
         match pool {
@@ -81,6 +83,7 @@ pub(super) fn warn_of_findings(args: &Args, config: &Config) {
             None => warn!(rule, place, hint, "{message}"),
         }
     }
+    log.flush(LAST_LINES);
 }
 
 fn render(findings: &[Finding]) -> String {

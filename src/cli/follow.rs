@@ -1,8 +1,8 @@
 //! `job logs`: what a job has written, and what it writes.
 
 use std::fs::{DirBuilder, File};
-use std::io::{self, ErrorKind, IsTerminal, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::io::{self, ErrorKind, IsTerminal, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
@@ -12,22 +12,35 @@ use super::access::{Access, ended};
 use super::args::JobLogs;
 use super::exit;
 use super::failure::Failure;
-use super::screen::escaped_lines;
-use crate::config::Config;
-use crate::model::JobId;
+use super::screen::{Look, escaped_lines};
+use crate::config::{Config, logs as logs_of};
+use crate::log::removed_until;
+use crate::model::{JobId, Millis};
 
-/// Prints the output of a job. A job that printed nothing has no file.
+/// Prints the output of a job. A job that printed nothing has no file, nor has one whose output was removed since.
 pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     let id = JobId::from(args.jid.as_str());
     let job = Access::open(config).await?.job(&id).await?;
     let path = config.log_file(&id);
-    let mut output = Output { path, file: None, tty: io::stdout().is_terminal(), cut: Vec::new() };
+    let mut output =
+        Output { path, file: None, found: false, tty: io::stdout().is_terminal(), cut: Vec::new() };
     if args.follow && !job.state.has_ended() {
         follow(config, &id, &mut output).await?;
     }
     output.copy()?;
     output.finish()?;
+    let removed = removed_until(&logs_of(&config.state_dir)).filter(|until| job.put_at <= *until);
+    if let (Some(until), false) = (removed, output.found) {
+        writeln!(io::stderr(), "{}", gone(until))?;
+    }
     Ok(exit::OK)
+}
+
+fn gone(until: Millis) -> String {
+    format!(
+        "output written before {} was removed (log.keep, log.quota); this job has none that is newer",
+        Look::of_stdout(false).moment(until)
+    )
 }
 
 /// Copies with every change until the job has ended.
@@ -70,22 +83,38 @@ fn watch(file: &Path) -> Result<mpsc::Receiver<()>, Failure> {
 struct Output {
     path: PathBuf,
     file: Option<File>,
+    /// Whether there ever was one.
+    found: bool,
     tty: bool,
     /// The start of a character whose end has not come yet.
     cut: Vec<u8>,
 }
 
 impl Output {
-    /// Copies what has come since the last time.
+    /// Copies what has come since the last time. A file that was removed is read to its end, and then the next of its name.
     fn copy(&mut self) -> io::Result<()> {
+        self.read_on()?;
+        if self.file.as_ref().is_some_and(|file| file.metadata().is_ok_and(|found| found.nlink() == 0)) {
+            self.file = None;
+        }
         if self.file.is_none() {
             self.file = match File::open(&self.path) {
                 Ok(file) => Some(file),
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
                 Err(error) => return Err(error),
             };
+            self.found = true;
+            self.read_on()?;
         }
+        Ok(())
+    }
+
+    fn read_on(&mut self) -> io::Result<()> {
         let Some(file) = self.file.as_mut() else { return Ok(()) };
+        // Somebody has emptied it: what is there now is new.
+        if file.metadata()?.len() < file.stream_position()? {
+            file.rewind()?;
+        }
         let mut out = io::stdout().lock();
         let mut buffer = vec![0; 64 << 10];
         loop {

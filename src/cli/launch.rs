@@ -1,7 +1,8 @@
 //! From `start` to the keeper: the same process, with nothing left of the command line's memory.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -43,7 +44,11 @@ pub(super) fn launch(config: &Config, locks: &Locks) -> Failure {
     }
     let deadline = config.settings.stop_deadline + PATIENCE;
     command.arg("--stop-deadline").arg(deadline.as_secs_f64().to_string());
-    command.arg("--").arg(SELF).arg("supervisor").args(own_arguments());
+    let (arguments, broker) = without_broker(std::env::args_os().skip(1));
+    command.arg("--").arg(SELF).arg("supervisor").args(arguments);
+    if let Some(url) = broker {
+        command.env("TASKVISOR_BROKER", url);
+    }
     match command.exec() {
         error if error.kind() == std::io::ErrorKind::NotFound => {
             Failure::new(exit::SOFTWARE, "failed to become the keeper: /proc is not mounted")
@@ -53,6 +58,48 @@ pub(super) fn launch(config: &Config, locks: &Locks) -> Failure {
     }
 }
 
-fn own_arguments() -> impl Iterator<Item = OsString> {
-    std::env::args_os().skip(1)
+/// The arguments of `start` without `--broker`, and its value, which may hold a password: what stands in a command line all
+/// users of the machine can read, what is in the environment only ours.
+fn without_broker(arguments: impl Iterator<Item = OsString>) -> (Vec<OsString>, Option<OsString>) {
+    let (mut others, mut broker) = (Vec::new(), None);
+    let mut arguments = arguments.peekable();
+    while let Some(argument) = arguments.next() {
+        let bytes = argument.as_bytes();
+        match bytes
+            .strip_prefix(b"--broker=")
+            .or_else(|| bytes.strip_prefix(b"-b="))
+            .or_else(|| bytes.strip_prefix(b"-b"))
+        {
+            _ if bytes == b"--" => {
+                others.push(argument);
+                others.extend(arguments);
+                break;
+            }
+            _ if bytes == b"--broker" => broker = arguments.next(),
+            Some(b"") => broker = arguments.next(),
+            Some(url) => broker = Some(OsStr::from_bytes(url).to_owned()),
+            None => others.push(argument),
+        }
+    }
+    (others, broker)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(typed: &str, others: &str, broker: Option<&str>) {
+        let words = |text: &str| text.split_whitespace().map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(without_broker(words(typed).into_iter()), (words(others), broker.map(Into::into)));
+    }
+
+    #[test]
+    fn the_broker_is_told_by_the_environment() {
+        for typed in ["-b u", "-bu", "-b=u", "--broker u", "--broker=u"] {
+            check(&format!("start {typed} -w 8"), "start -w 8", Some("u"));
+        }
+        check("start -w 8 --burst", "start -w 8 --burst", None);
+        check("start --broker u -- sh --broker v", "start -- sh --broker v", Some("u"));
+    }
 }

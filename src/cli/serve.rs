@@ -19,16 +19,17 @@ use super::exit;
 use super::failure::Failure;
 use crate::api::Gate;
 use crate::broker::{Broker, Sqlite, sqlite};
-use crate::config::{Api, BrokerUrl, Config, Log, LogFormat, LogLevel};
+use crate::config::{self, Api, BrokerUrl, Config};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::keeper::{self, Sweeper};
+use crate::log::{self, OwnLog, Places};
 use crate::model::Instance;
 
 /// How long to look for what outlived the keeper.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// The most output kept of one attempt.
-const OUTPUT_CAP: u64 = 10 << 20;
+/// A log whose reader has fallen asleep does not hold up the end for longer.
+pub(super) const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop or the keeper is gone.
 pub(super) fn serve(
@@ -40,11 +41,16 @@ pub(super) fn serve(
     })?;
     be_the_supervisor()?;
     let sweeper = sweeper();
-    start_logging(config.log);
+    let log = log::start(&config.log).map_err(|error| Failure::from(error).of("failed to start the log"))?;
     let known = config.clone();
     let read_settings: ReadSettings =
         Arc::new(move || fresh(&known, read_again().map_err(|failure| failure.in_a_line())?));
-    match run(&config, keeper, sweeper, read_settings)? {
+    let ended = run(&config, keeper, sweeper, &log, read_settings);
+    if let Err(failure) = &ended {
+        error!(why = failure.render(), "the supervisor ends");
+    }
+    log.flush(LAST_LINES);
+    match ended? {
         Ended::Stopped => Ok(ExitCode::from(exit::OK)),
         Ended::KeeperGone => Ok(ExitCode::from(exit::SOFTWARE)),
     }
@@ -90,6 +96,7 @@ fn run(
     config: &Config,
     keeper: OwnedFd,
     sweeper: Option<Sweeper>,
+    log: &OwnLog,
     read_settings: ReadSettings,
 ) -> Result<Ended, Failure> {
     let parent = nix::unistd::getppid();
@@ -101,7 +108,7 @@ fn run(
         }
         BrokerUrl::Memory => Arc::new(Sqlite::memory()?),
     };
-    let logs = config.clone();
+    let files = config.clone();
     let setup = Setup {
         settings: config.settings.clone(),
         outfits: config.outfits.clone(),
@@ -113,9 +120,13 @@ fn run(
         sandboxes: config.state_dir.join("sandbox"),
         listener,
         port: config.api.as_ref().map(port).transpose()?,
-        log_file: Box::new(move |job| logs.log_file(job)),
+        log: log.clone(),
+        outputs: config.log.clone(),
+        places: Places {
+            jobs: config::logs(&config.state_dir),
+            job: Box::new(move |job| files.log_file(job)),
+        },
         read_settings,
-        output_cap: OUTPUT_CAP,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime
@@ -168,23 +179,4 @@ fn instance(state_dir: &Path) -> Result<Instance, Failure> {
     fs::write(&path, format!("{name}\n"))
         .map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))?;
     Ok(name.into())
-}
-
-/// From here on what happens is told on stderr.
-pub(super) fn start_logging(log: Log) {
-    let builder = tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(level(log.level));
-    match log.format {
-        LogFormat::Text => builder.with_ansi(false).with_target(false).init(),
-        LogFormat::Json => builder.json().flatten_event(true).init(),
-    }
-}
-
-fn level(level: LogLevel) -> tracing::Level {
-    match level {
-        LogLevel::Error => tracing::Level::ERROR,
-        LogLevel::Warn => tracing::Level::WARN,
-        LogLevel::Info => tracing::Level::INFO,
-        LogLevel::Debug => tracing::Level::DEBUG,
-        LogLevel::Trace => tracing::Level::TRACE,
-    }
 }

@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::launch::launch;
 use crate::config::{Config, private_dir};
 use crate::keeper::{self, Sweeper};
+use crate::log;
 
 /// The locks that make this supervisor the only one of its directories. Whoever holds them is alive.
 #[derive(Debug)]
@@ -29,6 +30,10 @@ pub struct Locks {
 pub(super) fn start(config: Config) -> Result<ExitCode, Failure> {
     private_dir(&config.run_dir)?;
     private_dir(&config.state_dir)?;
+    if let Some(dir) = &config.log.dir {
+        private_dir(dir)?;
+    }
+    log::check(&config.log).map_err(|(path, error)| unwritable(&path, error))?;
     let end = Instant::now() + LAST_BREATH;
     let mut run = lock(&run_lock(&config), &config.run_dir, end)?;
     let state_lock = config.state_dir.join("lock");
@@ -39,6 +44,12 @@ pub(super) fn start(config: Config) -> Result<ExitCode, Failure> {
     sign(&mut run, &run_lock(&config), "")?;
     sign(&mut state, &state_lock, &own)?;
     Err(launch(&config, &Locks { run, state }))
+}
+
+fn unwritable(path: &Path, error: io::Error) -> Failure {
+    Failure::from(error)
+        .of(format!("failed to open the log {}", path.display()))
+        .hint("log.dir and log.format in the file say where the log goes; without them it goes to stderr")
 }
 
 /// If keeper and supervisor died at once, nobody has ended what their jobs had started: it must not meet them again.

@@ -36,7 +36,7 @@ pub struct Start {
     /// From the order to stop to the last KILL [default: 25s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = SUPERVISOR)]
     stop_deadline: Option<Duration>,
-    /// For people or for programs [default: text]
+    /// For people, for programs or for the journal [default: auto]
     #[arg(long, value_name = "FORMAT", help_heading = SUPERVISOR)]
     log_format: Option<LogFormat>,
     /// How much [default: info]
@@ -163,5 +163,5 @@ macro_rules! words {
 
 words!(Mode = config::Mode { Prefork, Fork, Coroutine });
 words!(Order = model::Order { Ordered, RoundRobin, Shuffled });
-words!(LogFormat = config::LogFormat { Text, Json });
-words!(LogLevel = config::LogLevel { Error, Warn, Info, Debug, Trace });
+words!(LogFormat = model::LogFormat { Auto, Text, Json, Journald });
+words!(LogLevel = model::LogLevel { Error, Warn, Info, Debug, Trace });

@@ -6,7 +6,7 @@ use super::branch::{GREEN, Line, Node, RED, YELLOW};
 use super::queue;
 use super::screen::{Look, age, escaped, size};
 use super::slot::{processes, slot, template, used};
-use crate::model::{Health, Millis, PoolStatus, Status, Stop};
+use crate::model::{Health, LogStatus, Millis, PoolStatus, Status, Stop};
 
 /// All of it. `now` is for the ages of queues.
 pub fn render(status: &Status, now: Millis, look: &Look) -> String {
@@ -59,7 +59,15 @@ fn head(status: &Status) -> Vec<Line> {
     if !settled.is_empty() {
         lines.push(Line::plain(format!("settled {}", escaped(&settled.join(", ")))));
     }
+    lines.extend(lost(&status.logs).map(Line::plain));
     lines
+}
+
+fn lost(logs: &LogStatus) -> Option<String> {
+    let output = (logs.output_dropped > 0).then(|| format!("{} of output", size(logs.output_dropped)));
+    let lines = (logs.lines_dropped > 0).then(|| format!("{} lines of the log", logs.lines_dropped));
+    let lost: Vec<String> = output.into_iter().chain(lines).collect();
+    (!lost.is_empty()).then(|| format!("dropped {}", lost.join(", ")))
 }
 
 fn keeper(status: &Status) -> Line {
@@ -183,6 +191,7 @@ mod tests {
             stopping: None,
             broker: "sqlite:/var/lib/taskvisor/store.db".into(),
             broker_trouble: None,
+            logs: LogStatus::default(),
             settled: BTreeMap::from([("complete".into(), 48_112), ("failed".into(), 31)]),
             pools: vec![PoolStatus {
                 name: "default".into(),
@@ -215,6 +224,7 @@ mod tests {
         status.stopping = Some(Stop::Terminate);
         status.supervisor_restarts = 1;
         status.broker_trouble = Some("disk full".into());
+        status.logs = LogStatus { output_dropped: 70_000, lines_dropped: 3, troubles: vec![] };
         let mut down = place(3, SlotState::Down);
         (down.process, down.restarts, down.why) = (None, 3, Some("signal 11".into()));
         down.until = Some(Duration::from_millis(3_200));

@@ -24,10 +24,11 @@ impl BrokerUrl {
                 Err(Error::new(Fault::Config, "the broker 'sqlite:' needs a path").hint(supported))
             }
             Some(("memory", "")) => Ok(BrokerUrl::Memory),
-            Some((scheme, _)) => {
+            // What is no scheme may be a part of a password.
+            Some((scheme, rest)) if rest.starts_with("//") || !rest.contains('@') => {
                 Err(Error::new(Fault::Config, format!("no broker speaks '{scheme}:'")).hint(supported))
             }
-            None => Err(Error::new(Fault::Config, "the broker is no URL").hint(supported)),
+            Some(_) | None => Err(Error::new(Fault::Config, "the broker is no URL").hint(supported)),
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::log::LogSection;
 use super::place::{Source, locate, locate_value};
 use super::pool::{Pool, duration};
 use super::{ApiSection, Error, Fault};
@@ -25,7 +26,7 @@ pub struct File {
     /// From the order to stop to the last KILL.
     #[serde(default, deserialize_with = "duration")]
     pub stop_deadline: Option<Duration>,
-    /// What the supervisor writes to stderr.
+    /// How the supervisor logs, and what is kept of the output of jobs.
     #[serde(default)]
     pub log: LogSection,
     /// The API over TCP.
@@ -35,49 +36,15 @@ pub struct File {
     pub pools: Option<Vec<Pool>>,
 }
 
-/// How the supervisor logs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LogSection {
-    /// For people or for programs.
-    pub format: Option<LogFormat>,
-    /// How much.
-    pub level: Option<LogLevel>,
-}
-
-/// For people or for programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LogFormat {
-    /// A line of words.
-    #[default]
-    Text,
-    /// A line of JSON.
-    Json,
-}
-
-/// How much is logged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LogLevel {
-    /// What failed.
-    Error,
-    /// And what may fail.
-    Warn,
-    /// And what happened.
-    #[default]
-    Info,
-    /// And why.
-    Debug,
-    /// Everything.
-    Trace,
-}
-
 /// Reads a file, and keeps its text to point into it.
 pub(super) fn read(path: &Path) -> Result<(File, Source), Error> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Error::new(Fault::Config, format!("failed to read {name}: {error}")))?;
+    // Rather cut off than meant: the defaults would replace every pool there is.
+    if text.trim().is_empty() {
+        return Err(Error::new(Fault::Config, format!("{name} is empty")));
+    }
     Ok((File::parse(&text, &name)?, Source { name, text }))
 }
 
@@ -110,7 +77,9 @@ fn explain(error: &serde_yaml::Error, text: &str, name: &str) -> Error {
         at = locate(text, key, at, 1).or(at);
     } else if let (Some((typed, known)), true) = (quoted.split_first(), said.contains("unknown variant")) {
         hint = suggestion(typed, known);
-    } else if let (Some(value), true) = (said.split('\'').nth(1), said.contains("is no duration")) {
+    } else if let (Some(value), true) =
+        (said.split('\'').nth(1), ["is no duration", "is no size"].iter().any(|what| said.contains(what)))
+    {
         at = locate_value(text, value, at).or(at);
     }
     let place = match at {
@@ -161,7 +130,10 @@ mod tests {
             "lease: 10s\npools:\n  - name: a\n    workers: 2\n  - name: b\n    wokers: 8\n    grace: 1s\n",
             "t.yaml:6:5: unknown setting 'wokers' | did you mean 'workers'?",
         );
-        check("log:\n  colour: true\n", "t.yaml:2:3: unknown setting 'colour' | known here: format, level");
+        check(
+            "log:\n  colour: true\n",
+            "t.yaml:2:3: unknown setting 'colour' | known here: dir, format, job_cap, keep, level, quota, rotate",
+        );
     }
 
     #[test]
@@ -177,7 +149,7 @@ mod tests {
         check("stop_deadline: soon\n", "t.yaml:1:16: 'soon' is no duration like 250ms, 10s, 1m30s, 2h or 1d");
         check(
             "log:\n  format: jsn\n",
-            "t.yaml:2:11: log.format: unknown variant `jsn`, expected `text` or `json` | did you mean 'json'?",
+            "t.yaml:2:11: log.format: unknown variant `jsn`, expected one of `auto`, `text`, `json`, `journald` | did you mean 'json'?",
         );
     }
 

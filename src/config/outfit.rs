@@ -242,14 +242,21 @@ fn check_env(pass: &[String], set: &[(String, String)]) -> Result<(), Wrong> {
     Ok(())
 }
 
+fn without_value(name: &str) -> String {
+    name.split_once('=').map_or_else(|| name.to_owned(), |(name, _)| format!("{name}=…"))
+}
+
 /// `bare` is the name without its star. A star alone stands for all.
 fn check_name(name: &str, bare: &str, key: &str) -> Result<(), Wrong> {
     let letters = bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
     let begins = !bare.starts_with(|first: char| first.is_ascii_digit()) && (name == "*" || !bare.is_empty());
     match letters && begins {
         true => Ok(()),
-        false => Err(Wrong::new("env", format!("'{name}' in {key} is no name of a variable"))
-            .hint("pass is a list of names, each may end in *; set is a map from names to values")),
+        // What stands behind a = may be a secret.
+        false => {
+            Err(Wrong::new("env", format!("'{}' in {key} is no name of a variable", without_value(name)))
+                .hint("pass is a list of names, each may end in *; set is a map from names to values"))
+        }
     }
 }
 

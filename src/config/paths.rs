@@ -86,8 +86,8 @@ pub fn socket(run_dir: &Path) -> PathBuf {
 /// ```
 /// use taskvisor::config::log_file;
 /// let path = |id: &str| log_file("/s".as_ref(), &id.into()).display().to_string();
-/// assert_eq!(path("0199ab"), "/s/logs/01/0199ab.log");
-/// assert_eq!(path("../x"), "/s/logs/%2/%2E%2E%2Fx.log");
+/// assert_eq!(path("0199ab"), "/s/logs/ab/0199ab.log");
+/// assert_eq!(path("../x"), "/s/logs/Fx/%2E%2E%2Fx.log");
 /// ```
 pub fn log_file(state_dir: &Path, id: &JobId) -> PathBuf {
     let mut name = String::new();
@@ -105,8 +105,14 @@ pub fn log_file(state_dir: &Path, id: &JobId) -> PathBuf {
         name.truncate(LONGEST_NAME - 17);
         let _ = write!(name, "-{hash:016x}");
     }
-    let group = &name[..name.len().min(2)];
-    state_dir.join("logs").join(group).join(format!("{name}.log"))
+    // Ids begin with the time they were made at: their ends divide them better.
+    let group = &name[name.len().saturating_sub(2)..];
+    logs(state_dir).join(group).join(format!("{name}.log"))
+}
+
+/// Where the output of all jobs is.
+pub fn logs(state_dir: &Path) -> PathBuf {
+    state_dir.join("logs")
 }
 
 /// File systems end at 255; `.log` and something for temporary names come after it.

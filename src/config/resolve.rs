@@ -11,10 +11,8 @@ use super::paths::from_here;
 use super::place::Source;
 use super::pool::Pool;
 use super::wrong::Wrong;
-use super::{
-    BrokerUrl, Error, Fault, File, LogFormat, LogLevel, Surroundings, format_duration, log_file, socket,
-};
-use crate::model::{JobId, Outfit, PoolSettings, Settings};
+use super::{BrokerUrl, Error, Fault, File, Surroundings, format_duration, log_file, socket};
+use crate::model::{JobId, LogFormat, LogLevel, LogSettings, Outfit, PoolSettings, Settings};
 
 /// What was typed or set in the environment; a flag wins over the environment, which wins over the file.
 #[derive(Clone, Debug, Default)]
@@ -68,19 +66,10 @@ pub struct Config {
     pub run_dir: PathBuf,
     /// Where jobs wait.
     pub broker: BrokerUrl,
-    /// What the supervisor writes to stderr.
-    pub log: Log,
+    /// How the supervisor logs, and what is kept of the output of jobs.
+    pub log: LogSettings,
     /// The API over TCP, if there is one.
     pub api: Option<Api>,
-}
-
-/// How the supervisor logs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Log {
-    /// For people or for programs.
-    pub format: LogFormat,
-    /// How much.
-    pub level: LogLevel,
 }
 
 impl Config {
@@ -119,10 +108,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         Some(BrokerUrl::Memory) => BrokerUrl::Memory,
         None => BrokerUrl::Sqlite(state_dir.join("store.db")),
     };
-    let log = Log {
-        format: flags.log_format.or(file.log.format).unwrap_or_default(),
-        level: flags.log_level.or(file.log.level).unwrap_or_default(),
-    };
+    let log = file.log.resolve(flags.log_format, flags.log_level)?;
     let api = resolve_api(file.api, flags.purpose, around).map_err(|(name, error)| {
         let place = source.as_ref().map(|source| source.of(None, name));
         Error { place, ..error }

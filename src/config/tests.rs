@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::model::{
-    Bytes, Class, ClassFilter, Leftovers, Order, Outfit, PoolSettings, Recycle, Retry, Settings, Work,
+    Bytes, Class, ClassFilter, Leftovers, LogFormat, LogLevel, LogSettings, Order, Outfit, PoolSettings,
+    Recycle, Retry, Rotate, Settings, Work,
 };
 
 fn user() -> Surroundings {
@@ -113,6 +114,27 @@ fn what_is_around_the_workers_is_said_in_the_file() {
     assert_eq!((outfit.cwd.as_deref(), outfit.umask), (Some(Path::new("/tmp")), Some(0o022)));
     assert_eq!((outfit.leftovers, outfit.sandbox), (Leftovers::Kill, false));
     assert!(pool("{sandbox: true}").1.sandbox);
+}
+
+#[test]
+fn what_is_kept_of_logs_is_said_in_the_file() {
+    let text = "log: {format: json, level: warn, dir: logs, job_cap: 1MB, quota: 2GiB, keep: 7d, rotate: {size: 3kB, keep: 0}}";
+    let log = with_file(text, Flags::default()).unwrap().log;
+    let wanted = LogSettings {
+        format: LogFormat::Json,
+        level: LogLevel::Warn,
+        dir: Some(std::path::absolute("logs").unwrap()),
+        rotate: Rotate { size: 3_000, keep: 0 },
+        job_cap: 1_000_000,
+        quota: 2 << 30,
+        keep: Duration::from_secs(7 * 86_400),
+    };
+    assert_eq!(log, wanted);
+    assert_eq!(with_file("log: {rotate: {keep: 3}, dir: ~}", Flags::default()).unwrap().log.rotate.keep, 3);
+    let error = with_file("log:\n  quota: 1 GB\n", Flags::default()).unwrap_err();
+    assert_eq!(error.to_string(), "t.yaml:2:10: log.quota: '1 GB' is no size like 512MB, 1GiB or 100000");
+    let flags = Flags { log_format: Some(LogFormat::Text), ..Flags::default() };
+    assert_eq!(with_file(text, flags).unwrap().log.format, LogFormat::Text);
 }
 
 #[test]
@@ -256,8 +278,8 @@ fn names_are_checked() {
     );
     let hint = "pass is a list of names, each may end in *; set is a map from names to values";
     refused(
-        "env: {pass: [A=b]}",
-        &format!("t.yaml:3:5: pool 'm': 'A=b' in env.pass is no name of a variable | {hint}"),
+        "env: {pass: [A=secret]}",
+        &format!("t.yaml:3:5: pool 'm': 'A=…' in env.pass is no name of a variable | {hint}"),
     );
     refused(
         "env: {set: {1A: b}}",
@@ -318,7 +340,9 @@ fn the_example_file_holds_the_defaults() {
     let whole = File::parse(&whole.replace("\n#broker:", "\nbroker:"), "conf/taskvisor.yaml").unwrap();
     assert!(whole.state_dir.is_some() && whole.run_dir.is_some() && whole.broker.is_some());
     assert!(file.lease.is_some() && file.stop_deadline.is_some());
-    assert!(file.log.format.is_some() && file.log.level.is_some());
+    for key in settings_of("log: {qqqqqqqq: 1}") {
+        assert!(text.contains(&format!("\n  {key}:")), "{key}");
+    }
     for key in settings_of_a_pool() {
         assert!(text.contains(&format!("\n    {key}:")) || text.contains(&format!("\n  - {key}:")), "{key}");
     }
@@ -337,10 +361,14 @@ fn the_pools_of_the_example_file_can_be_used() {
     }
 }
 
-/// All of them, as the parser says them.
 fn settings_of_a_pool() -> Vec<String> {
-    let hint = File::parse("pools: [{qqqqqqqq: 1}]", "t").unwrap_err().hint.unwrap();
-    let all: Vec<String> = hint["known here: ".len()..].split(", ").map(str::to_owned).collect();
+    let all = settings_of("pools: [{qqqqqqqq: 1}]");
     assert!(all.len() > 20);
     all
+}
+
+/// All settings of a section, as the parser says them.
+fn settings_of(wrong: &str) -> Vec<String> {
+    let hint = File::parse(wrong, "t").unwrap_err().hint.unwrap();
+    hint["known here: ".len()..].split(", ").map(str::to_owned).collect()
 }

@@ -22,10 +22,12 @@ pub(super) struct Answer {
 }
 
 pub(super) async fn fetch(broker: Arc<dyn Broker>, events: Sender<Event>, pool: u16, request: Fetch) {
+    let queues = request.queues.clone();
     let event = match broker.fetch(request).await {
         Ok(fetched) => Event::Fetched(pool, fetched),
         Err(error) => {
-            warn!(%error, "failed to fetch");
+            let queues: Vec<&str> = queues.iter().map(QueueName::as_str).collect();
+            warn!(queue = queues.join(","), %error, "failed to fetch");
             Event::FetchFailed(pool)
         }
     };

@@ -9,7 +9,7 @@ use super::inbox::{Inbox, Input};
 use super::outside::Outside;
 use super::reload::Fresh;
 use crate::clock;
-use crate::model::{Change, Counters, PoolStatus, Process, Stop};
+use crate::model::{Change, Counters, LogStatus, PoolStatus, Process, Stop};
 use crate::process::usage;
 use crate::supervisor::{Event, Step, Supervisor};
 
@@ -44,10 +44,10 @@ pub struct View {
     pub settled: std::collections::BTreeMap<String, u64>,
     /// How far the stop has come.
     pub stopping: Option<Stop>,
+    /// What of the logs was lost, and what is in the way.
+    pub logs: LogStatus,
     /// What is wrong with the settings that were read last.
     pub settings_trouble: Option<String>,
-    /// What is wrong with the writing of logs.
-    pub log_trouble: Option<String>,
     /// The keeper as /proc shows it.
     pub keeper: Process,
     /// Supervisors that ended before this one.
@@ -118,8 +118,9 @@ fn answer(request: Request, supervisor: &Supervisor, outside: &mut Outside) -> O
                 settings
             });
             outside.settings_trouble = fresh.as_ref().err().cloned();
+            let steps = fresh.as_ref().map_or(Vec::new(), |settings| supervisor.preview(settings));
+            drop(answer.send(steps));
             let settings = fresh.ok()?;
-            drop(answer.send(supervisor.preview(&settings)));
             if !rehearsal {
                 outside.lease = settings.lease;
                 return Some(Event::Reload(settings));
@@ -175,15 +176,15 @@ fn view(supervisor: &Supervisor, outside: &Outside) -> View {
             job.progress = outside.reports.latest(&job.id).cloned();
         }
     }
-    let (output_dropped, log_trouble) = outside.logs.trouble();
+    let logs = outside.log_status();
     View {
         pools,
         settled: supervisor.settled().clone(),
         stopping: supervisor.stopping(),
         settings_trouble: outside.settings_trouble.clone(),
-        log_trouble,
         keeper: usage::process(outside.hello.pid).unwrap_or_default(),
         restarts: outside.hello.restarts,
-        counters: Counters { output_dropped, ..outside.counting.counters.clone() },
+        counters: Counters { output_dropped: logs.output_dropped, ..outside.counting.counters.clone() },
+        logs,
     }
 }

@@ -18,8 +18,11 @@ use super::reports::Reports;
 use crate::broker::{Broker, Fetch};
 use crate::clock;
 use crate::failpoint::failpoint;
-use crate::model::{Exit, Fence, Instance, Instant, Job, Outcome, PoolSettings, Signal, SlotId, WorkerId};
-use crate::process::{Children, JobEnd, Letter, Link, Logs, Plan, Word};
+use crate::log::{Outputs, OwnLog};
+use crate::model::{
+    Exit, Fence, Instance, Instant, Job, LogStatus, Outcome, PoolSettings, Signal, SlotId, WorkerId,
+};
+use crate::process::{Children, JobEnd, Letter, Link, Plan, Word};
 use crate::supervisor::{Command, Event};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -29,8 +32,10 @@ pub struct Outside {
     pub link: Link,
     /// The living children.
     pub children: Children,
-    /// The writer of job output.
-    pub logs: Logs,
+    /// The writer of what children print.
+    pub outputs: Outputs,
+    /// The supervisor's own log.
+    pub log: OwnLog,
     /// What the keeper said first.
     pub hello: Hello,
     pub(super) broker: Arc<dyn Broker>,
@@ -72,14 +77,15 @@ impl Outside {
             Command::Fork(worker, template) => self.link.order(&Order::Fork(worker, template)),
             Command::Assign(worker, job, fence, time_limit) => self.assign(worker, &job, fence, time_limit),
             Command::Signal(worker, signal, why) => {
-                info!(%worker, ?signal, why, "signal");
+                let job = self.children.only_job(worker).map(tracing::field::display);
+                info!(%worker, pool = self.children.pool(worker), job, ?signal, why, "signal");
                 self.link.order(&match signal {
                     Signal::Term => Order::Terminate(worker),
                     Signal::Kill => Order::KillTree(worker),
                 });
             }
             Command::Cancel(worker, job, why) => {
-                info!(%worker, %job, why, "cancel");
+                info!(%worker, pool = self.children.pool(worker), %job, why, "cancel");
                 self.children.cancel(worker, &job, why);
             }
             Command::KillAt(worker, at) => self.link.order(&Order::KillAt(worker, at)),
@@ -158,21 +164,21 @@ impl Outside {
                 Ok(false) => vec![Event::Spawned(worker)],
                 Err(error) => {
                     self.link.order(&Order::KillTree(worker));
-                    warn!(%worker, %error, "a worker cannot be used");
+                    warn!(%worker, pool = self.children.pool(worker), %error, "a worker cannot be used");
                     vec![Event::SpawnFailed(worker, error.to_string())]
                 }
             },
             Report::SpawnFailed(worker, step, errno) => {
                 let errno = nix::errno::Errno::from_raw(errno);
                 let why = format!("failed to {}: {} ({errno:?})", step.as_str(), errno.desc());
-                warn!(%worker, why, "no worker could be made");
+                warn!(%worker, pool = self.children.pool(worker), why, "no worker could be made");
                 vec![Event::SpawnFailed(worker, why)]
             }
             Report::Exited(worker, exit) => self.exited(worker, exit),
             Report::Stuck(worker, pid) => {
-                let cause = stuck_cause(pid);
-                warn!(%worker, cause, "a killed process does not die");
-                vec![Event::Stuck(worker, cause)]
+                let why = stuck_cause(pid);
+                warn!(%worker, pool = self.children.pool(worker), why, "a killed process does not die");
+                vec![Event::Stuck(worker, why)]
             }
             Report::Asked(ask) => match asks.hear(ask) {
                 Wish::Tell(event) => {
@@ -185,7 +191,11 @@ impl Outside {
                     self.reloader.on_signal();
                     Vec::new()
                 }
-                Wish::Reopen => Vec::new(),
+                Wish::Reopen => {
+                    self.outputs.reopen();
+                    self.log.reopen();
+                    Vec::new()
+                }
             },
         })
     }
@@ -217,10 +227,17 @@ impl Outside {
                 return None;
             }
             Word::Faulty(worker, why) => {
-                warn!(%worker, why, "a worker broke the protocol");
+                warn!(%worker, pool = self.children.pool(worker), why, "a worker broke the protocol");
                 Event::Faulty(worker, why)
             }
         })
+    }
+
+    /// What of the logs was lost, and what is in the way.
+    pub fn log_status(&self) -> LogStatus {
+        let (output_dropped, output) = self.outputs.trouble();
+        let (lines_dropped, own) = self.log.trouble();
+        LogStatus { output_dropped, lines_dropped, troubles: output.into_iter().chain(own).collect() }
     }
 
     /// A stop was ordered: systemd is told.

@@ -174,6 +174,7 @@ impl Desk {
             stopping: view.stopping,
             broker: self.broker_name.clone(),
             broker_trouble,
+            logs: view.logs,
             settled: view.settled,
             pools: view.pools,
             queues,
@@ -195,7 +196,7 @@ fn judge(
     reasons.extend(broker.map(|trouble| format!("broker: {trouble}")));
     reasons
         .extend(view.settings_trouble.as_ref().map(|why| format!("the last reload changed nothing: {why}")));
-    reasons.extend(view.log_trouble.clone());
+    reasons.extend(view.logs.troubles.clone());
     let mut alive = false;
     for pool in &view.pools {
         reasons.extend(pool.probing.as_ref().map(|why| format!("pool {}: {why}", pool.name)));

@@ -22,8 +22,9 @@ use super::service::Desk;
 use crate::api;
 use crate::broker::{Broker, Notice};
 use crate::clock;
-use crate::model::{Instance, Outfit, Settings};
-use crate::process::{Children, Letter, Link, LogFile, Logs, Plan};
+use crate::log::{Outputs, OwnLog, Places};
+use crate::model::{Instance, LogSettings, Outfit, Settings};
+use crate::process::{Children, Letter, Link, Plan};
 use crate::supervisor::{Event, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -49,19 +50,21 @@ pub struct Setup {
     pub listener: UnixListener,
     /// Where it listens besides, for those who pass the gate.
     pub port: Option<(TcpListener, bool, api::Gate)>,
-    /// Where a job's output goes.
-    pub log_file: LogFile,
+    /// The supervisor's own log.
+    pub log: OwnLog,
+    /// What is kept of the output of jobs and slots.
+    pub outputs: LogSettings,
+    /// And where.
+    pub places: Places,
     /// Reads the settings again.
     pub read_settings: ReadSettings,
-    /// The most output kept of one attempt, in bytes.
-    pub output_cap: u64,
 }
 
 /// Runs until it is told to stop or the keeper is gone.
 pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let mut link = Link::new(setup.keeper)?;
     let Some((hello, left)) = greet(&mut link).await? else { return Ok(Ended::KeeperGone) };
-    let logs = Logs::start(setup.log_file)?;
+    let outputs = Outputs::start(&setup.outputs, setup.places)?;
     let (inbox, events, requests, answers) = Inbox::new();
     let (mut settings, mut wardrobe) = (setup.settings, Wardrobe::default());
     let pools = settings.pools.iter().zip(&setup.outfits);
@@ -71,8 +74,9 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let reloader = Reloader::new(setup.read_settings, requests.clone());
     let mut outside = Outside {
         link,
-        children: Children::new(plans, logs.clone(), setup.output_cap)?,
-        logs,
+        children: Children::new(plans, outputs.clone(), setup.outputs.job_cap)?,
+        outputs,
+        log: setup.log,
         hello,
         broker: setup.broker.clone(),
         events: events.clone(),

@@ -12,6 +12,7 @@ use super::life::Life;
 use super::notify::Notify;
 use super::parked::Origin;
 use super::reports::Unsaid;
+use super::say::say;
 use super::setup::Setup;
 use super::supervisor::{Crashes, Launch, Phase, Supervisor};
 use super::template::Templates;
@@ -26,7 +27,7 @@ pub fn run(setup: Setup) -> ExitCode {
     match Keeper::new(setup) {
         Ok(keeper) => ExitCode::from(keeper.serve()),
         Err(error) => {
-            eprintln!("taskvisor keeper: failed to start: {error}");
+            say(format_args!("failed to start: {error}"));
             ExitCode::from(EXIT_SYSTEM)
         }
     }

@@ -18,6 +18,7 @@ mod orders;
 mod parked;
 mod proof;
 mod reports;
+mod say;
 mod setup;
 mod spawn;
 mod supervisor;

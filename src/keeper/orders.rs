@@ -7,6 +7,7 @@ use nix::sys::socket::{MsgFlags, recv};
 
 use super::life::Life;
 use super::main_loop::Keeper;
+use super::say::say;
 use super::spawn::{fork_sockets, spawn};
 use super::supervisor::Phase;
 use super::sys;
@@ -63,7 +64,7 @@ impl Keeper {
                 Ok(Some(order)) => self.obey(now, order),
                 Ok(None) => return true,
                 Err(bad) => {
-                    eprintln!("taskvisor keeper: the supervisor does not speak the protocol: {bad}");
+                    say(format_args!("the supervisor does not speak the protocol: {bad}"));
                     self.supervisor_closed(now);
                     return false;
                 }

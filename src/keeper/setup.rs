@@ -1,5 +1,6 @@
 //! What the keeper is told when it starts. It reads no configuration.
 
+use super::say::say;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::process::ExitCode;
@@ -121,7 +122,7 @@ pub fn command(args: impl Iterator<Item = OsString>) -> ExitCode {
     match Setup::parse(args) {
         Ok(setup) => super::run(setup),
         Err(why) => {
-            eprintln!("taskvisor keeper: {why}");
+            say(format_args!("{why}"));
             ExitCode::from(64)
         }
     }

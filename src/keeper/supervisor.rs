@@ -12,6 +12,7 @@ use nix::sys::stat::Mode;
 
 use super::life::{Life, STUCK_AFTER};
 use super::main_loop::Keeper;
+use super::say::say;
 use super::setup::{Restarts, Setup};
 use super::{EXIT_CRASHES, EXIT_STALLED, FD_VARIABLE, TAG_FOR_SUPERVISOR, TAG_VARIABLE, sweep, sys};
 use crate::clock;
@@ -98,12 +99,12 @@ impl Launch {
         _ = nix::unistd::setsid();
         sys::unblock_all();
         if let Err(errno) = sys::place(socket, SOCKET, 0) {
-            eprintln!("taskvisor keeper: failed to hand the supervisor its socket: {errno}");
+            say(format_args!("failed to hand the supervisor its socket: {errno}"));
             sys::exit_now(126);
         }
         let errno = sys::exec(&self.path, &self.argv, &self.env);
         let path = String::from_utf8_lossy(&self.path[..self.path.len().saturating_sub(1)]);
-        eprintln!("taskvisor keeper: failed to execute {path}: {errno}");
+        say(format_args!("failed to execute {path}: {errno}"));
         sys::exit_now(127);
     }
 }
@@ -191,9 +192,7 @@ impl Keeper {
         let first = self.crashes.total == 0;
         let again = self.crashes.crashed(now).filter(|_| !first);
         if again.is_some() {
-            eprintln!(
-                "taskvisor keeper: the new supervisor could not start (exit code {code}), trying again"
-            );
+            say(format_args!("the new supervisor could not start (exit code {code}), trying again"));
         }
         again.map_or(Next::Exit(code), Next::Restart)
     }
@@ -205,11 +204,11 @@ impl Keeper {
         };
         match self.crashes.crashed(now) {
             Some(at) => {
-                eprintln!("taskvisor keeper: the supervisor ended by {how}, starting it again");
+                say(format_args!("the supervisor ended by {how}, starting it again"));
                 Next::Restart(at)
             }
             None => {
-                eprintln!("taskvisor keeper: the supervisor ended by {how}, too often: giving up");
+                say(format_args!("the supervisor ended by {how}, too often: giving up"));
                 Next::Exit(EXIT_CRASHES)
             }
         }
@@ -276,7 +275,7 @@ impl Keeper {
         if self.unsaid.is_empty() && sys::unread(supervisor.socket.as_fd()) == 0 {
             return;
         }
-        eprintln!("taskvisor keeper: the supervisor does not read its order to stop: ending everything");
+        say(format_args!("the supervisor does not read its order to stop: ending everything"));
         self.phase = Phase::Closing(EXIT_STALLED);
         _ = sys::kill(supervisor.pid, libc::SIGKILL);
     }
@@ -298,7 +297,7 @@ impl Keeper {
             Next::Restart(at) if at > now => self.sources.wake_by(at),
             Next::Restart(_) => {
                 if let Err(errno) = self.start_supervisor(now) {
-                    eprintln!("taskvisor keeper: failed to start the supervisor: {errno}");
+                    say(format_args!("failed to start the supervisor: {errno}"));
                     let next = self.crashes.crashed(now).map_or(Next::Exit(EXIT_CRASHES), Next::Restart);
                     self.phase = Phase::Clearing(next, patience);
                     self.sources.wake_by(clock::now() + self.setup.restarts.first);

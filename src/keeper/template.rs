@@ -15,6 +15,7 @@ use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixCreden
 use super::children::session_of;
 use super::life::{Ends, Life, State};
 use super::main_loop::Keeper;
+use super::say::say;
 use super::{spawn, sys};
 use crate::model::{Instant, WorkerId};
 use crate::wire::keeper::{Report, Step};
@@ -266,7 +267,7 @@ impl Keeper {
         let Some(template) = self.templates.living.get_mut(&worker) else { return };
         template.complaints += 1;
         if template.complaints <= MOST_COMPLAINTS {
-            eprintln!("taskvisor keeper: the template {worker} {what}");
+            say(format_args!("the template {worker} {what}"));
         }
     }
 

@@ -40,28 +40,25 @@ pub(super) struct Interest<'a> {
     pub forks: Vec<BorrowedFd<'a>>,
 }
 
-/// What a signal means.
-fn ask(signal: Signal) -> Option<Ask> {
-    Some(match signal {
-        Signal::SIGTERM => Ask::Terminate,
-        Signal::SIGINT => Ask::Interrupt,
-        Signal::SIGQUIT => Ask::Quit,
-        Signal::SIGHUP => Ask::Hangup,
-        Signal::SIGUSR1 => Ask::Reopen,
-        Signal::SIGUSR2 => Ask::Pause,
-        Signal::SIGCONT => Ask::Resume,
-        Signal::SIGTTIN => Ask::Grow,
-        Signal::SIGTTOU => Ask::Shrink,
-        _ => return None,
-    })
-}
+/// What the signals mean.
+const SIGNALS: [(Signal, Ask); 9] = [
+    (Signal::SIGTERM, Ask::Terminate),
+    (Signal::SIGINT, Ask::Interrupt),
+    (Signal::SIGQUIT, Ask::Quit),
+    (Signal::SIGHUP, Ask::Hangup),
+    (Signal::SIGUSR1, Ask::Reopen),
+    (Signal::SIGUSR2, Ask::Pause),
+    (Signal::SIGCONT, Ask::Resume),
+    (Signal::SIGTTIN, Ask::Grow),
+    (Signal::SIGTTOU, Ask::Shrink),
+];
 
 impl Sources {
     /// Blocks the signals that arrive by descriptor from here on.
     pub fn open() -> nix::Result<Self> {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
-        Signal::iterator().filter(|signal| ask(*signal).is_some()).for_each(|signal| mask.add(signal));
+        SIGNALS.iter().for_each(|(signal, _)| mask.add(*signal));
         let mut blocked = mask;
         // A closed stderr must not end the keeper; ignoring the signal would reach the children.
         blocked.add(Signal::SIGPIPE);
@@ -124,7 +121,7 @@ impl Sources {
         // Each signal is pending once at most, so this ends.
         while let Ok(Some(info)) = self.signals.read_signal() {
             let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else { continue };
-            ready.asks.extend(ask(signal));
+            ready.asks.extend(SIGNALS.iter().filter(|(known, _)| *known == signal).map(|(_, ask)| *ask));
             // One death is the rule; another read would only say that there is no more.
             if signal == Signal::SIGCHLD {
                 ready.deaths = true;

@@ -3,6 +3,7 @@
 mod bytes;
 mod ids;
 mod job;
+mod log;
 mod meters;
 mod outcome;
 mod pool;
@@ -16,6 +17,7 @@ pub use job::{
     Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts,
     Retry,
 };
+pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
@@ -23,5 +25,5 @@ pub use outcome::{
 };
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Order, Outfit, Take, Work};
 pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};
-pub use status::{Health, Host, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
+pub use status::{Health, Host, LogStatus, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis};

@@ -34,6 +34,9 @@ pub struct Status {
     pub broker: String,
     /// What is wrong with the broker, if anything.
     pub broker_trouble: Option<String>,
+    /// What of the logs was lost since the supervisor started.
+    #[serde(default, skip_serializing_if = "LogStatus::is_well")]
+    pub logs: LogStatus,
     /// Jobs settled since the supervisor started, by verdict: `complete`, `failed`, `retry`, `released`, `held`, `canceled`.
     pub settled: BTreeMap<String, u64>,
     /// The pools.
@@ -45,6 +48,24 @@ pub struct Status {
 impl Status {
     /// The schema this code writes.
     pub const SCHEMA: &'static str = "taskvisor.status/1";
+}
+
+/// What of the logs was lost, and what is in the way of more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogStatus {
+    /// Bytes that jobs and slots have printed and that could not be written.
+    pub output_dropped: u64,
+    /// Lines of the supervisor's own log that were not written, or not read, fast enough.
+    pub lines_dropped: u64,
+    /// What is wrong at the moment; each is one of the reasons, too.
+    pub troubles: Vec<String>,
+}
+
+impl LogStatus {
+    /// Whether there is nothing to say.
+    pub fn is_well(&self) -> bool {
+        *self == LogStatus::default()
+    }
 }
 
 /// The verdict of `status -q`.

@@ -13,12 +13,12 @@ use tokio::io::unix::AsyncFd;
 
 use super::channel::{Channel, Watched};
 use super::life::{Around, Greeting, JobEnd, Life, Running, Word};
-use super::logs::Logs;
 use super::output::{CHUNK, Output, Printed, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::program::{never_ran, outcome};
 use super::sandbox;
 use super::watched::watched;
+use crate::log::Outputs;
 use crate::model::{Exit, Fence, Instant, Job, WorkerId};
 use crate::wire::worker::FRAME_MAX;
 
@@ -45,7 +45,7 @@ pub struct Children {
     more: bool,
     epoll: Epoll,
     readiness: AsyncFd<OwnedFd>,
-    pub(super) logs: Logs,
+    pub(super) logs: Outputs,
     cap: u64,
     buffer: Vec<u8>,
 }
@@ -80,7 +80,7 @@ impl Children {
     }
 
     /// No child yet; `plans` are those of the pools. A job's output goes to `logs`, at most `cap` bytes of it.
-    pub fn new(plans: Vec<Plan>, logs: Logs, cap: u64) -> io::Result<Children> {
+    pub fn new(plans: Vec<Plan>, logs: Outputs, cap: u64) -> io::Result<Children> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let readiness = watched(epoll.0.try_clone()?, Interest::READABLE)?;
         Ok(Children {
@@ -237,7 +237,7 @@ impl Children {
         }
         remains.stillborn = (life.greeting != Greeting::Ready).then(|| stillborn(&life, plan, worker));
         if life.channel.is_torn() && life.role != Role::Parked && !life.jobs.is_empty() {
-            tracing::warn!(%worker, "a worker ended in the middle of a frame");
+            tracing::warn!(%worker, pool = plan.settings.name, "a worker ended in the middle of a frame");
         }
         let failed = life.channel.failed();
         if plan.one_at_a_time()
@@ -335,7 +335,7 @@ impl Children {
             (false, false) => self.epoll.modify(socket, &mut event),
         };
         if let Err(error) = changed {
-            tracing::warn!(%worker, %error, "failed to watch a worker's channel");
+            tracing::warn!(%worker, pool = self.pool(worker), %error, "failed to watch a worker's channel");
         }
     }
 }

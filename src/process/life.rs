@@ -10,10 +10,10 @@ use tracing::warn;
 
 use super::channel::Channel;
 use super::leftovers::Brood;
-use super::logs::Logs;
 use super::output::{Output, Printed, Sink, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::sandbox;
+use crate::log::Outputs;
 use crate::model::{
     Class, ClassSettings, Classes, Failure, Fence, Instant, Job, JobId, Outcome, Progress, WorkerId,
 };
@@ -97,7 +97,7 @@ pub(super) struct Running {
 pub(super) struct Around<'a> {
     pub(super) worker: WorkerId,
     pub(super) plan: &'a Plan,
-    pub(super) logs: &'a Logs,
+    pub(super) logs: &'a Outputs,
     /// The most output kept of one attempt.
     pub(super) cap: u64,
     pub(super) buffer: &'a mut [u8],
@@ -117,12 +117,12 @@ impl Life {
     /// Takes one chunk off a pipe, or all that is in both: it belongs to the job, if that is the only one it can have.
     pub(super) fn read_output(&mut self, which: Option<Stream>, around: &mut Around<'_>) -> Taken {
         let Around { worker, plan, logs, cap, buffer } = around;
-        let (worker, cap) = (*worker, *cap);
+        let (worker, cap, pool) = (*worker, *cap, plan.settings.name.as_str());
         let mut sink = match self.jobs.first_mut().filter(|_| plan.one_at_a_time()) {
             Some(running) => {
-                Sink { logs, worker, job: Some(&running.job.id), printed: &mut running.printed, cap }
+                Sink { logs, worker, pool, job: Some(&running.job.id), printed: &mut running.printed, cap }
             }
-            None => Sink { logs, worker, job: None, printed: &mut self.stray, cap },
+            None => Sink { logs, worker, pool, job: None, printed: &mut self.stray, cap },
         };
         match which {
             Some(stream) => self.output.take(stream, buffer, &mut sink),
@@ -202,8 +202,9 @@ impl Life {
     fn log(&mut self, around: &Around<'_>, job: &str, text: &str) {
         let Some(index) = self.find(job) else { return };
         let Running { job, printed, .. } = &mut self.jobs[index];
-        let Around { worker, logs, cap, .. } = *around;
-        let mut sink = Sink { logs, worker, job: Some(&job.id), printed, cap };
+        let Around { worker, plan, logs, cap, .. } = *around;
+        let pool = plan.settings.name.as_str();
+        let mut sink = Sink { logs, worker, pool, job: Some(&job.id), printed, cap };
         sink.keep(Stream::Err, format!("{text}\n").as_bytes());
     }
 
@@ -218,7 +219,7 @@ impl Life {
     fn done(&mut self, around: &mut Around<'_>, done: Done<'_>) -> Result<Option<JobEnd>, String> {
         let here = self.find(&done.job).filter(|&index| self.jobs[index].fence.0 == done.fence);
         let Some(index) = here else {
-            warn!(worker = %around.worker, job = %done.job, fence = done.fence, "a worker says 'done' of a job it does not have");
+            warn!(worker = %around.worker, pool = around.plan.settings.name, job = %done.job, fence = done.fence, "a worker says 'done' of a job it does not have");
             return Ok(None);
         };
         let outcome = outcome(&done)?;
@@ -238,7 +239,7 @@ impl Life {
 
 impl Running {
     /// What is left of it.
-    pub(super) fn end(self, outcome: Option<Outcome>, logs: &Logs) -> JobEnd {
+    pub(super) fn end(self, outcome: Option<Outcome>, logs: &Outputs) -> JobEnd {
         let written = self.printed.has_written().then(|| logs.end(&self.job.id));
         JobEnd {
             stderr_tail: self.printed.tail(),

@@ -1,12 +1,12 @@
 //! The supervisor's hands: it talks to the keeper and to the children, and knows pids. Decides nothing.
 
+mod about;
 mod assign;
 mod channel;
 mod children;
 mod leftovers;
 mod life;
 mod link;
-mod logs;
 mod output;
 mod plan;
 mod program;
@@ -18,5 +18,4 @@ pub use assign::Unassigned;
 pub use children::{Children, Remains};
 pub use life::{JobEnd, Word};
 pub use link::{Letter, Link};
-pub use logs::{LogFile, Logs};
 pub use plan::Plan;

@@ -4,13 +4,13 @@ use std::os::fd::OwnedFd;
 
 use tracing::info;
 
-use super::logs::Logs;
+use crate::log::Outputs;
 use crate::model::{JobId, WorkerId};
 
 /// Kept of stderr.
 const TAIL: usize = 64 << 10;
 
-/// Of what a life prints outside of jobs, so much goes to the supervisor's own log.
+/// Of what a life prints outside of jobs, so much goes to the supervisor's own log, where slots have no files.
 const STRAY_CAP: u64 = 64 << 10;
 
 /// Read from one pipe before the others get their turn.
@@ -123,10 +123,11 @@ impl Printed {
     }
 }
 
-/// Where output goes: to a job's log, or, printed while no one job runs, to the supervisor's own.
+/// Where output goes: to a job's file, or, printed while no one job runs, to that of the slot, or to the supervisor's own log.
 pub(super) struct Sink<'a> {
-    pub(super) logs: &'a Logs,
+    pub(super) logs: &'a Outputs,
     pub(super) worker: WorkerId,
+    pub(super) pool: &'a str,
     pub(super) job: Option<&'a JobId>,
     pub(super) printed: &'a mut Printed,
     pub(super) cap: u64,
@@ -142,7 +143,12 @@ impl Sink<'_> {
                 printed.tail.drain(..printed.tail.len() - TAIL);
             }
         }
-        let cap = if self.job.is_some() { self.cap } else { STRAY_CAP };
+        let cap = match self.job {
+            Some(_) => self.cap,
+            // A slot's file is begun anew when it is large.
+            None if self.logs.keeps_slots() => u64::MAX,
+            None => STRAY_CAP,
+        };
         let room = usize::try_from(cap.saturating_sub(printed.written)).unwrap_or(usize::MAX);
         let kept = &bytes[..bytes.len().min(room)];
         let cut = (bytes.len() - kept.len()) as u64;
@@ -157,7 +163,7 @@ impl Sink<'_> {
             let remark = format!("\n[taskvisor: output over {cap} bytes was dropped]\n");
             match self.job {
                 Some(job) => self.logs.remark(job, remark),
-                None => info!(worker = %self.worker, "{}", remark.trim()),
+                None => info!(worker = %self.worker, pool = self.pool, "{}", remark.trim()),
             }
         }
     }
@@ -166,11 +172,15 @@ impl Sink<'_> {
         if let Some(job) = self.job {
             return self.logs.output(job, bytes);
         }
+        if self.logs.keeps_slots() {
+            let slot = format!("slot-{}.{}.log", self.pool, self.worker.slot.index);
+            return self.logs.slot(&slot, bytes);
+        }
         for line in String::from_utf8_lossy(bytes).lines().filter(|line| !line.trim().is_empty()) {
             // Control characters never reach a terminal.
             let line: String =
                 line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
-            info!(worker = %self.worker, "{line}");
+            info!(worker = %self.worker, pool = self.pool, "{line}");
         }
         true
     }

@@ -40,7 +40,7 @@ pub(super) fn clear(dir: &Path) -> io::Result<()> {
         Ok(()) => {
             std::thread::Builder::new().name("tv-sandbox".into()).stack_size(256 << 10).spawn(move || {
                 if let Err(error) = fs::remove_dir_all(&aside) {
-                    tracing::warn!(%error, directory = %aside.display(), "failed to remove what a job left");
+                    tracing::warn!(%error, path = %aside.display(), "failed to remove what a job left");
                 }
             })?;
             Ok(())

@@ -219,3 +219,8 @@ def limited():
     with open("limits", "a") as file:
         file.write(f"{current_job().time_limit} ")
     time.sleep(1000)
+
+
+@job("version")
+def version():
+    return os.environ["VERSION"]

@@ -200,6 +200,24 @@ impl Sandbox {
         Running { child, sandbox: self }
     }
 
+    /// `start` under another program, which becomes it; not waited for.
+    pub fn start_under(&self, wrapper: &[&str], args: &[&str]) -> Running<'_> {
+        self.start_with(args, |command| {
+            let mut outer = Command::new(wrapper[0]);
+            outer.args(&wrapper[1..]).arg(command.get_program()).args(command.get_args());
+            outer.current_dir(self.path("work"));
+            for (name, value) in command.get_envs() {
+                match value {
+                    Some(value) => outer.env(name, value),
+                    None => outer.env_remove(name),
+                };
+            }
+            let log = fs::File::create(self.path("stderr")).expect("a log");
+            outer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+            *command = outer;
+        })
+    }
+
     pub fn stderr(&self) -> String {
         fs::read_to_string(self.path("stderr")).unwrap_or_default()
     }

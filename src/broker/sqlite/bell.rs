@@ -40,7 +40,8 @@ impl Bell {
             && lock.l_type == libc::F_UNLCK as i16;
         if !alone && let Err(error) = self.file.write_all_at(b"!", 0) {
             tracing::warn!(
-                "cannot ring the store's bell: {error}: other processes will see the change later"
+                %error,
+                "cannot ring the store's bell: other processes will see the change later"
             );
         }
     }

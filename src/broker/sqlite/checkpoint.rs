@@ -42,8 +42,9 @@ impl Checkpoints {
         self.next = pages + PAGES.max(pages / 4);
         if !whole && pages >= PAGES_PINNED {
             tracing::warn!(
-                "the WAL of {file} has {pages} pages and cannot be cut: another program keeps a read transaction open; \
-                 `fuser {file}` shows which"
+                store = %file,
+                pages,
+                "the WAL is long and cannot be cut: another program keeps a read transaction open; `fuser` shows which"
             );
         }
     }
@@ -68,7 +69,7 @@ impl Checkpoints {
                 whole
             }
             Err(error) => {
-                tracing::warn!("cannot checkpoint the store: {error}");
+                tracing::warn!(%error, "cannot checkpoint the store");
                 false
             }
         }

@@ -267,7 +267,7 @@ impl Room {
     }
 
     fn broke(&mut self, reason: String) {
-        tracing::error!("{reason}: the store takes and gives no jobs until the disk writes again");
+        tracing::error!(store = %self.file, error = reason, "the store takes and gives no jobs until the disk writes again");
         self.store.notices.set_trouble(Some(reason.clone()));
         let wait = Duration::from_secs(1);
         self.broken.get_or_insert(Broken { reason, retry_at: clock::now() + wait, wait });
@@ -287,7 +287,7 @@ impl Room {
             broken.retry_at = clock::now() + broken.wait;
             return;
         };
-        tracing::warn!("the store {} is durable again", self.file);
+        tracing::warn!(store = %self.file, "the store is durable again");
         let _ = disk.orders.send(Order::Mended(wal));
         self.broken = None;
         self.store.notices.set_trouble(None);
@@ -336,7 +336,7 @@ fn only_store(outcome: Result<(), Trouble>) -> Result<(), rusqlite::Error> {
         Ok(()) => Ok(()),
         Err(Trouble::Store(error)) => Err(error),
         Err(Trouble::Mine(error)) => {
-            tracing::error!("{error}");
+            tracing::error!(%error, "a call to the store failed");
             Ok(())
         }
     }

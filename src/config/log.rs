@@ -1,0 +1,71 @@
+//! The section `log` of the file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::Error;
+use super::paths::from_here;
+use super::pool::duration;
+use super::size::size;
+use crate::model::{LogFormat, LogLevel, LogSettings, Rotate};
+
+/// What is logged, and what is kept of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogSection {
+    /// Where the supervisor's own log and what slots print outside of jobs are kept.
+    pub dir: Option<PathBuf>,
+    /// For people or for programs.
+    pub format: Option<LogFormat>,
+    /// The most output kept of one attempt.
+    #[serde(default, deserialize_with = "size")]
+    pub job_cap: Option<u64>,
+    /// How long output is kept.
+    #[serde(default, deserialize_with = "duration")]
+    pub keep: Option<Duration>,
+    /// How much.
+    pub level: Option<LogLevel>,
+    /// The most output kept of all jobs.
+    #[serde(default, deserialize_with = "size")]
+    pub quota: Option<u64>,
+    /// When the files in `dir` are begun anew.
+    #[serde(default)]
+    pub rotate: RotateSection,
+}
+
+/// When a file is begun anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RotateSection {
+    /// So many older ones are kept.
+    pub keep: Option<u32>,
+    /// Before it has more bytes than this.
+    #[serde(default, deserialize_with = "size")]
+    pub size: Option<u64>,
+}
+
+impl LogSection {
+    /// What it means, with what was typed.
+    pub(super) fn resolve(
+        self,
+        format: Option<LogFormat>,
+        level: Option<LogLevel>,
+    ) -> Result<LogSettings, Error> {
+        let default = LogSettings::default();
+        let rotate = Rotate {
+            size: self.rotate.size.unwrap_or(default.rotate.size),
+            keep: self.rotate.keep.unwrap_or(default.rotate.keep),
+        };
+        Ok(LogSettings {
+            format: format.or(self.format).unwrap_or(default.format),
+            level: level.or(self.level).unwrap_or(default.level),
+            dir: self.dir.map(from_here).transpose()?,
+            rotate,
+            job_cap: self.job_cap.unwrap_or(default.job_cap),
+            quota: self.quota.unwrap_or(default.quota),
+            keep: self.keep.unwrap_or(default.keep),
+        })
+    }
+}

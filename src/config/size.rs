@@ -1,0 +1,84 @@
+//! `512MB`, `1GiB`: a number of bytes.
+
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{Error, Visitor};
+
+const UNITS: [(&str, u64); 9] = [
+    ("B", 1),
+    ("kB", 1_000),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+/// Reads a number of bytes. Without a unit they are bytes.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no size like 512MB, 1GiB or 100000");
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let unit = if unit.is_empty() { "B" } else { unit };
+    let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+    number.checked_mul(*factor).ok_or_else(wrong)
+}
+
+pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    deserializer.deserialize_any(SizeVisitor)
+}
+
+struct SizeVisitor;
+
+impl Visitor<'_> for SizeVisitor {
+    type Value = Option<u64>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a size like 512MB or 1GiB")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E: Error>(self, bytes: u64) -> Result<Self::Value, E> {
+        Ok(Some(bytes))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        parse_size(text).map(Some).map_err(E::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_has_a_unit_of_thousands_or_of_1024s() {
+        for (text, bytes) in
+            [("512MB", 512_000_000), ("1GiB", 1 << 30), ("64kB", 64_000), ("7", 7), ("7B", 7)]
+        {
+            assert_eq!(parse_size(text), Ok(bytes));
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused() {
+        for text in ["", "MB", "-1MB", "1.5GB", "1 MB", "1M", "1mb", "512XB", "99999999999GiB"] {
+            assert_eq!(parse_size(text), Err(format!("'{text}' is no size like 512MB, 1GiB or 100000")));
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Entries with fields in systemd's journal, by its native protocol: a datagram for each.
+
+use std::fmt::{self, Write as _};
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+
+use super::own::OwnLog;
+
+/// Where the journal listens.
+pub const JOURNAL: &str = "/run/systemd/journal/socket";
+
+/// A longer value is cut, so that an entry always fits into a datagram (about 208 KiB).
+const LONGEST: usize = 32 << 10;
+
+/// The journal's socket. It is looked up for each entry, so a journal that was started again is found.
+pub(super) struct Journal {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Journal {
+    pub fn new(path: &Path) -> io::Result<Journal> {
+        Ok(Journal { socket: UnixDatagram::unbound()?, path: path.to_owned() })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether somebody listens.
+    pub fn check(&self) -> io::Result<()> {
+        UnixDatagram::unbound()?.connect(&self.path)
+    }
+
+    /// Sends an entry whole, or not at all.
+    pub fn send(&self, entry: &mut &[u8]) -> io::Result<()> {
+        self.socket.send_to(entry, &self.path)?;
+        *entry = &[];
+        Ok(())
+    }
+}
+
+/// Whether stderr leads to the journal, as systemd says by `$JOURNAL_STREAM`: device and inode.
+pub(super) fn is_stderr(stream: &str, device: u64, inode: u64) -> bool {
+    stream.split_once(':').is_some_and(|(dev, ino)| dev.parse() == Ok(device) && ino.parse() == Ok(inode))
+}
+
+/// Makes entries of what is logged.
+pub(super) struct Entries(pub OwnLog);
+
+impl<S: Subscriber> Layer<S> for Entries {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        self.0.add(entry(*event.metadata().level(), event.metadata().target(), fields));
+    }
+}
+
+/// The message, and the rest in the order in which it was given.
+#[derive(Default)]
+struct Fields {
+    message: String,
+    others: Vec<(&'static str, String)>,
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.record_str(field, &format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "message" => self.message = value.to_owned(),
+            name => self.others.push((name, value.to_owned())),
+        }
+    }
+}
+
+/// `journalctl` shows the message alone: the fields stand in it, too.
+fn entry(level: Level, target: &str, fields: Fields) -> Vec<u8> {
+    let mut message = fields.message;
+    for (name, value) in &fields.others {
+        let _ = write!(message, " {name}={value}");
+    }
+    let mut entry = Vec::with_capacity(256);
+    add(&mut entry, "MESSAGE", &message);
+    add(&mut entry, "PRIORITY", priority(level));
+    add(&mut entry, "SYSLOG_IDENTIFIER", "taskvisor");
+    add(&mut entry, "TASKVISOR_ROOM", target.split("::").nth(1).unwrap_or(target));
+    for (name, value) in &fields.others {
+        add(&mut entry, &format!("TASKVISOR_{}", name.to_ascii_uppercase()), value);
+    }
+    entry
+}
+
+/// As syslog counts.
+fn priority(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "3",
+        Level::WARN => "4",
+        Level::INFO => "6",
+        Level::DEBUG | Level::TRACE => "7",
+    }
+}
+
+/// A value of several lines has its length in front.
+fn add(entry: &mut Vec<u8>, name: &str, value: &str) {
+    let value = cut(value);
+    entry.extend_from_slice(name.as_bytes());
+    if value.contains('\n') {
+        entry.push(b'\n');
+        entry.extend_from_slice(&(value.len() as u64).to_le_bytes());
+    } else {
+        entry.push(b'=');
+    }
+    entry.extend_from_slice(value.as_bytes());
+    entry.push(b'\n');
+}
+
+fn cut(value: &str) -> std::borrow::Cow<'_, str> {
+    if value.len() <= LONGEST {
+        return value.into();
+    }
+    let end = value.floor_char_boundary(LONGEST);
+    format!("{} [{} bytes more]", &value[..end], value.len() - end).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(message: &str, others: &[(&'static str, &str)]) -> Fields {
+        let others = others.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        Fields { message: message.into(), others }
+    }
+
+    #[test]
+    fn an_entry_has_its_fields_and_its_message_says_them_too() {
+        let entry =
+            entry(Level::WARN, "taskvisor::engine::outside", fields("lost", &[("job", "01a"), ("why", "x")]));
+        assert_eq!(
+            String::from_utf8(entry).unwrap(),
+            "MESSAGE=lost job=01a why=x\nPRIORITY=4\nSYSLOG_IDENTIFIER=taskvisor\nTASKVISOR_ROOM=engine\nTASKVISOR_JOB=01a\nTASKVISOR_WHY=x\n"
+        );
+    }
+
+    #[test]
+    fn a_value_of_several_lines_cannot_pretend_to_be_another_field() {
+        let mut entry = Vec::new();
+        add(&mut entry, "MESSAGE", "a\nPRIORITY=0");
+        assert_eq!(entry, b"MESSAGE\n\x0c\0\0\0\0\0\0\0a\nPRIORITY=0\n");
+    }
+
+    #[test]
+    fn a_long_value_is_cut_and_marked_and_fits_into_a_datagram() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let journal = UnixDatagram::bind(&path).unwrap();
+        let long = "é".repeat(1 << 20);
+        let entry = entry(Level::INFO, "t", fields(&long, &[("error", &long), ("why", &long), ("job", "a")]));
+        let mut rest = entry.as_slice();
+        Journal::new(&path).unwrap().send(&mut rest).unwrap();
+        let mut buffer = vec![0; 1 << 20];
+        let len = journal.recv(&mut buffer).unwrap();
+        assert!(rest.is_empty() && len == entry.len());
+        let text = String::from_utf8_lossy(&buffer[..len]).into_owned();
+        assert!(text.contains("[2064384 bytes more]\nTASKVISOR_WHY=") && text.ends_with("TASKVISOR_JOB=a\n"));
+    }
+
+    #[test]
+    fn a_journal_that_is_away_is_an_error_and_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let journal = Journal::new(&path).unwrap();
+        let mut entry = &b"MESSAGE=a\n"[..];
+        assert_eq!(journal.send(&mut entry).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let listens = UnixDatagram::bind(&path).unwrap();
+        journal.send(&mut entry).unwrap();
+        let mut buffer = [0; 100];
+        assert_eq!(listens.recv(&mut buffer).unwrap(), 10);
+    }
+
+    #[test]
+    fn stderr_is_the_journals_when_systemd_says_so() {
+        assert!(is_stderr("8:123", 8, 123));
+        for stream in ["", "8", "8:124", "9:123", "8:x"] {
+            assert!(!is_stderr(stream, 8, 123), "{stream}");
+        }
+    }
+}

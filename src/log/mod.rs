@@ -1,0 +1,16 @@
+//! What is written for people to read later: the supervisor's own log, and what jobs and slots print. Each has a thread of
+//! its own, so that a slow disk or a reader that has fallen asleep delays nobody.
+
+mod journal;
+mod outputs;
+mod own;
+mod rotated;
+mod shelf;
+mod start;
+mod target;
+mod writer;
+
+pub use outputs::{JobFile, Outputs, Places};
+pub use own::OwnLog;
+pub use shelf::removed_until;
+pub use start::{check, start};

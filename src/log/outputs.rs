@@ -1,0 +1,285 @@
+//! What children print, on its way to disk: a thread of its own, so that a slow disk delays nobody.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::writer::Writer;
+use crate::model::{JobId, LogSettings};
+
+/// Bytes that may wait for the disk.
+const ROOM: usize = 32 << 20;
+
+/// From a job to the file that holds its output.
+pub type JobFile = Box<dyn Fn(&JobId) -> PathBuf + Send>;
+
+/// Where output is kept.
+pub struct Places {
+    /// Below it are the files of all jobs.
+    pub jobs: PathBuf,
+    /// Which of them is a job's.
+    pub job: JobFile,
+}
+
+/// Hands output to the writer thread. Never blocks: what the disk cannot take is dropped and counted.
+#[derive(Clone)]
+pub struct Outputs {
+    queue: Sender<Line>,
+    shared: Arc<Shared>,
+    /// Whether what slots print outside of jobs is kept in files.
+    slots: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Shared {
+    waiting: AtomicUsize,
+    dropped: AtomicU64,
+    trouble: Mutex<Option<String>>,
+}
+
+pub(super) enum Line {
+    Job(JobId, Vec<u8>),
+    End(JobId, oneshot::Sender<u64>),
+    /// The name of the slot's file.
+    Slot(String, Vec<u8>),
+    Reopen,
+}
+
+impl Outputs {
+    /// Starts the writer.
+    pub fn start(settings: &LogSettings, places: Places) -> io::Result<Outputs> {
+        let (queue, lines) = channel();
+        let shared = Arc::new(Shared::default());
+        let writer = Writer::new(settings, places, shared.clone());
+        std::thread::Builder::new()
+            .name("tv-outputs".into())
+            .stack_size(128 << 10)
+            .spawn(move || writer.run(&lines))?;
+        Ok(Outputs { queue, shared, slots: settings.dir.is_some() })
+    }
+
+    /// Whether [`Outputs::slot`] has files to write to.
+    pub fn keeps_slots(&self) -> bool {
+        self.slots
+    }
+
+    /// Adds to a job's file. False when it was dropped because the disk does not keep up.
+    pub fn output(&self, job: &JobId, bytes: &[u8]) -> bool {
+        self.offer(bytes, |bytes| Line::Job(job.clone(), bytes))
+    }
+
+    /// Adds to the file of a slot, as [`Outputs::output`] does to that of a job.
+    pub fn slot(&self, name: &str, bytes: &[u8]) -> bool {
+        self.offer(bytes, |bytes| Line::Slot(name.to_owned(), bytes))
+    }
+
+    /// Adds a word of ours, which is never dropped: there is one for each attempt at most.
+    pub fn remark(&self, job: &JobId, text: String) {
+        self.shared.waiting.fetch_add(weight(text.as_bytes()), Ordering::Relaxed);
+        self.send(Line::Job(job.clone(), text.into_bytes()));
+    }
+
+    /// The attempt is over: its file may be closed, and goes when its time has come. The answer comes when all of its output
+    /// is written, and is the number of bytes that could not be.
+    pub fn end(&self, job: &JobId) -> oneshot::Receiver<u64> {
+        let (written, answer) = oneshot::channel();
+        self.send(Line::End(job.clone(), written));
+        answer
+    }
+
+    /// Lets go of the files of slots: somebody has moved them.
+    pub fn reopen(&self) {
+        self.send(Line::Reopen);
+    }
+
+    /// Bytes dropped so far, and what is wrong with the disk if anything.
+    pub fn trouble(&self) -> (u64, Option<String>) {
+        (self.shared.dropped(), self.shared.trouble())
+    }
+
+    fn offer(&self, bytes: &[u8], line: impl FnOnce(Vec<u8>) -> Line) -> bool {
+        let fits = self.shared.waiting.load(Ordering::Relaxed) + weight(bytes) <= ROOM;
+        if fits {
+            self.shared.waiting.fetch_add(weight(bytes), Ordering::Relaxed);
+            self.send(line(bytes.to_vec()));
+        } else {
+            self.shared.lost(bytes.len() as u64);
+        }
+        fits
+    }
+
+    fn send(&self, line: Line) {
+        // The writer ends only when the last of us is dropped.
+        self.queue.send(line).ok();
+    }
+}
+
+impl Shared {
+    pub fn written(&self, bytes: &[u8]) {
+        self.waiting.fetch_sub(weight(bytes), Ordering::Relaxed);
+    }
+
+    pub fn lost(&self, bytes: u64) {
+        self.dropped.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// All is well again.
+    pub fn mended(&self) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub fn failed(&self, path: &Path, error: &io::Error) {
+        let all = self.dropped();
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(format!(
+            "failed to write {}: {error}; {all} bytes of output were dropped so far",
+            path.display()
+        ));
+    }
+}
+
+/// What a piece of output takes in memory while it waits: a million empty lines take more than their bytes.
+fn weight(bytes: &[u8]) -> usize {
+    bytes.len() + 160
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::model::Rotate;
+
+    struct Stage {
+        dir: tempfile::TempDir,
+        outputs: Outputs,
+    }
+
+    impl Stage {
+        fn new(settings: LogSettings) -> Stage {
+            let dir = tempfile::tempdir().unwrap();
+            let jobs = dir.path().join("jobs");
+            let file = jobs.clone();
+            let job: JobFile = Box::new(move |job| file.join("x").join(format!("{job}.log")));
+            let settings = LogSettings { dir: Some(dir.path().join("slots")), ..settings };
+            fs::create_dir(dir.path().join("slots")).unwrap();
+            let outputs = Outputs::start(&settings, Places { jobs, job }).unwrap();
+            Stage { dir, outputs }
+        }
+
+        /// Writes and waits until it is written; gives what was lost.
+        fn print(&self, job: &str, text: &[u8]) -> u64 {
+            self.outputs.output(&job.into(), text);
+            self.settle(job)
+        }
+
+        fn settle(&self, job: &str) -> u64 {
+            self.outputs.end(&job.into()).blocking_recv().unwrap()
+        }
+
+        fn read(&self, name: &str) -> String {
+            fs::read_to_string(self.dir.path().join(name)).unwrap()
+        }
+    }
+
+    #[test]
+    fn the_output_of_a_job_is_its_bytes_in_order() {
+        let stage = Stage::new(LogSettings::default());
+        stage.outputs.output(&"a".into(), b"one\xff\0");
+        stage.outputs.remark(&"a".into(), "two".into());
+        assert_eq!(stage.print("a", b"three"), 0);
+        assert_eq!(fs::read(stage.dir.path().join("jobs/x/a.log")).unwrap(), b"one\xff\0twothree");
+        assert_eq!(stage.print("a", b" again"), 0, "a second attempt");
+        assert!(fs::read(stage.dir.path().join("jobs/x/a.log")).unwrap().ends_with(b"three again"));
+    }
+
+    #[test]
+    fn a_file_removed_under_us_is_made_again() {
+        let stage = Stage::new(LogSettings::default());
+        stage.outputs.output(&"a".into(), b"one");
+        stage.print("b", b"");
+        fs::remove_file(stage.dir.path().join("jobs/x/a.log")).unwrap();
+        stage.print("a", b"two");
+        assert_eq!(stage.read("jobs/x/a.log"), "two");
+    }
+
+    #[test]
+    fn a_directory_in_place_of_a_file_is_told_counted_and_forgotten_when_it_goes() {
+        let stage = Stage::new(LogSettings::default());
+        let path = stage.dir.path().join("jobs/x/a.log");
+        fs::create_dir_all(&path).unwrap();
+        assert_eq!(stage.print("a", b"lost"), 4);
+        let (dropped, trouble) = stage.outputs.trouble();
+        let trouble = trouble.unwrap();
+        assert!(
+            dropped == 4 && trouble.contains("a.log: Is a directory") && trouble.contains("4 bytes"),
+            "{trouble}"
+        );
+        fs::remove_dir(&path).unwrap();
+        // Without another word of the job.
+        while stage.outputs.trouble().1.is_some() {
+            std::thread::yield_now();
+        }
+        assert_eq!(stage.outputs.trouble().0, 4);
+    }
+
+    #[test]
+    fn slots_have_files_that_are_begun_anew() {
+        let rotate = Rotate { size: 8, keep: 1 };
+        let stage = Stage::new(LogSettings { rotate, ..LogSettings::default() });
+        for text in ["one\n", "two\n", "three\n"] {
+            assert!(stage.outputs.slot("slot-a.1.log", text.as_bytes()));
+        }
+        stage.print("a", b"");
+        assert_eq!(
+            (stage.read("slots/slot-a.1.log"), stage.read("slots/slot-a.1.log.1")),
+            ("three\n".into(), "one\ntwo\n".into())
+        );
+        fs::rename(stage.dir.path().join("slots/slot-a.1.log"), stage.dir.path().join("moved")).unwrap();
+        stage.outputs.reopen();
+        stage.outputs.slot("slot-a.1.log", b"four\n");
+        stage.print("a", b"");
+        assert_eq!(
+            (stage.read("slots/slot-a.1.log"), stage.read("moved")),
+            ("four\n".into(), "three\n".into())
+        );
+    }
+
+    #[test]
+    fn output_over_the_quota_drives_out_what_has_ended_and_spares_what_has_not() {
+        let stage = Stage::new(LogSettings { quota: 100 << 10, ..LogSettings::default() });
+        stage.outputs.output(&"running".into(), &[b'x'; 50_000]);
+        stage.print("first", b"x");
+        let there = |name: &str| stage.dir.path().join(format!("jobs/x/{name}.log")).exists();
+        let mut n = 0;
+        while there("first") {
+            stage.print(&n.to_string(), &[b'x'; 20_000]);
+            n += 1;
+        }
+        assert!(there("running") && (2..40).contains(&n), "{n}");
+        assert!(removed(&stage).is_some());
+    }
+
+    fn removed(stage: &Stage) -> Option<crate::model::Millis> {
+        // The look is over when it has been noted.
+        for _ in 0..1_000_000 {
+            let found = crate::log::removed_until(&stage.dir.path().join("jobs"));
+            if found.is_some() {
+                return found;
+            }
+            std::thread::yield_now();
+        }
+        None
+    }
+}

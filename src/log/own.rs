@@ -1,0 +1,316 @@
+//! The supervisor's own log on its way out. Who logs never waits: a thread writes, what it cannot write waits for it, and
+//! what does not fit there is dropped, counted and told as soon as the log flows again.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::target::Target;
+
+/// Bytes that may wait.
+const ROOM: usize = 256 << 10;
+
+/// What could not be written is tried again so often.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The way to the supervisor's own log.
+#[derive(Clone)]
+pub struct OwnLog {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// There is something to do.
+    more: Condvar,
+    /// All was written.
+    done: Condvar,
+    target: String,
+}
+
+#[derive(Default)]
+struct Queue {
+    lines: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// A line is being written.
+    writing: bool,
+    dropped: u64,
+    /// Of these the log has told.
+    told: u64,
+    /// Nothing was written since a line was dropped.
+    stuck: bool,
+    failed: Option<String>,
+    reopen: bool,
+}
+
+impl OwnLog {
+    /// Starts the thread that writes.
+    pub(super) fn start(target: Target) -> io::Result<OwnLog> {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            more: Condvar::new(),
+            done: Condvar::new(),
+            target: target.to_string(),
+        });
+        let thread = shared.clone();
+        let builder = std::thread::Builder::new().name("tv-log".into()).stack_size(128 << 10);
+        builder.spawn(move || thread.run(target))?;
+        Ok(OwnLog { shared })
+    }
+
+    /// Adds a line, or an entry of the journal. Never waits.
+    pub(super) fn add(&self, line: Vec<u8>) {
+        let mut queue = self.shared.lock();
+        if queue.bytes + line.len() > ROOM && !queue.lines.is_empty() {
+            queue.dropped += 1;
+            queue.stuck = true;
+            return;
+        }
+        queue.bytes += line.len();
+        queue.lines.push_back(line);
+        self.shared.more.notify_one();
+    }
+
+    /// Lets go of the file: somebody has moved it. Another of its name is made at once, without waiting for the next line.
+    pub fn reopen(&self) {
+        self.shared.lock().reopen = true;
+        self.shared.more.notify_one();
+    }
+
+    /// Lines dropped so far, and what is in the way if anything.
+    pub fn trouble(&self) -> (u64, Option<String>) {
+        let queue = self.shared.lock();
+        let (target, dropped) = (&self.shared.target, queue.dropped);
+        let failed =
+            queue.failed.as_ref().map(|error| format!("failed to write the log to {target}: {error}"));
+        let stuck = queue.stuck.then(|| format!("nobody reads the log ({target})"));
+        let trouble = failed.or(stuck);
+        (dropped, trouble.map(|trouble| format!("{trouble}; {dropped} lines of it were dropped so far")))
+    }
+
+    /// Waits until all is written, but no longer than this.
+    pub fn flush(&self, patience: Duration) {
+        let queue = self.shared.lock();
+        let busy = |queue: &mut Queue| (queue.writing || !queue.lines.is_empty()) && queue.failed.is_none();
+        drop(self.shared.done.wait_timeout_while(queue, patience, busy));
+    }
+}
+
+/// For `tracing`, which writes each event at once.
+impl Write for OwnLog {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.add(one_line(event));
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An event is one line, whatever is in its fields: an id or a last word cannot pretend to be another event, and nothing in
+/// it drives a terminal.
+fn one_line(event: &[u8]) -> Vec<u8> {
+    let event = event.strip_suffix(b"\n").unwrap_or(event);
+    let mut line = Vec::with_capacity(event.len() + 1);
+    for &byte in event {
+        match byte {
+            b'\n' => line.extend_from_slice(b"\\n"),
+            0..b' ' | 0x7f if byte != b'\t' => line.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+            _ => line.push(byte),
+        }
+    }
+    line.push(b'\n');
+    line
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, mut target: Target) {
+        loop {
+            let (reopen, line) = self.next();
+            if reopen {
+                target.reopen();
+            }
+            let Some(line) = line else { continue };
+            let mut rest = line.as_slice();
+            let result = target.write(&mut rest);
+            let written = line.len() - rest.len();
+            self.wrote(line, written, result);
+        }
+    }
+
+    /// Waits for something to do.
+    fn next(&self) -> (bool, Option<Vec<u8>>) {
+        let idle = |queue: &mut Queue| queue.lines.is_empty() && !queue.reopen;
+        let mut queue = self.more.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        let line = queue.lines.pop_front();
+        queue.writing = line.is_some();
+        (std::mem::take(&mut queue.reopen), line)
+    }
+
+    /// What is left of a line is the first to be written, later.
+    fn wrote(&self, mut line: Vec<u8>, written: usize, result: io::Result<()>) {
+        let mut queue = self.lock();
+        queue.writing = false;
+        queue.bytes -= written;
+        queue.stuck &= result.is_err();
+        queue.failed = result.err().map(|error| error.to_string());
+        if written < line.len() {
+            line.drain(..written);
+            queue.lines.push_front(line);
+            self.done.notify_all();
+            let waits = |queue: &mut Queue| !queue.reopen;
+            drop(self.more.wait_timeout_while(queue, AGAIN, waits));
+            return;
+        }
+        if !queue.lines.is_empty() {
+            return;
+        }
+        self.done.notify_all();
+        let lost = queue.dropped - queue.told;
+        queue.told = queue.dropped;
+        drop(queue);
+        if lost > 0 {
+            warn!(
+                dropped = lost,
+                "lines of this log were dropped: it was not written, or not read, fast enough"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::net::UnixDatagram;
+    use std::path::PathBuf;
+
+    use super::super::journal::Journal;
+    use super::super::rotated::Rotated;
+    use super::*;
+    use crate::model::Rotate;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    struct Stage {
+        dir: tempfile::TempDir,
+        log: OwnLog,
+    }
+
+    impl Stage {
+        fn new() -> Stage {
+            let dir = tempfile::tempdir().unwrap();
+            let file = Rotated::new(dir.path().join("a.log"), Rotate { size: 1 << 20, keep: 1 });
+            Stage { log: OwnLog::start(Target::File(file)).unwrap(), dir }
+        }
+
+        fn path(&self) -> PathBuf {
+            self.dir.path().join("a.log")
+        }
+
+        fn read(&self) -> String {
+            self.log.flush(LONG);
+            fs::read_to_string(self.path()).unwrap()
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line() {
+        assert_eq!(one_line("a \u{e4}\tb\n".as_bytes()), "a \u{e4}\tb\n".as_bytes());
+        assert_eq!(one_line(b"a\nINFO b\x1b[2J\r\n"), b"a\\nINFO b\\x1b[2J\\x0d\n");
+    }
+
+    #[test]
+    fn lines_are_written_in_order() {
+        let stage = Stage::new();
+        for n in 0..1000 {
+            stage.log.add(format!("{n}\n").into_bytes());
+        }
+        let all: String = (0..1000).map(|n| format!("{n}\n")).collect();
+        assert_eq!(stage.read(), all);
+        assert_eq!(stage.log.trouble(), (0, None));
+    }
+
+    #[test]
+    fn a_file_that_was_moved_is_made_again_at_once_when_asked_to() {
+        let stage = Stage::new();
+        stage.log.add(b"a\n".to_vec());
+        assert_eq!(stage.read(), "a\n");
+        fs::rename(stage.path(), stage.dir.path().join("moved")).unwrap();
+        stage.log.reopen();
+        while !stage.path().exists() {
+            std::thread::yield_now();
+        }
+        stage.log.add(b"b\n".to_vec());
+        assert_eq!(stage.read(), "b\n");
+    }
+
+    #[test]
+    fn what_cannot_be_written_waits_is_told_and_comes_when_it_can() {
+        let stage = Stage::new();
+        fs::create_dir(stage.path()).unwrap();
+        stage.log.add(b"a\n".to_vec());
+        stage.log.flush(LONG);
+        let trouble = stage.log.trouble().1.unwrap();
+        assert!(trouble.contains("a.log: Is a directory") && trouble.contains("0 lines"), "{trouble}");
+        fs::remove_dir(stage.path()).unwrap();
+        stage.log.add(b"b\n".to_vec());
+        // It is tried again by itself.
+        while stage.log.trouble().1.is_some() {
+            std::thread::yield_now();
+        }
+        assert_eq!(stage.read(), "a\nb\n");
+    }
+
+    #[test]
+    fn who_logs_never_waits_and_what_does_not_fit_is_counted() {
+        let stage = Stage::new();
+        fs::create_dir(stage.path()).unwrap();
+        let line = vec![b'x'; 1000];
+        for _ in 0..1000 {
+            stage.log.add(line.clone());
+        }
+        let (dropped, trouble) = stage.log.trouble();
+        let kept = ROOM as u64 / 1000;
+        assert!((1000 - kept - 1..=1000 - kept).contains(&dropped), "{dropped}");
+        assert!(trouble.is_some());
+        fs::remove_dir(stage.path()).unwrap();
+        stage.log.reopen();
+        while stage.log.trouble().1.is_some() {
+            std::thread::yield_now();
+        }
+        assert_eq!(stage.read().len() as u64, (1000 - dropped) * 1000);
+        assert_eq!(stage.log.trouble(), (dropped, None));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_journal_that_does_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let journal = UnixDatagram::bind(&path).unwrap();
+        let log = OwnLog::start(Target::Journal(Journal::new(&path).unwrap())).unwrap();
+        for _ in 0..2000 {
+            log.add(vec![b'x'; 1000]);
+        }
+        let (dropped, trouble) = log.trouble();
+        let trouble = trouble.unwrap();
+        assert!(
+            dropped > 1000 && trouble.contains("nobody reads the log (the journal at"),
+            "{dropped}: {trouble}"
+        );
+        let mut buffer = [0; 2000];
+        let (mut read, wanted) = (0, 2000 - dropped);
+        while read < wanted {
+            read += u64::from(journal.recv(&mut buffer).unwrap() == 1000);
+        }
+        log.flush(LONG);
+        assert_eq!(log.trouble(), (dropped, None));
+    }
+}

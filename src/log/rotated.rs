@@ -1,0 +1,203 @@
+//! A file that is begun anew when it is large, or when somebody has taken it away.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::model::Rotate;
+
+/// Appended to; `NAME.1` is the one before it, and so on.
+pub(super) struct Rotated {
+    path: PathBuf,
+    rotate: Rotate,
+    open: Option<Open>,
+}
+
+struct Open {
+    file: File,
+    len: u64,
+    /// Device and inode: whether the name still leads here.
+    identity: (u64, u64),
+}
+
+impl Rotated {
+    /// Nothing is opened before something is written.
+    pub fn new(path: PathBuf, rotate: Rotate) -> Rotated {
+        Rotated { path, rotate, open: None }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens what has its name now, or makes it.
+    pub fn reopen(&mut self) -> io::Result<()> {
+        self.open = None;
+        self.current().map(drop)
+    }
+
+    /// Takes from `bytes` what was written. An old file that cannot be moved out of the way is an error, and written to
+    /// nevertheless.
+    pub fn write(&mut self, bytes: &mut &[u8]) -> io::Result<()> {
+        let rotated = self.rotate_for(bytes.len() as u64);
+        let open = self.current()?;
+        let before = bytes.len();
+        let result = write(&mut open.file, bytes);
+        open.len += (before - bytes.len()) as u64;
+        result.and(rotated)
+    }
+
+    /// The file of this name, which may be another one by now: moved by logrotate, or removed.
+    fn current(&mut self) -> io::Result<&mut Open> {
+        let there = fs::metadata(&self.path).map(|found| (found.dev(), found.ino())).ok();
+        let known = self.open.take().filter(|open| Some(open.identity) == there);
+        let open = match known {
+            Some(open) => open,
+            None => Open::at(&self.path)?,
+        };
+        Ok(self.open.insert(open))
+    }
+
+    fn rotate_for(&mut self, more: u64) -> io::Result<()> {
+        let Ok(open) = self.current() else { return Ok(()) };
+        if open.len == 0 || open.len + more <= self.rotate.size {
+            return Ok(());
+        }
+        self.open = None;
+        self.move_away()
+    }
+
+    /// The file is the first of the older ones from here on; the last of them goes.
+    fn move_away(&self) -> io::Result<()> {
+        if self.rotate.keep == 0 {
+            return fs::remove_file(&self.path);
+        }
+        for number in (1..self.rotate.keep).rev() {
+            match fs::rename(self.older(number), self.older(number + 1)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        fs::rename(&self.path, self.older(1))
+    }
+
+    fn older(&self, number: u32) -> PathBuf {
+        let mut name = OsString::from(&self.path);
+        name.push(format!(".{number}"));
+        name.into()
+    }
+}
+
+/// Takes from `bytes` what was written.
+pub(super) fn write(file: &mut impl Write, bytes: &mut &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(len) => *bytes = &bytes[len..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl Open {
+    fn at(path: &Path) -> io::Result<Open> {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let found = file.metadata()?;
+        Ok(Open { file, len: found.len(), identity: (found.dev(), found.ino()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Stage {
+        dir: tempfile::TempDir,
+        file: Rotated,
+    }
+
+    impl Stage {
+        fn new(size: u64, keep: u32) -> Stage {
+            let dir = tempfile::tempdir().unwrap();
+            let file = Rotated::new(dir.path().join("a.log"), Rotate { size, keep });
+            Stage { dir, file }
+        }
+
+        fn write(&mut self, text: &str) -> io::Result<()> {
+            let mut bytes = text.as_bytes();
+            let result = self.file.write(&mut bytes);
+            assert!(result.is_err() || bytes.is_empty());
+            result
+        }
+
+        /// Every file with its text, by name.
+        fn found(&self) -> Vec<String> {
+            let files = fs::read_dir(self.dir.path()).unwrap().flatten();
+            let mut found: Vec<String> = files
+                .map(|file| {
+                    let text = fs::read_to_string(file.path()).unwrap_or_else(|_| "?".into());
+                    format!("{} {}", file.file_name().display(), text.trim_end())
+                })
+                .collect();
+            found.sort();
+            found
+        }
+    }
+
+    #[test]
+    fn a_large_file_is_moved_away_and_the_oldest_goes() {
+        let mut stage = Stage::new(4, 2);
+        for text in ["a\n", "b\n", "c\n", "d\n", "e\n", "f\n", "larger than all\n", "g\n"] {
+            stage.write(text).unwrap();
+        }
+        assert_eq!(stage.found(), ["a.log g", "a.log.1 larger than all", "a.log.2 e\nf"]);
+        let mut none = Stage::new(4, 0);
+        for text in ["a\n", "b\n", "c\n"] {
+            none.write(text).unwrap();
+        }
+        assert_eq!(none.found(), ["a.log c"]);
+    }
+
+    #[test]
+    fn a_file_that_was_there_counts_with_what_it_holds() {
+        let mut stage = Stage::new(4, 1);
+        fs::write(&stage.file.path, "old\n").unwrap();
+        stage.write("a\n").unwrap();
+        assert_eq!(stage.found(), ["a.log a", "a.log.1 old"]);
+    }
+
+    #[test]
+    fn a_file_that_was_moved_or_removed_is_made_again_at_the_next_write() {
+        let mut stage = Stage::new(100, 1);
+        stage.write("a\n").unwrap();
+        fs::rename(&stage.file.path, stage.dir.path().join("moved")).unwrap();
+        stage.write("b\n").unwrap();
+        assert_eq!(stage.found(), ["a.log b", "moved a"]);
+        fs::remove_file(&stage.file.path).unwrap();
+        stage.write("c\n").unwrap();
+        assert_eq!(stage.found(), ["a.log c", "moved a"]);
+    }
+
+    #[test]
+    fn a_directory_in_its_place_is_an_error_until_it_goes() {
+        let mut stage = Stage::new(100, 1);
+        fs::create_dir(&stage.file.path).unwrap();
+        assert_eq!(stage.write("a\n").unwrap_err().kind(), ErrorKind::IsADirectory);
+        fs::remove_dir(&stage.file.path).unwrap();
+        stage.write("b\n").unwrap();
+        assert_eq!(stage.found(), ["a.log b"]);
+    }
+
+    #[test]
+    fn a_directory_in_the_place_of_an_older_file_is_told_and_nothing_is_lost() {
+        let mut stage = Stage::new(4, 1);
+        stage.write("abc\n").unwrap();
+        fs::create_dir(stage.dir.path().join("a.log.1")).unwrap();
+        assert!(stage.write("d\n").is_err());
+        assert_eq!(stage.found(), ["a.log abc\nd", "a.log.1 ?"]);
+    }
+}

@@ -1,0 +1,342 @@
+//! The files of jobs' output: how much there is of them, and which must go.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, DirEntry, ReadDir};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::model::{Instant, Millis};
+
+/// What may stay.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes of all files.
+    pub quota: u64,
+    /// Since a file was last written to.
+    pub keep: Duration,
+}
+
+/// Knows how much there is without looking at each file again: looks through all of them once at the start, once an hour
+/// for the old ones, and when there is too much. A look goes in steps and keeps nothing of single files.
+pub(super) struct Shelf {
+    root: PathBuf,
+    limits: Limits,
+    used: u64,
+    /// More than this is too much.
+    most: u64,
+    look: Option<Look>,
+    next: Instant,
+}
+
+/// On the way through all files.
+struct Look {
+    aim: Aim,
+    groups: Vec<PathBuf>,
+    group: Option<ReadDir>,
+    /// Found by counting, or freed by removing.
+    bytes: u64,
+    /// What was thought to be used when it began.
+    before: u64,
+}
+
+enum Aim {
+    /// Bytes by the minute of the last write.
+    Count(BTreeMap<i64, u64>),
+    Remove(Cut),
+}
+
+/// Where old ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    /// What was last written to before this minute goes.
+    minute: i64,
+    /// And of this minute so many bytes.
+    rest: u64,
+}
+
+/// The old files are looked for so often.
+const EVERY: Duration = Duration::from_secs(3600);
+
+/// Files in one step.
+const STEP: usize = 1000;
+
+/// What a file takes: whole blocks.
+pub(super) fn room(len: u64) -> u64 {
+    len.next_multiple_of(4096)
+}
+
+fn minute(millis: i64) -> i64 {
+    millis.div_euclid(60_000)
+}
+
+/// The name of the file that says until when files were removed.
+const REMOVED: &str = "removed";
+
+/// Until when the output of jobs was removed from the directory of all; None = nothing was.
+pub fn removed_until(root: &Path) -> Option<Millis> {
+    fs::read_to_string(root.join(REMOVED)).ok()?.trim().parse().ok().map(Millis)
+}
+
+impl Shelf {
+    pub fn new(root: PathBuf, limits: Limits, now: Instant) -> Shelf {
+        Shelf { root, limits, used: 0, most: limits.quota, look: None, next: now }
+    }
+
+    /// A file has grown.
+    pub fn grown(&mut self, from: u64, to: u64) {
+        self.used = self.used.saturating_add(room(to)).saturating_sub(room(from));
+    }
+
+    /// How long until there is something to do.
+    pub fn wait(&self, now: Instant) -> Duration {
+        match self.look.is_some() || self.used > self.most {
+            true => Duration::ZERO,
+            false => self.next.since(now),
+        }
+    }
+
+    /// Does one step of what there is to do; `wall` is the time of the day. Files that are `written` to are let be.
+    pub fn step(&mut self, now: Instant, wall: Millis, written: &HashSet<PathBuf>) {
+        if self.wait(now) > Duration::ZERO {
+            return;
+        }
+        let mut look = self.look.take().unwrap_or_else(|| self.look(Aim::Count(BTreeMap::new())));
+        for _ in 0..STEP {
+            let Some(entry) = look.next() else { return self.looked(look, now, wall) };
+            look.meet(&entry, written);
+        }
+        self.look = Some(look);
+    }
+
+    fn look(&self, aim: Aim) -> Look {
+        let groups = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        Look {
+            aim,
+            groups: groups.map(|group| group.path()).collect(),
+            group: None,
+            bytes: 0,
+            before: self.used,
+        }
+    }
+
+    fn looked(&mut self, look: Look, now: Instant, wall: Millis) {
+        match look.aim {
+            Aim::Count(found) => {
+                // What was written meanwhile may count twice: rather look again too early.
+                self.used = look.bytes + self.used.saturating_sub(look.before);
+                let cut = self.cut(&found, wall);
+                // Noted first: nothing is gone that is not known to be.
+                cut.inspect(|cut| self.note(*cut));
+                self.look = cut.map(|cut| self.look(Aim::Remove(cut)));
+            }
+            Aim::Remove(_) => self.used = self.used.saturating_sub(look.bytes),
+        }
+        // What is written to cannot go: it is not looked for at every write.
+        self.most = self.limits.quota.max(self.used + self.limits.quota / 10);
+        self.next = now + EVERY;
+    }
+
+    /// What has to go. When there is too much, a tenth of the quota is made free, so that it is not too much again at once.
+    fn cut(&self, found: &BTreeMap<i64, u64>, wall: Millis) -> Option<Cut> {
+        let keep = i64::try_from(self.limits.keep.as_secs() / 60).unwrap_or(i64::MAX);
+        let mut cut = Cut { minute: minute(wall.0).saturating_sub(keep), rest: 0 };
+        let mut excess = match self.used > self.limits.quota {
+            true => self.used - self.limits.quota / 10 * 9,
+            false => 0,
+        };
+        for (&minute, &bytes) in found {
+            if minute >= cut.minute {
+                if excess == 0 {
+                    break;
+                }
+                cut = Cut { minute, rest: excess };
+            }
+            excess = excess.saturating_sub(bytes);
+        }
+        let oldest = found.keys().next().copied()?;
+        (oldest < cut.minute || cut.rest > 0).then_some(cut)
+    }
+
+    /// Best effort: it helps a person only.
+    fn note(&self, cut: Cut) {
+        let until = (cut.minute + i64::from(cut.rest > 0)) * 60_000;
+        if removed_until(&self.root).is_none_or(|before| before.0 < until) {
+            fs::write(self.root.join(REMOVED), until.to_string()).ok();
+        }
+    }
+}
+
+impl Look {
+    fn next(&mut self) -> Option<DirEntry> {
+        loop {
+            match self.group.as_mut().and_then(Iterator::next) {
+                Some(Ok(entry)) => return Some(entry),
+                // A directory that cannot be read to its end is left for the next time.
+                Some(Err(_)) | None => self.group = None,
+            }
+            while self.group.is_none() {
+                self.group = fs::read_dir(self.groups.pop()?).ok();
+            }
+        }
+    }
+
+    fn meet(&mut self, entry: &DirEntry, written: &HashSet<PathBuf>) {
+        let Some(found) = entry.metadata().ok().filter(|found| found.is_file()) else { return };
+        let bytes = room(found.len());
+        let minute = found.mtime().div_euclid(60);
+        match &mut self.aim {
+            Aim::Count(all) => {
+                *all.entry(minute).or_default() += bytes;
+                self.bytes += bytes;
+            }
+            Aim::Remove(cut) => {
+                let goes = minute < cut.minute || (minute == cut.minute && cut.rest > 0);
+                if goes && !written.contains(&entry.path()) && fs::remove_file(entry.path()).is_ok() {
+                    self.bytes += bytes;
+                    if minute == cut.minute {
+                        cut.rest = cut.rest.saturating_sub(bytes);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::SystemTime;
+
+    use super::*;
+
+    const NOW: Millis = Millis(1_790_000_000_000);
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    struct Stage {
+        dir: tempfile::TempDir,
+        shelf: Shelf,
+        now: Instant,
+        written: HashSet<PathBuf>,
+    }
+
+    impl Stage {
+        fn new(quota: u64, keep: Duration) -> Stage {
+            let dir = tempfile::tempdir().unwrap();
+            let now = Instant(1 << 40);
+            let shelf = Shelf::new(dir.path().to_owned(), Limits { quota, keep }, now);
+            Stage { dir, shelf, now, written: HashSet::new() }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.dir.path().join(&name[name.len() - 2..]).join(name)
+        }
+
+        /// A file that was last written to so long ago.
+        fn file(&self, name: &str, age: Duration, len: u64) {
+            let path = self.path(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let file = File::create(path).unwrap();
+            file.set_len(len).unwrap();
+            let wall = SystemTime::UNIX_EPOCH + Duration::from_millis(NOW.0 as u64);
+            file.set_modified(wall - age).unwrap();
+        }
+
+        /// Steps until nothing is left to do.
+        fn work(&mut self) -> usize {
+            let mut steps = 0;
+            while self.shelf.wait(self.now) == Duration::ZERO {
+                self.shelf.step(self.now, NOW, &self.written);
+                steps += 1;
+                assert!(steps < 1000, "it never ends");
+            }
+            steps
+        }
+
+        fn names(&self) -> Vec<String> {
+            let groups =
+                fs::read_dir(self.dir.path()).unwrap().flatten().filter(|group| group.path().is_dir());
+            let files = groups.flat_map(|group| fs::read_dir(group.path()).unwrap().flatten());
+            let mut names: Vec<String> = files.map(|file| file.file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    #[test]
+    fn what_is_older_than_its_time_goes_at_the_start_and_every_hour() {
+        let mut stage = Stage::new(1 << 30, 2 * DAY);
+        stage.file("a1", 3 * DAY, 10);
+        stage.file("b1", DAY, 10);
+        stage.work();
+        assert_eq!(stage.names(), ["b1"]);
+        assert_eq!(removed_until(stage.dir.path()), Some(Millis(minute(NOW.0 - 172_800_000) * 60_000)));
+        stage.file("c1", 3 * DAY, 10);
+        assert_eq!(stage.work(), 0, "it waits for its hour");
+        stage.now = stage.now + EVERY;
+        stage.work();
+        assert_eq!(stage.names(), ["b1"]);
+    }
+
+    #[test]
+    fn too_much_is_brought_below_the_quota_from_the_oldest_on() {
+        let mut stage = Stage::new(10 * 4096, 30 * DAY);
+        for n in 0..12 {
+            stage.file(&format!("f{n:02}"), DAY - Duration::from_secs(60 * n), 100);
+        }
+        stage.work();
+        // Down to nine tenths of it.
+        let all: Vec<String> = (3..12).map(|n| format!("f{n:02}")).collect();
+        assert_eq!(stage.names(), all);
+        assert!(removed_until(stage.dir.path()).is_some());
+    }
+
+    #[test]
+    fn of_one_minute_no_more_goes_than_must() {
+        let mut stage = Stage::new(10 * 4096, 30 * DAY);
+        for n in 0..12 {
+            stage.file(&format!("g{n:02}"), DAY, 100);
+        }
+        stage.work();
+        assert_eq!(stage.names().len(), 9);
+    }
+
+    #[test]
+    fn a_file_that_is_written_to_stays_and_is_not_looked_for_at_every_write() {
+        let mut stage = Stage::new(4096, DAY);
+        stage.file("a1", 3 * DAY, 100_000);
+        stage.file("b1", 3 * DAY, 1);
+        stage.written.insert(stage.path("a1"));
+        stage.work();
+        assert_eq!(stage.names(), ["a1"]);
+        stage.shelf.grown(100_000, 100_100);
+        assert_eq!(stage.work(), 0);
+        stage.shelf.grown(0, 5_000);
+        assert!(stage.work() > 0);
+    }
+
+    #[test]
+    fn growth_alone_makes_it_look() {
+        let mut stage = Stage::new(8192, DAY);
+        assert!(stage.work() > 0);
+        stage.file("a1", DAY / 2, 8192);
+        stage.shelf.grown(0, 8192);
+        assert_eq!(stage.work(), 0);
+        stage.file("b1", DAY / 3, 1);
+        stage.shelf.grown(0, 1);
+        stage.work();
+        assert_eq!(stage.names(), ["b1"]);
+        assert_eq!(stage.shelf.used, 4096);
+    }
+
+    #[test]
+    fn many_files_are_looked_through_in_steps() {
+        let mut stage = Stage::new(1 << 30, DAY);
+        for n in 0..2_500 {
+            stage.file(&format!("{n:04}"), 2 * DAY, 1);
+        }
+        let steps = stage.work();
+        assert!((5..=7).contains(&steps), "{steps}");
+        assert!(stage.names().is_empty());
+    }
+}

@@ -1,0 +1,96 @@
+//! From the settings to a log.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::panic::PanicHookInfo;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tracing::{Level, error};
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+
+use super::journal::{Entries, JOURNAL, Journal, is_stderr};
+use super::own::OwnLog;
+use super::rotated::Rotated;
+use super::target::Target;
+use crate::model::{LogFormat, LogLevel, LogSettings};
+
+/// A panic may be the end of the process: so long its line has to be written.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// The file in `log.dir`.
+const FILE: &str = "taskvisor.log";
+
+/// Starts the supervisor's own log: from here on `tracing` and panics go there.
+pub fn start(settings: &LogSettings) -> io::Result<OwnLog> {
+    let format = format(settings);
+    let log = OwnLog::start(target(settings, format)?)?;
+    let (writer, level) = (log.clone(), level(settings.level));
+    let lines = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_max_level(level);
+    let set = match format {
+        LogFormat::Journald => {
+            let entries = Registry::default().with(Entries(log.clone())).with(LevelFilter::from_level(level));
+            tracing::subscriber::set_global_default(entries)
+        }
+        LogFormat::Json => tracing::subscriber::set_global_default(lines.json().flatten_event(true).finish()),
+        LogFormat::Auto | LogFormat::Text => {
+            tracing::subscriber::set_global_default(lines.with_ansi(false).with_target(false).finish())
+        }
+    };
+    set.map_err(io::Error::other)?;
+    let last = log.clone();
+    std::panic::set_hook(Box::new(move |panic| {
+        panicked(panic);
+        last.flush(LAST_WORDS);
+    }));
+    Ok(log)
+}
+
+/// Looks whether it can be started, before anything runs. The error names what is in the way.
+pub fn check(settings: &LogSettings) -> Result<(), (PathBuf, io::Error)> {
+    match target(settings, format(settings)) {
+        Ok(Target::File(mut file)) => file.reopen().map_err(|error| (file.path().to_owned(), error)),
+        Ok(Target::Journal(journal)) => journal.check().map_err(|error| (JOURNAL.into(), error)),
+        Ok(Target::Stderr) => Ok(()),
+        Err(error) => Err((JOURNAL.into(), error)),
+    }
+}
+
+fn target(settings: &LogSettings, format: LogFormat) -> io::Result<Target> {
+    Ok(match (format, &settings.dir) {
+        (LogFormat::Journald, _) => Target::Journal(Journal::new(Path::new(JOURNAL))?),
+        (_, Some(dir)) => Target::File(Rotated::new(dir.join(FILE), settings.rotate)),
+        (_, None) => Target::Stderr,
+    })
+}
+
+fn format(settings: &LogSettings) -> LogFormat {
+    match (settings.format, &settings.dir) {
+        (LogFormat::Auto, None) if is_journal(io::stderr()) => LogFormat::Journald,
+        (LogFormat::Auto, _) => LogFormat::Text,
+        (said, _) => said,
+    }
+}
+
+fn is_journal(stderr: impl AsFd) -> bool {
+    let stream = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    nix::sys::stat::fstat(stderr).is_ok_and(|found| is_stderr(&stream, found.st_dev, found.st_ino))
+}
+
+fn level(level: LogLevel) -> Level {
+    match level {
+        LogLevel::Error => Level::ERROR,
+        LogLevel::Warn => Level::WARN,
+        LogLevel::Info => Level::INFO,
+        LogLevel::Debug => Level::DEBUG,
+        LogLevel::Trace => Level::TRACE,
+    }
+}
+
+/// By itself a panic would be written to stderr, by whoever panics, who would wait for its reader.
+fn panicked(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string);
+    error!(place, why = panic.payload_as_str(), "the supervisor panicked");
+}

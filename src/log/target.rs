@@ -1,0 +1,56 @@
+//! Where the supervisor's own log goes.
+
+use std::fmt;
+use std::io::{self, Stderr, Write};
+
+use super::journal::Journal;
+use super::rotated::{Rotated, write};
+
+pub(super) enum Target {
+    Stderr,
+    File(Rotated),
+    Journal(Journal),
+}
+
+impl Target {
+    /// Takes from `bytes` what was written. May wait for ever, as for who reads stderr.
+    pub fn write(&mut self, bytes: &mut &[u8]) -> io::Result<()> {
+        match self {
+            Target::Stderr => write(&mut Unlocked(io::stderr()), bytes),
+            Target::File(file) => file.write(bytes),
+            Target::Journal(journal) => journal.send(bytes),
+        }
+    }
+
+    /// Opens what then has its name.
+    pub fn reopen(&mut self) {
+        match self {
+            // A file that cannot be opened is told of when something is to be written.
+            Target::File(file) => drop(file.reopen()),
+            Target::Journal(_) | Target::Stderr => {}
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Stderr => f.write_str("stderr"),
+            Target::File(file) => write!(f, "{}", file.path().display()),
+            Target::Journal(journal) => write!(f, "the journal at {}", journal.path().display()),
+        }
+    }
+}
+
+/// Whoever waits in a write to stderr holds up nobody else who writes to it.
+struct Unlocked(Stderr);
+
+impl Write for Unlocked {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(nix::unistd::write(&self.0, bytes)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

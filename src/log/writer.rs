@@ -1,0 +1,241 @@
+//! The thread that writes what children print.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use super::outputs::{JobFile, Line, Places, Shared};
+use super::rotated::{Rotated, write};
+use super::shelf::{Limits, Shelf};
+use crate::clock;
+use crate::model::{Instant, JobId, LogSettings, Millis, Rotate};
+
+/// Files open at a time, at most, of jobs and of slots.
+const OPEN: usize = 256;
+
+/// A disk in trouble is tried so often.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// Lines that are written between two steps through old files, however many more wait.
+const STRETCH: u32 = 16;
+
+pub(super) struct Writer {
+    job: JobFile,
+    shelf: Shelf,
+    /// Those that have printed and have not ended.
+    attempts: HashMap<JobId, Attempt>,
+    /// How many of them have their file open.
+    open: usize,
+    slots: BTreeMap<String, Rotated>,
+    dir: PathBuf,
+    rotate: Rotate,
+    /// What could not be written, and when to see whether it can be.
+    failed: Option<(PathBuf, Instant)>,
+    shared: Arc<Shared>,
+}
+
+/// What one attempt has printed.
+#[derive(Default)]
+struct Attempt {
+    file: Option<Opened>,
+    /// What the disk did not take.
+    lost: u64,
+}
+
+struct Opened {
+    file: File,
+    len: u64,
+}
+
+impl Writer {
+    pub fn new(settings: &LogSettings, places: Places, shared: Arc<Shared>) -> Writer {
+        let limits = Limits { quota: settings.quota, keep: settings.keep };
+        Writer {
+            job: places.job,
+            shelf: Shelf::new(places.jobs, limits, clock::now()),
+            attempts: HashMap::new(),
+            open: 0,
+            slots: BTreeMap::new(),
+            dir: settings.dir.clone().unwrap_or_default(),
+            rotate: settings.rotate,
+            failed: None,
+            shared,
+        }
+    }
+
+    pub fn run(mut self, lines: &Receiver<Line>) {
+        let mut stretch = 0;
+        loop {
+            match lines.recv_timeout(self.patience()) {
+                Ok(line) => {
+                    self.take(line);
+                    stretch += 1;
+                    if stretch < STRETCH {
+                        continue;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => self.probe(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            stretch = 0;
+            self.tidy();
+        }
+    }
+
+    /// How long to wait for output before there is something else to do.
+    fn patience(&self) -> Duration {
+        let now = clock::now();
+        let probe = self.failed.as_ref().map(|(_, at)| at.since(now));
+        probe.into_iter().fold(self.shelf.wait(now), Duration::min)
+    }
+
+    fn take(&mut self, line: Line) {
+        match line {
+            Line::Job(job, bytes) => {
+                let mut rest = bytes.as_slice();
+                let result = self.write_job(&job, &mut rest);
+                self.shared.written(&bytes);
+                if let Some(attempt) = self.attempts.get_mut(&job) {
+                    attempt.lost += rest.len() as u64;
+                }
+                self.note(rest, result, |writer| (writer.job)(&job));
+            }
+            Line::Slot(name, bytes) => {
+                let mut rest = bytes.as_slice();
+                let result = self.write_slot(&name, &mut rest);
+                self.shared.written(&bytes);
+                self.note(rest, result, |writer| writer.dir.join(&name));
+            }
+            Line::End(job, written) => {
+                let ended = self.attempts.remove(&job).unwrap_or_default();
+                self.open -= usize::from(ended.file.is_some());
+                written.send(ended.lost).ok();
+            }
+            Line::Reopen => self.slots.clear(),
+        }
+    }
+
+    /// Takes from `bytes` what was written.
+    fn write_job(&mut self, job: &JobId, bytes: &mut &[u8]) -> io::Result<()> {
+        let attempt = self.attempts.entry(job.clone()).or_default();
+        let removed = |opened: &Opened| opened.file.metadata().is_ok_and(|found| found.nlink() == 0);
+        if attempt.file.as_ref().is_none_or(removed) {
+            self.open -= usize::from(attempt.file.take().is_some());
+            let opened = self.open(&(self.job)(job))?;
+            self.attempts.entry(job.clone()).or_default().file = Some(opened);
+            self.open += 1;
+        }
+        let Some(opened) = self.attempts.get_mut(job).and_then(|attempt| attempt.file.as_mut()) else {
+            return Ok(());
+        };
+        let (before, to_go) = (opened.len, bytes.len());
+        let result = write(&mut opened.file, bytes);
+        opened.len += (to_go - bytes.len()) as u64;
+        self.shelf.grown(before, opened.len);
+        result
+    }
+
+    fn write_slot(&mut self, name: &str, bytes: &mut &[u8]) -> io::Result<()> {
+        if self.slots.len() >= OPEN {
+            self.slots.clear();
+        }
+        if !self.slots.contains_key(name) {
+            let file = Rotated::new(self.dir.join(name), self.rotate);
+            self.slots.insert(name.to_owned(), file);
+        }
+        self.slots.get_mut(name).map_or(Ok(()), |slot| slot.write(bytes))
+    }
+
+    /// A file that is closed too early is opened again.
+    fn open(&mut self, path: &Path) -> io::Result<Opened> {
+        if self.open >= OPEN {
+            self.close_all();
+        }
+        Opened::at(path).or_else(|error| match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) if self.open > 0 || !self.slots.is_empty() => {
+                self.close_all();
+                Opened::at(path)
+            }
+            Some(_) | None => Err(error),
+        })
+    }
+
+    fn close_all(&mut self) {
+        self.attempts.values_mut().for_each(|attempt| attempt.file = None);
+        self.slots.clear();
+        self.open = 0;
+    }
+
+    fn note(&mut self, lost: &[u8], result: io::Result<()>, path: impl Fn(&Writer) -> PathBuf) {
+        self.shared.lost(lost.len() as u64);
+        match result {
+            Ok(()) if self.failed.is_none() => {}
+            Ok(()) => self.mended(),
+            Err(error) => {
+                let path = path(self);
+                self.shared.failed(&path, &error);
+                self.failed = Some((path, clock::now() + PROBE));
+            }
+        }
+    }
+
+    /// Nothing may be printed for long: what could not be written is tried without.
+    fn probe(&mut self) {
+        let Some((path, at)) = &mut self.failed else { return };
+        if *at > clock::now() {
+            return;
+        }
+        *at = clock::now() + PROBE;
+        if has_room(path).is_ok() {
+            self.mended();
+        }
+    }
+
+    fn mended(&mut self) {
+        self.failed = None;
+        self.shared.mended();
+    }
+
+    /// Does a step on the way through old files, if it is time.
+    fn tidy(&mut self) {
+        let now = clock::now();
+        if self.shelf.wait(now) == Duration::ZERO {
+            let written: HashSet<PathBuf> = self.attempts.keys().map(|job| (self.job)(job)).collect();
+            self.shelf.step(now, Millis(clock::wall_millis()), &written);
+        }
+    }
+}
+
+impl Opened {
+    fn at(path: &Path) -> io::Result<Opened> {
+        make_parent(path)?;
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let len = file.metadata()?.len();
+        Ok(Opened { file, len })
+    }
+}
+
+fn make_parent(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) => fs::DirBuilder::new().recursive(true).mode(0o700).create(parent),
+        None => Ok(()),
+    }
+}
+
+/// Whether the file can be written to, and the disk takes a page beside it.
+fn has_room(path: &Path) -> io::Result<()> {
+    make_parent(path)?;
+    match OpenOptions::new().append(true).open(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        Ok(_) | Err(_) => {}
+    }
+    let probe = path.with_extension("probe");
+    let result = fs::write(&probe, [0; 4096]);
+    fs::remove_file(&probe).ok();
+    result
+}

@@ -1,0 +1,238 @@
+//! Other settings, other sizes and new workers while jobs run: the real binary, its signals and its verbs.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+#[path = "support/python.rs"]
+mod python;
+#[path = "support/sandbox.rs"]
+mod sandbox;
+
+use std::collections::HashSet;
+use std::fs;
+
+use python::{ended, pid_of, put_lines, result, status, touch, word};
+use sandbox::{Running, Sandbox, alive, wait_until};
+use serde_json::Value;
+
+/// A pool whose workers say in their environment which version they are.
+fn version(number: u32, more: &str) -> String {
+    let env = format!(
+        "env: {{set: {{PYTHONPATH: '{}', PYTHONDONTWRITEBYTECODE: '1', VERSION: 'v{number}'}}}}",
+        python::path()
+    );
+    format!("pools:\n  - {{name: app, {env}, {more}, command: python3 -m taskvisor.worker app}}\n")
+}
+
+fn write(sandbox: &Sandbox, text: &str) {
+    // At once, as an editor would do it that does it well.
+    fs::write(sandbox.work("new.yaml"), text).unwrap();
+    fs::rename(sandbox.work("new.yaml"), sandbox.work("pools.yaml")).unwrap();
+}
+
+fn start<'a>(sandbox: &'a Sandbox, text: &str) -> Running<'a> {
+    write(sandbox, text);
+    sandbox.start(&["-c", &file(sandbox)])
+}
+
+fn file(sandbox: &Sandbox) -> String {
+    sandbox.work("pools.yaml").display().to_string()
+}
+
+/// All slots of all pools of the name, as one list.
+fn slots(sandbox: &Sandbox) -> Vec<Value> {
+    let status = status(sandbox);
+    let pools = status["pools"].as_array().cloned().unwrap_or_default();
+    pools.iter().flat_map(|pool| pool["slots"].as_array().cloned().unwrap_or_default()).collect()
+}
+
+fn works(slot: &Value) -> bool {
+    slot["state"] == "ready" || slot["state"] == "busy"
+}
+
+fn pids(sandbox: &Sandbox) -> HashSet<i32> {
+    slots(sandbox).iter().filter(|slot| works(slot)).map(|slot| pid_of(&slot["process"])).collect()
+}
+
+fn all_ready(sandbox: &Sandbox, count: usize) -> HashSet<i32> {
+    let mut found = HashSet::new();
+    wait_until(&format!("{count} workers, all ready"), || {
+        found = pids(sandbox);
+        found.len() == count && slots(sandbox).len() == count
+    });
+    found
+}
+
+fn version_of_a_job(sandbox: &Sandbox) -> Value {
+    let jid = sandbox.ok(&["put", "default", "version"]).trim().to_owned();
+    result(&ended(sandbox, &jid))
+}
+
+fn check_exchange(mode: &str) {
+    let sandbox = python::new();
+    let running = start(&sandbox, &version(1, &format!("mode: {mode}, workers: 4")));
+    let old = all_ready(&sandbox, 4);
+    let long = sandbox.ok(&["put", "default", "hold", "[\"long\"]"]).trim().to_owned();
+    word(&sandbox, "begun-long");
+    let jids = put_lines(&sandbox, "default", "version", &[], &vec!["null".into(); 300]);
+    write(&sandbox, &version(2, &format!("mode: {mode}, workers: 4")));
+    running.signal("HUP");
+    // Watched all the way: somebody takes jobs, and no slot has more than one process too many.
+    wait_until("a job is run by the new version", || {
+        let seen = slots(&sandbox);
+        assert!(seen.iter().any(works), "{seen:?}");
+        assert!(seen.len() <= 8, "{seen:?}");
+        version_of_a_job(&sandbox) == "v2"
+    });
+    for jid in &jids {
+        let job = ended(&sandbox, jid);
+        assert!(matches!(result(&job).as_str(), Some("v1" | "v2")), "{job}");
+        assert_eq!(python::counts(&job), [1, 0, 0], "{job}");
+    }
+    assert_eq!(sandbox.state(&long), "running");
+    touch(&sandbox, "go");
+    assert_eq!(ended(&sandbox, &long)["state"], "complete");
+    let new = all_ready(&sandbox, 4);
+    assert!(old.is_disjoint(&new));
+    assert_eq!(version_of_a_job(&sandbox), "v2");
+}
+
+#[test]
+fn a_new_version_takes_over_while_jobs_run_and_none_is_lost() {
+    check_exchange("prefork");
+}
+
+#[test]
+fn a_template_is_replaced_like_its_workers() {
+    check_exchange("fork");
+}
+
+#[test]
+fn a_new_version_that_cannot_start_replaces_nobody() {
+    let sandbox = python::new();
+    let running = start(&sandbox, &version(1, "workers: 2"));
+    let old = all_ready(&sandbox, 2);
+    write(&sandbox, &version(2, "workers: 2").replace("worker app", "worker no_such_module"));
+    running.signal("HUP");
+    wait_until("it is told why", || {
+        let status = status(&sandbox).to_string();
+        status.contains("no_such_module") && status.contains("before they were ready")
+    });
+    assert_eq!(version_of_a_job(&sandbox), "v1");
+    assert!(old.iter().all(|pid| alive(*pid)));
+    write(&sandbox, &version(3, "workers: 2"));
+    running.signal("HUP");
+    wait_until("the mended version works", || version_of_a_job(&sandbox) == "v3");
+    all_ready(&sandbox, 2);
+}
+
+#[test]
+fn settings_that_are_wrong_change_nothing_and_are_shown_with_their_line() {
+    let sandbox = python::new();
+    let _running = start(&sandbox, &version(1, "workers: 2"));
+    let old = all_ready(&sandbox, 2);
+    let good = fs::read_to_string(sandbox.work("pools.yaml")).unwrap();
+    let wrong = [
+        ("pools:\n  - name: app\n    wrokers: 3\n", "pools.yaml:3:5"),
+        ("pools: [\n", "pools.yaml:"),
+        ("", "empty"),
+        ("broker: 'memory:'\n", "restart"),
+        ("pools:\n  - {name: app, command: /no/such/program}\n", "/no/such/program"),
+    ];
+    for (text, shown) in wrong {
+        write(&sandbox, text);
+        let output = sandbox.run(&["reload"]);
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && words.contains(shown), "{text:?}: {words}");
+        let seen = status(&sandbox);
+        assert_eq!(seen["verdict"], "degraded");
+        assert!(seen["reasons"].to_string().contains(shown), "{text:?}: {}", seen["reasons"]);
+        assert_eq!(pids(&sandbox), old);
+    }
+    fs::remove_file(sandbox.work("pools.yaml")).unwrap();
+    assert!(!sandbox.run(&["reload"]).status.success());
+    assert_eq!(pids(&sandbox), old);
+    write(&sandbox, &good);
+    assert_eq!(sandbox.ok(&["reload"]), "app: unchanged\n");
+    assert_eq!(status(&sandbox)["verdict"], "healthy");
+    assert_eq!(pids(&sandbox), old);
+}
+
+#[test]
+fn only_what_changed_is_touched() {
+    let sandbox = python::new();
+    let other = "  - {name: other, workers: 1, queues: [other]}\n";
+    let _running = start(&sandbox, &(version(1, "workers: 2") + other));
+    let old = all_ready(&sandbox, 3);
+    write(&sandbox, &version(1, "workers: 3, grace: 3s, queues: [a, default]"));
+    let told = "app: changed, with the same workers\nother: taken out\n";
+    assert_eq!(sandbox.ok(&["reload", "--dry-run"]), told);
+    assert_eq!(pids(&sandbox), old);
+    assert_eq!(sandbox.ok(&["reload"]), told);
+    let new = all_ready(&sandbox, 3);
+    assert_eq!(old.intersection(&new).count(), 2);
+    let jid = sandbox.ok(&["put", "a", "version"]).trim().to_owned();
+    assert_eq!(result(&ended(&sandbox, &jid)), "v1");
+}
+
+#[test]
+fn a_pool_is_scaled_by_verb_and_by_signal_and_its_jobs_end_first() {
+    let sandbox = python::new();
+    let running = start(&sandbox, &version(1, "workers: 2"));
+    all_ready(&sandbox, 2);
+    sandbox.ok(&["scale", "app", "+2"]);
+    all_ready(&sandbox, 4);
+    running.signal("TTIN");
+    all_ready(&sandbox, 5);
+    let jid = sandbox.ok(&["put", "default", "hold", "[\"long\"]"]).trim().to_owned();
+    word(&sandbox, "begun-long");
+    sandbox.ok(&["scale", "app", "0"]);
+    wait_until("only the one that has a job is left", || slots(&sandbox).len() == 1);
+    assert_eq!(sandbox.state(&jid), "running");
+    touch(&sandbox, "go");
+    assert_eq!(ended(&sandbox, &jid)["state"], "complete");
+    wait_until("none is left", || slots(&sandbox).is_empty());
+    running.signal("TTIN");
+    all_ready(&sandbox, 1);
+    running.signal("TTOU");
+    wait_until("none is left", || slots(&sandbox).is_empty());
+    let output = sandbox.run(&["scale", "nobody", "3"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no pool is called 'nobody'; there are: app"));
+    assert_eq!(output.status.code(), Some(7));
+}
+
+#[test]
+fn a_pool_is_recycled_and_its_new_workers_run_the_code_of_today() {
+    let sandbox = python::new();
+    let _running = start(&sandbox, &version(1, "workers: 4"));
+    let old = all_ready(&sandbox, 4);
+    sandbox.ok(&["recycle", "app"]);
+    wait_until("all are new", || {
+        let seen = slots(&sandbox);
+        assert!(seen.iter().filter(|slot| works(slot)).count() >= 4, "{seen:?}");
+        pids(&sandbox).is_disjoint(&old)
+    });
+    all_ready(&sandbox, 4);
+    assert_eq!(version_of_a_job(&sandbox), "v1");
+}
+
+#[test]
+fn nothing_is_taken_while_it_is_paused_and_a_drain_waits_for_what_runs() {
+    let sandbox = python::new();
+    let running = start(&sandbox, &version(1, "workers: 2"));
+    let jid = sandbox.ok(&["put", "default", "hold", "[\"long\"]"]).trim().to_owned();
+    word(&sandbox, "begun-long");
+    running.signal("USR2");
+    wait_until("it is paused", || status(&sandbox)["pools"][0]["paused"] == true);
+    let waiting = sandbox.ok(&["put", "default", "version"]).trim().to_owned();
+    let output = sandbox.run(&["drain", "--wait", "--timeout", "200ms"]);
+    assert_eq!(output.status.code(), Some(124));
+    assert_eq!((sandbox.state(&jid), sandbox.state(&waiting)), ("running".into(), "waiting".into()));
+    touch(&sandbox, "go");
+    sandbox.ok(&["drain", "--wait"]);
+    assert_eq!((sandbox.state(&jid), sandbox.state(&waiting)), ("complete".into(), "waiting".into()));
+    running.signal("CONT");
+    assert_eq!(result(&ended(&sandbox, &waiting)), "v1");
+    sandbox.ok(&["pause", "app"]);
+    assert_eq!(status(&sandbox)["pools"][0]["paused"], true);
+    sandbox.ok(&["resume", "app"]);
+    assert_eq!(version_of_a_job(&sandbox), "v1");
+}
