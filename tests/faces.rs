@@ -255,11 +255,16 @@ fn with_port(sandbox: &Sandbox, more: &str) -> String {
     sandbox.work("api.yaml").display().to_string()
 }
 
-/// Where it listens, as its log says.
+/// Where it listens, as its log says, which is written beside all else.
 fn port(sandbox: &Sandbox) -> SocketAddr {
-    let said = sandbox.stderr();
-    let address = said.split("the API listens address=").nth(1).unwrap_or_else(|| panic!("{said}"));
-    address.split_whitespace().next().unwrap().parse().unwrap()
+    let mut address = None;
+    wait_until("the log says where it listens", || {
+        let said = sandbox.stderr();
+        let line = said.split_once("the API listens address=").and_then(|(_, rest)| rest.split_once('\n'));
+        address = line.map(|(address, _)| address.parse().unwrap());
+        address.is_some()
+    });
+    address.unwrap()
 }
 
 /// The answer to a request of these headers, by TCP.

@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_can_be_started() {
-        comes_back("");
+        comes_back("lease: null\n");
         comes_back(DEFAULTS);
         let (_, example) = DEFAULTS.split_once("\n# pools:\n").expect("an example");
         let lines: Vec<&str> = example.lines().map(|line| line.trim_start_matches('#')).collect();
@@ -306,7 +306,7 @@ mod tests {
         for line in [
             "lease: 2m  # t.yaml:1:1\n",
             "stop_deadline: 25s  # default\n",
-            "log:\n  format: text  # default\n",
+            "log:\n  format: auto  # default\n",
             "  - name: a  # t.yaml:3:3\n",
             "    mode: prefork  # default\n",
             "    command: [sh, -c, x]  # t.yaml:4:3\n",

@@ -47,7 +47,7 @@ fn finds_nothing(pool: &str) {
 #[test]
 fn the_defaults_are_in_order() {
     let example = include_str!("../../../conf/taskvisor.yaml");
-    assert_eq!(found("", |_| ()), []);
+    assert_eq!(found("lease: null\n", |_| ()), []);
     assert_eq!(found(example, |_| ()), []);
 }
 
@@ -156,10 +156,16 @@ fn a_file_that_gives_too_much_away() {
     let words = "API_KEY looks like a secret, and everybody on this machine may read /etc/t.yaml";
     finds_with("secret-readable", text, Some("t.yaml:2:3"), words, file(rights(0, false, true)));
     assert_eq!(found(text, file(rights(0, false, false))), []);
-    assert_eq!(found("", file(rights(0, false, true))), []);
+    assert_eq!(found("lease: null\n", file(rights(0, false, true))), []);
     let words = "everybody on this machine may change /etc/t.yaml";
-    finds_with("config-open", "", Some("t.yaml"), words, file(rights(0, true, true)));
-    finds_with("config-open", "", Some("t.yaml"), "uid 7 may change", file(rights(7, false, true)));
+    finds_with("config-open", "lease: null\n", Some("t.yaml"), words, file(rights(0, true, true)));
+    finds_with(
+        "config-open",
+        "lease: null\n",
+        Some("t.yaml"),
+        "uid 7 may change",
+        file(rights(7, false, true)),
+    );
 }
 
 #[test]
