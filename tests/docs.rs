@@ -119,7 +119,7 @@ fn every_setting_is_explained() {
         }
         sections.retain(|(other, _)| *other < depth);
         let name = match sections.last() {
-            Some((_, section)) if ["log", "env", "limits"].contains(&section.as_str()) => {
+            Some((_, section)) if ["log", "env", "limits", "api"].contains(&section.as_str()) => {
                 format!("{section}.{key}")
             }
             Some(_) | None => key.clone(),

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use taskvisor::api::{Limits, Problem, Service, router, serve};
 use taskvisor::config::log_file;
 use taskvisor::model::{
-    Fence, Filter, JobId, JobRecord, JobState, Millis, NewJob, Payload, QueueCounts, QueueName, Status, Stop,
-    Subject, Why,
+    Fence, Filter, JobId, JobRecord, JobState, Meters, Millis, NewJob, Payload, QueueCounts, QueueName,
+    Status, Stop, Subject, Why,
 };
 
 /// Jobs whose ids say how they end: `c…` complete, `f…` fail, `r…` run for ever, and others are unknown.
@@ -123,6 +123,12 @@ impl Service for Played {
     async fn why(&self, subject: Subject) -> Result<Why, Problem> {
         self.note(format!("why {subject:?}"))?;
         Ok(Why::default())
+    }
+    async fn meters(&self) -> Result<Meters, Problem> {
+        Err(Problem::unavailable("the supervisor is starting"))
+    }
+    async fn turn(&self) -> Result<(), Problem> {
+        Ok(())
     }
     async fn stop(&self, how: Stop) -> Result<(), Problem> {
         self.note(format!("stop {how:?}"))

@@ -1,9 +1,13 @@
-//! The one API: HTTP over the unix socket. What it can do is the [`Service`]; the engine provides it.
+//! The one API: HTTP over the unix socket, and over TCP behind a [`Gate`]. What it can do is the [`Service`]; the engine provides it.
 
 mod body;
 mod client;
+mod gate;
 mod guests;
+mod health;
+mod metrics;
 mod patience;
+mod peer;
 mod pools;
 mod router;
 mod server;
@@ -13,6 +17,8 @@ mod service;
 mod tests;
 
 pub use client::{Client, Error};
-pub use router::router;
-pub use server::{Limits, Peer, serve};
+pub use gate::Gate;
+pub use peer::{Door, Peer, Port};
+pub use router::{behind, router};
+pub use server::{Limits, serve};
 pub use service::{Problem, Service};

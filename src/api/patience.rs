@@ -8,21 +8,20 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::UnixStream;
 use tokio::time::{Sleep, sleep};
 
 use super::guests::Doing;
 
 /// A stream that fails when a write makes no progress for so long.
-pub(super) struct Patient {
-    stream: UnixStream,
+pub(super) struct Patient<S> {
+    stream: S,
     limit: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
     doing: Arc<Doing>,
 }
 
-impl Patient {
-    pub(super) fn new(stream: UnixStream, limit: Duration, doing: Arc<Doing>) -> Patient {
+impl<S> Patient<S> {
+    pub(super) fn new(stream: S, limit: Duration, doing: Arc<Doing>) -> Patient<S> {
         Patient { stream, limit, stalled: None, doing }
     }
 
@@ -43,7 +42,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -53,7 +52,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -7,15 +7,18 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody as _, to_bytes};
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::de::DeserializeOwned;
 
 use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State as JobStateBody, StopOrder};
-use super::{Peer, Problem, Service, pools};
-use crate::model::{Filter, JobId, JobRecord, QueueCounts, QueueName, Status, Subject, Why};
+use super::{Gate, Peer, Problem, Service, gate, health, metrics, pools};
+use crate::model::{
+    Class, Filter, JobId, JobRecord, NewJob, Payload, QueueCounts, QueueName, Status, Subject, Why,
+};
 
 /// The largest body of a put.
 const PUT_LIMIT: usize = 64 << 20;
@@ -48,10 +51,18 @@ pub fn router(service: Arc<dyn Service>) -> Router {
         .route("/v1/why/slot/{slot}", get(why_slot))
         .route("/v1/why/pool/{pool}", get(why_pool))
         .route("/v1/stop", post(stop))
+        .route("/metrics", get(show_metrics))
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
         .merge(pools::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(service)
+}
+
+/// The same routes for those who pass the gate.
+pub fn behind(gate: Gate, router: Router) -> Router {
+    router.layer(from_fn_with_state(Arc::new(gate), gate::watch))
 }
 
 /// Whoever gets no answer to something else may ask this: it waits for nothing.
@@ -61,8 +72,15 @@ async fn here() -> Json<Done> {
 
 async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Ids> {
     let Put { mut jobs } = read(body, PUT_LIMIT).await?;
+    if !peer.may_put_programs() && jobs.iter().any(is_program) {
+        return Err(Problem::new(403, "programs cannot be put by TCP").hint("api.allow_exec: true allows it"));
+    }
     jobs.iter_mut().for_each(|job| job.by = Some(peer.to_string()));
     Ok(Json(Ids { ids: api.put(jobs).await? }))
+}
+
+fn is_program(job: &NewJob) -> bool {
+    matches!(job.payload, Payload::Exec(_)) || job.class.as_str() == Class::EXEC
 }
 
 async fn jobs(
@@ -138,9 +156,24 @@ async fn stop(State(api): Api, body: Body) -> Answer<Done> {
     Ok(Json(Done {}))
 }
 
+async fn show_metrics(State(api): Api) -> Result<Response, Problem> {
+    let page = metrics::render(&api.meters().await?);
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response())
+}
+
+async fn livez(State(api): Api) -> Answer<Done> {
+    health::live(api.turn()).await?;
+    Ok(Json(Done {}))
+}
+
+async fn readyz(State(api): Api) -> Answer<Done> {
+    health::ready(&api.meters().await?.status)?;
+    Ok(Json(Done {}))
+}
+
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/queues, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest and /v1/stop")
+        .hint("the routes are /v1/jobs, /v1/queues, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /metrics, /livez and /readyz")
 }
 
 async fn no_method(request: Request) -> Problem {

@@ -1,6 +1,5 @@
-//! Connections of the unix socket: who may connect, how many, and for how long they may say nothing.
+//! Connections: how many there may be, and for how long they may say nothing.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,25 +10,12 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::AsyncWriteExt;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
 
 use super::guests::{Doing, Guests};
 use super::patience::Patient;
-
-/// Who is at the other end, as the kernel tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Its user id.
-    pub uid: u32,
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "uid {}", self.uid)
-    }
-}
+use super::peer::{Door, Peer};
 
 /// What one client may take from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,21 +39,21 @@ impl Default for Limits {
     }
 }
 
-/// Serves the socket for ever. Dropping the future closes every connection.
-pub async fn serve(listener: UnixListener, router: Router, limits: Limits) {
+/// Serves a door for ever. Dropping the future closes every connection.
+pub async fn serve(door: impl Door, router: Router, limits: Limits) {
     let mut guests = Guests::new(limits.connections);
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, who) = match door.accept().await {
+            Ok(client) => client,
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection; trying again in 100 ms");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
-        match allowed(&stream) {
+        match who {
             Err(who) => {
                 let refusal = format!("this socket is not for {who}");
                 connections.spawn(refuse(stream, "403 Forbidden", refusal, limits.header_timeout));
@@ -85,17 +71,10 @@ pub async fn serve(listener: UnixListener, router: Router, limits: Limits) {
     }
 }
 
-/// The supervisor's own user, and root.
-fn allowed(stream: &UnixStream) -> Result<Peer, String> {
-    let own = nix::unistd::geteuid().as_raw();
-    match stream.peer_cred() {
-        Ok(peer) if peer.uid() == own || peer.uid() == 0 => Ok(Peer { uid: peer.uid() }),
-        Ok(peer) => Err(Peer { uid: peer.uid() }.to_string()),
-        Err(error) => Err(format!("a client without credentials ({error})")),
-    }
-}
-
-async fn converse(stream: UnixStream, router: Router, peer: Peer, limits: Limits, doing: Arc<Doing>) {
+async fn converse<S>(stream: S, router: Router, peer: Peer, limits: Limits, doing: Arc<Doing>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let routes = TowerToHyperService::new(router);
     let stream = Patient::new(stream, limits.stall_timeout, doing.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
@@ -119,7 +98,7 @@ async fn converse(stream: UnixStream, router: Router, peer: Peer, limits: Limits
 }
 
 /// Answers without reading a word: the client may be one that never says any.
-async fn refuse(mut stream: UnixStream, code: &'static str, error: String, deadline: Duration) {
+async fn refuse(mut stream: impl AsyncWrite + Unpin, code: &'static str, error: String, deadline: Duration) {
     let body = serde_json::json!({ "error": error }).to_string();
     let answer = format!(
         "HTTP/1.1 {code}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 
 use crate::model::{
-    Change, Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop, Subject, Why,
+    Change, Filter, JobId, JobRecord, JobState, Meters, NewJob, QueueCounts, QueueName, Status, Stop,
+    Subject, Why,
 };
 
 /// Everything a client can ask of a running supervisor.
@@ -43,6 +44,12 @@ pub trait Service: Send + Sync + 'static {
 
     /// Why a job, a slot or a pool is as it is.
     async fn why(&self, subject: Subject) -> Result<Why, Problem>;
+
+    /// The same with what is only counted.
+    async fn meters(&self) -> Result<Meters, Problem>;
+
+    /// Comes back when the supervisor's loop has turned.
+    async fn turn(&self) -> Result<(), Problem>;
 
     /// Reads the settings again and applies them, all or none; a rehearsal only says what that would do, pool by pool.
     async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem>;

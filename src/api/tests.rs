@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::{Client, Error, Limits, Problem, Service, router, serve};
 use crate::model::{
-    Change, Class, Exec, Filter, JobId, JobRecord, JobState, NewJob, Payload, QueueCounts, QueueName, Status,
-    Stop, Subject, Why,
+    Change, Class, Exec, Filter, JobId, JobRecord, JobState, Meters, NewJob, Payload, QueueCounts, QueueName,
+    Status, Stop, Subject, Why,
 };
 
 /// Writes down what it was asked.
@@ -90,6 +90,12 @@ impl Service for Fake {
     async fn why(&self, subject: Subject) -> Result<Why, Problem> {
         self.note(format!("why {subject:?}"));
         Ok(Why::default())
+    }
+    async fn meters(&self) -> Result<Meters, Problem> {
+        Err(Problem::unavailable("not yet"))
+    }
+    async fn turn(&self) -> Result<(), Problem> {
+        std::future::pending().await
     }
     async fn stop(&self, how: Stop) -> Result<(), Problem> {
         self.note(format!("stop {how:?}"));

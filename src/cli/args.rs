@@ -73,6 +73,30 @@ pub struct Common {
     broker: Option<String>,
 }
 
+impl Args {
+    /// What is said of the supervisor, by the commands that speak of one that is to be started.
+    pub fn start(&self) -> Option<&Start> {
+        match &self.command {
+            Command::Start(start) => Some(start),
+            Command::Check(check) => Some(&check.start),
+            Command::Config(ConfigCommand::Show(show)) => Some(&show.start),
+            Command::Stop(_)
+            | Command::Reload(_)
+            | Command::Recycle(_)
+            | Command::Scale(_)
+            | Command::Pause(_)
+            | Command::Resume(_)
+            | Command::Drain(_)
+            | Command::Why(_)
+            | Command::Doctor(_)
+            | Command::Put(_)
+            | Command::Job(_)
+            | Command::Queue(_)
+            | Command::Status(_) => None,
+        }
+    }
+}
+
 impl Common {
     pub fn flags(&self) -> Flags {
         Flags {
@@ -90,6 +114,12 @@ pub enum Command {
     /// Run a supervisor in the foreground
     #[command(after_help = super::start_args::HELP)]
     Start(Start),
+    /// Look for what start would refuse and for settings that contradict each other
+    #[command(after_help = CHECK)]
+    Check(Check),
+    /// Look at settings
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Stop the supervisor and wait until it has ended
     #[command(after_help = "Without a flag it fetches no more and lets jobs end until the stop deadline.")]
     Stop(Stop),
@@ -155,6 +185,55 @@ pub struct WhyOf {
     /// The facts as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+const CHECK: &str = "\
+Takes what start takes, and starts nothing. Each warning has the name of its rule and what to do about it.
+
+Examples:
+  taskvisor check -c /etc/taskvisor.yaml
+  taskvisor check -c /etc/taskvisor.yaml --strict && systemctl restart taskvisor";
+
+#[derive(Debug, clap::Args)]
+pub struct Check {
+    /// As JSON, schema taskvisor.check/1
+    #[arg(long)]
+    pub json: bool,
+    /// End with code 1 if there are warnings
+    #[arg(long)]
+    pub strict: bool,
+    #[command(flatten)]
+    pub start: Start,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Show every setting with its value and where that came from
+    #[command(after_help = CONFIG_SHOW)]
+    Show(ConfigShow),
+}
+
+const CONFIG_SHOW: &str = "\
+Takes what start takes. What it prints is a file of settings that start -c reads again; in it secrets are null, which is to say not set.
+
+Examples:
+  taskvisor config show -c /etc/taskvisor.yaml
+  taskvisor config show mail -c /etc/taskvisor.yaml
+  taskvisor config show -w 8 -- python3 -m taskvisor.worker app.tasks >taskvisor.yaml";
+
+#[derive(Debug, clap::Args)]
+pub struct ConfigShow {
+    /// Only this pool
+    #[arg(value_name = "POOL")]
+    pub only: Option<String>,
+    /// As JSON, schema taskvisor.config/1
+    #[arg(long)]
+    pub json: bool,
+    /// Also the values of variables that look like secrets
+    #[arg(long)]
+    pub secrets: bool,
+    #[command(flatten)]
+    pub start: Start,
 }
 
 #[derive(Debug, clap::Args)]

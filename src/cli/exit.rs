@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use super::args::{Args, Command, JobCommand, QueueCommand};
+use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{doctor, in_force, job, put, queue, reload, start, status, stop, why};
-use crate::config::{Config, Purpose, Surroundings, resolve};
+use super::{check, config, doctor, in_force, job, put, queue, reload, start, status, stop, why};
+use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
 /// Done.
 pub const OK: u8 = 0;
@@ -55,9 +55,9 @@ pub fn main() -> ExitCode {
 /// Runs the supervisor that the keeper started with `start`'s own arguments.
 pub fn supervisor(args: impl Iterator<Item = OsString>) -> ExitCode {
     with_args(std::iter::once("taskvisor".into()).chain(args), |args| {
-        let config = settings(&args, Purpose::Serve)?;
+        let config = settings_for(&args, Purpose::Serve)?;
         // What a reload would start must be there, as for a start.
-        serve(config, move || settings(&args, Purpose::Start))
+        serve(config, move || settings_for(&args, Purpose::Start))
     })
 }
 
@@ -79,11 +79,16 @@ fn with_args(
     }
 }
 
-fn settings(args: &Args, of_start: Purpose) -> Result<Config, Failure> {
-    let mut flags = args.common.flags();
-    if let Command::Start(start) = &args.command {
+/// The settings as what was typed needs them.
+pub(super) fn settings(args: &Args) -> Result<Config, Failure> {
+    let starts = matches!(args.command, Command::Start(_) | Command::Check(_));
+    settings_for(args, if starts { Purpose::Start } else { Purpose::Find })
+}
+
+fn settings_for(args: &Args, purpose: Purpose) -> Result<Config, Failure> {
+    let mut flags = Flags { purpose, ..args.common.flags() };
+    if let Some(start) = args.start() {
         start.add_to(&mut flags);
-        flags.purpose = of_start;
     }
     if flags.purpose == Purpose::Serve {
         flags.in_force = std::env::var_os(in_force::VARIABLE).map(Into::into);
@@ -92,17 +97,24 @@ fn settings(args: &Args, of_start: Purpose) -> Result<Config, Failure> {
 }
 
 fn run(args: Args) -> Result<ExitCode, Failure> {
-    let config = settings(&args, Purpose::Start)?;
+    if let Command::Check(how) = &args.command {
+        return check::check(&args, how);
+    }
+    let config = settings(&args)?;
     if let Command::Start(_) = &args.command {
+        check::warn_of_findings(&args, &config);
         return start::start(config);
     }
     if let Command::Doctor(doctor) = &args.command {
         return doctor::doctor(&config, doctor);
     }
+    if let Command::Config(ConfigCommand::Show(how)) = &args.command {
+        return config::show(&config, &args, how).map(ExitCode::from);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(async {
         match args.command {
-            Command::Start(_) | Command::Doctor(_) => Ok(OK),
+            Command::Start(_) | Command::Check(_) | Command::Config(_) | Command::Doctor(_) => Ok(OK),
             Command::Stop(stop) => stop::stop(&config, &stop).await,
             Command::Put(put) => put::put(&config, put).await,
             Command::Job(command) => match command {

@@ -5,6 +5,8 @@ mod args;
 mod because;
 mod branch;
 mod change_args;
+mod check;
+mod config;
 mod data;
 mod doctor;
 mod exit;
@@ -30,6 +32,7 @@ mod status;
 mod stop;
 mod timeline;
 mod tree;
+mod typed;
 mod why;
 
 pub use exit::{main, supervisor};

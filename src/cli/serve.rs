@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -17,8 +18,9 @@ use tracing::{error, warn};
 use super::exit;
 use super::failure::Failure;
 use super::in_force;
+use crate::api::Gate;
 use crate::broker::{Broker, Sqlite, sqlite};
-use crate::config::{self, BrokerUrl, Config};
+use crate::config::{self, Api, BrokerUrl, Config};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::keeper::{self, Sweeper};
 use crate::log::{self, OwnLog, Places};
@@ -28,7 +30,7 @@ use crate::model::Instance;
 const SWEEP: Duration = Duration::from_secs(5);
 
 /// A log whose reader has fallen asleep does not hold up the end for longer.
-const LAST_LINES: Duration = Duration::from_secs(1);
+pub(super) const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop or the keeper is gone.
 pub(super) fn serve(
@@ -126,6 +128,7 @@ fn run(
         socket: config.socket(),
         sandboxes: config.state_dir.join("sandbox"),
         listener,
+        port: config.api.as_ref().map(port).transpose()?,
         log: log.clone(),
         outputs: config.log.clone(),
         places: Places {
@@ -158,6 +161,18 @@ fn listen(path: &Path) -> Result<UnixListener, Failure> {
     fs::remove_file(path).ok();
     UnixListener::bind(path)
         .map_err(|error| Failure::from(error).of(format!("failed to listen on {}", path.display())))
+}
+
+/// The door for those who know the token.
+fn port(api: &Api) -> Result<(TcpListener, bool, Gate), Failure> {
+    let Api { listen, token, hosts, origins, allow_exec } = api.clone();
+    let listener = TcpListener::bind(listen).map_err(|error| {
+        let hint = "is another supervisor, or another program, there? set api.listen to a free port";
+        Failure::new(exit::UNAVAILABLE, error.to_string())
+            .of(format!("failed to listen on {listen}"))
+            .hint(hint)
+    })?;
+    Ok((listener, allow_exec, Gate { token: token.0, hosts, origins }))
 }
 
 /// The name under which this state directory holds leases; made once.

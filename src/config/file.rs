@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::log::LogSection;
 use super::place::{Source, locate, locate_value};
 use super::pool::{Pool, duration};
-use super::{Error, Fault};
+use super::{ApiSection, Error, Fault};
 
 /// What may stand in the file. Nothing must.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -29,6 +29,9 @@ pub struct File {
     /// How the supervisor logs, and what is kept of the output of jobs.
     #[serde(default)]
     pub log: LogSection,
+    /// The API over TCP.
+    #[serde(default)]
+    pub api: ApiSection,
     /// The pools.
     pub pools: Option<Vec<Pool>>,
 }

@@ -1,30 +1,41 @@
 //! What a person may set, and what it means.
 
+mod api;
 mod broker_url;
+mod check;
 mod duration;
 mod error;
+mod facts;
 mod file;
 mod identity;
 mod limits;
 mod log;
+mod origin;
 mod outfit;
 mod paths;
 mod place;
 mod pool;
 mod program;
 mod resolve;
+mod secret;
+mod show;
 mod size;
 #[cfg(test)]
 mod tests;
 mod words;
 mod wrong;
 
+pub use api::{Api, ApiSection, Token};
 pub use broker_url::BrokerUrl;
+pub use check::{Finding, check};
 pub use duration::{format_duration, parse_duration};
 pub use error::{Error, Fault};
+pub use facts::{Disk, Facts, PoolFacts, Rights};
 pub use file::File;
 pub use limits::Limits;
+pub use origin::{Origin, Origins};
 pub use paths::{Surroundings, log_file, logs, private_dir, socket};
 pub use pool::{Env, Mode, Named, Pool, Wear, Workers};
 pub use resolve::{Config, Flags, Purpose, resolve};
+pub use show::{Shown, show};
 pub use size::parse_size;

@@ -8,10 +8,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::{Error, Fault};
-use crate::model::JobId;
+use crate::model::{JobId, Outfit};
 
 /// What the default directories depend on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Surroundings {
     /// The effective user.
     pub uid: u32,
@@ -23,6 +23,8 @@ pub struct Surroundings {
     pub xdg_state_home: Option<OsString>,
     /// `$XDG_RUNTIME_DIR`.
     pub xdg_runtime_dir: Option<OsString>,
+    /// `$TASKVISOR_API_TOKEN`.
+    pub api_token: Option<OsString>,
 }
 
 impl Surroundings {
@@ -34,6 +36,7 @@ impl Surroundings {
             home: std::env::var_os("HOME"),
             xdg_state_home: std::env::var_os("XDG_STATE_HOME"),
             xdg_runtime_dir: std::env::var_os("XDG_RUNTIME_DIR"),
+            api_token: std::env::var_os(Outfit::API_TOKEN),
         }
     }
 
@@ -125,6 +128,14 @@ pub fn private_dir(dir: &Path) -> Result<(), Error> {
         Error::new(fault, format!("failed to make the directory {}: {error}", dir.display()))
     };
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    must_be_private(dir)
+}
+
+/// A directory that is there belongs to us and to nobody else.
+pub(super) fn must_be_private(dir: &Path) -> Result<(), Error> {
+    let failed = |error: std::io::Error| {
+        Error::new(Fault::Io, format!("failed to look at the directory {}: {error}", dir.display()))
+    };
     let uid = nix::unistd::geteuid().as_raw();
     let refused = |why: String| Err(Error::new(Fault::Permission, format!("{} {why}", dir.display())));
     // A symbolic link may lead to another disk, if it is ours and so is what it leads to.

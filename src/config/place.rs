@@ -4,7 +4,7 @@
 pub(super) type Place = (usize, usize);
 
 /// The file as it was read, to point into it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Source {
     /// What to call it.
     pub name: String,
@@ -15,7 +15,28 @@ pub(super) struct Source {
 impl Source {
     /// `FILE:LINE:COLUMN` of a setting of a pool, or of the pool, or `FILE`.
     pub fn of_pool(&self, index: usize, key: &str) -> String {
-        match place_of_pool(&self.text, index, key) {
+        self.of_first(index, &[key])
+    }
+
+    /// The same of the first of these that stands there.
+    fn of_first(&self, index: usize, keys: &[&str]) -> String {
+        match place_of_pool(&self.text, index, keys) {
+            Some((line, column)) => format!("{}:{line}:{column}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    /// The same of a setting by its whole name, as `log.level`, of a pool or of the whole supervisor.
+    pub fn of(&self, pool: Option<usize>, name: &str) -> String {
+        let (section, key) = name.rsplit_once('.').unwrap_or(("", name));
+        if let Some(index) = pool {
+            return self.of_first(index, &[key, section]);
+        }
+        let start = self
+            .text
+            .lines()
+            .position(|line| line.strip_prefix(section).is_some_and(|rest| rest.starts_with(':')));
+        match locate(&self.text, key, start.map(|line| (line + 1, 1)), 0) {
             Some((line, column)) => format!("{}:{line}:{column}", self.name),
             None => self.name.clone(),
         }
@@ -23,7 +44,7 @@ impl Source {
 }
 
 /// The lines of a pool are those from its dash to the next one that stands as far to the right.
-fn place_of_pool(text: &str, index: usize, key: &str) -> Option<Place> {
+fn place_of_pool(text: &str, index: usize, keys: &[&str]) -> Option<Place> {
     let start = text.lines().position(|line| line.starts_with("pools:"))? + 1;
     let indent = |line: &str| line.len() - line.trim_start().len();
     let ends = |line: &str| line.starts_with(|first: char| !matches!(first, ' ' | '#' | '-'));
@@ -34,8 +55,9 @@ fn place_of_pool(text: &str, index: usize, key: &str) -> Option<Place> {
     let mut items = dashes.filter(|(_, line)| indent(line) == depth).map(|(number, _)| *number);
     let first = items.nth(index)?;
     let next = items.next().unwrap_or(usize::MAX);
-    let mut own = section.iter().filter(|(number, _)| (first..next).contains(number));
-    let place = own.find_map(|(number, line)| Some((number + 1, column(line, key)?)));
+    let own = section.iter().filter(|(number, _)| (first..next).contains(number));
+    let place_of = |key: &&str| own.clone().find_map(|(number, line)| Some((number + 1, column(line, key)?)));
+    let place = keys.iter().filter(|key| !key.is_empty()).find_map(place_of);
     Some(place.unwrap_or((first + 1, depth + 1)))
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::wrong::Wrong;
 use crate::model::{Bytes, Outfit, Work};
@@ -22,28 +22,42 @@ pub(super) fn program(key: &'static str, words: Vec<Bytes>) -> Result<Vec<Bytes>
     }
 }
 
-/// A mistyped program would be started again and again. One with a slash is sought from `cwd`, or from here.
+/// A mistyped program would be started again and again.
 pub(super) fn must_be_there(outfit: &Outfit) -> Result<(), Wrong> {
+    let Some((key, name)) = named(outfit) else { return Ok(()) };
+    match find(outfit) {
+        Some(_) => Ok(()),
+        None if name.as_encoded_bytes().contains(&b'/') => {
+            Err(Wrong::new(key, format!("{} is no program that can be run", beside(outfit, name).display())))
+        }
+        None => Err(not_found(key, name).hint("is it misspelled? PATH is the one that start was given")),
+    }
+}
+
+/// What the pool runs, by the setting that says so.
+pub(super) fn named(outfit: &Outfit) -> Option<(&'static str, &OsStr)> {
     let (key, words) = match &outfit.work {
-        Work::Programs => return Ok(()),
+        Work::Programs => return None,
         Work::Run(words) => ("run", words),
         Work::Command(words) => ("command", words),
     };
-    let Some(name) = words.first().map(Bytes::as_os_str) else { return Ok(()) };
+    Some((key, words.first()?.as_os_str()))
+}
+
+/// Where it is. One with a slash is sought from `cwd`, or from here.
+pub(super) fn find(outfit: &Outfit) -> Option<PathBuf> {
+    let (_, name) = named(outfit)?;
     if name.as_encoded_bytes().contains(&b'/') {
-        let path = outfit.cwd.as_deref().unwrap_or(Path::new("")).join(name);
-        return match is_program(&path) {
-            true => Ok(()),
-            false => Err(Wrong::new(key, format!("{} is no program that can be run", path.display()))),
-        };
+        return Some(beside(outfit, name)).filter(|path| is_program(path));
     }
     let own = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     let set = outfit.env_set.iter().filter(|(name, _)| name == "PATH").map(|(_, path)| OsStr::new(path));
-    let mut dirs = set.chain([own.as_os_str()]).flat_map(std::env::split_paths);
-    match dirs.any(|dir| is_program(&dir.join(name))) {
-        true => Ok(()),
-        false => Err(not_found(key, name).hint("is it misspelled? PATH is the one that start was given")),
-    }
+    let dirs = set.chain([own.as_os_str()]).flat_map(std::env::split_paths);
+    dirs.map(|dir| dir.join(name)).find(|path| is_program(path))
+}
+
+fn beside(outfit: &Outfit, name: &OsStr) -> PathBuf {
+    outfit.cwd.as_deref().unwrap_or(Path::new("")).join(name)
 }
 
 fn not_found(key: &'static str, name: &OsStr) -> Wrong {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::api::{Api, resolve_api};
 use super::file::read;
 use super::outfit::resolve_pool;
 use super::paths::from_here;
@@ -71,6 +72,8 @@ pub struct Config {
     pub broker: BrokerUrl,
     /// How the supervisor logs, and what is kept of the output of jobs.
     pub log: LogSettings,
+    /// The API over TCP, if there is one.
+    pub api: Option<Api>,
 }
 
 impl Config {
@@ -110,6 +113,10 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         None => BrokerUrl::Sqlite(state_dir.join("store.db")),
     };
     let log = file.log.resolve(flags.log_format, flags.log_level)?;
+    let api = resolve_api(file.api, flags.purpose, around).map_err(|(name, error)| {
+        let place = source.as_ref().map(|source| source.of(None, name));
+        Error { place, ..error }
+    })?;
     let default = Settings::default();
     let lease = flags.lease.or(file.lease).unwrap_or(default.lease);
     let stop_deadline = flags.stop_deadline.or(file.stop_deadline).unwrap_or(default.stop_deadline);
@@ -117,7 +124,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let (pools, outfits) = pools(flags, file.pools, source.as_ref(), lease, around)?;
     let settings = Settings { pools, lease, stop_deadline, burst, ..default };
     let text = source.map(|source| source.text);
-    Ok(Config { text, settings, outfits, state_dir, run_dir, broker, log })
+    Ok(Config { text, settings, outfits, state_dir, run_dir, broker, log, api })
 }
 
 /// `sun_path`, less its final zero.

@@ -11,16 +11,18 @@ use super::outside::Outside;
 use super::reload::Fresh;
 use super::systemd;
 use crate::clock;
-use crate::model::{Change, LogStatus, PoolStatus, Process, Stop};
+use crate::model::{Change, Counters, LogStatus, PoolStatus, Process, Stop};
 use crate::process::usage;
 use crate::supervisor::{Event, Step, Supervisor};
 
 /// What somebody wants from the loop.
 pub(super) enum Request {
-    /// What the supervisor sees, with the processes of each slot.
+    /// What the supervisor sees, with the process of each slot.
     View(oneshot::Sender<View>),
     /// What it knows about something.
     Why(Asked, Answer),
+    /// Whether the loop turns.
+    Turn(oneshot::Sender<()>),
     /// Ask something of a pool, or of all; refused in words.
     Change(Option<String>, Change, oneshot::Sender<Result<(), String>>),
     /// Settings were read, or could not be.
@@ -40,7 +42,7 @@ pub(super) enum Request {
 
 /// The loop's part of a status.
 pub struct View {
-    /// The pools with their slots and processes.
+    /// The pools with their slots, of whose processes only the pid is known.
     pub pools: Vec<PoolStatus>,
     /// Settled since the start, by verdict.
     pub settled: std::collections::BTreeMap<String, u64>,
@@ -54,6 +56,8 @@ pub struct View {
     pub keeper: Process,
     /// Supervisors that ended before this one.
     pub restarts: u32,
+    /// What was counted.
+    pub counters: Counters,
 }
 
 /// Why the loop ended.
@@ -106,6 +110,7 @@ fn answer(request: Request, supervisor: &Supervisor, outside: &mut Outside) -> O
     match request {
         Request::View(answer) => drop(answer.send(view(supervisor, outside))),
         Request::Why(asked, answer) => drop(answer.send(explain(supervisor, outside, &asked))),
+        Request::Turn(answer) => drop(answer.send(())),
         Request::AtRest(answer) => outside.waiting_for_rest.push(answer),
         Request::Stop(stop) => return Some(Event::Stop(stop)),
         Request::Change(pool, change, answer) => {
@@ -202,19 +207,22 @@ fn view(supervisor: &Supervisor, outside: &Outside) -> View {
     let mut pools = supervisor.status(clock::now());
     for slot in pools.iter_mut().flat_map(|pool| pool.template.iter_mut().chain(&mut pool.slots)) {
         let worker = crate::model::WorkerId { slot: slot.slot, generation: slot.generation };
-        slot.process = outside.children.pid(worker).and_then(usage::tree);
+        // Only who; the rest is looked up by whoever asked.
+        slot.process = outside.children.pid(worker).map(|pid| Process { pid, ..Process::default() });
         slot.trace = outside.stillborn.get(&slot.slot).cloned();
         for job in &mut slot.jobs {
             job.progress = outside.reports.latest(&job.id).cloned();
         }
     }
+    let logs = outside.log_status();
     View {
         pools,
         settled: supervisor.settled().clone(),
         stopping: supervisor.stopping(),
-        logs: outside.log_status(),
         settings_trouble: outside.settings_trouble.clone(),
         keeper: usage::process(outside.hello.pid).unwrap_or_default(),
         restarts: outside.hello.restarts,
+        counters: Counters { output_dropped: logs.output_dropped, ..outside.counting.counters.clone() },
+        logs,
     }
 }

@@ -2,6 +2,8 @@
 
 mod asks;
 mod calls;
+mod census;
+mod counting;
 mod decisions;
 mod event_loop;
 mod explain;

@@ -12,6 +12,7 @@ use tracing::{info, warn};
 
 use super::asks::{Asks, Wish};
 use super::calls::{self, Answer};
+use super::counting::Counting;
 use super::decisions::Decisions;
 use super::reload::{Reloader, Wardrobe};
 use super::reports::Reports;
@@ -54,6 +55,8 @@ pub struct Outside {
     pub(super) decisions: Decisions,
     /// What workers did before they were ended for a limit.
     pub(super) snapshots: Snapshots,
+    /// What passed by.
+    pub(super) counting: Counting,
     /// Facts that are known at once.
     pub(super) known: Vec<Event>,
     /// How the workers of pools are made, of all settings so far.
@@ -75,6 +78,7 @@ impl Outside {
     /// Starts one effect.
     pub fn perform(&mut self, command: Command) {
         self.decisions.order(clock::now(), &command);
+        self.counting.order(&command);
         match command {
             // The worker at place 0 forks the others.
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
@@ -149,6 +153,7 @@ impl Outside {
     /// Looks at a fact on its way to the supervisor, for what is kept here.
     pub fn note(&mut self, event: &Event) {
         self.decisions.fact(clock::now(), event);
+        self.counting.hear(event);
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
             failpoint("supervisor-3-fetched");
         }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use sysinfo::System;
 use tokio::sync::{mpsc::Sender, oneshot};
 
+use super::census::Census;
 use super::event_loop::{Request, View};
 use super::explain::Asked;
 use super::reload::Reloader;
@@ -15,18 +15,17 @@ use crate::api::{Problem, Service};
 use crate::broker::{Broker, Error};
 use crate::clock;
 use crate::model::{
-    Change, Filter, Health, Host, Instant, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName,
-    SlotState, Status, Stop, Subject, Why,
+    Change, Filter, Health, Host, Instant, JobId, JobRecord, JobState, Meters, Millis, NewJob, QueueCounts,
+    QueueName, SlotState, SlotStatus, Status, Stop, Subject, Why,
 };
 use crate::process::usage;
 
-/// A broker that hangs must not hang `status`.
-const BROKER_PATIENCE: Duration = Duration::from_millis(500);
-
 /// The service of one supervisor.
-pub struct Desk {
+pub(super) struct Desk {
     /// Where the jobs are.
     pub broker: Arc<dyn Broker>,
+    /// Whether it answers.
+    pub census: Census,
     /// To the loop.
     pub(super) requests: Sender<Request>,
     /// Reads the settings again.
@@ -78,10 +77,8 @@ impl Service for Desk {
     }
 
     async fn status(&self) -> Result<Status, Problem> {
-        let (answer, view) = oneshot::channel();
-        self.requests.send(Request::View(answer)).await.map_err(|_| gone())?;
-        let view = view.await.map_err(|_| gone())?;
-        let (queues, broker_trouble) = self.counted().await;
+        let (mut view, (queues, broker_trouble)) = (self.ask(Request::View).await?, self.counts().await);
+        self.look_up_trees(&mut view).await;
         Ok(self.picture(view, queues, broker_trouble))
     }
 
@@ -93,21 +90,34 @@ impl Service for Desk {
         }
     }
 
+    async fn meters(&self) -> Result<Meters, Problem> {
+        let (view, (queues, broker_trouble)) = (self.ask(Request::View).await?, self.counts().await);
+        let counters = view.counters.clone();
+        let status = self.picture(view, queues, broker_trouble);
+        Ok(Meters {
+            counters,
+            now: Millis(clock::wall_millis()),
+            keeper_descriptors: usage::descriptors(status.keeper.pid),
+            supervisor_descriptors: usage::descriptors(status.supervisor.pid),
+            status,
+        })
+    }
+
+    async fn turn(&self) -> Result<(), Problem> {
+        self.ask(Request::Turn).await
+    }
+
     async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
         let steps = self.reloader.reload(rehearsal).await?;
         Ok(steps.into_iter().map(|(pool, step)| (pool, step.as_str().to_owned())).collect())
     }
 
     async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
-        let (answer, refusal) = oneshot::channel();
-        self.requests.send(Request::Change(pool, change, answer)).await.map_err(|_| gone())?;
-        refusal.await.map_err(|_| gone())?.map_err(Problem::not_found)
+        self.ask(|answer| Request::Change(pool, change, answer)).await?.map_err(Problem::not_found)
     }
 
     async fn at_rest(&self) -> Result<(), Problem> {
-        let (answer, rest) = oneshot::channel();
-        self.requests.send(Request::AtRest(answer)).await.map_err(|_| gone())?;
-        rest.await.map_err(|_| gone())
+        self.ask(Request::AtRest).await
     }
 
     async fn stop(&self, how: Stop) -> Result<(), Problem> {
@@ -128,39 +138,52 @@ impl Desk {
         } else {
             None
         };
-        let why = self.explained(asked).await?;
+        let why = self.ask(|answer| Request::Why(asked, answer)).await??;
         let queues = vec![job.queue.clone()];
         Ok(self.with_queues(Why { job: Some(job), before, ..why }, queues).await)
     }
 
     async fn why_pool(&self, asked: Asked) -> Result<Why, Problem> {
-        let why = self.explained(asked).await?;
+        let why = self.ask(|answer| Request::Why(asked, answer)).await??;
         let queues = why.pools.iter().flat_map(|(pool, _)| pool.queues.clone()).collect();
         Ok(self.with_queues(why, queues).await)
     }
 
-    async fn explained(&self, asked: Asked) -> Result<Why, Problem> {
-        let (answer, why) = oneshot::channel();
-        let gone = || Problem::unavailable("the supervisor is ending");
-        self.requests.send(Request::Why(asked, answer)).await.map_err(|_| gone())?;
-        why.await.map_err(|_| gone())?
-    }
-
     async fn with_queues(&self, why: Why, wanted: Vec<QueueName>) -> Why {
-        let (mut queues, broker_trouble) = self.counted().await;
+        let (mut queues, broker_trouble) = self.counts().await;
         queues.retain(|name, _| wanted.contains(name));
         Why { queues, broker_trouble, ..why }
     }
 
-    /// The queues, and what is wrong with the broker. One that hangs is not waited for.
-    async fn counted(&self) -> (BTreeMap<QueueName, QueueCounts>, Option<String>) {
-        let counts = tokio::time::timeout(BROKER_PATIENCE, self.broker.counts()).await;
-        match counts {
+    /// Asks the loop.
+    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, Problem> {
+        let (sender, answer) = oneshot::channel();
+        self.requests.send(request(sender)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())
+    }
+
+    /// The queues, and what is wrong with the broker.
+    async fn counts(&self) -> (BTreeMap<QueueName, QueueCounts>, Option<String>) {
+        let broker = self.broker.clone();
+        match self.census.ask(async move { broker.counts().await }).await {
             Ok(Ok(queues)) => (queues, self.broker.trouble()),
             Ok(Err(error)) => (BTreeMap::new(), Some(error.to_string())),
-            Err(_) => {
-                let silent = || format!("no answer for {} ms", BROKER_PATIENCE.as_millis());
+            Err(silence) => {
+                let silent = || format!("no answer for {} ms", silence.as_millis());
                 (BTreeMap::new(), Some(self.broker.trouble().unwrap_or_else(silent)))
+            }
+        }
+    }
+
+    /// Looks up the processes below each slot's. The loop goes on between some of them and the next.
+    async fn look_up_trees(&self, view: &mut View) {
+        const AT_A_TIME: usize = 32;
+        let keeper = view.keeper.pid;
+        for pool in &mut view.pools {
+            pool.template.iter_mut().for_each(|slot| look_up_tree(slot, keeper));
+            for some in pool.slots.chunks_mut(AT_A_TIME) {
+                some.iter_mut().for_each(|slot| look_up_tree(slot, keeper));
+                tokio::task::yield_now().await;
             }
         }
     }
@@ -191,6 +214,10 @@ impl Desk {
             queues,
         }
     }
+}
+
+fn look_up_tree(slot: &mut SlotStatus, keeper: i32) {
+    slot.process = slot.process.take().and_then(|leader| usage::tree(leader.pid, keeper));
 }
 
 /// One word for it all.

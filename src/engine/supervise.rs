@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -9,6 +10,8 @@ use std::sync::Arc;
 
 use tracing::info;
 
+use super::census::Census;
+use super::counting::Counting;
 use super::decisions::Decisions;
 use super::event_loop::{Ended, run};
 use super::inbox::Inbox;
@@ -48,6 +51,8 @@ pub struct Setup {
     pub sandboxes: PathBuf,
     /// Where the API listens.
     pub listener: UnixListener,
+    /// Where it listens besides, for those who pass the gate.
+    pub port: Option<(TcpListener, bool, api::Gate)>,
     /// The supervisor's own log.
     pub log: OwnLog,
     /// What is kept of the output of jobs and slots.
@@ -88,6 +93,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         stillborn: HashMap::new(),
         decisions: Decisions::default(),
         snapshots: Snapshots::new(snapshot::look),
+        counting: Counting::new(&settings.pools),
         known: Vec::new(),
         wardrobe,
         socket: setup.socket,
@@ -104,10 +110,18 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let started = clock::now();
     let supervisor = Supervisor::new(settings, started);
     let (broker, broker_name) = (setup.broker.clone(), setup.broker_name);
-    let desk = Desk { broker, requests, reloader, broker_name, started };
+    let desk = Desk { broker, census: Census::default(), requests, reloader, broker_name, started };
     setup.listener.set_nonblocking(true)?;
     let listener = tokio::net::UnixListener::from_std(setup.listener)?;
-    tokio::spawn(api::serve(listener, api::router(Arc::new(desk)), api::Limits::default()));
+    let router = api::router(Arc::new(desk));
+    if let Some((listener, programs, gate)) = setup.port {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        info!(address = %listener.local_addr()?, "the API listens");
+        let router = api::behind(gate, router.clone());
+        tokio::spawn(api::serve(api::Port { listener, programs }, router, api::Limits::default()));
+    }
+    tokio::spawn(api::serve(listener, router, api::Limits::default()));
     tokio::spawn(listen(setup.broker, events));
     info!(keeper = hello.pid, cgroup = hello.cgroup, restarts = hello.restarts, "supervisor is up");
     run(supervisor, outside, inbox).await

@@ -6,6 +6,7 @@ mod ids;
 mod job;
 mod limits;
 mod log;
+mod meters;
 mod outcome;
 mod pool;
 mod settings;
@@ -23,6 +24,7 @@ pub use job::{
 };
 pub use limits::{Excess, Limits, size};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
+pub use meters::{Counters, Meters, PoolCounters};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
     Verdict,

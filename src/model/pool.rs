@@ -117,6 +117,11 @@ pub struct Means {
     pub oom_score_adj: Option<i32>,
 }
 
+impl Outfit {
+    /// The variable that no worker sees, whatever its pool passes on: it opens the API.
+    pub const API_TOKEN: &str = "TASKVISOR_API_TOKEN";
+}
+
 /// What the workers of a pool are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Work {

@@ -210,7 +210,9 @@ fn passes(outfit: &Outfit, name: &str) -> bool {
         Some(prefix) => name.starts_with(prefix),
         None => name == wanted,
     };
-    INHERITED.contains(&name) || name.starts_with("LC_") || outfit.env_pass.iter().any(is_wanted)
+    let passes =
+        INHERITED.contains(&name) || name.starts_with("LC_") || outfit.env_pass.iter().any(is_wanted);
+    passes && name != Outfit::API_TOKEN
 }
 
 fn variable((name, value): (&str, String)) -> Vec<u8> {

@@ -1,41 +1,76 @@
 //! What /proc says of a process and everything below it.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::time::Duration;
 
 use crate::model::Process;
 
-/// A process with its tree, or None if it is gone. Depth and breadth are bounded: a runaway job must not blow up `status`.
-pub fn tree(pid: i32) -> Option<Process> {
+/// A child of that parent with its tree, or None if it is gone: whoever has its pid by now is another's child. Depth and
+/// breadth are bounded: a runaway job must not blow up `status`.
+pub fn tree(pid: i32, parent: i32) -> Option<Process> {
     let mut left = 500;
-    walk(pid, 0, &mut left)
+    walk(pid, parent, 0, &mut left)
 }
 
 /// One process without its children.
 pub fn process(pid: i32) -> Option<Process> {
-    process_and_waited(pid).map(|(process, _)| process)
+    look(pid).map(|stat| stat.process)
 }
 
 /// One process, and the CPU time of those of its children that have ended and that it has waited for.
 pub(super) fn process_and_waited(pid: i32) -> Option<(Process, Duration)> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    parse(pid, &String::from_utf8_lossy(&stat))
+    look(pid).map(|stat| (stat.process, stat.waited))
 }
 
-fn walk(pid: i32, depth: u32, left: &mut u32) -> Option<Process> {
+/// What a line of /proc/PID/stat says.
+struct Stat {
+    process: Process,
+    parent: i32,
+    threads: u64,
+    /// The CPU time of those of its children that have ended and that it has waited for.
+    waited: Duration,
+}
+
+/// There may be thousands to look at, so this asks the kernel three times and no more.
+fn look(pid: i32) -> Option<Stat> {
+    let mut line = [0; 1024];
+    let length = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
+    parse(pid, &String::from_utf8_lossy(&line[..length]))
+}
+
+fn walk(pid: i32, parent: i32, depth: u32, left: &mut u32) -> Option<Process> {
     *left = left.checked_sub(1)?;
-    let mut found = process(pid)?;
-    if depth < 40 {
-        found.children = children(pid).into_iter().filter_map(|child| walk(child, depth + 1, left)).collect();
+    let Stat { mut process, parent: of, threads, .. } = look(pid)?;
+    if of != parent {
+        return None;
     }
-    Some(found)
+    if depth < 40 {
+        let below = if threads == 1 { children_of_thread(pid, pid) } else { children(pid) };
+        process.children = below.into_iter().filter_map(|child| walk(child, pid, depth + 1, left)).collect();
+    }
+    Some(process)
+}
+
+/// How many descriptors a process has open.
+pub fn descriptors(pid: i32) -> Option<u64> {
+    let path = format!("/proc/{pid}/fd");
+    match fs::metadata(&path).ok()?.len() {
+        // Only kernels since 6.2 say it at once.
+        0 => Some(fs::read_dir(path).ok()?.count() as u64),
+        open => Some(open),
+    }
 }
 
 /// Its children, by all of its threads.
 pub(super) fn children(pid: i32) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|list| pids(&list)).collect()
+    let threads = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
+    threads.flat_map(|thread| children_of_thread(pid, thread)).collect()
+}
+
+fn children_of_thread(pid: i32, thread: i32) -> Vec<i32> {
+    pids(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).unwrap_or_default())
 }
 
 /// A list of pids as /proc writes it.
@@ -44,12 +79,12 @@ pub(super) fn pids(list: &str) -> Vec<i32> {
 }
 
 /// Reads a line of /proc/PID/stat. The name is in parentheses and may itself hold spaces and parentheses.
-fn parse(pid: i32, stat: &str) -> Option<(Process, Duration)> {
+fn parse(pid: i32, stat: &str) -> Option<Stat> {
     let (open, close) = (stat.find('(')?, stat.rfind(')')?);
     let fields: Vec<&str> = stat.get(close + 2..)?.split(' ').collect();
     let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
-    // Fields 14 and 15 are CPU time in ticks of 10 ms, 16 and 17 that of children, field 24 is resident pages; counting
-    // starts after the name at 3.
+    // Fields 14 and 15 are CPU time in ticks of 10 ms, 16 and 17 that of children, 20 is the number of threads, 24 resident
+    // pages; counting starts after the name at 3.
     let time = |ticks: u64| Duration::from_millis(ticks * 10);
     let (own, waited) = (number(11)? + number(12)?, number(13)? + number(14)?);
     let process = Process {
@@ -60,7 +95,8 @@ fn parse(pid: i32, stat: &str) -> Option<(Process, Duration)> {
         cpu: time(own),
         children: Vec::new(),
     };
-    Some((process, time(waited)))
+    let (parent, threads) = (fields.get(1)?.parse().ok()?, number(17)?);
+    Some(Stat { process, parent, threads, waited: time(waited) })
 }
 
 #[cfg(test)]
@@ -70,15 +106,16 @@ mod tests {
     #[test]
     fn a_name_may_hold_anything() {
         let line = "7 (a) (b c) S 1 7 7 0 -1 4 1 2 3 4 150 50 7 8 20 0 1 0 99 1000 25 18446 1";
-        let (found, waited) = parse(7, line).expect("a process");
-        assert_eq!(waited, Duration::from_millis(150));
+        let Stat { process: found, parent, threads, waited } = parse(7, line).expect("a process");
+        assert_eq!((parent, threads, waited), (1, 1, Duration::from_millis(150)));
         assert_eq!((found.name.as_str(), found.state.as_str()), ("a) (b c", "S"));
         assert_eq!((found.cpu, found.rss), (Duration::from_secs(2), 25 * 4096));
     }
 
     #[test]
     fn this_process_is_found_with_its_tree() {
-        let me = tree(std::process::id() as i32).expect("this process");
-        assert!(me.rss > 0);
+        let (own, parent) = (std::process::id() as i32, nix::unistd::getppid().as_raw());
+        assert!(tree(own, parent).expect("this process").rss > 0);
+        assert_eq!(tree(own, own), None, "a pid that is another's by now");
     }
 }

@@ -1,0 +1,189 @@
+//! Who may come in by TCP: whoever knows the token, calls us by a name of ours, and is not sent by a strange web page.
+//!
+//! The token alone would keep strangers out. The names keep out a page whose own name was made to lead here (DNS rebinding),
+//! and the origin a page that a browser with a token in it has opened.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::Problem;
+
+/// What clients have to show.
+#[derive(Clone)]
+pub struct Gate {
+    /// What they know.
+    pub token: String,
+    /// Names they may call us by besides those of this machine to itself, in small letters.
+    pub hosts: Vec<String>,
+    /// Web pages that may send them.
+    pub origins: Vec<String>,
+}
+
+/// Lets a request through, or says why not.
+pub(super) async fn watch(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
+    match gate.judge(request.uri(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(problem) if problem.code == 401 => {
+            let ask = [(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
+            (ask, problem).into_response()
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+impl Gate {
+    fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+        let refused = |why: String| Problem::new(403, why);
+        let name = called(uri, headers).map_err(|why| refused(why.into()))?;
+        if !self.is_ours(&name) {
+            return Err(
+                refused(format!("'{name}' is no name of this supervisor")).hint("list it in api.hosts")
+            );
+        }
+        if let Some(origin) = headers.get_all(header::ORIGIN).iter().find(|origin| !self.is_listed(origin)) {
+            let origin = String::from_utf8_lossy(origin.as_bytes());
+            return Err(
+                refused(format!("pages of '{origin}' may not use this")).hint("list it in api.origins")
+            );
+        }
+        match bearer(headers) {
+            None => Err(Problem::new(401, "this takes a token").hint("Authorization: Bearer TOKEN")),
+            Some(token) if same(token, self.token.as_bytes()) => Ok(()),
+            Some(_) => Err(Problem::new(401, "this is not the token")),
+        }
+    }
+
+    fn is_ours(&self, name: &str) -> bool {
+        let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+        name == "localhost"
+            || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+            || self.hosts.iter().any(|host| host == name)
+    }
+
+    fn is_listed(&self, origin: &HeaderValue) -> bool {
+        self.origins.iter().any(|listed| listed.as_bytes() == origin.as_bytes())
+    }
+}
+
+/// The name we are called by, in small letters and without the port. A request that says two says none.
+fn called(uri: &Uri, headers: &HeaderMap) -> Result<String, &'static str> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err("a request names one host");
+    };
+    let host = host.to_str().map_err(|_| "the host has no name that can be read")?;
+    if uri.authority().is_some_and(|authority| authority.as_str() != host) {
+        return Err("a request names one host");
+    }
+    let end = match host.rfind(']') {
+        Some(bracket) => bracket + 1,
+        None => host.find(':').unwrap_or(host.len()),
+    };
+    let port = &host[end..];
+    match port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok()) {
+        true => Ok(host[..end].to_ascii_lowercase()),
+        false => Err("the host has no name that can be read"),
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let (said, None) = (all.next()?.as_bytes(), all.next()) else { return None };
+    let (scheme, token) = said.split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+}
+
+/// Takes as long for a token that is wrong in its last letter as for one that is wrong in its first.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    let differ = one.iter().zip(other).fold(0, |differ, (a, b)| std::hint::black_box(differ | (a ^ b)));
+    one.len() == other.len() && differ == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(headers: &[(&str, &str)]) -> Result<(), u16> {
+        let gate = Gate {
+            token: "0123456789abcdef".into(),
+            hosts: vec!["jobs.example.org".into()],
+            origins: vec!["https://jobs.example.org".into()],
+        };
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name: axum::http::HeaderName = name.parse().unwrap();
+            map.append(name, value.parse().unwrap());
+        }
+        gate.judge(&Uri::from_static("/metrics"), &map).map_err(|problem| problem.code)
+    }
+
+    const KNOWN: (&str, &str) = ("authorization", "Bearer 0123456789abcdef");
+
+    #[test]
+    fn the_token_opens() {
+        let with = |said| judged(&[("host", "localhost:9180"), ("authorization", said)]);
+        assert_eq!(with("Bearer 0123456789abcdef"), Ok(()));
+        assert_eq!(with("bearer  0123456789abcdef"), Ok(()));
+        for said in [
+            "Bearer",
+            "Bearer ",
+            "Bearer 0123456789abcdeF",
+            "Bearer 0123456789abcde",
+            "Bearer 0123456789abcdef0",
+            "Basic 0123456789abcdef",
+            "0123456789abcdef",
+        ] {
+            assert_eq!(with(said), Err(401), "{said}");
+        }
+        assert_eq!(judged(&[("host", "localhost")]), Err(401));
+        assert_eq!(judged(&[("host", "localhost"), KNOWN, KNOWN]), Err(401));
+    }
+
+    #[test]
+    fn names_that_are_not_ours_are_refused_whoever_knows_the_token() {
+        for host in [
+            "localhost",
+            "LOCALHOST:1",
+            "127.0.0.1:9180",
+            "127.9.9.9",
+            "[::1]:9180",
+            "[::1]",
+            "Jobs.Example.org:80",
+        ] {
+            assert_eq!(judged(&[("host", host), KNOWN]), Ok(()), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example.org",
+            "10.0.0.5",
+            "localhost.evil.org",
+            "localhost:x",
+            "[::2]",
+            "127.0.0.1.evil.org",
+        ] {
+            assert_eq!(judged(&[("host", host), KNOWN]), Err(403), "{host}");
+        }
+        assert_eq!(judged(&[KNOWN]), Err(403));
+        assert_eq!(judged(&[("host", "localhost"), ("host", "evil.org"), KNOWN]), Err(403));
+    }
+
+    #[test]
+    fn pages_that_are_not_listed_are_refused() {
+        let from = |origin| judged(&[("host", "localhost"), KNOWN, ("origin", origin)]);
+        assert_eq!(from("https://jobs.example.org"), Ok(()));
+        for origin in [
+            "http://jobs.example.org",
+            "null",
+            "",
+            "https://jobs.example.org.evil.org",
+            "http://localhost:9180",
+        ] {
+            assert_eq!(from(origin), Err(403), "{origin}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `/livez` and `/readyz`: for those who restart what is dead and send nothing to what is not ready.
+
+use std::time::Duration;
+
+use super::Problem;
+use crate::model::{PoolStatus, SlotState, Status};
+
+/// The loop turns many times a second when there is work, and at once when it is asked.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whether the loop turns soon.
+pub(super) async fn live(turn: impl Future<Output = Result<(), Problem>>) -> Result<(), Problem> {
+    let dead = |_| {
+        let seconds = PATIENCE.as_secs();
+        Err(Problem::unavailable(format!("the supervisor's loop has not turned for {seconds} s")))
+    };
+    tokio::time::timeout(PATIENCE, turn).await.unwrap_or_else(dead)
+}
+
+/// Whether some job could be taken now; else why not.
+pub(super) fn ready(status: &Status) -> Result<(), Problem> {
+    let mut reasons = Vec::new();
+    if status.stopping.is_some() {
+        reasons.push("it was ordered to stop".to_owned());
+    }
+    reasons.extend(status.broker_trouble.as_ref().map(|trouble| format!("broker: {trouble}")));
+    if !status.pools.iter().any(takes_jobs) {
+        reasons.push("no slot can take a job".to_owned());
+        reasons.extend(status.pools.iter().filter_map(why_not));
+    }
+    match reasons.is_empty() {
+        true => Ok(()),
+        false => Err(Problem::unavailable(format!("not ready: {}", reasons.join("; ")))),
+    }
+}
+
+fn takes_jobs(pool: &PoolStatus) -> bool {
+    pool.slots.iter().any(|slot| matches!(slot.state, SlotState::Ready | SlotState::Busy))
+}
+
+fn why_not(pool: &PoolStatus) -> Option<String> {
+    let of_slots = || pool.template.iter().chain(&pool.slots).find_map(|slot| slot.why.clone());
+    Some(format!("pool {}: {}", pool.name, pool.probing.clone().or_else(of_slots)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn said(change: impl FnOnce(&mut Value)) -> Option<String> {
+        let process = json!({ "pid": 7, "name": "p", "state": "S", "rss": 1, "cpu": Duration::ZERO });
+        let slot = json!({ "slot": { "pool": 0, "index": 1 }, "generation": 1, "state": "busy", "age": Duration::ZERO,
+                           "until": null, "jobs": [], "restarts": 0, "why": null });
+        let mut status = json!({
+            "schema": "taskvisor.status/1", "version": "", "verdict": "healthy", "reasons": [],
+            "host": { "name": "", "memory_total": 1, "memory_used": 1, "load": 0.0, "cpus": 2 },
+            "keeper": process, "supervisor": process, "supervisor_restarts": 0, "up": Duration::ZERO,
+            "stopping": null, "broker": "memory:", "broker_trouble": null, "settled": {}, "queues": {},
+            "pools": [{ "name": "a", "mode": "fork", "queues": [], "probing": null, "slots": [slot] }],
+        });
+        change(&mut status);
+        ready(&serde_json::from_value(status).unwrap()).err().map(|problem| problem.message)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_does_not_turn_is_dead() {
+        assert_eq!(live(async { Ok(()) }).await, Ok(()));
+        let dead = live(std::future::pending()).await.unwrap_err();
+        assert_eq!((dead.code, dead.message.as_str()), (503, "the supervisor's loop has not turned for 5 s"));
+    }
+
+    #[test]
+    fn it_is_ready_when_some_slot_takes_jobs_and_the_broker_answers() {
+        assert_eq!(said(|_| ()), None);
+        assert_eq!(
+            said(|status| status["stopping"] = "drain".into()).unwrap(),
+            "not ready: it was ordered to stop"
+        );
+        let trouble = said(|status| status["broker_trouble"] = "disk full".into());
+        assert_eq!(trouble.unwrap(), "not ready: broker: disk full");
+        let down = said(|status| {
+            status["pools"][0]["slots"][0]["state"] = "down".into();
+            status["pools"][0]["slots"][0]["why"] = "exit 1".into();
+        });
+        assert_eq!(down.unwrap(), "not ready: no slot can take a job; pool a: exit 1");
+        let starting = said(|status| status["pools"][0]["slots"][0]["state"] = "starting".into());
+        assert_eq!(starting.unwrap(), "not ready: no slot can take a job");
+    }
+}

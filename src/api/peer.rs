@@ -1,0 +1,126 @@
+//! Who is at the other end of a connection, and where clients come in.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A user of this machine, as the kernel tells it.
+    User(u32),
+    /// Somebody at this address, who is yet to show a token.
+    Remote {
+        /// Where from.
+        address: SocketAddr,
+        /// Whether programs can be put from there.
+        programs: bool,
+    },
+}
+
+impl Peer {
+    /// Whether it may put programs, which is to run anything as the supervisor's user.
+    pub(super) fn may_put_programs(self) -> bool {
+        match self {
+            Peer::User(_) => true,
+            Peer::Remote { programs, .. } => programs,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::User(uid) => write!(f, "uid {uid}"),
+            Peer::Remote { address, .. } => write!(f, "{}", address.ip()),
+        }
+    }
+}
+
+/// Where clients come in. Each door has places of its own: a crowd at one keeps nobody out at another.
+pub trait Door: Send + 'static {
+    /// What they speak by.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// The next one, and who it is, or whom this is not for.
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Result<Peer, String>)>> + Send;
+}
+
+impl Door for UnixListener {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<(UnixStream, Result<Peer, String>)> {
+        let (stream, _) = UnixListener::accept(self).await?;
+        let who = allowed(&stream);
+        Ok((stream, who))
+    }
+}
+
+/// The supervisor's own user, and root.
+fn allowed(stream: &UnixStream) -> Result<Peer, String> {
+    let own = nix::unistd::geteuid().as_raw();
+    match stream.peer_cred() {
+        Ok(peer) if peer.uid() == own || peer.uid() == 0 => Ok(Peer::User(peer.uid())),
+        Ok(peer) => Err(Peer::User(peer.uid()).to_string()),
+        Err(error) => Err(format!("a client without credentials ({error})")),
+    }
+}
+
+/// A port. Behind it stands a [`Gate`](super::Gate).
+pub struct Port {
+    /// Where it listens.
+    pub listener: TcpListener,
+    /// Whether programs can be put by it.
+    pub programs: bool,
+}
+
+impl Door for Port {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<(TcpStream, Result<Peer, String>)> {
+        let (stream, address) = self.listener.accept().await?;
+        // An answer is written at once; nothing is gained by waiting for more of it.
+        stream.set_nodelay(true).ok();
+        Ok((stream, Ok(Peer::Remote { address, programs: self.programs })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::Router;
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::api::{Limits, serve};
+
+    #[tokio::test]
+    async fn who_does_not_read_by_tcp_is_shown_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let long = Router::new().route("/", get(|| async { "x".repeat(64 << 20) }));
+        let limits = Limits { connections: 1, stall_timeout: Duration::from_millis(50), ..Limits::default() };
+        tokio::spawn(serve(Port { listener, programs: false }, long, limits));
+        let ask = async || {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+            stream
+        };
+        let mut stalled = ask().await;
+        // It waits for an answer, so only its stall frees the only place.
+        let mut answer = Vec::new();
+        while answer.len() < 64 << 20 {
+            answer.clear();
+            ask().await.read_to_end(&mut answer).await.ok();
+        }
+        let mut rest = Vec::new();
+        stalled.read_to_end(&mut rest).await.ok();
+        assert!(rest.len() < 64 << 20, "it was cut off");
+    }
+}

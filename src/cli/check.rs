@@ -1,0 +1,102 @@
+//! `check`: what `start` would say, without starting anything.
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use serde::Serialize;
+use tracing::warn;
+
+use super::args::{Args, Check, Command};
+use super::exit;
+use super::failure::Failure;
+use super::screen::{escaped, print, print_json};
+use super::serve::LAST_LINES;
+use super::typed::typed;
+use crate::config::{self, Config, Facts, Finding, Origins};
+use crate::log;
+
+/// What `check --json` prints, schema `taskvisor.check/1`.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    /// `fine`, `warnings` or `refused`.
+    verdict: &'static str,
+    /// Why `start` would refuse it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+    findings: &'a [Finding],
+}
+
+/// Says what is odd about what was typed, set and written.
+pub(super) fn check(args: &Args, how: &Check) -> Result<ExitCode, Failure> {
+    let looked = exit::settings(args).and_then(|config| findings(args, &config));
+    let (code, verdict) = match &looked {
+        Err(failure) => (failure.code, "refused"),
+        Ok(found) if found.is_empty() => (exit::OK, "fine"),
+        Ok(_) => (if how.strict { exit::FAILED } else { exit::OK }, "warnings"),
+    };
+    match looked {
+        Err(failure) if !how.json => return Err(failure),
+        looked if how.json => {
+            let (error, hint) = match &looked {
+                Err(failure) => (Some(failure.message.as_str()), failure.hint.as_deref()),
+                Ok(_) => (None, None),
+            };
+            let findings = looked.as_deref().unwrap_or_default();
+            print_json(&Report { schema: "taskvisor.check/1", verdict, error, hint, findings })?;
+        }
+        looked => print(&render(looked.as_deref().unwrap_or_default()))?,
+    }
+    Ok(ExitCode::from(code))
+}
+
+fn findings(args: &Args, config: &Config) -> Result<Vec<Finding>, Failure> {
+    let origins = origins(args)?;
+    let facts = Facts::gather(config, args.common.flags().config.as_deref())?;
+    Ok(config::check(config, &facts, &origins))
+}
+
+/// Where each setting of this command line was set.
+pub(super) fn origins(args: &Args) -> Result<Origins, Failure> {
+    let mut command = Args::command();
+    command.build();
+    // It was understood before, so it is now.
+    let typed =
+        command.clone().try_get_matches_from(std::env::args_os()).map(|found| typed(&command, &found));
+    Ok(Origins::read(args.common.flags().config.as_deref(), typed.unwrap_or_default())?)
+}
+
+/// The same for the log of a supervisor that is about to start. What cannot be looked at is no reason not to.
+pub(super) fn warn_of_findings(args: &Args, config: &Config) {
+    debug_assert!(matches!(args.command, Command::Start(_)));
+    let Ok(found) = findings(args, config) else { return };
+    if found.is_empty() {
+        return;
+    }
+    let Ok(log) = log::start(&config.log) else { return };
+    for Finding { rule, pool, place, message, hint, .. } in found {
+        let place = place.unwrap_or_default();
+        match pool {
+            Some(pool) => warn!(rule, place, hint, "pool '{pool}': {message}"),
+            None => warn!(rule, place, hint, "{message}"),
+        }
+    }
+    log.flush(LAST_LINES);
+}
+
+fn render(findings: &[Finding]) -> String {
+    let mut out = String::new();
+    for Finding { rule, pool, place, message, hint, .. } in findings {
+        let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+        let pool = pool.as_ref().map(|pool| format!("pool '{pool}': ")).unwrap_or_default();
+        let message = format!("{place}{pool}{message} [{rule}]");
+        out += &format!("warning: {}\nhint: {}\n", escaped(&message), escaped(hint));
+    }
+    match findings.len() {
+        0 => "fine\n".into(),
+        1 => out + "1 warning\n",
+        many => out + &format!("{many} warnings\n"),
+    }
+}

@@ -1,0 +1,27 @@
+//! `config show`: every setting, its value, and where that came from.
+
+use super::args::{Args, ConfigShow};
+use super::check::origins;
+use super::exit;
+use super::failure::Failure;
+use super::screen::{escaped, print, print_json};
+use crate::config::{self, Config};
+
+/// Shows what was resolved.
+pub(super) fn show(config: &Config, args: &Args, how: &ConfigShow) -> Result<u8, Failure> {
+    let mut shown = config::show(config, &origins(args)?, how.secrets);
+    if let Some(name) = &how.only {
+        shown = shown.only(name).ok_or_else(|| no_pool(config, name))?;
+    }
+    match how.json {
+        true => print_json(&shown.to_json())?,
+        false => print(&shown.to_yaml())?,
+    }
+    Ok(exit::OK)
+}
+
+fn no_pool(config: &Config, name: &str) -> Failure {
+    let names: Vec<&str> = config.settings.pools.iter().map(|pool| pool.name.as_str()).collect();
+    Failure::new(exit::NOTHING_MATCHED, format!("no pool has the name '{}'", escaped(name)))
+        .hint(format!("the pools are {}", names.join(", ")))
+}

@@ -1,0 +1,173 @@
+//! The API over TCP: where it listens, who may speak to it, and how they prove it.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::paths::from_here;
+use super::{Error, Fault, Purpose, Surroundings};
+use crate::model::Outfit;
+
+/// What may be said of it in the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiSection {
+    /// Address and port.
+    pub listen: Option<String>,
+    /// The file that holds the token.
+    pub token_file: Option<PathBuf>,
+    /// Names that clients may call it by, besides those of this machine to itself.
+    pub hosts: Option<Vec<String>>,
+    /// Web pages that may use it.
+    pub origins: Option<Vec<String>>,
+    /// Whether programs can be put.
+    pub allow_exec: Option<bool>,
+}
+
+/// The API over TCP, resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Api {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// What clients have to know. Empty where nobody listens.
+    pub token: Token,
+    /// Names that clients may call it by, in small letters.
+    pub hosts: Vec<String>,
+    /// Web pages that may use it.
+    pub origins: Vec<String>,
+    /// Whether programs can be put.
+    pub allow_exec: bool,
+}
+
+/// A secret, which shows itself to nobody.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Token(pub String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
+/// Holds the token where no file does.
+const VARIABLE: &str = Outfit::API_TOKEN;
+/// Of random letters, more than can be tried.
+const SHORTEST: usize = 16;
+/// No token is so long; a wrong path may lead to anything.
+const LONGEST: usize = 4096;
+
+/// What is wrong, and the setting below `api` that it is wrong with.
+type Wrong = (&'static str, Error);
+
+fn wrong(key: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Wrong {
+    (key, Error::new(Fault::Config, message).hint(hint))
+}
+
+/// What the section means; None = no TCP. Only who is to listen needs the token.
+pub(super) fn resolve_api(
+    section: ApiSection,
+    purpose: Purpose,
+    around: &Surroundings,
+) -> Result<Option<Api>, Wrong> {
+    let Some(listen) = &section.listen else { return Ok(None) };
+    let listen = listen.parse().map_err(|_| {
+        let message = format!("'{listen}' is nothing to listen on");
+        wrong("api.listen", message, "an address and a port: 127.0.0.1:9180, [::1]:9180")
+    })?;
+    let token = match purpose {
+        Purpose::Find => Token::default(),
+        Purpose::Start | Purpose::Serve => token(section.token_file, around)?,
+    };
+    let hosts = section.hosts.unwrap_or_default().iter().map(|name| host(name)).collect::<Result<_, _>>()?;
+    let origins = section.origins.unwrap_or_default();
+    origins.iter().try_for_each(|origin| is_origin(origin))?;
+    let allow_exec = section.allow_exec.unwrap_or_default();
+    Ok(Some(Api { listen, token, hosts, origins, allow_exec }))
+}
+
+fn token(file: Option<PathBuf>, around: &Surroundings) -> Result<Token, Wrong> {
+    match (file, &around.api_token) {
+        (Some(path), _) => {
+            let path = from_here(path).map_err(|error| ("api.token_file", error))?;
+            let text = read(&path, around.uid).map_err(|why| {
+                let message = format!("the token file {} {why}", path.display());
+                wrong("api.token_file", message, HOW_TO_MAKE_ONE)
+            })?;
+            usable(&text, "api.token_file", &format!("the token in {}", path.display()))
+        }
+        (None, Some(text)) => {
+            let text = text.to_str().ok_or_else(|| wrong("api.listen", NOT_TEXT, HOW_TO_MAKE_ONE))?;
+            usable(text, "api.listen", &format!("the token in {VARIABLE}"))
+        }
+        (None, None) => {
+            let message = format!("to listen by TCP takes a token: neither token_file nor {VARIABLE} is set");
+            Err(wrong("api.listen", message, HOW_TO_MAKE_ONE))
+        }
+    }
+}
+
+const NOT_TEXT: &str = "the token in TASKVISOR_API_TOKEN is no text";
+const HOW_TO_MAKE_ONE: &str = "(umask 077; head -c 24 /dev/urandom | base64 >FILE) makes one";
+
+/// The text of a file that is nobody else's.
+fn read(path: &Path, uid: u32) -> Result<String, String> {
+    let file = File::open(path).map_err(|error| format!("cannot be opened: {error}"))?;
+    let found = file.metadata().map_err(|error| format!("cannot be looked at: {error}"))?;
+    if !found.is_file() {
+        return Err("is no file".into());
+    }
+    if ![0, uid].contains(&found.uid()) {
+        return Err(format!("belongs to uid {}, who can change it", found.uid()));
+    }
+    // A group may read it: so secrets are mounted into containers.
+    if found.mode() & 0o027 != 0 {
+        return Err(format!("can be read or changed by others (mode {:o})", found.mode() & 0o7777));
+    }
+    let mut text = String::new();
+    let most = LONGEST as u64 + 1;
+    file.take(most).read_to_string(&mut text).map_err(|error| format!("cannot be read: {error}"))?;
+    Ok(text)
+}
+
+fn usable(text: &str, key: &'static str, what: &str) -> Result<Token, Wrong> {
+    let text = text.trim();
+    let why = match text.len() {
+        0 => "is empty".to_owned(),
+        length if length < SHORTEST => format!("has {length} letters, and {SHORTEST} are the least"),
+        length if length > LONGEST => format!("has more than {LONGEST} letters"),
+        _ if !text.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            "holds more than visible ASCII letters without blanks".to_owned()
+        }
+        _ => return Ok(Token(text.to_owned())),
+    };
+    Err(wrong(key, format!("{what} {why}"), HOW_TO_MAKE_ONE))
+}
+
+/// A name as it stands in the header, without its port.
+fn host(name: &str) -> Result<String, Wrong> {
+    let is_address = name.strip_prefix('[').is_some_and(|rest| rest.ends_with(']'));
+    let letters = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    match is_address || (!name.is_empty() && name.bytes().all(letters)) {
+        true => Ok(name.to_ascii_lowercase()),
+        false => {
+            let message = format!("'{name}' in hosts is no name of a host");
+            Err(wrong("api.hosts", message, "without scheme, port and path: jobs.example.org"))
+        }
+    }
+}
+
+fn is_origin(origin: &str) -> Result<(), Wrong> {
+    let rest = ["http://", "https://"].iter().find_map(|scheme| origin.strip_prefix(scheme));
+    match rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('/')) {
+        true => Ok(()),
+        false => {
+            let message = format!("'{origin}' in origins is none");
+            Err(wrong("api.origins", message, "scheme and host, and no path: https://jobs.example.org"))
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What `start` would do, and what a person may not have meant: facts in, findings out.
+//!
+//! Every rule is a row of one of three tables. A rule says nothing of a setting that stands at its default, unless the
+//! machine does not bear it.
+
+mod pair;
+mod pool;
+mod whole;
+
+use serde::Serialize;
+
+use super::facts::PoolFacts;
+use super::{Config, Facts, Origin, Origins};
+use crate::model::{Outfit, PoolSettings};
+
+/// Something to think about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Which rule found it.
+    pub rule: &'static str,
+    /// Of which pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// Of which setting.
+    pub setting: &'static str,
+    /// Where that was set: `FILE:LINE:COLUMN`, a flag or a variable; none at its default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// What is odd.
+    pub message: String,
+    /// What to do.
+    pub hint: String,
+}
+
+/// What a rule has to say.
+struct Advice {
+    setting: &'static str,
+    message: String,
+    hint: String,
+}
+
+fn advice(setting: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Advice {
+    Advice { setting, message: message.into(), hint: hint.into() }
+}
+
+/// All there is to look at.
+#[derive(Clone, Copy)]
+struct Whole<'a> {
+    config: &'a Config,
+    facts: &'a Facts,
+    origins: &'a Origins,
+}
+
+/// One pool of it.
+#[derive(Clone, Copy)]
+struct Pool<'a> {
+    whole: Whole<'a>,
+    index: usize,
+    settings: &'a PoolSettings,
+    outfit: &'a Outfit,
+    facts: &'a PoolFacts,
+}
+
+impl Pool<'_> {
+    /// Whether somebody set it.
+    fn says(&self, setting: &str) -> bool {
+        self.whole.origins.says(Some(self.index), setting)
+    }
+}
+
+/// Looks at everything.
+pub fn check(config: &Config, facts: &Facts, origins: &Origins) -> Vec<Finding> {
+    let whole = Whole { config, facts, origins };
+    let pools: Vec<Pool> = (config.settings.pools.iter().zip(&config.outfits).zip(&facts.pools).enumerate())
+        .map(|(index, ((settings, outfit), facts))| Pool { whole, index, settings, outfit, facts })
+        .collect();
+    let of_whole = whole::RULES.iter().filter_map(|(rule, look)| Some(whole.finding(rule, look(&whole)?)));
+    let of_pools = pools
+        .iter()
+        .flat_map(|pool| pool::RULES.iter().filter_map(|(rule, look)| Some(pool.finding(rule, look(pool)?))));
+    let of_pairs = pools.iter().enumerate().flat_map(|(index, second)| {
+        pools[..index].iter().flat_map(move |first| {
+            let found = pair::RULES.iter().filter_map(|(rule, look)| Some((rule, look(first, second)?)));
+            found.map(|(rule, advice)| second.finding(rule, advice))
+        })
+    });
+    of_whole.chain(of_pools).chain(of_pairs).collect()
+}
+
+impl Whole<'_> {
+    fn finding(&self, rule: &'static str, advice: Advice) -> Finding {
+        let place = match advice.setting {
+            // The file itself.
+            "config" => self.origins.file().map(str::to_owned),
+            setting => place(self.origins.of(None, setting)),
+        };
+        let Advice { setting, message, hint } = advice;
+        Finding { rule, pool: None, setting, place, message, hint }
+    }
+}
+
+impl Pool<'_> {
+    fn finding(&self, rule: &'static str, advice: Advice) -> Finding {
+        let place = place(self.whole.origins.of(Some(self.index), advice.setting));
+        let Advice { setting, message, hint } = advice;
+        Finding { rule, pool: Some(self.settings.name.clone()), setting, place, message, hint }
+    }
+}
+
+fn place(origin: Origin) -> Option<String> {
+    (origin != Origin::Default).then(|| origin.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! What may be odd within one pool.
+
+use std::time::Duration;
+
+use super::{Advice, Pool, advice};
+use crate::config::secret::may_be_secret;
+use crate::config::{facts::Rights, format_duration};
+use crate::model::{Class, Leftovers, Retry, Work};
+
+type Rule = fn(&Pool) -> Option<Advice>;
+
+/// One row for each.
+pub(super) const RULES: [(&str, Rule); 17] = [
+    ("grace-beyond-stop", grace_beyond_stop),
+    ("no-grace", no_grace),
+    ("short-boot", short_boot),
+    ("delay-above-cap", delay_above_cap),
+    ("cap-not-reached", cap_not_reached),
+    ("delay-without-retries", delay_without_retries),
+    ("classes-undone", classes_undone),
+    ("exception-of-nothing", exception_of_nothing),
+    ("queue-twice", queue_twice),
+    ("life-below-concurrency", life_below_concurrency),
+    ("leftovers-unused", leftovers_unused),
+    ("umask", umask),
+    ("program-open", program_open),
+    ("program-closed", program_closed),
+    ("cwd-closed", cwd_closed),
+    ("passes-all", passes_all),
+    ("secret-readable", secret_readable),
+];
+
+fn grace_beyond_stop(pool: &Pool) -> Option<Advice> {
+    let (grace, stop) = (pool.settings.grace, pool.whole.config.settings.stop_deadline);
+    if grace < stop {
+        return None;
+    }
+    let (grace, stop) = (format_duration(grace), format_duration(stop));
+    let message = format!(
+        "a grace of {grace} does not fit into a stop_deadline of {stop}: at a stop its jobs get TERM at once"
+    );
+    Some(advice("grace", message, format!("set stop_deadline above {grace}, or a shorter grace")))
+}
+
+fn no_grace(pool: &Pool) -> Option<Advice> {
+    let message = "KILL follows TERM at once: no job can put its things in order";
+    pool.settings.grace.is_zero().then(|| advice("grace", message, "set a grace of a second or more"))
+}
+
+/// An application takes about that long to load; a program that is told its job none.
+fn short_boot(pool: &Pool) -> Option<Advice> {
+    let least = match pool.outfit.work {
+        Work::Command(_) => Duration::from_secs(1),
+        Work::Programs | Work::Run(_) => Duration::from_millis(100),
+    };
+    let given = format_duration(pool.settings.boot_timeout);
+    let message =
+        format!("a worker that is not ready within {given} is killed, and with a loaded machine any may be");
+    (pool.settings.boot_timeout < least)
+        .then(|| advice("boot_timeout", message, format!("set {} or more", format_duration(least))))
+}
+
+fn delay_above_cap(pool: &Pool) -> Option<Advice> {
+    let Retry { retries, delay, cap } = pool.settings.retry;
+    let (delay_text, cap_text) = (format_duration(delay), format_duration(cap));
+    let message = format!("retry_delay is {delay_text}, above retry_cap, so every wait is {cap_text}");
+    (retries > 0 && delay > cap).then(|| advice("retry_delay", message, "set retry_delay below retry_cap"))
+}
+
+fn cap_not_reached(pool: &Pool) -> Option<Advice> {
+    let Retry { retries, delay, cap } = pool.settings.retry;
+    let longest = delay.saturating_mul(2u32.saturating_pow(retries.saturating_sub(1)));
+    if retries == 0 || longest >= cap || cap == Retry::NONE.cap {
+        return None;
+    }
+    let (longest, cap) = (format_duration(longest), format_duration(cap));
+    let message = format!("retry_cap {cap} is never reached: the last of {retries} waits is {longest}");
+    Some(advice("retry_cap", message, "set more retries or a longer retry_delay, or leave retry_cap out"))
+}
+
+fn delay_without_retries(pool: &Pool) -> Option<Advice> {
+    let retry = pool.settings.retry;
+    let setting = if retry.delay == Retry::NONE.delay { "retry_cap" } else { "retry_delay" };
+    let message = format!("{setting} says how long to wait before a retry, and retries is 0");
+    (retry.retries == 0 && retry != Retry::NONE)
+        .then(|| advice(setting, message, "set retries, or leave it out"))
+}
+
+/// Whether every class that one name stands for is one of the other's.
+fn covers(wide: &Class, narrow: &Class) -> bool {
+    match (wide.as_str().strip_suffix('*'), narrow.as_str().strip_suffix('*')) {
+        (Some(wide), Some(narrow)) => narrow.starts_with(wide),
+        (Some(wide), None) => narrow.as_str().starts_with(wide),
+        (None, Some(_)) => false,
+        (None, None) => wide == narrow,
+    }
+}
+
+fn classes_undone(pool: &Pool) -> Option<Advice> {
+    let filter = &pool.settings.filter;
+    let undone = |only: &Class| filter.except.iter().any(|except| covers(except, only));
+    let all = Class::from("*");
+    if undone(&all) || (!filter.only.is_empty() && filter.only.iter().all(undone)) {
+        let hint = "leave out of except_classes what the pool is to take";
+        return Some(advice("except_classes", "except_classes leaves no class: the pool takes no job", hint));
+    }
+    let lost = filter.only.iter().find(|only| undone(only))?;
+    let message = format!("'{lost}' in classes has no effect: except_classes takes it away");
+    Some(advice("except_classes", message, "leave it out of one of them"))
+}
+
+fn exception_of_nothing(pool: &Pool) -> Option<Advice> {
+    let filter = &pool.settings.filter;
+    let meets = |except: &Class| filter.only.iter().any(|only| covers(only, except) || covers(except, only));
+    let idle = filter.except.iter().find(|except| !filter.only.is_empty() && !meets(except))?;
+    let message = format!("'{idle}' in except_classes has no effect: classes does not let it in");
+    Some(advice("except_classes", message, "is it misspelled?"))
+}
+
+fn queue_twice(pool: &Pool) -> Option<Advice> {
+    let queues = &pool.settings.queues;
+    let (_, twice) = queues.iter().enumerate().find(|(at, queue)| queues[..*at].contains(queue))?;
+    Some(advice(
+        "queues",
+        format!("the queue '{twice}' is named twice, which gives it no more"),
+        "name it once",
+    ))
+}
+
+fn life_below_concurrency(pool: &Pool) -> Option<Advice> {
+    let (at_once, life) = (u64::from(pool.settings.jobs_at_once), pool.settings.recycle.jobs?);
+    let message = format!("a worker ends after {life} jobs, so it never has the {at_once} of concurrency");
+    (life < at_once).then(|| advice("recycle", message, "set recycle.jobs well above concurrency"))
+}
+
+fn leftovers_unused(pool: &Pool) -> Option<Advice> {
+    let mode = pool.settings.mode();
+    let message = format!("leftovers has no effect in mode {mode}");
+    let hint = "in mode fork they are always killed; in mode coroutine nobody knows whose they are";
+    (mode != "prefork" && pool.outfit.leftovers == Leftovers::Kill)
+        .then(|| advice("leftovers", message, hint))
+}
+
+fn umask(pool: &Pool) -> Option<Advice> {
+    let mask = pool.outfit.umask?;
+    if mask & 0o700 != 0 {
+        let message = format!(
+            "a umask of {mask:03o} takes rights from the workers' own user: they cannot use what they make"
+        );
+        return Some(advice("umask", message, "022, or 077 for files that are nobody else's"));
+    }
+    let message = format!("a umask of {mask:03o} makes files that everybody may write");
+    (mask & 0o002 == 0).then(|| advice("umask", message, "022, or 077 for files that are nobody else's"))
+}
+
+/// The setting that names what it runs.
+fn work(pool: &Pool) -> &'static str {
+    match pool.outfit.work {
+        Work::Run(_) => "run",
+        Work::Programs | Work::Command(_) => "command",
+    }
+}
+
+fn program_open(pool: &Pool) -> Option<Advice> {
+    let program = pool.facts.program.as_ref()?;
+    let user = pool.outfit.identity.as_ref().map_or(pool.whole.facts.uid, |identity| identity.uid);
+    let message = who_may_change(program, &[0, pool.whole.facts.uid, user])?;
+    Some(advice(work(pool), message, "chmod o-w and chown it, and its directory"))
+}
+
+/// Who may change a file besides those who may.
+pub(super) fn who_may_change(file: &Rights, allowed: &[u32]) -> Option<String> {
+    let path = file.path.display();
+    match file.writable {
+        true => Some(format!("everybody on this machine may change {path}")),
+        false if !allowed.contains(&file.owner) => Some(format!("uid {} may change {path}", file.owner)),
+        false => None,
+    }
+}
+
+fn program_closed(pool: &Pool) -> Option<Advice> {
+    let (closed, user) = (pool.facts.program_closed.as_ref()?, pool.outfit.identity.as_ref()?);
+    let message =
+        format!("user '{}' may not run its program: {} is closed to it", user.name, closed.display());
+    Some(advice(work(pool), message, "chmod it, or set another user or group"))
+}
+
+fn cwd_closed(pool: &Pool) -> Option<Advice> {
+    let (closed, user) = (pool.facts.cwd_closed.as_ref()?, pool.outfit.identity.as_ref()?);
+    let message = format!("user '{}' may not enter its cwd: {} is closed to it", user.name, closed.display());
+    Some(advice("cwd", message, "chmod it, or set another user or group"))
+}
+
+fn passes_all(pool: &Pool) -> Option<Advice> {
+    let message = "the workers see every variable of the supervisor, its tokens and passwords too";
+    let all = pool.outfit.env_pass.iter().any(|name| name == "*");
+    all.then(|| advice("env", message, "name in env.pass those that they need"))
+}
+
+fn secret_readable(pool: &Pool) -> Option<Advice> {
+    let file = pool.whole.facts.file.as_ref().filter(|file| file.readable)?;
+    let (name, _) = pool.outfit.env_set.iter().find(|(name, value)| may_be_secret(name, value))?;
+    let path = file.path.display();
+    let message = format!("{name} looks like a secret, and everybody on this machine may read {path}");
+    let hint = format!("chmod 600 {path}, or give it to start as a variable and name it in env.pass");
+    pool.says("env.set").then(|| advice("env", message, hint))
+}

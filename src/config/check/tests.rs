@@ -1,0 +1,218 @@
+//! Each rule by an example it finds something in, and one it does not.
+
+use std::collections::BTreeMap;
+
+use super::super::{Disk, Facts, Flags, Origins, PoolFacts, Purpose, Rights, Surroundings, resolve};
+use super::{Finding, check, pair, pool, whole};
+
+fn found(text: &str, change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.yaml");
+    std::fs::write(&path, text).unwrap();
+    let api_token = Some("0123456789abcdef".into());
+    let around = Surroundings { home: Some("/home/u".into()), api_token, ..Surroundings::default() };
+    let flags = Flags { config: Some(path.clone()), purpose: Purpose::Serve, ..Flags::default() };
+    let config = resolve(flags, &around).expect("settings that start takes");
+    let pools = vec![PoolFacts::default(); config.outfits.len()];
+    let mut facts = Facts { uid: 0, cpus: 2, pools, ..Facts::default() };
+    change(&mut facts);
+    let mut found = check(&config, &facts, &Origins::read(Some(&path), BTreeMap::new()).unwrap());
+    for finding in &mut found {
+        finding.place =
+            finding.place.take().map(|place| place.rsplit('/').next().unwrap_or_default().to_owned());
+    }
+    found
+}
+
+/// The rule alone finds something, there, and says so.
+#[track_caller]
+fn finds_with(rule: &str, text: &str, place: Option<&str>, words: &str, change: impl FnOnce(&mut Facts)) {
+    let all = found(text, change);
+    let [finding] = all.as_slice() else { panic!("{all:#?}") };
+    assert_eq!((finding.rule, finding.place.as_deref()), (rule, place), "{finding:#?}");
+    assert!(finding.message.contains(words) && !finding.hint.is_empty(), "{finding:#?}");
+}
+
+#[track_caller]
+fn finds(rule: &str, pool: &str, place: &str, words: &str) {
+    finds_with(rule, &format!("pools:\n- name: m\n  {pool}\n"), Some(place), words, |_| ());
+}
+
+#[track_caller]
+fn finds_nothing(pool: &str) {
+    let all = found(&format!("pools:\n- name: m\n  {pool}\n"), |_| ());
+    assert!(all.is_empty(), "{all:#?}");
+}
+
+#[test]
+fn the_defaults_are_in_order() {
+    let example = include_str!("../../../conf/taskvisor.yaml");
+    assert_eq!(found("lease: null\n", |_| ()), []);
+    assert_eq!(found(example, |_| ()), []);
+}
+
+#[test]
+fn every_rule_has_a_name_and_an_example() {
+    let names = pool::RULES.iter().map(|rule| rule.0).chain(whole::RULES.iter().map(|rule| rule.0));
+    let names: Vec<&str> = names.chain(pair::RULES.iter().map(|rule| rule.0)).collect();
+    let own = include_str!("tests.rs");
+    let page = include_str!("../../../docs/operations.md");
+    for (at, name) in names.iter().enumerate() {
+        assert!(!names[..at].contains(name), "{name} twice");
+        assert!(own.contains(&format!("\"{name}\"")), "no example of {name}");
+        assert!(page.contains(&format!("| `{name}` |")), "docs/operations.md says nothing of {name}");
+    }
+}
+
+#[test]
+fn times_that_contradict_each_other() {
+    finds(
+        "grace-beyond-stop",
+        "grace: 25s",
+        "t.yaml:3:3",
+        "a grace of 25s does not fit into a stop_deadline of 25s",
+    );
+    finds_nothing("grace: 24s");
+    finds("no-grace", "grace: 0s", "t.yaml:3:3", "KILL follows TERM at once");
+    finds("short-boot", "boot_timeout: 10ms", "t.yaml:3:3", "within 10ms");
+    finds("short-boot", "boot_timeout: 500ms\n  command: sh", "t.yaml:3:3", "within 500ms");
+    finds_nothing("boot_timeout: 500ms");
+}
+
+#[test]
+fn waits_that_never_come() {
+    finds("delay-above-cap", "retries: 3\n  retry_delay: 1h", "t.yaml:4:3", "every wait is 15m");
+    finds("cap-not-reached", "retries: 3\n  retry_cap: 14m", "t.yaml:4:3", "the last of 3 waits is 4s");
+    finds_nothing("retries: 3\n  retry_cap: 4s");
+    finds_nothing("retries: 3\n  retry_delay: 2s\n  retry_cap: 15m");
+    finds("delay-without-retries", "retry_delay: 2s", "t.yaml:3:3", "retries is 0");
+    finds("delay-without-retries", "retry_cap: 2s", "t.yaml:3:3", "retries is 0");
+    finds_nothing("retry_delay: 2s\n  command: sh");
+}
+
+#[test]
+fn classes_that_take_each_other_away() {
+    let nothing = "except_classes leaves no class";
+    finds(
+        "classes-undone",
+        "command: sh\n  classes: [mail.Send]\n  except_classes: [mail.*]",
+        "t.yaml:5:3",
+        nothing,
+    );
+    finds("classes-undone", "command: sh\n  except_classes: ['*']", "t.yaml:4:3", nothing);
+    let one = "'mail.Send' in classes has no effect";
+    finds(
+        "classes-undone",
+        "command: sh\n  classes: [sms, mail.Send]\n  except_classes: [mail.Send]",
+        "t.yaml:5:3",
+        one,
+    );
+    finds_nothing("command: sh\n  classes: [mail.*]\n  except_classes: [mail.Send]");
+    let idle = "'sms' in except_classes has no effect";
+    finds(
+        "exception-of-nothing",
+        "command: sh\n  classes: [mail.*]\n  except_classes: [sms]",
+        "t.yaml:5:3",
+        idle,
+    );
+}
+
+#[test]
+fn settings_without_effect() {
+    finds("queue-twice", "queues: [a, b, a]", "t.yaml:3:3", "the queue 'a' is named twice");
+    let few = "mode: coroutine\n  command: sh\n  recycle: {jobs: 50}";
+    finds("life-below-concurrency", few, "t.yaml:5:3", "ends after 50 jobs, so it never has the 100");
+    finds("leftovers-unused", "leftovers: kill", "t.yaml:3:3", "no effect in mode fork");
+    finds_nothing("leftovers: kill\n  command: sh");
+}
+
+#[test]
+fn rights_that_are_too_wide_or_too_narrow() {
+    finds("umask", "umask: '000'", "t.yaml:3:3", "files that everybody may write");
+    finds("umask", "umask: '777'", "t.yaml:3:3", "takes rights from the workers' own user");
+    finds_nothing("umask: '027'");
+    finds("passes-all", "env: {pass: ['*']}", "t.yaml:3:3", "every variable of the supervisor");
+    let text = "pools:\n- command: sh\n  cwd: /\n  user: daemon\n";
+    let rights = |owner, writable| Rights { path: "/bin/w".into(), owner, writable, readable: true };
+    let program = |rights| move |facts: &mut Facts| facts.pools[0].program = Some(rights);
+    let open = "everybody on this machine may change /bin/w";
+    finds_with("program-open", text, Some("t.yaml:2:3"), open, program(rights(0, true)));
+    finds_with("program-open", text, Some("t.yaml:2:3"), "uid 4242 may change", program(rights(4242, false)));
+    assert_eq!(found(text, program(rights(1, false))), [], "it may be the pool's own user's");
+    let closed = |facts: &mut Facts| facts.pools[0].program_closed = Some("/root".into());
+    let words = "user 'daemon' may not run its program: /root is closed to it";
+    finds_with("program-closed", text, Some("t.yaml:2:3"), words, closed);
+    let closed = |facts: &mut Facts| facts.pools[0].cwd_closed = Some("/root".into());
+    let words = "user 'daemon' may not enter its cwd: /root is closed to it";
+    finds_with("cwd-closed", text, Some("t.yaml:3:3"), words, closed);
+}
+
+#[test]
+fn a_file_that_gives_too_much_away() {
+    let rights = |owner, writable, readable| Rights { path: "/etc/t.yaml".into(), owner, writable, readable };
+    let file = |rights| move |facts: &mut Facts| facts.file = Some(rights);
+    let text = "pools:\n- env: {set: {API_KEY: x}}\n";
+    let words = "API_KEY looks like a secret, and everybody on this machine may read /etc/t.yaml";
+    finds_with("secret-readable", text, Some("t.yaml:2:3"), words, file(rights(0, false, true)));
+    assert_eq!(found(text, file(rights(0, false, false))), []);
+    assert_eq!(found("lease: null\n", file(rights(0, false, true))), []);
+    let words = "everybody on this machine may change /etc/t.yaml";
+    finds_with("config-open", "lease: null\n", Some("t.yaml"), words, file(rights(0, true, true)));
+    finds_with(
+        "config-open",
+        "lease: null\n",
+        Some("t.yaml"),
+        "uid 7 may change",
+        file(rights(7, false, true)),
+    );
+}
+
+#[test]
+fn an_api_that_is_too_open() {
+    let api = |text: &str| format!("api:\n  listen: 10.0.0.5:80\n  {text}\n");
+    let [clear, missing] = &found(&api(""), |_| ())[..] else { panic!("not two") };
+    assert_eq!((clear.rule, missing.rule), ("token-in-clear", "names-missing"));
+    assert_eq!((&clear.place, &missing.place), (&Some("t.yaml:2:3".into()), &Some("t.yaml:2:3".into())));
+    assert_eq!(found(&api("hosts: [10.0.0.5]"), |_| ()).len(), 1);
+    assert_eq!(found("api: {listen: '[::1]:80'}\n", |_| ()), []);
+    let allowed = "api:\n  listen: 127.0.0.1:80\n  allow_exec: true\n";
+    finds_with("programs-by-tcp", allowed, Some("t.yaml:3:3"), "can run any program", |_| ());
+}
+
+#[test]
+fn a_machine_that_is_too_small() {
+    let text = "pools:\n- workers: 64\n";
+    assert_eq!(found(text, |_| ()), []);
+    finds_with("too-many-workers", text, Some("t.yaml:1:1"), "64 workers share 1 processors", |facts| {
+        facts.cpus = 1
+    });
+    finds_with("memory", text, Some("t.yaml:1:1"), "4 MiB for each", |facts| facts.memory = Some(256 << 20));
+    finds_with("processes", text, Some("t.yaml:1:1"), "may have 100", |facts| facts.processes = Some(100));
+    finds_with("descriptors", text, Some("t.yaml:1:1"), "may have 512", |facts| {
+        facts.descriptors = Some(512)
+    });
+    let words = "is kept in memory";
+    finds_with("state-in-memory", "state_dir: /dev/shm/x\n", Some("t.yaml:1:1"), words, |facts| {
+        facts.state = Disk::Memory
+    });
+}
+
+#[test]
+fn pools_that_are_in_each_others_way() {
+    let pools =
+        |first: &str, second: &str| format!("pools:\n- {{name: a, {first}}}\n- {{name: b, {second}}}\n");
+    let same = pools("command: sh, queues: [x, y]", "command: sh, queues: [y, x]");
+    finds_with("same-work", &same, Some("t.yaml:3:1"), "it does what pool 'a' does", |_| ());
+    let programs = pools("workers: 2", "limits: {time: 1m}");
+    finds_with("same-work", &programs, None, "it does what pool 'a' does", |_| ());
+    let mixed = pools("queues: [x]", "command: sh, queues: [y, x]");
+    finds_with("mixed-queue", &mixed, Some("t.yaml:3:1"), "take each other's jobs from queue 'x'", |_| ());
+    for (first, second) in [
+        ("command: sh, queues: [x]", "command: sh, queues: [y]"),
+        ("command: sh, classes: [mail.*]", "command: sh"),
+        ("queues: [x]", "command: sh, queues: [x], except_classes: [exec]"),
+        ("command: sh, classes: [mail.*]", "command: env, except_classes: [mail.*]"),
+    ] {
+        assert_eq!(found(&pools(first, second), |_| ()), [], "{first} | {second}");
+    }
+}

@@ -1,0 +1,106 @@
+//! What may be odd with all of it on this machine.
+
+use super::pool::who_may_change;
+use super::{Advice, Whole, advice};
+use crate::config::Api;
+use crate::config::facts::Disk;
+
+type Rule = fn(&Whole) -> Option<Advice>;
+
+/// One row for each.
+pub(super) const RULES: [(&str, Rule); 9] = [
+    ("state-in-memory", state_in_memory),
+    ("config-open", config_open),
+    ("token-in-clear", token_in_clear),
+    ("names-missing", names_missing),
+    ("programs-by-tcp", programs_by_tcp),
+    ("too-many-workers", too_many_workers),
+    ("memory", memory),
+    ("processes", processes),
+    ("descriptors", descriptors),
+];
+
+/// So many workers of one processor may all be waiting for something; more hardly do.
+const WORKERS_PER_CPU: u64 = 32;
+/// A process that does anything at all has this much of its own.
+const WORKER_MEMORY: u64 = 8 << 20;
+/// What the keeper keeps open for a worker: its pipes, its channel, its cgroup.
+const WORKER_DESCRIPTORS: u64 = 6;
+/// What else keeper and supervisor have open, clients and logs included.
+const OTHER_DESCRIPTORS: u64 = 400;
+
+/// The places of all pools, those of templates included.
+fn places(whole: &Whole) -> u64 {
+    let of_pool = |pool: &crate::model::PoolSettings| u64::from(pool.workers) + u64::from(pool.template);
+    whole.config.settings.pools.iter().map(of_pool).sum()
+}
+
+/// The setting to change is the one of the largest pool; this is the one they share.
+const SETTING: &str = "pools";
+
+fn state_in_memory(whole: &Whole) -> Option<Advice> {
+    let dir = whole.config.state_dir.display();
+    let message = format!("{dir} is kept in memory: jobs and logs are gone when the machine stops");
+    (whole.facts.state == Disk::Memory)
+        .then(|| advice("state_dir", message, "give a path on a disk, or on a volume that lasts"))
+}
+
+fn config_open(whole: &Whole) -> Option<Advice> {
+    let file = whole.facts.file.as_ref()?;
+    let message = format!("{}, and with it what is run here", who_may_change(file, &[0, whole.facts.uid])?);
+    Some(advice("config", message, "chmod o-w and chown it, and its directory"))
+}
+
+/// The API, where it listens to more than this machine.
+fn open_api<'a>(whole: &Whole<'a>) -> Option<&'a Api> {
+    whole.config.api.as_ref().filter(|api| !api.listen.ip().is_loopback())
+}
+
+fn token_in_clear(whole: &Whole) -> Option<Advice> {
+    let listen = open_api(whole)?.listen;
+    let message = format!("by {listen} the token and the data of jobs travel in clear");
+    Some(advice("api.listen", message, "listen on 127.0.0.1 and put a proxy with TLS before it"))
+}
+
+fn names_missing(whole: &Whole) -> Option<Advice> {
+    let api = open_api(whole).filter(|api| api.hosts.is_empty())?;
+    let message =
+        format!("{} is open to other machines, and no name they could call it by is accepted", api.listen);
+    Some(advice("api.listen", message, "list the names or addresses that they use in api.hosts"))
+}
+
+fn programs_by_tcp(whole: &Whole) -> Option<Advice> {
+    let message = "whoever has the token can run any program as the supervisor's user";
+    let allowed = whole.config.api.as_ref().is_some_and(|api| api.allow_exec);
+    allowed.then(|| advice("api.allow_exec", message, "put jobs of classes that your workers know"))
+}
+
+fn too_many_workers(whole: &Whole) -> Option<Advice> {
+    let (places, cpus) = (places(whole), whole.facts.cpus);
+    let message = format!("{places} workers share {cpus} processors");
+    let hint = format!("{WORKERS_PER_CPU} for each are many; jobs that mostly wait fit into mode coroutine");
+    (places > WORKERS_PER_CPU * cpus).then(|| advice(SETTING, message, hint))
+}
+
+fn memory(whole: &Whole) -> Option<Advice> {
+    let (places, memory) = (places(whole), whole.facts.memory?);
+    let each = memory / places.max(1) / 1024 / 1024;
+    let message = format!("{places} workers share {} MiB of memory: {each} MiB for each", memory >> 20);
+    (memory < places * WORKER_MEMORY).then(|| advice(SETTING, message, "set fewer workers"))
+}
+
+fn processes(whole: &Whole) -> Option<Advice> {
+    let (places, most) = (places(whole), whole.facts.processes?);
+    let message = format!("{places} workers, and this user or cgroup may have {most} processes");
+    let hint = "set fewer workers, or raise ulimit -u, kernel.pid_max or TasksMax=";
+    // Each of them, and whatever its job starts.
+    (places * 2 > most).then(|| advice(SETTING, message, hint))
+}
+
+fn descriptors(whole: &Whole) -> Option<Advice> {
+    let (places, most) = (places(whole), whole.facts.descriptors?);
+    let needed = places * WORKER_DESCRIPTORS + OTHER_DESCRIPTORS;
+    let message = format!("{places} workers need about {needed} descriptors, and a process may have {most}");
+    (needed > most)
+        .then(|| advice(SETTING, message, "set fewer workers, or raise ulimit -Hn or LimitNOFILE="))
+}

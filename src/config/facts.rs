@@ -1,0 +1,264 @@
+//! What `check` must know of the machine. Nothing is judged here.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+use nix::sys::statfs::{FsType, NFS_SUPER_MAGIC, TMPFS_MAGIC, statfs};
+use nix::unistd::{AccessFlags, eaccess};
+
+use super::paths::must_be_private;
+use super::program::find;
+use super::{BrokerUrl, Config, Error, Fault};
+use crate::model::{Identity, Outfit};
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Who would run the supervisor.
+    pub uid: u32,
+    /// Processors.
+    pub cpus: u64,
+    /// Memory in bytes; None = not to be known.
+    pub memory: Option<u64>,
+    /// Processes there may be.
+    pub processes: Option<u64>,
+    /// Descriptors a process may have.
+    pub descriptors: Option<u64>,
+    /// Where the state would be kept.
+    pub state: Disk,
+    /// The file of the settings.
+    pub file: Option<Rights>,
+    /// Of each pool.
+    pub pools: Vec<PoolFacts>,
+}
+
+/// What was found of a pool.
+#[derive(Clone, Debug, Default)]
+pub struct PoolFacts {
+    /// What it runs.
+    pub program: Option<Rights>,
+    /// What its user may not pass or run on the way to that.
+    pub program_closed: Option<PathBuf>,
+    /// What its user may not enter on the way to its working directory.
+    pub cwd_closed: Option<PathBuf>,
+}
+
+/// What a directory is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Disk {
+    /// Something that lasts.
+    #[default]
+    Local,
+    /// Memory: gone with the power.
+    Memory,
+    /// NFS, where locks do not hold.
+    Network,
+}
+
+/// Who may do what with a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub owner: u32,
+    /// Everybody on the machine may write it, or put another in its place.
+    pub writable: bool,
+    /// Everybody on the machine may read it.
+    pub readable: bool,
+}
+
+impl Facts {
+    /// Looks around; fails where `start` would.
+    pub fn gather(config: &Config, file: Option<&Path>) -> Result<Facts, Error> {
+        can_be_private(&config.run_dir)?;
+        can_be_private(&config.state_dir)?;
+        let store = match &config.broker {
+            BrokerUrl::Sqlite(path) => disk(path.parent().unwrap_or(path)),
+            BrokerUrl::Memory => Disk::Local,
+        };
+        if store == Disk::Network {
+            let message = "the store is on NFS, where locks and fsync do not hold";
+            return Err(Error::new(Fault::Config, message).hint("give a path on a local disk"));
+        }
+        Ok(Facts {
+            uid: nix::unistd::geteuid().as_raw(),
+            cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64),
+            memory: least([memory_of_the_machine(), of_own_cgroup("memory.max")]),
+            processes: least([limit(Resource::RLIMIT_NPROC), pid_max(), of_own_cgroup("pids.max")]),
+            descriptors: limit(Resource::RLIMIT_NOFILE),
+            state: disk(&config.state_dir),
+            file: file.and_then(rights),
+            pools: config.outfits.iter().map(of_pool).collect(),
+        })
+    }
+}
+
+/// `start` would make it, or finds it as it must be.
+fn can_be_private(dir: &Path) -> Result<(), Error> {
+    if dir.exists() {
+        return must_be_private(dir);
+    }
+    let parent = nearest(dir);
+    if !parent.is_dir() {
+        let (dir, parent) = (dir.display(), parent.display());
+        let message = format!("the directory {dir} cannot be made: {parent} is no directory");
+        return Err(Error::new(Fault::Io, message));
+    }
+    eaccess(parent, AccessFlags::W_OK | AccessFlags::X_OK).map_err(|error| {
+        let (dir, parent) = (dir.display(), parent.display());
+        let why = error.desc();
+        Error::new(Fault::Permission, format!("the directory {dir} cannot be made in {parent}: {why}"))
+    })
+}
+
+/// The part of a path that is there.
+fn nearest(path: &Path) -> &Path {
+    path.ancestors().find(|part| part.exists()).unwrap_or(Path::new("/"))
+}
+
+fn disk(dir: &Path) -> Disk {
+    const RAMFS: i64 = 0x8584_58f6;
+    match statfs(nearest(dir)).map(|found| found.filesystem_type()) {
+        Ok(NFS_SUPER_MAGIC) => Disk::Network,
+        Ok(TMPFS_MAGIC) => Disk::Memory,
+        Ok(FsType(RAMFS)) => Disk::Memory,
+        Ok(_) | Err(_) => Disk::Local,
+    }
+}
+
+fn rights(path: &Path) -> Option<Rights> {
+    let path = fs::canonicalize(path).ok()?;
+    let found = fs::metadata(&path).ok()?;
+    let dir = path.parent().and_then(|dir| fs::metadata(dir).ok());
+    let all_may = |of: &Metadata, bit: u32| of.mode() & bit != 0;
+    // In a sticky directory only the owner may put another file in this one's place.
+    let replaceable = dir.is_some_and(|dir| all_may(&dir, 0o002) && !all_may(&dir, 0o1000));
+    Some(Rights {
+        owner: found.uid(),
+        writable: all_may(&found, 0o002) || replaceable,
+        readable: all_may(&found, 0o004),
+        path,
+    })
+}
+
+fn of_pool(outfit: &Outfit) -> PoolFacts {
+    let program = find(outfit);
+    let closed = |path: &Path| outfit.identity.as_ref().and_then(|who| closed_to(who, path));
+    PoolFacts {
+        program_closed: program.as_deref().and_then(closed),
+        cwd_closed: outfit.cwd.as_deref().and_then(closed),
+        program: program.as_deref().and_then(rights),
+    }
+}
+
+/// The first part of the path that these users may not pass or run, by its mode.
+fn closed_to(who: &Identity, path: &Path) -> Option<PathBuf> {
+    let path = fs::canonicalize(path).ok()?;
+    let parts: Vec<&Path> = path.ancestors().collect();
+    let open = |part: &Path| fs::metadata(part).is_ok_and(|found| may_pass(who, &found));
+    parts.into_iter().rev().find(|part| !open(part)).map(Path::to_path_buf)
+}
+
+fn may_pass(who: &Identity, found: &Metadata) -> bool {
+    let own_group = found.gid() == who.gid || who.groups.contains(&found.gid());
+    let bit = match found.uid() == who.uid {
+        true => 0o100,
+        false if own_group => 0o010,
+        false => 0o001,
+    };
+    who.uid == 0 || found.mode() & bit != 0
+}
+
+fn least<const N: usize>(limits: [Option<u64>; N]) -> Option<u64> {
+    limits.into_iter().flatten().min()
+}
+
+fn limit(resource: Resource) -> Option<u64> {
+    // Root is not counted.
+    if resource == Resource::RLIMIT_NPROC && nix::unistd::geteuid().is_root() {
+        return None;
+    }
+    // The supervisor and the keeper raise theirs to the hard one.
+    getrlimit(resource).ok().map(|(_, hard)| hard).filter(|hard| *hard != RLIM_INFINITY)
+}
+
+fn pid_max() -> Option<u64> {
+    fs::read_to_string("/proc/sys/kernel/pid_max").ok()?.trim().parse().ok()
+}
+
+fn memory_of_the_machine() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// A limit of the cgroup v2 this process lives in, or of one above it.
+fn of_own_cgroup(file: &str) -> Option<u64> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
+    let place = Path::new("/sys/fs/cgroup").join(own);
+    let limits = place.ancestors().take_while(|dir| dir.starts_with("/sys/fs/cgroup"));
+    limits.filter_map(|dir| fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok()).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn who_may_write_a_file_is_seen_by_its_mode_and_its_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f");
+        fs::write(&file, "").unwrap();
+        let rights = |file_mode, dir_mode| {
+            set_mode(&file, file_mode);
+            set_mode(dir.path(), dir_mode);
+            let found = rights(&file).unwrap();
+            (found.writable, found.readable)
+        };
+        assert_eq!(rights(0o600, 0o755), (false, false));
+        assert_eq!(rights(0o644, 0o755), (false, true));
+        assert_eq!(rights(0o666, 0o755), (true, true));
+        assert_eq!(rights(0o600, 0o777), (true, false));
+        assert_eq!(rights(0o600, 0o1777), (false, false));
+    }
+
+    #[test]
+    fn the_way_of_a_user_ends_at_the_first_closed_door() {
+        let dir = tempfile::tempdir().unwrap();
+        let (door, file) = (dir.path().join("door"), dir.path().join("door/program"));
+        fs::create_dir(&door).unwrap();
+        fs::write(&file, "").unwrap();
+        set_mode(dir.path(), 0o755);
+        let stranger = Identity { uid: 4242, gid: 4242, groups: vec![], name: "x".into(), home: "/".into() };
+        let way = |door_mode, file_mode| {
+            set_mode(&door, door_mode);
+            set_mode(&file, file_mode);
+            closed_to(&stranger, &file).map(|path| path.file_name().unwrap().to_owned())
+        };
+        assert_eq!(way(0o755, 0o755), None);
+        assert_eq!(way(0o755, 0o754), Some("program".into()));
+        assert_eq!(way(0o750, 0o755), Some("door".into()));
+    }
+
+    #[test]
+    fn a_directory_that_start_would_make_is_looked_for_above() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("a/b");
+        can_be_private(&run).unwrap();
+        assert!(!run.exists());
+        fs::create_dir_all(&run).unwrap();
+        set_mode(&run, 0o777);
+        assert!(can_be_private(&run).unwrap_err().to_string().contains("can be written by others"));
+    }
+}

@@ -1,0 +1,108 @@
+//! Where each setting came from.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use serde_yaml::Value;
+
+use super::Error;
+use super::file::read;
+use super::place::Source;
+
+/// Where a setting was set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nowhere.
+    Default,
+    /// In the file: `FILE:LINE:COLUMN`.
+    File(String),
+    /// By this flag or variable.
+    Typed(String),
+}
+
+/// Where all of them were set.
+#[derive(Debug, Default)]
+pub struct Origins {
+    source: Option<Source>,
+    /// What the file says, as it stands there.
+    written: Value,
+    /// Flags and variables by the setting they set.
+    typed: BTreeMap<String, String>,
+}
+
+impl Origins {
+    /// Reads the file again. `typed` names the flag or variable of each setting that was typed.
+    pub fn read(file: Option<&Path>, typed: BTreeMap<String, String>) -> Result<Origins, Error> {
+        let Some(path) = file else { return Ok(Origins { typed, ..Origins::default() }) };
+        let (_, source) = read(path, None)?;
+        // It has just been understood; what is no YAML any more says nothing.
+        let written = serde_yaml::from_str(&source.text).unwrap_or_default();
+        Ok(Origins { source: Some(source), written, typed })
+    }
+
+    /// Of a setting of a pool, or of the whole supervisor. `env.pass` is what stands as `pass` below `env`.
+    pub fn of(&self, pool: Option<usize>, name: &str) -> Origin {
+        let section = name.split('.').next().unwrap_or(name);
+        if let Some(how) = self.typed.get(name).or_else(|| self.typed.get(section)) {
+            return Origin::Typed(how.clone());
+        }
+        let within = match pool {
+            Some(index) => self.written.get("pools").and_then(|pools| pools.get(index)),
+            None => Some(&self.written),
+        };
+        let found = within.and_then(|at| name.split('.').try_fold(at, |at, key| at.get(key)));
+        match (found, &self.source) {
+            (Some(value), Some(source)) if !value.is_null() => Origin::File(source.of(pool, name)),
+            _ => Origin::Default,
+        }
+    }
+
+    /// Whether somebody set it.
+    pub fn says(&self, pool: Option<usize>, name: &str) -> bool {
+        self.of(pool, name) != Origin::Default
+    }
+
+    /// The file.
+    pub fn file(&self) -> Option<&str> {
+        self.source.as_ref().map(|source| source.name.as_str())
+    }
+
+    /// What the file says, as it stands there.
+    pub(super) fn written(&self) -> &Value {
+        &self.written
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File(how) | Origin::Typed(how) => f.write_str(how),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_comes_before_the_file_and_null_is_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.yaml");
+        let text = "lease: 1m\nstop_deadline: null\nlog:\n  level: warn\npools:\n- name: a\n- {name: b, workers: 2}\n";
+        std::fs::write(&path, text).unwrap();
+        let typed = BTreeMap::from([("lease".to_owned(), "--lease".to_owned())]);
+        let origins = Origins::read(Some(&path), typed).unwrap();
+        let of =
+            |pool, name| origins.of(pool, name).to_string().replace(&dir.path().display().to_string(), "D");
+        assert_eq!(of(None, "lease"), "--lease");
+        assert_eq!(of(None, "stop_deadline"), "default");
+        assert_eq!(of(None, "log.level"), "D/t.yaml:4:3");
+        assert_eq!(of(Some(0), "name"), "D/t.yaml:6:3");
+        assert_eq!(of(Some(1), "workers"), "D/t.yaml:7:1");
+        assert_eq!(of(Some(0), "workers"), "default");
+        assert_eq!(of(Some(7), "workers"), "default");
+    }
+}

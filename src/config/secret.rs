@@ -1,0 +1,27 @@
+//! Which variables hold what not everybody should see, as far as one can tell.
+
+const WORDS: [&str; 9] = ["PASS", "SECRET", "TOKEN", "KEY", "CREDENTIAL", "PRIVATE", "AUTH", "DSN", "COOKIE"];
+
+/// By its name, or by a password in a URL.
+pub(super) fn may_be_secret(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let login = value.split_once("://").and_then(|(_, rest)| rest.split('/').next()?.rsplit_once('@'));
+    WORDS.iter().any(|word| name.contains(word)) || login.is_some_and(|(login, _)| login.contains(':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_urls_give_secrets_away() {
+        for (name, value) in
+            [("DB_PASSWORD", ""), ("api_key", ""), ("DATABASE_URL", "pg://u:pw@h/d"), ("SENTRY_DSN", "x")]
+        {
+            assert!(may_be_secret(name, value), "{name}");
+        }
+        for (name, value) in [("LANG", "C"), ("DATABASE_URL", "pg://u@h/d:e@f"), ("HOME", "/home/a:b@c")] {
+            assert!(!may_be_secret(name, value), "{name}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Every setting with its value and where that came from, in YAML that `start -c` reads again.
+//!
+//! The list of settings is the example file, which holds all of them at their defaults. Over it comes what the file says,
+//! and over that what was resolved where flags, the user or other settings have a say.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_yaml::{Mapping, Value};
+
+use super::secret::may_be_secret;
+use super::{Config, Origin, Origins, format_duration};
+use crate::model::{Bytes, Outfit, PoolSettings, Work};
+
+const DEFAULTS: &str = include_str!("../../conf/taskvisor.yaml");
+
+/// All of them, in the order of the example file.
+#[derive(Debug)]
+pub struct Shown {
+    whole: Vec<Setting>,
+    /// With its name.
+    pools: Vec<(String, Vec<Setting>)>,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Setting {
+    /// Its name, after those of the sections it stands in.
+    path: Vec<String>,
+    value: Value,
+    origin: Origin,
+    /// Not said, for not everybody should see it.
+    hidden: bool,
+}
+
+/// Puts them together. Secrets are left out unless `secrets`.
+pub fn show(config: &Config, origins: &Origins, secrets: bool) -> Shown {
+    // A test holds that it is whole and can be read.
+    let defaults: Value = serde_yaml::from_str(DEFAULTS).unwrap_or_default();
+    let settings = |pool: Option<usize>, values: Mapping| {
+        let mut found = Vec::new();
+        leaves(&mut Vec::new(), values, &mut |path, value| {
+            found.push(setting(origins, pool, path, value, secrets))
+        });
+        found
+    };
+    let pools =
+        config.settings.pools.iter().zip(&config.outfits).enumerate().map(|(index, (pool, outfit))| {
+            let mut values = section(defaults.get("pools").and_then(|pools| pools.get(0)));
+            overlay(&mut values, section(origins.written().get("pools").and_then(|pools| pools.get(index))));
+            of_pool(&mut values, pool, outfit);
+            (pool.name.clone(), settings(Some(index), values))
+        });
+    let pools = pools.collect();
+    let mut values = Mapping::new();
+    of_whole(&mut values, config);
+    overlay(&mut values, section(Some(&defaults)));
+    overlay(&mut values, section(Some(origins.written())));
+    of_whole(&mut values, config);
+    values.shift_remove("pools");
+    Shown { whole: settings(None, values), pools }
+}
+
+fn section(of: Option<&Value>) -> Mapping {
+    of.and_then(Value::as_mapping).cloned().unwrap_or_default()
+}
+
+/// What one says over what another does; null says nothing.
+fn overlay(base: &mut Mapping, over: Mapping) {
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            (Some(_), Value::Null) => {}
+            (Some(Value::Mapping(below)), Value::Mapping(over)) => overlay(below, over),
+            (_, value) => drop(base.insert(key, value)),
+        }
+    }
+}
+
+fn leaves(path: &mut Vec<String>, values: Mapping, found: &mut impl FnMut(Vec<String>, Value)) {
+    for (key, value) in values {
+        path.push(key.as_str().unwrap_or_default().to_owned());
+        match value.as_mapping().filter(|below| !below.is_empty()) {
+            Some(below) => leaves(path, below.clone(), found),
+            None => found(path.clone(), value),
+        }
+        path.pop();
+    }
+}
+
+fn setting(
+    origins: &Origins,
+    pool: Option<usize>,
+    path: Vec<String>,
+    value: Value,
+    secrets: bool,
+) -> Setting {
+    let name = path[..path.len().min(2)].join(".");
+    let hidden = match path.as_slice() {
+        [env, set, name] if env == "env" && set == "set" => {
+            may_be_secret(name, value.as_str().unwrap_or_default())
+        }
+        _ => false,
+    };
+    let hidden = hidden && !secrets;
+    Setting { origin: origins.of(pool, &name), value: if hidden { Value::Null } else { value }, path, hidden }
+}
+
+fn of_whole(values: &mut Mapping, config: &Config) {
+    let mut say = |key: &str, value: String| drop(values.insert(key.into(), value.into()));
+    say("state_dir", config.state_dir.display().to_string());
+    say("run_dir", config.run_dir.display().to_string());
+    say("broker", config.broker.to_string());
+    say("lease", format_duration(config.settings.lease));
+    say("stop_deadline", format_duration(config.settings.stop_deadline));
+    let log = Mapping::from_iter([
+        ("format".into(), yaml(config.log.format)),
+        ("level".into(), yaml(config.log.level)),
+    ]);
+    let mut section = section(values.get("log"));
+    overlay(&mut section, log);
+    values.insert("log".into(), section.into());
+}
+
+fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &Outfit) {
+    let duration = |duration| Value::from(format_duration(duration));
+    let words = |words: &[Bytes]| yaml(words.iter().map(|word| word.to_text()).collect::<Vec<_>>());
+    let (command, run) = match &outfit.work {
+        Work::Programs => (Value::Null, Value::Null),
+        Work::Run(program) => (Value::Null, words(program)),
+        Work::Command(program) => (words(program), Value::Null),
+    };
+    let workers = match pool.min_workers {
+        None => Value::from(pool.workers),
+        Some(min) => {
+            Mapping::from_iter([("min".into(), min.into()), ("max".into(), pool.workers.into())]).into()
+        }
+    };
+    let set: Mapping =
+        outfit.env_set.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
+    let mut recycle = section(values.get("recycle"));
+    overlay(&mut recycle, Mapping::from_iter([("jobs".into(), yaml(pool.recycle.jobs))]));
+    let mut limits = section(values.get("limits"));
+    overlay(
+        &mut limits,
+        Mapping::from_iter([("time".into(), pool.limits.time.map_or(Value::Null, duration))]),
+    );
+    let env = Mapping::from_iter([("pass".into(), yaml(&outfit.env_pass)), ("set".into(), set.into())]);
+    for (key, value) in [
+        ("name", pool.name.as_str().into()),
+        ("mode", pool.mode().into()),
+        ("workers", workers),
+        ("concurrency", pool.jobs_at_once.into()),
+        ("recycle", recycle.into()),
+        ("boot_timeout", duration(pool.boot_timeout)),
+        ("command", command),
+        ("run", run),
+        ("queues", yaml(&pool.queues)),
+        ("order", yaml(pool.order)),
+        ("classes", yaml(&pool.filter.only)),
+        ("except_classes", yaml(&pool.filter.except)),
+        ("limits", limits.into()),
+        ("retries", pool.retry.retries.into()),
+        ("retry_delay", duration(pool.retry.delay)),
+        ("retry_cap", duration(pool.retry.cap)),
+        ("grace", duration(pool.grace)),
+        ("env", env.into()),
+        ("cwd", yaml(&outfit.cwd)),
+        ("sandbox", outfit.sandbox.into()),
+    ] {
+        values.insert(key.into(), value);
+    }
+}
+
+fn yaml(value: impl Serialize) -> Value {
+    serde_yaml::to_value(value).unwrap_or_default()
+}
+
+impl Shown {
+    /// Only the pool of this name; None if there is none.
+    #[must_use]
+    pub fn only(mut self, pool: &str) -> Option<Shown> {
+        self.whole.clear();
+        self.pools.retain(|(name, _)| name == pool);
+        (!self.pools.is_empty()).then_some(self)
+    }
+
+    /// As a file of settings, with the origin of each beside it.
+    pub fn to_yaml(&self) -> String {
+        let mut out = String::new();
+        block(&mut out, &self.whole, "", "");
+        out += "pools:\n";
+        for (_, pool) in &self.pools {
+            block(&mut out, pool, "  - ", "    ");
+        }
+        out
+    }
+
+    /// As `taskvisor.config/1`.
+    pub fn to_json(&self) -> serde_json::Value {
+        let all = |settings: &[Setting]| -> BTreeMap<String, serde_json::Value> {
+            let of = |setting: &Setting| {
+                let from = setting.origin.to_string();
+                let value =
+                    serde_json::json!({ "value": setting.value, "from": from, "hidden": setting.hidden });
+                (setting.path.join("."), value)
+            };
+            settings.iter().map(of).collect()
+        };
+        let pools: Vec<_> = self.pools.iter().map(|(_, pool)| all(pool)).collect();
+        serde_json::json!({ "schema": "taskvisor.config/1", "settings": all(&self.whole), "pools": pools })
+    }
+}
+
+/// A line for each, and one for each section that begins. The first line has another margin than the others.
+fn block(out: &mut String, settings: &[Setting], first: &str, margin: &str) {
+    let mut open: &[String] = &[];
+    let mut lead = first;
+    for Setting { path, value, origin, hidden } in settings {
+        let (name, sections) = path.split_last().map_or(("", &[][..]), |(name, of)| (name.as_str(), of));
+        let shared = open.iter().zip(sections).take_while(|(open, own)| open == own).count();
+        for (depth, section) in sections.iter().enumerate().skip(shared) {
+            *out += &format!("{lead}{}{section}:\n", "  ".repeat(depth));
+            lead = margin;
+        }
+        open = sections;
+        let hidden = if *hidden { "hidden; " } else { "" };
+        let (depth, name, value) = ("  ".repeat(sections.len()), flow(&name.into()), flow(value));
+        *out += &format!("{lead}{depth}{name}: {value}  # {hidden}{}\n", one_line(&origin.to_string()));
+        lead = margin;
+    }
+}
+
+/// A comment ends with its line.
+fn one_line(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+/// A value on one line. A map that holds anything is none: its values have lines of their own.
+fn flow(value: &Value) -> String {
+    match value {
+        Value::Null | Value::Tagged(_) => "null".into(),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) if is_plain(text) => text.clone(),
+        Value::String(text) => quoted(text),
+        Value::Sequence(all) => format!("[{}]", all.iter().map(flow).collect::<Vec<_>>().join(", ")),
+        Value::Mapping(_) => "{}".into(),
+    }
+}
+
+/// JSON's strings are strings of YAML.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+/// Whether it needs no quotes: it would be read as this very text.
+fn is_plain(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./+-:@".contains(&byte);
+    let begins = text.starts_with(|first: char| first.is_ascii_alphanumeric() || "/-".contains(first));
+    begins
+        && !text.ends_with(':')
+        && text.bytes().all(plain)
+        && serde_yaml::from_str::<Value>(text).is_ok_and(|read| read.as_str() == Some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Flags, Surroundings, resolve};
+    use super::*;
+
+    fn shown(text: &str, secrets: bool) -> (Config, String) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.yaml");
+        std::fs::write(&path, text).unwrap();
+        let config = read(&path);
+        let origins = Origins::read(Some(&path), BTreeMap::new()).unwrap();
+        let yaml = show(&config, &origins, secrets).to_yaml();
+        (config, yaml.replace(&format!("{}/", dir.path().display()), ""))
+    }
+
+    fn read(path: &std::path::Path) -> Config {
+        let around = Surroundings { uid: 7, home: Some("/home/u".into()), ..Surroundings::default() };
+        resolve(Flags { config: Some(path.to_path_buf()), ..Flags::default() }, &around).unwrap()
+    }
+
+    /// What is shown is shown again as it is, and means the same.
+    #[track_caller]
+    fn comes_back(text: &str) {
+        let (config, yaml) = shown(text, true);
+        let (again, _) = shown(&yaml, true);
+        assert_eq!(again, config, "{yaml}");
+    }
+
+    #[test]
+    fn what_is_shown_can_be_started() {
+        comes_back("lease: null\n");
+        comes_back(DEFAULTS);
+        let (_, example) = DEFAULTS.split_once("\n# pools:\n").expect("an example");
+        let lines: Vec<&str> = example.lines().map(|line| line.trim_start_matches('#')).collect();
+        comes_back(&format!("pools:\n{}", lines.join("\n")));
+        comes_back(
+            "lease: 2m\nlog: {level: warn}\npools:\n- {name: '- a #b', workers: {min: 2, max: 8}, umask: \"022\", run: \"x 'a: b' '' '{c' '\\u00e9\\t\\u007f'\"}\n- {name: 'null', queues: ['1', 'yes', '*', 'q:'], env: {set: {A: '1.10', A.B-c: ' x', TOKEN: 'a\\nb'}}}\n",
+        );
+    }
+
+    #[test]
+    fn each_value_is_shown_with_its_origin() {
+        let text =
+            "lease: 2m\npools:\n- name: a\n  command: sh -c x\n  env: {set: {TOKEN: s3cret, LANG: C}}\n";
+        let (_, yaml) = shown(text, false);
+        for line in [
+            "lease: 2m  # t.yaml:1:1\n",
+            "stop_deadline: 25s  # default\n",
+            "log:\n  format: auto  # default\n",
+            "  - name: a  # t.yaml:3:3\n",
+            "    mode: prefork  # default\n",
+            "    command: [sh, -c, x]  # t.yaml:4:3\n",
+            "    retries: 5  # default\n",
+            "      set:\n        TOKEN: null  # hidden; t.yaml:5:3\n        LANG: C  # t.yaml:5:3\n",
+        ] {
+            assert!(yaml.contains(line), "no {line:?} in\n{yaml}");
+        }
+        assert!(!yaml.contains("s3cret"));
+        assert!(shown(text, true).1.contains("TOKEN: s3cret  # "));
+    }
+
+    #[test]
+    fn one_pool_may_be_shown_alone() {
+        let (config, _) = shown("pools:\n- {name: a}\n- {name: b}\n", false);
+        let only = |name| show(&config, &Origins::default(), false).only(name).map(|shown| shown.to_yaml());
+        assert!(only("b").unwrap().starts_with("pools:\n  - name: b  # default\n"));
+        assert!(only("c").is_none());
+    }
+}

@@ -1,0 +1,142 @@
+//! What is counted on its way to the supervisor and back.
+
+use crate::clock;
+use crate::model::{Counters, ExitStatus, Instant, PoolCounters, PoolSettings};
+use crate::supervisor::{Command, Event};
+
+/// The counters, and what the number of a pool means at the moment: after a reload it may be another pool's.
+#[derive(Debug, Default)]
+pub(super) struct Counting {
+    pub(super) counters: Counters,
+    pools: Vec<Numbered>,
+}
+
+#[derive(Debug, Default)]
+struct Numbered {
+    name: String,
+    /// When the fetch under way began: there is one at most.
+    asked: Option<Instant>,
+}
+
+impl Counting {
+    pub(super) fn new(pools: &[PoolSettings]) -> Counting {
+        let mut counting = Counting::default();
+        for (number, pool) in pools.iter().enumerate() {
+            counting.equip(number, &pool.name);
+        }
+        counting
+    }
+
+    fn equip(&mut self, number: usize, name: &str) {
+        if number >= self.pools.len() {
+            self.pools.resize_with(number + 1, Numbered::default);
+        }
+        self.pools[number].name = name.to_owned();
+        self.counters.pools.entry(name.to_owned()).or_default();
+    }
+
+    /// A command goes out.
+    pub(super) fn order(&mut self, command: &Command) {
+        match command {
+            Command::Fetch { pool, .. } => {
+                if let Some(pool) = self.pools.get_mut(usize::from(*pool)) {
+                    pool.asked = Some(clock::now());
+                }
+            }
+            Command::Equip(number, settings) => self.equip(usize::from(*number), &settings.name),
+            Command::Spawn(worker) | Command::Fork(worker, _) => {
+                self.count(worker.slot.pool, |pool| pool.spawned += 1);
+            }
+            Command::Assign(..)
+            | Command::Signal(..)
+            | Command::Cancel(..)
+            | Command::KillAt(..)
+            | Command::Renew(_)
+            | Command::Settle(_)
+            | Command::AskIdle(_)
+            | Command::AskWaiting(..)
+            | Command::Dropped(..)
+            | Command::Exit => {}
+        }
+    }
+
+    /// A fact comes in.
+    pub(super) fn hear(&mut self, event: &Event) {
+        let counters = &mut self.counters;
+        match event {
+            Event::Fetched(pool, jobs) => {
+                counters.fetches += 1;
+                self.count(*pool, |pool| pool.fetched += jobs.len() as u64);
+                self.answered(*pool);
+            }
+            Event::FetchFailed(pool) => {
+                counters.fetches_failed += 1;
+                self.answered(*pool);
+            }
+            Event::Exited(worker, exit) => self.count(worker.slot.pool, |pool| match exit.status {
+                ExitStatus::Code(0) => pool.ended_well += 1,
+                ExitStatus::Code(_) => pool.ended_badly += 1,
+                ExitStatus::Signal { .. } => pool.killed += 1,
+            }),
+            Event::Renewed(_) => counters.renewed += 1,
+            Event::RenewFailed(..) => counters.renewals_failed += 1,
+            Event::Revoked(..) => counters.revoked += 1,
+            Event::Settled(..) => counters.settled += 1,
+            Event::SettleFailed(..) => counters.settles_failed += 1,
+            Event::Spawned(_)
+            | Event::SpawnFailed(..)
+            | Event::Ready(_)
+            | Event::Stuck(..)
+            | Event::Finished(..)
+            | Event::Faulty(..)
+            | Event::Knows(..)
+            | Event::Waiting(..)
+            | Event::Woken
+            | Event::Idle
+            | Event::Exceeded(..)
+            | Event::Outgrown(_)
+            | Event::Reload(_)
+            | Event::Change(..)
+            | Event::Stop(_) => {}
+        }
+    }
+
+    fn answered(&mut self, pool: u16) {
+        let pool = self.pools.get_mut(usize::from(pool));
+        if let Some(asked) = pool.and_then(|pool| pool.asked.take()) {
+            self.counters.fetch_time += clock::now().since(asked);
+        }
+    }
+
+    fn count(&mut self, pool: u16, count: impl FnOnce(&mut PoolCounters)) {
+        let pool = self.pools.get(usize::from(pool));
+        if let Some(counters) = pool.and_then(|pool| self.counters.pools.get_mut(&pool.name)) {
+            count(counters);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{SlotId, WorkerId};
+
+    #[test]
+    fn what_passes_is_counted_by_the_name_of_the_pool() {
+        let named = |name: &str| PoolSettings { name: name.into(), ..PoolSettings::default() };
+        let mut counting = Counting::new(&[named("a"), named("b")]);
+        let spawn = |pool| Command::Spawn(WorkerId { slot: SlotId { pool, index: 3 }, generation: 7 });
+        counting.order(&spawn(1));
+        // An heir at a number of its own, then a stranger at a number that was another's.
+        counting.order(&Command::Equip(2, Box::new(named("b"))));
+        counting.order(&spawn(2));
+        counting.order(&Command::Equip(1, Box::new(named("c"))));
+        [1, 1, 9].iter().for_each(|pool| counting.order(&spawn(*pool)));
+        for event in [Event::Fetched(0, vec![]), Event::FetchFailed(1), Event::FetchFailed(9), Event::Woken] {
+            counting.hear(&event);
+        }
+        let Counters { fetches, fetches_failed, pools, .. } = counting.counters;
+        assert_eq!((fetches, fetches_failed), (1, 2));
+        assert_eq!(["a", "b", "c"].map(|name| pools[name].spawned), [0, 2, 2]);
+    }
+}

@@ -1,0 +1,61 @@
+//! What `/metrics` shows: the status, and what is only counted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Millis, Status};
+
+/// All of it, at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Meters {
+    /// The whole picture, without the trees of processes.
+    pub status: Status,
+    /// What was counted since the supervisor started.
+    pub counters: Counters,
+    /// The wall clock, for ages.
+    pub now: Millis,
+    /// Descriptors that the keeper has open.
+    pub keeper_descriptors: Option<u64>,
+    /// Descriptors that the supervisor has open.
+    pub supervisor_descriptors: Option<u64>,
+}
+
+/// The same of the pools that have had a name, one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolCounters {
+    /// Jobs that came with the answers to fetches.
+    pub fetched: u64,
+    /// Lives begun.
+    pub spawned: u64,
+    /// Lives ended by exit code 0.
+    pub ended_well: u64,
+    /// Lives ended by another exit code.
+    pub ended_badly: u64,
+    /// Lives ended by a signal.
+    pub killed: u64,
+}
+
+/// Sums since the supervisor started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Answers to fetches.
+    pub fetches: u64,
+    /// Fetches without an answer.
+    pub fetches_failed: u64,
+    /// How long all of them took.
+    pub fetch_time: Duration,
+    /// By the name of the pool, also of one that is there no more.
+    pub pools: BTreeMap<String, PoolCounters>,
+    /// Leases renewed.
+    pub renewed: u64,
+    /// Renewals without an answer.
+    pub renewals_failed: u64,
+    /// Leases lost.
+    pub revoked: u64,
+    /// Answers to settlements.
+    pub settled: u64,
+    /// Settlements without an answer, which are told again.
+    pub settles_failed: u64,
+    /// Output of jobs that the disk did not take, in bytes.
+    pub output_dropped: u64,
+}
