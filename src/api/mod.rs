@@ -14,6 +14,8 @@ mod server;
 mod service;
 
 #[cfg(test)]
+mod fake;
+#[cfg(test)]
 mod tests;
 
 pub use client::{Client, Error};

@@ -288,7 +288,8 @@ mod tests {
     fn comes_back(text: &str) {
         let (config, yaml) = shown(text, true);
         let (again, _) = shown(&yaml, true);
-        assert_eq!(again, config, "{yaml}");
+        let meant = |config: Config| Config { text: None, ..config };
+        assert_eq!(meant(again), meant(config), "{yaml}");
     }
 
     #[test]

@@ -50,7 +50,7 @@ enum What {
     FetchFailed(u16),
     Changed(Option<Box<str>>, Change),
     Reload,
-    Exceeded(Excess),
+    Exceeded(Box<Excess>),
     Outgrown,
     Stop(Stop),
 }
@@ -115,7 +115,9 @@ impl Decisions {
                 (None, None, What::Changed(pool.as_deref().map(Into::into), *change))
             }
             Event::Reload(_) => (None, None, What::Reload),
-            Event::Exceeded(worker, job, _, excess) => (Some(*worker), Some(job), What::Exceeded(*excess)),
+            Event::Exceeded(worker, job, _, excess) => {
+                (Some(*worker), Some(job), What::Exceeded(Box::new(*excess)))
+            }
             Event::Outgrown(worker) => (Some(*worker), None, What::Outgrown),
             Event::Stop(stage) => (None, None, What::Stop(*stage)),
             Event::Spawned(_) | Event::Finished(..) | Event::Knows(..) | Event::Fetched(..) => return,

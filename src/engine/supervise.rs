@@ -8,6 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::Router;
 use tracing::info;
 
 use super::census::Census;
@@ -31,6 +32,9 @@ use crate::process::{Children, Gauge, Letter, Link, Plan, snapshot};
 use crate::supervisor::{Event, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
 
+/// A listener, whether programs may be put by it, and who is let in.
+pub type Port = (TcpListener, bool, api::Gate);
+
 /// What a supervisor is given.
 pub struct Setup {
     /// What to keep up.
@@ -52,7 +56,7 @@ pub struct Setup {
     /// Where the API listens.
     pub listener: UnixListener,
     /// Where it listens besides, for those who pass the gate.
-    pub port: Option<(TcpListener, bool, api::Gate)>,
+    pub port: Option<Port>,
     /// The supervisor's own log.
     pub log: OwnLog,
     /// What is kept of the output of jobs and slots.
@@ -111,20 +115,25 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let supervisor = Supervisor::new(settings, started);
     let (broker, broker_name) = (setup.broker.clone(), setup.broker_name);
     let desk = Desk { broker, census: Census::default(), requests, reloader, broker_name, started };
-    setup.listener.set_nonblocking(true)?;
-    let listener = tokio::net::UnixListener::from_std(setup.listener)?;
-    let router = api::router(Arc::new(desk));
-    if let Some((listener, programs, gate)) = setup.port {
+    open_doors(setup.listener, setup.port, api::router(Arc::new(desk)))?;
+    tokio::spawn(listen(setup.broker, events));
+    info!(keeper = hello.pid, cgroup = hello.cgroup, restarts = hello.restarts, "supervisor is up");
+    run(supervisor, outside, inbox).await
+}
+
+/// The API, by the socket and, if one was opened, by a port.
+fn open_doors(socket: UnixListener, port: Option<Port>, router: Router) -> io::Result<()> {
+    if let Some((listener, programs, gate)) = port {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         info!(address = %listener.local_addr()?, "the API listens");
         let router = api::behind(gate, router.clone());
         tokio::spawn(api::serve(api::Port { listener, programs }, router, api::Limits::default()));
     }
-    tokio::spawn(api::serve(listener, router, api::Limits::default()));
-    tokio::spawn(listen(setup.broker, events));
-    info!(keeper = hello.pid, cgroup = hello.cgroup, restarts = hello.restarts, "supervisor is up");
-    run(supervisor, outside, inbox).await
+    socket.set_nonblocking(true)?;
+    let socket = tokio::net::UnixListener::from_std(socket)?;
+    tokio::spawn(api::serve(socket, router, api::Limits::default()));
+    Ok(())
 }
 
 /// The keeper's first words: who it is, and what an earlier supervisor left. None if it is gone already.
