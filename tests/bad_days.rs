@@ -411,7 +411,7 @@ fn a_store_that_is_none_of_ours_is_refused_by_start_and_put_and_left_as_it_is() 
     let store = sandbox.path("state").join("store.db");
     let good = fs::read(&store).expect("the store");
     let mut newer = good.clone();
-    newer[60..64].copy_from_slice(&3u32.to_be_bytes());
+    newer[60..64].copy_from_slice(&99u32.to_be_bytes());
     let mut damaged = good.clone();
     let len = damaged.len();
     damaged[4096..len.min(16384)].fill(0x5a);
@@ -419,7 +419,7 @@ fn a_store_that_is_none_of_ours_is_refused_by_start_and_put_and_left_as_it_is() 
         b"no database at all, but a text that is longer than a header of one hundred bytes, as it should be"
             .to_vec();
     for (content, why) in [
-        (newer, "its schema is 3, this program knows 2"),
+        (newer, "its schema is 99, this program knows"),
         (damaged, "it is damaged"),
         (text, "not a SQLite file"),
     ] {
