@@ -36,7 +36,7 @@ fn descriptors(hard: u64, slots: u64) -> Check {
     let needed = DESCRIPTORS.0 + DESCRIPTORS.1 * slots;
     let found = match hard {
         RLIM_INFINITY => "unlimited".to_owned(),
-        _ => format!("{hard}; {slots} slots take about {needed}"),
+        _ => format!("{hard}; about {needed} are needed for slots: {slots}"),
     };
     if hard < needed {
         return Check::bad(
