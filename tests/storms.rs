@@ -78,6 +78,7 @@ fn a_thousand_slots_that_flap_at_once_become_one_that_probes_and_hold_up_no_job_
     });
     let why = sandbox.ok(&["status"]);
     assert!(why.contains("5 workers died within 30 s before they were ready"), "{why}");
+    assert!(status(&sandbox)["reasons"].as_array().unwrap().len() < 10, "a line for each of 1,000");
     assert_takes_little(&sandbox);
     assert_eq!(status(&sandbox)["supervisor_restarts"], 0);
     sandbox.ok(&["stop", "--timeout", "10s"]);

@@ -220,6 +220,30 @@ fn look_up_tree(slot: &mut SlotStatus, keeper: i32) {
     slot.process = slot.process.take().and_then(|leader| usage::tree(leader.pid, keeper));
 }
 
+/// Bad slots of a pool that are named one by one.
+const NAMED: usize = 5;
+
+fn is_bad(slot: &SlotStatus, stopping: Option<Stop>) -> bool {
+    match slot.state {
+        SlotState::Unkillable => true,
+        SlotState::Down => slot.why.is_some() && stopping.is_none(),
+        SlotState::Starting
+        | SlotState::Ready
+        | SlotState::Busy
+        | SlotState::Stopping
+        | SlotState::Killed => false,
+    }
+}
+
+fn complaint(slot: &SlotStatus, pool: &str) -> String {
+    let why = slot.why.as_deref().unwrap_or("no reason known");
+    let what = match slot.slot.index {
+        0 => "the template".to_owned(),
+        _ => format!("slot {}", slot.slot),
+    };
+    format!("{what} of pool {pool} is {}: {why}", slot.state.as_str())
+}
+
 /// One word for it all.
 fn judge(
     view: &View,
@@ -238,25 +262,13 @@ fn judge(
     let mut alive = false;
     for pool in &view.pools {
         reasons.extend(pool.probing.as_ref().map(|why| format!("pool {}: {why}", pool.name)));
-        for slot in pool.template.iter().chain(&pool.slots) {
-            alive |= matches!(slot.state, SlotState::Starting | SlotState::Ready | SlotState::Busy);
-            let bad = match slot.state {
-                SlotState::Unkillable => true,
-                SlotState::Down => slot.why.is_some() && view.stopping.is_none(),
-                SlotState::Starting
-                | SlotState::Ready
-                | SlotState::Busy
-                | SlotState::Stopping
-                | SlotState::Killed => false,
-            };
-            if bad {
-                let why = slot.why.as_deref().unwrap_or("no reason known");
-                let what = match slot.slot.index {
-                    0 => "the template".to_owned(),
-                    _ => format!("slot {}", slot.slot),
-                };
-                reasons.push(format!("{what} of pool {} is {}: {why}", pool.name, slot.state.as_str()));
-            }
+        let slots = || pool.template.iter().chain(&pool.slots);
+        alive |= slots()
+            .any(|slot| matches!(slot.state, SlotState::Starting | SlotState::Ready | SlotState::Busy));
+        let bad: Vec<&SlotStatus> = slots().filter(|slot| is_bad(slot, view.stopping)).collect();
+        reasons.extend(bad.iter().take(NAMED).map(|slot| complaint(slot, &pool.name)));
+        if let Some(more @ 1..) = bad.len().checked_sub(NAMED) {
+            reasons.push(format!("and {more} more slots of pool {}", pool.name));
         }
     }
     let held: u64 = queues.values().filter_map(|queue| queue.jobs.get(&JobState::Held)).sum();
