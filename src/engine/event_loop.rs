@@ -10,6 +10,7 @@ use super::inbox::{Inbox, Input};
 use super::outside::Outside;
 use super::reload::Fresh;
 use super::systemd;
+use crate::api::Problem;
 use crate::clock;
 use crate::model::{Change, Counters, LogStatus, PoolStatus, Process, Stop};
 use crate::process::usage;
@@ -24,7 +25,7 @@ pub(super) enum Request {
     /// Whether the loop turns.
     Turn(oneshot::Sender<()>),
     /// Ask something of a pool, or of all; refused in words.
-    Change(Option<String>, Change, oneshot::Sender<Result<(), String>>),
+    Change(Option<String>, Change, oneshot::Sender<Result<(), Problem>>),
     /// Settings were read, or could not be.
     Reload {
         /// They, or what is wrong with them.
@@ -152,13 +153,13 @@ fn reload(
 }
 
 /// Why nothing can be asked of that pool.
-fn refusal(pool: Option<&str>, supervisor: &Supervisor) -> Option<String> {
+fn refusal(pool: Option<&str>, supervisor: &Supervisor) -> Option<Problem> {
     if supervisor.stopping().is_some() {
-        return Some("the supervisor is stopping".into());
+        return Some(Problem::unavailable("the supervisor is stopping"));
     }
     let pool = pool.filter(|pool| !supervisor.pool_names().any(|name| name == *pool))?;
     let names: Vec<&str> = supervisor.pool_names().collect();
-    Some(format!("no pool is called '{pool}'; there are: {}", names.join(", ")))
+    Some(Problem::not_found(format!("no pool is called '{pool}'; there are: {}", names.join(", "))))
 }
 
 /// Carries out every command, also those that follow from facts that are known at once.

@@ -113,7 +113,7 @@ impl Service for Desk {
     }
 
     async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
-        self.ask(|answer| Request::Change(pool, change, answer)).await?.map_err(Problem::not_found)
+        self.ask(|answer| Request::Change(pool, change, answer)).await?
     }
 
     async fn at_rest(&self) -> Result<(), Problem> {
