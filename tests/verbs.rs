@@ -336,9 +336,9 @@ fn stop_waits_for_the_lock() {
     let file = std::fs::File::create(&path).unwrap();
     stage.check(&["stop"], 0, "", "");
     let held = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusive).unwrap();
-    let late = "error: the supervisor has not ended within 20ms\n\
+    let late = "error: the supervisor has not ended within 0.9s\n\
                 hint: it goes on ending; taskvisor stop --now or --kill goes a stage further\n";
-    stage.check(&["stop", "--kill", "--timeout", "20ms"], 124, "", late);
+    stage.check(&["stop", "--kill", "--timeout", "900ms"], 124, "", late);
     drop(held);
     assert_eq!(stage.asked(), ["stop Drain", "stop Kill"]);
 }
