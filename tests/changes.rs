@@ -255,3 +255,23 @@ fn nothing_is_taken_while_it_is_paused_and_a_drain_waits_for_what_runs() {
     sandbox.ok(&["resume", "app"]);
     assert_eq!(version_of_a_job(&sandbox), "v1");
 }
+
+fn check_worn(rule: &str, why: &str) {
+    let sandbox = python::new();
+    let _running = start(&sandbox, &version(1, &format!("workers: 4, recycle: {{{rule}}}")));
+    let old = all_ready(&sandbox, 4);
+    wait_until("all are others", || {
+        let seen = slots(&sandbox);
+        assert!(seen.iter().filter(|slot| works(slot)).count() >= 3, "more than a quarter is away: {seen:?}");
+        pids(&sandbox).is_disjoint(&old)
+    });
+    assert!(sandbox.stderr().contains(why), "{}", sandbox.stderr());
+    assert_eq!(version_of_a_job(&sandbox), "v1");
+    assert!(slots(&sandbox).iter().all(|slot| slot["restarts"] == 0));
+}
+
+#[test]
+fn workers_that_are_old_or_idle_are_exchanged_one_of_four_at_a_time() {
+    check_worn("age: 500ms", "recycled: age");
+    check_worn("idle: 300ms", "recycled: idle");
+}
