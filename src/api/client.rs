@@ -314,7 +314,13 @@ impl Client {
     async fn connect(&self) -> Result<UnixStream, Error> {
         match UnixStream::connect(&self.socket).await {
             Ok(stream) => Ok(stream),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            // A reset: it ended with the connection still in its queue, so nothing that it was told is lost.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset
+                ) =>
+            {
                 Err(Error::NotRunning(self.socket.clone()))
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {

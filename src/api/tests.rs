@@ -301,6 +301,17 @@ async fn a_socket_without_a_listener_is_not_running() {
 }
 
 #[tokio::test]
+async fn a_supervisor_that_ends_before_it_takes_the_connection_is_not_running() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("ctl.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let client = Client::new(&socket);
+    // On one thread the call is in the listener's queue when the listener goes.
+    let (status, ()) = tokio::join!(client.status(), async { drop(listener) });
+    assert!(matches!(status, Err(Error::NotRunning(_))), "{status:?}");
+}
+
+#[tokio::test]
 async fn something_else_on_the_socket_is_called_odd() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("ctl.sock");
