@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use support::*;
-use taskvisor::broker::{Broker, Error, Fetch, Notice, Renewal, Settling};
+use taskvisor::broker::{Broker, Error, Fetch, Notice, Renewal, Settling, Verbs};
+use taskvisor::model::verb::Before;
 use taskvisor::model::*;
 
 macro_rules! contract {
@@ -407,7 +408,7 @@ async fn what_comes_before_a_job_is_counted(scene: Scene) {
     let delayed = NewJob { priority: 9, delay: LEASE, ..job("d") };
     let elsewhere = NewJob { queue: "other".into(), ..job("e") };
     scene.enqueue(vec![job("a"), job("b"), urgent, delayed, elsewhere]).await.unwrap();
-    let before = async |id: &str| scene.before(id.into()).await;
+    let before = async |id: &str| scene.tell(Before { job: id.into() }, "").await.map(|before| before.count);
     assert_eq!((before("a").await, before("b").await, before("c").await), (Ok(1), Ok(2), Ok(0)));
     assert_eq!(before("e").await, Ok(0));
     scene.take().await.unwrap();

@@ -16,7 +16,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use support::*;
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Notice, Sqlite};
+use taskvisor::broker::{Broker, Error, Notice, Sqlite, Verbs};
 use taskvisor::model::*;
 
 fn open(path: &Path) -> Result<Sqlite, Error> {

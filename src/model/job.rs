@@ -316,20 +316,58 @@ pub struct Pause {
 }
 
 /// Which jobs to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Filter {
-    /// In one of these states; empty = any.
-    #[serde(default)]
+    /// In one of these states, named with commas between them; none = any.
+    #[serde(default, rename = "state", with = "words", skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<JobState>,
     /// Of this queue.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
     /// Of this class.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
     /// At most so many.
+    #[serde(default = "Filter::usual_limit")]
     pub limit: u32,
     /// Older than this job.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<JobId>,
+}
+
+impl Filter {
+    /// How many jobs a list has unless asked.
+    pub fn usual_limit() -> u32 {
+        100
+    }
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Filter { states: Vec::new(), queue: None, class: None, limit: Filter::usual_limit(), after: None }
+    }
+}
+
+/// A list in one word, with commas: how a query says it.
+mod words {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&list.iter().map(T::to_string).collect::<Vec<_>>().join(","))
+    }
+
+    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        let text = String::deserialize(from)?;
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        words.map(|word| word.parse().map_err(D::Error::custom)).collect()
+    }
 }

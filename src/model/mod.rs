@@ -13,6 +13,7 @@ mod settings;
 mod snapshot;
 mod status;
 mod time;
+pub mod verb;
 mod why;
 
 pub use bytes::Bytes;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Fetch, Settling, Sqlite};
+use taskvisor::broker::{Broker, Error, Fetch, Settling, Sqlite, Verbs};
 use taskvisor::model::*;
 
 pub const LEASE: Duration = Duration::from_secs(60);
@@ -92,11 +92,11 @@ impl Scene {
     }
 
     pub async fn cancel(&self, id: JobId) -> Result<JobState, Error> {
-        Broker::cancel(&**self, id, "uid 7".into()).await
+        Verbs::cancel(&**self, id, "uid 7".into()).await
     }
 
     pub async fn retry(&self, id: JobId) -> Result<(), Error> {
-        Broker::retry(&**self, id, "uid 7".into()).await
+        Verbs::retry(&**self, id, "uid 7".into()).await
     }
 
     pub async fn record(&self, id: &JobId) -> JobRecord {

@@ -59,6 +59,7 @@ mod checkpoint;
 mod handle;
 mod history;
 mod lease;
+mod list;
 mod notices;
 mod open;
 mod options;
@@ -69,6 +70,7 @@ mod store;
 mod syncer;
 mod thread;
 mod trouble;
+mod verbs;
 
 pub use handle::Sqlite;
 pub use options::{Options, World};

@@ -24,15 +24,15 @@ const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, att
     limit_ns, crashes, interrupted, put_at, due_at, started_at, ended_at, instance, worker, fence, result, failure,
     forensics, unknown, progress, put_by, renewals, renewed_at, expires_at";
 
-pub(super) fn get(store: &Store, id: &JobId) -> Result<Option<JobRecord>, Trouble> {
+pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT {RECORD}, kind, payload FROM job JOIN queue ON queue.id = job.queue WHERE jid = ?1"
     ))?;
     let mut rows = statement.query([id.as_str()])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
+    let row = rows.next()?.ok_or_else(|| Error::NoJob(id.clone()))?;
     let payload = payload(store, row.get(0)?, row, 30)?;
     let history = history::of(store, row.get(0)?)?;
-    Ok(Some(JobRecord { payload: Some(payload), history, ..record(row)? }))
+    Ok(JobRecord { payload: Some(payload), history, ..record(row)? })
 }
 
 /// A stretch of the store's jobs, newest first.
