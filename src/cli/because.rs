@@ -15,6 +15,7 @@ pub fn of_job(why: &Why, runs: bool, now: Millis) -> Vec<String> {
     let mut said = match job.state {
         JobState::Waiting => waiting(why, job, runs, now),
         JobState::Delayed => delayed(job, now),
+        JobState::Depends => vec!["It waits for other jobs to be complete.".into()],
         JobState::Running | JobState::Canceling => running(why, job, now),
         JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => ended(job, now),
     };
@@ -158,7 +159,11 @@ fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
                 job.id, job.id
             ));
         }
-        JobState::Waiting | JobState::Delayed | JobState::Running | JobState::Canceling => {}
+        JobState::Waiting
+        | JobState::Delayed
+        | JobState::Depends
+        | JobState::Running
+        | JobState::Canceling => {}
     }
     said
 }

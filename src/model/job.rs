@@ -141,28 +141,31 @@ pub struct Fetched {
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Ready to run.
-    Waiting,
+    Waiting = 0,
     /// Not before its time.
-    Delayed,
+    Delayed = 1,
+    /// Not before the jobs it needs are complete.
+    Depends = 8,
     /// A supervisor holds a lease on it.
-    Running,
+    Running = 2,
     /// Canceled while it ran; `canceled` when its processes are proven dead.
-    Canceling,
+    Canceling = 3,
     /// Done.
-    Complete,
+    Complete = 4,
     /// Out of tries.
-    Failed,
+    Failed = 5,
     /// Needs a person; kept with its reason.
-    Held,
+    Held = 6,
     /// Ended by a person.
-    Canceled,
+    Canceled = 7,
 }
 
 impl JobState {
     /// Every state, in the order of a job's life.
-    pub const ALL: [JobState; 8] = [
+    pub const ALL: [JobState; 9] = [
         JobState::Waiting,
         JobState::Delayed,
+        JobState::Depends,
         JobState::Running,
         JobState::Canceling,
         JobState::Complete,
@@ -175,7 +178,11 @@ impl JobState {
     pub fn has_ended(self) -> bool {
         match self {
             JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => true,
-            JobState::Waiting | JobState::Delayed | JobState::Running | JobState::Canceling => false,
+            JobState::Waiting
+            | JobState::Delayed
+            | JobState::Depends
+            | JobState::Running
+            | JobState::Canceling => false,
         }
     }
 
@@ -184,6 +191,7 @@ impl JobState {
         match self {
             JobState::Waiting => "waiting",
             JobState::Delayed => "delayed",
+            JobState::Depends => "depends",
             JobState::Running => "running",
             JobState::Canceling => "canceling",
             JobState::Complete => "complete",

@@ -95,7 +95,7 @@ fn way_to(only: Option<JobState>) -> (&'static str, &'static str) {
         Some(JobState::Running | JobState::Canceling) => {
             ("INDEXED BY job_expiry", "state = ?1 AND expires_at IS NOT NULL AND")
         }
-        Some(JobState::Failed | JobState::Held | JobState::Canceled) => {
+        Some(JobState::Depends | JobState::Failed | JobState::Held | JobState::Canceled) => {
             ("INDEXED BY job_odd", "state = ?1 AND state >= 5 AND")
         }
     }
@@ -115,14 +115,14 @@ pub(super) fn counts(store: &mut Store) -> Result<BTreeMap<QueueName, QueueCount
     store.write_counts()?;
     let mut statement = store.conn.prepare_cached(
         "SELECT id, name, paused_at, paused_by, reason, waiting, delayed, running, canceling, complete, failed, held,
-         canceled FROM queue",
+         canceled, depends FROM queue",
     )?;
     let mut rows = statement.query([])?;
     let mut counts = BTreeMap::new();
     while let Some(row) = rows.next()? {
         let mut jobs = BTreeMap::new();
-        for (index, state) in JobState::ALL.into_iter().enumerate() {
-            jobs.insert(state, row.get::<_, u64>(5 + index)?);
+        for state in JobState::ALL {
+            jobs.insert(state, row.get::<_, u64>(5 + state as usize)?);
         }
         jobs.retain(|_, count| *count > 0);
         let since: Option<i64> = row.get(2)?;

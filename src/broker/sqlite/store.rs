@@ -49,7 +49,7 @@ pub(super) struct Queue {
 /// What is done after the commit, and forgotten after a rollback.
 #[derive(Default)]
 pub(super) struct Effects {
-    counts: BTreeMap<i64, [i64; 8]>,
+    counts: BTreeMap<i64, [i64; 9]>,
     pub(super) ended: Vec<(JobId, JobState)>,
     pub(super) granted: Vec<(JobId, Fence)>,
     pub(super) given_up: Vec<JobId>,
@@ -169,9 +169,9 @@ impl Store {
                 .prepare_cached(
                     "UPDATE queue SET waiting = waiting + ?2, delayed = delayed + ?3, running = running + ?4,
                      canceling = canceling + ?5, complete = complete + ?6, failed = failed + ?7, held = held + ?8,
-                     canceled = canceled + ?9 WHERE id = ?1",
+                     canceled = canceled + ?9, depends = depends + ?10 WHERE id = ?1",
                 )?
-                .execute(params![queue, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]])?;
+                .execute(params![queue, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8]])?;
         }
         Ok(())
     }
@@ -245,5 +245,5 @@ impl Store {
 
 /// The state behind a number on file.
 pub(super) fn state(number: usize) -> JobState {
-    JobState::ALL.get(number).copied().unwrap_or(JobState::Held)
+    JobState::ALL.into_iter().find(|state| *state as usize == number).unwrap_or(JobState::Held)
 }
