@@ -888,9 +888,11 @@ async fn random_operations_agree_with_a_model(scene: Scene) {
                 let n = random.below(model.len() as u64) as usize;
                 let job = &mut model[n];
                 let state = match job.state {
-                    JobState::Waiting | JobState::Delayed | JobState::Held | JobState::Canceled => {
-                        JobState::Canceled
-                    }
+                    JobState::Waiting
+                    | JobState::Delayed
+                    | JobState::Depends
+                    | JobState::Held
+                    | JobState::Canceled => JobState::Canceled,
                     JobState::Running | JobState::Canceling => JobState::Canceling,
                     JobState::Complete | JobState::Failed => job.state,
                 };
