@@ -58,6 +58,7 @@ mod call;
 mod checkpoint;
 mod handle;
 mod history;
+mod in_force;
 mod lease;
 mod list;
 mod notices;

@@ -3,10 +3,12 @@
 
 mod answers;
 mod jobs;
+mod options;
 mod queues;
 mod table;
 
 pub use answers::{Done, Number, State};
 pub use jobs::{Before, Cancel, Get, Retry};
+pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
 pub use queues::{Pause, Queues, Resume};
 pub use table::{Answer, Asked, Route, Verb, Visitor, visit};
