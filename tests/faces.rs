@@ -220,7 +220,8 @@ fn ready_is_who_can_take_jobs() {
     let mut running = sandbox.start_raw(&["--", &refuses]);
     let mut answer = (String::new(), String::new());
     wait_until("it says why it is not ready", || {
-        if !sandbox.path("run/ctl.sock").exists() {
+        // Bound is not yet listening.
+        if UnixStream::connect(sandbox.path("run/ctl.sock")).is_err() {
             return false;
         }
         answer = get(&sandbox, "/readyz");
