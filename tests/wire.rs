@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use taskvisor::model::{Exit, ExitStatus, Instant, Means, SlotId, Usage, WorkerId};
+use taskvisor::model::{Bounds, Exit, ExitStatus, Instant, Means, SlotId, Usage, WorkerId};
 use taskvisor::wire::keeper::{Ask, Hello, Order, PACKET_MAX, Report, Step};
 use taskvisor::wire::program::{Failed, Identity, Program, Step as ProgramStep};
 
@@ -33,6 +33,9 @@ fn orders_have_these_bytes() {
     assert_eq!(packet(&Order::Template(WORKER)), [&[8][..], &id].concat());
     let template = WorkerId { generation: 1, ..WORKER };
     assert_eq!(packet(&Order::Fork(WORKER, template)), [&[9][..], &id, &[1], &id[1..]].concat());
+    let bounds = Bounds { memory: Some(258), tasks: None };
+    let most = [[2, 1, 0, 0, 0, 0, 0, 0], [255; 8]].concat();
+    assert_eq!(packet(&Order::Bound(WORKER, bounds)), [&[10][..], &id, &most].concat());
 }
 
 #[test]
@@ -67,6 +70,8 @@ fn order() -> impl Strategy<Value = Order> {
         worker().prop_map(Order::Template),
         (worker(), worker()).prop_map(|(id, template)| Order::Fork(id, template)),
         (worker(), proptest::option::of(0..u64::MAX)).prop_map(|(id, at)| Order::KillAt(id, at.map(Instant))),
+        (worker(), proptest::array::uniform2(proptest::option::of(0..u64::MAX)))
+            .prop_map(|(id, [memory, tasks])| Order::Bound(id, Bounds { memory, tasks })),
         worker().prop_map(Order::Terminate),
         worker().prop_map(Order::KillTree),
         worker().prop_map(Order::Forget),
@@ -81,10 +86,10 @@ fn exit() -> impl Strategy<Value = Exit> {
         (any::<i32>(), any::<bool>()).prop_map(|(signal, core)| ExitStatus::Signal { signal, core }),
     ];
     let times = any::<[u32; 3]>().prop_map(|times| times.map(|time| Duration::from_micros(time.into())));
-    (status, times, any::<u64>(), any::<u32>(), any::<bool>()).prop_map(
-        |(status, [user, system, proof], max_rss, left_behind, oom)| {
+    (status, times, any::<u64>(), any::<u32>(), any::<[bool; 2]>()).prop_map(
+        |(status, [user, system, proof], max_rss, left_behind, [oom, oom_at_bound])| {
             let usage = Usage { user, system, max_rss };
-            Exit { status, usage, left_behind, oom, proof }
+            Exit { status, usage, left_behind, oom, oom_at_bound, proof }
         },
     )
 }
@@ -94,12 +99,13 @@ fn report() -> impl Strategy<Value = Report> {
         proptest::sample::select(vec![Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork, Step::Template]);
     let asks = proptest::sample::select(Ask::ALL.to_vec());
     prop_oneof![
-        (any::<i32>(), any::<u32>(), any::<u32>(), any::<[bool; 2]>(), any::<u32>()).prop_map(
-            |(pid, restarts, generation, [cgroup, notify], left)| Report::Hello(Hello {
+        (any::<i32>(), any::<u32>(), any::<u32>(), any::<[bool; 3]>(), any::<u32>()).prop_map(
+            |(pid, restarts, generation, [cgroup, bounds, notify], left)| Report::Hello(Hello {
                 pid,
                 restarts,
                 generation,
                 cgroup,
+                bounds,
                 notify,
                 left
             })

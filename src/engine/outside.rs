@@ -130,8 +130,10 @@ impl Outside {
         if self.reports.due().is_some_and(|at| at <= clock::now()) {
             self.send_reports();
         }
+        // The keeper first: a program has its bounds when it begins, or a moment later.
+        self.link.flush()?;
         self.children.flush();
-        self.link.flush()
+        Ok(())
     }
 
     /// When something is to be done here that nothing else tells.
@@ -311,6 +313,9 @@ impl Outside {
 
     fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence, limits: Limits) {
         failpoint("supervisor-4-before-assign");
+        if let Some(bounds) = self.children.bound(worker, &limits).filter(|_| self.hello.bounds) {
+            self.link.order(&Order::Bound(worker, bounds));
+        }
         if let Err(unassigned) = self.children.assign(worker, job, fence, limits) {
             if unassigned.idle_for_ever {
                 self.link.order(&Order::KillTree(worker));

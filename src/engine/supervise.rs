@@ -117,7 +117,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let desk = Desk { broker, census: Census::default(), requests, reloader, broker_name, started };
     open_doors(setup.listener, setup.port, api::router(Arc::new(desk)))?;
     tokio::spawn(listen(setup.broker, events));
-    info!(keeper = hello.pid, cgroup = hello.cgroup, restarts = hello.restarts, "supervisor is up");
+    let Hello { pid, cgroup, bounds, restarts, .. } = hello;
+    info!(keeper = pid, cgroup, bounds, restarts, "supervisor is up");
     run(supervisor, outside, inbox).await
 }
 

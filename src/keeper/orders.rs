@@ -85,6 +85,11 @@ impl Keeper {
                     self.sources.wake_by(at);
                 }
             }
+            Order::Bound(worker, bounds) => {
+                if let Some(cgroups) = &self.cgroups {
+                    cgroups.bound(worker, bounds);
+                }
+            }
             Order::Terminate(worker) => self.terminate(worker),
             Order::KillTree(worker) => {
                 self.give_up(worker);

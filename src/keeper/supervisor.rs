@@ -156,6 +156,7 @@ impl Keeper {
             restarts: self.crashes.total,
             generation: self.generation,
             cgroup: self.cgroups.is_some(),
+            bounds: self.cgroups.as_ref().is_some_and(|cgroups| cgroups.controllers.is_ok()),
             notify: self.notify.is_heard(),
             left: left.len() as u32,
         }));

@@ -165,6 +165,9 @@ pub struct Exit {
     pub left_behind: u32,
     /// Whether the kernel's out-of-memory killer hit it (known only with a memory cgroup).
     pub oom: bool,
+    /// Whether it did because the life had reached its own bound of memory, and not for want of memory elsewhere.
+    #[serde(default)]
+    pub oom_at_bound: bool,
     /// From the leader's end to the proof that its tree is dead.
     pub proof: Duration,
 }

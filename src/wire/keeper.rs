@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Exit, ExitStatus, Instant, Usage, WorkerId};
+use crate::model::{Bounds, Exit, ExitStatus, Instant, Usage, WorkerId};
 
 /// Largest packet either side sends.
 pub const PACKET_MAX: usize = 4096;
@@ -25,6 +25,8 @@ pub enum Order {
     Fork(WorkerId, WorkerId),
     /// The self-fence: kill this life's tree at that moment unless told otherwise. None disarms.
     KillAt(WorkerId, Option<Instant>),
+    /// Have the kernel keep these for this life's cgroup, from now on and in place of those before.
+    Bound(WorkerId, Bounds),
     /// SIGTERM, then SIGCONT, to the leader's process group. A life that has ended is left alone.
     Terminate(WorkerId),
     /// End the whole tree. Answered, as every end is, by `Exited` after the proof.
@@ -70,6 +72,8 @@ pub struct Hello {
     pub generation: u32,
     /// Whether lives get a cgroup of their own.
     pub cgroup: bool,
+    /// Whether the kernel keeps any [`Bounds`].
+    pub bounds: bool,
     /// Whether anybody hears `Notify`.
     pub notify: bool,
     /// How many `Left` follow.
@@ -179,6 +183,12 @@ impl Order {
                 head(packet, 9, *worker);
                 packet.extend_from_slice(&template.to_u64().to_le_bytes());
             }
+            Order::Bound(worker, bounds) => {
+                head(packet, 10, *worker);
+                for most in [bounds.memory, bounds.tasks] {
+                    packet.extend_from_slice(&most.unwrap_or(u64::MAX).to_le_bytes());
+                }
+            }
         }
     }
 
@@ -210,6 +220,11 @@ fn decode_order(kind: u8, fields: &mut Fields<'_>) -> Option<Order> {
         7 => Order::Shutdown(u8::from_le_bytes(fields.take()?)),
         8 => Order::Template(fields.worker()?),
         9 => Order::Fork(fields.worker()?, fields.worker()?),
+        10 => {
+            let worker = fields.worker()?;
+            let mut most = || fields.u64().map(|most| Some(most).filter(|most| *most != u64::MAX));
+            Order::Bound(worker, Bounds { memory: most()?, tasks: most()? })
+        }
         _ => return None,
     })
 }
@@ -224,6 +239,7 @@ impl Report {
                 packet.extend_from_slice(&hello.restarts.to_le_bytes());
                 packet.extend_from_slice(&hello.generation.to_le_bytes());
                 packet.push(u8::from(hello.cgroup));
+                packet.push(u8::from(hello.bounds));
                 packet.push(u8::from(hello.notify));
                 packet.extend_from_slice(&hello.left.to_le_bytes());
             }
@@ -267,6 +283,7 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
             restarts: fields.u32()?,
             generation: fields.u32()?,
             cgroup: fields.u8()? != 0,
+            bounds: fields.u8()? != 0,
             notify: fields.u8()? != 0,
             left: fields.u32()?,
         }),
@@ -299,6 +316,7 @@ fn encode_exit(packet: &mut Vec<u8>, exit: &Exit) {
     packet.extend_from_slice(&exit.usage.max_rss.to_le_bytes());
     packet.extend_from_slice(&exit.left_behind.to_le_bytes());
     packet.push(u8::from(exit.oom));
+    packet.push(u8::from(exit.oom_at_bound));
     packet.extend_from_slice(&micros(exit.proof).to_le_bytes());
 }
 
@@ -310,7 +328,8 @@ fn decode_exit(fields: &mut Fields<'_>) -> Option<Exit> {
     };
     let (user, system, max_rss) = (fields.micros()?, fields.micros()?, fields.u64()?);
     let usage = Usage { user, system, max_rss };
-    Some(Exit { status, usage, left_behind: fields.u32()?, oom: fields.u8()? != 0, proof: fields.micros()? })
+    let (left_behind, oom, oom_at_bound) = (fields.u32()?, fields.u8()? != 0, fields.u8()? != 0);
+    Some(Exit { status, usage, left_behind, oom, oom_at_bound, proof: fields.micros()? })
 }
 
 fn micros(time: Duration) -> u64 {
