@@ -19,6 +19,9 @@ const HOME: &str = "taskvisor-keeper";
 /// Huge pages are no memory to the controller of that name.
 const WANTED: [&str; 3] = ["memory", "pids", "hugetlb"];
 
+/// The kernel numbers no more tasks, and takes no greater bound of them.
+const MOST_TASKS: u64 = 4 << 20;
+
 /// The controllers that the cgroups of lives have. Dropping it gives all back.
 pub(super) struct Controllers {
     given: PathBuf,
@@ -75,7 +78,7 @@ impl Controllers {
         }
         settings.extend(self.huge.iter().map(|file| (file.as_str(), text(bounds.memory))));
         if self.has("pids") {
-            settings.push(("pids.max", text(bounds.tasks)));
+            settings.push(("pids.max", text(bounds.tasks.filter(|tasks| *tasks <= MOST_TASKS))));
         }
         settings
     }
@@ -176,6 +179,8 @@ mod tests {
         assert_eq!(said(bounds, 4999), whole);
         let none = "memory.swap.max=max memory.oom.group=0 memory.max=max hugetlb.2MB.max=max pids.max=max ";
         assert_eq!(said(Bounds::default(), 5000), none);
+        let vast = Bounds { memory: None, tasks: Some(MOST_TASKS + 1) };
+        assert_eq!(said(vast, 0), none);
         assert_eq!(said(bounds, 5000), "hugetlb.2MB.max=5000 pids.max=7 ", "it has more already");
     }
 
