@@ -1,6 +1,8 @@
 //! The kernel's own limits, in a cgroup that was given to the keeper: handed down, kept, and given back.
 #![allow(unsafe_code, missing_docs, clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
+#[path = "support/python.rs"]
+mod python;
 #[path = "support/sandbox.rs"]
 mod sandbox;
 #[allow(dead_code)]
@@ -84,6 +86,12 @@ impl Given {
         Keeper::start_with(without, &self.inside(&[]), &[])
     }
 
+    fn keeper_of_user(&self) -> (Keeper, Hello) {
+        let user = PLAIN.to_string();
+        let line = self.inside(&["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"]);
+        Keeper::start_with("", &line, &[])
+    }
+
     fn start<'a>(&self, sandbox: &'a Sandbox, args: &[&str]) -> Running<'a> {
         let running = sandbox.start_under(&self.inside(&[]), args);
         wait_until("it is up", || sandbox.run(&["status", "-q"]).status.success());
@@ -99,15 +107,26 @@ impl Given {
 
     /// The cgroups in it.
     fn below(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
-        let dirs = entries.filter(|entry| entry.path().is_dir());
-        dirs.map(|entry| entry.file_name().into_string().unwrap()).collect()
+        below(&self.0)
     }
 
-    /// The cgroup of a life, as a path from here.
+    /// The cgroup of all lives, as a path from here.
+    fn keepers(&self) -> String {
+        let other = |name: &String| name != "taskvisor-keeper";
+        self.below().into_iter().find(other).expect("a cgroup of lives")
+    }
+
+    fn lives(&self) -> Vec<String> {
+        below(&self.0.join(self.keepers()))
+    }
+
+    /// The cgroup of a life.
     fn life(&self, id: WorkerId) -> String {
-        let keepers = self.below().into_iter().find(|name| self.0.join(name).join(id.to_string()).is_dir());
-        format!("{}/{id}", keepers.expect("a cgroup of that life"))
+        format!("{}/{id}", self.keepers())
+    }
+
+    fn life_has(&self, id: &str, file: &str, text: &str) -> bool {
+        self.read(&format!("{}/{id}/{file}", self.keepers())) == text
     }
 }
 
@@ -125,10 +144,14 @@ impl Drop for Given {
     }
 }
 
+fn below(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let dirs = entries.filter(|entry| entry.path().is_dir());
+    dirs.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
 fn remove(dir: &Path) {
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten().filter(|entry| entry.path().is_dir()) {
-        remove(&entry.path());
-    }
+    below(dir).iter().for_each(|name| remove(&dir.join(name)));
     fs::remove_dir(dir).ok();
 }
 
@@ -222,9 +245,7 @@ fn a_user_who_was_given_a_cgroup_has_bounds_too() {
     for file in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
         chown(given.0.join(file), Some(PLAIN), Some(PLAIN)).unwrap();
     }
-    let user = PLAIN.to_string();
-    let line = given.inside(&["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"]);
-    let (mut keeper, hello) = Keeper::start_with("", &line, &[]);
+    let (mut keeper, hello) = given.keeper_of_user();
     assert!(hello.bounds && home(keeper.pid()) == "taskvisor-keeper", "{hello:?}");
     let parked = keeper.park(worker(1, 1));
     assert_eq!(home(parked.pid), parked.worker.to_string());
@@ -274,18 +295,56 @@ fn a_jobs_limits_are_bounds_of_its_cgroup_while_it_runs() {
     let _running = given.start_limited(&sandbox, "memory: 62914560, processes: 9");
     sandbox.put(&["sleep", "1000"]);
     let own = home(sandbox.one("sleep"));
-    let keepers = given.below().into_iter().find(|name| given.0.join(name).join(&own).is_dir()).unwrap();
     for (controller, file, text) in [
         ("memory", "memory.max", "62914560"),
         ("pids", "pids.max", "1288"),
         ("hugetlb", "hugetlb.2MB.max", "62914560"),
     ] {
         if given.has(controller) {
-            assert_eq!(given.read(&format!("{keepers}/{own}/{file}")), text, "{file}");
+            wait_until(file, || given.life_has(&own, file, text));
         }
     }
     sandbox.ok(&["stop", "--kill"]);
     sandbox.assert_nothing_left();
+}
+
+#[test]
+fn in_each_mode_a_life_has_the_bounds_of_the_job_it_runs() {
+    for (mode, more) in [("prefork", 400), ("fork", 400), ("coroutine", 300)] {
+        let Some(given) = Given::new(mode) else { return };
+        let file = if given.has("memory") { "memory.max" } else { "hugetlb.2MB.max" };
+        let sandbox = Sandbox::new(Setting::RootCgroup);
+        let pool =
+            format!("{{name: default, mode: {mode}, workers: 1, limits: {{memory: 300MiB}}, PYTHON heavy}}");
+        let settings = python::file(&sandbox, &format!("pools: [{pool}]\n"));
+        let _running = given.start(&sandbox, &["-c", &settings]);
+        for (class, megabytes) in [("waits", 300), ("waits.more", more), ("waits", 300)] {
+            let jid = python::put(&sandbox, class, "[]");
+            let most: u64 = megabytes << 20;
+            let is_bounded =
+                |id: &String| id.starts_with("1.") && given.life_has(id, file, &most.to_string());
+            wait_until(&format!("{mode}: {class} is bounded"), || given.lives().iter().any(is_bounded));
+            assert_eq!(sandbox.state(&jid), "running");
+            python::touch(&sandbox, "go");
+            sandbox.ok(&["job", "wait", &jid]);
+            fs::remove_file(sandbox.work("go")).unwrap();
+        }
+        sandbox.ok(&["stop", "--kill"]);
+        sandbox.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_keeper_that_may_not_hand_anything_down_goes_back() {
+    let Some(given) = Given::new("refused") else { return };
+    for file in ["", "cgroup.procs"] {
+        chown(given.0.join(file), Some(PLAIN), Some(PLAIN)).unwrap();
+    }
+    let (keeper, hello) = given.keeper_of_user();
+    assert!(hello.cgroup && !hello.bounds, "{hello:?}");
+    assert_eq!(given.read("cgroup.procs"), format!("{}\n{}", keeper.pid(), keeper.supervisor));
+    assert_eq!(given.below().len(), 1, "{:?}", given.below());
+    keeper.shutdown(0);
 }
 
 #[test]
