@@ -13,7 +13,6 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use sandbox::{Running, Sandbox, Setting, is_root, kill, wait_until};
 use serde_json::Value;
@@ -27,9 +26,6 @@ fn relay_supervisor() {
     support::relay();
 }
 
-/// Enters the cgroup that is its name, and becomes the rest.
-const ENTER: &str = "echo $$ >\"$0/cgroup.procs\" && exec \"$@\"";
-
 const PLAIN: u32 = 64321;
 
 /// A cgroup that is given to a keeper. What is left in it dies with it.
@@ -38,11 +34,7 @@ struct Given(PathBuf);
 impl Given {
     /// None, and said, where there is none that offers a controller.
     fn new(name: &str) -> Option<Given> {
-        let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(PathBuf::from);
-        let mount = mounts.into_iter().find(|mount| mount.join("cgroup.controllers").exists())?;
-        for controller in ["memory", "pids", "hugetlb"] {
-            fs::write(mount.join("cgroup.subtree_control"), format!("+{controller}")).ok();
-        }
+        let mount = sandbox::cgroups().unwrap_or_default();
         let given = Given(mount.join(format!("tv-bounds-{}-{name}", std::process::id())));
         if !is_root() || fs::create_dir(&given.0).is_err() || given.offers().is_empty() {
             println!("SKIPPED: no cgroup v2 with a controller to be given away");
@@ -79,7 +71,7 @@ impl Given {
 
     /// In front of a command line: it runs there.
     fn inside<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
-        [&["sh", "-c", ENTER, self.0.to_str().unwrap()], more].concat()
+        [&["sh", "-c", sandbox::ENTER, self.0.to_str().unwrap()], more].concat()
     }
 
     fn keeper(&self, without: &str) -> (Keeper, Hello) {
@@ -92,17 +84,11 @@ impl Given {
         Keeper::start_with("", &line, &[])
     }
 
-    fn start<'a>(&self, sandbox: &'a Sandbox, args: &[&str]) -> Running<'a> {
-        let running = sandbox.start_under(&self.inside(&[]), args);
-        wait_until("it is up", || sandbox.run(&["status", "-q"]).status.success());
-        running
-    }
-
-    /// One slot for programs with these limits.
-    fn start_limited<'a>(&self, sandbox: &'a Sandbox, limits: &str) -> Running<'a> {
-        let file = sandbox.path("limits.yaml");
-        fs::write(&file, format!("pools: [{{name: default, workers: 1, limits: {{{limits}}}}}]\n")).unwrap();
-        self.start(sandbox, &["-c", file.to_str().unwrap()])
+    /// Whose keeper gets it.
+    fn sandbox(&self) -> Sandbox {
+        let mut sandbox = Sandbox::new(Setting::RootCgroup);
+        sandbox.given = Some(self.0.clone());
+        sandbox
     }
 
     /// The cgroups in it.
@@ -132,27 +118,20 @@ impl Given {
 
 impl Drop for Given {
     fn drop(&mut self) {
-        fs::write(self.0.join("cgroup.kill"), "1").ok();
-        for _ in 0..1000 {
-            remove(&self.0);
-            if !self.0.exists() {
-                return;
-            }
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
-        assert!(std::thread::panicking(), "{} does not go", self.0.display());
+        let gone = sandbox::remove(&self.0);
+        assert!(gone || std::thread::panicking(), "{} does not go", self.0.display());
     }
 }
 
 fn below(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let dirs = entries.filter(|entry| entry.path().is_dir());
-    dirs.map(|entry| entry.file_name().into_string().unwrap()).collect()
+    sandbox::dirs(dir).iter().map(|dir| dir.file_name().unwrap().to_str().unwrap().into()).collect()
 }
 
-fn remove(dir: &Path) {
-    below(dir).iter().for_each(|name| remove(&dir.join(name)));
-    fs::remove_dir(dir).ok();
+/// One slot for programs with these limits.
+fn start_limited<'a>(sandbox: &'a Sandbox, limits: &str) -> Running<'a> {
+    let file = sandbox.path("limits.yaml");
+    fs::write(&file, format!("pools: [{{name: default, workers: 1, limits: {{{limits}}}}}]\n")).unwrap();
+    sandbox.start(&["-c", file.to_str().unwrap()])
 }
 
 /// Where a process lives, by the name of its cgroup.
@@ -256,8 +235,8 @@ fn a_user_who_was_given_a_cgroup_has_bounds_too() {
 #[test]
 fn of_a_killed_keeper_nothing_lives_on_and_the_next_start_runs_its_job_again() {
     let Some(given) = Given::new("killed") else { return };
-    let sandbox = Sandbox::new(Setting::RootCgroup);
-    let mut running = given.start(&sandbox, &["-w", "1"]);
+    let sandbox = given.sandbox();
+    let mut running = sandbox.start(&["-w", "1"]);
     let jid = sandbox.put(&["sh", "-c", "setsid sleep 1000 & exec sleep 1000"]);
     wait_until("both are there", || sandbox.job_processes().len() == 2);
     assert_eq!(home(sandbox.one("tv-supervisor")), "taskvisor-keeper");
@@ -276,8 +255,8 @@ fn of_a_killed_keeper_nothing_lives_on_and_the_next_start_runs_its_job_again() {
 #[test]
 fn a_supervisor_that_is_replaced_lives_where_the_keeper_does() {
     let Some(given) = Given::new("replaced") else { return };
-    let sandbox = Sandbox::new(Setting::RootCgroup);
-    let mut running = given.start(&sandbox, &["-w", "1"]);
+    let sandbox = given.sandbox();
+    let mut running = sandbox.start(&["-w", "1"]);
     let first = sandbox.one("tv-supervisor");
     kill(first, "KILL");
     wait_until("another is there", || sandbox.one("tv-supervisor") != first);
@@ -291,8 +270,8 @@ fn a_supervisor_that_is_replaced_lives_where_the_keeper_does() {
 #[test]
 fn a_jobs_limits_are_bounds_of_its_cgroup_while_it_runs() {
     let Some(given) = Given::new("limits") else { return };
-    let sandbox = Sandbox::new(Setting::RootCgroup);
-    let _running = given.start_limited(&sandbox, "memory: 62914560, processes: 9");
+    let sandbox = given.sandbox();
+    let _running = start_limited(&sandbox, "memory: 62914560, processes: 9");
     sandbox.put(&["sleep", "1000"]);
     let own = home(sandbox.one("sleep"));
     for (controller, file, text) in [
@@ -313,11 +292,11 @@ fn in_each_mode_a_life_has_the_bounds_of_the_job_it_runs() {
     for (mode, more) in [("prefork", 400), ("fork", 400), ("coroutine", 300)] {
         let Some(given) = Given::new(mode) else { return };
         let file = if given.has("memory") { "memory.max" } else { "hugetlb.2MB.max" };
-        let sandbox = Sandbox::new(Setting::RootCgroup);
+        let sandbox = given.sandbox();
         let pool =
             format!("{{name: default, mode: {mode}, workers: 1, limits: {{memory: 300MiB}}, PYTHON heavy}}");
         let settings = python::file(&sandbox, &format!("pools: [{pool}]\n"));
-        let _running = given.start(&sandbox, &["-c", &settings]);
+        let _running = sandbox.start(&["-c", &settings]);
         for (class, megabytes) in [("waits", 300), ("waits.more", more), ("waits", 300)] {
             let jid = python::put(&sandbox, class, "[]");
             let most: u64 = megabytes << 20;
@@ -400,8 +379,8 @@ fn a_kill_for_want_of_memory_elsewhere_is_no_end_at_its_own_bound() {
 #[test]
 fn a_limit_of_memory_holds_while_the_supervisor_hangs_and_is_named() {
     let Some(given) = Given::with("memory", "hang") else { return };
-    let sandbox = Sandbox::new(Setting::RootCgroup);
-    let _running = given.start_limited(&sandbox, "memory: 48MB");
+    let sandbox = given.sandbox();
+    let _running = start_limited(&sandbox, "memory: 48MB");
     let jid = sandbox.ok(&["put", "--retries", "0", "--", "sh", "-c", HOG]);
     wait_until("it runs", || sandbox.job_processes().len() > 2);
     let supervisor = sandbox.one("tv-supervisor");
