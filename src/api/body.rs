@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{JobId, JobState, NewJob, Stop};
+use crate::model::{JobId, NewJob, Stop};
 
 /// `POST /v1/jobs`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -17,28 +17,6 @@ pub(super) struct Put {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Ids {
     pub ids: Vec<JobId>,
-}
-
-/// `POST /v1/jobs/{id}/cancel`.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Cancel {
-    #[serde(default)]
-    pub wait: bool,
-}
-
-/// The answer to a cancel or a wait.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct State {
-    pub state: JobState,
-}
-
-/// `POST /v1/queues/{queue}/pause`.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Pause {
-    #[serde(default)]
-    pub reason: Option<String>,
 }
 
 /// `POST /v1/stop`.
@@ -61,10 +39,6 @@ pub(super) struct Reload {
 pub(super) struct Steps {
     pub pools: BTreeMap<String, String>,
 }
-
-/// Nothing to say.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Done {}
 
 /// Every answer that is not 2xx.
 #[derive(Debug, Serialize, Deserialize)]
