@@ -176,6 +176,35 @@ fn a_supervisor_that_is_started_again_goes_by_the_settings_in_force_whatever_the
 }
 
 #[test]
+fn what_was_asked_of_pools_outlives_the_supervisor_and_ends_with_the_keeper() {
+    let sandbox = python::new();
+    let other = "  - {name: other, workers: 1, queues: [other]}\n";
+    let mut running = start(&sandbox, &(version(1, "workers: 1") + other));
+    all_ready(&sandbox, 2);
+    let seen = || {
+        let of = |pool: &Value| (pool["scaled"].as_u64(), pool["paused"] == true);
+        Some(status(&sandbox)["pools"].as_array()?.iter().map(of).collect::<Vec<_>>())
+    };
+    sandbox.ok(&["scale", "app", "+2"]);
+    for (change, paused) in [("pause", true), ("resume", false)] {
+        sandbox.ok(&[change, "other"]);
+        let supervisor = sandbox.one("tv-supervisor");
+        sandbox::kill(supervisor, "KILL");
+        wait_until("another one is there", || !alive(supervisor) && seen().is_some());
+        assert_eq!(seen().unwrap(), [(Some(3), false), (None, paused)]);
+        all_ready(&sandbox, 4);
+    }
+    running.signal("USR2");
+    wait_until("all are paused", || seen().is_some_and(|pools| pools.iter().all(|(_, paused)| *paused)));
+    sandbox.ok(&["stop"]);
+    running.wait();
+    let _running = sandbox.start(&["-c", &file(&sandbox)]);
+    assert_eq!(seen().unwrap(), [(None, false), (None, false)]);
+    all_ready(&sandbox, 2);
+    assert_eq!(version_of_a_job(&sandbox), "v1");
+}
+
+#[test]
 fn only_what_changed_is_touched() {
     let sandbox = python::new();
     let other = "  - {name: other, workers: 1, queues: [other]}\n";

@@ -43,12 +43,10 @@ pub(super) fn launch(config: &Config, locks: &Locks) -> Failure {
         Ok(tag) => drop(command.env(keeper::TAG_VARIABLE, tag)),
         Err(error) => return failed(error),
     }
-    if let Some(text) = &config.text {
-        let path = in_force::path(config);
-        if let Err(error) = in_force::keep(&path, text) {
-            return Failure::from(error).of(format!("failed to write {}", path.display()));
-        }
-        command.env(in_force::VARIABLE, path);
+    match in_force::begin(config) {
+        Ok(Some(path)) => drop(command.env(in_force::VARIABLE, path)),
+        Ok(None) => {}
+        Err(failure) => return failure,
     }
     let deadline = config.settings.stop_deadline + PATIENCE;
     command.arg("--stop-deadline").arg(deadline.as_secs_f64().to_string());

@@ -24,7 +24,7 @@ use crate::config::{self, Api, BrokerUrl, Config};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::keeper::{self, Sweeper};
 use crate::log::{self, OwnLog, Places};
-use crate::model::Instance;
+use crate::model::{Instance, Settings};
 
 /// How long to look for what outlived the keeper.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -119,7 +119,7 @@ fn run(
     };
     let files = config.clone();
     let setup = Setup {
-        settings: config.settings.clone(),
+        settings: Settings { changes: in_force::changes(config), ..config.settings.clone() },
         outfits: config.outfits.clone(),
         instance,
         broker: broker.clone(),
@@ -136,6 +136,7 @@ fn run(
             job: Box::new(move |job| files.log_file(job)),
         },
         read_settings,
+        keep_changes: in_force::keep_changes(config),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime

@@ -8,11 +8,14 @@ use tracing::{error, info};
 
 use super::event_loop::Request;
 use crate::api::Problem;
-use crate::model::{Outfit, Settings};
+use crate::model::{Change, Outfit, Settings};
 use crate::supervisor::Step;
 
 /// Reads the settings, or says what is wrong with them and where.
 pub type ReadSettings = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
+
+/// Has changes outlive the supervisor that they were asked of: all that last, each time.
+pub type KeepChanges = Box<dyn Fn(&[(String, Change)]) + Send>;
 
 /// What was read.
 pub struct Fresh {

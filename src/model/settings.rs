@@ -11,6 +11,8 @@ use super::{Class, ClassFilter, Classes, Limits, Order, QueueName, Retry};
 pub struct Settings {
     /// The pools, in order; a pool's position is its number in `SlotId`.
     pub pools: Vec<PoolSettings>,
+    /// What people have asked of them since, by name: a supervisor goes on where another one ended.
+    pub changes: Vec<(String, Change)>,
     /// Length of a lease; renewed at a third of it.
     pub lease: Duration,
     /// From the order to stop to the last KILL.
@@ -91,6 +93,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             pools: Vec::new(),
+            changes: Vec::new(),
             lease: Duration::from_secs(60),
             stop_deadline: Duration::from_secs(25),
             first_generation: 1,
@@ -125,7 +128,8 @@ impl Default for PoolSettings {
 }
 
 /// What a person may ask of a pool, or of all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Change {
     /// New workers in place of the old ones, which end their jobs first.
     Recycle,

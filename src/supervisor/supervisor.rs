@@ -63,6 +63,9 @@ impl Supervisor {
             random: Random(settings.seed),
             orders: VecDeque::new(),
         };
+        for (pool, change) in settings.changes {
+            supervisor.on_change(now, Some(&pool), change);
+        }
         supervisor.reconcile(now);
         supervisor
     }

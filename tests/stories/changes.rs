@@ -1,9 +1,9 @@
 //! Other settings, other sizes, new workers, pauses.
 
-use taskvisor::model::Recycle;
+use taskvisor::model::{Recycle, Settings};
 
 use super::prefork;
-use super::script::check;
+use super::script::{Story, check};
 
 #[test]
 fn new_workers_are_ready_before_old_ones_leave_which_end_their_jobs_first() {
@@ -145,6 +145,35 @@ fn while_it_is_paused_no_job_is_taken_and_one_on_its_way_goes_back() {
         0.3 > settle a released after 0
         200 > fetch 1.1 2.1",
     );
+}
+
+#[test]
+fn another_supervisor_goes_on_with_what_was_asked_of_pools_until_settings_or_a_person_say_otherwise() {
+    let mut ended = Story::new(prefork(1));
+    ["scale +2", "pause", "recycle", "scale -1", "reload outfit=1"]
+        .into_iter()
+        .for_each(|words| ended.tell(words));
+    check(
+        Settings { changes: ended.supervisor.changes(), ..prefork(1) },
+        "0.1 ready 1.1 / ready 2.1
+         1 resume
+         1.1 fetched
+         2 reload
+         3 reload workers=3
+         3.1 ready 3.1",
+        "0 > spawn 1.1
+        0 > spawn 2.1
+        1 > fetch 1.1 2.1
+        3 > equip 0 default outfit=0 workers=3
+        3 > spawn 3.1",
+    );
+}
+
+#[test]
+fn what_was_asked_of_a_pool_and_taken_back_is_not_kept() {
+    let mut story = Story::new(prefork(2));
+    ["scale 0", "pause", "scale 2", "resume"].into_iter().for_each(|words| story.tell(words));
+    assert_eq!(story.supervisor.changes(), []);
 }
 
 #[test]
