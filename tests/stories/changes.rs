@@ -1,5 +1,7 @@
 //! Other settings, other sizes, new workers, pauses.
 
+use std::time::Duration;
+
 use taskvisor::model::{Recycle, Settings};
 
 use super::prefork;
@@ -226,5 +228,26 @@ fn a_worker_that_has_outgrown_its_pool_is_exchanged_after_its_job() {
         1 > settle a complete
         1.2 > spawn 1.2
         1.3 > fetch 1.2",
+    );
+}
+
+#[test]
+fn the_oldest_worker_is_exchanged_first_also_where_the_young_are_worn_out_by_then() {
+    let mut settings = prefork(2);
+    settings.pools[0].recycle = Recycle { age: Some(Duration::from_secs(1)), ..Recycle::default() };
+    check(
+        settings,
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched
+         2 exited 1.1 0
+         5 ready 1.2
+         6 exited 2.1 0",
+        "0 > spawn 1.1
+        0 > spawn 2.1
+        0.1 > fetch 1.1
+        1.01 > term 1.1 (recycled: age)
+        2 > spawn 1.2
+        5 > term 2.1 (recycled: age)
+        6 > spawn 2.2",
     );
 }
