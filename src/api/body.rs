@@ -1,7 +1,5 @@
 //! The bodies that both sides of the API speak.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::model::{JobId, JobState, NewJob, Stop};
@@ -54,12 +52,6 @@ pub(super) struct StopOrder {
 pub(super) struct Reload {
     #[serde(default)]
     pub rehearsal: bool,
-}
-
-/// The answer to [`Reload`]: what becomes of each pool.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Steps {
-    pub pools: BTreeMap<String, String>,
 }
 
 /// Nothing to say.

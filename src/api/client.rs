@@ -17,8 +17,8 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 
-use super::Problem;
-use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, Reload, State, Steps, StopOrder};
+use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, Reload, State, StopOrder};
+use super::{Problem, Reloaded};
 use crate::model::{
     Change, Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop, Subject, Why,
 };
@@ -184,9 +184,8 @@ impl Client {
     }
 
     /// Has it read its settings again; gives what becomes of each pool.
-    pub async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Error> {
-        let Steps { pools } = self.post("/v1/reload", &Reload { rehearsal }).await?;
-        Ok(pools)
+    pub async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Error> {
+        self.post("/v1/reload", &Reload { rehearsal }).await
     }
 
     /// Asks something of a pool, or of all.

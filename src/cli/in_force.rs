@@ -24,9 +24,9 @@ pub(super) fn begin(config: &Config) -> Result<Option<PathBuf>, Failure> {
         }
         Ok(()) | Err(_) => {}
     }
-    let Some(text) = &config.text else { return Ok(None) };
+    let Some(file) = &config.file else { return Ok(None) };
     let path = path(config);
-    keep(&path, text)
+    keep(&path, &file.text)
         .map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))?;
     Ok(Some(path))
 }

@@ -86,17 +86,19 @@ fn fresh(known: &Config, read: Config) -> Result<Fresh, String> {
         ("state_dir", known.state_dir != read.state_dir),
         ("run_dir", known.run_dir != read.run_dir),
         ("log", known.log != read.log),
+        ("api", known.api != read.api),
     ];
     match fixed.iter().find(|(_, changed)| *changed) {
         Some((key, _)) => Err(format!("{key} is not what it was, and changes with a restart only")),
         None => {
             let path = in_force::path(known);
+            let (file, text) = read.file.map(|file| (file.name, file.text)).unzip();
             let keep = move || {
-                if let Some(Err(error)) = read.text.map(|text| in_force::keep(&path, &text)) {
+                if let Some(Err(error)) = text.map(|text| in_force::keep(&path, &text)) {
                     warn!(path = %path.display(), %error, "failed to keep the settings");
                 }
             };
-            Ok(Fresh { settings: read.settings, outfits: read.outfits, keep: Box::new(keep) })
+            Ok(Fresh { file, settings: read.settings, outfits: read.outfits, keep: Box::new(keep) })
         }
     }
 }

@@ -138,7 +138,7 @@ fn reload(
         let words = outside.systemd.reloaded(fresh.is_ok());
         outside.notify(words);
     }
-    let Ok(Fresh { mut settings, outfits, keep }) = fresh else { return Vec::new() };
+    let Ok(Fresh { mut settings, outfits, keep, .. }) = fresh else { return Vec::new() };
     outside.wardrobe.number(&mut settings, outfits);
     let steps = supervisor.preview(&settings);
     if !rehearsal {
