@@ -324,3 +324,16 @@ fn workers_that_are_old_or_idle_are_exchanged_one_of_four_at_a_time() {
     check_worn("age: 500ms", "recycled: age");
     check_worn("idle: 300ms", "recycled: idle");
 }
+
+#[test]
+fn the_keeper_goes_by_the_stop_deadline_of_the_last_reload() {
+    let sandbox = python::new();
+    let mut running = start(&sandbox, "stop_deadline: 1h\n");
+    write(&sandbox, "stop_deadline: 10ms\n");
+    sandbox.ok(&["reload"]);
+    // It reads no order to stop, and the keeper waits for that as long as was said, and 10 s.
+    sandbox::kill(sandbox.one("tv-supervisor"), "STOP");
+    running.signal("TERM");
+    assert_eq!(running.wait().code(), Some(124));
+    sandbox.assert_nothing_left();
+}

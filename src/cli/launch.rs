@@ -21,9 +21,6 @@ const SELF: &str = "/proc/self/exe";
 /// Descriptors from here on are nobody's by convention.
 const LOCKS_FROM: i32 = 10;
 
-/// The keeper gives the supervisor this much longer than its own deadline before it acts by itself.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
-
 /// Becomes the keeper. Returns only if that fails.
 pub(super) fn launch(config: &Config, locks: &Locks) -> Failure {
     let failed = |error: std::io::Error| {
@@ -48,8 +45,8 @@ pub(super) fn launch(config: &Config, locks: &Locks) -> Failure {
         Ok(None) => {}
         Err(failure) => return failure,
     }
-    let deadline = config.settings.stop_deadline + PATIENCE;
-    command.arg("--stop-deadline").arg(deadline.as_secs_f64().to_string());
+    let patience = config.settings.stop_patience();
+    command.arg("--stop-deadline").arg(patience.as_secs_f64().to_string());
     let (arguments, broker) = without_broker(std::env::args_os().skip(1));
     command.arg("--").arg(SELF).arg("supervisor").args(arguments);
     if let Some(url) = broker {

@@ -15,6 +15,7 @@ use crate::clock;
 use crate::model::{Change, Counters, LogStatus, PoolStatus, Process, Stop};
 use crate::process::usage;
 use crate::supervisor::{Event, Step, Supervisor};
+use crate::wire::keeper::Order;
 
 /// What somebody wants from the loop.
 pub(super) enum Request {
@@ -145,6 +146,7 @@ fn reload(
         keep();
         outside.lease = settings.lease;
         outside.stop_deadline = settings.stop_deadline;
+        outside.link.order(&Order::StopDeadline(settings.stop_patience()));
         tell(supervisor, outside, vec![Event::Reload(settings)]);
     }
     steps

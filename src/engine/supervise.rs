@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::census::Census;
 use super::counting::Counting;
@@ -120,6 +120,9 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let desk = Desk { broker, census: Census::default(), requests, reloader, broker_name, started };
     open_doors(setup.listener, setup.port, api::router(Arc::new(desk)))?;
     tokio::spawn(listen(setup.broker, events));
+    if let Some(ended) = hello.ended {
+        warn!(%ended, "the supervisor before this one ended, and what it ran with it");
+    }
     info!(keeper = hello.pid, cgroup = hello.cgroup, restarts = hello.restarts, "supervisor is up");
     run(supervisor, outside, inbox).await
 }

@@ -78,6 +78,16 @@ pub struct Recycle {
     pub memory: Option<u64>,
 }
 
+/// The keeper gives the supervisor so much longer than its own stop deadline.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Settings {
+    /// From an order to stop until the keeper acts by itself, if the supervisor has not even read it.
+    pub fn stop_patience(&self) -> Duration {
+        self.stop_deadline.saturating_add(PATIENCE)
+    }
+}
+
 impl PoolSettings {
     /// A mode is two numbers; this is their name.
     pub fn mode(&self) -> &'static str {
