@@ -204,7 +204,7 @@ fn show_systemd(supervisor: &Supervisor, outside: &mut Outside) {
     let stopping = supervisor.stopping().is_some();
     let words = outside
         .systemd
-        .status(now, || systemd::line(&supervisor.status(now), supervisor.settled(), stopping));
+        .status(now, || systemd::line(&supervisor.status(now), &supervisor.settled(), stopping));
     outside.notify(words);
 }
 
@@ -222,12 +222,12 @@ fn view(supervisor: &Supervisor, outside: &Outside) -> View {
     let logs = outside.log_status();
     View {
         pools,
-        settled: supervisor.settled().clone(),
+        settled: supervisor.settled(),
         stopping: supervisor.stopping(),
         settings_trouble: outside.settings_trouble.clone(),
         keeper: usage::process(outside.hello.pid).unwrap_or_default(),
         restarts: outside.hello.restarts,
-        counters: Counters { output_dropped: logs.output_dropped, ..outside.counting.counters.clone() },
+        counters: Counters { tallies: supervisor.tallies().clone(), ..outside.counting.counters.clone() },
         logs,
     }
 }

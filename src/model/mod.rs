@@ -24,7 +24,7 @@ pub use job::{
 };
 pub use limits::{Excess, Limits, size};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
-pub use meters::{Counters, Meters, PoolCounters};
+pub use meters::{Counters, Meters, PoolCounters, Tally};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
     Verdict,

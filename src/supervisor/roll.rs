@@ -123,7 +123,8 @@ impl Supervisor {
 
     /// A new pool, at the number of one that is gone, or behind all others.
     fn found(&mut self, now: Instant, settings: PoolSettings) {
-        let free = self.pools.iter().position(Pool::is_gone);
+        let is_free = |pool: &Pool| pool.is_gone() && !self.unsettled.has_of(pool.number);
+        let free = self.pools.iter().position(is_free);
         let number = free.unwrap_or(self.pools.len());
         let Ok(pool) = u16::try_from(number) else { return };
         // A life is named once: those of the pool that was here before were others.
