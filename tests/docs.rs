@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sandbox::{Sandbox, Setting, is_root};
+use taskvisor::model::verb::{Asked, Route, Visitor, visit};
 
 /// Every page a reader may open.
 fn pages() -> Vec<PathBuf> {
@@ -190,18 +191,27 @@ fn the_exit_codes_are_those_of_the_program() {
 
 #[test]
 fn every_route_is_in_the_api_page() {
-    let (router, page) = (read("src/api/router.rs"), read("docs/api.md"));
+    struct Page(String);
+    impl Visitor for Page {
+        fn visit<V: Asked>(&mut self) {
+            let Route { method, path, .. } = V::ROUTE;
+            assert!(self.0.contains(&format!("| `{method} {path}` |")), "{method} {path}");
+        }
+    }
+    let router = read("src/api/router.rs");
+    let mut page = Page(read("docs/api.md"));
+    visit(&mut page);
     let mut routes = 0;
     for line in router.lines().filter_map(|line| line.trim().strip_prefix(".route(\"")) {
         let (route, methods) = line.split_once("\", ").expect("a route");
         for (method, call) in [("GET", "get("), ("POST", "post(")] {
             if methods.contains(call) {
                 routes += 1;
-                assert!(page.contains(&format!("| `{method} {route}` |")), "{method} {route}");
+                assert!(page.0.contains(&format!("| `{method} {route}` |")), "{method} {route}");
             }
         }
     }
-    assert!(routes >= 11);
+    assert!(routes >= 5);
 }
 
 #[test]

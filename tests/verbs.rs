@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use taskvisor::api::{Limits, Problem, Reloaded, Service, router, serve};
 use taskvisor::config::log_file;
+use taskvisor::model::verb::{Answer, Cancel, Done, Get, Pause, Resume, Retry, State, Verb};
 use taskvisor::model::{
-    Fence, Filter, JobId, JobRecord, JobState, Meters, Millis, NewJob, Payload, QueueCounts, QueueName,
-    Status, Stop, Subject, Why,
+    Fence, JobId, JobRecord, JobState, Meters, Millis, NewJob, Payload, QueueCounts, Status, Stop, Subject,
+    Why,
 };
 
 /// Jobs whose ids say how they end: `c…` complete, `f…` fail, `r…` run for ever, and others are unknown.
@@ -31,6 +32,40 @@ fn state_of(id: &JobId) -> Result<JobState, Problem> {
     }
 }
 
+fn record(id: JobId) -> Result<JobRecord, Problem> {
+    Ok(JobRecord {
+        state: state_of(&id)?,
+        id,
+        queue: "default".into(),
+        class: "exec".into(),
+        payload: None,
+        priority: 0,
+        tags: vec![],
+        attempt: 1,
+        retry: None,
+        time_limit: None,
+        crashes: 0,
+        interrupted: 0,
+        unknown: 0,
+        progress: None,
+        put_at: Millis(0),
+        put_by: None,
+        due_at: None,
+        started_at: None,
+        ended_at: None,
+        instance: None,
+        worker: None,
+        fence: Fence(1),
+        renewals: 0,
+        renewed_at: None,
+        expires_at: None,
+        result: None,
+        failure: None,
+        forensics: None,
+        history: vec![],
+    })
+}
+
 impl Played {
     fn note(&self, what: String) -> Result<(), Problem> {
         self.asked.lock().unwrap().push(what);
@@ -47,66 +82,41 @@ impl Service for Played {
         batches.push(jobs);
         Ok(ids)
     }
-    async fn job(&self, id: JobId) -> Result<JobRecord, Problem> {
-        Ok(JobRecord {
-            state: state_of(&id)?,
-            id,
-            queue: "default".into(),
-            class: "exec".into(),
-            payload: None,
-            priority: 0,
-            tags: vec![],
-            attempt: 1,
-            retry: None,
-            time_limit: None,
-            crashes: 0,
-            interrupted: 0,
-            unknown: 0,
-            progress: None,
-            put_at: Millis(0),
-            put_by: None,
-            due_at: None,
-            started_at: None,
-            ended_at: None,
-            instance: None,
-            worker: None,
-            fence: Fence(1),
-            renewals: 0,
-            renewed_at: None,
-            expires_at: None,
-            result: None,
-            failure: None,
-            forensics: None,
-            history: vec![],
-        })
-    }
-    async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Problem> {
-        self.note(format!("list {}", filter.limit))?;
-        Ok(vec![self.job("c1".into()).await?, self.job("f1".into()).await?])
-    }
-    async fn cancel(&self, id: JobId, wait: bool, _: String) -> Result<JobState, Problem> {
-        state_of(&id)?;
-        self.note(format!("cancel {id} {wait}"))?;
-        Ok(JobState::Canceling)
-    }
-    async fn retry(&self, id: JobId, _: String) -> Result<(), Problem> {
-        state_of(&id)?;
-        self.note(format!("retry {id}"))
-    }
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {
         match state_of(&id)? {
             state if state.has_ended() => Ok(state),
             _ => std::future::pending().await,
         }
     }
-    async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Problem> {
-        Ok(BTreeMap::from([("mail".into(), QueueCounts::default())]))
-    }
-    async fn pause(&self, queue: QueueName, _: String, reason: Option<String>) -> Result<(), Problem> {
-        self.note(format!("pause {queue} {reason:?}"))
-    }
-    async fn resume(&self, queue: QueueName) -> Result<(), Problem> {
-        self.note(format!("resume {queue}"))
+    #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
+    async fn ask(&self, verb: Verb, _: String) -> Result<Answer, Problem> {
+        match verb {
+            Verb::Get(Get { job }) => Ok(Answer::Get(record(job)?)),
+            Verb::List(filter) => {
+                self.note(format!("list {}", filter.limit))?;
+                Ok(Answer::List(vec![record("c1".into())?, record("f1".into())?]))
+            }
+            Verb::Cancel(Cancel { job }) => {
+                state_of(&job)?;
+                self.note(format!("cancel {job}"))?;
+                Ok(Answer::Cancel(State { state: JobState::Canceling }))
+            }
+            Verb::Retry(Retry { job }) => {
+                state_of(&job)?;
+                self.note(format!("retry {job}"))?;
+                Ok(Answer::Retry(Done {}))
+            }
+            Verb::Queues(_) => Ok(Answer::Queues(BTreeMap::from([("mail".into(), QueueCounts::default())]))),
+            Verb::Pause(Pause { queue, reason }) => {
+                self.note(format!("pause {queue} {reason:?}"))?;
+                Ok(Answer::Pause(Done {}))
+            }
+            Verb::Resume(Resume { queue }) => {
+                self.note(format!("resume {queue}"))?;
+                Ok(Answer::Resume(Done {}))
+            }
+            _ => Err(Problem::unavailable("not played")),
+        }
     }
     async fn reload(&self, _rehearsal: bool) -> Result<Reloaded, Problem> {
         Ok(Reloaded { file: None, pools: BTreeMap::new() })
@@ -318,14 +328,13 @@ fn wait_tells_by_its_code() {
 #[test]
 fn orders_reach_the_supervisor() {
     let stage = Stage::new();
-    stage.check(&["job", "cancel", "r1", "--wait"], 0, "r1 canceling\n", "");
+    stage.check(&["job", "cancel", "c1", "--wait"], 0, "c1 complete\n", "");
     stage.check(&["job", "cancel", "--json", "r1"], 0, "{\"id\":\"r1\",\"state\":\"canceling\"}\n", "");
     stage.check(&["job", "retry", "f1", "x"], 7, "f1 waiting\n", "error: no job has the id 'x'\n");
     stage.check(&["queue", "pause", "mail", "--reason", "smtp down"], 0, "", "");
     stage.check(&["queue", "resume", "mail"], 0, "", "");
     stage.check(&["status"], 69, "", "error: the supervisor is starting\n");
-    let expected =
-        ["cancel r1 true", "cancel r1 false", "retry f1", "pause mail Some(\"smtp down\")", "resume mail"];
+    let expected = ["cancel c1", "cancel r1", "retry f1", "pause mail Some(\"smtp down\")", "resume mail"];
     assert_eq!(stage.asked(), expected);
 }
 

@@ -1,6 +1,5 @@
 //! The other end of the socket: one method per route.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -17,11 +16,10 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 
-use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, Reload, State, StopOrder};
+use super::body::{Ids, Put, Refusal, Reload, StopOrder};
 use super::{Problem, Reloaded};
-use crate::model::{
-    Change, Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Status, Stop, Subject, Why,
-};
+use crate::model::verb::{Asked, Done, State};
+use crate::model::{Change, JobId, JobState, NewJob, Status, Stop, Subject, Why};
 
 /// A client of the supervisor that listens on a socket. Each call is a connection of its own, except for waits: whoever
 /// waits for one job often waits for thousands.
@@ -91,44 +89,26 @@ impl Client {
         Ok(ids)
     }
 
-    /// One job.
-    pub async fn job(&self, id: &JobId) -> Result<JobRecord, Error> {
-        self.get(&format!("/v1/jobs/{}", encode(id.as_str()))).await
-    }
-
-    /// Jobs by filter, newest first.
-    pub async fn jobs(&self, filter: &Filter) -> Result<Vec<JobRecord>, Error> {
-        let mut path = format!("/v1/jobs?limit={}", filter.limit);
-        let states: Vec<_> = filter.states.iter().map(|state| state.as_str()).collect();
-        let words = [
-            ("state", (!states.is_empty()).then(|| states.join(","))),
-            ("queue", filter.queue.as_ref().map(|queue| queue.to_string())),
-            ("class", filter.class.as_ref().map(|class| class.to_string())),
-            ("after", filter.after.as_ref().map(|after| after.to_string())),
-        ];
-        for (key, value) in words {
-            if let Some(value) = value {
-                let _ = write!(path, "&{key}={}", encode(&value));
-            }
-        }
-        self.get(&path).await
-    }
-
-    /// Ends a job; with `wait` the answer comes when it has ended.
-    pub async fn cancel(&self, id: &JobId, wait: bool) -> Result<JobState, Error> {
-        let path = format!("/v1/jobs/{}/cancel", encode(id.as_str()));
-        let body = self.encoded(&Cancel { wait })?;
-        let State { state } = match wait {
-            true => self.call(Method::POST, &path, body).await?,
-            false => self.soon(Method::POST, &path, body).await?,
+    /// Asks for one verb.
+    pub async fn ask<V: Asked>(&self, verb: &V) -> Result<V::Answer, Error> {
+        let odd = |why: &str| Error::Odd(self.socket.clone(), format!("cannot ask it: {why}"));
+        let Ok(serde_json::Value::Object(mut fields)) = serde_json::to_value(verb) else {
+            return Err(odd("a verb is no object"));
         };
-        Ok(state)
-    }
-
-    /// Puts an ended job back to waiting.
-    pub async fn retry(&self, id: &JobId) -> Result<(), Error> {
-        let Done {} = self.post(&format!("/v1/jobs/{}/retry", encode(id.as_str())), &Done {}).await?;
-        Ok(())
+        let mut path = V::ROUTE.path.to_owned();
+        fields.retain(|name, value| {
+            let place = format!("{{{name}}}");
+            let is_named = path.contains(&place);
+            path = path.replace(&place, &encode(&plain(value)));
+            !is_named
+        });
+        if V::ROUTE.only_looks() {
+            for (n, (name, value)) in fields.iter().enumerate() {
+                let _ = write!(path, "{}{name}={}", if n == 0 { '?' } else { '&' }, encode(&plain(value)));
+            }
+            return self.soon(Method::GET, &path, Bytes::new()).await;
+        }
+        self.soon(Method::POST, &path, self.encoded(&fields)?).await
     }
 
     /// Waits until the job has ended.
@@ -144,28 +124,9 @@ impl Client {
             Some(line) => line,
             None => self.line().await?,
         };
-        let (State { state }, line) = self.ask(line, Method::GET, &path, Bytes::new()).await?;
+        let (State { state }, line) = self.exchange(line, Method::GET, &path, Bytes::new()).await?;
         *kept() = Some(line);
         Ok(state)
-    }
-
-    /// All queues, counted.
-    pub async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
-        self.get("/v1/queues").await
-    }
-
-    /// Stops fetching from a queue.
-    pub async fn pause(&self, queue: &QueueName, reason: Option<String>) -> Result<(), Error> {
-        let path = format!("/v1/queues/{}/pause", encode(queue.as_str()));
-        let Done {} = self.post(&path, &Pause { reason }).await?;
-        Ok(())
-    }
-
-    /// Ends a pause.
-    pub async fn resume(&self, queue: &QueueName) -> Result<(), Error> {
-        let path = format!("/v1/queues/{}/resume", encode(queue.as_str()));
-        let Done {} = self.post(&path, &Done {}).await?;
-        Ok(())
     }
 
     /// The whole picture.
@@ -252,12 +213,12 @@ impl Client {
 
     async fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
         let line = self.line().await?;
-        let (answer, _) = self.ask(line, method, path, body).await?;
+        let (answer, _) = self.exchange(line, method, path, body).await?;
         Ok(answer)
     }
 
     /// The answer, and the line for the next call.
-    async fn ask<T: DeserializeOwned>(
+    async fn exchange<T: DeserializeOwned>(
         &self,
         mut line: Line,
         method: Method,
@@ -338,8 +299,13 @@ fn is_nonsense(error: &hyper::Error) -> bool {
     !(is_io || error.is_incomplete_message() || error.is_closed() || error.is_canceled())
 }
 
+/// A parameter as a path or a query has it.
+fn plain(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 /// A path segment or query value in which nothing has a meaning of its own.
-fn encode(text: &str) -> String {
+pub(super) fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

@@ -7,10 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Problem, Reloaded, Service};
-use crate::model::{
-    Change, Filter, JobId, JobRecord, JobState, Meters, NewJob, QueueCounts, QueueName, Status, Stop,
-    Subject, Why,
-};
+use crate::model::verb::{Answer, Done, Get, State, Verb};
+use crate::model::{Change, JobId, JobState, Meters, NewJob, QueueCounts, Status, Stop, Subject, Why};
 
 /// Writes down what it was asked.
 #[derive(Default)]
@@ -30,21 +28,30 @@ impl Service for Fake {
         self.note(format!("put {}", jobs.len()));
         Ok((0..jobs.len()).map(|n| format!("j{n}").into()).collect())
     }
-    async fn job(&self, id: JobId) -> Result<JobRecord, Problem> {
-        match id.as_str() {
-            "slow" => tokio::time::sleep(Duration::from_secs(25)).await,
-            "stuck" => std::future::pending().await,
-            _ => {}
+    #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
+    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
+        self.note(format!("{verb:?} by {by}"));
+        match verb {
+            Verb::Get(Get { job }) => {
+                match job.as_str() {
+                    "slow" => tokio::time::sleep(Duration::from_secs(25)).await,
+                    "stuck" => std::future::pending().await,
+                    _ => {}
+                }
+                Err(Problem::not_found(format!("no job has the id '{job}'")).hint("see taskvisor job list"))
+            }
+            Verb::List(_) => Ok(Answer::List(Vec::new())),
+            Verb::Cancel(_) => Ok(Answer::Cancel(State { state: JobState::Canceling })),
+            Verb::Retry(_) => Ok(Answer::Retry(Done {})),
+            Verb::Pause(_) => Ok(Answer::Pause(Done {})),
+            Verb::Resume(_) => Ok(Answer::Resume(Done {})),
+            Verb::Queues(_) => {
+                let jobs = BTreeMap::from([(JobState::Waiting, 3)]);
+                let counts = QueueCounts { jobs, ..QueueCounts::default() };
+                Ok(Answer::Queues(BTreeMap::from([("mail".into(), counts)])))
+            }
+            _ => Err(Problem::unavailable("not played")),
         }
-        Err(Problem::not_found(format!("no job has the id '{id}'")).hint("see taskvisor job list"))
-    }
-    async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Problem> {
-        self.note(format!("{filter:?}"));
-        Ok(Vec::new())
-    }
-    async fn cancel(&self, id: JobId, wait: bool, _: String) -> Result<JobState, Problem> {
-        self.note(format!("cancel {id} {wait}"));
-        Ok(JobState::Canceling)
     }
     async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {
         self.note(format!("reload {rehearsal}"));
@@ -58,27 +65,11 @@ impl Service for Fake {
     async fn at_rest(&self) -> Result<(), Problem> {
         Ok(())
     }
-    async fn retry(&self, id: JobId, _: String) -> Result<(), Problem> {
-        self.note(format!("retry {id}"));
-        Ok(())
-    }
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {
         match id.as_str() {
             "endless" => std::future::pending().await,
             _ => Ok(JobState::Complete),
         }
-    }
-    async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Problem> {
-        let jobs = BTreeMap::from([(JobState::Waiting, 3)]);
-        Ok(BTreeMap::from([("mail".into(), QueueCounts { jobs, ..QueueCounts::default() })]))
-    }
-    async fn pause(&self, queue: QueueName, by: String, reason: Option<String>) -> Result<(), Problem> {
-        self.note(format!("pause {queue} by {by}: {reason:?}"));
-        Ok(())
-    }
-    async fn resume(&self, queue: QueueName) -> Result<(), Problem> {
-        self.note(format!("resume {queue}"));
-        Ok(())
     }
     async fn status(&self) -> Result<Status, Problem> {
         Err(Problem::unavailable("not yet"))

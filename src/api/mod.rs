@@ -12,6 +12,7 @@ mod pools;
 mod router;
 mod server;
 mod service;
+mod verbs;
 
 #[cfg(test)]
 mod fake;

@@ -9,9 +9,10 @@ use axum::extract::rejection::PathRejection;
 use axum::routing::{get, post};
 use std::sync::Arc;
 
-use super::body::{Done, Reload};
+use super::body::Reload;
 use super::router::{Answer, Api, SMALL_LIMIT, read, read_or_default};
 use super::{Problem, Reloaded, Service};
+use crate::model::verb::Done;
 use crate::model::{Change, Scale};
 
 /// The routes over a service.
@@ -31,7 +32,7 @@ pub(super) fn routes() -> Router<Arc<dyn Service>> {
 type PoolOf = Result<Path<String>, PathRejection>;
 
 async fn reload(State(api): Api, body: Body) -> Answer<Reloaded> {
-    let Reload { rehearsal } = read_or_default(body).await?;
+    let Reload { rehearsal } = read_or_default(body, SMALL_LIMIT).await?;
     Ok(Json(api.reload(rehearsal).await?))
 }
 

@@ -1,12 +1,11 @@
 //! Routes: HTTP to [`Service`] and back. Every answer is JSON, refusals too.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _, to_bytes};
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Extension, Path, Query, Request, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Extension, Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
@@ -14,11 +13,10 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::de::DeserializeOwned;
 
-use super::body::{Cancel, Done, Ids, Pause, Put, Refusal, State as JobStateBody, StopOrder};
-use super::{Gate, Peer, Problem, Service, gate, health, metrics, pools};
-use crate::model::{
-    Class, Filter, JobId, JobRecord, NewJob, Payload, QueueCounts, QueueName, Status, Subject, Why,
-};
+use super::body::{Ids, Put, Refusal, StopOrder};
+use super::{Gate, Peer, Problem, Service, gate, health, metrics, pools, verbs};
+use crate::model::verb::{Done, State as JobStateBody};
+use crate::model::{Class, JobId, NewJob, Payload, Status, Subject, Why};
 
 /// The largest body of a put.
 const PUT_LIMIT: usize = 64 << 20;
@@ -26,10 +24,6 @@ const PUT_LIMIT: usize = 64 << 20;
 pub(super) const SMALL_LIMIT: usize = 64 << 10;
 /// A body that is not complete after this long is not read further.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many jobs a list gives unless asked, and at most.
-const LIST: u32 = 100;
-const LIST_MAX: u32 = 10_000;
-
 pub(super) type Api = State<Arc<dyn Service>>;
 type PathOf<T> = Result<Path<T>, PathRejection>;
 pub(super) type Answer<T> = Result<Json<T>, Problem>;
@@ -38,14 +32,8 @@ pub(super) type Answer<T> = Result<Json<T>, Problem>;
 pub fn router(service: Arc<dyn Service>) -> Router {
     Router::new()
         .route("/v1", get(here))
-        .route("/v1/jobs", post(put).get(jobs))
-        .route("/v1/jobs/{id}", get(job))
-        .route("/v1/jobs/{id}/cancel", post(cancel))
-        .route("/v1/jobs/{id}/retry", post(retry))
-        .route("/v1/jobs/{id}/wait", get(wait))
-        .route("/v1/queues", get(queues))
-        .route("/v1/queues/{queue}/pause", post(pause))
-        .route("/v1/queues/{queue}/resume", post(resume))
+        .route("/v1/jobs", post(put))
+        .route("/v1/jobs/{job}/wait", get(wait))
         .route("/v1/status", get(status))
         .route("/v1/why/job/{id}", get(why_job))
         .route("/v1/why/slot/{slot}", get(why_slot))
@@ -54,6 +42,7 @@ pub fn router(service: Arc<dyn Service>) -> Router {
         .route("/metrics", get(show_metrics))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
+        .merge(verbs::routes())
         .merge(pools::routes())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
@@ -83,55 +72,8 @@ fn is_program(job: &NewJob) -> bool {
     matches!(job.payload, Payload::Exec(_)) || job.class.as_str() == Class::EXEC
 }
 
-async fn jobs(
-    State(api): Api,
-    query: Result<Query<BTreeMap<String, String>>, QueryRejection>,
-) -> Answer<Vec<JobRecord>> {
-    let Query(query) = query.map_err(|error| Problem::bad_request(error.body_text()))?;
-    Ok(Json(api.jobs(filter(query)?).await?))
-}
-
-async fn job(State(api): Api, id: PathOf<String>) -> Answer<JobRecord> {
-    Ok(Json(api.job(job_id(id)?).await?))
-}
-
-async fn cancel(
-    State(api): Api,
-    Extension(peer): Extension<Peer>,
-    id: PathOf<String>,
-    body: Body,
-) -> Answer<JobStateBody> {
-    let Cancel { wait } = read_or_default(body).await?;
-    Ok(Json(JobStateBody { state: api.cancel(job_id(id)?, wait, peer.to_string()).await? }))
-}
-
-async fn retry(State(api): Api, Extension(peer): Extension<Peer>, id: PathOf<String>) -> Answer<Done> {
-    api.retry(job_id(id)?, peer.to_string()).await?;
-    Ok(Json(Done {}))
-}
-
 async fn wait(State(api): Api, id: PathOf<String>) -> Answer<JobStateBody> {
     Ok(Json(JobStateBody { state: api.ended(job_id(id)?).await? }))
-}
-
-async fn queues(State(api): Api) -> Answer<BTreeMap<QueueName, QueueCounts>> {
-    Ok(Json(api.queues().await?))
-}
-
-async fn pause(
-    State(api): Api,
-    Extension(peer): Extension<Peer>,
-    queue: PathOf<String>,
-    body: Body,
-) -> Answer<Done> {
-    let Pause { reason } = read_or_default(body).await?;
-    api.pause(queue_name(queue)?, peer.to_string(), reason).await?;
-    Ok(Json(Done {}))
-}
-
-async fn resume(State(api): Api, queue: PathOf<String>) -> Answer<Done> {
-    api.resume(queue_name(queue)?).await?;
-    Ok(Json(Done {}))
 }
 
 async fn status(State(api): Api) -> Answer<Status> {
@@ -191,43 +133,15 @@ fn job_id(id: PathOf<String>) -> Result<JobId, Problem> {
     named(id).map(Into::into)
 }
 
-fn queue_name(queue: PathOf<String>) -> Result<QueueName, Problem> {
-    named(queue).map(Into::into)
-}
-
 fn named(name: PathOf<String>) -> Result<String, Problem> {
     name.map(|Path(name)| name).map_err(|error| Problem::bad_request(error.body_text()))
 }
 
-fn filter(query: BTreeMap<String, String>) -> Result<Filter, Problem> {
-    let mut filter = Filter { limit: LIST, ..Filter::default() };
-    for (key, value) in query {
-        match key.as_str() {
-            "state" => {
-                for state in value.split(',') {
-                    filter.states.push(state.parse().map_err(Problem::bad_request)?);
-                }
-            }
-            "queue" => filter.queue = Some(value.into()),
-            "class" => filter.class = Some(value.into()),
-            "after" => filter.after = Some(value.into()),
-            "limit" => {
-                let limit: u32 = value
-                    .parse()
-                    .map_err(|_| Problem::bad_request(format!("limit is a number, not '{value}'")))?;
-                filter.limit = limit.min(LIST_MAX);
-            }
-            unknown => {
-                return Err(Problem::bad_request(format!("jobs are not listed by '{unknown}'"))
-                    .hint("by state, queue, class, limit and after"));
-            }
-        }
-    }
-    Ok(filter)
-}
-
-pub(super) async fn read_or_default<T: DeserializeOwned + Default>(body: Body) -> Result<T, Problem> {
-    let bytes = collect(body, SMALL_LIMIT).await?;
+pub(super) async fn read_or_default<T: DeserializeOwned + Default>(
+    body: Body,
+    limit: usize,
+) -> Result<T, Problem> {
+    let bytes = collect(body, limit).await?;
     if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes) }
 }
 

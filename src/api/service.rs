@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{
-    Change, Filter, JobId, JobRecord, JobState, Meters, NewJob, QueueCounts, QueueName, Status, Stop,
-    Subject, Why,
-};
+use crate::model::verb::{Answer, Verb};
+use crate::model::{Change, JobId, JobState, Meters, NewJob, Status, Stop, Subject, Why};
 
 /// Everything a client can ask of a running supervisor.
 #[async_trait]
@@ -16,29 +14,11 @@ pub trait Service: Send + Sync + 'static {
     /// Puts jobs, all or none, and gives their ids when they are durable.
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem>;
 
-    /// One job, whole.
-    async fn job(&self, id: JobId) -> Result<JobRecord, Problem>;
-
-    /// Jobs by filter, newest first, without payloads.
-    async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Problem>;
-
-    /// Ends a job and gives its state: after the call, or with `wait` when it has ended.
-    async fn cancel(&self, id: JobId, wait: bool, by: String) -> Result<JobState, Problem>;
-
-    /// Puts an ended job back to waiting.
-    async fn retry(&self, id: JobId, by: String) -> Result<(), Problem>;
+    /// Does what is asked of the jobs; `by` says who asks.
+    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem>;
 
     /// Waits until the job has ended and says how. Dropped when the client goes away.
     async fn ended(&self, id: JobId) -> Result<JobState, Problem>;
-
-    /// All queues, counted.
-    async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Problem>;
-
-    /// Stops fetching from a queue.
-    async fn pause(&self, queue: QueueName, by: String, reason: Option<String>) -> Result<(), Problem>;
-
-    /// Ends a pause.
-    async fn resume(&self, queue: QueueName) -> Result<(), Problem>;
 
     /// The whole picture.
     async fn status(&self) -> Result<Status, Problem>;

@@ -1,14 +1,14 @@
 //! What every broker does.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::Error;
+use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    ClassFilter, Fence, Fetched, Filter, Instance, JobId, JobRecord, JobState, Lease, NewJob, Progress,
-    QueueCounts, QueueName, Revocation, Settlement, Take, WorkerId,
+    ClassFilter, Fence, Fetched, Instance, JobId, JobState, Lease, NewJob, Progress, QueueName, Revocation,
+    Settlement, Take, WorkerId,
 };
 
 /// A place where jobs wait. Calls may overlap; each is one batch and one round trip where the broker allows.
@@ -49,31 +49,10 @@ pub trait Broker: Send + Sync {
     /// without.
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error>;
 
-    /// One job, whole: with its history, which has each attempt that ended other than complete or unspent and uncounted.
-    async fn get(&self, id: JobId) -> Result<Option<JobRecord>, Error>;
-
-    /// Jobs by filter, newest first, without payloads.
-    async fn list(&self, filter: Filter) -> Result<Vec<JobRecord>, Error>;
-
-    /// How many waiting jobs of its queue come before a waiting job, counted up to 1000.
-    async fn before(&self, id: JobId) -> Result<u64, Error>;
-
-    /// All queues that exist, counted.
-    async fn counts(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error>;
-
-    /// Ends a job: at once when it waits; when it runs, it is `canceling`, its supervisor gets a `Notice::Revoked`, and it is
-    /// `canceled` when that settles. Gives the state after the call; `by` is kept in its history. Durable.
-    async fn cancel(&self, id: JobId, by: String) -> Result<JobState, Error>;
-
-    /// Puts a failed, held, canceled or complete job back to waiting with its counters and progress cleared; `by` is kept in
-    /// its history. Durable.
-    async fn retry(&self, id: JobId, by: String) -> Result<(), Error>;
-
-    /// Stops fetching from a queue, for every supervisor, until `resume`. Durable.
-    async fn pause(&self, queue: QueueName, by: String, reason: Option<String>) -> Result<(), Error>;
-
-    /// Ends a pause. Durable.
-    async fn resume(&self, queue: QueueName) -> Result<(), Error>;
+    /// Does what a person asks; `by` says who, e.g. `uid 1000`, and is kept in the history of what it changes. What
+    /// changes something is durable when it is answered. A job's history has each attempt that ended other than complete
+    /// or unspent and uncounted.
+    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error>;
 
     /// Waits until the job has ended and says how. Cancel-safe.
     async fn ended(&self, id: JobId) -> Result<JobState, Error>;

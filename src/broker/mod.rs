@@ -3,7 +3,9 @@
 mod contract;
 mod error;
 pub mod sqlite;
+mod verbs;
 
 pub use contract::{Broker, Capabilities, Fetch, Notice, Renewal, Settling};
 pub use error::Error;
 pub use sqlite::Sqlite;
+pub use verbs::Verbs;

@@ -1,6 +1,6 @@
 //! The way to the jobs: through the supervisor when one listens, else straight to the store.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,9 +9,10 @@ use tokio::task::JoinHandle;
 use super::exit;
 use super::failure::Failure;
 use crate::api::{self, Client};
-use crate::broker::{self, Broker, Sqlite, sqlite};
+use crate::broker::{self, Broker, Sqlite, Verbs, sqlite};
 use crate::config::{BrokerUrl, Config, private_dir};
-use crate::model::{Filter, JobId, JobRecord, JobState, NewJob, QueueCounts, QueueName, Subject, Why};
+use crate::model::verb::{Asked, Before, Cancel, Get};
+use crate::model::{JobId, JobRecord, JobState, NewJob, Subject, Why};
 
 /// One of the two ways.
 pub enum Access {
@@ -86,15 +87,17 @@ impl Access {
         }
     }
 
+    /// Asks for one verb.
+    pub async fn ask<V: Asked>(&self, verb: V) -> Result<V::Answer, Failure> {
+        match self {
+            Access::Api(api) => Ok(api.ask(&verb).await?),
+            Access::Store(store) => Ok(store.tell(verb, me()).await?),
+        }
+    }
+
     /// One job.
     pub async fn job(&self, id: &JobId) -> Result<JobRecord, Failure> {
-        match self {
-            Access::Api(api) => Ok(api.job(id).await?),
-            Access::Store(store) => {
-                let found = store.get(id.clone()).await?;
-                found.ok_or_else(|| broker::Error::NoJob(id.clone()).into())
-            }
-        }
+        self.ask(Get { job: id.clone() }).await
     }
 
     /// Why a job is as it is, and whether a supervisor could tell: the store knows nothing of pools.
@@ -106,59 +109,17 @@ impl Access {
         let job = self.job(id).await?;
         let mut queues = store.counts().await?;
         queues.retain(|name, _| *name == job.queue);
-        let before =
-            if job.state == JobState::Waiting { Some(store.before(id.clone()).await?) } else { None };
+        let is_waiting = job.state == JobState::Waiting;
+        let before = if is_waiting { Some(self.ask(Before { job: id.clone() }).await?.count) } else { None };
         Ok((Why { job: Some(job), before, queues, ..Why::default() }, false))
     }
 
-    /// Jobs by filter.
-    pub async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Failure> {
-        match self {
-            Access::Api(api) => Ok(api.jobs(&filter).await?),
-            Access::Store(store) => Ok(store.list(filter).await?),
-        }
-    }
-
-    /// Ends a job.
+    /// Ends a job; with `wait` gives the state it ended in.
     pub async fn cancel(&self, id: &JobId, wait: bool) -> Result<JobState, Failure> {
-        match self {
-            Access::Api(api) => Ok(api.cancel(id, wait).await?),
-            Access::Store(store) => match store.cancel(id.clone(), me()).await? {
-                state if wait && !state.has_ended() => Ok(store.ended(id.clone()).await?),
-                state => Ok(state),
-            },
-        }
-    }
-
-    /// Puts an ended job back to waiting.
-    pub async fn retry(&self, id: &JobId) -> Result<(), Failure> {
-        match self {
-            Access::Api(api) => Ok(api.retry(id).await?),
-            Access::Store(store) => Ok(store.retry(id.clone(), me()).await?),
-        }
-    }
-
-    /// All queues.
-    pub async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Failure> {
-        match self {
-            Access::Api(api) => Ok(api.queues().await?),
-            Access::Store(store) => Ok(store.counts().await?),
-        }
-    }
-
-    /// Stops fetching from a queue.
-    pub async fn pause(&self, queue: QueueName, reason: Option<String>) -> Result<(), Failure> {
-        match self {
-            Access::Api(api) => Ok(api.pause(&queue, reason).await?),
-            Access::Store(store) => Ok(store.pause(queue, me(), reason).await?),
-        }
-    }
-
-    /// Ends a pause.
-    pub async fn resume(&self, queue: QueueName) -> Result<(), Failure> {
-        match self {
-            Access::Api(api) => Ok(api.resume(&queue).await?),
-            Access::Store(store) => Ok(store.resume(queue).await?),
+        match (self.ask(Cancel { job: id.clone() }).await?.state, self) {
+            (state, _) if !wait || state.has_ended() => Ok(state),
+            (_, Access::Api(api)) => Ok(api.ended(id).await?),
+            (_, Access::Store(store)) => Ok(store.ended(id.clone()).await?),
         }
     }
 

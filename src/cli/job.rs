@@ -8,6 +8,7 @@ use super::failure::Failure;
 use super::screen::{Look, age, escaped, print, print_json, table};
 use super::{exit, page};
 use crate::config::Config;
+use crate::model::verb::Retry;
 use crate::model::{Filter, JobId, JobRecord, JobState, Millis};
 
 /// One job on a page.
@@ -29,7 +30,7 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         limit: args.limit,
         after: args.after.map(Into::into),
     };
-    let jobs = Access::open(config).await?.jobs(filter).await?;
+    let jobs = Access::open(config).await?.ask(filter).await?;
     if args.json {
         jobs.iter().try_for_each(print_json)?;
     } else if !jobs.is_empty() {
@@ -110,7 +111,7 @@ pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
 pub async fn retry(config: &Config, args: &Jobs) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     for_each(&args.jids, async |id| {
-        access.retry(&id).await?;
+        access.ask(Retry { job: id.clone() }).await?;
         Ok(tell(&id, JobState::Waiting, args.json)?)
     })
     .await

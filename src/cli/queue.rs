@@ -9,11 +9,12 @@ use super::failure::Failure;
 use super::job::{between, now};
 use super::screen::{Look, age, escaped, print, print_json, table};
 use crate::config::Config;
+use crate::model::verb::{Pause, Queues, Resume};
 use crate::model::{JobState, Millis, QueueCounts, QueueName};
 
 /// All queues, counted.
 pub async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {
-    let queues = Access::open(config).await?.queues().await?;
+    let queues = Access::open(config).await?.ask(Queues {}).await?;
     match args.json {
         true => print_json(&queues)?,
         false if queues.is_empty() => {}
@@ -25,7 +26,7 @@ pub async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {
 /// Stops fetching from one.
 pub async fn pause(config: &Config, args: &QueuePause) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
-    access.pause(args.queue.as_str().into(), args.reason.clone()).await?;
+    access.ask(Pause { queue: args.queue.as_str().into(), reason: args.reason.clone() }).await?;
     if args.json {
         print_json(&serde_json::json!({ "queue": args.queue, "paused": true }))?;
     }
@@ -34,7 +35,7 @@ pub async fn pause(config: &Config, args: &QueuePause) -> Result<u8, Failure> {
 
 /// Fetches from it again.
 pub async fn resume(config: &Config, args: &QueueResume) -> Result<u8, Failure> {
-    Access::open(config).await?.resume(args.queue.as_str().into()).await?;
+    Access::open(config).await?.ask(Resume { queue: args.queue.as_str().into() }).await?;
     if args.json {
         print_json(&serde_json::json!({ "queue": args.queue, "paused": false }))?;
     }

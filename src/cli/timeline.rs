@@ -125,7 +125,7 @@ fn word_of_end(attempt: &Attempt) -> &'static str {
         (_, Some(Count::UnknownClass)) => "refused: no worker here knows its class; it is not spent",
         (_, None) if attempt.crashed => "crashed",
         (_, None) if attempt.failure.is_some() => "failed",
-        (JobState::Waiting | JobState::Delayed, None) => "given back; it is not spent",
+        (JobState::Waiting | JobState::Delayed | JobState::Depends, None) => "given back; it is not spent",
         (JobState::Running | JobState::Canceling, None) => "ended",
     }
 }

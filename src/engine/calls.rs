@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc::Sender;
 use tracing::warn;
 
-use crate::broker::{Broker, Fetch, Renewal};
+use crate::broker::{Broker, Fetch, Renewal, Verbs};
 use crate::model::{
     Bytes, Class, Fence, JobId, JobState, Lease, NewJob, Payload, QueueCounts, QueueName, Retry, WorkerId,
 };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::outside::Outside;
-use crate::broker::Error;
+use crate::broker::{Error, Verbs};
 use crate::model::{
     Fence, Forensics, Job, JobId, JobRecord, Outcome, Payload, Settlement, Verdict, WorkerId,
 };

@@ -12,11 +12,12 @@ use super::event_loop::{Request, View};
 use super::explain::Asked;
 use super::reload::Reloader;
 use crate::api::{Problem, Reloaded, Service};
-use crate::broker::{Broker, Error};
+use crate::broker::{Broker, Error, Verbs};
 use crate::clock;
+use crate::model::verb::{Answer, Before, Get, Verb};
 use crate::model::{
-    Change, Filter, Health, Host, Instant, JobId, JobRecord, JobState, Meters, Millis, NewJob, QueueCounts,
-    QueueName, SlotState, SlotStatus, Status, Stop, Subject, Why,
+    Change, Health, Host, Instant, JobId, JobState, Meters, Millis, NewJob, QueueCounts, QueueName,
+    SlotState, SlotStatus, Status, Stop, Subject, Why,
 };
 use crate::process::usage;
 
@@ -42,42 +43,17 @@ impl Service for Desk {
         self.broker.enqueue(jobs).await.map_err(problem)
     }
 
-    async fn job(&self, id: JobId) -> Result<JobRecord, Problem> {
-        let found = self.broker.get(id.clone()).await.map_err(problem)?;
-        found.ok_or_else(|| problem(Error::NoJob(id)))
-    }
-
-    async fn jobs(&self, filter: Filter) -> Result<Vec<JobRecord>, Problem> {
-        self.broker.list(filter).await.map_err(problem)
-    }
-
-    async fn cancel(&self, id: JobId, wait: bool, by: String) -> Result<JobState, Problem> {
-        let state = self.broker.cancel(id.clone(), by).await.map_err(problem)?;
-        if wait && !state.has_ended() { self.ended(id).await } else { Ok(state) }
-    }
-
-    async fn retry(&self, id: JobId, by: String) -> Result<(), Problem> {
-        self.broker.retry(id, by).await.map_err(problem)
+    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
+        self.broker.ask(verb, by).await.map_err(problem)
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {
         self.broker.ended(id).await.map_err(problem)
     }
 
-    async fn queues(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Problem> {
-        self.broker.counts().await.map_err(problem)
-    }
-
-    async fn pause(&self, queue: QueueName, by: String, reason: Option<String>) -> Result<(), Problem> {
-        self.broker.pause(queue, by, reason).await.map_err(problem)
-    }
-
-    async fn resume(&self, queue: QueueName) -> Result<(), Problem> {
-        self.broker.resume(queue).await.map_err(problem)
-    }
-
     async fn status(&self) -> Result<Status, Problem> {
-        let (mut view, (queues, broker_trouble)) = (self.ask(Request::View).await?, self.counts().await);
+        let (mut view, (queues, broker_trouble)) =
+            (self.put_to_loop(Request::View).await?, self.counts().await);
         self.look_up_trees(&mut view).await;
         Ok(self.picture(view, queues, broker_trouble))
     }
@@ -91,7 +67,7 @@ impl Service for Desk {
     }
 
     async fn meters(&self) -> Result<Meters, Problem> {
-        let (view, (queues, broker_trouble)) = (self.ask(Request::View).await?, self.counts().await);
+        let (view, (queues, broker_trouble)) = (self.put_to_loop(Request::View).await?, self.counts().await);
         let counters = view.counters.clone();
         let status = self.picture(view, queues, broker_trouble);
         Ok(Meters {
@@ -104,7 +80,7 @@ impl Service for Desk {
     }
 
     async fn turn(&self) -> Result<(), Problem> {
-        self.ask(Request::Turn).await
+        self.put_to_loop(Request::Turn).await
     }
 
     async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {
@@ -112,11 +88,11 @@ impl Service for Desk {
     }
 
     async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
-        self.ask(|answer| Request::Change(pool, change, answer)).await?
+        self.put_to_loop(|answer| Request::Change(pool, change, answer)).await?
     }
 
     async fn at_rest(&self) -> Result<(), Problem> {
-        self.ask(Request::AtRest).await
+        self.put_to_loop(Request::AtRest).await
     }
 
     async fn stop(&self, how: Stop) -> Result<(), Problem> {
@@ -130,20 +106,20 @@ fn gone() -> Problem {
 
 impl Desk {
     async fn why_job(&self, id: JobId) -> Result<Why, Problem> {
-        let job = self.job(id.clone()).await?;
+        let job = self.broker.tell(Get { job: id.clone() }, "").await.map_err(problem)?;
         let asked = Asked::Job(id.clone(), job.queue.clone(), job.class.clone());
         let before = if job.state == JobState::Waiting {
-            Some(self.broker.before(id).await.map_err(problem)?)
+            Some(self.broker.tell(Before { job: id }, "").await.map_err(problem)?.count)
         } else {
             None
         };
-        let why = self.ask(|answer| Request::Why(asked, answer)).await??;
+        let why = self.put_to_loop(|answer| Request::Why(asked, answer)).await??;
         let queues = vec![job.queue.clone()];
         Ok(self.with_queues(Why { job: Some(job), before, ..why }, queues).await)
     }
 
     async fn why_pool(&self, asked: Asked) -> Result<Why, Problem> {
-        let why = self.ask(|answer| Request::Why(asked, answer)).await??;
+        let why = self.put_to_loop(|answer| Request::Why(asked, answer)).await??;
         let queues = why.pools.iter().flat_map(|(pool, _)| pool.queues.clone()).collect();
         Ok(self.with_queues(why, queues).await)
     }
@@ -155,7 +131,10 @@ impl Desk {
     }
 
     /// Asks the loop.
-    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, Problem> {
+    async fn put_to_loop<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<T>) -> Request,
+    ) -> Result<T, Problem> {
         let (sender, answer) = oneshot::channel();
         self.requests.send(request(sender)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())

@@ -141,28 +141,31 @@ pub struct Fetched {
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Ready to run.
-    Waiting,
+    Waiting = 0,
     /// Not before its time.
-    Delayed,
+    Delayed = 1,
+    /// Not before the jobs it needs are complete.
+    Depends = 8,
     /// A supervisor holds a lease on it.
-    Running,
+    Running = 2,
     /// Canceled while it ran; `canceled` when its processes are proven dead.
-    Canceling,
+    Canceling = 3,
     /// Done.
-    Complete,
+    Complete = 4,
     /// Out of tries.
-    Failed,
+    Failed = 5,
     /// Needs a person; kept with its reason.
-    Held,
+    Held = 6,
     /// Ended by a person.
-    Canceled,
+    Canceled = 7,
 }
 
 impl JobState {
     /// Every state, in the order of a job's life.
-    pub const ALL: [JobState; 8] = [
+    pub const ALL: [JobState; 9] = [
         JobState::Waiting,
         JobState::Delayed,
+        JobState::Depends,
         JobState::Running,
         JobState::Canceling,
         JobState::Complete,
@@ -175,8 +178,17 @@ impl JobState {
     pub fn has_ended(self) -> bool {
         match self {
             JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => true,
-            JobState::Waiting | JobState::Delayed | JobState::Running | JobState::Canceling => false,
+            JobState::Waiting
+            | JobState::Delayed
+            | JobState::Depends
+            | JobState::Running
+            | JobState::Canceling => false,
         }
+    }
+
+    /// Whether somebody holds a lease on it.
+    pub fn is_leased(self) -> bool {
+        matches!(self, JobState::Running | JobState::Canceling)
     }
 
     /// The word people type and read.
@@ -184,6 +196,7 @@ impl JobState {
         match self {
             JobState::Waiting => "waiting",
             JobState::Delayed => "delayed",
+            JobState::Depends => "depends",
             JobState::Running => "running",
             JobState::Canceling => "canceling",
             JobState::Complete => "complete",
@@ -302,6 +315,9 @@ pub struct QueueCounts {
     pub oldest_waiting: Option<Millis>,
     /// Paused: since when, by whom, why.
     pub paused: Option<Pause>,
+    /// How many of its jobs may run at a time, if that is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrency: Option<u64>,
 }
 
 /// A pause of a queue: nothing is fetched from it.
@@ -316,20 +332,58 @@ pub struct Pause {
 }
 
 /// Which jobs to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Filter {
-    /// In one of these states; empty = any.
-    #[serde(default)]
+    /// In one of these states, named with commas between them; none = any.
+    #[serde(default, rename = "state", with = "words", skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<JobState>,
     /// Of this queue.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
     /// Of this class.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
     /// At most so many.
+    #[serde(default = "Filter::usual_limit")]
     pub limit: u32,
     /// Older than this job.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<JobId>,
+}
+
+impl Filter {
+    /// How many jobs a list has unless asked.
+    pub fn usual_limit() -> u32 {
+        100
+    }
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Filter { states: Vec::new(), queue: None, class: None, limit: Filter::usual_limit(), after: None }
+    }
+}
+
+/// A list in one word, with commas: how a query says it.
+mod words {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&list.iter().map(T::to_string).collect::<Vec<_>>().join(","))
+    }
+
+    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        let text = String::deserialize(from)?;
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        words.map(|word| word.parse().map_err(D::Error::custom)).collect()
+    }
 }

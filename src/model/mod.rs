@@ -1,21 +1,25 @@
 //! The shared words. This room imports nothing of the others.
 
 mod bytes;
+mod duration;
 mod history;
 mod ids;
 mod job;
 mod limits;
 mod log;
 mod meters;
+mod option;
 mod outcome;
 mod pool;
 mod settings;
 mod snapshot;
 mod status;
 mod time;
+pub mod verb;
 mod why;
 
 pub use bytes::Bytes;
+pub use duration::{format_duration, parse_duration};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{
@@ -25,6 +29,7 @@ pub use job::{
 pub use limits::{Excess, Limits, size};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters, Tally};
+pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
     Verdict,

@@ -1,15 +1,25 @@
 //! A store in a world whose time stands still until a test moves it.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code, missing_docs, unused_macros)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Fetch, Settling, Sqlite};
+use taskvisor::broker::{Broker, Error, Fetch, Settling, Sqlite, Verbs};
 use taskvisor::model::*;
 
+/// Runs each case over each broker.
+macro_rules! contract {
+    ($($case:ident),* $(,)?) => {
+        mod memory { $( #[tokio::test] async fn $case() { super::$case(super::Scene::memory()).await; } )* }
+        mod file { $( #[tokio::test] async fn $case() { super::$case(super::Scene::file()).await; } )* }
+    };
+}
+
 pub const LEASE: Duration = Duration::from_secs(60);
+/// How long a lease that ran out keeps others away.
+pub const GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Default)]
 pub struct Clock(Arc<AtomicU64>);
@@ -92,11 +102,11 @@ impl Scene {
     }
 
     pub async fn cancel(&self, id: JobId) -> Result<JobState, Error> {
-        Broker::cancel(&**self, id, "uid 7".into()).await
+        Verbs::cancel(&**self, id, "uid 7".into()).await
     }
 
     pub async fn retry(&self, id: JobId) -> Result<(), Error> {
-        Broker::retry(&**self, id, "uid 7".into()).await
+        Verbs::retry(&**self, id, "uid 7".into()).await
     }
 
     pub async fn record(&self, id: &JobId) -> JobRecord {

@@ -12,7 +12,7 @@ use crate::model::{Fence, Happened, Instance, Instant, JobId, JobState, QueueNam
 pub(super) fn cancel(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Result<JobState, Trouble> {
     let (row, queue, from) = store.place(id)?;
     let to = match from {
-        JobState::Waiting | JobState::Delayed | JobState::Held => JobState::Canceled,
+        JobState::Waiting | JobState::Delayed | JobState::Depends | JobState::Held => JobState::Canceled,
         JobState::Running => JobState::Canceling,
         JobState::Canceling | JobState::Canceled => return Ok(from),
         JobState::Complete | JobState::Failed => {

@@ -96,7 +96,7 @@ impl Sqlite {
     }
 
     /// Has the store's thread do `work`.
-    pub(super) async fn ask<T, W>(&self, kind: Kind, work: W) -> Result<T, Error>
+    pub(super) async fn run<T, W>(&self, kind: Kind, work: W) -> Result<T, Error>
     where
         T: Send + 'static,
         W: FnMut(&mut Store) -> Result<T, Trouble> + Send + 'static,
@@ -143,6 +143,8 @@ fn new_store(mut conn: Connection, world: &World, file: &str) -> Result<(Store, 
         effects: Effects::default(),
         next_due: None,
         queues: Default::default(),
+        options: None,
+        limited: Default::default(),
         barren: Default::default(),
         data_version: 0,
         foreign: false,

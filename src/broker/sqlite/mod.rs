@@ -58,7 +58,9 @@ mod call;
 mod checkpoint;
 mod handle;
 mod history;
+mod in_force;
 mod lease;
+mod list;
 mod notices;
 mod open;
 mod options;
@@ -69,6 +71,7 @@ mod store;
 mod syncer;
 mod thread;
 mod trouble;
+mod verbs;
 
 pub use handle::Sqlite;
 pub use options::{Options, World};

@@ -15,9 +15,11 @@ use crate::broker::Error;
 
 const SCHEMA: &str = include_str!("schema.sql");
 const APPLICATION_ID: i64 = 0x7461_736b;
-const VERSION: i64 = 3;
+/// Its second half, which came with schema 4.
+const MODEL: &str = include_str!("model.sql");
+const VERSION: i64 = 4;
 /// The way from one schema to the next, from 1 on.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     "ALTER TABLE job ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;
      ALTER TABLE job ADD COLUMN progress TEXT;
      PRAGMA user_version = 2;",
@@ -28,6 +30,16 @@ const STEPS: [&str; 2] = [
          entry TEXT NOT NULL);
      CREATE INDEX history_job ON history (job, id);
      PRAGMA user_version = 3;",
+    concat!(
+        "ALTER TABLE queue ADD COLUMN depends INTEGER NOT NULL DEFAULT 0;
+         ALTER TABLE job ADD COLUMN failure_group TEXT;
+         ALTER TABLE job ADD COLUMN not_before INTEGER;
+         ALTER TABLE job ADD COLUMN recurring INTEGER;
+         ALTER TABLE job ADD COLUMN grace INTEGER NOT NULL DEFAULT 0;
+         UPDATE job SET failure_group = json_extract(failure, '$.group') WHERE state IN (5, 6);
+         PRAGMA user_version = 4;",
+        include_str!("model.sql"),
+    ),
 ];
 const NFS: i64 = 0x6969;
 /// Larger files are not read through at each start.
@@ -170,7 +182,7 @@ fn settle_in(conn: &Connection) -> Result<(), rusqlite::Error> {
         // Asked again: another process may have been quicker.
         let version = usize::try_from(version(conn)?).unwrap_or(0);
         match version.checked_sub(1) {
-            None => conn.execute_batch(SCHEMA)?,
+            None => [SCHEMA, MODEL].iter().try_for_each(|half| conn.execute_batch(half))?,
             Some(done) => STEPS.iter().skip(done).try_for_each(|step| conn.execute_batch(step))?,
         }
         conn.execute_batch("COMMIT")?;

@@ -12,8 +12,8 @@ use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::Error;
 use crate::model::{
-    Bytes, Fence, Filter, Instance, JobId, JobRecord, JobState, Millis, Pause, Payload, QueueCounts,
-    QueueName, Retry, WorkerId,
+    Bytes, Fence, Filter, Instance, JobId, JobRecord, JobState, Millis, OptionName, Pause, Payload,
+    QueueCounts, QueueName, Retry, WorkerId,
 };
 
 /// Rows looked at in one page: what a list holds the store's thread up for.
@@ -24,15 +24,15 @@ const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, att
     limit_ns, crashes, interrupted, put_at, due_at, started_at, ended_at, instance, worker, fence, result, failure,
     forensics, unknown, progress, put_by, renewals, renewed_at, expires_at";
 
-pub(super) fn get(store: &Store, id: &JobId) -> Result<Option<JobRecord>, Trouble> {
+pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT {RECORD}, kind, payload FROM job JOIN queue ON queue.id = job.queue WHERE jid = ?1"
     ))?;
     let mut rows = statement.query([id.as_str()])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
+    let row = rows.next()?.ok_or_else(|| Error::NoJob(id.clone()))?;
     let payload = payload(store, row.get(0)?, row, 30)?;
     let history = history::of(store, row.get(0)?)?;
-    Ok(Some(JobRecord { payload: Some(payload), history, ..record(row)? }))
+    Ok(JobRecord { payload: Some(payload), history, ..record(row)? })
 }
 
 /// A stretch of the store's jobs, newest first.
@@ -95,7 +95,7 @@ fn way_to(only: Option<JobState>) -> (&'static str, &'static str) {
         Some(JobState::Running | JobState::Canceling) => {
             ("INDEXED BY job_expiry", "state = ?1 AND expires_at IS NOT NULL AND")
         }
-        Some(JobState::Failed | JobState::Held | JobState::Canceled) => {
+        Some(JobState::Depends | JobState::Failed | JobState::Held | JobState::Canceled) => {
             ("INDEXED BY job_odd", "state = ?1 AND state >= 5 AND")
         }
     }
@@ -115,14 +115,14 @@ pub(super) fn counts(store: &mut Store) -> Result<BTreeMap<QueueName, QueueCount
     store.write_counts()?;
     let mut statement = store.conn.prepare_cached(
         "SELECT id, name, paused_at, paused_by, reason, waiting, delayed, running, canceling, complete, failed, held,
-         canceled FROM queue",
+         canceled, depends FROM queue",
     )?;
     let mut rows = statement.query([])?;
     let mut counts = BTreeMap::new();
     while let Some(row) = rows.next()? {
         let mut jobs = BTreeMap::new();
-        for (index, state) in JobState::ALL.into_iter().enumerate() {
-            jobs.insert(state, row.get::<_, u64>(5 + index)?);
+        for state in JobState::ALL {
+            jobs.insert(state, row.get::<_, u64>(5 + state as usize)?);
         }
         jobs.retain(|_, count| *count > 0);
         let since: Option<i64> = row.get(2)?;
@@ -130,7 +130,15 @@ pub(super) fn counts(store: &mut Store) -> Result<BTreeMap<QueueName, QueueCount
         let reason = row.get(4)?;
         let paused = since.map(|since| Pause { since: Millis(since), by: by.unwrap_or_default(), reason });
         let oldest_waiting = oldest_waiting(store, row.get(0)?)?;
-        counts.insert(row.get::<_, String>(1)?.into(), QueueCounts { jobs, oldest_waiting, paused });
+        let counted = QueueCounts { jobs, oldest_waiting, paused, max_concurrency: None };
+        counts.insert(QueueName::from(row.get::<_, String>(1)?), counted);
+    }
+    drop(rows);
+    drop(statement);
+    let options = store.options()?;
+    for (name, counted) in &mut counts {
+        let most = options.count(Some(name), OptionName::MaxConcurrency);
+        counted.max_concurrency = Some(most).filter(|most| *most > 0);
     }
     Ok(counts)
 }

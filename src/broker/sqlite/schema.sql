@@ -1,5 +1,6 @@
--- The store, schema 3 (see open.rs for the way from 1 and 2). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
--- States: 0 waiting, 1 delayed, 2 running, 3 canceling, 4 complete, 5 failed, 6 held, 7 canceled.
+-- The store, schema 4 (see open.rs for the way from 1 to 3). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
+-- States: 0 waiting, 1 delayed, 2 running, 3 canceling, 4 complete, 5 failed, 6 held, 7 canceled,
+-- 8 depends.
 
 -- Turns the host's boot-time clock into the store's: store time = time since boot + ahead.
 CREATE TABLE boot (
@@ -23,7 +24,8 @@ CREATE TABLE queue (
     complete  INTEGER NOT NULL DEFAULT 0,
     failed    INTEGER NOT NULL DEFAULT 0,
     held      INTEGER NOT NULL DEFAULT 0,
-    canceled  INTEGER NOT NULL DEFAULT 0
+    canceled  INTEGER NOT NULL DEFAULT 0,
+    depends   INTEGER NOT NULL DEFAULT 0
 );
 
 -- Ascending ids are the order of insertion, which a job keeps for life.
@@ -59,7 +61,11 @@ CREATE TABLE job (
     progress    TEXT,                  -- JSON
     result      TEXT,
     failure     TEXT,                  -- JSON
-    forensics   TEXT                   -- JSON
+    forensics   TEXT,                  -- JSON
+    failure_group TEXT,                -- only while failed or held
+    not_before  INTEGER,               -- only while it depends on others: when it is due after them
+    recurring   INTEGER,               -- which recurring job made it
+    grace       INTEGER NOT NULL DEFAULT 0  -- 1 = its lease ran out, and its holder has a little time to say so
 );
 
 -- Payloads over 1 KB: an update of a job would write them again.
@@ -84,4 +90,4 @@ CREATE INDEX job_expiry ON job (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX job_odd ON job (state, id) WHERE state >= 5;
 
 PRAGMA application_id = 0x7461736b;
-PRAGMA user_version = 3;
+PRAGMA user_version = 4;

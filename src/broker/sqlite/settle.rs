@@ -36,9 +36,11 @@ impl Change<'_> {
         match to {
             JobState::Complete => false,
             JobState::Failed | JobState::Held | JobState::Canceled => true,
-            JobState::Waiting | JobState::Delayed | JobState::Running | JobState::Canceling => {
-                !self.unspent || self.counts.is_some()
-            }
+            JobState::Waiting
+            | JobState::Delayed
+            | JobState::Depends
+            | JobState::Running
+            | JobState::Canceling => !self.unspent || self.counts.is_some(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The state of the store's thread: the connection, what it remembers of it, and what a transaction leaves to be done.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -12,7 +12,7 @@ use super::notices::Notices;
 use super::options::World;
 use super::trouble::Trouble;
 use crate::broker::{Error, Notice};
-use crate::model::{Fence, Instant, JobId, JobState, QueueName, Revocation};
+use crate::model::{Fence, Instant, JobId, JobState, OptionsInForce, QueueName, Revocation};
 
 /// Who waits for a job's end.
 pub(super) type Waiter = oneshot::Sender<Result<JobState, Error>>;
@@ -32,6 +32,10 @@ pub(super) struct Store {
     /// When a delayed job becomes due or a lease ends, in store time. May be early, never late.
     pub(super) next_due: Option<i64>,
     pub(super) queues: HashMap<QueueName, Queue>,
+    /// What is set, once somebody has asked.
+    pub(super) options: Option<OptionsInForce>,
+    /// Queues of which only so many jobs may run at a time.
+    pub(super) limited: HashSet<i64>,
     pub(super) barren: Barren,
     pub(super) data_version: i64,
     /// Another process has written since the bell was last looked after.
@@ -49,7 +53,7 @@ pub(super) struct Queue {
 /// What is done after the commit, and forgotten after a rollback.
 #[derive(Default)]
 pub(super) struct Effects {
-    counts: BTreeMap<i64, [i64; 8]>,
+    counts: BTreeMap<i64, [i64; 9]>,
     pub(super) ended: Vec<(JobId, JobState)>,
     pub(super) granted: Vec<(JobId, Fence)>,
     pub(super) given_up: Vec<JobId>,
@@ -59,6 +63,13 @@ pub(super) struct Effects {
     /// Other processes should look.
     pub(super) ring: bool,
     pub(super) due: Option<i64>,
+}
+
+impl Effects {
+    /// By how many the jobs of a queue in a state have grown, or shrunk.
+    pub(super) fn moves(&self, queue: i64, state: JobState) -> i64 {
+        self.counts.get(&queue).map_or(0, |counts| counts[state as usize])
+    }
 }
 
 impl Store {
@@ -83,7 +94,11 @@ impl Store {
         if to == JobState::Waiting && from.is_some() {
             self.barren.forget(queue);
         }
-        self.effects.wake |= to == JobState::Waiting;
+        // An end in a queue with a limit makes room for the next.
+        let makes_room =
+            !to.is_leased() && from.is_some_and(JobState::is_leased) && self.limited.contains(&queue);
+        self.effects.wake |= to == JobState::Waiting || makes_room;
+        self.effects.ring |= makes_room;
         self.effects.ring |= to == JobState::Waiting || to == JobState::Delayed || to == JobState::Canceling;
     }
 
@@ -130,6 +145,7 @@ impl Store {
         if self.changed_elsewhere()? {
             self.foreign = true;
             self.queues.clear();
+            self.options = None;
             self.barren = Barren::default();
             self.next_due = self.next_due_on_file()?;
         }
@@ -157,6 +173,7 @@ impl Store {
         }
         self.effects = Effects::default();
         self.queues.clear();
+        self.options = None;
         self.barren = Barren::default();
         // Whether it was seen to is not known.
         self.foreign = true;
@@ -169,9 +186,9 @@ impl Store {
                 .prepare_cached(
                     "UPDATE queue SET waiting = waiting + ?2, delayed = delayed + ?3, running = running + ?4,
                      canceling = canceling + ?5, complete = complete + ?6, failed = failed + ?7, held = held + ?8,
-                     canceled = canceled + ?9 WHERE id = ?1",
+                     canceled = canceled + ?9, depends = depends + ?10 WHERE id = ?1",
                 )?
-                .execute(params![queue, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]])?;
+                .execute(params![queue, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8]])?;
         }
         Ok(())
     }
@@ -245,5 +262,5 @@ impl Store {
 
 /// The state behind a number on file.
 pub(super) fn state(number: usize) -> JobState {
-    JobState::ALL.get(number).copied().unwrap_or(JobState::Held)
+    JobState::ALL.into_iter().find(|state| *state as usize == number).unwrap_or(JobState::Held)
 }

@@ -1,0 +1,80 @@
+//! The routes of the verbs, made from their table.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Extension, Path, Query, State};
+use axum::http::Uri;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+
+use serde_json::{Map, Value};
+
+use super::client::encode;
+use super::router::{Answer, Api, SMALL_LIMIT, read_or_default};
+use super::{Peer, Problem, Service};
+use crate::model::verb::{Asked, Visitor, visit};
+
+type Named = Result<Path<BTreeMap<String, String>>, PathRejection>;
+
+/// One route for each verb.
+pub(super) fn routes() -> Router<Arc<dyn Service>> {
+    struct Routes(Router<Arc<dyn Service>>);
+    impl Visitor for Routes {
+        fn visit<V: Asked>(&mut self) {
+            let handler = if V::ROUTE.only_looks() { get(look::<V>) } else { post(act::<V>) };
+            self.0 = std::mem::take(&mut self.0).route(V::ROUTE.path, handler);
+        }
+    }
+    let mut routes = Routes(Router::new());
+    visit(&mut routes);
+    routes.0
+}
+
+/// The parameters are in the path and the query.
+async fn look<V: Asked>(
+    State(api): Api,
+    Extension(peer): Extension<Peer>,
+    named: Named,
+    uri: Uri,
+) -> Answer<V::Answer> {
+    let mut query = uri.query().unwrap_or_default().to_owned();
+    for (name, value) in parameters(named)? {
+        query += &format!("&{name}={}", encode(&value));
+    }
+    let uri: Uri = format!("/?{}", query.trim_start_matches('&'))
+        .parse()
+        .map_err(|_| Problem::bad_request("the query is not right"))?;
+    let Query(verb) =
+        Query::<V>::try_from_uri(&uri).map_err(|error| Problem::bad_request(error.body_text()))?;
+    ask(api, verb, peer).await
+}
+
+/// They are in the path and the body, which may be left out.
+async fn act<V: Asked>(
+    State(api): Api,
+    Extension(peer): Extension<Peer>,
+    named: Named,
+    body: Body,
+) -> Answer<V::Answer> {
+    let mut fields: Map<String, Value> = read_or_default(body, SMALL_LIMIT).await?;
+    for (name, value) in parameters(named)? {
+        if fields.insert(name.clone(), Value::String(value)).is_some() {
+            return Err(Problem::bad_request(format!("{name} stands in the path: leave it out of the body")));
+        }
+    }
+    let verb = serde_json::from_value(Value::Object(fields))
+        .map_err(|error| Problem::bad_request(format!("the body is not right: {error}")))?;
+    ask::<V>(api, verb, peer).await
+}
+
+async fn ask<V: Asked>(api: Arc<dyn Service>, verb: V, peer: Peer) -> Answer<V::Answer> {
+    let answer = api.ask(verb.verb(), peer.to_string()).await?;
+    V::answer(answer).map(Json).ok_or_else(|| Problem::new(500, "the broker answered something else"))
+}
+
+fn parameters(named: Named) -> Result<BTreeMap<String, String>, Problem> {
+    named.map(|Path(named)| named).map_err(|error| Problem::bad_request(error.body_text()))
+}

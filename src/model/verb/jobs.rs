@@ -1,0 +1,37 @@
+//! Verbs about one job.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::JobId;
+
+/// Shows one job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Get {
+    /// Which.
+    pub job: JobId,
+}
+
+/// Asks how many jobs come before a waiting one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Before {
+    /// Which.
+    pub job: JobId,
+}
+
+/// Ends a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cancel {
+    /// Which.
+    pub job: JobId,
+}
+
+/// Puts an ended job back to waiting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// Which.
+    pub job: JobId,
+}

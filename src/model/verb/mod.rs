@@ -1,0 +1,14 @@
+//! What people ask of the jobs. Each verb is a type with an answer of its own and a line in the table: the table is the
+//! API's routes, what its client sends, and what a broker is asked.
+
+mod answers;
+mod jobs;
+mod options;
+mod queues;
+mod table;
+
+pub use answers::{Done, Number, State};
+pub use jobs::{Before, Cancel, Get, Retry};
+pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
+pub use queues::{Pause, Queues, Resume};
+pub use table::{Answer, Asked, Route, Verb, Visitor, visit};

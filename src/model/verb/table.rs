@@ -1,0 +1,114 @@
+//! The table of verbs.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{
+    Before, Cancel, Done, Get, LoadOptions, Number, OptionShown, Pause, Queues, Resume, Retry, SetOption,
+    ShowOptions, State, UnsetOption,
+};
+use crate::model::{Filter, JobRecord, QueueCounts, QueueName};
+
+/// Where a verb is found by HTTP. Parameters that the path names travel in it, the others in the query of a GET or in the
+/// JSON body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// `GET` for those that only look, else `POST`.
+    pub method: &'static str,
+    /// With parameters in braces, named like the verb's fields.
+    pub path: &'static str,
+    /// What it does, in a sentence.
+    pub does: &'static str,
+}
+
+impl Route {
+    /// Whether it changes nothing.
+    pub fn only_looks(&self) -> bool {
+        self.method == "GET"
+    }
+}
+
+/// A verb with its answer.
+///
+/// ```
+/// use taskvisor::model::verb::{Asked, Retry};
+/// assert_eq!(Retry::ROUTE.path, "/v1/jobs/{job}/retry");
+/// assert!(!Retry::ROUTE.only_looks());
+/// ```
+pub trait Asked: Serialize + DeserializeOwned + Send + 'static {
+    /// What comes back.
+    type Answer: Serialize + DeserializeOwned + Send + 'static;
+    /// Where it is found.
+    const ROUTE: Route;
+    /// As one of all.
+    fn verb(self) -> Verb;
+    /// Its own answer, if this is one.
+    fn answer(answer: Answer) -> Option<Self::Answer>;
+}
+
+/// Something that is done once for each verb.
+pub trait Visitor {
+    /// Does it.
+    fn visit<V: Asked>(&mut self);
+}
+
+/// Declares [`Verb`], [`Answer`] and what each verb is.
+macro_rules! verbs {
+    ($($name:ident($type:ty) => $answer:ty, $method:literal $path:literal, $does:literal;)*) => {
+        /// Any verb.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Verb {
+            $(#[doc = $does] $name($type),)*
+        }
+
+        /// The answer to the verb of the same name.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Answer {
+            $(#[doc = $does] $name($answer),)*
+        }
+
+        impl Verb {
+            /// Where it is found.
+            pub fn route(&self) -> Route {
+                match self {
+                    $(Verb::$name(_) => <$type>::ROUTE,)*
+                }
+            }
+        }
+
+        $(impl Asked for $type {
+            type Answer = $answer;
+            const ROUTE: Route = Route { method: $method, path: $path, does: $does };
+
+            fn verb(self) -> Verb {
+                Verb::$name(self)
+            }
+
+            fn answer(answer: Answer) -> Option<$answer> {
+                if let Answer::$name(answer) = answer { Some(answer) } else { None }
+            }
+        })*
+
+        /// Has each verb visited, in the order of the table.
+        pub fn visit(visitor: &mut impl Visitor) {
+            $(visitor.visit::<$type>();)*
+        }
+    };
+}
+
+verbs! {
+    List(Filter) => Vec<JobRecord>, "GET" "/v1/jobs", "Lists jobs by filter, newest first, without payloads.";
+    Get(Get) => JobRecord, "GET" "/v1/jobs/{job}", "Shows one job, whole: with its payload and its history.";
+    Before(Before) => Number, "GET" "/v1/jobs/{job}/before", "Counts the waiting jobs of its queue that come before a waiting job, up to 1000.";
+    Cancel(Cancel) => State, "POST" "/v1/jobs/{job}/cancel", "Ends a job: at once when it waits; one that runs is canceling until its processes are proven dead.";
+    Retry(Retry) => Done, "POST" "/v1/jobs/{job}/retry", "Puts a failed, held, canceled or complete job back to waiting, its counters and progress cleared.";
+    Queues(Queues) => BTreeMap<QueueName, QueueCounts>, "GET" "/v1/queues", "Counts the jobs of all queues by state.";
+    Pause(Pause) => Done, "POST" "/v1/queues/{queue}/pause", "Stops fetching from a queue, for every supervisor, until it is resumed.";
+    Resume(Resume) => Done, "POST" "/v1/queues/{queue}/resume", "Ends the pause of a queue.";
+    ShowOptions(ShowOptions) => Vec<OptionShown>, "GET" "/v1/options", "Shows the options in force, and what is set for single queues.";
+    SetOption(SetOption) => Done, "POST" "/v1/options/{name}", "Sets an option, for all queues or for one.";
+    UnsetOption(UnsetOption) => Done, "POST" "/v1/options/{name}/unset", "Puts an option back to its default, or that of a queue to what all have.";
+    LoadOptions(LoadOptions) => Done, "POST" "/v1/options", "Sets many options, all or none; those that are not named stay, or go with clear.";
+}

@@ -1,0 +1,87 @@
+-- The store, schema 3 (see open.rs for the way from 1 and 2). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
+-- States: 0 waiting, 1 delayed, 2 running, 3 canceling, 4 complete, 5 failed, 6 held, 7 canceled.
+
+-- Turns the host's boot-time clock into the store's: store time = time since boot + ahead.
+CREATE TABLE boot (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    boot_id TEXT NOT NULL,             -- the boot `ahead` was reckoned for
+    ahead   INTEGER NOT NULL,
+    seen    INTEGER NOT NULL           -- a store time that has been reached: time never goes back behind it
+);
+
+-- Queues are made by the first put or pause and stay. The counters change in the transaction that changes the jobs.
+CREATE TABLE queue (
+    id        INTEGER PRIMARY KEY,
+    name      TEXT NOT NULL UNIQUE,
+    paused_at INTEGER,                 -- NULL = not paused
+    paused_by TEXT,
+    reason    TEXT,
+    waiting   INTEGER NOT NULL DEFAULT 0,
+    delayed   INTEGER NOT NULL DEFAULT 0,
+    running   INTEGER NOT NULL DEFAULT 0,
+    canceling INTEGER NOT NULL DEFAULT 0,
+    complete  INTEGER NOT NULL DEFAULT 0,
+    failed    INTEGER NOT NULL DEFAULT 0,
+    held      INTEGER NOT NULL DEFAULT 0,
+    canceled  INTEGER NOT NULL DEFAULT 0
+);
+
+-- Ascending ids are the order of insertion, which a job keeps for life.
+CREATE TABLE job (
+    id          INTEGER PRIMARY KEY,
+    jid         TEXT NOT NULL UNIQUE,
+    queue       INTEGER NOT NULL REFERENCES queue (id),
+    state       INTEGER NOT NULL,
+    priority    INTEGER NOT NULL,
+    fence       INTEGER NOT NULL DEFAULT 0,
+    attempt     INTEGER NOT NULL DEFAULT 0,
+    crashes     INTEGER NOT NULL DEFAULT 0,
+    interrupted INTEGER NOT NULL DEFAULT 0,
+    unknown     INTEGER NOT NULL DEFAULT 0,  -- how often no worker knew its class
+    put_at      INTEGER NOT NULL,
+    put_by      TEXT,
+    due_at      INTEGER,               -- only while delayed
+    expires_at  INTEGER,               -- only while running or canceling
+    renewals    INTEGER NOT NULL DEFAULT 0,  -- of the latest lease
+    renewed_at  INTEGER,
+    started_at  INTEGER,
+    ended_at    INTEGER,
+    instance    TEXT,                  -- only while running or canceling
+    worker      INTEGER,               -- which life of which slot runs it or last ran it
+    class       TEXT NOT NULL,
+    kind        INTEGER NOT NULL,      -- of the payload: 0 data as it was put, 1 a program as JSON
+    payload     BLOB,                  -- NULL = in `body`
+    tags        TEXT,                  -- JSON, NULL = none
+    retries     INTEGER,               -- NULL = as the pool says
+    delay_ns    INTEGER,
+    cap_ns      INTEGER,
+    limit_ns    INTEGER,
+    progress    TEXT,                  -- JSON
+    result      TEXT,
+    failure     TEXT,                  -- JSON
+    forensics   TEXT                   -- JSON
+);
+
+-- Payloads over 1 KB: an update of a job would write them again.
+CREATE TABLE body (
+    job  INTEGER PRIMARY KEY REFERENCES job (id),
+    data BLOB NOT NULL
+);
+
+-- What happened to jobs: attempts that did not complete them, and what people did. The latest 100 of each.
+CREATE TABLE history (
+    id    INTEGER PRIMARY KEY,
+    job   INTEGER NOT NULL REFERENCES job (id),
+    entry TEXT NOT NULL                -- JSON
+);
+CREATE INDEX history_job ON history (job, id);
+
+-- What makes a fetch among a million jobs cost what it costs among ten.
+CREATE INDEX job_waiting ON job (queue, priority DESC, id) WHERE state = 0;
+CREATE INDEX job_due ON job (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX job_expiry ON job (expires_at) WHERE expires_at IS NOT NULL;
+-- `list` of what went wrong, newest first. Not of the common states: each index is a page more to write in each cycle.
+CREATE INDEX job_odd ON job (state, id) WHERE state >= 5;
+
+PRAGMA application_id = 0x7461736b;
+PRAGMA user_version = 3;
