@@ -11,7 +11,7 @@ use super::census::Census;
 use super::event_loop::{Request, View};
 use super::explain::Asked;
 use super::reload::Reloader;
-use crate::api::{Problem, Service};
+use crate::api::{Problem, Reloaded, Service};
 use crate::broker::{Broker, Error, Verbs};
 use crate::clock;
 use crate::model::verb::{Answer, Before, Get, Verb};
@@ -83,9 +83,8 @@ impl Service for Desk {
         self.put_to_loop(Request::Turn).await
     }
 
-    async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
-        let steps = self.reloader.reload(rehearsal).await?;
-        Ok(steps.into_iter().map(|(pool, step)| (pool, step.as_str().to_owned())).collect())
+    async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {
+        self.reloader.reload(rehearsal).await
     }
 
     async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {

@@ -197,7 +197,7 @@ impl Pool {
                     true => Verdict::Release { after: Duration::ZERO, counts: None },
                     false => self.unknown.refuse(&job.job, random),
                 };
-                unsettled.add(now, jobs::unstarted(&job.lease, verdict));
+                unsettled.add(now, self.number, jobs::unstarted(&job.lease, verdict));
             }
         }
     }
