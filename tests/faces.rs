@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sandbox::{Sandbox, Setting, in_all_settings, wait_until};
@@ -507,4 +508,37 @@ fn no_worker_sees_the_token_whatever_its_pool_passes_on() {
     assert!(seen.contains("SEEN=yes") && !seen.contains("horse"), "{seen}");
     running.signal("TERM");
     running.wait();
+}
+
+#[test]
+fn a_store_that_hangs_keeps_nobody_from_the_latest_counts_which_say_how_old_they_are() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["-w", "1"]);
+    sandbox.ok(&["put", "-q", "never", "--", "true"]);
+    let look = || {
+        let status = sandbox.json(&["status", "--json"]);
+        let waiting = status["queues"]["never"]["jobs"]["waiting"].clone();
+        (waiting == 1, status["queues_age"].is_object(), status["broker_trouble"].clone())
+    };
+    wait_until("it is counted", || look() == (true, false, Value::Null));
+    let store = rusqlite::Connection::open(sandbox.path("state/store.db")).unwrap();
+    store.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut put =
+        sandbox.command(&["put", "-q", "never", "--", "true"]).stdout(Stdio::null()).spawn().unwrap();
+    wait_until("it is known to hang", || {
+        let (as_before, is_old, trouble) = look();
+        assert!(as_before && (is_old || trouble.is_null()), "{is_old} {trouble}");
+        trouble.as_str().is_some_and(|trouble| trouble.contains("no answer for"))
+    });
+    assert!(sandbox.ok(&["status"]).contains(" ago; the broker has not counted since\n"));
+    assert!(sandbox.ok(&["why", "pool", "default"]).contains("Its queues were last counted "));
+    let page = get(&sandbox, "/metrics").1;
+    assert_eq!(sample(&page, "taskvisor_broker_trouble"), Some(1.0));
+    assert!(!page.contains("queue=\"never\""), "a number that is not of now: {page}");
+    store.execute_batch("ROLLBACK").unwrap();
+    assert!(put.wait().unwrap().success());
+    wait_until("it counts again", || {
+        let status = sandbox.json(&["status", "--json"]);
+        status["queues"]["never"]["jobs"]["waiting"] == 2 && status["queues_age"].is_null()
+    });
 }

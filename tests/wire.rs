@@ -30,7 +30,7 @@ fn orders_have_these_bytes() {
     assert_eq!(packet(&Order::Forget(WORKER)), [&[5][..], &id].concat());
     assert_eq!(packet(&Order::Notify("READY=1".into())), b"\x06\x07\x00READY=1");
     assert_eq!(packet(&Order::Shutdown(70)), [7, 70]);
-    assert_eq!(packet(&Order::StopDeadline(Duration::from_millis(2))), [10, 208, 7, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(packet(&Order::StopDeadline(Duration::from_millis(2))), [11, 208, 7, 0, 0, 0, 0, 0, 0]);
     assert_eq!(packet(&Order::Template(WORKER)), [&[8][..], &id].concat());
     let template = WorkerId { generation: 1, ..WORKER };
     assert_eq!(packet(&Order::Fork(WORKER, template)), [&[9][..], &id, &[1], &id[1..]].concat());

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::Router;
 use tracing::{info, warn};
 
-use super::census::Census;
+use super::census::{Census, HANGS};
 use super::counting::Counting;
 use super::decisions::Decisions;
 use super::event_loop::{Ended, run};
@@ -118,7 +118,10 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let supervisor = Supervisor::new(settings, started);
     let (broker, broker_name) = (setup.broker.clone(), setup.broker_name);
     let desk = Desk { broker, census: Census::default(), requests, reloader, broker_name, started };
-    open_doors(setup.listener, setup.port, api::router(Arc::new(desk)))?;
+    let desk = Arc::new(desk);
+    open_doors(setup.listener, setup.port, api::router(desk.clone()))?;
+    // So that there is a count to show whenever the broker begins to hang.
+    tokio::spawn(async move { desk.counts(HANGS).await });
     tokio::spawn(listen(setup.broker, events));
     let Hello { pid, cgroup, bounds, restarts, ended, .. } = hello;
     if let Some(ended) = ended {
