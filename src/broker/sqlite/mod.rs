@@ -65,6 +65,7 @@ mod open;
 mod options;
 mod put;
 mod read;
+mod remove;
 mod settle;
 mod store;
 mod syncer;
