@@ -1,6 +1,7 @@
 //! The shared words. This room imports nothing of the others.
 
 mod bytes;
+mod day;
 mod history;
 mod ids;
 mod job;
@@ -17,6 +18,7 @@ pub mod verb;
 mod why;
 
 pub use bytes::Bytes;
+pub use day::Day;
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{

@@ -146,6 +146,8 @@ fn new_store(mut conn: Connection, world: &World, file: &str) -> Result<(Store, 
         barren: Default::default(),
         data_version: 0,
         foreign: false,
+        figures: Default::default(),
+        figures_due: None,
         wal_pages,
     };
     store.next_due = store.next_due_on_file().map_err(opening)?;

@@ -5,19 +5,22 @@ use rusqlite::{OptionalExtension, params};
 use super::read;
 use super::store::{Store, state};
 use super::trouble::Trouble;
+use crate::model::JobState;
 
-#[allow(dead_code, reason = "the verbs that remove jobs come next")]
 /// Removes one job wholly. The caller has made sure that no other job needs it and that nobody runs it.
 pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
     let found = store
         .conn
-        .prepare_cached("DELETE FROM job WHERE id = ?1 RETURNING queue, state, tags, recurring")?
+        .prepare_cached(
+            "DELETE FROM job WHERE id = ?1 RETURNING queue, state, tags, recurring, coalesce(ended_at, 0)",
+        )?
         .query_row([row], |found| {
             let tags = read::json::<Vec<String>>(found, 2);
-            Ok((found.get(0)?, state(found.get(1)?), tags, found.get::<_, Option<i64>>(3)?))
+            let recurring: Option<i64> = found.get(3)?;
+            Ok((found.get(0)?, state(found.get(1)?), tags, recurring, found.get(4)?))
         })
         .optional()?;
-    let Some((queue, from, tags, recurring)) = found else { return Ok(()) };
+    let Some((queue, from, tags, recurring, ended_at)) = found else { return Ok(()) };
     for table in ["body", "history", "tracked", "dependency"] {
         store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([row])?;
     }
@@ -31,5 +34,8 @@ pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
         store.conn.prepare_cached(forget)?.execute([recurring, row])?;
     }
     store.gone(queue, from);
+    if from == JobState::Failed {
+        store.effects.figures.on(queue, ended_at).failed -= 1;
+    }
     Ok(())
 }

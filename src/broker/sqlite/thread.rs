@@ -118,7 +118,7 @@ impl Room {
     /// How long nothing happens by itself; `None` = for ever.
     fn wait(&self) -> Option<Duration> {
         let time = self.store.time();
-        let due = self.store.next_due.map(|due| {
+        let due = self.store.next_timer().map(|due| {
             let wait = Duration::from_millis(u64::try_from(due.saturating_sub(time)).unwrap_or(0));
             wait.max(self.quiet_until.since(clock::now()))
         });
@@ -131,7 +131,7 @@ impl Room {
     /// Whether time has moved on something in the store.
     fn is_due(&self) -> bool {
         let time = self.store.time();
-        self.store.next_due.is_some_and(|due| due <= time) && clock::now() >= self.quiet_until
+        self.store.next_timer().is_some_and(|due| due <= time) && clock::now() >= self.quiet_until
     }
 
     fn sort(&mut self, message: Message, turn: &mut Turn) {
@@ -294,8 +294,12 @@ impl Room {
         self.store.notices.push(Notice::Wake);
     }
 
-    /// The syncer answers what it has before the file is closed.
-    fn close(self) {
+    /// What is gathered is written, and the syncer answers what it has, before the file is closed.
+    fn close(mut self) {
+        if self.store.figures_due.is_some() {
+            self.store.figures_due = Some(i64::MIN);
+            self.take(Turn { timer: true, ..Turn::default() });
+        }
         if let Some(disk) = self.disk {
             drop(disk.orders);
             let _ = disk.syncer.join();
