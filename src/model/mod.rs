@@ -2,12 +2,14 @@
 
 mod bytes;
 mod day;
+mod duration;
 mod history;
 mod ids;
 mod job;
 mod limits;
 mod log;
 mod meters;
+mod option;
 mod outcome;
 mod pool;
 mod settings;
@@ -19,6 +21,7 @@ mod why;
 
 pub use bytes::Bytes;
 pub use day::Day;
+pub use duration::{format_duration, parse_duration};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{
@@ -28,6 +31,7 @@ pub use job::{
 pub use limits::{Excess, Limits, size};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters};
+pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
     Verdict,

@@ -15,7 +15,6 @@ pub(super) fn queue(store: &mut Store, name: &QueueName) -> Result<(), Trouble> 
     for table in ["statistic", "tally"] {
         store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE queue = ?1"))?.execute([found.id])?;
     }
-    store.conn.prepare_cached("DELETE FROM option WHERE queue = ?1")?.execute([name.as_str()])?;
     store.conn.prepare_cached("DELETE FROM queue WHERE id = ?1")?.execute([found.id])?;
     store.queues.remove(name);
     store.barren.forget(found.id);

@@ -62,6 +62,7 @@ mod figures;
 mod forget;
 mod handle;
 mod history;
+mod in_force;
 mod lease;
 mod list;
 mod notices;

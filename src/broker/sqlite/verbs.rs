@@ -2,7 +2,7 @@
 
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{admin, bulk, figures, forget, read};
+use super::{admin, bulk, figures, forget, in_force, read};
 use crate::broker::Error;
 use crate::model::Instant;
 use crate::model::verb::{Answer, Done, Number, State, Verb};
@@ -25,6 +25,10 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
         Verb::Resume(it) => Answer::Resume(admin::resume(store, &it.queue).map(done)?),
         Verb::Stats(it) => Answer::Stats(figures::of(store, it, now)?),
         Verb::Forget(it) => Answer::Forget(forget::queue(store, &it.queue).map(done)?),
+        Verb::ShowOptions(_) => Answer::ShowOptions(in_force::show(store)?),
+        Verb::SetOption(it) => Answer::SetOption(in_force::set(store, it).map(done)?),
+        Verb::UnsetOption(it) => Answer::UnsetOption(in_force::unset(store, it).map(done)?),
+        Verb::LoadOptions(it) => Answer::LoadOptions(in_force::load(store, it).map(done)?),
     })
 }
 

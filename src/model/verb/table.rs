@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{
-    Before, Bulk, Cancel, Done, Failed, FailureGroup, Forget, Get, Number, Pause, QueueDay, Queues, Resume,
-    Retry, State, Stats, Swept,
+    Before, Bulk, Cancel, Done, Failed, FailureGroup, Forget, Get, LoadOptions, Number, OptionShown, Pause,
+    QueueDay, Queues, Resume, Retry, SetOption, ShowOptions, State, Stats, Swept, UnsetOption,
 };
 use crate::model::{Filter, JobRecord, QueueCounts, QueueName};
 
@@ -111,4 +111,8 @@ verbs! {
     Resume(Resume) => Done, "POST" "/v1/queues/{queue}/resume", "Ends the pause of a queue.";
     Stats(Stats) => QueueDay, "GET" "/v1/queues/{queue}/stats", "Tells how the jobs of a queue fared on a day: how long they waited and ran, how many failed.";
     Forget(Forget) => Done, "POST" "/v1/queues/{queue}/forget", "Removes a queue that has no jobs, with its statistics.";
+    ShowOptions(ShowOptions) => Vec<OptionShown>, "GET" "/v1/options", "Shows the options in force, and what is set for single queues.";
+    SetOption(SetOption) => Done, "POST" "/v1/options/{name}", "Sets an option, for all queues or for one.";
+    UnsetOption(UnsetOption) => Done, "POST" "/v1/options/{name}/unset", "Puts an option back to its default, or that of a queue to what all have.";
+    LoadOptions(LoadOptions) => Done, "POST" "/v1/options", "Sets many options, all or none; those that are not named stay, or go with clear.";
 }
