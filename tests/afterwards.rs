@@ -1,23 +1,21 @@
-//! What becomes of jobs after their end, case by case, over each broker: failure groups, many at a time, statistics, expiry.
+//! What becomes of jobs after their end, over each broker: failure groups, many at a time, statistics, expiry; then the verbs
+//! of the real binary.
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, clippy::too_many_lines)]
 
+#[path = "support/sandbox.rs"]
+mod sandbox;
+#[macro_use]
 #[path = "support/store.rs"]
 mod support;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use sandbox::{Sandbox, Setting};
 use support::*;
 use taskvisor::broker::{Broker, Error, Verbs};
-use taskvisor::model::verb::{Act, Bulk, Failed, FailureGroup, Forget, Stats, Swept};
+use taskvisor::model::verb::{Act, Bulk, Failed, FailureGroup, Forget, QueueDay, SetOption, Stats, Swept};
 use taskvisor::model::*;
-
-macro_rules! contract {
-    ($($case:ident),* $(,)?) => {
-        mod memory { $( #[tokio::test] async fn $case() { super::$case(super::Scene::memory()).await; } )* }
-        mod file { $( #[tokio::test] async fn $case() { super::$case(super::Scene::file()).await; } )* }
-    };
-}
 
 contract!(
     failures_are_counted_by_their_groups,
@@ -35,6 +33,12 @@ contract!(
     statistics_outlive_the_process,
     a_queue_without_jobs_is_forgotten,
     a_queue_that_is_of_use_is_not_forgotten,
+    ended_jobs_go_when_they_are_old,
+    too_many_complete_jobs_go_the_oldest_first,
+    what_is_kept_for_ever_stays,
+    a_million_would_go_a_few_at_a_time,
+    what_somebody_needs_stays,
+    statistics_go_after_ninety_days,
     counters_agree_with_the_jobs_after_each_step,
 );
 
@@ -267,7 +271,7 @@ async fn discarded_jobs_are_gone(mut scene: Scene) {
     }
 }
 
-async fn stats(scene: &Scene) -> taskvisor::model::verb::QueueDay {
+async fn stats(scene: &Scene) -> QueueDay {
     scene.tell(Stats { queue: "q".into(), day: None }, "").await.unwrap()
 }
 
@@ -392,11 +396,11 @@ async fn a_queue_that_is_of_use_is_not_forgotten(scene: Scene) {
     failed(&scene, "a", "exit 1").await;
     scene.enqueue(vec![job("b"), job("c"), NewJob { queue: "p".into(), ..job("d") }]).await.unwrap();
     let refusal = async |queue: &str| match forget(&scene, queue).await {
-        Err(Error::Refused(why)) => why,
+        Err(Error::InUse(_, why)) => why,
         other => panic!("{other:?}"),
     };
     let why = refusal("q").await;
-    assert!(why.contains("'q' cannot be forgotten") && why.contains("(2 waiting, 1 failed)"), "{why}");
+    assert!(why.contains("(2 waiting, 1 failed)"), "{why}");
     scene.cancel("d".into()).await.unwrap();
     assert!(refusal("p").await.contains("(1 canceled)"));
     swept(&scene, bulk(Act::Discard, JobState::Canceled)).await;
@@ -405,6 +409,153 @@ async fn a_queue_that_is_of_use_is_not_forgotten(scene: Scene) {
     scene.resume("p".into()).await.unwrap();
     forget(&scene, "p").await.unwrap();
     assert_eq!(scene.counts().await.unwrap().len(), 1);
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Lets the store look at what it keeps, for as long as that takes.
+async fn look(scene: &Scene) {
+    scene.clock.forward(Duration::from_secs(61));
+    for _ in 0..50 {
+        scene.fetch(request(&["none"], 1)).await.unwrap();
+        scene.clock.forward(Duration::from_millis(20));
+    }
+}
+
+async fn left(scene: &Scene) -> Vec<String> {
+    let all = scene.list(Filter { limit: 9_999, ..Filter::default() }).await.unwrap();
+    all.iter().rev().map(|job| job.id.to_string()).collect()
+}
+
+async fn set(scene: &Scene, name: &str, value: &str) {
+    scene.tell(SetOption { name: name.into(), value: value.into(), queue: None }, "me").await.unwrap();
+}
+
+async fn ended_jobs_go_when_they_are_old(scene: Scene) {
+    scene.put(NewJob { queue: "p".into(), ..job("late") }).await;
+    scene.put(NewJob { queue: "p".into(), ..job("waits") }).await;
+    ended(&scene, job("complete"), complete()).await;
+    failed(&scene, "failed", "exit 1").await;
+    ended(&scene, job("held"), Verdict::Hold { failure: failure() }).await;
+    scene.put(job("canceled")).await;
+    scene.cancel("canceled".into()).await.unwrap();
+    scene.clock.forward(DAY * 7 - Duration::from_secs(300));
+    look(&scene).await;
+    assert_eq!(left(&scene).await, ["late", "waits", "complete", "failed", "held", "canceled"]);
+    let taken = scene.take_from("p").await.unwrap();
+    scene.say(&taken, complete()).await;
+    scene.clock.forward(Duration::from_secs(300));
+    look(&scene).await;
+    // What was put long ago and has ended of late is not old.
+    assert_eq!(left(&scene).await, ["late", "waits", "failed", "held"]);
+    scene.clock.forward(DAY * 8);
+    look(&scene).await;
+    assert_eq!(left(&scene).await, ["waits", "failed", "held"]);
+    scene.clock.forward(DAY * 16);
+    look(&scene).await;
+    assert_eq!(left(&scene).await, ["waits", "held"]);
+    assert_eq!(scene.record(&"held".into()).await.failure, Some(failure()));
+    assert_eq!(groups(&scene).await.len(), 1);
+}
+
+async fn too_many_complete_jobs_go_the_oldest_first(scene: Scene) {
+    set(&scene, "keep_complete_count", "3").await;
+    scene.put(NewJob { queue: "p".into(), ..job("waits") }).await;
+    for n in 0..6 {
+        ended(&scene, job(&n.to_string()), complete()).await;
+    }
+    failed(&scene, "failed", "exit 1").await;
+    look(&scene).await;
+    assert_eq!(left(&scene).await, ["waits", "3", "4", "5", "failed"]);
+    ended(&scene, job("6"), complete()).await;
+    look(&scene).await;
+    assert_eq!(left(&scene).await, ["waits", "4", "5", "failed", "6"]);
+    // It was passed by, and is found again once the others cannot make up for it.
+    let taken = scene.take_from("p").await.unwrap();
+    scene.say(&taken, complete()).await;
+    set(&scene, "keep_complete_count", "1").await;
+    look(&scene).await;
+    scene.clock.forward(Duration::from_secs(600));
+    look(&scene).await;
+    assert_eq!(left(&scene).await.len(), 2);
+}
+
+async fn what_is_kept_for_ever_stays(scene: Scene) {
+    for (name, value) in [("keep_complete", "0s"), ("keep_failed", "0s"), ("keep_complete_count", "0")] {
+        set(&scene, name, value).await;
+    }
+    ended(&scene, job("a"), complete()).await;
+    failed(&scene, "b", "exit 1").await;
+    scene.clock.forward(DAY * 9_999);
+    look(&scene).await;
+    assert_eq!(left(&scene).await, ["a", "b"]);
+}
+
+async fn a_million_would_go_a_few_at_a_time(scene: Scene) {
+    const MANY: usize = 1_100;
+    scene.enqueue((0..MANY).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    for n in 0..MANY {
+        scene.cancel(n.to_string().as_str().into()).await.unwrap();
+    }
+    scene.clock.forward(DAY * 8);
+    let mut before = MANY;
+    while before > 0 {
+        scene.clock.forward(Duration::from_millis(20));
+        scene.fetch(request(&["none"], 1)).await.unwrap();
+        let now = left(&scene).await.len();
+        assert!(now < before && before - now <= 200, "{now} of {before} are left");
+        before = now;
+    }
+}
+
+async fn what_somebody_needs_stays(mut scene: Scene) {
+    let Place::File(directory) = &scene.place else { return };
+    let path = directory.path().join("store.db");
+    for id in ["needed", "followed", "latest", "free"] {
+        failed(&scene, id, "exit 1").await;
+    }
+    scene.put(job("child")).await;
+    scene.store = None;
+    let conn = rusqlite::Connection::open(path).unwrap();
+    conn.execute_batch(
+        "INSERT INTO dependency SELECT c.id, n.id FROM job c, job n WHERE c.jid = 'child' AND n.jid = 'needed';
+         INSERT INTO tracked SELECT id, 0 FROM job WHERE jid = 'followed';
+         INSERT INTO recurring (id, name, queue, spec, latest) SELECT 7, 'nightly', queue, '{}', id FROM job WHERE jid = 'latest';
+         UPDATE job SET recurring = 7 WHERE jid = 'latest'",
+    )
+    .unwrap();
+    scene.store = scene.second();
+    scene.clock.forward(DAY * 31);
+    look(&scene).await;
+    assert_eq!(left(&scene).await, ["needed", "followed", "latest", "child"]);
+    let answer: Swept = scene.tell(bulk(Act::Discard, JobState::Failed), "").await.unwrap();
+    assert_eq!((answer.count, answer.needed), (2, 1));
+    assert_eq!(left(&scene).await, ["needed", "child"]);
+    let gone = |table: &str| -> u64 {
+        conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!((gone("tracked"), gone("recurring WHERE latest IS NOT NULL")), (0, 0));
+    scene.cancel("child".into()).await.unwrap();
+    swept(&scene, bulk(Act::Discard, JobState::Canceled)).await;
+    let why = forget(&scene, "q").await.unwrap_err().to_string();
+    assert!(why.contains("(1 failed)"), "{why}");
+    swept(&scene, bulk(Act::Discard, JobState::Failed)).await;
+    let why = forget(&scene, "q").await.unwrap_err().to_string();
+    assert_eq!(why, "queue 'q' cannot be forgotten: recurring jobs are put into it: nightly");
+}
+
+async fn statistics_go_after_ninety_days(scene: Scene) {
+    ended(&scene, job("a"), complete()).await;
+    let day = stats(&scene).await.day;
+    let then = async || {
+        look(&scene).await;
+        scene.tell(Stats { queue: "q".into(), day: Some(day) }, "").await.unwrap().run.count
+    };
+    assert_eq!(then().await, 1);
+    scene.clock.forward(DAY * 90);
+    assert_eq!(then().await, 1);
+    scene.clock.forward(DAY);
+    assert_eq!(then().await, 0);
 }
 
 /// A generator by Marsaglia, for runs that can be replayed.
@@ -454,6 +605,10 @@ async fn counters_agree_with_the_jobs_after_each_step(scene: Scene) {
                 swept(&scene, Bulk { limit: Some(random.below(4)), queue: Some(queue.into()), ..asked })
                     .await;
             }
+            _ if random.below(30) == 0 => {
+                scene.clock.forward(DAY * 8);
+                look(&scene).await;
+            }
             _ => {
                 scene.clock.forward(Duration::from_secs(random.below(20)));
                 // What is due by now moves on before anything is counted.
@@ -469,18 +624,99 @@ async fn counted(scene: &Scene, at: &str) {
     let jobs = scene.list(Filter { limit: 9_999, ..Filter::default() }).await.unwrap();
     let mut queues: BTreeMap<QueueName, BTreeMap<JobState, u64>> = BTreeMap::new();
     let mut went_wrong = 0;
+    let mut failed: BTreeMap<(QueueName, Day), u64> = BTreeMap::new();
     for job in &jobs {
         *queues.entry(job.queue.clone()).or_default().entry(job.state).or_default() += 1;
         went_wrong += u64::from(matches!(job.state, JobState::Failed | JobState::Held));
+        if job.state == JobState::Failed {
+            let day = Day::of(job.ended_at.unwrap());
+            *failed.entry((job.queue.clone(), day)).or_default() += 1;
+        }
     }
     let mut counts = scene.counts().await.unwrap();
-    for (name, counts) in &counts {
-        let failed = scene.tell(Stats { queue: name.clone(), day: None }, "").await.unwrap().failed;
-        assert_eq!(failed, counts.jobs.get(&JobState::Failed).copied().unwrap_or(0), "{at}");
+    for ((queue, day), count) in failed {
+        let told = scene.tell(Stats { queue, day: Some(day) }, "").await.unwrap();
+        assert_eq!(told.failed, count, "{at}, {day}");
     }
     counts.retain(|_, counts| !counts.jobs.is_empty());
     let counts: BTreeMap<_, _> = counts.into_iter().map(|(name, counts)| (name, counts.jobs)).collect();
     assert_eq!(counts, queues, "{at}");
     let grouped: u64 = groups(scene).await.iter().map(|group| group.failed + group.held).sum();
     assert_eq!(grouped, went_wrong, "{at}");
+}
+
+/// What it wrote to stderr, and its code.
+fn refusal(sandbox: &Sandbox, args: &[&str]) -> (i32, String) {
+    let output = sandbox.run(args);
+    (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn what_went_wrong_is_found_and_put_right_by_the_binary() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    for code in [3, 3, 4] {
+        sandbox.put(&["sh", "-c", &format!("echo 'no {code}' >&2; [ -e right ] || exit {code}")]);
+    }
+    let ids: Vec<String> = sandbox.json(&["job", "list", "--json", "-n", "1"])["id"]
+        .as_str()
+        .map(Into::into)
+        .into_iter()
+        .collect();
+    sandbox.ok(&["start", "-w", "2", "--burst"]);
+    let check = |sandbox: &Sandbox| {
+        let groups = sandbox.ok(&["failed"]);
+        let rows: Vec<Vec<&str>> = groups.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0][..4], ["GROUP", "FAILED", "HELD", "NEWEST"]);
+        assert_eq!((rows[1][..4].join(" ").as_str(), rows.len()), ("exit 3 2 0", 3), "{groups}");
+        assert!(groups.contains("no 4"), "{groups}");
+        let one = sandbox.json(&["failed", "exit 4", "--json"]);
+        assert_eq!((one["id"].as_str(), one["state"].as_str()), (Some(ids[0].as_str()), Some("failed")));
+        let (code, why) = refusal(sandbox, &["failed", "exit 9"]);
+        assert!(code == 7 && why.contains("'exit 9'"), "{why}");
+        let dry =
+            sandbox.ok(&["job", "retry", "--failed", "--since", "1h", "--group", "exit 4", "--dry-run"]);
+        assert_eq!(dry, format!("1 job would be retried\n  {}\n", ids[0]));
+        assert_eq!(sandbox.ok(&["job", "retry", "--held"]), "0 jobs retried\n");
+        let swept = sandbox.json(&["job", "discard", "--failed", "--class", "none", "--json"]);
+        assert_eq!(swept.to_string(), r#"{"count":0,"dry_run":false,"jobs":[],"needed":0}"#);
+        for (args, why) in [
+            (&["job", "retry"][..], "required"),
+            (&["job", "retry", "--group", "x"], "required"),
+            (&["job", "retry", "j", "--failed"], "cannot be used with"),
+            (&["job", "discard", "--failed", "--since", "soon"], "give a duration like 2h"),
+            (&["queue", "stats", "default", "--day", "2026-02-31"], "is no day"),
+        ] {
+            let (code, said) = refusal(sandbox, args);
+            assert!(code == 2 && said.contains(why), "{args:?}: {said}");
+        }
+        let (code, why) = refusal(sandbox, &["queue", "forget", "default"]);
+        assert!(
+            code == 1 && why.contains("queue 'default' cannot be forgotten: it has jobs (3 failed)"),
+            "{why}"
+        );
+        assert_eq!(refusal(sandbox, &["queue", "forget", "none"]).0, 7);
+        assert_eq!(refusal(sandbox, &["queue", "stats", "none"]).0, 7);
+        let stats = sandbox.json(&["queue", "stats", "default", "--json"]);
+        assert_eq!(
+            (&stats["failures"], &stats["failed"], &stats["wait"]["count"]),
+            (&3.into(), &3.into(), &3.into())
+        );
+    };
+    check(&sandbox);
+    let mut running = sandbox.start(&["-w", "2"]);
+    check(&sandbox);
+    std::fs::write(sandbox.work("right"), "").unwrap();
+    assert_eq!(sandbox.ok(&["job", "retry", "--failed", "--group", "exit 3"]), "2 jobs retried\n");
+    sandbox::wait_until("they are complete", || {
+        sandbox.ok(&["job", "list", "--state", "complete"]).lines().count() == 3
+    });
+    let page = sandbox.ok(&["queue", "stats", "default"]);
+    assert!(page.contains("2 complete, 3 failed, 1 of them still, 0 attempts tried again"), "{page}");
+    assert_eq!(sandbox.ok(&["job", "discard", "--failed"]), "1 job discarded\n");
+    assert_eq!(refusal(&sandbox, &["job", "show", &ids[0]]).0, 7);
+    let forgotten = sandbox.json(&["queue", "forget", "default", "--discard", "--json"]);
+    assert_eq!(forgotten["forgotten"], true);
+    assert_eq!(sandbox.ok(&["queue", "list"]), "");
+    sandbox.ok(&["stop"]);
+    running.wait();
 }

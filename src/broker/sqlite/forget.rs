@@ -10,7 +10,7 @@ use crate::model::{JobState, QueueName};
 pub(super) fn queue(store: &mut Store, name: &QueueName) -> Result<(), Trouble> {
     let found = store.queue(name)?.ok_or_else(|| Error::NoQueue(name.clone()))?;
     if let Some(why) = hindrance(store, found)? {
-        return Err(Error::Refused(format!("queue '{name}' cannot be forgotten: {why}")).into());
+        return Err(Error::InUse(name.clone(), why).into());
     }
     for table in ["statistic", "tally"] {
         store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE queue = ?1"))?.execute([found.id])?;

@@ -57,6 +57,7 @@ mod broker;
 mod bulk;
 mod call;
 mod checkpoint;
+mod expiry;
 mod failed;
 mod figures;
 mod forget;

@@ -15,7 +15,8 @@ pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
             "DELETE FROM job WHERE id = ?1 RETURNING queue, state, tags, recurring, coalesce(ended_at, 0)",
         )?
         .query_row([row], |found| {
-            let tags = read::json::<Vec<String>>(found, 2);
+            // Tags that cannot be read have never been found by.
+            let tags: Option<Vec<String>> = read::json(found, 2).ok().flatten();
             let recurring: Option<i64> = found.get(3)?;
             Ok((found.get(0)?, state(found.get(1)?), tags, recurring, found.get(4)?))
         })
@@ -25,7 +26,7 @@ pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
         store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([row])?;
     }
     store.conn.prepare_cached("DELETE FROM dependency WHERE needs = ?1")?.execute([row])?;
-    for tag in tags?.unwrap_or_default() {
+    for tag in tags.unwrap_or_default() {
         let mut statement = store.conn.prepare_cached("DELETE FROM tag WHERE tag = ?1 AND job = ?2")?;
         statement.execute(params![tag, row])?;
     }

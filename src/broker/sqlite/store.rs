@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 
 use super::barren::Barren;
+use super::expiry::Expiry;
 use super::figures::{self, Gathered};
 use super::notices::Notices;
 use super::options::World;
@@ -44,6 +45,7 @@ pub(super) struct Store {
     /// Statistics that are not on file yet, and when they are to be.
     pub(super) figures: Gathered,
     pub(super) figures_due: Option<i64>,
+    pub(super) expiry: Expiry,
     /// Pages in the WAL, as the latest commit told.
     pub(super) wal_pages: Arc<AtomicI32>,
 }
@@ -69,6 +71,7 @@ pub(super) struct Effects {
     pub(super) due: Option<i64>,
     pub(super) figures: Gathered,
     figures_written: bool,
+    pub(super) expiry: Option<Expiry>,
 }
 
 impl Effects {
@@ -227,7 +230,12 @@ impl Store {
 
     /// When something happens by itself, in store time.
     pub(super) fn next_timer(&self) -> Option<i64> {
-        [self.next_due, self.figures_due].into_iter().flatten().min()
+        [self.next_due, self.figures_due, self.expiry.due].into_iter().flatten().min()
+    }
+
+    /// Whether that is something for a transaction like those of calls.
+    pub(super) fn is_due(&self, time: i64) -> bool {
+        [self.next_due, self.figures_due].into_iter().flatten().any(|due| due <= time)
     }
 
     /// When the next delayed job or lease is due.
@@ -263,6 +271,7 @@ impl Store {
         }
         let due = self.figures.merge(effects.figures, self.time());
         self.figures_due = self.figures_due.or(due);
+        self.expiry = effects.expiry.unwrap_or(self.expiry);
         if effects.wake {
             self.notices.push(Notice::Wake);
         }
