@@ -12,7 +12,7 @@ use super::census::{Census, Counted, GLANCE, HANGS};
 use super::event_loop::{Request, View};
 use super::explain::Asked;
 use super::reload::Reloader;
-use crate::api::{Problem, Service};
+use crate::api::{Problem, Reloaded, Service};
 use crate::broker::{Broker, Error, Verbs};
 use crate::clock;
 use crate::model::verb::{Answer, Before, Get, Verb};
@@ -85,9 +85,8 @@ impl Service for Desk {
         self.put_to_loop(Request::Turn).await
     }
 
-    async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
-        let steps = self.reloader.reload(rehearsal).await?;
-        Ok(steps.into_iter().map(|(pool, step)| (pool, step.as_str().to_owned())).collect())
+    async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {
+        self.reloader.reload(rehearsal).await
     }
 
     async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
@@ -275,7 +274,7 @@ fn problem(error: Error) -> Problem {
     let message = error.to_string();
     match error {
         Error::NoJob(_) | Error::NoQueue(_) => Problem::not_found(message),
-        Error::Exists(_) | Error::WrongState { .. } => Problem::conflict(message),
+        Error::Exists(_) | Error::WrongState { .. } | Error::InUse(..) => Problem::conflict(message),
         Error::Refused(_) => Problem::bad_request(message),
         Error::Failed(_) => Problem::unavailable(message),
     }

@@ -344,6 +344,9 @@ pub struct Filter {
     /// Of this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
+    /// Of this failure group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// At most so many.
     #[serde(default = "Filter::usual_limit")]
     pub limit: u32,
@@ -361,7 +364,14 @@ impl Filter {
 
 impl Default for Filter {
     fn default() -> Self {
-        Filter { states: Vec::new(), queue: None, class: None, limit: Filter::usual_limit(), after: None }
+        Filter {
+            states: Vec::new(),
+            queue: None,
+            class: None,
+            group: None,
+            limit: Filter::usual_limit(),
+            after: None,
+        }
     }
 }
 

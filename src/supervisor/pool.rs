@@ -198,7 +198,7 @@ impl Pool {
                     true => Verdict::Release { after: Duration::ZERO, counts: None },
                     false => self.unknown.refuse(&job.job, random),
                 };
-                unsettled.add(now, jobs::unstarted(&job.lease, verdict));
+                unsettled.add(now, self.number, jobs::unstarted(&job.lease, verdict));
             }
         }
     }
