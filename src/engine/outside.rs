@@ -14,7 +14,7 @@ use super::asks::{Asks, Wish};
 use super::calls::{self, Answer};
 use super::counting::Counting;
 use super::decisions::Decisions;
-use super::reload::{Reloader, Wardrobe};
+use super::reload::{KeepChanges, Reloader, Wardrobe};
 use super::reports::Reports;
 use super::snapshots::{Seen, Snapshots, is_limit};
 use super::systemd::Systemd;
@@ -67,6 +67,7 @@ pub struct Outside {
     pub(super) reloader: Reloader,
     /// What is wrong with the settings that were read last.
     pub(super) settings_trouble: Option<String>,
+    pub(super) keep_changes: KeepChanges,
     /// Who wants to know when no job is here.
     pub(super) waiting_for_rest: Vec<oneshot::Sender<()>>,
     pub(super) systemd: Systemd,

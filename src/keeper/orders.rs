@@ -97,6 +97,7 @@ impl Keeper {
             }
             Order::Forget(worker) => self.forget(worker),
             Order::Notify(text) => self.notify.send(&text),
+            Order::StopDeadline(deadline) => self.setup.stop_deadline = deadline,
             Order::Shutdown(code) => {
                 if !self.is_ending() {
                     self.phase = Phase::Closing(code);

@@ -28,7 +28,7 @@ pub use job::{
 };
 pub use limits::{Bounds, Excess, Limits, size};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
-pub use meters::{Counters, Meters, PoolCounters};
+pub use meters::{Counters, Meters, PoolCounters, Tally};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,

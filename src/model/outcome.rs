@@ -1,5 +1,6 @@
 //! How jobs end: what the worker said, what we tell the broker, what was left to see.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -141,6 +142,15 @@ pub enum ExitStatus {
         /// Whether a core was dumped.
         core: bool,
     },
+}
+
+impl fmt::Display for ExitStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExitStatus::Code(code) => write!(f, "exit code {code}"),
+            ExitStatus::Signal { signal, .. } => write!(f, "signal {signal}"),
+        }
+    }
 }
 
 /// What the processes of one life used.

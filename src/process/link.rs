@@ -139,6 +139,7 @@ fn frame_room(order: &Order) -> usize {
         | Order::Terminate(_)
         | Order::KillTree(_)
         | Order::Forget(_)
+        | Order::StopDeadline(_)
         | Order::Shutdown(_) => 17,
     }
 }
