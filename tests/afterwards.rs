@@ -681,6 +681,7 @@ fn what_went_wrong_is_found_and_put_right_by_the_binary() {
         assert_eq!(swept.to_string(), r#"{"count":0,"dry_run":false,"jobs":[],"needed":0}"#);
         for (args, why) in [
             (&["job", "retry"][..], "required"),
+            (&["job", "discard"], "required"),
             (&["job", "retry", "--group", "x"], "required"),
             (&["job", "retry", "j", "--failed"], "cannot be used with"),
             (&["job", "discard", "--failed", "--since", "soon"], "give a duration like 2h"),
