@@ -28,9 +28,9 @@ pub use job::{
     Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts,
     Retry,
 };
-pub use limits::{Excess, Limits, size};
+pub use limits::{Bounds, Excess, Limits, size};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
-pub use meters::{Counters, Meters, PoolCounters};
+pub use meters::{Counters, Meters, PoolCounters, Tally};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
