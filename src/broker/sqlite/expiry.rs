@@ -8,7 +8,7 @@
 use rusqlite::{Row, params};
 
 use super::call::{Call, Kind};
-use super::remove;
+use super::remove::{self, IS_NEEDED};
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::Error;
@@ -200,11 +200,10 @@ fn stretch(store: &Store, index: &str, condition: &str, after: i64) -> Result<Ve
 
 /// Whether nobody needs the job or follows it, and it is not what a recurring job made last.
 fn is_free(store: &Store, row: i64) -> Result<bool, Trouble> {
-    let mut statement = store.conn.prepare_cached(
-        "SELECT NOT EXISTS (SELECT 1 FROM dependency WHERE needs = ?1)
-         AND NOT EXISTS (SELECT 1 FROM tracked WHERE job = ?1)
-         AND NOT EXISTS (SELECT 1 FROM job JOIN recurring ON recurring.id = job.recurring
-                         WHERE job.id = ?1 AND latest = ?1)",
-    )?;
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT NOT {IS_NEEDED} AND NOT EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id)
+         AND NOT EXISTS (SELECT 1 FROM recurring WHERE recurring.id = job.recurring AND latest = job.id)
+         FROM job WHERE id = ?1"
+    ))?;
     Ok(statement.query_row([row], |row| row.get(0))?)
 }
