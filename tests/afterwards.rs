@@ -723,3 +723,23 @@ fn what_went_wrong_is_found_and_put_right_by_the_binary() {
     sandbox.ok(&["stop"]);
     running.wait();
 }
+
+#[test]
+fn a_supervisor_removes_what_has_been_kept_for_long_enough() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    sandbox.ok(&["option", "set", "keep_complete_count", "2"]);
+    sandbox.ok(&["option", "set", "keep_failed", "1ms"]);
+    let mut running = sandbox.start(&["-w", "2"]);
+    let ids: Vec<String> = (0..5).map(|_| sandbox.put(&["true"])).collect();
+    sandbox.put(&["false"]);
+    let runs = sandbox.put(&["sleep", "1000"]);
+    let list = || -> Vec<String> {
+        let list = sandbox.ok(&["job", "list", "--json"]);
+        list.lines().map(|line| serde_json::from_str::<JobRecord>(line).unwrap().id.to_string()).collect()
+    };
+    sandbox::wait_until("two complete jobs and the one that runs are left", || list().len() == 3);
+    assert_eq!(list(), [runs.as_str(), &ids[4], &ids[3]]);
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
+    assert!(sandbox.ok(&["job", "list"]).contains(&runs));
+}
