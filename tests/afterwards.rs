@@ -410,6 +410,23 @@ async fn a_queue_that_is_of_use_is_not_forgotten(scene: Scene) {
     assert_eq!(scene.counts().await.unwrap().len(), 1);
 }
 
+#[tokio::test]
+async fn who_waits_for_a_job_that_another_process_removes_is_told() {
+    let scene = Scene::file();
+    let other = scene.second().unwrap();
+    let id = scene.put(job("a")).await;
+    let taken = other.fetch(request(&["q"], 1)).await.unwrap();
+    let wait = scene.ended(id.clone());
+    let remove = async {
+        // So that the wait comes first.
+        tokio::task::yield_now().await;
+        other.settle(vec![settlement(&taken[0].lease, complete())]).await.unwrap();
+        other.tell(bulk(Act::Discard, JobState::Complete), "").await.unwrap();
+    };
+    let (told, ()) = tokio::join!(wait, remove);
+    assert!([Ok(JobState::Complete), Err(Error::NoJob(id))].contains(&told), "{told:?}");
+}
+
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Lets the store look at what it keeps, for as long as that takes.
@@ -699,6 +716,10 @@ fn what_went_wrong_is_found_and_put_right_by_the_binary() {
         );
         assert_eq!(refusal(sandbox, &["queue", "forget", "none"]).0, 7);
         assert_eq!(refusal(sandbox, &["queue", "stats", "none"]).0, 7);
+        let before = sandbox.json(&["queue", "stats", "default", "--day", "2026-01-31", "--json"]);
+        assert_eq!((before["day"].as_str(), &before["failures"]), (Some("2026-01-31"), &0.into()));
+        let older = sandbox.ok(&["failed", "exit 3", "--after", &ids[0], "-n", "1"]);
+        assert_eq!(older.lines().count(), 2, "{older}");
         let stats = sandbox.json(&["queue", "stats", "default", "--json"]);
         assert_eq!(
             (&stats["failures"], &stats["failed"], &stats["wait"]["count"]),
