@@ -12,6 +12,7 @@ pub use super::job_args::{
     JobCancel, JobCommand, JobList, JobLogs, JobShow, JobWait, Jobs, QueueCommand, QueueList, QueuePause,
     QueueResume,
 };
+pub use super::recur_args::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut};
 pub use super::start_args::Start;
 use super::{exit, form};
 use crate::config::{Flags, parse_duration};
@@ -92,6 +93,7 @@ impl Args {
             | Command::Put(_)
             | Command::Job(_)
             | Command::Queue(_)
+            | Command::Recur(_)
             | Command::Status(_) => None,
         }
     }
@@ -132,6 +134,9 @@ pub enum Command {
     /// Look at queues, pause them
     #[command(subcommand)]
     Queue(QueueCommand),
+    /// Have jobs put again and again, by interval or by cron
+    #[command(subcommand)]
+    Recur(RecurCommand),
     /// Show the supervisor, its workers, what they run, and the queues
     #[command(
         after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
+use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand, RecurCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{check, config, doctor, in_force, job, put, queue, reload, start, status, stop, why};
+use super::{check, config, doctor, in_force, job, put, queue, recur, reload, start, status, stop, why};
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
 /// Done.
@@ -23,7 +23,7 @@ pub const NOT_RUNNING: u8 = 3;
 pub const DEGRADED: u8 = 5;
 /// `status -q`: nothing works.
 pub const UNHEALTHY: u8 = 6;
-/// No such job or queue.
+/// No such job, queue or recurring job.
 pub const NOTHING_MATCHED: u8 = 7;
 /// `start`: the store or the directories are in use or cannot be reached (EX_UNAVAILABLE).
 pub const UNAVAILABLE: u8 = 69;
@@ -129,6 +129,13 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
                 QueueCommand::List(list) => queue::list(&config, &list).await,
                 QueueCommand::Pause(pause) => queue::pause(&config, &pause).await,
                 QueueCommand::Resume(resume) => queue::resume(&config, &resume).await,
+            },
+            Command::Recur(command) => match command {
+                RecurCommand::Put(put) => recur::put(&config, &put).await,
+                RecurCommand::List(list) => recur::list(&config, &list).await,
+                RecurCommand::Show(show) => recur::show(&config, &show).await,
+                RecurCommand::Run(run) => recur::run(&config, &run).await,
+                RecurCommand::Remove(remove) => recur::remove(&config, &remove).await,
             },
             Command::Status(status) => status::status(&config, &status).await,
             Command::Why(subject) => why::why(&config, &subject).await,

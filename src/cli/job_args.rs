@@ -43,6 +43,9 @@ pub struct JobList {
     /// Of this class
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
+    /// Put by this recurring job
+    #[arg(long, value_name = "NAME")]
+    pub recurring: Option<String>,
     /// At most so many
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
     pub limit: u32,

@@ -255,6 +255,9 @@ pub struct JobRecord {
     /// By whom, if that is known.
     #[serde(default)]
     pub put_by: Option<String>,
+    /// Which recurring job put it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recurring: Option<String>,
     /// Not before this time, when it is delayed.
     pub due_at: Option<Millis>,
     /// When its latest attempt started.
@@ -336,6 +339,9 @@ pub struct Filter {
     /// Of this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
+    /// Put by this recurring job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recurring: Option<String>,
     /// At most so many.
     #[serde(default = "Filter::usual_limit")]
     pub limit: u32,
@@ -353,7 +359,14 @@ impl Filter {
 
 impl Default for Filter {
     fn default() -> Self {
-        Filter { states: Vec::new(), queue: None, class: None, limit: Filter::usual_limit(), after: None }
+        Filter {
+            states: Vec::new(),
+            queue: None,
+            class: None,
+            recurring: None,
+            limit: Filter::usual_limit(),
+            after: None,
+        }
     }
 }
 

@@ -9,6 +9,8 @@ mod log;
 mod meters;
 mod outcome;
 mod pool;
+mod recurring;
+mod schedule;
 mod settings;
 mod snapshot;
 mod status;
@@ -31,6 +33,8 @@ pub use outcome::{
     Verdict,
 };
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Means, Order, Outfit, Take, Work};
+pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
+pub use schedule::{Cron, Schedule, Timetable, WrongLine};
 pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};
 pub use snapshot::{Caught, Snapshot};
 pub use status::{Health, Host, LogStatus, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};

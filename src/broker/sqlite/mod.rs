@@ -38,6 +38,7 @@
 //! # Time
 //!
 //! Times are milliseconds since boot plus a number fixed for this boot, so setting the wall clock moves no lease and no delay.
+//! Only recurring jobs by cron look at the wall clock (`occur.rs`): whoever holds the store looks at least once a minute.
 //!
 //! # Schemas
 //!
@@ -61,16 +62,19 @@ mod history;
 mod lease;
 mod list;
 mod notices;
+mod occur;
 mod open;
 mod options;
 mod put;
 mod read;
+mod recurring;
 mod settle;
 mod store;
 mod syncer;
 mod thread;
 mod trouble;
 mod verbs;
+mod zones;
 
 pub use handle::Sqlite;
 pub use options::{Options, World};

@@ -4,9 +4,11 @@
 mod answers;
 mod jobs;
 mod queues;
+mod recurring;
 mod table;
 
 pub use answers::{Done, Number, State};
 pub use jobs::{Before, Cancel, Get, Retry};
 pub use queues::{Pause, Queues, Resume};
+pub use recurring::{RecurGet, RecurList, RecurRemove, RecurRun};
 pub use table::{Answer, Asked, Route, Verb, Visitor, visit};

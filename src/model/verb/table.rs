@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Before, Cancel, Done, Get, Number, Pause, Queues, Resume, Retry, State};
-use crate::model::{Filter, JobRecord, QueueCounts, QueueName};
+use super::{
+    Before, Cancel, Done, Get, Number, Pause, Queues, RecurGet, RecurList, RecurRemove, RecurRun, Resume,
+    Retry, State,
+};
+use crate::model::{Filter, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord};
 
 /// Where a verb is found by HTTP. Parameters that the path names travel in it, the others in the query of a GET or in the
 /// JSON body.
@@ -104,4 +107,9 @@ verbs! {
     Queues(Queues) => BTreeMap<QueueName, QueueCounts>, "GET" "/v1/queues", "Counts the jobs of all queues by state.";
     Pause(Pause) => Done, "POST" "/v1/queues/{queue}/pause", "Stops fetching from a queue, for every supervisor, until it is resumed.";
     Resume(Resume) => Done, "POST" "/v1/queues/{queue}/resume", "Ends the pause of a queue.";
+    RecurList(RecurList) => Vec<RecurringRecord>, "GET" "/v1/recurring", "Lists the recurring jobs by name.";
+    RecurGet(RecurGet) => RecurringRecord, "GET" "/v1/recurring/{name}", "Shows one recurring job, and when it is due.";
+    RecurPut(Recurring) => RecurringRecord, "POST" "/v1/recurring/{name}", "Makes a job recur, or changes one that does; with an unchanged schedule it is due when it was.";
+    RecurRun(RecurRun) => LatestJob, "POST" "/v1/recurring/{name}/run", "Puts the job of a recurring job now, whatever its schedule and its latest job.";
+    RecurRemove(RecurRemove) => Done, "POST" "/v1/recurring/{name}/remove", "Ends a recurrence; the jobs that it has put stay.";
 }
