@@ -11,7 +11,7 @@ use std::time::Duration;
 use support::*;
 use taskvisor::broker::sqlite::{Options, World};
 use taskvisor::broker::{Broker, Error, Notice, Sqlite, Verbs};
-use taskvisor::model::verb::{RecurGet, RecurList, RecurRemove, RecurRun};
+use taskvisor::model::verb::{ListRecurring, RemoveRecurring, RunRecurring, ShowRecurring};
 use taskvisor::model::*;
 
 /// Wednesday, 14 January 2026, 10:17:30 UTC: when a wall clock here begins.
@@ -78,7 +78,7 @@ impl Scene {
     }
 
     async fn known(&self, name: &str) -> RecurringRecord {
-        self.tell(RecurGet { name: name.into() }, "").await.unwrap()
+        self.tell(ShowRecurring { name: name.into() }, "").await.unwrap()
     }
 
     /// The ids of what can be taken now.
@@ -365,14 +365,14 @@ async fn removed_it_puts_no_more_and_no_number_is_used_twice(scene: Scene) {
     scene.recur(every(HOUR)).await;
     scene.clock.forward(HOUR);
     assert_eq!(scene.done().await, ["n-1"]);
-    scene.tell(RecurRemove { name: "n".into() }, "uid 7").await.unwrap();
+    scene.tell(RemoveRecurring { name: "n".into() }, "uid 7").await.unwrap();
     scene.clock.forward(2 * HOUR);
     assert_eq!(scene.taken().await, []);
-    assert_eq!(scene.tell(RecurList {}, "").await.unwrap(), []);
+    assert_eq!(scene.tell(ListRecurring {}, "").await.unwrap(), []);
     let gone = Error::NoRecurring("n".into());
-    assert_eq!(scene.tell(RecurGet { name: "n".into() }, "").await, Err(gone.clone()));
-    assert_eq!(scene.tell(RecurRemove { name: "n".into() }, "").await, Err(gone.clone()));
-    assert_eq!(scene.tell(RecurRun { name: "n".into() }, "").await, Err(gone));
+    assert_eq!(scene.tell(ShowRecurring { name: "n".into() }, "").await, Err(gone.clone()));
+    assert_eq!(scene.tell(RemoveRecurring { name: "n".into() }, "").await, Err(gone.clone()));
+    assert_eq!(scene.tell(RunRecurring { name: "n".into() }, "").await, Err(gone));
     assert_eq!(scene.record("n-1").await.recurring.as_deref(), Some("n"), "its jobs stay");
     let again = scene.recur(every(HOUR)).await;
     assert_eq!((again.count, again.missed_at), (1, None));
@@ -425,7 +425,7 @@ async fn all_that_a_job_brings_is_put(scene: Scene) {
 async fn it_can_be_run_at_once(scene: Scene) {
     scene.recur(every(HOUR)).await;
     scene.clock.forward(MINUTE);
-    let run = || scene.tell(RecurRun { name: "n".into() }, "uid 9");
+    let run = || scene.tell(RunRecurring { name: "n".into() }, "uid 9");
     let (one, two) = (run().await.unwrap(), run().await.unwrap());
     assert_eq!((one.id.as_str(), one.state, one.at), ("n-1", JobState::Waiting, Millis(START + 60_000)));
     assert_eq!(two.id.as_str(), "n-2", "whatever became of the other one");
@@ -438,7 +438,7 @@ async fn they_are_listed_by_name_and_their_jobs_by_theirs(scene: Scene) {
     for name in ["b", "a", "B"] {
         scene.recur(Recurring { name: name.into(), ..every(MINUTE) }).await;
     }
-    let all = scene.tell(RecurList {}, "").await.unwrap();
+    let all = scene.tell(ListRecurring {}, "").await.unwrap();
     let names: Vec<&str> = all.iter().map(|one| one.recurring.name.as_str()).collect();
     assert_eq!(names, ["B", "a", "b"]);
     scene.enqueue(vec![job("other")]).await.unwrap();
@@ -477,11 +477,11 @@ async fn what_cannot_be_is_refused_and_changes_nothing(scene: Scene) {
         assert!(said.starts_with("cannot put the recurring job '") && said.contains(why), "{said}");
         assert!(said.len() < 300, "{said}");
     }
-    let all = scene.tell(RecurList {}, "").await.unwrap();
+    let all = scene.tell(ListRecurring {}, "").await.unwrap();
     assert_eq!((all.len(), &all[0].recurring), (1, &every(HOUR)));
     let longest = "x".repeat(100);
     scene.recur(named(&longest)).await;
-    let run = scene.tell(RecurRun { name: longest }, "uid 7").await.unwrap();
+    let run = scene.tell(RunRecurring { name: longest }, "uid 7").await.unwrap();
     assert!(run.id.as_str().ends_with("x-1"));
 }
 
@@ -554,7 +554,7 @@ async fn one_that_cannot_be_read_holds_up_nothing() {
     scene.clock.forward(MINUTE);
     assert_eq!(scene.done().await, ["b-1"], "it is tried again after a minute");
     shell.execute("UPDATE recurring SET spec = '' WHERE name = 'b'", []).unwrap();
-    scene.tell(RecurRemove { name: "b".into() }, "uid 7").await.unwrap();
+    scene.tell(RemoveRecurring { name: "b".into() }, "uid 7").await.unwrap();
 }
 
 #[tokio::test]

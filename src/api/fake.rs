@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Problem, Service};
+use super::{Problem, Reloaded, Service};
 use crate::model::verb::{Answer, Done, Get, State, Verb};
 use crate::model::{Change, JobId, JobState, Meters, NewJob, QueueCounts, Status, Stop, Subject, Why};
 
@@ -28,6 +28,7 @@ impl Service for Fake {
         self.note(format!("put {}", jobs.len()));
         Ok((0..jobs.len()).map(|n| format!("j{n}").into()).collect())
     }
+    #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
         self.note(format!("{verb:?} by {by}"));
         #[allow(clippy::wildcard_enum_match_arm)]
@@ -53,9 +54,10 @@ impl Service for Fake {
             _ => Err(Problem::unavailable("not played")),
         }
     }
-    async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
+    async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {
         self.note(format!("reload {rehearsal}"));
-        Ok(BTreeMap::from([("default".into(), "unchanged".into())]))
+        let pools = BTreeMap::from([("default".into(), "unchanged".into())]);
+        Ok(Reloaded { file: None, pools })
     }
     async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
         self.note(format!("{change:?} of {pool:?}"));

@@ -12,7 +12,8 @@ pub use super::job_args::{
     JobCancel, JobCommand, JobList, JobLogs, JobShow, JobWait, Jobs, QueueCommand, QueueList, QueuePause,
     QueueResume,
 };
-pub use super::recur_args::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut};
+pub use super::option_args::OptionCommand;
+pub use super::recur_args::RecurCommand;
 pub use super::start_args::Start;
 use super::{exit, form};
 use crate::config::{Flags, parse_duration};
@@ -94,6 +95,7 @@ impl Args {
             | Command::Job(_)
             | Command::Queue(_)
             | Command::Recur(_)
+            | Command::Option(_)
             | Command::Status(_) => None,
         }
     }
@@ -137,6 +139,9 @@ pub enum Command {
     /// Have jobs put again and again, by interval or by cron
     #[command(subcommand)]
     Recur(RecurCommand),
+    /// Look at what is set in the store for all supervisors, and change it
+    #[command(subcommand)]
+    Option(OptionCommand),
     /// Show the supervisor, its workers, what they run, and the queues
     #[command(
         after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"

@@ -5,10 +5,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand, RecurCommand};
+use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{check, config, doctor, in_force, job, put, queue, recur, reload, start, status, stop, why};
+use super::{
+    check, config, doctor, in_force, job, option, put, queue, recur, reload, start, status, stop, why,
+};
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
 /// Done.
@@ -130,13 +132,8 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
                 QueueCommand::Pause(pause) => queue::pause(&config, &pause).await,
                 QueueCommand::Resume(resume) => queue::resume(&config, &resume).await,
             },
-            Command::Recur(command) => match command {
-                RecurCommand::Put(put) => recur::put(&config, &put).await,
-                RecurCommand::List(list) => recur::list(&config, &list).await,
-                RecurCommand::Show(show) => recur::show(&config, &show).await,
-                RecurCommand::Run(run) => recur::run(&config, &run).await,
-                RecurCommand::Remove(remove) => recur::remove(&config, &remove).await,
-            },
+            Command::Recur(command) => recur::run(&config, &command).await,
+            Command::Option(command) => option::run(&config, &command).await,
             Command::Status(status) => status::status(&config, &status).await,
             Command::Why(subject) => why::why(&config, &subject).await,
             Command::Reload(args) => reload::reload(&config, &args).await,

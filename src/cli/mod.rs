@@ -18,6 +18,8 @@ mod job;
 mod job_args;
 mod json;
 mod launch;
+mod option;
+mod option_args;
 mod page;
 mod processes;
 mod put;

@@ -5,18 +5,29 @@ use std::fmt::Write as _;
 use jiff::tz::TimeZone;
 
 use super::access::{Access, for_each};
-use super::args::{RecurList, RecurName, RecurNames, RecurPut};
 use super::exit;
 use super::failure::Failure;
 use super::form::Form;
 use super::page::{carried, counted, program, row};
+use super::recur_args::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut};
 use super::screen::{Look, escaped, print, print_json, table};
 use crate::config::{Config, format_duration};
-use crate::model::verb::{RecurGet, RecurList as List, RecurRemove, RecurRun};
+use crate::model::verb::{ListRecurring, RemoveRecurring, RunRecurring, ShowRecurring};
 use crate::model::{Millis, Overlap, Payload, Recurring, RecurringRecord, Schedule};
 
+/// One of them.
+pub async fn run(config: &Config, command: &RecurCommand) -> Result<u8, Failure> {
+    match command {
+        RecurCommand::Put(args) => put(config, args).await,
+        RecurCommand::List(args) => list(config, args).await,
+        RecurCommand::Show(args) => show(config, args).await,
+        RecurCommand::Run(args) => put_now(config, args).await,
+        RecurCommand::Remove(args) => remove(config, args).await,
+    }
+}
+
 /// Makes a job recur.
-pub async fn put(config: &Config, args: &RecurPut) -> Result<u8, Failure> {
+async fn put(config: &Config, args: &RecurPut) -> Result<u8, Failure> {
     let recurring = recurring(args)?;
     let record = Access::open(config).await?.ask(recurring).await?;
     match args.put.json {
@@ -52,8 +63,8 @@ fn own_zone() -> String {
 }
 
 /// All of them.
-pub async fn list(config: &Config, args: &RecurList) -> Result<u8, Failure> {
-    let all = Access::open(config).await?.ask(List {}).await?;
+async fn list(config: &Config, args: &RecurList) -> Result<u8, Failure> {
+    let all = Access::open(config).await?.ask(ListRecurring {}).await?;
     if args.json {
         all.iter().try_for_each(print_json)?;
     } else if !all.is_empty() {
@@ -93,8 +104,8 @@ fn said(schedule: &Schedule) -> String {
 }
 
 /// One on a page.
-pub async fn show(config: &Config, args: &RecurName) -> Result<u8, Failure> {
-    let record = Access::open(config).await?.ask(RecurGet { name: args.name.clone() }).await?;
+async fn show(config: &Config, args: &RecurName) -> Result<u8, Failure> {
+    let record = Access::open(config).await?.ask(ShowRecurring { name: args.name.clone() }).await?;
     match args.json {
         true => print_json(&record)?,
         false => print(&page(&record, &Look::of_stdout(false)))?,
@@ -137,8 +148,8 @@ fn page(record: &RecurringRecord, look: &Look) -> String {
 }
 
 /// Puts its job now.
-pub async fn run(config: &Config, args: &RecurName) -> Result<u8, Failure> {
-    let job = Access::open(config).await?.ask(RecurRun { name: args.name.clone() }).await?;
+async fn put_now(config: &Config, args: &RecurName) -> Result<u8, Failure> {
+    let job = Access::open(config).await?.ask(RunRecurring { name: args.name.clone() }).await?;
     match args.json {
         true => print_json(&job)?,
         false => print(&format!("{}\n", job.id))?,
@@ -147,10 +158,10 @@ pub async fn run(config: &Config, args: &RecurName) -> Result<u8, Failure> {
 }
 
 /// Ends recurrences.
-pub async fn remove(config: &Config, args: &RecurNames) -> Result<u8, Failure> {
+async fn remove(config: &Config, args: &RecurNames) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     for_each(&args.names, async |name| {
-        access.ask(RecurRemove { name: name.as_str().into() }).await?;
+        access.ask(RemoveRecurring { name: name.as_str().into() }).await?;
         match args.json {
             true => print_json(&serde_json::json!({ "name": name, "removed": true }))?,
             false => print(&format!("{} removed\n", escaped(name.as_str())))?,

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, QueueName, WorkerId};
+use super::{
+    Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, Progress, QueueName, WorkerId,
+};
 
 /// What a job carries to its worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,6 +188,11 @@ impl JobState {
         }
     }
 
+    /// Whether somebody holds a lease on it.
+    pub fn is_leased(self) -> bool {
+        matches!(self, JobState::Running | JobState::Canceling)
+    }
+
     /// The word people type and read.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -293,17 +300,6 @@ pub struct JobRecord {
     pub history: Vec<Entry>,
 }
 
-/// How far a job has come, as its worker says.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
-    /// From 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fraction: Option<f64>,
-    /// A line for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-}
-
 /// Jobs of one queue by state, and whether it is paused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueCounts {
@@ -313,6 +309,9 @@ pub struct QueueCounts {
     pub oldest_waiting: Option<Millis>,
     /// Paused: since when, by whom, why.
     pub paused: Option<Pause>,
+    /// How many of its jobs may run at a time, if that is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrency: Option<u64>,
 }
 
 /// A pause of a queue: nothing is fetched from it.

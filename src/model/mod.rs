@@ -1,14 +1,17 @@
 //! The shared words. This room imports nothing of the others.
 
 mod bytes;
+mod duration;
 mod history;
 mod ids;
 mod job;
 mod limits;
 mod log;
 mod meters;
+mod option;
 mod outcome;
 mod pool;
+mod progress;
 mod recurring;
 mod schedule;
 mod settings;
@@ -19,20 +22,22 @@ pub mod verb;
 mod why;
 
 pub use bytes::Bytes;
+pub use duration::{format_duration, parse_duration};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{
-    Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts,
-    Retry,
+    Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, QueueCounts, Retry,
 };
-pub use limits::{Excess, Limits, size};
+pub use limits::{Bounds, Excess, Limits, size};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
-pub use meters::{Counters, Meters, PoolCounters};
+pub use meters::{Counters, Meters, PoolCounters, Tally};
+pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
     Verdict,
 };
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Means, Order, Outfit, Take, Work};
+pub use progress::Progress;
 pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
 pub use schedule::{Cron, Schedule, Timetable, WrongLine};
 pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};

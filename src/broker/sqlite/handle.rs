@@ -150,6 +150,8 @@ fn new_store(
         serves,
         next_due: None,
         queues: Default::default(),
+        options: None,
+        limited: Default::default(),
         barren: Default::default(),
         data_version: 0,
         foreign: false,

@@ -59,6 +59,7 @@ mod call;
 mod checkpoint;
 mod handle;
 mod history;
+mod in_force;
 mod lease;
 mod list;
 mod notices;

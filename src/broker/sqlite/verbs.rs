@@ -2,7 +2,7 @@
 
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{admin, occur, read, recurring};
+use super::{admin, in_force, occur, read, recurring};
 use crate::broker::Error;
 use crate::model::Instant;
 use crate::model::verb::{Answer, Done, Number, State, Verb};
@@ -20,11 +20,15 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
             Answer::Pause(admin::pause(store, &it.queue, by, it.reason.as_deref(), now).map(done)?)
         }
         Verb::Resume(it) => Answer::Resume(admin::resume(store, &it.queue).map(done)?),
-        Verb::RecurList(_) => Answer::RecurList(recurring::list(store)?),
-        Verb::RecurGet(it) => Answer::RecurGet(recurring::get(store, &it.name)?),
-        Verb::RecurPut(it) => Answer::RecurPut(recurring::put(store, it, by, now)?),
-        Verb::RecurRun(it) => Answer::RecurRun(occur::run(store, &it.name, by, now)?),
-        Verb::RecurRemove(it) => Answer::RecurRemove(recurring::remove(store, &it.name).map(done)?),
+        Verb::ListRecurring(_) => Answer::ListRecurring(recurring::list(store)?),
+        Verb::ShowRecurring(it) => Answer::ShowRecurring(recurring::get(store, &it.name)?),
+        Verb::PutRecurring(it) => Answer::PutRecurring(recurring::put(store, it, by, now)?),
+        Verb::RunRecurring(it) => Answer::RunRecurring(occur::run(store, &it.name, by, now)?),
+        Verb::RemoveRecurring(it) => Answer::RemoveRecurring(recurring::remove(store, &it.name).map(done)?),
+        Verb::ShowOptions(_) => Answer::ShowOptions(in_force::show(store)?),
+        Verb::SetOption(it) => Answer::SetOption(in_force::set(store, it).map(done)?),
+        Verb::UnsetOption(it) => Answer::UnsetOption(in_force::unset(store, it).map(done)?),
+        Verb::LoadOptions(it) => Answer::LoadOptions(in_force::load(store, it).map(done)?),
     })
 }
 

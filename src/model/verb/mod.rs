@@ -3,12 +3,14 @@
 
 mod answers;
 mod jobs;
+mod options;
 mod queues;
 mod recurring;
 mod table;
 
 pub use answers::{Done, Number, State};
 pub use jobs::{Before, Cancel, Get, Retry};
+pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
 pub use queues::{Pause, Queues, Resume};
-pub use recurring::{RecurGet, RecurList, RecurRemove, RecurRun};
+pub use recurring::{ListRecurring, RemoveRecurring, RunRecurring, ShowRecurring};
 pub use table::{Answer, Asked, Route, Verb, Visitor, visit};

@@ -8,12 +8,12 @@ use crate::model::NewJob;
 /// Lists all recurring jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RecurList {}
+pub struct ListRecurring {}
 
 /// Shows one recurring job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RecurGet {
+pub struct ShowRecurring {
     /// Which.
     pub name: String,
 }
@@ -21,7 +21,7 @@ pub struct RecurGet {
 /// Puts the job of a recurring job now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RecurRun {
+pub struct RunRecurring {
     /// Which.
     pub name: String,
 }
@@ -29,7 +29,7 @@ pub struct RecurRun {
 /// Ends the recurrence of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RecurRemove {
+pub struct RemoveRecurring {
     /// Which.
     pub name: String,
 }
@@ -37,6 +37,6 @@ pub struct RecurRemove {
 impl Verb {
     /// The job that it brings along, if it does: whoever may not put programs may not bring one.
     pub fn brings(&self) -> Option<&NewJob> {
-        if let Verb::RecurPut(recurring) = self { Some(&recurring.job) } else { None }
+        if let Verb::PutRecurring(recurring) = self { Some(&recurring.job) } else { None }
     }
 }

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{
-    Before, Cancel, Done, Get, Number, Pause, Queues, RecurGet, RecurList, RecurRemove, RecurRun, Resume,
-    Retry, State,
+    Before, Cancel, Done, Get, ListRecurring, LoadOptions, Number, OptionShown, Pause, Queues,
+    RemoveRecurring, Resume, Retry, RunRecurring, SetOption, ShowOptions, ShowRecurring, State, UnsetOption,
 };
 use crate::model::{Filter, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord};
 
@@ -107,9 +107,13 @@ verbs! {
     Queues(Queues) => BTreeMap<QueueName, QueueCounts>, "GET" "/v1/queues", "Counts the jobs of all queues by state.";
     Pause(Pause) => Done, "POST" "/v1/queues/{queue}/pause", "Stops fetching from a queue, for every supervisor, until it is resumed.";
     Resume(Resume) => Done, "POST" "/v1/queues/{queue}/resume", "Ends the pause of a queue.";
-    RecurList(RecurList) => Vec<RecurringRecord>, "GET" "/v1/recurring", "Lists the recurring jobs by name.";
-    RecurGet(RecurGet) => RecurringRecord, "GET" "/v1/recurring/{name}", "Shows one recurring job, and when it is due.";
-    RecurPut(Recurring) => RecurringRecord, "POST" "/v1/recurring/{name}", "Makes a job recur, or changes one that does; with an unchanged schedule it is due when it was.";
-    RecurRun(RecurRun) => LatestJob, "POST" "/v1/recurring/{name}/run", "Puts the job of a recurring job now, whatever its schedule and its latest job.";
-    RecurRemove(RecurRemove) => Done, "POST" "/v1/recurring/{name}/remove", "Ends a recurrence; the jobs that it has put stay.";
+    ListRecurring(ListRecurring) => Vec<RecurringRecord>, "GET" "/v1/recurring", "Lists the recurring jobs by name.";
+    ShowRecurring(ShowRecurring) => RecurringRecord, "GET" "/v1/recurring/{name}", "Shows one recurring job, and when it is due.";
+    PutRecurring(Recurring) => RecurringRecord, "POST" "/v1/recurring/{name}", "Makes a job recur, or changes one that does; with an unchanged schedule it is due when it was.";
+    RunRecurring(RunRecurring) => LatestJob, "POST" "/v1/recurring/{name}/run", "Puts the job of a recurring job now, whatever its schedule and its latest job.";
+    RemoveRecurring(RemoveRecurring) => Done, "POST" "/v1/recurring/{name}/remove", "Ends a recurrence; the jobs that it has put stay.";
+    ShowOptions(ShowOptions) => Vec<OptionShown>, "GET" "/v1/options", "Shows the options in force, and what is set for single queues.";
+    SetOption(SetOption) => Done, "POST" "/v1/options/{name}", "Sets an option, for all queues or for one.";
+    UnsetOption(UnsetOption) => Done, "POST" "/v1/options/{name}/unset", "Puts an option back to its default, or that of a queue to what all have.";
+    LoadOptions(LoadOptions) => Done, "POST" "/v1/options", "Sets many options, all or none; those that are not named stay, or go with clear.";
 }
