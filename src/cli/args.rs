@@ -9,8 +9,8 @@ use clap::{ArgAction, Parser, Subcommand};
 
 pub use super::change_args::{Drain, Intake, Recycle, Reload, Scale};
 pub use super::job_args::{
-    JobCancel, JobCommand, JobList, JobLogs, JobShow, JobWait, Jobs, QueueCommand, QueueList, QueuePause,
-    QueueResume,
+    Failed, JobCancel, JobCommand, JobDiscard, JobList, JobLogs, JobRetry, JobShow, JobWait, Many,
+    QueueCommand, QueueForget, QueueList, QueuePause, QueueResume, QueueStats,
 };
 pub use super::option_args::OptionCommand;
 pub use super::recur_args::RecurCommand;
@@ -95,6 +95,7 @@ impl Args {
             | Command::Job(_)
             | Command::Queue(_)
             | Command::Recur(_)
+            | Command::Failed(_)
             | Command::Option(_)
             | Command::Status(_) => None,
         }
@@ -139,6 +140,11 @@ pub enum Command {
     /// Have jobs put again and again, by interval or by cron
     #[command(subcommand)]
     Recur(RecurCommand),
+    /// Show what went wrong: failures by their groups, or the jobs of one group
+    #[command(
+        after_help = "Jobs that failed and jobs that are held; to put them back: taskvisor job retry --failed --group GROUP"
+    )]
+    Failed(Failed),
     /// Look at what is set in the store for all supervisors, and change it
     #[command(subcommand)]
     Option(OptionCommand),

@@ -1,14 +1,13 @@
-//! `job show|list|wait|cancel|retry`.
+//! `job show|list|wait|cancel`.
 
 use std::time::{Duration, SystemTime};
 
 use super::access::{Access, Ends, for_each};
-use super::args::{JobCancel, JobList, JobShow, JobWait, Jobs};
+use super::args::{JobCancel, JobList, JobShow, JobWait};
 use super::failure::Failure;
 use super::screen::{Look, age, escaped, print, print_json, table};
 use super::{exit, page};
 use crate::config::Config;
-use crate::model::verb::Retry;
 use crate::model::{Filter, JobId, JobRecord, JobState, Millis};
 
 /// One job on a page.
@@ -28,6 +27,7 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         queue: args.queue.map(Into::into),
         class: args.class.map(Into::into),
         recurring: args.recurring,
+        group: args.group,
         limit: args.limit,
         after: args.after.map(Into::into),
     };
@@ -40,7 +40,8 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
+/// The table of them.
+pub fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
     let rows: Vec<Vec<String>> = jobs.iter().map(|job| row(job, now)).collect();
     table(look, &["ID", "STATE", "QUEUE", "CLASS", "TRY", "AGE", "RAN", "WHY"], &rows)
 }
@@ -108,17 +109,7 @@ pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
     .await
 }
 
-/// Puts jobs back to waiting.
-pub async fn retry(config: &Config, args: &Jobs) -> Result<u8, Failure> {
-    let access = Access::open(config).await?;
-    for_each(&args.jids, async |id| {
-        access.ask(Retry { job: id.clone() }).await?;
-        Ok(tell(&id, JobState::Waiting, args.json)?)
-    })
-    .await
-}
-
-fn tell(id: &JobId, state: JobState, json: bool) -> std::io::Result<()> {
+pub fn tell(id: &JobId, state: JobState, json: bool) -> std::io::Result<()> {
     match json {
         true => print_json(&serde_json::json!({ "id": id, "state": state })),
         false => print(&format!("{} {state}\n", escaped(id.as_str()))),

@@ -341,6 +341,9 @@ pub struct Filter {
     /// Put by this recurring job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recurring: Option<String>,
+    /// Of this failure group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// At most so many.
     #[serde(default = "Filter::usual_limit")]
     pub limit: u32,
@@ -363,6 +366,7 @@ impl Default for Filter {
             queue: None,
             class: None,
             recurring: None,
+            group: None,
             limit: Filter::usual_limit(),
             after: None,
         }

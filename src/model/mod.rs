@@ -1,6 +1,7 @@
 //! The shared words. This room imports nothing of the others.
 
 mod bytes;
+mod day;
 mod duration;
 mod history;
 mod ids;
@@ -22,6 +23,7 @@ pub mod verb;
 mod why;
 
 pub use bytes::Bytes;
+pub use day::Day;
 pub use duration::{format_duration, parse_duration};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};

@@ -202,10 +202,11 @@ fn mend(store: &mut Store, now: i64, wall: i64) -> Result<(), Trouble> {
         .conn
         .prepare_cached(&format!("SELECT {IN_FORCE} FROM recurring WHERE by_wall = 1 AND next_at > ?1"))?;
     let rows = statement.query_map([wall], |row| Ok(in_force(row)))?;
-    let ahead: Vec<InForce> =
+    // One that cannot be read is no worse off than before.
+    let later: Vec<InForce> =
         rows.filter_map(|row| row.map(Result::ok).transpose()).collect::<Result<_, _>>()?;
     drop(statement);
-    for one in ahead {
+    for one in later {
         let Ok(table) = zones::timetable(&one.recurring.schedule, wall) else { continue };
         if one.next_at > table.after(wall.saturating_add(millis_up(WRONG))) {
             let mut statement =

@@ -60,27 +60,29 @@ pub(super) fn page(
     only: Option<JobState>,
     before: i64,
 ) -> Result<Page, Trouble> {
-    let (index, state) = way_to(only);
+    let (index, state) = way_to(only, filter.group.is_some());
     // Without an index the page is so many rows of any state.
     let among = if index.starts_with("INDEXED") { state } else { "(?1 IS NULL OR TRUE) AND" };
-    let only = only.map(|state| state as i64);
+    let (only, group) = (only.map(|state| state as i64), filter.group.as_deref());
     let last: Option<i64> = store
         .conn
         .prepare_cached(&format!(
-            "SELECT min(id) FROM (SELECT id FROM job {index} WHERE {among} id < ?2 ORDER BY id DESC LIMIT {PAGE})"
+            "SELECT min(id) FROM (SELECT id FROM job {index} WHERE {among} id < ?2 AND (?3 IS NULL OR TRUE)
+             ORDER BY id DESC LIMIT {PAGE})"
         ))?
-        .query_row(params![only, before], |row| row.get(0))?;
+        .query_row(params![only, before, group], |row| row.get(0))?;
     let Some(last) = last else { return Ok(Page::default()) };
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT {RECORD} FROM job {index} JOIN queue ON queue.id = job.queue
-         WHERE {state} job.id < ?2 AND job.id >= ?3 AND (?4 IS NULL OR queue.name = ?4)
-         AND (?5 IS NULL OR class = ?5)
-         AND (?7 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?7)) ORDER BY job.id DESC LIMIT ?6"
+         WHERE {state} job.id < ?2 AND job.id >= ?4 AND (?5 IS NULL OR queue.name = ?5)
+         AND (?6 IS NULL OR class = ?6)
+         AND (?8 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?8)) ORDER BY job.id DESC LIMIT ?7"
     ))?;
     let queue = filter.queue.as_ref().map(QueueName::as_str);
     let class = filter.class.as_ref().map(|class| class.as_str());
+    let recurring = &filter.recurring;
     let mut rows =
-        statement.query(params![only, before, last, queue, class, filter.limit, filter.recurring])?;
+        statement.query(params![only, before, group, last, queue, class, filter.limit, recurring])?;
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
         jobs.push((row.get(0)?, record(row)?));
@@ -88,9 +90,11 @@ pub(super) fn page(
     Ok(Page { jobs, before: Some(last) })
 }
 
-/// The index for a state that has one, and the condition. Jobs in the common states are met on the way through them all.
-fn way_to(only: Option<JobState>) -> (&'static str, &'static str) {
+/// The index for a failure group, or for a state that has one, and the condition. Jobs in the common states are met on the
+/// way through them all.
+fn way_to(only: Option<JobState>, grouped: bool) -> (&'static str, &'static str) {
     match only {
+        _ if grouped => ("INDEXED BY job_group", "failure_group = ?3 AND (?1 IS NULL OR state = ?1) AND"),
         None => ("", "?1 IS NULL AND"),
         Some(JobState::Waiting | JobState::Delayed | JobState::Complete) => {
             ("NOT INDEXED", "+state = ?1 AND")

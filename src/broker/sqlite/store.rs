@@ -8,6 +8,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 
 use super::barren::Barren;
+use super::expiry::Expiry;
+use super::figures::{self, Gathered};
 use super::notices::Notices;
 use super::occur;
 use super::options::World;
@@ -45,6 +47,10 @@ pub(super) struct Store {
     pub(super) data_version: i64,
     /// Another process has written since the bell was last looked after.
     pub(super) foreign: bool,
+    /// Statistics that are not on file yet, and when they are to be.
+    pub(super) figures: Gathered,
+    pub(super) figures_due: Option<i64>,
+    pub(super) expiry: Expiry,
     /// Pages in the WAL, as the latest commit told.
     pub(super) wal_pages: Arc<AtomicI32>,
 }
@@ -68,6 +74,9 @@ pub(super) struct Effects {
     /// Other processes should look.
     pub(super) ring: bool,
     pub(super) due: Option<i64>,
+    pub(super) figures: Gathered,
+    figures_written: bool,
+    pub(super) expiry: Option<Expiry>,
 }
 
 impl Effects {
@@ -105,6 +114,11 @@ impl Store {
         self.effects.wake |= to == JobState::Waiting || makes_room;
         self.effects.ring |= makes_room;
         self.effects.ring |= to == JobState::Waiting || to == JobState::Delayed || to == JobState::Canceling;
+    }
+
+    /// A job in this state was removed.
+    pub(super) fn gone(&mut self, queue: i64, from: JobState) {
+        self.effects.counts.entry(queue).or_default()[from as usize] -= 1;
     }
 
     /// A job has ended: those who wait for it are told once that is on disk.
@@ -167,6 +181,7 @@ impl Store {
         if writes {
             self.write_counts()?;
             self.write_seen()?;
+            self.write_figures()?;
         }
         self.conn.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
@@ -212,6 +227,25 @@ impl Store {
         Ok(())
     }
 
+    /// Writes the statistics, if they have waited for long enough.
+    fn write_figures(&mut self) -> Result<(), rusqlite::Error> {
+        if self.figures_due.is_some_and(|due| due <= self.time()) {
+            figures::write(self)?;
+            self.effects.figures_written = true;
+        }
+        Ok(())
+    }
+
+    /// When something happens by itself, in store time.
+    pub(super) fn next_timer(&self) -> Option<i64> {
+        [self.next_due, self.figures_due, self.expiry.due].into_iter().flatten().min()
+    }
+
+    /// Whether that is something for a transaction like those of calls.
+    pub(super) fn is_due(&self, time: i64) -> bool {
+        [self.next_due, self.figures_due].into_iter().flatten().any(|due| due <= time)
+    }
+
     /// When the next delayed job, lease or recurring job is due.
     pub(super) fn next_due_on_file(&self) -> Result<Option<i64>, rusqlite::Error> {
         let jobs = self
@@ -242,6 +276,12 @@ impl Store {
         }
         self.leases.extend(effects.granted);
         self.next_due = [self.next_due, effects.due].into_iter().flatten().min();
+        if effects.figures_written {
+            (self.figures, self.figures_due) = Default::default();
+        }
+        let due = self.figures.merge(effects.figures, self.time());
+        self.figures_due = self.figures_due.or(due);
+        self.expiry = effects.expiry.unwrap_or(self.expiry);
         if effects.wake {
             self.notices.push(Notice::Wake);
         }

@@ -6,8 +6,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{
-    Before, Cancel, Done, Get, ListRecurring, LoadOptions, Number, OptionShown, Pause, Queues,
-    RemoveRecurring, Resume, Retry, RunRecurring, SetOption, ShowOptions, ShowRecurring, State, UnsetOption,
+    Before, Bulk, Cancel, Done, Failed, FailureGroup, Forget, Get, ListRecurring, LoadOptions, Number,
+    OptionShown, Pause, QueueDay, Queues, RemoveRecurring, Resume, Retry, RunRecurring, SetOption,
+    ShowOptions, ShowRecurring, State, Stats, Swept, UnsetOption,
 };
 use crate::model::{Filter, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord};
 
@@ -104,6 +105,8 @@ verbs! {
     Before(Before) => Number, "GET" "/v1/jobs/{job}/before", "Counts the waiting jobs of its queue that come before a waiting job, up to 1000.";
     Cancel(Cancel) => State, "POST" "/v1/jobs/{job}/cancel", "Ends a job: at once when it waits; one that runs is canceling until its processes are proven dead.";
     Retry(Retry) => Done, "POST" "/v1/jobs/{job}/retry", "Puts a failed, held, canceled or complete job back to waiting, its counters and progress cleared.";
+    Failed(Failed) => Vec<FailureGroup>, "GET" "/v1/failed", "Counts the jobs that failed or are held, by what their failure is called, the most first.";
+    Bulk(Bulk) => Swept, "POST" "/v1/failed", "Puts back to waiting, or discards, the ended jobs that match: the next of them, and where to go on.";
     Queues(Queues) => BTreeMap<QueueName, QueueCounts>, "GET" "/v1/queues", "Counts the jobs of all queues by state.";
     Pause(Pause) => Done, "POST" "/v1/queues/{queue}/pause", "Stops fetching from a queue, for every supervisor, until it is resumed.";
     Resume(Resume) => Done, "POST" "/v1/queues/{queue}/resume", "Ends the pause of a queue.";
@@ -112,6 +115,8 @@ verbs! {
     PutRecurring(Recurring) => RecurringRecord, "POST" "/v1/recurring/{name}", "Makes a job recur, or changes one that does; with an unchanged schedule it is due when it was.";
     RunRecurring(RunRecurring) => LatestJob, "POST" "/v1/recurring/{name}/run", "Puts the job of a recurring job now, whatever its schedule and its latest job.";
     RemoveRecurring(RemoveRecurring) => Done, "POST" "/v1/recurring/{name}/remove", "Ends a recurrence; the jobs that it has put stay.";
+    Stats(Stats) => QueueDay, "GET" "/v1/queues/{queue}/stats", "Tells how the jobs of a queue fared on a day: how long they waited and ran, how many failed.";
+    Forget(Forget) => Done, "POST" "/v1/queues/{queue}/forget", "Removes a queue that has no jobs, with its statistics.";
     ShowOptions(ShowOptions) => Vec<OptionShown>, "GET" "/v1/options", "Shows the options in force, and what is set for single queues.";
     SetOption(SetOption) => Done, "POST" "/v1/options/{name}", "Sets an option, for all queues or for one.";
     UnsetOption(UnsetOption) => Done, "POST" "/v1/options/{name}/unset", "Puts an option back to its default, or that of a queue to what all have.";
