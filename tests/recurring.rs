@@ -530,6 +530,18 @@ async fn two_who_hold_the_store_put_each_job_once() {
 }
 
 #[tokio::test]
+async fn who_only_passes_by_puts_nothing() {
+    let scene = Scene::file();
+    let path = scene.directory.as_ref().unwrap().path().join("store.db");
+    let options = Options { serves: false, world: scene.world(), ..Options::default() };
+    let passer = Sqlite::open(path, options).unwrap();
+    passer.tell(every(MINUTE), "uid 7").await.unwrap();
+    scene.clock.forward(MINUTE);
+    assert!(passer.fetch(request(&["q"], 1)).await.unwrap().is_empty());
+    assert_eq!(scene.done().await, ["n-1"]);
+}
+
+#[tokio::test]
 async fn one_that_another_process_puts_is_seen_to() {
     let scene = Scene::file();
     scene.another().unwrap().tell(every(MINUTE), "uid 7").await.unwrap();
