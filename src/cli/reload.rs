@@ -1,5 +1,6 @@
 //! `reload`, `recycle`, `scale`, `pause`, `resume` and `drain`: changes to a supervisor that runs.
 
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use super::args::{Drain, Intake, Recycle, Reload, Scale as ScaleArgs};
@@ -10,7 +11,8 @@ use crate::api::{Client, Reloaded};
 use crate::config::Config;
 use crate::model::{Change, Scale};
 
-const NO_FILE: &str = "The supervisor was started without a file (-c), so there is nothing to read again: flags and variables stay as they were.";
+const NO_FILE: &str = "The supervisor was started without a file (-c), so there is nothing to read again: \
+                       flags and variables stay as they were.";
 
 /// Has it read its settings again.
 pub async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
@@ -20,7 +22,7 @@ pub async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
         return Ok(exit::OK);
     }
     if file.is_none() {
-        eprintln!("{NO_FILE}");
+        writeln!(io::stderr(), "{NO_FILE}")?;
     }
     let lines = pools.iter().map(|(pool, step)| format!("{}: {step}\n", escaped(pool)));
     print(&lines.collect::<String>())?;

@@ -42,19 +42,33 @@ impl Controllers {
         }
         is_ours(given)?;
         let mut taken =
-            Controllers { given: given.into(), lives: lives.into(), names: wanted, huge: Vec::new() };
+            Controllers { given: given.into(), lives: lives.into(), names: Vec::new(), huge: Vec::new() };
         let moved = make(&given.join(HOME)).and_then(|()| enter(&given.join(HOME)));
         moved.map_err(|error| format!("failed to move to {}/{HOME}: {error}", given.display()))?;
         let mut refused = String::new();
-        taken.names.retain(|name| {
-            let handed = [given, lives].iter().try_for_each(|dir| control(dir, '+', name));
-            handed.map_err(|error| refused = format!("failed to hand down {name}: {error}")).is_ok()
-        });
+        for name in wanted {
+            match taken.hand_down(name) {
+                Ok(()) => taken.names.push(name),
+                Err(error) => refused = format!("failed to hand down {name}: {error}"),
+            }
+        }
         if taken.names.is_empty() {
             return Err(refused);
         }
         taken.huge = huge_files(lives);
         Ok(taken)
+    }
+
+    /// Each by itself: the kernel takes all of a line or nothing.
+    fn hand_down(&self, name: &str) -> io::Result<()> {
+        let handed = [&self.given, &self.lives].iter().try_for_each(|dir| control(dir, '+', name));
+        handed.inspect_err(|_| self.take_back(name))
+    }
+
+    fn take_back(&self, name: &str) {
+        for dir in [&self.lives, &self.given] {
+            _ = control(dir, '-', name);
+        }
     }
 
     pub fn names(&self) -> &[&'static str] {
@@ -86,9 +100,7 @@ impl Controllers {
 
 impl Drop for Controllers {
     fn drop(&mut self) {
-        for dir in [&self.lives, &self.given] {
-            self.names.iter().for_each(|name| _ = control(dir, '-', name));
-        }
+        self.names.iter().for_each(|name| self.take_back(name));
         _ = enter(&self.given);
         _ = fs::remove_dir(self.given.join(HOME));
     }
@@ -141,7 +153,6 @@ fn enter(dir: &Path) -> io::Result<()> {
     fs::write(dir.join("cgroup.procs"), "0")
 }
 
-/// Each by itself: the kernel takes all of a line or nothing.
 fn control(dir: &Path, sign: char, name: &str) -> io::Result<()> {
     fs::write(dir.join("cgroup.subtree_control"), format!("{sign}{name}"))
 }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::fields::Fields;
 use crate::model::{Bounds, Exit, ExitStatus, Instant, Usage, WorkerId};
 
 /// Largest packet either side sends.
@@ -362,45 +363,4 @@ fn micros(time: Duration) -> u64 {
 fn head(packet: &mut Vec<u8>, kind: u8, worker: WorkerId) {
     packet.push(kind);
     packet.extend_from_slice(&worker.to_u64().to_le_bytes());
-}
-
-/// Reads little-endian fields off a frame; every read that runs over the end gives None.
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
-
-impl<'a> Fields<'a> {
-    pub(super) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (field, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*field)
-    }
-
-    pub(super) fn slice(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (field, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(field)
-    }
-
-    pub(super) fn u8(&mut self) -> Option<u8> {
-        self.take().map(u8::from_le_bytes)
-    }
-
-    pub(super) fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    pub(super) fn i32(&mut self) -> Option<i32> {
-        self.take().map(i32::from_le_bytes)
-    }
-
-    pub(super) fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    fn worker(&mut self) -> Option<WorkerId> {
-        self.u64().map(WorkerId::from_u64)
-    }
-
-    fn micros(&mut self) -> Option<Duration> {
-        self.u64().map(Duration::from_micros)
-    }
 }
