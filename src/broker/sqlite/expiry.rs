@@ -202,7 +202,7 @@ fn stretch(store: &Store, index: &str, condition: &str, after: i64) -> Result<Ve
 fn is_free(store: &Store, row: i64) -> Result<bool, Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT NOT {IS_NEEDED} AND NOT EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id)
-         AND NOT EXISTS (SELECT 1 FROM recurring WHERE recurring.id = job.recurring AND latest = job.id)
+         AND NOT EXISTS (SELECT 1 FROM recurring WHERE recurring.id = job.recurring AND latest = job.id AND NOT removed)
          FROM job WHERE id = ?1"
     ))?;
     Ok(statement.query_row([row], |row| row.get(0))?)
