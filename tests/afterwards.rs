@@ -538,7 +538,8 @@ async fn what_somebody_needs_stays() {
     conn.execute_batch(
         "INSERT INTO dependency SELECT c.id, n.id FROM job c, job n WHERE c.jid = 'child' AND n.jid = 'needed';
          INSERT INTO tracked SELECT id, 0 FROM job WHERE jid = 'followed';
-         INSERT INTO recurring (id, name, queue, spec, latest) SELECT 7, 'nightly', queue, '{}', id FROM job WHERE jid = 'latest';
+         INSERT INTO recurring (id, name, queue, spec, put_at, put_by, by_wall, latest)
+         SELECT 7, 'nightly', queue, '{}', 0, '', 0, id FROM job WHERE jid = 'latest';
          UPDATE job SET recurring = 7 WHERE jid = 'latest';
          UPDATE job SET state = 8 WHERE jid = 'child';
          UPDATE queue SET waiting = 0, depends = 1",

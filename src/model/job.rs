@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, QueueName, WorkerId};
+use super::{
+    Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, Progress, QueueName, WorkerId,
+};
 
 /// What a job carries to its worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -260,6 +262,9 @@ pub struct JobRecord {
     /// By whom, if that is known.
     #[serde(default)]
     pub put_by: Option<String>,
+    /// Which recurring job put it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recurring: Option<String>,
     /// Not before this time, when it is delayed.
     pub due_at: Option<Millis>,
     /// When its latest attempt started.
@@ -293,17 +298,6 @@ pub struct JobRecord {
     /// What happened to it, oldest first: the latest 100 entries. Left out in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Entry>,
-}
-
-/// How far a job has come, as its worker says.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
-    /// From 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fraction: Option<f64>,
-    /// A line for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
 }
 
 /// Jobs of one queue by state, and whether it is paused.
@@ -344,6 +338,9 @@ pub struct Filter {
     /// Of this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
+    /// Put by this recurring job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recurring: Option<String>,
     /// Of this failure group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -368,6 +365,7 @@ impl Default for Filter {
             states: Vec::new(),
             queue: None,
             class: None,
+            recurring: None,
             group: None,
             limit: Filter::usual_limit(),
             after: None,

@@ -209,7 +209,7 @@ struct Passed {
 fn is_free(store: &Store, row: i64) -> Result<bool, Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT NOT {IS_NEEDED} AND NOT EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id)
-         AND NOT EXISTS (SELECT 1 FROM recurring WHERE recurring.id = job.recurring AND latest = job.id)
+         AND NOT EXISTS (SELECT 1 FROM recurring WHERE recurring.id = job.recurring AND latest = job.id AND NOT removed)
          FROM job WHERE id = ?1"
     ))?;
     Ok(statement.query_row([row], |row| row.get(0))?)

@@ -22,7 +22,8 @@ const PAGE: i64 = 500;
 /// The columns [`record`] reads.
 const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, attempt, retries, delay_ns, cap_ns,
     limit_ns, crashes, interrupted, put_at, due_at, started_at, ended_at, instance, worker, fence, result, failure,
-    forensics, unknown, progress, put_by, renewals, renewed_at, expires_at";
+    forensics, unknown, progress, put_by, renewals, renewed_at, expires_at,
+    (SELECT name FROM recurring WHERE recurring.id = job.recurring)";
 
 pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
@@ -30,7 +31,7 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     ))?;
     let mut rows = statement.query([id.as_str()])?;
     let row = rows.next()?.ok_or_else(|| Error::NoJob(id.clone()))?;
-    let payload = payload(store, row.get(0)?, row, 30)?;
+    let payload = payload(store, row.get(0)?, row, 31)?;
     let history = history::of(store, row.get(0)?)?;
     Ok(JobRecord { payload: Some(payload), history, ..record(row)? })
 }
@@ -74,11 +75,14 @@ pub(super) fn page(
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT {RECORD} FROM job {index} JOIN queue ON queue.id = job.queue
          WHERE {state} job.id < ?2 AND job.id >= ?4 AND (?5 IS NULL OR queue.name = ?5)
-         AND (?6 IS NULL OR class = ?6) ORDER BY job.id DESC LIMIT ?7"
+         AND (?6 IS NULL OR class = ?6)
+         AND (?8 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?8)) ORDER BY job.id DESC LIMIT ?7"
     ))?;
     let queue = filter.queue.as_ref().map(QueueName::as_str);
     let class = filter.class.as_ref().map(|class| class.as_str());
-    let mut rows = statement.query(params![only, before, group, last, queue, class, filter.limit])?;
+    let recurring = &filter.recurring;
+    let mut rows =
+        statement.query(params![only, before, group, last, queue, class, filter.limit, recurring])?;
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
         jobs.push((row.get(0)?, record(row)?));
@@ -182,6 +186,7 @@ fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         progress: json(row, 25)?,
         put_at: Millis(row.get(14)?),
         put_by: row.get(26)?,
+        recurring: row.get(30)?,
         due_at: moment(row, 15)?,
         started_at: moment(row, 16)?,
         ended_at: moment(row, 17)?,
