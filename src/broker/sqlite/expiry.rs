@@ -5,7 +5,7 @@
 //! what was put of late cannot have ended long ago: so a walk from the oldest row on stops early, and the next one goes on
 //! from there. What it has passed by, because it had not ended or others needed it, is looked at again once a day.
 
-use rusqlite::{Row, params};
+use rusqlite::Row;
 
 use super::call::{Call, Kind};
 use super::remove::{self, IS_NEEDED};
@@ -116,26 +116,10 @@ fn limit(store: &mut Store, option: OptionName, now: i64) -> Result<i64, Trouble
 /// Through all jobs, for those that are complete or canceled. Says whether this look is over.
 fn walk_all(store: &mut Store, expiry: &mut Expiry, now: i64) -> Result<bool, Trouble> {
     let limit = limit(store, OptionName::KeepComplete, now)?;
-    let mut surplus = surplus(store)?;
-    let passed = stretch(store, "NOT INDEXED", "?1 = ?1", expiry.places[0])?;
-    let mut removed = 0;
-    for job in &passed {
-        if surplus == 0 && job.put_at > limit {
-            return Ok(true);
-        }
-        expiry.places[0] = job.row;
-        let is_old = job.ended_at.is_some_and(|ended| ended <= limit);
-        let is_of_these = matches!(job.state, JobState::Complete | JobState::Canceled);
-        if is_of_these && (is_old || surplus > 0) && is_free(store, job.row)? {
-            remove::job(store, job.row)?;
-            (surplus, removed) = (surplus.saturating_sub(1), removed + 1);
-        }
-        if removed == REMOVED {
-            return Ok(false);
-        }
-    }
-    let is_over = passed.len() < LOOKED_AT;
-    if is_over && surplus > 0 {
+    let states = [JobState::Complete, JobState::Canceled];
+    let mut all = Walk { way: "NOT INDEXED WHERE", states: &states, limit, surplus: surplus(store)? };
+    let is_over = all.go_on(store, &mut expiry.places[0])?;
+    if is_over && all.surplus > 0 {
         expiry.all_again = expiry.all_again.min(now.saturating_add(ALL_SOON));
     }
     Ok(is_over)
@@ -144,23 +128,59 @@ fn walk_all(store: &mut Store, expiry: &mut Expiry, now: i64) -> Result<bool, Tr
 /// Through the failed jobs. Says whether this look is over.
 fn walk_failed(store: &mut Store, expiry: &mut Expiry, now: i64) -> Result<bool, Trouble> {
     let limit = limit(store, OptionName::KeepFailed, now)?;
-    let failed = "state = ?1 AND state >= 5";
-    let passed = stretch(store, "INDEXED BY job_odd", failed, expiry.places[1])?;
-    let mut removed = 0;
-    for job in &passed {
-        if job.put_at > limit {
-            return Ok(true);
+    // SQLite takes the index if the condition says what that of the index says.
+    let way = "INDEXED BY job_odd WHERE state = 5 AND state >= 5 AND";
+    let mut failed = Walk { way, states: &[JobState::Failed], limit, surplus: 0 };
+    failed.go_on(store, &mut expiry.places[1])
+}
+
+/// A way through the jobs, and which of them go.
+struct Walk<'a> {
+    /// Index and condition, in SQL.
+    way: &'static str,
+    states: &'a [JobState],
+    /// Those that had ended by then.
+    limit: i64,
+    /// And so many that had not.
+    surplus: u64,
+}
+
+impl Walk<'_> {
+    /// Removes some of those behind `place`, and brings it forward. Says whether there are no more.
+    fn go_on(&mut self, store: &mut Store, place: &mut i64) -> Result<bool, Trouble> {
+        let passed = self.next(store, *place)?;
+        let mut removed = 0;
+        for job in &passed {
+            if self.surplus == 0 && job.put_at > self.limit {
+                return Ok(true);
+            }
+            *place = job.row;
+            let is_old = job.ended_at.is_some_and(|ended| ended <= self.limit);
+            let goes = self.states.contains(&job.state) && (is_old || self.surplus > 0);
+            if goes && is_free(store, job.row)? {
+                remove::job(store, job.row)?;
+                (self.surplus, removed) = (self.surplus.saturating_sub(1), removed + 1);
+            }
+            if removed == REMOVED {
+                return Ok(false);
+            }
         }
-        expiry.places[1] = job.row;
-        if job.ended_at.is_some_and(|ended| ended <= limit) && is_free(store, job.row)? {
-            remove::job(store, job.row)?;
-            removed += 1;
-        }
-        if removed == REMOVED {
-            return Ok(false);
-        }
+        Ok(passed.len() < LOOKED_AT)
     }
-    Ok(passed.len() < LOOKED_AT)
+
+    /// The next jobs on the way.
+    fn next(&self, store: &Store, after: i64) -> Result<Vec<Passed>, Trouble> {
+        let passed = |row: &Row<'_>| {
+            let state = state(row.get(1)?);
+            Ok(Passed { row: row.get(0)?, state, put_at: row.get(2)?, ended_at: row.get(3)? })
+        };
+        let mut statement = store.conn.prepare_cached(&format!(
+            "SELECT id, state, put_at, ended_at FROM job {} id > ?1 ORDER BY id LIMIT {LOOKED_AT}",
+            self.way
+        ))?;
+        let found = statement.query_map([after], passed)?;
+        Ok(found.collect::<Result<_, _>>()?)
+    }
 }
 
 /// How many more complete and canceled jobs there are than are kept. Those that somebody follows do not count.
@@ -183,19 +203,6 @@ struct Passed {
     state: JobState,
     put_at: i64,
     ended_at: Option<i64>,
-}
-
-fn stretch(store: &Store, index: &str, condition: &str, after: i64) -> Result<Vec<Passed>, Trouble> {
-    let passed = |row: &Row<'_>| {
-        let state = state(row.get(1)?);
-        Ok(Passed { row: row.get(0)?, state, put_at: row.get(2)?, ended_at: row.get(3)? })
-    };
-    let mut statement = store.conn.prepare_cached(&format!(
-        "SELECT id, state, put_at, ended_at FROM job {index} WHERE {condition} AND id > ?2
-         ORDER BY id LIMIT {LOOKED_AT}"
-    ))?;
-    let found = statement.query_map(params![JobState::Failed as i64, after], passed)?;
-    Ok(found.collect::<Result<_, _>>()?)
 }
 
 /// Whether nobody needs the job or follows it, and it is not what a recurring job made last.
