@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::job::between;
+use super::needs;
 use super::page::counted;
 use super::screen::age;
 use crate::model::{
@@ -15,7 +16,7 @@ pub fn of_job(why: &Why, runs: bool, now: Millis) -> Vec<String> {
     let mut said = match job.state {
         JobState::Waiting => waiting(why, job, runs, now),
         JobState::Delayed => delayed(job, now),
-        JobState::Depends => vec!["It waits for other jobs to be complete.".into()],
+        JobState::Depends => needs::sentences(job, now),
         JobState::Running | JobState::Canceling => running(why, job, now),
         JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => ended(job, now),
     };
@@ -87,6 +88,7 @@ fn came_back(job: &JobRecord) -> Option<String> {
     let (at, last) = job.history.iter().rev().find_map(|entry| match &entry.what {
         Happened::Attempt(attempt) => Some((entry.at, attempt)),
         Happened::Canceled { .. } | Happened::Retried { .. } => None,
+        Happened::Edited { .. } | Happened::Advanced { .. } => None,
     })?;
     let why = match (&last.failure, last.counts) {
         (Some(failure), _) => worded(failure),
@@ -142,6 +144,7 @@ fn canceled_by(job: &JobRecord) -> Option<String> {
     job.history.iter().rev().find_map(|entry| match &entry.what {
         Happened::Canceled { by } => Some(format!("It was canceled by {by}.")),
         Happened::Attempt(_) | Happened::Retried { .. } => None,
+        Happened::Edited { .. } | Happened::Advanced { .. } => None,
     })
 }
 

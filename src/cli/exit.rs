@@ -8,7 +8,7 @@ use clap::Parser;
 use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{check, config, doctor, in_force, job, put, queue, reload, start, status, stop, why};
+use super::{check, config, doctor, edit, in_force, job, put, queue, reload, start, status, stop, why};
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
 /// Done.
@@ -124,6 +124,12 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
                 JobCommand::Logs(logs) => super::follow::logs(&config, &logs).await,
                 JobCommand::Cancel(cancel) => job::cancel(&config, &cancel).await,
                 JobCommand::Retry(retry) => job::retry(&config, &retry).await,
+                JobCommand::Depends(depends) => edit::depends(&config, depends).await,
+                JobCommand::Priority(priority) => edit::priority(&config, &priority).await,
+                JobCommand::Tag(tag) => edit::tag(&config, tag).await,
+                JobCommand::Track(jobs) => edit::track(&config, &jobs).await,
+                JobCommand::Untrack(jobs) => edit::untrack(&config, &jobs).await,
+                JobCommand::Discard(jobs) => edit::discard(&config, &jobs).await,
             },
             Command::Queue(command) => match command {
                 QueueCommand::List(list) => queue::list(&config, &list).await,

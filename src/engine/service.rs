@@ -279,7 +279,7 @@ fn problem(error: Error) -> Problem {
     let message = error.to_string();
     match error {
         Error::NoJob(_) | Error::NoQueue(_) => Problem::not_found(message),
-        Error::Exists(_) | Error::WrongState { .. } => Problem::conflict(message),
+        Error::Exists(_) | Error::WrongState { .. } | Error::Needed { .. } => Problem::conflict(message),
         Error::Refused(_) => Problem::bad_request(message),
         Error::Failed(_) => Problem::unavailable(message),
     }

@@ -7,6 +7,7 @@ mod job;
 mod limits;
 mod log;
 mod meters;
+mod new_job;
 mod outcome;
 mod pool;
 mod settings;
@@ -20,12 +21,13 @@ pub use bytes::Bytes;
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{
-    Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts,
+    Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, Need, Pause, Payload, Progress, QueueCounts,
     Retry,
 };
 pub use limits::{Excess, Limits, size};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters};
+pub use new_job::{Exists, NewJob, tags_fault};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
     Verdict,

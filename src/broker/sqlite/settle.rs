@@ -3,6 +3,7 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::history::{self, End};
+use super::needs;
 use super::put::millis_up;
 use super::store::{Store, state};
 use super::trouble::Trouble;
@@ -66,6 +67,9 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
     }
     write(store, row, to, &change, settlement, now)?;
     store.moved(queue, Some(from), to);
+    if to == JobState::Complete {
+        needs::release(store, row, now)?;
+    }
     store.effects.given_up.push(settlement.job.clone());
     if let Some(due) = change.due {
         store.expect(due);

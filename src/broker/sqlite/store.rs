@@ -87,6 +87,11 @@ impl Store {
         self.effects.ring |= to == JobState::Waiting || to == JobState::Delayed || to == JobState::Canceling;
     }
 
+    /// A job that had ended is forgotten.
+    pub(super) fn gone(&mut self, queue: i64, from: JobState) {
+        self.effects.counts.entry(queue).or_default()[from as usize] -= 1;
+    }
+
     /// A job has ended: those who wait for it are told once that is on disk.
     pub(super) fn ended(&mut self, id: JobId, state: JobState) {
         self.effects.ring = true;

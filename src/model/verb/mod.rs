@@ -2,11 +2,13 @@
 //! API's routes, what its client sends, and what a broker is asked.
 
 mod answers;
+mod edits;
 mod jobs;
 mod queues;
 mod table;
 
-pub use answers::{Done, Number, State};
+pub use answers::{Done, Each, Fate, Number, Refusal, State, Tags};
+pub use edits::{DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
 pub use jobs::{Before, Cancel, Get, Retry};
 pub use queues::{Pause, Queues, Resume};
 pub use table::{Answer, Asked, Route, Verb, Visitor, visit};
