@@ -92,6 +92,7 @@ impl Service for Played {
             _ => std::future::pending().await,
         }
     }
+    #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
     async fn ask(&self, verb: Verb, _: String) -> Result<Answer, Problem> {
         match verb {
             Verb::Get(Get { job }) => Ok(Answer::Get(record(job)?)),

@@ -29,6 +29,7 @@ impl Service for Fake {
         self.note(format!("put {}", jobs.len()));
         Ok((0..jobs.len()).map(|n| format!("j{n}").into()).collect())
     }
+    #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
         self.note(format!("{verb:?} by {by}"));
         match verb {

@@ -12,6 +12,7 @@ pub use super::job_args::{
     JobCancel, JobCommand, JobDepends, JobList, JobLogs, JobPriority, JobShow, JobTag, JobWait, Jobs, OnOff,
     QueueCommand, QueueList, QueuePause, QueueResume, TagHow,
 };
+pub use super::option_args::OptionCommand;
 pub use super::start_args::Start;
 use super::{exit, form};
 use crate::config::{Flags, parse_duration};
@@ -93,6 +94,7 @@ impl Args {
             | Command::Put(_)
             | Command::Job(_)
             | Command::Queue(_)
+            | Command::Option(_)
             | Command::Status(_) => None,
         }
     }
@@ -133,6 +135,9 @@ pub enum Command {
     /// Look at queues, pause them
     #[command(subcommand)]
     Queue(QueueCommand),
+    /// Look at what is set in the store for all supervisors, and change it
+    #[command(subcommand)]
+    Option(OptionCommand),
     /// Show the supervisor, its workers, what they run, and the queues
     #[command(
         after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"

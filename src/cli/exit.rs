@@ -8,7 +8,9 @@ use clap::Parser;
 use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{check, config, doctor, edit, in_force, job, put, queue, reload, start, status, stop, why};
+use super::{
+    check, config, doctor, edit, in_force, job, option, put, queue, reload, start, status, stop, why,
+};
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
 /// Done.
@@ -136,6 +138,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
                 QueueCommand::Pause(pause) => queue::pause(&config, &pause).await,
                 QueueCommand::Resume(resume) => queue::resume(&config, &resume).await,
             },
+            Command::Option(command) => option::run(&config, &command).await,
             Command::Status(status) => status::status(&config, &status).await,
             Command::Why(subject) => why::why(&config, &subject).await,
             Command::Reload(args) => reload::reload(&config, &args).await,

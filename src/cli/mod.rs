@@ -20,6 +20,8 @@ mod job_args;
 mod json;
 mod launch;
 mod needs;
+mod option;
+mod option_args;
 mod page;
 mod processes;
 mod put;

@@ -211,7 +211,7 @@ mod tests {
                 QueueCounts {
                     jobs: BTreeMap::from([(JobState::Waiting, 812), (JobState::Running, 1)]),
                     oldest_waiting: Some(Millis(1_790_000_000_000)),
-                    paused: None,
+                    ..QueueCounts::default()
                 },
             )]),
         }

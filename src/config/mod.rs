@@ -3,7 +3,6 @@
 mod api;
 mod broker_url;
 mod check;
-mod duration;
 mod error;
 mod facts;
 mod file;
@@ -25,10 +24,10 @@ mod tests;
 mod words;
 mod wrong;
 
+pub use crate::model::{format_duration, parse_duration};
 pub use api::{Api, ApiSection, Token};
 pub use broker_url::BrokerUrl;
 pub use check::{Finding, check};
-pub use duration::{format_duration, parse_duration};
 pub use error::{Error, Fault};
 pub use facts::{Disk, Facts, PoolFacts, Rights};
 pub use file::File;

@@ -154,6 +154,11 @@ impl JobState {
         }
     }
 
+    /// Whether somebody holds a lease on it.
+    pub fn is_leased(self) -> bool {
+        matches!(self, JobState::Running | JobState::Canceling)
+    }
+
     /// The word people type and read.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -296,6 +301,9 @@ pub struct QueueCounts {
     pub oldest_waiting: Option<Millis>,
     /// Paused: since when, by whom, why.
     pub paused: Option<Pause>,
+    /// How many of its jobs may run at a time, if that is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrency: Option<u64>,
 }
 
 /// A pause of a queue: nothing is fetched from it.

@@ -1,6 +1,7 @@
 //! The shared words. This room imports nothing of the others.
 
 mod bytes;
+mod duration;
 mod history;
 mod ids;
 mod job;
@@ -8,6 +9,7 @@ mod limits;
 mod log;
 mod meters;
 mod new_job;
+mod option;
 mod outcome;
 mod pool;
 mod settings;
@@ -18,6 +20,7 @@ pub mod verb;
 mod why;
 
 pub use bytes::Bytes;
+pub use duration::{format_duration, parse_duration};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{
@@ -28,6 +31,7 @@ pub use limits::{Excess, Limits, size};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters};
 pub use new_job::{Exists, NewJob, tags_fault};
+pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
     Verdict,

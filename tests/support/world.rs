@@ -569,8 +569,10 @@ impl World {
                 }
                 Command::Equip(number, pool) => {
                     self.checks.knows.insert(number, pool.knows.clone());
-                    // An heir begins with as many as there were.
-                    self.checks.grown.insert(number, usize::from(pool.workers));
+                    // An heir begins with as many as there were, which may be more than its settings say: somebody may
+                    // have scaled the pool since.
+                    let most = pool.workers.max(self.checks.most);
+                    self.checks.grown.insert(number, usize::from(most));
                     match self.settings.pools.get_mut(usize::from(number)) {
                         Some(known) => *known = *pool,
                         None => self.settings.pools.push(*pool),

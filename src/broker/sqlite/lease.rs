@@ -12,8 +12,8 @@ use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::{Fetch, Renewal};
 use crate::model::{
-    Class, ClassFilter, Count, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, Progress,
-    QueueName, Revocation, Take, WorkerId,
+    Class, ClassFilter, Count, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, OptionName,
+    Progress, QueueName, Revocation, Take, WorkerId,
 };
 use crate::select::Turns;
 
@@ -68,7 +68,7 @@ impl Round<'_> {
         (queue, name): &(i64, QueueName),
         most: usize,
     ) -> Result<usize, Trouble> {
-        let most = most.min(self.workers.len());
+        let most = most.min(self.workers.len()).min(store.room(*queue, name)?);
         if most == 0 {
             return Ok(0);
         }
@@ -174,7 +174,7 @@ fn grant(
         .conn
         .prepare_cached(
             "UPDATE job SET state = 2, attempt = ?2, fence = ?3, instance = ?4, worker = ?5, started_at = ?6,
-             expires_at = ?7, progress = NULL, renewals = 0, renewed_at = NULL WHERE id = ?1",
+             expires_at = ?7, progress = NULL, renewals = 0, renewed_at = NULL, grace = 0 WHERE id = ?1",
         )?
         .execute(params![
             found.row,
@@ -202,13 +202,17 @@ pub(super) fn renew(
         let state = store
             .conn
             .prepare_cached(
-                "UPDATE job SET expires_at = ?3, renewals = renewals + 1, renewed_at = ?4
+                "UPDATE job SET expires_at = ?3, renewals = renewals + 1, renewed_at = ?4, grace = 0
                  WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3 RETURNING state",
             )?
             .query_row(params![lease.job.as_str(), lease.fence.0, expires, now_millis], |row| {
                 Ok(state(row.get(0)?))
             })
             .optional()?;
+        // One whose loss was told already is followed again.
+        if state.is_some() && !store.leases.contains_key(&lease.job) {
+            store.effects.granted.push((lease.job.clone(), lease.fence));
+        }
         Ok(match state {
             Some(JobState::Running) => Renewal::Renewed(Lease { expires_at: now + by, ..lease.clone() }),
             // The lease goes on until the death of its processes is proven.
@@ -280,16 +284,37 @@ pub(super) fn held_lease(row: &Row<'_>) -> Result<HeldLease, rusqlite::Error> {
     })
 }
 
+/// A lease that ran out is lost, and its holder is told. For a little time nobody else gets the job: the holder may be
+/// ending it, and may yet renew or settle.
 fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
-    let mut statement =
-        store.conn.prepare_cached(&format!("SELECT {HELD_LEASE} FROM job WHERE expires_at <= ?1"))?;
-    let expired: Vec<_> = statement.query_map([now], held_lease)?.collect::<Result<_, _>>()?;
+    let mut statement = store
+        .conn
+        .prepare_cached(&format!("SELECT {HELD_LEASE}, expires_at, grace FROM job WHERE expires_at <= ?1"))?;
+    let expired: Vec<(HeldLease, i64, bool)> = statement
+        .query_map([now], |row| Ok((held_lease(row)?, row.get(6)?, row.get(7)?)))?
+        .collect::<Result<_, _>>()?;
     drop(statement);
-    for lease in expired {
-        take_back(store, &lease, now)?;
+    for (lease, at, in_grace) in expired {
+        let end = if in_grace { at } else { at.saturating_add(millis_up(grace(store, lease.queue)?)) };
+        if end <= now {
+            take_back(store, &lease, now)?;
+        } else {
+            store
+                .conn
+                .prepare_cached("UPDATE job SET grace = 1, expires_at = ?2 WHERE id = ?1")?
+                .execute([lease.row, end])?;
+            store.expect(end);
+        }
         store.effects.revoked.push((lease.job, lease.fence, Revocation::LockLost));
     }
     Ok(())
+}
+
+fn grace(store: &mut Store, queue: i64) -> Result<Duration, rusqlite::Error> {
+    let mut statement = store.conn.prepare_cached("SELECT name FROM queue WHERE id = ?1")?;
+    let queue: String = statement.query_row([queue], |row| row.get(0))?;
+    drop(statement);
+    Ok(store.options()?.length(Some(&queue.as_str().into()), OptionName::Grace))
 }
 
 /// Ends a lease whose holder is dead or out of time: the attempt is not spent, the interruption is counted.

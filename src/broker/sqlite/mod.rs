@@ -61,6 +61,7 @@ mod depend;
 mod edit;
 mod handle;
 mod history;
+mod in_force;
 mod lease;
 mod list;
 mod needs;

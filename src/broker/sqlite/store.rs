@@ -1,6 +1,6 @@
 //! The state of the store's thread: the connection, what it remembers of it, and what a transaction leaves to be done.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -12,7 +12,7 @@ use super::notices::Notices;
 use super::options::World;
 use super::trouble::Trouble;
 use crate::broker::{Error, Notice};
-use crate::model::{Fence, Instant, JobId, JobState, QueueName, Revocation};
+use crate::model::{Fence, Instant, JobId, JobState, OptionsInForce, QueueName, Revocation};
 
 /// Who waits for a job's end.
 pub(super) type Waiter = oneshot::Sender<Result<JobState, Error>>;
@@ -32,6 +32,10 @@ pub(super) struct Store {
     /// When a delayed job becomes due or a lease ends, in store time. May be early, never late.
     pub(super) next_due: Option<i64>,
     pub(super) queues: HashMap<QueueName, Queue>,
+    /// What is set, once somebody has asked.
+    pub(super) options: Option<OptionsInForce>,
+    /// Queues of which only so many jobs may run at a time.
+    pub(super) limited: HashSet<i64>,
     pub(super) barren: Barren,
     pub(super) data_version: i64,
     /// Another process has written since the bell was last looked after.
@@ -61,6 +65,13 @@ pub(super) struct Effects {
     pub(super) due: Option<i64>,
 }
 
+impl Effects {
+    /// By how many the jobs of a queue in a state have grown, or shrunk.
+    pub(super) fn moves(&self, queue: i64, state: JobState) -> i64 {
+        self.counts.get(&queue).map_or(0, |counts| counts[state as usize])
+    }
+}
+
 impl Store {
     /// Store time at `now`.
     pub(super) fn millis(&self, now: Instant) -> i64 {
@@ -83,7 +94,11 @@ impl Store {
         if to == JobState::Waiting && from.is_some() {
             self.barren.forget(queue);
         }
-        self.effects.wake |= to == JobState::Waiting;
+        // An end in a queue with a limit makes room for the next.
+        let makes_room =
+            !to.is_leased() && from.is_some_and(JobState::is_leased) && self.limited.contains(&queue);
+        self.effects.wake |= to == JobState::Waiting || makes_room;
+        self.effects.ring |= makes_room;
         self.effects.ring |= to == JobState::Waiting || to == JobState::Delayed || to == JobState::Canceling;
     }
 
@@ -135,6 +150,7 @@ impl Store {
         if self.changed_elsewhere()? {
             self.foreign = true;
             self.queues.clear();
+            self.options = None;
             self.barren = Barren::default();
             self.next_due = self.next_due_on_file()?;
         }
@@ -162,6 +178,7 @@ impl Store {
         }
         self.effects = Effects::default();
         self.queues.clear();
+        self.options = None;
         self.barren = Barren::default();
         // Whether it was seen to is not known.
         self.foreign = true;

@@ -2,7 +2,7 @@
 
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{admin, cancel, depend, edit, read};
+use super::{admin, cancel, depend, edit, in_force, read};
 use crate::broker::Error;
 use crate::model::Instant;
 use crate::model::verb::{Answer, Done, Number, State, Tags, Verb};
@@ -27,6 +27,10 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
             Answer::Pause(admin::pause(store, &it.queue, by, it.reason.as_deref(), now).map(done)?)
         }
         Verb::Resume(it) => Answer::Resume(admin::resume(store, &it.queue).map(done)?),
+        Verb::ShowOptions(_) => Answer::ShowOptions(in_force::show(store)?),
+        Verb::SetOption(it) => Answer::SetOption(in_force::set(store, it).map(done)?),
+        Verb::UnsetOption(it) => Answer::UnsetOption(in_force::unset(store, it).map(done)?),
+        Verb::LoadOptions(it) => Answer::LoadOptions(in_force::load(store, it).map(done)?),
     })
 }
 

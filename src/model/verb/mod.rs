@@ -4,11 +4,13 @@
 mod answers;
 mod edits;
 mod jobs;
+mod options;
 mod queues;
 mod table;
 
 pub use answers::{Done, Each, Fate, Number, Refusal, State, Tags};
 pub use edits::{DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
 pub use jobs::{Before, Cancel, Get, Retry};
+pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
 pub use queues::{Pause, Queues, Resume};
 pub use table::{Answer, Asked, Route, Verb, Visitor, visit};

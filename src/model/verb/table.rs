@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{
-    Before, Cancel, DependOff, DependOn, Discard, Done, Each, Get, Number, Pause, Prioritize, Queues, Resume,
-    Retry, State, Tag, Tags, Track, Untrack,
+    Before, Cancel, DependOff, DependOn, Discard, Done, Each, Get, LoadOptions, Number, OptionShown, Pause,
+    Prioritize, Queues, Resume, Retry, SetOption, ShowOptions, State, Tag, Tags, Track, UnsetOption, Untrack,
 };
 use crate::model::{Filter, JobRecord, QueueCounts, QueueName};
 
@@ -114,4 +114,8 @@ verbs! {
     Queues(Queues) => BTreeMap<QueueName, QueueCounts>, "GET" "/v1/queues", "Counts the jobs of all queues by state.";
     Pause(Pause) => Done, "POST" "/v1/queues/{queue}/pause", "Stops fetching from a queue, for every supervisor, until it is resumed.";
     Resume(Resume) => Done, "POST" "/v1/queues/{queue}/resume", "Ends the pause of a queue.";
+    ShowOptions(ShowOptions) => Vec<OptionShown>, "GET" "/v1/options", "Shows the options in force, and what is set for single queues.";
+    SetOption(SetOption) => Done, "POST" "/v1/options/{name}", "Sets an option, for all queues or for one.";
+    UnsetOption(UnsetOption) => Done, "POST" "/v1/options/{name}/unset", "Puts an option back to its default, or that of a queue to what all have.";
+    LoadOptions(LoadOptions) => Done, "POST" "/v1/options", "Sets many options, all or none; those that are not named stay, or go with clear.";
 }
