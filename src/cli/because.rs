@@ -97,10 +97,14 @@ fn no_room(pool: &PoolStatus) -> Option<String> {
 /// Why it waits again, when it has been given out before.
 fn came_back(job: &JobRecord) -> Option<String> {
     let (at, last) = job.history.iter().rev().find_map(|entry| match &entry.what {
-        Happened::Attempt(attempt) => Some((entry.at, attempt)),
-        Happened::Canceled { .. } | Happened::Retried { .. } => None,
-        Happened::Edited { .. } | Happened::Advanced { .. } => None,
+        Happened::Attempt(attempt) => Some((entry.at, Ok(attempt))),
+        Happened::Advanced { from, .. } => Some((entry.at, Err(from))),
+        Happened::Canceled { .. } | Happened::Retried { .. } | Happened::Edited { .. } => None,
     })?;
+    let last = match last {
+        Ok(attempt) => attempt,
+        Err(from) => return Some(format!("It was complete in queue {from} before, and went on here.")),
+    };
     let why = match (&last.failure, last.counts) {
         (Some(failure), _) => worded(failure),
         (None, Some(_)) => "it was interrupted, or no worker knew its class".into(),

@@ -33,8 +33,8 @@ pub use meters::{Counters, Meters, PoolCounters};
 pub use new_job::{Exists, NewJob, tags_fault};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
-    Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
-    Verdict,
+    Count, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Settlement, Signal, SignalSent,
+    Usage, Verdict,
 };
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Means, Order, Outfit, Take, Work};
 pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};

@@ -150,7 +150,7 @@ pub fn settlement(lease: &Lease, verdict: Verdict) -> Settlement {
 }
 
 pub fn complete() -> Verdict {
-    Verdict::Complete { result: None }
+    Verdict::Complete { result: None, next: None }
 }
 
 pub fn release() -> Verdict {

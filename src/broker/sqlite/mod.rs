@@ -51,6 +51,7 @@
 //! In the store a job has one owner of its lease; an expired lease goes back unspent, counted as an interruption.
 
 mod admin;
+mod advance;
 mod barren;
 mod bell;
 mod broker;

@@ -3,10 +3,10 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::history::{self, End};
-use super::needs;
 use super::put::millis_up;
 use super::store::{Store, state};
 use super::trouble::Trouble;
+use super::{advance, needs};
 use crate::broker::Settling;
 use crate::model::{Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict};
 
@@ -57,7 +57,18 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
         })
         .optional()?;
     let Some((row, queue, from)) = lease else { return Ok(Settling::NotOurs) };
-    let change = change(&settlement.verdict, from, now);
+    let mut held = None;
+    if let Verdict::Complete { result, next: Some(next) } = &settlement.verdict
+        && from == JobState::Running
+    {
+        held = advance::fault(store, row, settlement, next)?.map(|failure| Verdict::Hold { failure });
+        if held.is_none() {
+            advance::go_on(store, (row, queue), settlement, result.as_deref(), next, now)?;
+            store.effects.given_up.push(settlement.job.clone());
+            return Ok(Settling::Settled);
+        }
+    }
+    let change = change(held.as_ref().unwrap_or(&settlement.verdict), from, now);
     let to = change.state.unwrap_or(JobState::Waiting);
     if change.is_kept(to) {
         let (failure, forensics) = (change.failure, settlement.forensics.as_ref());
@@ -87,9 +98,13 @@ fn change(verdict: &Verdict, from: JobState, now: i64) -> Change<'_> {
         (Some(if due.is_some() { JobState::Delayed } else { JobState::Waiting }), due)
     };
     let change = match verdict {
-        Verdict::Complete { result } => {
+        Verdict::Complete { result, next: None } => {
             let result = result.as_deref();
             return Change { state: Some(JobState::Complete), result, ..Change::default() };
+        }
+        // It had more to do: its cancel came in time.
+        Verdict::Complete { next: Some(_), .. } => {
+            Change { state: Some(JobState::Canceled), ..Change::default() }
         }
         Verdict::Retry { after, failure } => {
             let (state, due) = later(*after);
