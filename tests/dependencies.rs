@@ -33,6 +33,7 @@ contract!(
     what_others_need_is_not_canceled_without_them,
     a_refusal_spreads_to_what_the_refused_job_needs,
     all_dependents_are_canceled_together,
+    thousands_of_dependents_are_canceled_together,
     a_canceled_job_still_needs_what_it_needed,
     the_release_wakes,
     ten_thousand_in_a_row_are_no_circle,
@@ -267,6 +268,29 @@ async fn all_dependents_are_canceled_together(scene: Scene) {
     assert_eq!(scene.state(&"b".into()).await, JobState::Canceled);
     done(&scene, "e").await;
     assert!(scene.take().await.is_none());
+}
+
+async fn thousands_of_dependents_are_canceled_together(scene: Scene) {
+    let many: Vec<String> = (0..1500).map(|n| n.to_string()).collect();
+    let row = |n: usize| {
+        needing(&format!("row {n}"), &[&if n == 0 { "a".into() } else { format!("row {}", n - 1) }])
+    };
+    scene.put(job("a")).await;
+    scene
+        .enqueue(many.iter().map(|id| needing(id, &["a"])).chain((0..1500).map(row)).collect())
+        .await
+        .unwrap();
+    assert_eq!(scene.record(&"a".into()).await.needed_by.len(), 1000, "the first of them are shown");
+    let all_but_the_last: Vec<String> = (0..1499).map(|n| format!("row {n}")).collect();
+    let named: Vec<&str> = all_but_the_last.iter().map(String::as_str).collect();
+    let each = cancel(&scene, &named, false).await;
+    let next = |n: usize| needed(&format!("row {n}"), &[&format!("row {}", n + 1)]);
+    assert!(each.into_iter().eq((0..1499).map(next)));
+    let refused = scene.cancel("a".into()).await;
+    assert!(matches!(refused, Err(Error::Needed { by, .. }) if by.len() == 1501));
+    let each = cancel(&scene, &["a"], true).await;
+    assert!(each.len() == 3001 && each.iter().all(|(_, fate)| *fate == Fate::State(JobState::Canceled)));
+    assert_eq!(scene.counts().await.unwrap()[&"q".into()].jobs, [(JobState::Canceled, 3001)].into());
 }
 
 async fn a_canceled_job_still_needs_what_it_needed(mut scene: Scene) {

@@ -1,6 +1,6 @@
 //! People end jobs, several at a time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::params;
 
@@ -38,7 +38,7 @@ struct Named {
 
 /// Those that were named, each once; with `dependents` also those that wait for them, and so on.
 fn named(store: &Store, verb: &Cancel) -> Result<Vec<Named>, Trouble> {
-    let mut seen = BTreeSet::new();
+    let mut seen = HashSet::new();
     let mut found = Vec::new();
     let mut open: Vec<JobId> = verb.jobs.iter().rev().cloned().collect();
     while let Some(job) = open.pop() {
@@ -50,7 +50,8 @@ fn named(store: &Store, verb: &Cancel) -> Result<Vec<Named>, Trouble> {
             Err(Trouble::Mine(Error::NoJob(_))) => None,
             Err(trouble) => return Err(trouble),
         };
-        let dependents = place.map_or_else(|| Ok(Vec::new()), |(row, ..)| needs::dependents(store, row))?;
+        let dependents =
+            place.map_or_else(|| Ok(Vec::new()), |(row, ..)| needs::dependents(store, row, u32::MAX))?;
         if verb.dependents {
             open.extend(dependents.iter().rev().cloned());
         }
@@ -60,30 +61,34 @@ fn named(store: &Store, verb: &Cancel) -> Result<Vec<Named>, Trouble> {
 }
 
 /// Who is left as it is, and why. A job is, too, when one that waits for it is.
-fn refused(named: &[Named]) -> BTreeMap<JobId, Refusal> {
-    let ends = |of: &Named| {
-        of.place.is_some_and(|(_, _, state)| !matches!(state, JobState::Complete | JobState::Failed))
-    };
-    let mut ending: BTreeSet<&JobId> = named.iter().filter(|of| ends(of)).map(|of| &of.job).collect();
-    let mut refused = BTreeMap::new();
-    for of in named {
-        if let Some((_, _, state)) = of.place.filter(|_| !ends(of)) {
-            refused.insert(of.job.clone(), Refusal::State { state });
+fn refused(named: &[Named]) -> HashMap<JobId, Refusal> {
+    let mut refused = HashMap::new();
+    let mut ending: HashSet<&JobId> = HashSet::new();
+    let mut needs: HashMap<&JobId, Vec<&JobId>> = HashMap::new();
+    for Named { job, place, dependents } in named {
+        match place {
+            Some((_, _, state @ (JobState::Complete | JobState::Failed))) => {
+                refused.insert(job.clone(), Refusal::State { state: *state });
+            }
+            Some(_) => drop(ending.insert(job)),
+            None => {}
         }
+        dependents.iter().for_each(|dependent| needs.entry(dependent).or_default().push(job));
     }
-    loop {
-        let before = ending.len();
-        for of in named {
-            let left: Vec<JobId> =
-                of.dependents.iter().filter(|job| !ending.contains(job)).cloned().collect();
-            if !left.is_empty() && ending.remove(&of.job) {
-                refused.insert(of.job.clone(), Refusal::NeededBy { jobs: left });
+    let mut staying: Vec<&JobId> = needs.keys().copied().filter(|job| !ending.contains(job)).collect();
+    staying.sort_unstable();
+    while let Some(job) = staying.pop() {
+        for needed in needs.get(job).into_iter().flatten().copied() {
+            if ending.remove(needed) {
+                staying.push(needed);
+            }
+            let refusal = refused.entry(needed.clone()).or_insert(Refusal::NeededBy { jobs: Vec::new() });
+            if let Refusal::NeededBy { jobs } = refusal {
+                jobs.push(job.clone());
             }
         }
-        if ending.len() == before {
-            return refused;
-        }
     }
+    refused
 }
 
 fn end(

@@ -93,7 +93,7 @@ pub(super) fn discard(store: &mut Store, id: &JobId) -> Result<(), Trouble> {
     if !from.has_ended() {
         return Err(Error::WrongState { id: id.clone(), state: from, verb: "discarded" }.into());
     }
-    let by = needs::dependents(store, row)?;
+    let by = needs::dependents(store, row, u32::MAX)?;
     if !by.is_empty() {
         return Err(Error::Needed { id: id.clone(), by, verb: "discarded" }.into());
     }

@@ -10,9 +10,6 @@ use super::trouble::Trouble;
 use crate::broker::Error;
 use crate::model::{JobId, JobState, Need};
 
-/// What needs so many is shown with the first of them.
-const SHOWN: i64 = 1000;
-
 /// Has the job in `row` wait for those of `needed` that are not complete, and says whether there are any.
 pub(super) fn write(store: &Store, row: i64, needed: &[JobId]) -> Result<bool, Trouble> {
     let mut statement = store.conn.prepare_cached(
@@ -89,13 +86,13 @@ pub(super) fn of(store: &Store, row: i64) -> Result<Vec<Need>, Trouble> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The jobs that wait for one, in the order of insertion.
-pub(super) fn dependents(store: &Store, row: i64) -> Result<Vec<JobId>, Trouble> {
+/// The jobs that wait for one, in the order of insertion: the first of them.
+pub(super) fn dependents(store: &Store, row: i64, most: u32) -> Result<Vec<JobId>, Trouble> {
     let mut statement = store.conn.prepare_cached(
         "SELECT jid FROM dependency JOIN job ON job.id = dependency.job
          WHERE needs = ?1 AND state = 8 ORDER BY job.id LIMIT ?2",
     )?;
-    let rows = statement.query_map([row, SHOWN], |row| Ok(row.get::<_, String>(0)?.into()))?;
+    let rows = statement.query_map([row, i64::from(most)], |row| Ok(row.get::<_, String>(0)?.into()))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

@@ -20,6 +20,9 @@ use crate::model::{
 /// Rows looked at in one page: what a list holds the store's thread up for.
 const PAGE: i64 = 500;
 
+/// Jobs that wait for another are shown with it up to this number.
+const DEPENDENTS: u32 = 1000;
+
 /// The columns [`record`] reads.
 const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, attempt, retries, delay_ns, cap_ns,
     limit_ns, crashes, interrupted, put_at, coalesce(due_at, not_before), started_at, ended_at, instance, worker, fence, result, failure,
@@ -37,7 +40,7 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
         payload: Some(payload(store, place, row, 31)?),
         history: history::of(store, place)?,
         needs: needs::of(store, place)?,
-        needed_by: needs::dependents(store, place)?,
+        needed_by: needs::dependents(store, place, DEPENDENTS)?,
         ..record(row)?
     })
 }
