@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use taskvisor::api::{Limits, Problem, Service, router, serve};
+use taskvisor::api::{Limits, Problem, Reloaded, Service, router, serve};
 use taskvisor::config::log_file;
 use taskvisor::model::verb::{Answer, Cancel, Done, Each, Fate, Get, Pause, Refusal, Resume, Retry, Verb};
 use taskvisor::model::{
@@ -126,8 +126,8 @@ impl Service for Played {
             _ => Err(Problem::unavailable("not played")),
         }
     }
-    async fn reload(&self, _rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
-        Ok(BTreeMap::new())
+    async fn reload(&self, _rehearsal: bool) -> Result<Reloaded, Problem> {
+        Ok(Reloaded { file: None, pools: BTreeMap::new() })
     }
     async fn change(&self, _pool: Option<String>, _change: taskvisor::model::Change) -> Result<(), Problem> {
         Ok(())

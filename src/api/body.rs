@@ -1,7 +1,5 @@
 //! The bodies that both sides of the API speak.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::model::{JobId, NewJob, Stop};
@@ -32,12 +30,6 @@ pub(super) struct StopOrder {
 pub(super) struct Reload {
     #[serde(default)]
     pub rehearsal: bool,
-}
-
-/// The answer to [`Reload`]: what becomes of each pool.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Steps {
-    pub pools: BTreeMap<String, String>,
 }
 
 /// Every answer that is not 2xx.

@@ -1,6 +1,5 @@
 //! The other end of the socket: one method per route.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -17,8 +16,8 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 
-use super::Problem;
-use super::body::{Ids, Put, Refusal, Reload, Steps, StopOrder};
+use super::body::{Ids, Put, Refusal, Reload, StopOrder};
+use super::{Problem, Reloaded};
 use crate::model::verb::{Asked, Done, State};
 use crate::model::{Change, JobId, JobState, NewJob, Status, Stop, Subject, Why};
 
@@ -146,9 +145,8 @@ impl Client {
     }
 
     /// Has it read its settings again; gives what becomes of each pool.
-    pub async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Error> {
-        let Steps { pools } = self.post("/v1/reload", &Reload { rehearsal }).await?;
-        Ok(pools)
+    pub async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Error> {
+        self.post("/v1/reload", &Reload { rehearsal }).await
     }
 
     /// Asks something of a pool, or of all.

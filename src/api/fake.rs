@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Problem, Service};
+use super::{Problem, Reloaded, Service};
 use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Get, Tag, Tags, Verb};
 use crate::model::{Change, JobId, JobState, Meters, NewJob, QueueCounts, Status, Stop, Subject, Why};
 
@@ -58,9 +58,10 @@ impl Service for Fake {
             _ => Err(Problem::unavailable("not played")),
         }
     }
-    async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
+    async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {
         self.note(format!("reload {rehearsal}"));
-        Ok(BTreeMap::from([("default".into(), "unchanged".into())]))
+        let pools = BTreeMap::from([("default".into(), "unchanged".into())]);
+        Ok(Reloaded { file: None, pools })
     }
     async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
         self.note(format!("{change:?} of {pool:?}"));

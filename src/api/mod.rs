@@ -24,4 +24,4 @@ pub use gate::Gate;
 pub use peer::{Door, Peer, Port};
 pub use router::{behind, router};
 pub use server::{Limits, serve};
-pub use service::{Problem, Service};
+pub use service::{Problem, Reloaded, Service};

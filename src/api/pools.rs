@@ -9,9 +9,9 @@ use axum::extract::rejection::PathRejection;
 use axum::routing::{get, post};
 use std::sync::Arc;
 
-use super::body::{Reload, Steps};
+use super::body::Reload;
 use super::router::{Answer, Api, SMALL_LIMIT, read, read_or_default};
-use super::{Problem, Service};
+use super::{Problem, Reloaded, Service};
 use crate::model::verb::Done;
 use crate::model::{Change, Scale};
 
@@ -31,9 +31,9 @@ pub(super) fn routes() -> Router<Arc<dyn Service>> {
 
 type PoolOf = Result<Path<String>, PathRejection>;
 
-async fn reload(State(api): Api, body: Body) -> Answer<Steps> {
+async fn reload(State(api): Api, body: Body) -> Answer<Reloaded> {
     let Reload { rehearsal } = read_or_default(body, SMALL_LIMIT).await?;
-    Ok(Json(Steps { pools: api.reload(rehearsal).await? }))
+    Ok(Json(api.reload(rehearsal).await?))
 }
 
 async fn change(State(api): Api, pool: Option<String>, change: Change) -> Answer<Done> {

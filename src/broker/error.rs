@@ -35,6 +35,9 @@ pub enum Error {
         /// What was asked, as a participle: `canceled`.
         verb: &'static str,
     },
+    /// A queue is of use, and in which way.
+    #[error("queue '{0}' cannot be forgotten: {1}")]
+    InUse(QueueName, String),
     /// The request itself is wrong.
     #[error("{0}")]
     Refused(String),

@@ -9,8 +9,9 @@ use clap::{ArgAction, Parser, Subcommand};
 
 pub use super::change_args::{Drain, Intake, Recycle, Reload, Scale};
 pub use super::job_args::{
-    JobCancel, JobCommand, JobDepends, JobList, JobLogs, JobPriority, JobShow, JobTag, JobWait, Jobs, OnOff,
-    QueueCommand, QueueList, QueuePause, QueueResume, TagHow,
+    Failed, JobCancel, JobCommand, JobDepends, JobDiscard, JobList, JobLogs, JobPriority, JobRetry, JobShow,
+    JobTag, JobWait, Jobs, Many, OnOff, QueueCommand, QueueForget, QueueList, QueuePause, QueueResume,
+    QueueStats, TagHow,
 };
 pub use super::option_args::OptionCommand;
 pub use super::start_args::Start;
@@ -94,6 +95,7 @@ impl Args {
             | Command::Put(_)
             | Command::Job(_)
             | Command::Queue(_)
+            | Command::Failed(_)
             | Command::Option(_)
             | Command::Status(_) => None,
         }
@@ -135,6 +137,11 @@ pub enum Command {
     /// Look at queues, pause them
     #[command(subcommand)]
     Queue(QueueCommand),
+    /// Show what went wrong: failures by their groups, or the jobs of one group
+    #[command(
+        after_help = "Jobs that failed and jobs that are held; to put them back: taskvisor job retry --failed --group GROUP"
+    )]
+    Failed(Failed),
     /// Look at what is set in the store for all supervisors, and change it
     #[command(subcommand)]
     Option(OptionCommand),

@@ -1,4 +1,4 @@
-//! `job depends|priority|tag|track|untrack|discard`.
+//! `job depends|priority|tag|track|untrack`.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::job::{ids, tell};
 use super::screen::{escaped, print, print_json};
 use crate::config::Config;
 use crate::model::JobId;
-use crate::model::verb::{Asked, DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
+use crate::model::verb::{Asked, DependOff, DependOn, Prioritize, Tag, Track, Untrack};
 
 /// Has a job wait for others, or not any more.
 pub async fn depends(config: &Config, args: JobDepends) -> Result<u8, Failure> {
@@ -62,13 +62,8 @@ pub async fn untrack(config: &Config, args: &Jobs) -> Result<u8, Failure> {
     act(config, &args.jids, args.json, |job| Untrack { job }, "not tracked", ("tracked", json!(false))).await
 }
 
-/// Forgets jobs.
-pub async fn discard(config: &Config, args: &Jobs) -> Result<u8, Failure> {
-    act(config, &args.jids, args.json, |job| Discard { job }, "discarded", ("discarded", json!(true))).await
-}
-
 /// Asks the same for each job, and says what it then is.
-async fn act<V: Asked>(
+pub async fn act<V: Asked>(
     config: &Config,
     jids: &[String],
     as_json: bool,

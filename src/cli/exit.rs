@@ -9,7 +9,8 @@ use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
 use super::{
-    check, config, doctor, edit, in_force, job, option, put, queue, reload, start, status, stop, why,
+    check, config, doctor, edit, failed, in_force, job, many, option, put, queue, reload, start, stats,
+    status, stop, why,
 };
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
@@ -125,20 +126,23 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
                 JobCommand::Wait(wait) => job::wait(&config, &wait).await,
                 JobCommand::Logs(logs) => super::follow::logs(&config, &logs).await,
                 JobCommand::Cancel(cancel) => job::cancel(&config, &cancel).await,
-                JobCommand::Retry(retry) => job::retry(&config, &retry).await,
                 JobCommand::Depends(depends) => edit::depends(&config, depends).await,
                 JobCommand::Priority(priority) => edit::priority(&config, &priority).await,
                 JobCommand::Tag(tag) => edit::tag(&config, tag).await,
                 JobCommand::Track(jobs) => edit::track(&config, &jobs).await,
                 JobCommand::Untrack(jobs) => edit::untrack(&config, &jobs).await,
-                JobCommand::Discard(jobs) => edit::discard(&config, &jobs).await,
+                JobCommand::Retry(retry) => many::retry(&config, &retry).await,
+                JobCommand::Discard(discard) => many::discard(&config, &discard).await,
             },
             Command::Queue(command) => match command {
                 QueueCommand::List(list) => queue::list(&config, &list).await,
                 QueueCommand::Pause(pause) => queue::pause(&config, &pause).await,
                 QueueCommand::Resume(resume) => queue::resume(&config, &resume).await,
+                QueueCommand::Stats(args) => stats::stats(&config, &args).await,
+                QueueCommand::Forget(args) => many::forget(&config, &args).await,
             },
             Command::Option(command) => option::run(&config, &command).await,
+            Command::Failed(args) => failed::failed(&config, args).await,
             Command::Status(status) => status::status(&config, &status).await,
             Command::Why(subject) => why::why(&config, &subject).await,
             Command::Reload(args) => reload::reload(&config, &args).await,

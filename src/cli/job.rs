@@ -1,15 +1,15 @@
-//! `job show|list|wait|cancel|retry`.
+//! `job show|list|wait|cancel`.
 
 use std::time::{Duration, SystemTime};
 
 use super::access::{Access, Ends, for_each};
-use super::args::{JobCancel, JobList, JobShow, JobWait, Jobs};
+use super::args::{JobCancel, JobList, JobShow, JobWait};
 use super::failure::Failure;
 use super::screen::{Look, age, escaped, print, print_json, table};
 use super::{exit, page};
 use crate::broker::Error;
 use crate::config::Config;
-use crate::model::verb::{Cancel, Each, Fate, Refusal, Retry};
+use crate::model::verb::{Cancel, Each, Fate, Refusal};
 use crate::model::{Filter, JobId, JobRecord, JobState, Millis};
 
 /// One job on a page.
@@ -30,6 +30,7 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         class: args.class.map(Into::into),
         tag: args.tag,
         tracked: args.tracked,
+        group: args.group,
         limit: args.limit,
         after: args.after.map(Into::into),
     };
@@ -42,7 +43,8 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
+/// The table of them.
+pub fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
     let rows: Vec<Vec<String>> = jobs.iter().map(|job| row(job, now)).collect();
     table(look, &["ID", "STATE", "QUEUE", "CLASS", "TRY", "AGE", "RAN", "WHY"], &rows)
 }
@@ -121,16 +123,6 @@ fn not_canceled(job: JobId, why: Refusal) -> Failure {
     let hint = format!("taskvisor job cancel --dependents {job} ends them too");
     let failure = Failure::from(Error::refused(job, why, "canceled"));
     if is_needed { failure.hint(hint) } else { failure }
-}
-
-/// Puts jobs back to waiting.
-pub async fn retry(config: &Config, args: &Jobs) -> Result<u8, Failure> {
-    let access = Access::open(config).await?;
-    for_each(ids(&args.jids), async |id| {
-        access.ask(Retry { job: id.clone() }).await?;
-        Ok(tell(&id, JobState::Waiting, args.json)?)
-    })
-    .await
 }
 
 /// The ids that were typed.

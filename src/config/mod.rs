@@ -34,6 +34,7 @@ pub use file::File;
 pub use limits::Limits;
 pub use origin::{Origin, Origins};
 pub use paths::{Surroundings, log_file, logs, private_dir, socket};
+pub use place::Source;
 pub use pool::{Env, Mode, Named, Pool, Wear, Workers};
 pub use resolve::{Config, Flags, Purpose, resolve};
 pub use show::{Shown, show};

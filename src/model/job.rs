@@ -336,6 +336,9 @@ pub struct Filter {
     /// Only those that somebody follows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tracked: bool,
+    /// Of this failure group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// At most so many.
     #[serde(default = "Filter::usual_limit")]
     pub limit: u32,
@@ -359,6 +362,7 @@ impl Default for Filter {
             class: None,
             tag: None,
             tracked: false,
+            group: None,
             limit: Filter::usual_limit(),
             after: None,
         }

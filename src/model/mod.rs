@@ -1,6 +1,7 @@
 //! The shared words. This room imports nothing of the others.
 
 mod bytes;
+mod day;
 mod duration;
 mod history;
 mod ids;
@@ -20,6 +21,7 @@ pub mod verb;
 mod why;
 
 pub use bytes::Bytes;
+pub use day::Day;
 pub use duration::{format_duration, parse_duration};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
@@ -27,9 +29,9 @@ pub use job::{
     Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, Need, Pause, Payload, Progress, QueueCounts,
     Retry,
 };
-pub use limits::{Excess, Limits, size};
+pub use limits::{Bounds, Excess, Limits, size};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
-pub use meters::{Counters, Meters, PoolCounters};
+pub use meters::{Counters, Meters, PoolCounters, Tally};
 pub use new_job::{Exists, NewJob, tags_fault};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{

@@ -417,7 +417,8 @@ impl World {
         }
         self.checks.doomed.retain(|(doomed, _), _| *doomed != worker);
         let usage = Usage::default();
-        let exit = Exit { status, usage, left_behind: 0, oom: false, proof: Duration::ZERO };
+        let exit =
+            Exit { status, usage, left_behind: 0, oom: false, oom_at_bound: false, proof: Duration::ZERO };
         self.tell(Event::Exited(worker, exit.clone()));
         if self.unlucky(10) {
             self.soon(60_000, Happening::Tell(Event::Ready(worker)));

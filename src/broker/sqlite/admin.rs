@@ -5,7 +5,7 @@ use rusqlite::params;
 use super::lease::{HELD_LEASE, held_lease, take_back};
 use super::store::{Store, Waiter};
 use super::trouble::Trouble;
-use super::{history, needs};
+use super::{figures, history, needs};
 use crate::broker::Error;
 use crate::model::{Fence, Happened, Instance, Instant, JobId, JobState, QueueName, WorkerId};
 
@@ -14,19 +14,34 @@ pub(super) fn retry(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Re
     if !from.has_ended() {
         return Err(Error::WrongState { id: id.clone(), state: from, verb: "retried" }.into());
     }
+    put_back(store, row, queue, from, by, store.millis(now))
+}
+
+/// An ended job waits again.
+pub(super) fn put_back(
+    store: &mut Store,
+    row: i64,
+    queue: i64,
+    from: JobState,
+    by: &str,
+    now: i64,
+) -> Result<(), Trouble> {
     if from == JobState::Complete {
         history::complete(store, row)?;
     }
-    history::note(store, row, store.millis(now), Happened::Retried { by: by.into(), from })?;
+    history::note(store, row, now, Happened::Retried { by: by.into(), from })?;
+    if from == JobState::Failed {
+        figures::mended(store, row, queue)?;
+    }
     // It may have been canceled before all it needs was complete.
     let to = if needs::any(store, row)? { JobState::Depends } else { JobState::Waiting };
     store
         .conn
         .prepare_cached(
             "UPDATE job SET state = ?2, attempt = 0, crashes = 0, interrupted = 0, unknown = 0, ended_at = NULL,
-             progress = NULL, result = NULL, failure = NULL WHERE id = ?1",
+             progress = NULL, result = NULL, failure = NULL, failure_group = NULL, ready_at = ?3 WHERE id = ?1",
         )?
-        .execute(params![row, to as i64])?;
+        .execute(params![row, to as i64, now])?;
     store.moved(queue, Some(from), to);
     Ok(())
 }

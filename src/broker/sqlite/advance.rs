@@ -77,9 +77,9 @@ pub(super) fn go_on(
         .prepare_cached(
             "UPDATE job SET queue = ?2, state = ?3, due_at = ?4, not_before = ?5, attempt = 0, crashes = 0,
              interrupted = 0, unknown = 0, expires_at = NULL, instance = NULL, progress = NULL, result = NULL,
-             failure = NULL, forensics = NULL WHERE id = ?1",
+             failure = NULL, failure_group = NULL, forensics = NULL, ready_at = ?6 WHERE id = ?1",
         )?
-        .execute(params![row, there, to as i64, due, not_before])?;
+        .execute(params![row, there, to as i64, due, not_before, now])?;
     store.advanced(queue, there, to);
     if let Some(due) = due {
         store.expect(due);

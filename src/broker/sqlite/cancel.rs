@@ -108,7 +108,8 @@ fn end(
     store
         .conn
         .prepare_cached(
-            "UPDATE job SET state = ?2, due_at = NULL, not_before = NULL, ended_at = ?3 WHERE id = ?1",
+            "UPDATE job SET state = ?2, due_at = NULL, not_before = NULL, ended_at = ?3, failure_group = NULL
+             WHERE id = ?1",
         )?
         .execute(params![row, to as i64, ended])?;
     store.moved(queue, Some(from), to);

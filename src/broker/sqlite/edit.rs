@@ -4,7 +4,7 @@ use rusqlite::params;
 
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{history, needs};
+use super::{history, needs, remove};
 use crate::broker::Error;
 use crate::model::verb::{Prioritize, Tag};
 use crate::model::{Happened, Instant, JobId, tags_fault};
@@ -89,7 +89,7 @@ pub(super) fn untrack(store: &Store, id: &JobId) -> Result<(), Trouble> {
 
 /// Forgets a job that has ended and that nobody waits for.
 pub(super) fn discard(store: &mut Store, id: &JobId) -> Result<(), Trouble> {
-    let (row, queue, from) = store.place(id)?;
+    let (row, _, from) = store.place(id)?;
     if !from.has_ended() {
         return Err(Error::WrongState { id: id.clone(), state: from, verb: "discarded" }.into());
     }
@@ -97,29 +97,5 @@ pub(super) fn discard(store: &mut Store, id: &JobId) -> Result<(), Trouble> {
     if !by.is_empty() {
         return Err(Error::Needed { id: id.clone(), by, verb: "discarded" }.into());
     }
-    forget(store, row)?;
-    store.gone(queue, from);
-    Ok(())
-}
-
-/// Removes all that is kept of a job. What ended before it and needs it needs it no more.
-pub(super) fn forget(store: &Store, row: i64) -> Result<(), Trouble> {
-    let text: Option<String> = store
-        .conn
-        .prepare_cached("SELECT tags FROM job WHERE id = ?1")?
-        .query_row([row], |row| row.get(0))?;
-    let tags: Vec<String> = text.map_or_else(|| Ok(Vec::new()), |text| serde_json::from_str(&text))?;
-    untag(store, row, &tags)?;
-    for statement in [
-        "DELETE FROM body WHERE job = ?1",
-        "DELETE FROM history WHERE job = ?1",
-        "DELETE FROM dependency WHERE job = ?1",
-        "DELETE FROM dependency WHERE needs = ?1",
-        "DELETE FROM tracked WHERE job = ?1",
-        "UPDATE recurring SET latest = NULL WHERE latest = ?1",
-        "DELETE FROM job WHERE id = ?1",
-    ] {
-        store.conn.prepare_cached(statement)?.execute([row])?;
-    }
-    Ok(())
+    remove::job(store, row)
 }

@@ -8,6 +8,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::history::{self, End};
 use super::put::millis_up;
 use super::read;
+use super::settle::group;
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::{Fetch, Renewal};
@@ -82,7 +83,7 @@ impl Round<'_> {
             store.barren.note(*queue, filter);
         }
         for (found, worker) in found.into_iter().zip(self.workers.by_ref()) {
-            let lease = grant(store, self.request, *worker, &found, self.now)?;
+            let lease = grant(store, self.request, *queue, *worker, &found, self.now)?;
             store.moved(*queue, Some(JobState::Waiting), JobState::Running);
             let job = Job { queue: name.clone(), ..found.job };
             self.fetched.push(Fetched { job: Arc::new(job), lease });
@@ -94,6 +95,7 @@ impl Round<'_> {
 struct Found {
     row: i64,
     fence: u64,
+    ready: i64,
     job: Job,
 }
 
@@ -101,7 +103,7 @@ struct Found {
 fn waiting(store: &Store, queue: i64, filter: &ClassFilter, most: usize) -> Result<Vec<Found>, Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT id, fence, jid, class, priority, attempt, crashes, interrupted, tags, retries, delay_ns, cap_ns,
-         limit_ns, kind, payload, unknown FROM job WHERE state = 0 AND queue = ?1{} ORDER BY priority DESC, id LIMIT ?2",
+         limit_ns, kind, payload, unknown, coalesce(ready_at, put_at) FROM job WHERE state = 0 AND queue = ?1{} ORDER BY priority DESC, id LIMIT ?2",
         condition(filter)
     ))?;
     statement.raw_bind_parameter(1, queue)?;
@@ -157,12 +159,13 @@ fn read_found(store: &Store, row: &Row<'_>) -> Result<Found, Trouble> {
         time_limit: read::duration(row, 12)?,
         payload: read::payload(store, id, row, 13)?,
     };
-    Ok(Found { row: id, fence: row.get(1)?, job })
+    Ok(Found { row: id, fence: row.get(1)?, ready: row.get(16)?, job })
 }
 
 fn grant(
     store: &mut Store,
     request: &Fetch,
+    queue: i64,
     worker: WorkerId,
     found: &Found,
     now: Instant,
@@ -186,6 +189,7 @@ fn grant(
             expires
         ])?;
     store.expect(expires);
+    store.effects.figures.on(queue, started).wait.add(started - found.ready);
     store.effects.granted.push((found.job.id.clone(), fence));
     Ok(Lease { job: found.job.id.clone(), fence, expires_at: now + request.lease })
 }
@@ -249,9 +253,9 @@ pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
 }
 
 fn promote(store: &mut Store, now: i64) -> Result<(), Trouble> {
-    let mut statement = store
-        .conn
-        .prepare_cached("UPDATE job SET state = 0, due_at = NULL WHERE due_at <= ?1 RETURNING queue")?;
+    let mut statement = store.conn.prepare_cached(
+        "UPDATE job SET state = 0, ready_at = due_at, due_at = NULL WHERE due_at <= ?1 RETURNING queue",
+    )?;
     let queues: Vec<i64> = statement.query_map([now], |row| row.get(0))?.collect::<Result<_, _>>()?;
     drop(statement);
     for queue in queues {
@@ -330,14 +334,25 @@ pub(super) fn take_back(store: &mut Store, lease: &HeldLease, now: i64) -> Resul
     let failure = (to == JobState::Held).then(|| too_often(interrupted));
     let counts = Some(Count::Interrupted);
     history::attempt(store, lease.row, now, End { counts, failure: failure.as_ref(), ..End::new(to) })?;
+    let group = group(to, failure.as_ref()).map(str::to_owned);
+    let ready = (to == JobState::Waiting).then_some(now);
     let failure = failure.as_ref().map(serde_json::to_string).transpose()?;
     store
         .conn
         .prepare_cached(
             "UPDATE job SET state = ?2, expires_at = NULL, instance = NULL, attempt = max(attempt - 1, 0),
-             interrupted = ?3, ended_at = ?4, failure = coalesce(?5, failure) WHERE id = ?1",
+             interrupted = ?3, ended_at = ?4, failure = coalesce(?5, failure), failure_group = ?6,
+             ready_at = ?7 WHERE id = ?1",
         )?
-        .execute(params![lease.row, to as i64, interrupted, to.has_ended().then_some(now), failure])?;
+        .execute(params![
+            lease.row,
+            to as i64,
+            interrupted,
+            to.has_ended().then_some(now),
+            failure,
+            group,
+            ready
+        ])?;
     store.moved(lease.queue, Some(lease.state), to);
     if to.has_ended() {
         store.ended(lease.job.clone(), to);

@@ -65,8 +65,10 @@ pub(super) fn set_free(store: &mut Store, row: i64, now: i64) -> Result<Option<J
     let to = if due.is_some() { JobState::Delayed } else { JobState::Waiting };
     store
         .conn
-        .prepare_cached("UPDATE job SET state = ?2, due_at = ?3, not_before = NULL WHERE id = ?1")?
-        .execute(params![row, to as i64, due])?;
+        .prepare_cached(
+            "UPDATE job SET state = ?2, due_at = ?3, not_before = NULL, ready_at = ?4 WHERE id = ?1",
+        )?
+        .execute(params![row, to as i64, due, now])?;
     store.moved(queue, Some(JobState::Depends), to);
     if let Some(due) = due {
         store.expect(due);

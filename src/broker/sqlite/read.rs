@@ -70,25 +70,26 @@ pub(super) fn page(
     before: i64,
 ) -> Result<Page, Trouble> {
     let Way { from, place, among } = Way::of(filter, only);
-    let only = only.map(|state| state as i64);
+    let (only, tag, group) = (only.map(|state| state as i64), filter.tag.as_deref(), filter.group.as_deref());
     let last: Option<i64> = store
         .conn
         .prepare_cached(&format!(
             "SELECT min(place) FROM (SELECT {place} AS place FROM {from} WHERE {among} AND {place} < ?2
-             AND (?1 IS NULL OR ?3 IS NULL OR TRUE) ORDER BY {place} DESC LIMIT {PAGE})"
+             AND (?1 IS NULL OR ?3 IS NULL OR ?4 IS NULL OR TRUE) ORDER BY {place} DESC LIMIT {PAGE})"
         ))?
-        .query_row(params![only, before, filter.tag], |row| row.get(0))?;
+        .query_row(params![only, before, tag, group], |row| row.get(0))?;
     let Some(last) = last else { return Ok(Page::default()) };
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT {RECORD} FROM {from} JOIN queue ON queue.id = job.queue
-         WHERE {among} AND {place} < ?2 AND {place} >= ?4 AND (?3 IS NULL OR TRUE)
-         AND (?1 IS NULL OR state = ?1) AND (?5 IS NULL OR queue.name = ?5) AND (?6 IS NULL OR class = ?6)
-         AND (NOT ?7 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id)) ORDER BY {place} DESC LIMIT ?8"
+         WHERE {among} AND {place} < ?2 AND {place} >= ?5 AND (?3 IS NULL OR TRUE)
+         AND (?1 IS NULL OR state = ?1) AND (?4 IS NULL OR failure_group = ?4)
+         AND (?6 IS NULL OR queue.name = ?6) AND (?7 IS NULL OR class = ?7)
+         AND (NOT ?8 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id)) ORDER BY {place} DESC LIMIT ?9"
     ))?;
     let queue = filter.queue.as_ref().map(QueueName::as_str);
     let class = filter.class.as_ref().map(|class| class.as_str());
-    let (tag, tracked, limit) = (&filter.tag, filter.tracked, filter.limit);
-    let mut rows = statement.query(params![only, before, tag, last, queue, class, tracked, limit])?;
+    let (tracked, limit) = (filter.tracked, filter.limit);
+    let mut rows = statement.query(params![only, before, tag, group, last, queue, class, tracked, limit])?;
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
         jobs.push((row.get(0)?, record(row)?));

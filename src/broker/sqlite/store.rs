@@ -8,6 +8,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 
 use super::barren::Barren;
+use super::expiry::Expiry;
+use super::figures::{self, Gathered};
 use super::notices::Notices;
 use super::options::World;
 use super::trouble::Trouble;
@@ -40,6 +42,10 @@ pub(super) struct Store {
     pub(super) data_version: i64,
     /// Another process has written since the bell was last looked after.
     pub(super) foreign: bool,
+    /// Statistics that are not on file yet, and when they are to be.
+    pub(super) figures: Gathered,
+    pub(super) figures_due: Option<i64>,
+    pub(super) expiry: Expiry,
     /// Pages in the WAL, as the latest commit told.
     pub(super) wal_pages: Arc<AtomicI32>,
 }
@@ -63,6 +69,9 @@ pub(super) struct Effects {
     /// Other processes should look.
     pub(super) ring: bool,
     pub(super) due: Option<i64>,
+    pub(super) figures: Gathered,
+    figures_written: bool,
+    pub(super) expiry: Option<Expiry>,
 }
 
 impl Effects {
@@ -110,7 +119,7 @@ impl Store {
         self.barren.forget(queue);
     }
 
-    /// A job that had ended is forgotten.
+    /// A job in this state was removed.
     pub(super) fn gone(&mut self, queue: i64, from: JobState) {
         self.effects.counts.entry(queue).or_default()[from as usize] -= 1;
     }
@@ -175,6 +184,7 @@ impl Store {
         if writes {
             self.write_counts()?;
             self.write_seen()?;
+            self.write_figures()?;
         }
         self.conn.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
@@ -217,6 +227,25 @@ impl Store {
         Ok(())
     }
 
+    /// Writes the statistics, if they have waited for long enough.
+    fn write_figures(&mut self) -> Result<(), rusqlite::Error> {
+        if self.figures_due.is_some_and(|due| due <= self.time()) {
+            figures::write(self)?;
+            self.effects.figures_written = true;
+        }
+        Ok(())
+    }
+
+    /// When something happens by itself, in store time.
+    pub(super) fn next_timer(&self) -> Option<i64> {
+        [self.next_due, self.figures_due, self.expiry.due].into_iter().flatten().min()
+    }
+
+    /// Whether that is something for a transaction like those of calls.
+    pub(super) fn is_due(&self, time: i64) -> bool {
+        [self.next_due, self.figures_due].into_iter().flatten().any(|due| due <= time)
+    }
+
     /// When the next delayed job or lease is due.
     pub(super) fn next_due_on_file(&self) -> Result<Option<i64>, rusqlite::Error> {
         self.conn
@@ -245,6 +274,12 @@ impl Store {
         }
         self.leases.extend(effects.granted);
         self.next_due = [self.next_due, effects.due].into_iter().flatten().min();
+        if effects.figures_written {
+            (self.figures, self.figures_due) = Default::default();
+        }
+        let due = self.figures.merge(effects.figures, self.time());
+        self.figures_due = self.figures_due.or(due);
+        self.expiry = effects.expiry.unwrap_or(self.expiry);
         if effects.wake {
             self.notices.push(Notice::Wake);
         }

@@ -2,7 +2,8 @@
 
 use crate::model::{Filter, JobState};
 
-/// A way through the jobs by their places, in SQL; ?1 is the state wanted, ?2 the place before which it begins, ?3 the tag.
+/// A way through the jobs by their places, in SQL; ?1 is the state wanted, ?2 the place before which it begins, ?3 the tag,
+/// ?4 the failure group.
 pub(super) struct Way {
     /// What is gone through.
     pub(super) from: &'static str,
@@ -18,6 +19,9 @@ impl Way {
         if filter.tag.is_some() {
             let from = "tag CROSS JOIN job ON job.id = tag.job";
             return Way { from, place: "tag.job", among: "tag.tag = ?3" };
+        }
+        if filter.group.is_some() {
+            return Way { from: "job INDEXED BY job_group", place: "job.id", among: "failure_group = ?4" };
         }
         if filter.tracked {
             let from = "tracked CROSS JOIN job ON job.id = tracked.job";

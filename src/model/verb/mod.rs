@@ -3,6 +3,7 @@
 
 mod answers;
 mod edits;
+mod failed;
 mod jobs;
 mod options;
 mod queues;
@@ -10,7 +11,8 @@ mod table;
 
 pub use answers::{Done, Each, Fate, Number, Refusal, State, Tags};
 pub use edits::{DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
+pub use failed::{Act, Bulk, Failed, FailureGroup, Swept};
 pub use jobs::{Before, Cancel, Get, Retry};
 pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
-pub use queues::{Pause, Queues, Resume};
+pub use queues::{Forget, Pause, QueueDay, Queues, Resume, Stats, Times};
 pub use table::{Answer, Asked, Route, Verb, Visitor, visit};

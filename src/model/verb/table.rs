@@ -6,8 +6,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{
-    Before, Cancel, DependOff, DependOn, Discard, Done, Each, Get, LoadOptions, Number, OptionShown, Pause,
-    Prioritize, Queues, Resume, Retry, SetOption, ShowOptions, State, Tag, Tags, Track, UnsetOption, Untrack,
+    Before, Bulk, Cancel, DependOff, DependOn, Discard, Done, Each, Failed, FailureGroup, Forget, Get,
+    LoadOptions, Number, OptionShown, Pause, Prioritize, QueueDay, Queues, Resume, Retry, SetOption,
+    ShowOptions, State, Stats, Swept, Tag, Tags, Track, UnsetOption, Untrack,
 };
 use crate::model::{Filter, JobRecord, QueueCounts, QueueName};
 
@@ -111,9 +112,13 @@ verbs! {
     Track(Track) => Done, "POST" "/v1/jobs/{job}/track", "Marks a job as one that somebody follows.";
     Untrack(Untrack) => Done, "POST" "/v1/jobs/{job}/untrack", "Takes that mark away.";
     Discard(Discard) => Done, "POST" "/v1/jobs/{job}/discard", "Forgets a job that has ended, with its history.";
+    Failed(Failed) => Vec<FailureGroup>, "GET" "/v1/failed", "Counts the jobs that failed or are held, by what their failure is called, the most first.";
+    Bulk(Bulk) => Swept, "POST" "/v1/failed", "Puts back to waiting, or discards, the ended jobs that match: the next of them, and where to go on.";
     Queues(Queues) => BTreeMap<QueueName, QueueCounts>, "GET" "/v1/queues", "Counts the jobs of all queues by state.";
     Pause(Pause) => Done, "POST" "/v1/queues/{queue}/pause", "Stops fetching from a queue, for every supervisor, until it is resumed.";
     Resume(Resume) => Done, "POST" "/v1/queues/{queue}/resume", "Ends the pause of a queue.";
+    Stats(Stats) => QueueDay, "GET" "/v1/queues/{queue}/stats", "Tells how the jobs of a queue fared on a day: how long they waited and ran, how many failed.";
+    Forget(Forget) => Done, "POST" "/v1/queues/{queue}/forget", "Removes a queue that has no jobs, with its statistics.";
     ShowOptions(ShowOptions) => Vec<OptionShown>, "GET" "/v1/options", "Shows the options in force, and what is set for single queues.";
     SetOption(SetOption) => Done, "POST" "/v1/options/{name}", "Sets an option, for all queues or for one.";
     UnsetOption(UnsetOption) => Done, "POST" "/v1/options/{name}/unset", "Puts an option back to its default, or that of a queue to what all have.";
