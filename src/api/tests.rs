@@ -103,6 +103,7 @@ async fn a_filter_arrives_as_it_was_sent() {
         class: Some("exec".into()),
         tag: Some("x=y, z".into()),
         tracked: true,
+        recurring: Some("nightly".into()),
         group: Some("exit 1".into()),
         limit: 7,
         after: Some("x".into()),

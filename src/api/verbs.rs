@@ -13,7 +13,7 @@ use axum::{Json, Router};
 use serde_json::{Map, Value};
 
 use super::client::encode;
-use super::router::{Answer, Api, read_or_default};
+use super::router::{Answer, Api, may_put, read_or_default};
 use super::{Peer, Problem, Service};
 use crate::model::verb::{Asked, Visitor, visit};
 
@@ -74,7 +74,9 @@ async fn act<V: Asked>(
 }
 
 async fn ask<V: Asked>(api: Arc<dyn Service>, verb: V, peer: Peer) -> Answer<V::Answer> {
-    let answer = api.ask(verb.verb(), peer.to_string()).await?;
+    let verb = verb.verb();
+    verb.brings().map_or(Ok(()), |job| may_put(peer, job))?;
+    let answer = api.ask(verb, peer.to_string()).await?;
     V::answer(answer).map(Json).ok_or_else(|| Problem::new(500, "the broker answered something else"))
 }
 

@@ -30,6 +30,7 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         class: args.class.map(Into::into),
         tag: args.tag,
         tracked: args.tracked,
+        recurring: args.recurring,
         group: args.group,
         limit: args.limit,
         after: args.after.map(Into::into),

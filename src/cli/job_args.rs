@@ -148,6 +148,9 @@ pub struct JobList {
     /// Only those that are tracked
     #[arg(long)]
     pub tracked: bool,
+    /// Put by this recurring job
+    #[arg(long, value_name = "NAME")]
+    pub recurring: Option<String>,
     /// Of this failure group
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,

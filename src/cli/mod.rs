@@ -29,6 +29,8 @@ mod page;
 mod processes;
 mod put;
 mod queue;
+mod recur;
+mod recur_args;
 mod reload;
 mod screen;
 mod serve;

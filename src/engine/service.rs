@@ -273,7 +273,7 @@ fn host() -> Host {
 fn problem(error: Error) -> Problem {
     let message = error.to_string();
     match error {
-        Error::NoJob(_) | Error::NoQueue(_) => Problem::not_found(message),
+        Error::NoJob(_) | Error::NoQueue(_) | Error::NoRecurring(_) => Problem::not_found(message),
         Error::Exists(_) | Error::WrongState { .. } | Error::Needed { .. } | Error::InUse(..) => {
             Problem::conflict(message)
         }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, QueueName, WorkerId};
+use super::{
+    Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, Progress, QueueName, WorkerId,
+};
 
 /// What a job carries to its worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -237,6 +239,9 @@ pub struct JobRecord {
     /// By whom, if that is known.
     #[serde(default)]
     pub put_by: Option<String>,
+    /// Which recurring job put it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recurring: Option<String>,
     /// Not before this time, when it is delayed or depends on others.
     pub due_at: Option<Millis>,
     /// When its latest attempt started.
@@ -279,17 +284,6 @@ pub struct Need {
     pub job: JobId,
     /// Where it is in its life.
     pub state: JobState,
-}
-
-/// How far a job has come, as its worker says.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
-    /// From 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fraction: Option<f64>,
-    /// A line for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
 }
 
 /// Jobs of one queue by state, and whether it is paused.
@@ -336,6 +330,9 @@ pub struct Filter {
     /// Only those that somebody follows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tracked: bool,
+    /// Put by this recurring job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recurring: Option<String>,
     /// Of this failure group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -362,6 +359,7 @@ impl Default for Filter {
             class: None,
             tag: None,
             tracked: false,
+            recurring: None,
             group: None,
             limit: Filter::usual_limit(),
             after: None,

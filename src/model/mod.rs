@@ -13,6 +13,9 @@ mod new_job;
 mod option;
 mod outcome;
 mod pool;
+mod progress;
+mod recurring;
+mod schedule;
 mod settings;
 mod snapshot;
 mod status;
@@ -26,8 +29,7 @@ pub use duration::{format_duration, parse_duration};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{
-    Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, Need, Pause, Payload, Progress, QueueCounts,
-    Retry,
+    Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, Need, Pause, Payload, QueueCounts, Retry,
 };
 pub use limits::{Bounds, Excess, Limits, size};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
@@ -39,6 +41,9 @@ pub use outcome::{
     Usage, Verdict,
 };
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Means, Order, Outfit, Take, Work};
+pub use progress::Progress;
+pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
+pub use schedule::{Cron, Schedule, Timetable, WrongLine};
 pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};
 pub use snapshot::{Caught, Snapshot};
 pub use status::{Health, Host, LogStatus, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};

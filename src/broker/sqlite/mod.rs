@@ -38,6 +38,7 @@
 //! # Time
 //!
 //! Times are milliseconds since boot plus a number fixed for this boot, so setting the wall clock moves no lease and no delay.
+//! Only recurring jobs by cron look at the wall clock (`occur.rs`): whoever holds the store looks at least once a minute.
 //!
 //! # Schemas
 //!
@@ -72,10 +73,12 @@ mod lease;
 mod list;
 mod needs;
 mod notices;
+mod occur;
 mod open;
 mod options;
 mod put;
 mod read;
+mod recurring;
 mod remove;
 mod settle;
 mod spread;
@@ -85,6 +88,7 @@ mod thread;
 mod trouble;
 mod verbs;
 mod way;
+mod zones;
 
 pub use handle::Sqlite;
 pub use options::{Options, World};

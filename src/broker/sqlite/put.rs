@@ -100,7 +100,13 @@ fn plan_needs(store: &Store, plans: &mut [Plan<'_>]) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn insert(store: &mut Store, job: &NewJob, id: &JobId, waits: bool, now: i64) -> Result<i64, Trouble> {
+pub(super) fn insert(
+    store: &mut Store,
+    job: &NewJob,
+    id: &JobId,
+    waits: bool,
+    now: i64,
+) -> Result<i64, Trouble> {
     let queue = store.queue_made(&job.queue)?;
     let due = (!job.delay.is_zero()).then(|| now.saturating_add(millis_up(job.delay)));
     let (state, due, not_before) = match due {

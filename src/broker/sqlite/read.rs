@@ -27,7 +27,8 @@ const DEPENDENTS: u32 = 1000;
 const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, attempt, retries, delay_ns, cap_ns,
     limit_ns, crashes, interrupted, put_at, coalesce(due_at, not_before), started_at, ended_at, instance, worker, fence, result, failure,
     forensics, unknown, progress, put_by, renewals, renewed_at, expires_at,
-    EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id)";
+    EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id),
+    (SELECT name FROM recurring WHERE recurring.id = job.recurring)";
 
 pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
@@ -37,7 +38,7 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     let row = rows.next()?.ok_or_else(|| Error::NoJob(id.clone()))?;
     let place = row.get(0)?;
     Ok(JobRecord {
-        payload: Some(payload(store, place, row, 31)?),
+        payload: Some(payload(store, place, row, 32)?),
         history: history::of(store, place)?,
         needs: needs::of(store, place)?,
         needed_by: needs::dependents(store, place, DEPENDENTS)?,
@@ -84,12 +85,14 @@ pub(super) fn page(
          WHERE {among} AND {place} < ?2 AND {place} >= ?5 AND (?3 IS NULL OR TRUE)
          AND (?1 IS NULL OR state = ?1) AND (?4 IS NULL OR failure_group = ?4)
          AND (?6 IS NULL OR queue.name = ?6) AND (?7 IS NULL OR class = ?7)
-         AND (NOT ?8 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id)) ORDER BY {place} DESC LIMIT ?9"
+         AND (NOT ?8 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id))
+         AND (?9 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?9)) ORDER BY {place} DESC LIMIT ?10"
     ))?;
     let queue = filter.queue.as_ref().map(QueueName::as_str);
     let class = filter.class.as_ref().map(|class| class.as_str());
-    let (tracked, limit) = (filter.tracked, filter.limit);
-    let mut rows = statement.query(params![only, before, tag, group, last, queue, class, tracked, limit])?;
+    let Filter { tracked, recurring, limit, .. } = filter;
+    let mut rows =
+        statement.query(params![only, before, tag, group, last, queue, class, tracked, recurring, limit])?;
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
         jobs.push((row.get(0)?, record(row)?));
@@ -175,6 +178,7 @@ fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         progress: json(row, 25)?,
         put_at: Millis(row.get(14)?),
         put_by: row.get(26)?,
+        recurring: row.get(31)?,
         due_at: moment(row, 15)?,
         started_at: moment(row, 16)?,
         ended_at: moment(row, 17)?,

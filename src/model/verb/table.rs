@@ -7,10 +7,11 @@ use serde::de::DeserializeOwned;
 
 use super::{
     Before, Bulk, Cancel, DependOff, DependOn, Discard, Done, Each, Failed, FailureGroup, Forget, Get,
-    LoadOptions, Number, OptionShown, Pause, Prioritize, QueueDay, Queues, Resume, Retry, SetOption,
-    ShowOptions, State, Stats, Swept, Tag, Tags, Track, UnsetOption, Untrack,
+    ListRecurring, LoadOptions, Number, OptionShown, Pause, Prioritize, QueueDay, Queues, RemoveRecurring,
+    Resume, Retry, RunRecurring, SetOption, ShowOptions, ShowRecurring, State, Stats, Swept, Tag, Tags,
+    Track, UnsetOption, Untrack,
 };
-use crate::model::{Filter, JobRecord, QueueCounts, QueueName};
+use crate::model::{Filter, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord};
 
 /// Where a verb is found by HTTP. Parameters that the path names travel in it, the others in the query of a GET or in the
 /// JSON body.
@@ -117,6 +118,11 @@ verbs! {
     Queues(Queues) => BTreeMap<QueueName, QueueCounts>, "GET" "/v1/queues", "Counts the jobs of all queues by state.";
     Pause(Pause) => Done, "POST" "/v1/queues/{queue}/pause", "Stops fetching from a queue, for every supervisor, until it is resumed.";
     Resume(Resume) => Done, "POST" "/v1/queues/{queue}/resume", "Ends the pause of a queue.";
+    ListRecurring(ListRecurring) => Vec<RecurringRecord>, "GET" "/v1/recurring", "Lists the recurring jobs by name.";
+    ShowRecurring(ShowRecurring) => RecurringRecord, "GET" "/v1/recurring/{name}", "Shows one recurring job, and when it is due.";
+    PutRecurring(Recurring) => RecurringRecord, "POST" "/v1/recurring/{name}", "Makes a job recur, or changes one that does; with an unchanged schedule it is due when it was.";
+    RunRecurring(RunRecurring) => LatestJob, "POST" "/v1/recurring/{name}/run", "Puts the job of a recurring job now, whatever its schedule and its latest job.";
+    RemoveRecurring(RemoveRecurring) => Done, "POST" "/v1/recurring/{name}/remove", "Ends a recurrence; the jobs that it has put stay.";
     Stats(Stats) => QueueDay, "GET" "/v1/queues/{queue}/stats", "Tells how the jobs of a queue fared on a day: how long they waited and ran, how many failed.";
     Forget(Forget) => Done, "POST" "/v1/queues/{queue}/forget", "Removes a queue that has no jobs, with its statistics.";
     ShowOptions(ShowOptions) => Vec<OptionShown>, "GET" "/v1/options", "Shows the options in force, and what is set for single queues.";
