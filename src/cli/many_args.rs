@@ -31,7 +31,6 @@ pub struct JobRetry {
 
 /// `job discard`.
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["failed", "held", "canceled", "complete"]))]
 pub struct JobDiscard {
     /// The jobs
     #[arg(value_name = "JID", required_unless_present = "states", conflicts_with = "states")]
