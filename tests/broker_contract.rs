@@ -343,7 +343,7 @@ async fn a_large_result_comes_back(mut scene: Scene) {
         scene.put(job(id)).await;
         let fetched = scene.take().await.unwrap();
         let result = format!("\"{}\"", "ä".repeat(length / 2));
-        scene.say(&fetched, Verdict::Complete { result: Some(result.clone()) }).await;
+        scene.say(&fetched, Verdict::Complete { result: Some(result.clone()), next: None }).await;
         scene.reopen();
         assert!(scene.record(&id.into()).await.result == Some(result));
     }
@@ -383,7 +383,7 @@ async fn a_failed_job_keeps_its_failure(scene: Scene) {
 async fn a_result_is_kept(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
-    scene.say(&a, Verdict::Complete { result: Some("[1]".into()) }).await;
+    scene.say(&a, Verdict::Complete { result: Some("[1]".into()), next: None }).await;
     assert_eq!(scene.record(&"a".into()).await.result.as_deref(), Some("[1]"));
 }
 

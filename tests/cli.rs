@@ -61,7 +61,7 @@ fn what_is_typed_wrongly_is_refused_with_a_suggestion() {
     sandbox.refused(&["job", "list", "-s", "lost"], 2, &["no job state is called 'lost'"]);
     sandbox.refused(&["put"], 2, &["<COMMAND>"]);
     sandbox.refused(&["put", "--lines", "--jid", "a", "--", "true"], 2, &["cannot be used with"]);
-    sandbox.refused(&["put", "--jid", "a b", "--", "true"], 2, &["128 visible ASCII characters"]);
+    sandbox.refused(&["put", "--jid", "a\tb", "--", "true"], 2, &["control characters"]);
     sandbox.refused(&["put", "--lines", "-d", "-", "--", "true"], 2, &["both want to read stdin", "hint: "]);
     sandbox.refused(&["stop", "--now", "--kill"], 2, &["cannot be used with"]);
 }

@@ -92,9 +92,10 @@ fn old_store(path: &Path, schema: &str) {
          VALUES (1, 'q', 1, 1, 1, 1, 1, 1, 1, 1);
          WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 7)
          INSERT INTO job (jid, queue, state, priority, fence, attempt, put_at, due_at, expires_at, instance, ended_at,
-             class, kind, payload, result)
+             class, kind, payload, result, tags)
          SELECT n, 1, n, 0, 3, 2, 900, iif(n = 1, 1 << 60, NULL), iif(n IN (2, 3), 1 << 60, NULL),
-             iif(n IN (2, 3), 'me', NULL), iif(n > 3, 950, NULL), 'work', 0, CAST('{}' AS BLOB), iif(n = 4, '7', NULL)
+             iif(n IN (2, 3), 'me', NULL), iif(n > 3, 950, NULL), 'work', 0, CAST('{}' AS BLOB), iif(n = 4, '7', NULL),
+             iif(n < 2, json_array('old', 'x', 'old'), NULL)
          FROM n;",
     )
     .unwrap();
@@ -118,6 +119,8 @@ async fn goes_on(schema: &str) {
         assert_eq!((job.renewals, job.put_by, job.history), (0, None, vec![]));
     }
     assert_eq!(store.counts().await.unwrap()[&"q".into()].jobs.values().sum::<u64>(), 8);
+    let old = store.list(Filter { tag: Some("old".into()), ..Filter::default() }).await.unwrap();
+    assert_eq!(old.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["1", "0"]);
     assert_eq!(store.recover("me".into(), vec![]).await, Ok(2));
     store.retry("4".into(), "uid 7".into()).await.unwrap();
     let taken = store.fetch(request(&["q"], 9)).await.unwrap();

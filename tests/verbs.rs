@@ -1,5 +1,6 @@
 //! The verbs against a supervisor that is played: the real binary, a real socket, a made-up service.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use taskvisor::api::{Limits, Problem, Reloaded, Service, router, serve};
 use taskvisor::config::log_file;
-use taskvisor::model::verb::{Answer, Cancel, Done, Get, Pause, Resume, Retry, State, Verb};
+use taskvisor::model::verb::{Answer, Cancel, Done, Each, Fate, Get, Pause, Refusal, Resume, Retry, Verb};
 use taskvisor::model::{
     Fence, JobId, JobRecord, JobState, Meters, Millis, NewJob, Payload, QueueCounts, Status, Stop, Subject,
     Why,
@@ -41,6 +42,9 @@ fn record(id: JobId) -> Result<JobRecord, Problem> {
         payload: None,
         priority: 0,
         tags: vec![],
+        tracked: false,
+        needs: vec![],
+        needed_by: vec![],
         attempt: 1,
         retry: None,
         time_limit: None,
@@ -98,10 +102,14 @@ impl Service for Played {
                 self.note(format!("list {}", filter.limit))?;
                 Ok(Answer::List(vec![record("c1".into())?, record("f1".into())?]))
             }
-            Verb::Cancel(Cancel { job }) => {
-                state_of(&job)?;
-                self.note(format!("cancel {job}"))?;
-                Ok(Answer::Cancel(State { state: JobState::Canceling }))
+            Verb::Cancel(Cancel { jobs, dependents }) => {
+                let named: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+                self.note(format!("cancel {} {dependents}", named.join(" ")))?;
+                let fate = |job: &JobId| match state_of(job) {
+                    Ok(_) => Fate::State(JobState::Canceling),
+                    Err(_) => Fate::Refused(Refusal::NoJob),
+                };
+                Ok(Answer::Cancel(jobs.into_iter().map(|job| Each { fate: fate(&job), job }).collect()))
             }
             Verb::Retry(Retry { job }) => {
                 state_of(&job)?;
@@ -336,7 +344,8 @@ fn orders_reach_the_supervisor() {
     stage.check(&["queue", "pause", "mail", "--reason", "smtp down"], 0, "", "");
     stage.check(&["queue", "resume", "mail"], 0, "", "");
     stage.check(&["status"], 69, "", "error: the supervisor is starting\n");
-    let expected = ["cancel c1", "cancel r1", "retry f1", "pause mail Some(\"smtp down\")", "resume mail"];
+    let expected =
+        ["cancel c1 false", "cancel r1 false", "retry f1", "pause mail Some(\"smtp down\")", "resume mail"];
     assert_eq!(stage.asked(), expected);
 }
 

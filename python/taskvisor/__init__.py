@@ -11,6 +11,7 @@
 Workers are started by the supervisor: ``taskvisor start -q mail -m prefork -- python3 -m taskvisor.worker app``.
 """
 
+from .advance import Advance
 from .client import NewJob, aput, aput_many, put, put_many
 from .context import Job, current_job, progress
 from .errors import Fail, Interrupted, PutError, Retry, Snooze, SoftTimeLimit, TimeLimit
@@ -20,6 +21,7 @@ from .version import VERSION
 __version__ = VERSION
 
 __all__ = [
+    "Advance",
     "Fail",
     "Interrupted",
     "Job",

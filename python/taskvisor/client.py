@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import context, frames
+from .advance import ids
 from .errors import PutError, seconds
 
 TYPE_CHECKING = False
@@ -23,7 +24,8 @@ class NewJob:
 
     def __init__(self, queue: str, class_name: str, data: Any = None, delay: Optional[float] = None,
                  priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
-                 time_limit: Optional[float] = None, id: Optional[str] = None) -> None:
+                 time_limit: Optional[float] = None, id: Optional[str] = None, exists: Optional[str] = None,
+                 depends: Optional[Sequence[str]] = None) -> None:
         #: Where it waits.
         self.queue = queue
         #: What it is.
@@ -40,8 +42,12 @@ class NewJob:
         self.retries = retries
         #: The longest run of an attempt.
         self.time_limit = time_limit
-        #: Its id; made by the supervisor unless given. One that exists is refused.
+        #: Its id; made by the supervisor unless given.
         self.id = id
+        #: If that id exists: "refuse", which is the default, or "skip": put nothing, and give that id.
+        self.exists = exists
+        #: Not before these jobs are complete: their ids.
+        self.depends = depends
 
     def __eq__(self, other: object) -> bool:
         return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
@@ -73,18 +79,22 @@ class NewJob:
             "retries": None if self.retries is None else whole("retries", self.retries),
             "time_limit": None if self.time_limit is None else seconds("time_limit", self.time_limit),
             "id": self.id,
+            "exists": None if self.exists is None else _exists(self.exists),
+            "depends": ids("depends", self.depends),
         }
         return {name: value for name, value in options.items() if value is not None}
 
 
 def put(queue: str, class_name: str, data: Any = None, *, delay: Optional[float] = None,
         priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
-        time_limit: Optional[float] = None, id: Optional[str] = None) -> str:
+        time_limit: Optional[float] = None, id: Optional[str] = None, exists: Optional[str] = None,
+        depends: Optional[Sequence[str]] = None) -> str:
     """Queues a job of any class and returns its id, once it is durable.
 
         put("images", "Thumbnail", {"path": "/a.png"}, delay=10, tags=["nightly"])
     """
-    return put_many([NewJob(queue, class_name, data, delay, priority, tags, retries, time_limit, id)])[0]
+    job = NewJob(queue, class_name, data, delay, priority, tags, retries, time_limit, id, exists, depends)
+    return put_many([job])[0]
 
 
 async def aput(queue: str, class_name: str, data: Any = None, **options: Any) -> str:
@@ -139,6 +149,12 @@ def whole(name: str, value: int) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{name} must be a whole number from 0 on, not {value!r}")
+    return value
+
+
+def _exists(value: str) -> str:
+    if value not in ("refuse", "skip"):
+        raise ValueError(f"exists must be 'refuse' or 'skip', not {value!r}")
     return value
 
 

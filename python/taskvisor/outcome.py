@@ -6,6 +6,7 @@ import os
 import traceback
 
 from . import frames
+from .advance import Advance
 from .context import Job
 from .errors import DataMismatch, Fail, Retry, Snooze
 
@@ -21,15 +22,22 @@ _LONGEST_TRACE = 128 * 1024
 
 def complete(job: Job, result: Any) -> bytes:
     """The job has returned; a result that cannot be sent makes it failed."""
+    advance = result if isinstance(result, Advance) else None
+    if advance is not None:
+        result = advance.result
     try:
         text = "null" if result is None else frames.strict_json(result)
     except TypeError as error:
         return failed_because(job, "TypeError", f"the result is {error}")
-    line = frames.line(f'{{"done":{{{_head(job)},"outcome":"complete","result":{text}}}}}')
+    line = frames.line(f'{{"done":{{{_head(job)},"outcome":"complete","result":{text}{_next(advance)}}}}}')
     if len(line) > frames.LONGEST:
         return failed_because(job, "ValueError", f"the result is too long: {len(text)} characters; a frame holds "
                                                  f"{frames.LONGEST} bytes. Return a path or a key instead")
     return line
+
+
+def _next(advance: Optional[Advance]) -> str:
+    return "" if advance is None else f',"next":{frames.encode(advance.fields())}'
 
 
 def ended_by(job: Job, error: BaseException) -> bytes:

@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+#: What the API takes as it stands.
+_PLAIN = ("queue", "class", "id", "exists", "priority", "tags", "depends")
 _PATIENCE_SECONDS = 60.0
 #: The defaults of the supervisor for classes.
 _RETRY = {"retry_delay": 1.0, "retry_cap": 900.0}
@@ -96,7 +98,7 @@ def _api_job(job: dict[str, Any]) -> dict[str, Any]:
     >>> _api_job({"queue": "q", "class": "c", "data": [1], "delay": 1.5})["delay"]
     {'secs': 1, 'nanos': 500000000}
     """
-    made: dict[str, Any] = {name: job[name] for name in ("queue", "class", "id", "priority", "tags") if name in job}
+    made: dict[str, Any] = {name: job[name] for name in _PLAIN if name in job}
     made["payload"] = {"data": frames.strict_json(job["data"])}
     for name in ("delay", "time_limit"):
         if name in job:
@@ -143,12 +145,13 @@ def _command(program: str, job: dict[str, Any]) -> list[str]:
     ['taskvisor', 'put', 'q', 'c', '-', '--delay=10s', '--tag=x']
     """
     command = [program, "put", job["queue"], job["class"], "-"]
-    for name, option in (("priority", "priority"), ("retries", "retries"), ("id", "jid")):
+    for name, option in (("priority", "priority"), ("retries", "retries"), ("id", "jid"), ("exists", "exists")):
         if name in job:
             command.append(f"--{option}={job[name]}")
     for name, option in (("delay", "delay"), ("time_limit", "time-limit")):
         if name in job:
             command.append(f"--{option}={_unit(job[name])}")
+    command += [f"--depends={id}" for id in job.get("depends", ())]
     return command + [f"--tag={tag}" for tag in job.get("tags", ())]
 
 

@@ -91,7 +91,8 @@ class JobFunction(Generic[P, R]):
 
     def options(self, *, queue: Optional[str] = None, delay: Optional[float] = None, priority: Optional[int] = None,
                 tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
-                time_limit: Optional[float] = None, id: Optional[str] = None) -> Options[P, R]:
+                time_limit: Optional[float] = None, id: Optional[str] = None, exists: Optional[str] = None,
+                depends: Optional[Sequence[str]] = None) -> Options[P, R]:
         """Another queue, a delay and so on for the jobs that are put with what this returns.
 
         >>> @job("doc.Later")
@@ -100,7 +101,7 @@ class JobFunction(Generic[P, R]):
         10
         """
         given = {"delay": delay, "priority": priority, "tags": tags, "retries": retries, "time_limit": time_limit,
-                 "id": id}
+                 "id": id, "exists": exists, "depends": depends}
         return Options(self, self.queue if queue is None else queue, given)
 
     def call_for(self, data: Any) -> tuple[Sequence[Any], dict[str, Any]]:

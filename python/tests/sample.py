@@ -13,7 +13,7 @@ import time
 
 import taskvisor
 from taskvisor import (
-    Fail, Interrupted, Retry, Snooze, SoftTimeLimit, TimeLimit, current_job, job, progress, put, put_many
+    Advance, Fail, Interrupted, Retry, Snooze, SoftTimeLimit, TimeLimit, current_job, job, progress, put, put_many
 )
 
 log = logging.getLogger("sample")
@@ -83,6 +83,18 @@ def raise_error(kind):
                 raise RuntimeError
         raise Unprintable
     raise {"value": ValueError, "interrupt": KeyboardInterrupt}[kind]("no")
+
+
+@job("film")
+def film(stage):
+    if stage == "all":
+        return Advance("encode", {"bytes": 5}, delay=1.5, depends=["a", "b"])
+    return Advance("encode", {"bytes": {5}}) if stage == "bad" else Advance("encode")
+
+
+@job("async_film")
+async def async_film():
+    return Advance("encode")
 
 
 @job("result")

@@ -52,6 +52,10 @@ class Coroutines(WorkerTest):
         self.assertEqual(worker.outcome("async_add", {"x": 1})["outcome"], "failed_for_good")
         self.assertEqual(worker.outcome("result", ["set"])["outcome"], "failed")
 
+    def test_a_coroutine_that_advances_says_where(self):
+        done = self.coroutines().outcome("async_film")
+        self.assertEqual((done["outcome"], done["next"]), ("complete", {"queue": "encode"}))
+
     def test_a_hundred_jobs_run_at_once(self):
         worker = self.coroutines(100)
         for number in range(100):

@@ -77,6 +77,13 @@ class Results(WorkerTest):
         self.assertEqual(self.shared.outcome("raise_error", ["snooze"]),
                          {"job": "j1", "fence": 7, "outcome": "snooze", "after": 60})
 
+    def test_a_job_that_advances_says_where(self):
+        head = {"job": "j1", "fence": 7, "outcome": "complete"}
+        self.assertEqual(self.shared.outcome("film", ["all"]), {
+            **head, "result": {"bytes": 5}, "next": {"queue": "encode", "delay": 1.5, "depends": ["a", "b"]}})
+        self.assertEqual(self.shared.outcome("film", ["here"]), {**head, "result": None, "next": {"queue": "encode"}})
+        self.assertEqual(self.shared.outcome("film", ["bad"])["outcome"], "failed")
+
     def test_a_result_that_is_no_json_fails_with_the_reason(self):
         for kind, words in [("set", "set is not JSON serializable"), ("nan", "not JSON"), ("surrogate", "surrogate"),
                             ("bytes", "bytes is not JSON serializable"), ("huge", "the result is too long")]:

@@ -12,7 +12,7 @@ from unittest import mock
 
 import support
 
-from taskvisor import Fail, JobFunction, NewJob, PutError, Retry, Snooze, current_job, job, progress, put, put_many
+from taskvisor import Advance, Fail, JobFunction, NewJob, PutError, Retry, Snooze, current_job, job, progress, put, put_many
 from taskvisor.outside import socket_path
 
 
@@ -92,9 +92,15 @@ class Calls(unittest.TestCase):
                 both.put(value)
 
     def test_options_that_make_no_sense_are_refused(self):
-        for options in ({"delay": -1}, {"delay": float("nan")}, {"retries": 1.5}, {"time_limit": "1"}, {"tags": "x"}):
+        for options in ({"delay": -1}, {"delay": float("nan")}, {"retries": 1.5}, {"time_limit": "1"}, {"tags": "x"},
+                        {"depends": "a"}, {"exists": "replace"}):
             with self.assertRaises((TypeError, ValueError)):
                 both.options(**options).put(1)
+
+    def test_an_advance_that_makes_no_sense_is_refused(self):
+        for queue, options in [("", {}), (None, {}), ("q", {"delay": -1}), ("q", {"depends": "a"})]:
+            with self.assertRaises((TypeError, ValueError)):
+                Advance(queue, **options)
 
     def test_two_functions_cannot_be_the_same_job(self):
         with self.assertRaisesRegex(ValueError, "two functions are the job 'test.Both'"):
@@ -164,11 +170,12 @@ class Outside(support.WorkerTest):
 
     def test_put_speaks_the_api_of_the_socket_in_the_run_directory(self):
         api = self.api()
-        options = both.options(delay=1.5, priority=5, tags=["x"], retries=1, time_limit=60, id="my")
+        options = both.options(delay=1.5, priority=5, tags=["x"], retries=1, time_limit=60, id="my", exists="skip",
+                               depends=("a", "b"))
         self.assertEqual(options.put("ü"), "0")
         self.assertEqual(api.requests, [("/v1/jobs", {"jobs": [{
-            "queue": "both", "class": "test.Both", "payload": {"data": '{"a":"ü"}'}, "id": "my", "priority": 5,
-            "tags": ["x"], "delay": {"secs": 1, "nanos": 500_000_000}, "time_limit": {"secs": 60, "nanos": 0},
+            "queue": "both", "class": "test.Both", "payload": {"data": '{"a":"ü"}'}, "id": "my", "exists": "skip",
+            "priority": 5, "tags": ["x"], "depends": ["a", "b"], "delay": {"secs": 1, "nanos": 500_000_000}, "time_limit": {"secs": 60, "nanos": 0},
             "retry": {"retries": 1, "delay": {"secs": 2, "nanos": 0}, "cap": {"secs": 900, "nanos": 0}}}]})])
 
     def test_many_are_put_with_one_request(self):
@@ -193,10 +200,10 @@ class Outside(support.WorkerTest):
     def test_without_a_supervisor_the_program_is_run(self):
         self.program('printf "%s|" "$@" >"$0.args"; /bin/cat >"$0.data"; echo made-id\n')
         self.assertEqual(both.options(delay=10, time_limit=1.5, priority=-1, tags=["x", "y z"], retries=1,
-                                      id="my").put("ü"), "made-id")
+                                      id="my", exists="skip", depends=["a", "b"]).put("ü"), "made-id")
         with open(os.path.join(self.directory, "taskvisor.args")) as file:
-            self.assertEqual(file.read(), "put|both|test.Both|-|--priority=-1|--retries=1|--jid=my|--delay=10s|"
-                                          "--time-limit=1500ms|--tag=x|--tag=y z|")
+            self.assertEqual(file.read(), "put|both|test.Both|-|--priority=-1|--retries=1|--jid=my|--exists=skip|"
+                                          "--delay=10s|--time-limit=1500ms|--depends=a|--depends=b|--tag=x|--tag=y z|")
         with open(os.path.join(self.directory, "taskvisor.data")) as file:
             self.assertEqual(file.read(), '{"a":"ü"}')
 

@@ -1,4 +1,5 @@
 //! A service that writes down what it was asked, for the tests of this room.
+#![allow(clippy::wildcard_enum_match_arm, reason = "it plays few verbs")]
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Problem, Reloaded, Service};
-use crate::model::verb::{Answer, Done, Get, State, Verb};
+use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Get, Tag, Tags, Verb};
 use crate::model::{Change, JobId, JobState, Meters, NewJob, QueueCounts, Status, Stop, Subject, Why};
 
 /// Writes down what it was asked.
@@ -42,7 +43,11 @@ impl Service for Fake {
                 Err(Problem::not_found(format!("no job has the id '{job}'")).hint("see taskvisor job list"))
             }
             Verb::List(_) => Ok(Answer::List(Vec::new())),
-            Verb::Cancel(_) => Ok(Answer::Cancel(State { state: JobState::Canceling })),
+            Verb::Cancel(Cancel { jobs, .. }) => {
+                let fate = Fate::State(JobState::Canceling);
+                Ok(Answer::Cancel(jobs.into_iter().map(|job| Each { job, fate: fate.clone() }).collect()))
+            }
+            Verb::Tag(Tag { add, .. }) => Ok(Answer::Tag(Tags { tags: add })),
             Verb::Retry(_) => Ok(Answer::Retry(Done {})),
             Verb::Pause(_) => Ok(Answer::Pause(Done {})),
             Verb::Resume(_) => Ok(Answer::Resume(Done {})),

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::fake::Fake;
 use super::{Client, Error, Limits, Problem, router, serve};
-use crate::model::verb::{Cancel, Get, Pause, Queues, Resume, Retry};
+use crate::model::verb::{Cancel, Each, Fate, Get, Pause, Queues, Resume, Retry, Tag};
 use crate::model::{Class, Exec, Filter, JobId, JobState, NewJob, Payload, QueueName, Stop, Subject};
 
 struct Served {
@@ -53,18 +53,8 @@ async fn read_all(mut stream: impl AsyncRead + Unpin) -> String {
 }
 
 fn job() -> NewJob {
-    NewJob {
-        id: None,
-        queue: "default".into(),
-        class: Class::EXEC.into(),
-        payload: Payload::Exec(Exec { argv: vec!["true".into()], ..Exec::default() }),
-        priority: 0,
-        delay: Duration::ZERO,
-        tags: vec![],
-        retry: None,
-        time_limit: None,
-        by: None,
-    }
+    let program = Exec { argv: vec!["true".into()], ..Exec::default() };
+    NewJob::new("default".into(), Class::EXEC.into(), Payload::Exec(program))
 }
 
 #[tokio::test]
@@ -73,7 +63,13 @@ async fn every_route_reaches_its_verb() {
     let client = &served.client;
     let odd: JobId = "a/b c?é".into();
     assert_eq!(client.put(vec![job(), job()]).await.unwrap().len(), 2);
-    assert_eq!(client.ask(&Cancel { job: odd.clone() }).await.unwrap().state, JobState::Canceling);
+    let cancel = Cancel { jobs: vec![odd.clone()], dependents: true };
+    let each = [Each { job: odd.clone(), fate: Fate::State(JobState::Canceling) }];
+    assert_eq!(client.ask(&cancel).await.unwrap(), each);
+    assert_eq!(
+        client.ask(&Tag { job: odd.clone(), add: vec!["x".into()], remove: vec![] }).await.unwrap().tags,
+        ["x"]
+    );
     client.ask(&Retry { job: odd.clone() }).await.unwrap();
     assert_eq!(client.ended(&odd).await.unwrap(), JobState::Complete);
     assert_eq!(client.ask(&Queues {}).await.unwrap()[&QueueName::from("mail")].jobs[&JobState::Waiting], 3);
@@ -85,7 +81,8 @@ async fn every_route_reaches_its_verb() {
     let uid = nix::unistd::getuid();
     let expected = [
         "put 2",
-        &format!("Cancel(Cancel {{ job: JobId(\"a/b c?é\") }}) by uid {uid}"),
+        &format!("Cancel(Cancel {{ jobs: [JobId(\"a/b c?é\")], dependents: true }}) by uid {uid}"),
+        &format!("Tag(Tag {{ job: JobId(\"a/b c?é\"), add: [\"x\"], remove: [] }}) by uid {uid}"),
         &format!("Retry(Retry {{ job: JobId(\"a/b c?é\") }}) by uid {uid}"),
         &format!("Queues(Queues) by uid {uid}"),
         &format!("Pause(Pause {{ queue: QueueName(\"mail\"), reason: Some(\"smtp down\") }}) by uid {uid}"),
@@ -104,6 +101,8 @@ async fn a_filter_arrives_as_it_was_sent() {
         states: vec![JobState::Failed, JobState::Held],
         queue: Some("a&b".into()),
         class: Some("exec".into()),
+        tag: Some("x=y, z".into()),
+        tracked: true,
         recurring: Some("nightly".into()),
         group: Some("exit 1".into()),
         limit: 7,
@@ -223,7 +222,7 @@ async fn drip(served: &Served, first: &str) -> (String, u64) {
 async fn a_request_that_comes_a_byte_at_a_time_has_an_end() {
     let served = served(Limits::default());
     assert_eq!(drip(&served, "GET /v1/queues HTTP/1.1\r\nx:").await, (String::new(), 10));
-    for path in ["/v1/jobs", "/v1/stop", "/v1/jobs/a/cancel"] {
+    for path in ["/v1/jobs", "/v1/stop", "/v1/jobs/a/retry"] {
         let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n");
         let (answer, seconds) = drip(&served, &head).await;
         assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("within 30s"), "{answer}");
@@ -267,7 +266,7 @@ async fn a_supervisor_that_says_nothing_is_waited_for_only_where_that_is_meant()
     };
     assert_eq!(said(client.put(vec![job()]).await.unwrap_err()), "nothing came within 10 s");
     assert_eq!(said(client.ask(&Get { job: "a".into() }).await.unwrap_err()), "nothing came within 10 s");
-    assert_eq!(said(client.ask(&Cancel { job: "a".into() }).await.unwrap_err()), "nothing came within 10 s");
+    assert_eq!(said(client.ask(&Retry { job: "a".into() }).await.unwrap_err()), "nothing came within 10 s");
     assert_eq!(before.elapsed().as_secs(), 30);
     let hour = Duration::from_secs(3600);
     assert!(tokio::time::timeout(hour, client.ended(&"a".into())).await.is_err());

@@ -13,9 +13,12 @@ use axum::{Json, Router};
 use serde_json::{Map, Value};
 
 use super::client::encode;
-use super::router::{Answer, Api, SMALL_LIMIT, may_put, read_or_default};
+use super::router::{Answer, Api, may_put, read_or_default};
 use super::{Peer, Problem, Service};
 use crate::model::verb::{Asked, Visitor, visit};
+
+/// A verb may name many jobs.
+const LIMIT: usize = 1 << 20;
 
 type Named = Result<Path<BTreeMap<String, String>>, PathRejection>;
 
@@ -59,7 +62,7 @@ async fn act<V: Asked>(
     named: Named,
     body: Body,
 ) -> Answer<V::Answer> {
-    let mut fields: Map<String, Value> = read_or_default(body, SMALL_LIMIT).await?;
+    let mut fields: Map<String, Value> = read_or_default(body, LIMIT).await?;
     for (name, value) in parameters(named)? {
         if fields.insert(name.clone(), Value::String(value)).is_some() {
             return Err(Problem::bad_request(format!("{name} stands in the path: leave it out of the body")));

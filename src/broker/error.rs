@@ -1,5 +1,6 @@
 //! What can go wrong with a broker, said so that a person knows who must act.
 
+use crate::model::verb::Refusal;
 use crate::model::{JobId, JobState, QueueName};
 
 /// A broker's refusal or failure.
@@ -27,6 +28,16 @@ pub enum Error {
         /// What was asked, as a participle: `retried`.
         verb: &'static str,
     },
+    /// Other jobs wait for it.
+    #[error("job '{id}' cannot be {verb}: {} {} it", names(by), if by.len() == 1 { "needs" } else { "need" })]
+    Needed {
+        /// Which.
+        id: JobId,
+        /// Those that wait for it.
+        by: Vec<JobId>,
+        /// What was asked, as a participle: `canceled`.
+        verb: &'static str,
+    },
     /// A queue is of use, and in which way.
     #[error("queue '{0}' cannot be forgotten: {1}")]
     InUse(QueueName, String),
@@ -36,4 +47,25 @@ pub enum Error {
     /// The broker does not answer or could not do it; what was asked, on what, why, and what to do.
     #[error("{0}")]
     Failed(String),
+}
+
+impl Error {
+    /// Why one of several jobs was left as it is.
+    pub fn refused(id: JobId, refusal: Refusal, verb: &'static str) -> Error {
+        match refusal {
+            Refusal::NoJob => Error::NoJob(id),
+            Refusal::State { state } => Error::WrongState { id, state, verb },
+            Refusal::NeededBy { jobs } => Error::Needed { id, by: jobs, verb },
+        }
+    }
+}
+
+/// The first of them.
+fn names(ids: &[JobId]) -> String {
+    const SHOWN: usize = 10;
+    let first: Vec<String> = ids.iter().take(SHOWN).map(|id| format!("'{id}'")).collect();
+    match ids.len().saturating_sub(SHOWN) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 
 use super::{Broker, Error};
-use crate::model::verb::{Asked, Cancel, Get, Pause, Queues, Resume, Retry};
+use crate::model::verb::{Asked, Cancel, Each, Fate, Get, Pause, Queues, Resume, Retry};
 use crate::model::{Filter, JobId, JobRecord, JobState, QueueCounts, QueueName};
 
 /// What every broker can be asked, with the types of each verb.
@@ -38,7 +38,12 @@ pub trait Verbs: Broker {
 
     /// Ends a job; when it runs, its supervisor gets a [`Notice::Revoked`](super::Notice::Revoked).
     async fn cancel(&self, id: JobId, by: String) -> Result<JobState, Error> {
-        Ok(self.tell(Cancel { job: id }, by).await?.state)
+        let asked = Cancel { jobs: vec![id], dependents: false };
+        match self.tell(asked, by).await?.pop() {
+            Some(Each { fate: Fate::State(state), .. }) => Ok(state),
+            Some(Each { job, fate: Fate::Refused(why) }) => Err(Error::refused(job, why, "canceled")),
+            None => Err(Error::Failed("the broker did not say what became of the job".into())),
+        }
     }
 
     /// Puts an ended job back to waiting.

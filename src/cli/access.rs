@@ -11,7 +11,7 @@ use super::failure::Failure;
 use crate::api::{self, Client};
 use crate::broker::{self, Broker, Sqlite, Verbs, sqlite};
 use crate::config::{BrokerUrl, Config, private_dir};
-use crate::model::verb::{Asked, Before, Cancel, Get};
+use crate::model::verb::{Asked, Before, Get};
 use crate::model::{JobId, JobRecord, JobState, NewJob, Subject, Why};
 
 /// One of the two ways.
@@ -115,12 +115,11 @@ impl Access {
         Ok((Why { job: Some(job), before, queues, ..Why::default() }, false))
     }
 
-    /// Ends a job; with `wait` gives the state it ended in.
-    pub async fn cancel(&self, id: &JobId, wait: bool) -> Result<JobState, Failure> {
-        match (self.ask(Cancel { job: id.clone() }).await?.state, self) {
-            (state, _) if !wait || state.has_ended() => Ok(state),
-            (_, Access::Api(api)) => Ok(api.ended(id).await?),
-            (_, Access::Store(store)) => Ok(store.ended(id.clone()).await?),
+    /// Waits for the end of a job.
+    pub async fn ended(&self, id: &JobId) -> Result<JobState, Failure> {
+        match self {
+            Access::Api(api) => Ok(api.ended(id).await?),
+            Access::Store(store) => Ok(store.ended(id.clone()).await?),
         }
     }
 
@@ -235,14 +234,14 @@ impl Ends {
     }
 }
 
-/// Does it for each id, goes on after a failure, and gives the first exit code that is not 0.
-pub async fn for_each<F>(ids: &[String], mut act: F) -> Result<u8, Failure>
+/// Does it for each, goes on after a failure, and gives the first exit code that is not 0.
+pub async fn for_each<T, F>(all: impl IntoIterator<Item = T>, mut act: F) -> Result<u8, Failure>
 where
-    F: AsyncFnMut(JobId) -> Result<(), Failure>,
+    F: AsyncFnMut(T) -> Result<(), Failure>,
 {
     let mut code = exit::OK;
-    for id in ids {
-        match act(id.as_str().into()).await {
+    for one in all {
+        match act(one).await {
             Ok(()) => {}
             Err(failure) if failure.code == exit::OK => return Err(failure),
             Err(failure) => {
@@ -264,18 +263,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("ctl.sock");
         let _stopped = tokio::net::UnixListener::bind(&socket).unwrap();
-        let job = NewJob {
-            id: Some("j1".into()),
-            queue: "default".into(),
-            class: Class::EXEC.into(),
-            payload: Payload::Exec(Exec::default()),
-            priority: 0,
-            delay: std::time::Duration::ZERO,
-            tags: vec![],
-            retry: None,
-            time_limit: None,
-            by: None,
-        };
+        let program = Payload::Exec(Exec::default());
+        let job =
+            NewJob { id: Some("j1".into()), ..NewJob::new("default".into(), Class::EXEC.into(), program) };
         let put = Access::Api(Client::new(&socket)).put_here(vec![job]).await;
         let said = put.unwrap_err().unwrap().render().replace(dir.path().to_str().unwrap(), "DIR");
         insta::assert_snapshot!("silent_put", said);

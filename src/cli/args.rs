@@ -9,14 +9,16 @@ use clap::{ArgAction, Parser, Subcommand};
 
 pub use super::change_args::{Drain, Intake, Recycle, Reload, Scale};
 pub use super::job_args::{
-    Failed, JobCancel, JobCommand, JobDiscard, JobList, JobLogs, JobRetry, JobShow, JobWait, Many,
-    QueueCommand, QueueForget, QueueList, QueuePause, QueueResume, QueueStats,
+    Failed, JobCancel, JobCommand, JobDepends, JobDiscard, JobList, JobLogs, JobPriority, JobRetry, JobShow,
+    JobTag, JobWait, Jobs, Many, OnOff, QueueCommand, QueueForget, QueueList, QueuePause, QueueResume,
+    QueueStats, TagHow,
 };
 pub use super::option_args::OptionCommand;
 pub use super::recur_args::RecurCommand;
 pub use super::start_args::Start;
 use super::{exit, form};
 use crate::config::{Flags, parse_duration};
+use crate::model::Exists;
 
 /// Keeps workers alive, hands them jobs, and knows every process a job has started.
 #[derive(Debug, Parser)]
@@ -285,9 +287,16 @@ pub struct Put {
     /// A word to find it by; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
-    /// Its id, instead of a new one; an id that exists is refused
-    #[arg(long, value_name = "JID", conflicts_with = "lines", value_parser = parse_jid)]
+    /// Not before these jobs are complete; several with commas
+    #[arg(long, value_name = "JID", value_delimiter = ',')]
+    pub depends: Vec<String>,
+    /// Its id, instead of a new one
+    #[arg(long, value_name = "JID", conflicts_with = "lines")]
     pub jid: Option<String>,
+    /// If that id exists: refuse, or skip: print it and leave the job that has it as it is
+    #[arg(long, value_name = "WHAT", requires = "jid", default_value = "refuse",
+          value_parser = |text: &str| text.parse::<Exists>())]
+    pub exists: Exists,
     /// What a command reads on stdin: DATA, @FILE, or - for the stdin of this command
     #[arg(short = 'd', long = "data", value_name = "DATA")]
     pub commands_stdin: Option<OsString>,
@@ -316,13 +325,6 @@ pub struct Put {
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
-}
-
-fn parse_jid(text: &str) -> Result<String, String> {
-    match text.len() {
-        1..=128 if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(text.into()),
-        _ => Err("an id is 1 to 128 visible ASCII characters".into()),
-    }
 }
 
 #[derive(Debug, clap::Args)]

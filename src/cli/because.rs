@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::job::between;
+use super::needs;
 use super::page::counted;
 use super::screen::age;
 use crate::model::{
@@ -16,7 +17,7 @@ pub fn of_job(why: &Why, runs: bool, now: Millis) -> Vec<String> {
     let mut said = match job.state {
         JobState::Waiting => waiting(why, job, runs, now),
         JobState::Delayed => delayed(job, now),
-        JobState::Depends => vec!["It waits for other jobs to be complete.".into()],
+        JobState::Depends => needs::sentences(job, now),
         JobState::Running | JobState::Canceling => running(why, job, now),
         JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => ended(job, now),
     };
@@ -96,9 +97,14 @@ fn no_room(pool: &PoolStatus) -> Option<String> {
 /// Why it waits again, when it has been given out before.
 fn came_back(job: &JobRecord) -> Option<String> {
     let (at, last) = job.history.iter().rev().find_map(|entry| match &entry.what {
-        Happened::Attempt(attempt) => Some((entry.at, attempt)),
-        Happened::Canceled { .. } | Happened::Retried { .. } => None,
+        Happened::Attempt(attempt) => Some((entry.at, Ok(attempt))),
+        Happened::Advanced { from, .. } => Some((entry.at, Err(from))),
+        Happened::Canceled { .. } | Happened::Retried { .. } | Happened::Edited { .. } => None,
     })?;
+    let last = match last {
+        Ok(attempt) => attempt,
+        Err(from) => return Some(format!("It was complete in queue {from} before, and went on here.")),
+    };
     let why = match (&last.failure, last.counts) {
         (Some(failure), _) => worded(failure),
         (None, Some(_)) => "it was interrupted, or no worker knew its class".into(),
@@ -153,6 +159,7 @@ fn canceled_by(job: &JobRecord) -> Option<String> {
     job.history.iter().rev().find_map(|entry| match &entry.what {
         Happened::Canceled { by } => Some(format!("It was canceled by {by}.")),
         Happened::Attempt(_) | Happened::Retried { .. } => None,
+        Happened::Edited { .. } | Happened::Advanced { .. } => None,
     })
 }
 

@@ -9,8 +9,8 @@ use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
 use super::{
-    check, config, doctor, failed, in_force, job, many, option, put, queue, recur, reload, start, stats,
-    status, stop, why,
+    check, config, doctor, edit, failed, in_force, job, many, option, put, queue, recur, reload, start,
+    stats, status, stop, why,
 };
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
@@ -126,6 +126,11 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
                 JobCommand::Wait(wait) => job::wait(&config, &wait).await,
                 JobCommand::Logs(logs) => super::follow::logs(&config, &logs).await,
                 JobCommand::Cancel(cancel) => job::cancel(&config, &cancel).await,
+                JobCommand::Depends(depends) => edit::depends(&config, depends).await,
+                JobCommand::Priority(priority) => edit::priority(&config, &priority).await,
+                JobCommand::Tag(tag) => edit::tag(&config, tag).await,
+                JobCommand::Track(jobs) => edit::track(&config, &jobs).await,
+                JobCommand::Untrack(jobs) => edit::untrack(&config, &jobs).await,
                 JobCommand::Retry(retry) => many::retry(&config, &retry).await,
                 JobCommand::Discard(discard) => many::discard(&config, &discard).await,
             },

@@ -129,9 +129,10 @@ impl From<broker::Error> for Failure {
                 exit::NOTHING_MATCHED
             }
             broker::Error::Refused(_) => exit::USAGE,
-            broker::Error::Exists(_) | broker::Error::WrongState { .. } | broker::Error::InUse(..) => {
-                exit::FAILED
-            }
+            broker::Error::Exists(_)
+            | broker::Error::WrongState { .. }
+            | broker::Error::Needed { .. }
+            | broker::Error::InUse(..) => exit::FAILED,
             broker::Error::Failed(_) => exit::UNAVAILABLE,
         };
         Failure::new(code, error.to_string())

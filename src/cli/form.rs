@@ -45,11 +45,13 @@ impl Form {
         };
         let job = NewJob {
             id: args.jid.as_deref().map(JobId::from),
+            exists: args.exists,
             queue: queue.into(),
             class: class.into(),
             payload,
             priority: args.priority,
             delay: args.delay.unwrap_or(Duration::ZERO),
+            depends: args.depends.iter().map(|id| id.as_str().into()).collect(),
             tags: args.tags.clone(),
             retry: args.retries.map(retry),
             time_limit: args.time_limit,

@@ -7,7 +7,9 @@ use super::args::{JobCancel, JobList, JobShow, JobWait};
 use super::failure::Failure;
 use super::screen::{Look, age, escaped, print, print_json, table};
 use super::{exit, page};
+use crate::broker::Error;
 use crate::config::Config;
+use crate::model::verb::{Cancel, Each, Fate, Refusal};
 use crate::model::{Filter, JobId, JobRecord, JobState, Millis};
 
 /// One job on a page.
@@ -26,6 +28,8 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         states: args.state,
         queue: args.queue.map(Into::into),
         class: args.class.map(Into::into),
+        tag: args.tag,
+        tracked: args.tracked,
         recurring: args.recurring,
         group: args.group,
         limit: args.limit,
@@ -80,7 +84,7 @@ pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
     let all = async {
         let mut complete = true;
         let mut ends = Ends::open(config, &args.jids).await?;
-        let code = for_each(&args.jids, async |id| {
+        let code = for_each(ids(&args.jids), async |id| {
             let state = ends.next().await?;
             complete &= state == JobState::Complete;
             Ok(tell(&id, state, args.json)?)
@@ -102,11 +106,29 @@ pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
 /// Ends jobs.
 pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
-    for_each(&args.jobs.jids, async |id| {
-        let state = access.cancel(&id, args.wait).await?;
-        Ok(tell(&id, state, args.jobs.json)?)
+    let jobs = ids(&args.jobs.jids).collect();
+    let each = access.ask(Cancel { jobs, dependents: args.dependents }).await?;
+    for_each(each, async |Each { job, fate }| {
+        let state = match fate {
+            Fate::State(state) if args.wait && !state.has_ended() => access.ended(&job).await?,
+            Fate::State(state) => state,
+            Fate::Refused(why) => return Err(not_canceled(job, why)),
+        };
+        Ok(tell(&job, state, args.jobs.json)?)
     })
     .await
+}
+
+fn not_canceled(job: JobId, why: Refusal) -> Failure {
+    let is_needed = matches!(why, Refusal::NeededBy { .. });
+    let hint = format!("taskvisor job cancel --dependents {job} ends them too");
+    let failure = Failure::from(Error::refused(job, why, "canceled"));
+    if is_needed { failure.hint(hint) } else { failure }
+}
+
+/// The ids that were typed.
+pub fn ids(typed: &[String]) -> impl Iterator<Item = JobId> {
+    typed.iter().map(|id| id.as_str().into())
 }
 
 pub fn tell(id: &JobId, state: JobState, json: bool) -> std::io::Result<()> {

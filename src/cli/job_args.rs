@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 
 use crate::config::parse_duration;
 use crate::model::{Day, JobState};
@@ -21,13 +21,105 @@ pub enum JobCommand {
     /// Print what a job has written
     Logs(JobLogs),
     /// End jobs
+    #[command(after_help = CANCEL)]
     Cancel(JobCancel),
+    /// Have a job wait until others are complete, or wait for them no more
+    #[command(after_help = DEPENDS)]
+    Depends(JobDepends),
+    /// Give jobs another priority
+    #[command(
+        allow_negative_numbers = true,
+        after_help = "Higher runs first; equal ones in the order in which they were put."
+    )]
+    Priority(JobPriority),
+    /// Add tags to a job, or remove them
+    #[command(after_help = "Jobs with a tag: taskvisor job list --tag TAG")]
+    Tag(JobTag),
+    /// Follow jobs: taskvisor job list --tracked
+    Track(Jobs),
+    /// Follow jobs no more
+    Untrack(Jobs),
     /// Put ended jobs back to waiting, by their ids or by what they are
     #[command(override_usage = many_args::RETRY_USAGE, after_help = many_args::RETRY_HELP)]
     Retry(JobRetry),
     /// Remove ended jobs for good, with all that is kept of them
-    #[command(after_help = many_args::DISCARD_HELP)]
+    #[command(override_usage = many_args::DISCARD_USAGE, after_help = many_args::DISCARD_HELP)]
     Discard(JobDiscard),
+}
+
+const CANCEL: &str = "\
+A job that others depend on is left as it is, unless all of those are named too.
+
+Examples:
+  taskvisor job cancel fetch-1 --dependents
+  taskvisor job cancel --wait fetch-1 report-1";
+
+const DEPENDS: &str = "\
+A job that depends on others runs when all of them are complete, and not before its delay is over.
+
+Examples:
+  taskvisor job depends report-1 on fetch-1 fetch-2
+  taskvisor job depends report-1 off fetch-2
+  taskvisor job depends report-1 off --all";
+
+#[derive(Debug, clap::Args)]
+pub struct JobDepends {
+    /// The job that waits
+    #[arg(value_name = "JID")]
+    pub jid: String,
+    /// Whether it waits for the others
+    #[arg(value_name = "on|off", hide_possible_values = true)]
+    pub how: OnOff,
+    /// The others
+    #[arg(required_unless_present = "all", value_name = "OTHER")]
+    pub others: Vec<String>,
+    /// With off: all that it waits for
+    #[arg(long, conflicts_with = "others")]
+    pub all: bool,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnOff {
+    On,
+    Off,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct JobPriority {
+    /// The jobs
+    #[arg(required = true, value_name = "JID")]
+    pub jids: Vec<String>,
+    /// Their priority
+    #[arg(value_name = "N")]
+    pub priority: i32,
+    /// One JSON document a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct JobTag {
+    /// The job
+    #[arg(value_name = "JID")]
+    pub jid: String,
+    /// What to do with the tags
+    #[arg(value_name = "add|remove", hide_possible_values = true)]
+    pub how: TagHow,
+    /// The tags
+    #[arg(required = true, value_name = "TAG")]
+    pub tags: Vec<String>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TagHow {
+    Add,
+    Remove,
 }
 
 #[derive(Debug, clap::Args)]
@@ -50,6 +142,12 @@ pub struct JobList {
     /// Of this class
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
+    /// With this tag
+    #[arg(long, value_name = "TAG")]
+    pub tag: Option<String>,
+    /// Only those that are tracked
+    #[arg(long)]
+    pub tracked: bool,
     /// Put by this recurring job
     #[arg(long, value_name = "NAME")]
     pub recurring: Option<String>,
@@ -93,6 +191,9 @@ pub struct JobLogs {
 pub struct JobCancel {
     #[command(flatten)]
     pub jobs: Jobs,
+    /// Also all jobs that depend on them, and those that depend on these
+    #[arg(long)]
+    pub dependents: bool,
     /// Return when the processes of the jobs are proven dead
     #[arg(long)]
     pub wait: bool,

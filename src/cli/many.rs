@@ -2,14 +2,15 @@
 
 use super::access::{Access, for_each};
 use super::args::{JobDiscard, JobRetry, Many, QueueForget};
+use super::edit::act;
 use super::exit;
 use super::failure::Failure;
-use super::job::tell;
+use super::job::{ids, tell};
 use super::page::counted;
 use super::screen::{escaped, print, print_json};
 use crate::config::Config;
 use crate::model::JobState;
-use crate::model::verb::{Act, Bulk, Forget, Retry, Swept};
+use crate::model::verb::{Act, Bulk, Discard, Forget, Retry, Swept};
 
 /// Puts jobs back to waiting.
 pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
@@ -17,7 +18,7 @@ pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
     if args.jids.is_empty() {
         return sweep_and_tell(&access, Act::Retry, &args.many).await;
     }
-    for_each(&args.jids, async |id| {
+    for_each(ids(&args.jids), async |id| {
         access.ask(Retry { job: id.clone() }).await?;
         Ok(tell(&id, JobState::Waiting, args.many.json)?)
     })
@@ -26,7 +27,11 @@ pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
 
 /// Removes jobs for good.
 pub async fn discard(config: &Config, args: &JobDiscard) -> Result<u8, Failure> {
-    sweep_and_tell(&Access::open(config).await?, Act::Discard, &args.many).await
+    if args.jids.is_empty() {
+        return sweep_and_tell(&Access::open(config).await?, Act::Discard, &args.many).await;
+    }
+    let told = ("discarded", serde_json::json!(true));
+    act(config, &args.jids, args.many.json, |job| Discard { job }, "discarded", told).await
 }
 
 /// Removes queues, with `--discard` after their jobs.

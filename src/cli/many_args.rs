@@ -11,6 +11,10 @@ Examples:
   taskvisor job retry --failed --group 'exit 1' --since 2h --dry-run
   taskvisor job retry --failed --class mail.Send --limit 100";
 
+pub const DISCARD_USAGE: &str = "\
+taskvisor job discard [OPTIONS] <JID>...
+       taskvisor job discard [OPTIONS] <--failed|--held|--canceled|--complete>";
+
 pub const DISCARD_HELP: &str = "\
 Jobs that others depend on stay. Example:
   taskvisor job discard --failed --queue mail --dry-run";
@@ -27,8 +31,10 @@ pub struct JobRetry {
 
 /// `job discard`.
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["failed", "held", "canceled", "complete"]))]
 pub struct JobDiscard {
+    /// The jobs
+    #[arg(value_name = "JID", required_unless_present = "states", conflicts_with = "states")]
+    pub jids: Vec<String>,
     #[command(flatten)]
     pub many: Many,
 }

@@ -7,7 +7,9 @@ use super::processes;
 use super::screen::{Look, age, escaped, escaped_lines, how_far, size};
 use super::timeline;
 use crate::config::format_duration;
-use crate::model::{Bytes, Exec, Exit, ExitStatus, Failure, Forensics, JobRecord, JobState, Payload, Retry};
+use crate::model::{
+    Bytes, Exec, Exit, ExitStatus, Failure, Forensics, JobId, JobRecord, JobState, Payload, Retry,
+};
 
 /// The page.
 pub fn render(job: &JobRecord, look: &Look) -> String {
@@ -24,9 +26,7 @@ pub fn render(job: &JobRecord, look: &Look) -> String {
         Some(Payload::Exec(exec)) => program(&mut out, exec),
         Some(Payload::Data(_)) | None => {}
     }
-    if !job.tags.is_empty() {
-        row(&mut out, "tags", &job.tags.join(" "));
-    }
+    relations(&mut out, job);
     if let Some(limit) = job.time_limit {
         row(&mut out, "time limit", &format_duration(limit));
     }
@@ -70,6 +70,24 @@ pub fn render(job: &JobRecord, look: &Look) -> String {
 
 pub fn row(out: &mut String, name: &str, value: &str) {
     let _ = writeln!(out, "{name:<11} {}", escaped(value));
+}
+
+/// How it is found, and what it has to do with others.
+fn relations(out: &mut String, job: &JobRecord) {
+    if !job.tags.is_empty() {
+        row(out, "tags", &job.tags.join(" "));
+    }
+    if job.tracked {
+        row(out, "tracked", "yes");
+    }
+    if !job.needs.is_empty() {
+        let needs = job.needs.iter().map(|need| format!("{} ({})", need.job, need.state));
+        row(out, "needs", &needs.collect::<Vec<_>>().join(", "));
+    }
+    if !job.needed_by.is_empty() {
+        let ids: Vec<&str> = job.needed_by.iter().map(JobId::as_str).collect();
+        row(out, "needed by", &ids.join(", "));
+    }
 }
 
 fn troubles(job: &JobRecord) -> String {
@@ -210,6 +228,9 @@ pub(super) mod tests {
             state: JobState::Failed,
             priority: 0,
             tags: vec!["nightly".into()],
+            tracked: false,
+            needs: vec![],
+            needed_by: vec![],
             attempt: 1,
             retry: Some(Retry::NONE),
             time_limit: Some(Duration::from_secs(90)),

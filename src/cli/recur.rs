@@ -38,8 +38,9 @@ async fn put(config: &Config, args: &RecurPut) -> Result<u8, Failure> {
 }
 
 fn recurring(args: &RecurPut) -> Result<Recurring, Failure> {
-    if args.put.lines || args.put.delay.is_some() || args.put.jid.is_some() {
-        let message = "--lines, --delay and --jid are of one put, and this is put again and again";
+    let put = &args.put;
+    if put.lines || put.delay.is_some() || put.jid.is_some() || !put.depends.is_empty() {
+        let message = "--lines, --delay, --depends and --jid are of one put, and this is put again and again";
         return Err(Failure::new(exit::USAGE, message).hint("leave them out; --offset is the first delay"));
     }
     let schedule = match (args.every, args.cron.clone()) {
@@ -181,18 +182,8 @@ mod tests {
 
     fn nightly() -> RecurringRecord {
         let at = |n: i64| Millis(1_790_000_000_000 + n * 86_400_000);
-        let job = NewJob {
-            id: None,
-            queue: "mail".into(),
-            class: "Report".into(),
-            payload: Payload::Data("{\"to\":\"ann\x1b\"}".into()),
-            priority: -1,
-            delay: Duration::ZERO,
-            tags: vec![],
-            retry: None,
-            time_limit: None,
-            by: None,
-        };
+        let data = Payload::Data("{\"to\":\"ann\x1b\"}".into());
+        let job = NewJob { priority: -1, ..NewJob::new("mail".into(), "Report".into(), data) };
         let line = "30 2 * * mon-fri".parse().unwrap();
         let recurring = Recurring {
             name: "nightly".into(),

@@ -43,6 +43,10 @@ fn events(job: &JobRecord, look: &Look) -> Vec<Event> {
             Happened::Retried { by, from } => {
                 events.push(plain(*at, format!("put back to waiting by {by}; it was {from}")));
             }
+            Happened::Edited { by, what } => events.push(plain(*at, format!("{what} (by {by})"))),
+            Happened::Advanced { from, to, .. } => {
+                events.push(plain(*at, format!("advanced from queue {from} to queue {to}")));
+            }
         }
     }
     match latest(job) {

@@ -10,7 +10,8 @@ use tracing::warn;
 
 use crate::broker::{Broker, Fetch, Renewal, Verbs};
 use crate::model::{
-    Bytes, Class, Fence, JobId, JobState, Lease, NewJob, Payload, QueueCounts, QueueName, Retry, WorkerId,
+    Bytes, Class, Exists, Fence, JobId, JobState, Lease, NewJob, Payload, QueueCounts, QueueName, Retry,
+    WorkerId,
 };
 use crate::supervisor::Event;
 
@@ -128,6 +129,10 @@ struct PutJob<'a> {
     retries: Option<u32>,
     time_limit: Option<f64>,
     id: Option<String>,
+    #[serde(default)]
+    exists: Exists,
+    #[serde(default)]
+    depends: Vec<JobId>,
 }
 
 #[derive(Deserialize)]
@@ -160,8 +165,10 @@ fn new_job(job: PutJob<'_>, by: &str) -> Result<NewJob, String> {
         queue: job.queue.into(),
         class: job.class.into(),
         payload: Payload::Data(Bytes::from(job.data.map_or("null", RawValue::get))),
+        exists: job.exists,
         priority: job.priority,
         delay: seconds("delay", job.delay)?,
+        depends: job.depends,
         tags: job.tags,
         retry: job.retries.map(|retries| Retry { retries, ..Retry::CLASS }),
         time_limit: job.time_limit.map(|limit| seconds("time_limit", limit)).transpose()?,

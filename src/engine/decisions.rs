@@ -289,7 +289,10 @@ mod tests {
         let after = Duration::from_millis(1500);
         log.order(Instant::from_millis(1), &settle("bad", Verdict::Retry { after, failure }));
         for n in 0..10_000 {
-            log.order(Instant::from_millis(2 + n), &settle("good", Verdict::Complete { result: None }));
+            log.order(
+                Instant::from_millis(2 + n),
+                &settle("good", Verdict::Complete { result: None, next: None }),
+            );
         }
         assert_eq!((log.often.len(), log.seldom.len()), (OFTEN, 1));
         assert_eq!(words(&log, &About::Job(&"bad".into())), ["job bad settled: retry after 1.5s"]);

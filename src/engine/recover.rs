@@ -38,7 +38,7 @@ pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<()>
             continue;
         }
         let Some(end) = last_end(outside.children.ended(worker, &exit)) else { continue };
-        let Some(Outcome::Complete { result }) = end.outcome else { continue };
+        let Some(Outcome::Complete { result, next }) = end.outcome else { continue };
         info!(job = %id, "it had completed before the last supervisor died");
         let forensics = Forensics {
             worker: Some(worker),
@@ -46,7 +46,7 @@ pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<()>
             stderr_tail: end.stderr_tail,
             ..Default::default()
         };
-        let verdict = Verdict::Complete { result };
+        let verdict = Verdict::Complete { result, next };
         let settlement = Settlement { job: id, fence, verdict, crashed: false, forensics: Some(forensics) };
         broker.settle(vec![settlement]).await.map_err(failed)?;
     }

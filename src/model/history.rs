@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Count, Failure, Fence, Forensics, Instance, JobState, Millis, WorkerId};
+use super::{Count, Failure, Fence, Forensics, Instance, JobState, Millis, QueueName, WorkerId};
 
 /// Something that happened to a job and is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,23 @@ pub enum Happened {
         by: String,
         /// What it had become before.
         from: JobState,
+    },
+    /// Somebody changed something about it.
+    Edited {
+        /// Who.
+        by: String,
+        /// What, in words.
+        what: String,
+    },
+    /// It was complete and went on in another queue, as its worker said.
+    Advanced {
+        /// From where.
+        from: QueueName,
+        /// To where.
+        to: QueueName,
+        /// What the worker gave back, JSON text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<String>,
     },
 }
 

@@ -57,38 +57,6 @@ impl Retry {
         Retry { retries: 5, delay: Duration::from_secs(1), cap: Duration::from_secs(15 * 60) };
 }
 
-/// A job as it is put.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NewJob {
-    /// Its id; made by the broker when absent. An id that exists is refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<JobId>,
-    /// Where it waits.
-    pub queue: QueueName,
-    /// What it is.
-    pub class: Class,
-    /// What it carries.
-    pub payload: Payload,
-    /// Higher runs first; equal in insertion order.
-    #[serde(default)]
-    pub priority: i32,
-    /// Not before this long after the put.
-    #[serde(default)]
-    pub delay: Duration,
-    /// Free words to find it by.
-    #[serde(default)]
-    pub tags: Vec<String>,
-    /// When an attempt fails; None = as the pool says.
-    #[serde(default)]
-    pub retry: Option<Retry>,
-    /// Longest run of one attempt; None = as the pool says.
-    #[serde(default)]
-    pub time_limit: Option<Duration>,
-    /// Who puts it, e.g. `uid 1000`; noted by whoever takes it in, never believed.
-    #[serde(skip)]
-    pub by: Option<String>,
-}
-
 /// A job as it is handed to a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
@@ -244,6 +212,15 @@ pub struct JobRecord {
     pub priority: i32,
     /// Free words.
     pub tags: Vec<String>,
+    /// Whether somebody follows it.
+    #[serde(default)]
+    pub tracked: bool,
+    /// What it waits for: the jobs it needs that are not complete. Left out in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Need>,
+    /// The jobs that wait for it, 1000 at most. Left out in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needed_by: Vec<JobId>,
     /// Attempts spent or under way.
     pub attempt: u32,
     /// When an attempt fails; None = as the pool says.
@@ -265,7 +242,7 @@ pub struct JobRecord {
     /// Which recurring job put it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recurring: Option<String>,
-    /// Not before this time, when it is delayed.
+    /// Not before this time, when it is delayed or depends on others.
     pub due_at: Option<Millis>,
     /// When its latest attempt started.
     pub started_at: Option<Millis>,
@@ -298,6 +275,15 @@ pub struct JobRecord {
     /// What happened to it, oldest first: the latest 100 entries. Left out in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Entry>,
+}
+
+/// A job that another one needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Need {
+    /// Which.
+    pub job: JobId,
+    /// Where it is in its life.
+    pub state: JobState,
 }
 
 /// Jobs of one queue by state, and whether it is paused.
@@ -338,6 +324,12 @@ pub struct Filter {
     /// Of this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
+    /// With this tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// Only those that somebody follows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tracked: bool,
     /// Put by this recurring job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recurring: Option<String>,
@@ -365,6 +357,8 @@ impl Default for Filter {
             states: Vec::new(),
             queue: None,
             class: None,
+            tag: None,
+            tracked: false,
             recurring: None,
             group: None,
             limit: Filter::usual_limit(),

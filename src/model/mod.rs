@@ -9,6 +9,7 @@ mod job;
 mod limits;
 mod log;
 mod meters;
+mod new_job;
 mod option;
 mod outcome;
 mod pool;
@@ -28,15 +29,16 @@ pub use duration::{format_duration, parse_duration};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{
-    Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, QueueCounts, Retry,
+    Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, Need, Pause, Payload, QueueCounts, Retry,
 };
 pub use limits::{Bounds, Excess, Limits, size};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters, Tally};
+pub use new_job::{Exists, NewJob, tags_fault};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
-    Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
-    Verdict,
+    Count, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Settlement, Signal, SignalSent,
+    Usage, Verdict,
 };
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Means, Order, Outfit, Take, Work};
 pub use progress::Progress;

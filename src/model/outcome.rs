@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Fence, JobId, Millis};
+use super::{Fence, JobId, Millis, QueueName};
 
 /// Why an attempt did not complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub enum Outcome {
     Complete {
         /// What it gave back.
         result: Option<String>,
+        /// Where it goes on, if it does.
+        next: Option<Next>,
     },
     /// Not done; tried again while tries remain.
     Failed(Failure),
@@ -39,6 +41,17 @@ pub enum Outcome {
     UnknownClass,
 }
 
+/// Where a job goes on that is complete in its queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Next {
+    /// There.
+    pub queue: QueueName,
+    /// Not before this long from now.
+    pub delay: Duration,
+    /// Not before these jobs are complete.
+    pub depends: Vec<JobId>,
+}
+
 /// What we tell the broker about a job we hold a lease on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
@@ -46,6 +59,8 @@ pub enum Verdict {
     Complete {
         /// What the worker gave back, JSON text.
         result: Option<String>,
+        /// Where the job goes on, if it does: it is then complete in its queue alone.
+        next: Option<Next>,
     },
     /// The attempt is spent; wait, then run again.
     Retry {

@@ -85,8 +85,13 @@ impl Recurring {
         if !(1..=Self::BACKLOG_MAX).contains(&self.backlog) {
             return Some(format!("1 to {} jobs can be put at a time", Self::BACKLOG_MAX));
         }
-        if job.id.is_some() || !job.delay.is_zero() {
-            return Some("its jobs have ids made of its name, and no delay but its schedule".into());
+        if job.id.is_some() || !job.delay.is_zero() || !job.depends.is_empty() {
+            let why =
+                "its jobs have ids made of its name, depend on nothing, and have no delay but its schedule";
+            return Some(why.into());
+        }
+        if let Some(fault) = job.fault() {
+            return Some(fault);
         }
         self.schedule.fault()
     }

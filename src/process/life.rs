@@ -17,8 +17,8 @@ use super::sandbox;
 use super::weight::Tree;
 use crate::log::Outputs;
 use crate::model::{
-    Bounds, Class, ClassSettings, Classes, Failure, Fence, Instant, Job, JobId, Limits, Outcome, Progress,
-    WorkerId, size,
+    Bounds, Class, ClassSettings, Classes, Failure, Fence, Instant, Job, JobId, Limits, Next, Outcome,
+    Progress, WorkerId, size,
 };
 use crate::wire::worker::{self, Done, Hello, PROTOCOL, Said, decode};
 
@@ -344,6 +344,18 @@ fn seconds(number: Option<f64>) -> Result<Option<Duration>, String> {
     Duration::try_from_secs_f64(number).map(Some).map_err(|_| format!("{number} is no number of seconds"))
 }
 
+/// Where a job is to go on.
+fn next(next: &worker::Next) -> Result<Next, String> {
+    if next.queue.is_empty() {
+        return Err("a job is to go on in a queue without a name".into());
+    }
+    Ok(Next {
+        queue: next.queue.as_str().into(),
+        delay: seconds(next.delay)?.unwrap_or_default(),
+        depends: next.depends.iter().map(|id| id.as_str().into()).collect(),
+    })
+}
+
 /// What a worker's word means.
 fn outcome(done: &Done<'_>) -> Result<Outcome, String> {
     let failure = || match &done.error {
@@ -354,9 +366,10 @@ fn outcome(done: &Done<'_>) -> Result<Outcome, String> {
     };
     let after = || seconds(done.after).map(Option::unwrap_or_default);
     Ok(match done.outcome {
-        worker::Outcome::Complete => {
-            Outcome::Complete { result: done.result.map(|json| json.get().to_owned()) }
-        }
+        worker::Outcome::Complete => Outcome::Complete {
+            result: done.result.map(|json| json.get().to_owned()),
+            next: done.next.as_ref().map(next).transpose()?,
+        },
         worker::Outcome::Failed => Outcome::Failed(failure()),
         worker::Outcome::FailedForGood => Outcome::FailedForGood(failure()),
         worker::Outcome::Retry => Outcome::RetryAfter(after()?, failure()),

@@ -10,7 +10,7 @@ pub(super) fn outcome(exec: &Exec, exit: &Exit, failed: Option<Failed>, stderr: 
         return Some(Outcome::FailedForGood(never_ran(&name, &exec.cwd.to_text(), failed)));
     }
     match exit.status {
-        ExitStatus::Code(0) => Some(Outcome::Complete { result: None }),
+        ExitStatus::Code(0) => Some(Outcome::Complete { result: None, next: None }),
         ExitStatus::Code(code) => {
             let group = format!("exit {code}");
             let message = match stderr.trim_end().lines().next_back() {

@@ -138,8 +138,8 @@ impl Running {
     pub(super) fn hear(&self, outcome: Outcome, in_company: bool) -> Heard {
         match (&self.phase, outcome) {
             (Phase::Runs, outcome) => Heard::Outcome(outcome),
-            (Phase::Ends(Why::Stop | Why::Neighbour), Outcome::Complete { result }) => {
-                Heard::Outcome(Outcome::Complete { result })
+            (Phase::Ends(Why::Stop | Why::Neighbour), outcome @ Outcome::Complete { .. }) => {
+                Heard::Outcome(outcome)
             }
             (Phase::Ends(Why::Stop | Why::Neighbour), Outcome::Snoozed(after)) => {
                 Heard::Outcome(Outcome::Snoozed(after))

@@ -19,7 +19,7 @@ const UNKNOWN_CAP: Duration = Duration::from_secs(5 * 60);
 /// What the worker said, as the broker is told it.
 pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut Random) -> Verdict {
     match outcome {
-        Outcome::Complete { result } => Verdict::Complete { result },
+        Outcome::Complete { result, next } => Verdict::Complete { result, next },
         Outcome::Failed(failure) => spent(failure, job, retry, random),
         Outcome::FailedForGood(failure) => Verdict::Fail { failure },
         Outcome::RetryAfter(after, failure) => Verdict::Retry { after, failure },

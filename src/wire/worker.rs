@@ -136,6 +136,22 @@ pub struct Done<'a> {
     /// When to try again, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<f64>,
+    /// Where it goes on, if it is complete in its queue alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
+}
+
+/// Where a job goes on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Next {
+    /// There.
+    pub queue: String,
+    /// Not before so many seconds from now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<f64>,
+    /// Not before these jobs are complete.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends: Vec<String>,
 }
 
 /// How a job ended.

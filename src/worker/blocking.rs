@@ -99,13 +99,10 @@ pub(super) fn hello<'a>(classes: impl Iterator<Item = &'a String>) -> Hello<'sta
 }
 
 pub(super) fn done<'a>(id: &'a str, fence: u64, result: &'a Option<Result<Box<RawValue>, End>>) -> Done<'a> {
-    let (outcome, error, after, result) = match result {
-        None => (Outcome::UnknownClass, None, None, None),
-        Some(Ok(result)) => (Outcome::Complete, None, None, Some(&**result)),
-        Some(Err(end)) => {
-            let (outcome, error, after) = end.clone().told();
-            (outcome, error, after, None)
-        }
+    let ((outcome, error, after, next), result) = match result {
+        None => ((Outcome::UnknownClass, None, None, None), None),
+        Some(Ok(result)) => ((Outcome::Complete, None, None, None), Some(&**result)),
+        Some(Err(end)) => (end.clone().told(), end.result()),
     };
-    Done { job: id.into(), fence, outcome, result, error, after }
+    Done { job: id.into(), fence, outcome, result, error, after, next }
 }

@@ -227,8 +227,8 @@ impl Tasks {
             Ok(result) => self.voice.say(&Said::Done(done(&facts.id, facts.fence, &result))),
             Err(error) if error.is_cancelled() => {
                 let (job, outcome) = (facts.id.as_str().into(), Outcome::Canceled);
-                let (result, error, after) = (None, None, None);
-                self.voice.say(&Said::Done(Done { job, fence: facts.fence, outcome, result, error, after }));
+                let (fence, result, error, after, next) = (facts.fence, None, None, None, None);
+                self.voice.say(&Said::Done(Done { job, fence, outcome, result, error, after, next }));
             }
             Err(error) => {
                 let result = Some(Err(End::of_panic(&*error.into_panic())));

@@ -4,9 +4,12 @@ use std::any::type_name;
 use std::error::Error;
 use std::time::Duration;
 
-use crate::wire::worker::{Failure, Outcome};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 
-/// An end other than success. Every error becomes [`End::Failed`] by `?`.
+use crate::wire::worker::{Failure, Next, Outcome};
+
+/// An end other than completion. Every error becomes [`End::Failed`] by `?`.
 #[derive(Clone, Debug)]
 pub enum End {
     /// It failed: tried again while tries remain.
@@ -22,6 +25,48 @@ pub enum End {
     Retry(Duration, String),
     /// Not yet: back after this long, the attempt is not spent.
     Snooze(Duration),
+    /// Done here, and it goes on in another queue.
+    Advance(Advance),
+}
+
+/// Where a job goes on: with the same id and data, as if it had been put there.
+///
+/// ```
+/// use taskvisor::worker::{Advance, End, Job};
+/// fn film(job: &Job) -> Result<&'static str, End> {
+///     match job.queue() {
+///         "download" => Err(End::Advance(Advance::to("encode").with(&5)?)),
+///         _ => Ok("encoded"),
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Advance {
+    /// The queue.
+    pub queue: String,
+    /// What is done here gave this: kept in the job's history.
+    pub result: Option<Box<RawValue>>,
+    /// Not before this long from now.
+    pub delay: Duration,
+    /// Not before these jobs are complete.
+    pub depends: Vec<String>,
+}
+
+impl Advance {
+    /// To that queue, at once.
+    pub fn to(queue: impl Into<String>) -> Advance {
+        Advance { queue: queue.into(), result: None, delay: Duration::ZERO, depends: Vec::new() }
+    }
+
+    /// With a result of what is done here.
+    pub fn with(self, result: &impl Serialize) -> Result<Advance, End> {
+        Ok(Advance { result: Some(to_raw_value(result)?), ..self })
+    }
+
+    fn told(self) -> Next {
+        let delay = (!self.delay.is_zero()).then_some(self.delay.as_secs_f64());
+        Next { queue: self.queue, delay, depends: self.depends }
+    }
 }
 
 impl End {
@@ -47,16 +92,25 @@ impl End {
         End::Failed { group: "panic".into(), message }
     }
 
-    /// As the protocol has it: outcome, why, when.
-    pub(super) fn told(self) -> (Outcome, Option<Failure>, Option<f64>) {
+    /// What it gives back.
+    pub(super) fn result(&self) -> Option<&RawValue> {
+        match self {
+            End::Advance(advance) => advance.result.as_deref(),
+            End::Failed { .. } | End::FailedForGood(_) | End::Retry(..) | End::Snooze(_) => None,
+        }
+    }
+
+    /// As the protocol has it: outcome, why, when, where it goes on.
+    pub(super) fn told(self) -> (Outcome, Option<Failure>, Option<f64>, Option<Next>) {
         let failure = |group: &str, message| Some(Failure { group: group.into(), message, trace: None });
         match self {
-            End::Failed { group, message } => (Outcome::Failed, failure(&group, message), None),
-            End::FailedForGood(message) => (Outcome::FailedForGood, failure("failed", message), None),
+            End::Failed { group, message } => (Outcome::Failed, failure(&group, message), None, None),
+            End::FailedForGood(message) => (Outcome::FailedForGood, failure("failed", message), None, None),
             End::Retry(wait, message) => {
-                (Outcome::Retry, failure("retry", message), Some(wait.as_secs_f64()))
+                (Outcome::Retry, failure("retry", message), Some(wait.as_secs_f64()), None)
             }
-            End::Snooze(wait) => (Outcome::Snooze, None, Some(wait.as_secs_f64())),
+            End::Snooze(wait) => (Outcome::Snooze, None, Some(wait.as_secs_f64()), None),
+            End::Advance(advance) => (Outcome::Complete, None, None, Some(advance.told())),
         }
     }
 }

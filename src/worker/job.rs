@@ -163,6 +163,10 @@ pub struct Put {
     pub time_limit: Option<f64>,
     /// Its id; None = a new one.
     pub id: Option<String>,
+    /// If that id exists: `refuse`, or `skip`: put nothing, and give that id.
+    pub exists: &'static str,
+    /// Not before these jobs are complete.
+    pub depends: Vec<String>,
 }
 
 impl Put {
@@ -178,6 +182,8 @@ impl Put {
             retries: None,
             time_limit: None,
             id: None,
+            exists: "refuse",
+            depends: Vec::new(),
         })
     }
 }

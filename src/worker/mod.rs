@@ -31,5 +31,5 @@ mod pipe;
 
 pub use blocking::Worker;
 pub use concurrent::{AsyncJob, AsyncWorker};
-pub use end::End;
+pub use end::{Advance, End};
 pub use job::{Job, Put};

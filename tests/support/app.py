@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 
-from taskvisor import Fail, Retry, Snooze, current_job, job, progress
+from taskvisor import Advance, Fail, Retry, Snooze, current_job, job, progress, put
 
 count = 0
 together = 0
@@ -37,6 +37,22 @@ def echo(*words, **named):
     if isinstance(data, bytes):
         return {"bytes": list(data)}
     return {"data": data}
+
+
+@job("stages")
+def stages(first):
+    """Goes on from its queue to `encode`, once the job that it puts itself is complete."""
+    me = current_job()
+    if me.queue == "encode":
+        return [me.id, me.attempt, me.data]
+    helper = put("default", "stages.helper", id="helper", exists="skip")
+    again = put("default", "stages.helper", id="helper", exists="skip")
+    return Advance("encode", [helper, again], depends=[helper])
+
+
+@job("stages.helper")
+def helper():
+    pass
 
 
 @job("raises")

@@ -123,7 +123,7 @@ pub fn event(now: Instant, words: &str) -> Event {
         "ready" => Event::Ready(worker()),
         "exited" => Event::Exited(worker(), exit(words[2])),
         "stuck" => Event::Stuck(worker(), "in state D".into()),
-        "done" => outcome(Outcome::Complete { result: None }),
+        "done" => outcome(Outcome::Complete { result: None, next: None }),
         "failed" => outcome(Outcome::Failed(Failure {
             group: "exit 1".into(),
             message: "it returned 1".into(),

@@ -132,18 +132,7 @@ impl std::ops::Deref for Scene {
 }
 
 pub fn job(id: &str) -> NewJob {
-    NewJob {
-        id: Some(id.into()),
-        queue: "q".into(),
-        class: "work".into(),
-        payload: Payload::Data("{}".into()),
-        priority: 0,
-        delay: Duration::ZERO,
-        tags: vec![],
-        retry: None,
-        time_limit: None,
-        by: None,
-    }
+    NewJob { id: Some(id.into()), ..NewJob::new("q".into(), "work".into(), Payload::Data("{}".into())) }
 }
 
 pub fn worker(index: u16) -> WorkerId {
@@ -166,7 +155,7 @@ pub fn settlement(lease: &Lease, verdict: Verdict) -> Settlement {
 }
 
 pub fn complete() -> Verdict {
-    Verdict::Complete { result: None }
+    Verdict::Complete { result: None, next: None }
 }
 
 pub fn release() -> Verdict {

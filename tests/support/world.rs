@@ -768,7 +768,7 @@ pub fn classes(names: &[&str]) -> Arc<Classes> {
 }
 
 pub fn complete() -> Outcome {
-    Outcome::Complete { result: None }
+    Outcome::Complete { result: None, next: None }
 }
 
 /// xorshift64*, so that a world is its seed.

@@ -5,37 +5,9 @@ use rusqlite::params;
 use super::lease::{HELD_LEASE, held_lease, take_back};
 use super::store::{Store, Waiter};
 use super::trouble::Trouble;
-use super::{figures, history};
+use super::{figures, history, needs};
 use crate::broker::Error;
-use crate::model::{Fence, Happened, Instance, Instant, JobId, JobState, QueueName, Revocation, WorkerId};
-
-pub(super) fn cancel(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Result<JobState, Trouble> {
-    let (row, queue, from) = store.place(id)?;
-    let to = match from {
-        JobState::Waiting | JobState::Delayed | JobState::Depends | JobState::Held => JobState::Canceled,
-        JobState::Running => JobState::Canceling,
-        JobState::Canceling | JobState::Canceled => return Ok(from),
-        JobState::Complete | JobState::Failed => {
-            return Err(Error::WrongState { id: id.clone(), state: from, verb: "canceled" }.into());
-        }
-    };
-    let now = store.millis(now);
-    history::note(store, row, now, Happened::Canceled { by: by.into() })?;
-    let ended = to.has_ended().then_some(now);
-    store
-        .conn
-        .prepare_cached(
-            "UPDATE job SET state = ?2, due_at = NULL, ended_at = ?3, failure_group = NULL WHERE id = ?1",
-        )?
-        .execute(params![row, to as i64, ended])?;
-    store.moved(queue, Some(from), to);
-    if to.has_ended() {
-        store.ended(id.clone(), to);
-    } else if let Some(fence) = store.leases.get(id) {
-        store.effects.revoked.push((id.clone(), *fence, Revocation::Canceled));
-    }
-    Ok(to)
-}
+use crate::model::{Fence, Happened, Instance, Instant, JobId, JobState, QueueName, WorkerId};
 
 pub(super) fn retry(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Result<(), Trouble> {
     let (row, queue, from) = store.place(id)?;
@@ -61,14 +33,16 @@ pub(super) fn put_back(
     if from == JobState::Failed {
         figures::mended(store, row, queue)?;
     }
+    // It may have been canceled before all it needs was complete.
+    let to = if needs::any(store, row)? { JobState::Depends } else { JobState::Waiting };
     store
         .conn
         .prepare_cached(
-            "UPDATE job SET state = 0, attempt = 0, crashes = 0, interrupted = 0, unknown = 0, ended_at = NULL,
-             progress = NULL, result = NULL, failure = NULL, failure_group = NULL, ready_at = ?2 WHERE id = ?1",
+            "UPDATE job SET state = ?2, attempt = 0, crashes = 0, interrupted = 0, unknown = 0, ended_at = NULL,
+             progress = NULL, result = NULL, failure = NULL, failure_group = NULL, ready_at = ?3 WHERE id = ?1",
         )?
-        .execute([row, now])?;
-    store.moved(queue, Some(from), JobState::Waiting);
+        .execute(params![row, to as i64, now])?;
+    store.moved(queue, Some(from), to);
     Ok(())
 }
 

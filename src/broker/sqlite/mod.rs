@@ -52,12 +52,16 @@
 //! In the store a job has one owner of its lease; an expired lease goes back unspent, counted as an interruption.
 
 mod admin;
+mod advance;
 mod barren;
 mod bell;
 mod broker;
 mod bulk;
 mod call;
+mod cancel;
 mod checkpoint;
+mod depend;
+mod edit;
 mod expiry;
 mod failed;
 mod figures;
@@ -67,6 +71,7 @@ mod history;
 mod in_force;
 mod lease;
 mod list;
+mod needs;
 mod notices;
 mod occur;
 mod open;
@@ -82,6 +87,7 @@ mod syncer;
 mod thread;
 mod trouble;
 mod verbs;
+mod way;
 mod zones;
 
 pub use handle::Sqlite;

@@ -159,9 +159,8 @@ fn put_one(store: &mut Store, due: &mut InForce, at: i64, by: Option<&str>) -> R
         }
     };
     let by = by.map_or_else(|| format!("recurring {name}"), |by| format!("{by}, recurring {name}"));
-    let job = NewJob { id: Some(id.into()), by: Some(by), ..due.recurring.job.clone() };
-    let id = put::insert(store, &job, at)?;
-    let (row, _, _) = store.place(&id)?;
+    let job = NewJob { by: Some(by), ..due.recurring.job.clone() };
+    let row = put::insert(store, &job, &id.into(), false, at)?;
     store.conn.prepare_cached("UPDATE job SET recurring = ?2 WHERE id = ?1")?.execute([row, due.row])?;
     store
         .conn

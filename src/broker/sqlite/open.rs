@@ -40,6 +40,7 @@ const STEPS: [&str; 3] = [
          UPDATE job SET failure_group = json_extract(failure, '$.group') WHERE state IN (5, 6);
          PRAGMA user_version = 4;",
         include_str!("model.sql"),
+        "INSERT OR IGNORE INTO tag (tag, job) SELECT value, job.id FROM job, json_each(job.tags) WHERE tags IS NOT NULL;",
     ),
 ];
 const NFS: i64 = 0x6969;

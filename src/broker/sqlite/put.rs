@@ -1,47 +1,119 @@
 //! Jobs come in.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use uuid::Uuid;
 
 use super::store::Store;
 use super::trouble::Trouble;
+use super::{edit, needs};
 use crate::broker::Error;
-use crate::model::{Instant, JobId, JobState, NewJob, Payload};
+use crate::model::{Exists, Instant, JobId, JobState, NewJob, Payload};
 
 /// A larger payload has a row of its own.
 const INLINE_MAX: usize = 1024;
 
 pub(super) fn enqueue(store: &mut Store, jobs: &[NewJob], now: Instant) -> Result<Vec<JobId>, Trouble> {
-    check(store, jobs)?;
+    let plans = plans(store, jobs)?;
     let now = store.millis(now);
-    jobs.iter().map(|job| insert(store, job, now)).collect()
+    let mut ids = Vec::with_capacity(jobs.len());
+    let mut dependents = Vec::new();
+    for Plan { job, id, exists, waits } in plans {
+        if !exists {
+            let row = insert(store, job, &id, waits, now)?;
+            dependents.extend(waits.then_some((row, &job.depends)));
+        }
+        ids.push(id);
+    }
+    // A job may need one that comes after it in the batch.
+    for (row, needed) in dependents {
+        needs::write(store, row, needed)?;
+    }
+    Ok(ids)
 }
 
-/// All or none: every id is checked before the first job is written.
-fn check(store: &Store, jobs: &[NewJob]) -> Result<(), Trouble> {
+/// What is to be done with a job.
+struct Plan<'a> {
+    job: &'a NewJob,
+    id: JobId,
+    /// It is there already, and that is as it should be.
+    exists: bool,
+    /// It needs others that are not complete.
+    waits: bool,
+}
+
+/// All or none: every job is checked before the first one is written.
+fn plans<'a>(store: &Store, jobs: &'a [NewJob]) -> Result<Vec<Plan<'a>>, Trouble> {
     let mut seen = HashSet::new();
-    for id in jobs.iter().filter_map(|job| job.id.as_ref()) {
-        if id.as_str().is_empty() {
-            return Err(Error::Refused("a job's id cannot be empty".into()).into());
+    let mut plans = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        if let Some(fault) = job.fault() {
+            return Err(Error::Refused(fault).into());
         }
-        let mut statement = store.conn.prepare_cached("SELECT 1 FROM job WHERE jid = ?1")?;
-        let exists = statement.query_row([id.as_str()], |_| Ok(())).optional()?.is_some();
-        if exists || !seen.insert(id) {
-            return Err(Error::Exists(id.clone()).into());
+        let exists = match &job.id {
+            Some(id) => !seen.insert(id) || is_there(store, id)?,
+            None => false,
+        };
+        match &job.id {
+            Some(id) if exists && job.exists == Exists::Refuse => {
+                return Err(Error::Exists(id.clone()).into());
+            }
+            Some(_) | None => {}
+        }
+        let id = job.id.clone().unwrap_or_else(|| Uuid::now_v7().simple().to_string().into());
+        plans.push(Plan { job, id, exists, waits: false });
+    }
+    if jobs.iter().any(|job| !job.depends.is_empty()) {
+        plan_needs(store, &mut plans)?;
+    }
+    Ok(plans)
+}
+
+fn is_there(store: &Store, id: &JobId) -> Result<bool, Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT 1 FROM job WHERE jid = ?1")?;
+    Ok(statement.exists([id.as_str()])?)
+}
+
+/// Who has to wait for whom. A job may need those of its batch that come with an id of their own.
+fn plan_needs(store: &Store, plans: &mut [Plan<'_>]) -> Result<(), Trouble> {
+    let fresh = || plans.iter().filter(|plan| !plan.exists);
+    let mut batch: BTreeMap<&JobId, Vec<&JobId>> =
+        fresh().filter_map(|plan| Some((plan.job.id.as_ref()?, Vec::new()))).collect();
+    let mut waiting = HashSet::new();
+    for plan in fresh() {
+        for need in &plan.job.depends {
+            let is_of_batch = batch.contains_key(need);
+            if is_of_batch || needs::must_be_waited_for(store, need)? {
+                waiting.insert(plan.id.clone());
+            }
+            if let Some(needs) = batch.get_mut(&plan.id).filter(|needs| is_of_batch && !needs.contains(&need))
+            {
+                needs.push(need);
+            }
         }
     }
+    needs::refuse_cycle_among(&batch)?;
+    plans.iter_mut().for_each(|plan| plan.waits = !plan.exists && waiting.contains(&plan.id));
     Ok(())
 }
 
-pub(super) fn insert(store: &mut Store, job: &NewJob, now: i64) -> Result<JobId, Trouble> {
-    let id = job.id.clone().unwrap_or_else(|| Uuid::now_v7().simple().to_string().into());
+pub(super) fn insert(
+    store: &mut Store,
+    job: &NewJob,
+    id: &JobId,
+    waits: bool,
+    now: i64,
+) -> Result<i64, Trouble> {
     let queue = store.queue_made(&job.queue)?;
     let due = (!job.delay.is_zero()).then(|| now.saturating_add(millis_up(job.delay)));
-    let state = if due.is_some() { JobState::Delayed } else { JobState::Waiting };
+    let (state, due, not_before) = match due {
+        _ if waits => (JobState::Depends, None, due),
+        Some(_) => (JobState::Delayed, due, None),
+        None => (JobState::Waiting, None, None),
+    };
     let (is_program, data) = encoded(&job.payload)?;
     let inline = (data.len() <= INLINE_MAX).then_some(&*data);
     let tags = (!job.tags.is_empty()).then(|| serde_json::to_string(&job.tags)).transpose()?;
@@ -53,15 +125,16 @@ pub(super) fn insert(store: &mut Store, job: &NewJob, now: i64) -> Result<JobId,
         .conn
         .prepare_cached(
             "INSERT INTO job (jid, queue, state, priority, put_at, due_at, class, kind, payload, tags, retries,
-             delay_ns, cap_ns, limit_ns, put_by)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+             delay_ns, cap_ns, limit_ns, put_by, not_before)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         )?
         .execute(params![
             jid, queue, state as i64, job.priority, now, due, class, is_program, inline, tags, retries, delay,
-            cap, limit, job.by
+            cap, limit, job.by, not_before
         ])?;
+    let row = store.conn.last_insert_rowid();
+    edit::write_tags(store, row, &job.tags)?;
     if inline.is_none() {
-        let row = store.conn.last_insert_rowid();
         store
             .conn
             .prepare_cached("INSERT INTO body (job, data) VALUES (?1, ?2)")?
@@ -74,7 +147,7 @@ pub(super) fn insert(store: &mut Store, job: &NewJob, now: i64) -> Result<JobId,
     if state == JobState::Waiting {
         store.barren.put(queue, &job.class);
     }
-    Ok(id)
+    Ok(row)
 }
 
 /// A payload as it is kept: whether it is a program, and its bytes.

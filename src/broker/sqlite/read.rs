@@ -7,9 +7,10 @@ use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row, params};
 use serde::de::DeserializeOwned;
 
-use super::history;
 use super::store::{Store, state};
 use super::trouble::Trouble;
+use super::way::Way;
+use super::{history, needs};
 use crate::broker::Error;
 use crate::model::{
     Bytes, Fence, Filter, Instance, JobId, JobRecord, JobState, Millis, OptionName, Pause, Payload,
@@ -19,10 +20,14 @@ use crate::model::{
 /// Rows looked at in one page: what a list holds the store's thread up for.
 const PAGE: i64 = 500;
 
+/// Jobs that wait for another are shown with it up to this number.
+const DEPENDENTS: u32 = 1000;
+
 /// The columns [`record`] reads.
 const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, attempt, retries, delay_ns, cap_ns,
-    limit_ns, crashes, interrupted, put_at, due_at, started_at, ended_at, instance, worker, fence, result, failure,
+    limit_ns, crashes, interrupted, put_at, coalesce(due_at, not_before), started_at, ended_at, instance, worker, fence, result, failure,
     forensics, unknown, progress, put_by, renewals, renewed_at, expires_at,
+    EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id),
     (SELECT name FROM recurring WHERE recurring.id = job.recurring)";
 
 pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
@@ -31,9 +36,14 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     ))?;
     let mut rows = statement.query([id.as_str()])?;
     let row = rows.next()?.ok_or_else(|| Error::NoJob(id.clone()))?;
-    let payload = payload(store, row.get(0)?, row, 31)?;
-    let history = history::of(store, row.get(0)?)?;
-    Ok(JobRecord { payload: Some(payload), history, ..record(row)? })
+    let place = row.get(0)?;
+    Ok(JobRecord {
+        payload: Some(payload(store, place, row, 32)?),
+        history: history::of(store, place)?,
+        needs: needs::of(store, place)?,
+        needed_by: needs::dependents(store, place, DEPENDENTS)?,
+        ..record(row)?
+    })
 }
 
 /// A stretch of the store's jobs, newest first.
@@ -60,52 +70,34 @@ pub(super) fn page(
     only: Option<JobState>,
     before: i64,
 ) -> Result<Page, Trouble> {
-    let (index, state) = way_to(only, filter.group.is_some());
-    // Without an index the page is so many rows of any state.
-    let among = if index.starts_with("INDEXED") { state } else { "(?1 IS NULL OR TRUE) AND" };
-    let (only, group) = (only.map(|state| state as i64), filter.group.as_deref());
+    let Way { from, place, among } = Way::of(filter, only);
+    let (only, tag, group) = (only.map(|state| state as i64), filter.tag.as_deref(), filter.group.as_deref());
     let last: Option<i64> = store
         .conn
         .prepare_cached(&format!(
-            "SELECT min(id) FROM (SELECT id FROM job {index} WHERE {among} id < ?2 AND (?3 IS NULL OR TRUE)
-             ORDER BY id DESC LIMIT {PAGE})"
+            "SELECT min(place) FROM (SELECT {place} AS place FROM {from} WHERE {among} AND {place} < ?2
+             AND (?1 IS NULL OR ?3 IS NULL OR ?4 IS NULL OR TRUE) ORDER BY {place} DESC LIMIT {PAGE})"
         ))?
-        .query_row(params![only, before, group], |row| row.get(0))?;
+        .query_row(params![only, before, tag, group], |row| row.get(0))?;
     let Some(last) = last else { return Ok(Page::default()) };
     let mut statement = store.conn.prepare_cached(&format!(
-        "SELECT {RECORD} FROM job {index} JOIN queue ON queue.id = job.queue
-         WHERE {state} job.id < ?2 AND job.id >= ?4 AND (?5 IS NULL OR queue.name = ?5)
-         AND (?6 IS NULL OR class = ?6)
-         AND (?8 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?8)) ORDER BY job.id DESC LIMIT ?7"
+        "SELECT {RECORD} FROM {from} JOIN queue ON queue.id = job.queue
+         WHERE {among} AND {place} < ?2 AND {place} >= ?5 AND (?3 IS NULL OR TRUE)
+         AND (?1 IS NULL OR state = ?1) AND (?4 IS NULL OR failure_group = ?4)
+         AND (?6 IS NULL OR queue.name = ?6) AND (?7 IS NULL OR class = ?7)
+         AND (NOT ?8 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id))
+         AND (?9 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?9)) ORDER BY {place} DESC LIMIT ?10"
     ))?;
     let queue = filter.queue.as_ref().map(QueueName::as_str);
     let class = filter.class.as_ref().map(|class| class.as_str());
-    let recurring = &filter.recurring;
+    let Filter { tracked, recurring, limit, .. } = filter;
     let mut rows =
-        statement.query(params![only, before, group, last, queue, class, filter.limit, recurring])?;
+        statement.query(params![only, before, tag, group, last, queue, class, tracked, recurring, limit])?;
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
         jobs.push((row.get(0)?, record(row)?));
     }
     Ok(Page { jobs, before: Some(last) })
-}
-
-/// The index for a failure group, or for a state that has one, and the condition. Jobs in the common states are met on the
-/// way through them all.
-fn way_to(only: Option<JobState>, grouped: bool) -> (&'static str, &'static str) {
-    match only {
-        _ if grouped => ("INDEXED BY job_group", "failure_group = ?3 AND (?1 IS NULL OR state = ?1) AND"),
-        None => ("", "?1 IS NULL AND"),
-        Some(JobState::Waiting | JobState::Delayed | JobState::Complete) => {
-            ("NOT INDEXED", "+state = ?1 AND")
-        }
-        Some(JobState::Running | JobState::Canceling) => {
-            ("INDEXED BY job_expiry", "state = ?1 AND expires_at IS NOT NULL AND")
-        }
-        Some(JobState::Depends | JobState::Failed | JobState::Held | JobState::Canceled) => {
-            ("INDEXED BY job_odd", "state = ?1 AND state >= 5 AND")
-        }
-    }
 }
 
 /// How many come before it in its queue, by the order of the index.
@@ -186,7 +178,7 @@ fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         progress: json(row, 25)?,
         put_at: Millis(row.get(14)?),
         put_by: row.get(26)?,
-        recurring: row.get(30)?,
+        recurring: row.get(31)?,
         due_at: moment(row, 15)?,
         started_at: moment(row, 16)?,
         ended_at: moment(row, 17)?,
@@ -199,6 +191,9 @@ fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         result: row.get(21)?,
         failure: json(row, 22)?,
         forensics: json(row, 23)?,
+        tracked: row.get(30)?,
+        needs: Vec::new(),
+        needed_by: Vec::new(),
         history: Vec::new(),
     })
 }

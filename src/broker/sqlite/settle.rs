@@ -7,6 +7,7 @@ use super::history::{self, End};
 use super::put::millis_up;
 use super::store::{Store, state};
 use super::trouble::Trouble;
+use super::{advance, needs};
 use crate::broker::Settling;
 use crate::model::{Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict};
 
@@ -53,11 +54,23 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
             "SELECT id, queue, state, started_at FROM job WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3",
         )?
         .query_row(params![settlement.job.as_str(), settlement.fence.0], |row| {
-            Ok((row.get(0)?, row.get(1)?, state(row.get(2)?), row.get(3)?))
+            Ok((row.get(0)?, row.get(1)?, state(row.get(2)?), row.get::<_, Option<i64>>(3)?))
         })
         .optional()?;
     let Some((row, queue, from, started)) = lease else { return Ok(Settling::NotOurs) };
-    let change = change(&settlement.verdict, from, now);
+    let mut held = None;
+    if let Verdict::Complete { result, next: Some(next) } = &settlement.verdict
+        && from == JobState::Running
+    {
+        held = advance::fault(store, row, settlement, next)?.map(|failure| Verdict::Hold { failure });
+        if held.is_none() {
+            store.effects.figures.on(queue, now).run.add(now - started.unwrap_or(now));
+            advance::go_on(store, (row, queue), settlement, result.as_deref(), next, now)?;
+            store.effects.given_up.push(settlement.job.clone());
+            return Ok(Settling::Settled);
+        }
+    }
+    let change = change(held.as_ref().unwrap_or(&settlement.verdict), from, now);
     let to = change.state.unwrap_or(JobState::Waiting);
     if change.is_kept(to) {
         let (failure, forensics) = (change.failure, settlement.forensics.as_ref());
@@ -68,6 +81,9 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
     write(store, row, to, &change, settlement, now)?;
     store.moved(queue, Some(from), to);
     count(store.effects.figures.on(queue, now), &settlement.verdict, to, started, now);
+    if to == JobState::Complete {
+        needs::release(store, row, now)?;
+    }
     store.effects.given_up.push(settlement.job.clone());
     if let Some(due) = change.due {
         store.expect(due);
@@ -101,9 +117,13 @@ fn change(verdict: &Verdict, from: JobState, now: i64) -> Change<'_> {
         (Some(if due.is_some() { JobState::Delayed } else { JobState::Waiting }), due)
     };
     let change = match verdict {
-        Verdict::Complete { result } => {
+        Verdict::Complete { result, next: None } => {
             let result = result.as_deref();
             return Change { state: Some(JobState::Complete), result, ..Change::default() };
+        }
+        // It had more to do: its cancel came in time.
+        Verdict::Complete { next: Some(_), .. } => {
+            Change { state: Some(JobState::Canceled), ..Change::default() }
         }
         Verdict::Retry { after, failure } => {
             let (state, due) = later(*after);

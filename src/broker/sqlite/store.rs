@@ -116,6 +116,14 @@ impl Store {
         self.effects.ring |= to == JobState::Waiting || to == JobState::Delayed || to == JobState::Canceling;
     }
 
+    /// A job that ran in one queue goes on in another.
+    pub(super) fn advanced(&mut self, from: i64, queue: i64, to: JobState) {
+        self.moved(from, Some(JobState::Running), to);
+        self.gone(from, to);
+        self.moved(queue, None, to);
+        self.barren.forget(queue);
+    }
+
     /// A job in this state was removed.
     pub(super) fn gone(&mut self, queue: i64, from: JobState) {
         self.effects.counts.entry(queue).or_default()[from as usize] -= 1;

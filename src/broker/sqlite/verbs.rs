@@ -2,10 +2,10 @@
 
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{admin, bulk, figures, forget, in_force, occur, read, recurring};
+use super::{admin, bulk, cancel, depend, edit, figures, forget, in_force, occur, read, recurring};
 use crate::broker::Error;
 use crate::model::Instant;
-use crate::model::verb::{Answer, Done, Number, State, Verb};
+use crate::model::verb::{Answer, Done, Number, State, Tags, Verb};
 
 /// Does it. Lists are made page by page, in `list.rs` and `failed.rs`.
 pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> Result<Answer, Trouble> {
@@ -15,8 +15,15 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
         }
         Verb::Get(it) => Answer::Get(read::get(store, &it.job)?),
         Verb::Before(it) => Answer::Before(Number { count: read::before(store, &it.job)? }),
-        Verb::Cancel(it) => Answer::Cancel(State { state: admin::cancel(store, &it.job, by, now)? }),
+        Verb::Cancel(it) => Answer::Cancel(cancel::cancel(store, it, by, now)?),
         Verb::Retry(it) => Answer::Retry(admin::retry(store, &it.job, by, now).map(done)?),
+        Verb::DependOn(it) => Answer::DependOn(State { state: depend::on(store, it, by, now)? }),
+        Verb::DependOff(it) => Answer::DependOff(State { state: depend::off(store, it, by, now)? }),
+        Verb::Prioritize(it) => Answer::Prioritize(edit::prioritize(store, it, by, now).map(done)?),
+        Verb::Tag(it) => Answer::Tag(Tags { tags: edit::tag(store, it, by, now)? }),
+        Verb::Track(it) => Answer::Track(edit::track(store, &it.job, now).map(done)?),
+        Verb::Untrack(it) => Answer::Untrack(edit::untrack(store, &it.job).map(done)?),
+        Verb::Discard(it) => Answer::Discard(edit::discard(store, &it.job).map(done)?),
         Verb::Bulk(it) => Answer::Bulk(bulk::sweep(store, it, by, now)?),
         Verb::Queues(_) => Answer::Queues(read::counts(store)?),
         Verb::Pause(it) => {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::JobState;
+use crate::model::{JobId, JobState};
 
 /// Nothing to say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,4 +20,49 @@ pub struct State {
 pub struct Number {
     /// So many.
     pub count: u64,
+}
+
+/// What became of one of the jobs that were named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Each {
+    /// Which.
+    pub job: JobId,
+    /// What became of it.
+    #[serde(flatten)]
+    pub fate: Fate,
+}
+
+/// What became of a job that was named with others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// It was done; this is its state now.
+    State(JobState),
+    /// It was left as it is.
+    Refused(Refusal),
+}
+
+/// Why a job was left as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "why", rename_all = "snake_case")]
+pub enum Refusal {
+    /// There is none of that id.
+    NoJob,
+    /// Its state does not allow it.
+    State {
+        /// Which that is.
+        state: JobState,
+    },
+    /// Others wait for it.
+    NeededBy {
+        /// Those that were not named, or were left as they are themselves.
+        jobs: Vec<JobId>,
+    },
+}
+
+/// The tags of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tags {
+    /// In the order in which they were added.
+    pub tags: Vec<String>,
 }

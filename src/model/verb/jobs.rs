@@ -20,12 +20,15 @@ pub struct Before {
     pub job: JobId,
 }
 
-/// Ends a job.
+/// Ends jobs. One that others wait for is left as it is unless all of those are ended with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cancel {
     /// Which.
-    pub job: JobId,
+    pub jobs: Vec<JobId>,
+    /// Also all that wait for them, and for those, and so on.
+    #[serde(default)]
+    pub dependents: bool,
 }
 
 /// Puts an ended job back to waiting.

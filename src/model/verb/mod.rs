@@ -2,6 +2,7 @@
 //! API's routes, what its client sends, and what a broker is asked.
 
 mod answers;
+mod edits;
 mod failed;
 mod jobs;
 mod options;
@@ -9,7 +10,8 @@ mod queues;
 mod recurring;
 mod table;
 
-pub use answers::{Done, Number, State};
+pub use answers::{Done, Each, Fate, Number, Refusal, State, Tags};
+pub use edits::{DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
 pub use failed::{Act, Bulk, Failed, FailureGroup, Swept};
 pub use jobs::{Before, Cancel, Get, Retry};
 pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};

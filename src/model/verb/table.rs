@@ -6,9 +6,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{
-    Before, Bulk, Cancel, Done, Failed, FailureGroup, Forget, Get, ListRecurring, LoadOptions, Number,
-    OptionShown, Pause, QueueDay, Queues, RemoveRecurring, Resume, Retry, RunRecurring, SetOption,
-    ShowOptions, ShowRecurring, State, Stats, Swept, UnsetOption,
+    Before, Bulk, Cancel, DependOff, DependOn, Discard, Done, Each, Failed, FailureGroup, Forget, Get,
+    ListRecurring, LoadOptions, Number, OptionShown, Pause, Prioritize, QueueDay, Queues, RemoveRecurring,
+    Resume, Retry, RunRecurring, SetOption, ShowOptions, ShowRecurring, State, Stats, Swept, Tag, Tags,
+    Track, UnsetOption, Untrack,
 };
 use crate::model::{Filter, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord};
 
@@ -103,8 +104,15 @@ verbs! {
     List(Filter) => Vec<JobRecord>, "GET" "/v1/jobs", "Lists jobs by filter, newest first, without payloads.";
     Get(Get) => JobRecord, "GET" "/v1/jobs/{job}", "Shows one job, whole: with its payload and its history.";
     Before(Before) => Number, "GET" "/v1/jobs/{job}/before", "Counts the waiting jobs of its queue that come before a waiting job, up to 1000.";
-    Cancel(Cancel) => State, "POST" "/v1/jobs/{job}/cancel", "Ends a job: at once when it waits; one that runs is canceling until its processes are proven dead.";
+    Cancel(Cancel) => Vec<Each>, "POST" "/v1/cancel", "Ends jobs: at once those that wait; one that runs is canceling until its processes are proven dead.";
     Retry(Retry) => Done, "POST" "/v1/jobs/{job}/retry", "Puts a failed, held, canceled or complete job back to waiting, its counters and progress cleared.";
+    DependOn(DependOn) => State, "POST" "/v1/jobs/{job}/depends/on", "Has a job that has not begun wait until others are complete, too.";
+    DependOff(DependOff) => State, "POST" "/v1/jobs/{job}/depends/off", "Has a job wait for others no more; its delay stays.";
+    Prioritize(Prioritize) => Done, "POST" "/v1/jobs/{job}/priority", "Gives a job another priority; among equals it keeps its place.";
+    Tag(Tag) => Tags, "POST" "/v1/jobs/{job}/tags", "Adds tags to a job and removes others.";
+    Track(Track) => Done, "POST" "/v1/jobs/{job}/track", "Marks a job as one that somebody follows.";
+    Untrack(Untrack) => Done, "POST" "/v1/jobs/{job}/untrack", "Takes that mark away.";
+    Discard(Discard) => Done, "POST" "/v1/jobs/{job}/discard", "Forgets a job that has ended, with its history.";
     Failed(Failed) => Vec<FailureGroup>, "GET" "/v1/failed", "Counts the jobs that failed or are held, by what their failure is called, the most first.";
     Bulk(Bulk) => Swept, "POST" "/v1/failed", "Puts back to waiting, or discards, the ended jobs that match: the next of them, and where to go on.";
     Queues(Queues) => BTreeMap<QueueName, QueueCounts>, "GET" "/v1/queues", "Counts the jobs of all queues by state.";

@@ -1,0 +1,64 @@
+"""What a job returns that goes on elsewhere."""
+
+from __future__ import annotations
+
+from .errors import seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Optional
+
+
+class Advance:
+    """Returned by a job that is done here and goes on in another queue: with the same id and data, as if put anew.
+
+    It is returned, not raised, so that a ``with transaction():`` around it commits. The result is kept in the history of the job.
+
+    >>> @job("doc.Film")
+    ... def film(path):
+    ...     if current_job().queue == "download":
+    ...         return Advance("encode", {"bytes": 5}, delay=10)
+    """
+
+    __slots__ = ("delay", "depends", "queue", "result")
+
+    def __init__(self, queue: str, result: Any = None, *, delay: Optional[float] = None,
+                 depends: Optional[Sequence[str]] = None) -> None:
+        if not isinstance(queue, str) or not queue:
+            raise ValueError(f"queue must be the name of a queue, not {queue!r}")
+        #: Where it goes on.
+        self.queue = queue
+        #: Any JSON value.
+        self.result = result
+        #: Not before this long from now, in seconds.
+        self.delay = None if delay is None else seconds("delay", delay)
+        #: Not before these jobs are complete: their ids.
+        self.depends = ids("depends", depends)
+
+    def __repr__(self) -> str:
+        return f"Advance({self.queue!r}, {self.result!r}, delay={self.delay!r}, depends={self.depends!r})"
+
+    def fields(self) -> dict[str, Any]:
+        """As a `done` frame takes it.
+
+        >>> Advance("encode", delay=10).fields()
+        {'queue': 'encode', 'delay': 10}
+        """
+        fields = {"queue": self.queue, "delay": self.delay, "depends": self.depends}
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def ids(name: str, value: Optional[Sequence[str]]) -> Optional[list[str]]:
+    """The value as a list of ids.
+
+    >>> ids("depends", ("a", "b"))
+    ['a', 'b']
+    """
+    if isinstance(value, str):
+        raise TypeError(f"{name} must be a list of ids, not {value!r}")
+    return None if value is None else [str(id) for id in value]
+
+
+# A user meets it as taskvisor.Advance.
+Advance.__module__ = "taskvisor"

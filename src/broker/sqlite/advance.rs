@@ -1,0 +1,88 @@
+//! A job that is complete in its queue goes on in another: the same job, as if it had been put there.
+
+use rusqlite::params;
+
+use super::history::{self, End};
+use super::needs;
+use super::put::millis_up;
+use super::store::Store;
+use super::trouble::Trouble;
+use crate::broker::Error;
+use crate::model::{Failure, Happened, JobState, NewJob, Next, Payload, QueueName, Settlement};
+
+/// The row and the queue of a job.
+pub(super) type Place = (i64, i64);
+
+/// Why the job cannot go on there: it is then held for a person.
+pub(super) fn fault(
+    store: &Store,
+    row: i64,
+    job: &Settlement,
+    next: &Next,
+) -> Result<Option<Failure>, Trouble> {
+    let because = |why: String| {
+        let message = format!("it is complete here, but cannot go on in queue '{}': {why}", next.queue);
+        Some(Failure { group: "advance".into(), message, trace: None })
+    };
+    let anew = NewJob {
+        delay: next.delay,
+        depends: next.depends.clone(),
+        ..NewJob::new(next.queue.clone(), "any".into(), Payload::Data("null".into()))
+    };
+    if let Some(fault) = anew.fault() {
+        return Ok(because(fault));
+    }
+    let checked = next
+        .depends
+        .iter()
+        .try_for_each(|id| needs::must_be_waited_for(store, id).map(drop))
+        .and_then(|()| needs::refuse_cycle(store, row, &job.job, &next.depends));
+    match checked {
+        Ok(()) => Ok(None),
+        Err(Trouble::Mine(Error::Refused(why))) => Ok(because(why)),
+        Err(trouble) => Err(trouble),
+    }
+}
+
+/// Sends it there. What it has left here is in its history.
+pub(super) fn go_on(
+    store: &mut Store,
+    (row, queue): Place,
+    settlement: &Settlement,
+    result: Option<&str>,
+    next: &Next,
+    now: i64,
+) -> Result<(), Trouble> {
+    let forensics = settlement.forensics.as_ref();
+    history::attempt(store, row, now, End { forensics, ..End::new(JobState::Complete) })?;
+    let from: String = store
+        .conn
+        .prepare_cached("SELECT name FROM queue WHERE id = ?1")?
+        .query_row([queue], |row| row.get(0))?;
+    let what = Happened::Advanced {
+        from: QueueName::from(from),
+        to: next.queue.clone(),
+        result: result.map(ToOwned::to_owned),
+    };
+    history::note(store, row, now, what)?;
+    let due = Some(now.saturating_add(millis_up(next.delay))).filter(|due| *due > now);
+    let (to, due, not_before) = match due {
+        due if needs::write(store, row, &next.depends)? => (JobState::Depends, None, due),
+        Some(due) => (JobState::Delayed, Some(due), None),
+        None => (JobState::Waiting, None, None),
+    };
+    let there = store.queue_made(&next.queue)?;
+    store
+        .conn
+        .prepare_cached(
+            "UPDATE job SET queue = ?2, state = ?3, due_at = ?4, not_before = ?5, attempt = 0, crashes = 0,
+             interrupted = 0, unknown = 0, expires_at = NULL, instance = NULL, progress = NULL, result = NULL,
+             failure = NULL, failure_group = NULL, forensics = NULL, ready_at = ?6 WHERE id = ?1",
+        )?
+        .execute(params![row, there, to as i64, due, not_before, now])?;
+    store.advanced(queue, there, to);
+    if let Some(due) = due {
+        store.expect(due);
+    }
+    Ok(())
+}

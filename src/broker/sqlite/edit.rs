@@ -1,0 +1,101 @@
+//! What people change about a job: its priority, its tags, whether it is followed, whether it is there at all.
+
+use rusqlite::params;
+
+use super::store::Store;
+use super::trouble::Trouble;
+use super::{history, needs, remove};
+use crate::broker::Error;
+use crate::model::verb::{Prioritize, Tag};
+use crate::model::{Happened, Instant, JobId, tags_fault};
+
+/// Has the history of a job tell of a change.
+pub(super) fn note(store: &Store, row: i64, by: &str, now: i64, what: String) -> Result<(), Trouble> {
+    history::note(store, row, now, Happened::Edited { by: by.into(), what })
+}
+
+/// Its place among equals is that of its insertion.
+pub(super) fn prioritize(store: &Store, verb: &Prioritize, by: &str, now: Instant) -> Result<(), Trouble> {
+    let (row, ..) = store.place(&verb.job)?;
+    let before: i32 =
+        store.conn.query_row("SELECT priority FROM job WHERE id = ?1", [row], |row| row.get(0))?;
+    if before == verb.priority {
+        return Ok(());
+    }
+    store.conn.execute("UPDATE job SET priority = ?2 WHERE id = ?1", params![row, verb.priority])?;
+    note(store, row, by, store.millis(now), format!("priority {}; it was {before}", verb.priority))
+}
+
+/// Gives all the tags that the job then has.
+pub(super) fn tag(store: &Store, verb: &Tag, by: &str, now: Instant) -> Result<Vec<String>, Trouble> {
+    let (row, ..) = store.place(&verb.job)?;
+    let text: Option<String> =
+        store.conn.query_row("SELECT tags FROM job WHERE id = ?1", [row], |row| row.get(0))?;
+    let before: Vec<String> = text.map_or_else(|| Ok(Vec::new()), |text| serde_json::from_str(&text))?;
+    let added =
+        verb.add.iter().enumerate().filter(|(n, tag)| !before.contains(tag) && !verb.add[..*n].contains(tag));
+    let all = before.iter().chain(added.map(|(_, tag)| tag));
+    let tags: Vec<String> = all.filter(|tag| !verb.remove.contains(tag)).cloned().collect();
+    if let Some(fault) = tags_fault(&tags) {
+        return Err(Error::Refused(fault).into());
+    }
+    if tags == before {
+        return Ok(tags);
+    }
+    let kept = (!tags.is_empty()).then(|| serde_json::to_string(&tags)).transpose()?;
+    store.conn.execute("UPDATE job SET tags = ?2 WHERE id = ?1", params![row, kept])?;
+    untag(store, row, &before)?;
+    write_tags(store, row, &tags)?;
+    let what = if tags.is_empty() { "no tags".into() } else { format!("tags {}", tags.join(" ")) };
+    note(store, row, by, store.millis(now), what)?;
+    Ok(tags)
+}
+
+/// The tags once more, to find jobs by them.
+pub(super) fn write_tags(store: &Store, row: i64, tags: &[String]) -> Result<(), Trouble> {
+    for tag in tags {
+        store
+            .conn
+            .prepare_cached("INSERT OR IGNORE INTO tag (tag, job) VALUES (?1, ?2)")?
+            .execute(params![tag, row])?;
+    }
+    Ok(())
+}
+
+fn untag(store: &Store, row: i64, tags: &[String]) -> Result<(), Trouble> {
+    for tag in tags {
+        store
+            .conn
+            .prepare_cached("DELETE FROM tag WHERE tag = ?1 AND job = ?2")?
+            .execute(params![tag, row])?;
+    }
+    Ok(())
+}
+
+pub(super) fn track(store: &Store, id: &JobId, now: Instant) -> Result<(), Trouble> {
+    let (row, ..) = store.place(id)?;
+    store.conn.execute(
+        "INSERT OR IGNORE INTO tracked (job, at) VALUES (?1, ?2)",
+        params![row, store.millis(now)],
+    )?;
+    Ok(())
+}
+
+pub(super) fn untrack(store: &Store, id: &JobId) -> Result<(), Trouble> {
+    let (row, ..) = store.place(id)?;
+    store.conn.execute("DELETE FROM tracked WHERE job = ?1", [row])?;
+    Ok(())
+}
+
+/// Forgets a job that has ended and that nobody waits for.
+pub(super) fn discard(store: &mut Store, id: &JobId) -> Result<(), Trouble> {
+    let (row, _, from) = store.place(id)?;
+    if !from.has_ended() {
+        return Err(Error::WrongState { id: id.clone(), state: from, verb: "discarded" }.into());
+    }
+    let by = needs::dependents(store, row, u32::MAX)?;
+    if !by.is_empty() {
+        return Err(Error::Needed { id: id.clone(), by, verb: "discarded" }.into());
+    }
+    remove::job(store, row)
+}

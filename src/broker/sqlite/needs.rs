@@ -1,0 +1,180 @@
+//! What jobs need: rows of `dependency`, each gone when the job that is needed is complete. A job that needs something is
+//! in the state `depends`, with its delay kept aside.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use rusqlite::{OptionalExtension, params};
+
+use super::store::{Store, state};
+use super::trouble::Trouble;
+use crate::broker::Error;
+use crate::model::{JobId, JobState, Need};
+
+/// Has the job in `row` wait for those of `needed` that are not complete, and says whether there are any.
+pub(super) fn write(store: &Store, row: i64, needed: &[JobId]) -> Result<bool, Trouble> {
+    let mut statement = store.conn.prepare_cached(
+        "INSERT OR IGNORE INTO dependency (job, needs) SELECT ?1, id FROM job WHERE jid = ?2 AND state <> 4",
+    )?;
+    for id in needed {
+        statement.execute(params![row, id.as_str()])?;
+    }
+    any(store, row)
+}
+
+/// Whether a job needs anything.
+pub(super) fn any(store: &Store, row: i64) -> Result<bool, Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT 1 FROM dependency WHERE job = ?1 LIMIT 1")?;
+    Ok(statement.exists([row])?)
+}
+
+/// An error unless the job is there that another is to need; else whether it has to be waited for.
+pub(super) fn must_be_waited_for(store: &Store, id: &JobId) -> Result<bool, Trouble> {
+    match store.place(id) {
+        Ok((_, _, state)) => Ok(state != JobState::Complete),
+        Err(Trouble::Mine(Error::NoJob(id))) => {
+            Err(Error::Refused(format!("a job cannot depend on '{id}': no job has that id")).into())
+        }
+        Err(trouble) => Err(trouble),
+    }
+}
+
+/// A job is complete: those that needed nothing else go on.
+pub(super) fn release(store: &mut Store, row: i64, now: i64) -> Result<(), Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT job FROM dependency WHERE needs = ?1")?;
+    let waiting: Vec<i64> = statement.query_map([row], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    drop(statement);
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    store.conn.prepare_cached("DELETE FROM dependency WHERE needs = ?1")?.execute([row])?;
+    waiting.into_iter().try_for_each(|job| set_free(store, job, now).map(drop))
+}
+
+/// Lets a job go on that waits and needs nothing any more; gives its state if it does.
+pub(super) fn set_free(store: &mut Store, row: i64, now: i64) -> Result<Option<JobState>, Trouble> {
+    let found = store
+        .conn
+        .prepare_cached(
+            "SELECT queue, not_before FROM job WHERE id = ?1 AND state = 8
+             AND NOT EXISTS (SELECT 1 FROM dependency WHERE job = ?1)",
+        )?
+        .query_row([row], |row| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?)))
+        .optional()?;
+    let Some((queue, not_before)) = found else { return Ok(None) };
+    let due = not_before.filter(|due| *due > now);
+    let to = if due.is_some() { JobState::Delayed } else { JobState::Waiting };
+    store
+        .conn
+        .prepare_cached(
+            "UPDATE job SET state = ?2, due_at = ?3, not_before = NULL, ready_at = ?4 WHERE id = ?1",
+        )?
+        .execute(params![row, to as i64, due, now])?;
+    store.moved(queue, Some(JobState::Depends), to);
+    if let Some(due) = due {
+        store.expect(due);
+    }
+    Ok(Some(to))
+}
+
+/// What a job waits for, in the order of insertion.
+pub(super) fn of(store: &Store, row: i64) -> Result<Vec<Need>, Trouble> {
+    let mut statement = store.conn.prepare_cached(
+        "SELECT jid, state FROM dependency JOIN job ON job.id = dependency.needs
+         WHERE dependency.job = ?1 ORDER BY job.id",
+    )?;
+    let rows = statement.query_map([row], |row| {
+        Ok(Need { job: row.get::<_, String>(0)?.into(), state: state(row.get(1)?) })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The jobs that wait for one, in the order of insertion: the first of them.
+pub(super) fn dependents(store: &Store, row: i64, most: u32) -> Result<Vec<JobId>, Trouble> {
+    let mut statement = store.conn.prepare_cached(
+        "SELECT jid FROM dependency JOIN job ON job.id = dependency.job
+         WHERE needs = ?1 AND state = 8 ORDER BY job.id LIMIT ?2",
+    )?;
+    let rows = statement.query_map([row, i64::from(most)], |row| Ok(row.get::<_, String>(0)?.into()))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// An error if `row`, called `id`, would wait for itself by way of those it is to need.
+pub(super) fn refuse_cycle(store: &Store, row: i64, id: &JobId, needed: &[JobId]) -> Result<(), Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT needs FROM dependency WHERE job = ?1")?;
+    let mut from: HashMap<i64, i64> = HashMap::new();
+    let mut open = VecDeque::new();
+    for id in needed {
+        open.push_back((store.place(id)?.0, row));
+    }
+    while let Some((at, before)) = open.pop_front() {
+        if from.contains_key(&at) {
+            continue;
+        }
+        from.insert(at, before);
+        if at == row {
+            return Err(circle(&way_back(store, row, &from, id)?));
+        }
+        for next in statement.query_map([at], |row| row.get(0))? {
+            open.push_back((next?, at));
+        }
+    }
+    Ok(())
+}
+
+/// The names on the way from a job to itself.
+fn way_back(store: &Store, row: i64, from: &HashMap<i64, i64>, id: &JobId) -> Result<Vec<JobId>, Trouble> {
+    let mut names = vec![id.clone()];
+    let mut at = row;
+    while let Some(before) = from.get(&at).filter(|before| **before != row) {
+        let mut statement = store.conn.prepare_cached("SELECT jid FROM job WHERE id = ?1")?;
+        names.push(statement.query_row([*before], |row| row.get::<_, String>(0))?.into());
+        at = *before;
+    }
+    names.push(id.clone());
+    names.reverse();
+    Ok(names)
+}
+
+/// An error if jobs of one batch wait for each other in a circle. Each comes with those of the batch that it needs.
+pub(super) fn refuse_cycle_among(batch: &BTreeMap<&JobId, Vec<&JobId>>) -> Result<(), Trouble> {
+    let mut needed_by: HashMap<&JobId, Vec<&JobId>> = HashMap::new();
+    let mut counts: HashMap<&JobId, usize> = HashMap::new();
+    for (id, needs) in batch {
+        counts.insert(id, needs.len());
+        needs.iter().for_each(|need| needed_by.entry(need).or_default().push(id));
+    }
+    let mut free: Vec<&JobId> =
+        batch.iter().filter(|(_, needs)| needs.is_empty()).map(|(id, _)| *id).collect();
+    let mut stuck: BTreeSet<&JobId> = batch.keys().copied().collect();
+    while let Some(id) = free.pop() {
+        stuck.remove(id);
+        for next in needed_by.get(id).into_iter().flatten() {
+            let count = counts.entry(next).or_default();
+            *count -= 1;
+            if *count == 0 {
+                free.push(next);
+            }
+        }
+    }
+    let Some(first) = stuck.first() else { return Ok(()) };
+    // Each that is stuck needs another that is: the way ends where it has been before.
+    let mut way = vec![*first];
+    loop {
+        let needs = batch.get(way[way.len() - 1]).into_iter().flatten();
+        let Some(next) = needs.copied().find(|need| stuck.contains(need)) else { return Ok(()) };
+        if let Some(start) = way.iter().position(|id| *id == next) {
+            let names: Vec<JobId> = way[start..].iter().chain([&next]).map(|id| (*id).clone()).collect();
+            return Err(circle(&names));
+        }
+        way.push(next);
+    }
+}
+
+fn circle(names: &[JobId]) -> Trouble {
+    let way = names.iter().map(|id| format!("'{id}'")).collect::<Vec<_>>();
+    Error::Refused(match &way[..] {
+        [only] | [only, _] => format!("job {only} cannot depend on itself"),
+        _ => format!("jobs cannot wait for each other in a circle: {}", way.join(" needs ")),
+    })
+    .into()
+}

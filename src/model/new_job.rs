@@ -1,0 +1,172 @@
+//! Jobs as they are put.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Class, JobId, Payload, QueueName, Retry};
+
+/// A job as it is put.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewJob {
+    /// Its id; made by the broker when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<JobId>,
+    /// What is done when its id exists.
+    #[serde(default, skip_serializing_if = "Exists::is_usual")]
+    pub exists: Exists,
+    /// Where it waits.
+    pub queue: QueueName,
+    /// What it is.
+    pub class: Class,
+    /// What it carries.
+    pub payload: Payload,
+    /// Higher runs first; equal in insertion order.
+    #[serde(default)]
+    pub priority: i32,
+    /// Not before this long after the put.
+    #[serde(default)]
+    pub delay: Duration,
+    /// Not before these jobs are complete.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends: Vec<JobId>,
+    /// Free words to find it by.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// When an attempt fails; None = as the pool says.
+    #[serde(default)]
+    pub retry: Option<Retry>,
+    /// Longest run of one attempt; None = as the pool says.
+    #[serde(default)]
+    pub time_limit: Option<Duration>,
+    /// Who puts it, e.g. `uid 1000`; noted by whoever takes it in, never believed.
+    #[serde(skip)]
+    pub by: Option<String>,
+}
+
+/// What a put does with a job whose id exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exists {
+    /// Refuses it.
+    #[default]
+    Refuse,
+    /// Leaves the one that exists as it is, whatever its state, and gives its id.
+    Skip,
+}
+
+impl Exists {
+    fn is_usual(&self) -> bool {
+        *self == Exists::Refuse
+    }
+}
+
+impl std::str::FromStr for Exists {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "refuse" => Ok(Exists::Refuse),
+            "skip" => Ok(Exists::Skip),
+            _ => Err(format!("'{text}' is neither refuse nor skip")),
+        }
+    }
+}
+
+impl NewJob {
+    /// The longest delay: a hundred years.
+    pub const DELAY_MAX: Duration = Duration::from_secs(36_525 * 24 * 3600);
+    /// The longest name: of a job, a queue, a class, a tag.
+    pub const NAME_MAX: usize = 256;
+    /// The most tags of a job.
+    pub const TAGS_MAX: usize = 100;
+    /// The most jobs that one is put to need.
+    pub const DEPENDS_MAX: usize = 1000;
+
+    /// A job with data, and nothing else said.
+    pub fn new(queue: QueueName, class: Class, payload: Payload) -> NewJob {
+        NewJob {
+            id: None,
+            exists: Exists::default(),
+            queue,
+            class,
+            payload,
+            priority: 0,
+            delay: Duration::ZERO,
+            depends: Vec::new(),
+            tags: Vec::new(),
+            retry: None,
+            time_limit: None,
+            by: None,
+        }
+    }
+
+    /// What no store could take.
+    pub fn fault(&self) -> Option<String> {
+        let id = self.id.as_ref().and_then(|id| name_fault("a job's id", id.as_str()));
+        let delay = (self.delay > NewJob::DELAY_MAX)
+            .then(|| "a delay of more than 36525 days (a hundred years) is too long".to_owned());
+        let depends = (self.depends.len() > NewJob::DEPENDS_MAX).then(|| {
+            let (many, most) = (self.depends.len(), NewJob::DEPENDS_MAX);
+            format!(
+                "a job cannot depend on {many} others, {most} are the most: have one that depends on them"
+            )
+        });
+        id.or_else(|| name_fault("a queue's name", self.queue.as_str()))
+            .or_else(|| name_fault("a class", self.class.as_str()))
+            .or(delay)
+            .or(depends)
+            .or_else(|| tags_fault(&self.tags))
+    }
+}
+
+/// What is wrong with the tags of a job.
+pub fn tags_fault(tags: &[String]) -> Option<String> {
+    if tags.len() > NewJob::TAGS_MAX {
+        return Some(format!("a job cannot have {} tags: {} are the most", tags.len(), NewJob::TAGS_MAX));
+    }
+    tags.iter().find_map(|tag| name_fault("a tag", tag))
+}
+
+/// Names are printed, one a line, and typed.
+fn name_fault(what: &str, name: &str) -> Option<String> {
+    if name.is_empty() {
+        Some(format!("{what} cannot be empty"))
+    } else if name.len() > NewJob::NAME_MAX {
+        let start: String = name.chars().take(32).collect();
+        let (long, most) = (name.len(), NewJob::NAME_MAX);
+        Some(format!("{what} of {long} bytes is too long ('{start}…'): {most} are the most"))
+    } else if name.contains(char::is_control) {
+        Some(format!("{what} cannot have control characters in it: {name:?}"))
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> NewJob {
+        NewJob::new("q".into(), "c".into(), Payload::Data("1".into()))
+    }
+
+    #[test]
+    fn what_no_store_could_take_is_told() {
+        let said = |job: NewJob| job.fault().unwrap_or_default();
+        let long = "é".repeat(129);
+        assert_eq!(said(NewJob { id: Some("a b ☺".into()), tags: vec!["x y".into(); 100], ..job() }), "");
+        assert_eq!(said(NewJob { id: Some("".into()), ..job() }), "a job's id cannot be empty");
+        assert!(
+            said(NewJob { id: Some(long.as_str().into()), ..job() }).contains("of 258 bytes is too long")
+        );
+        assert!(said(NewJob { id: Some("a\nb".into()), ..job() }).ends_with("\"a\\nb\""));
+        assert_eq!(said(NewJob { queue: "".into(), ..job() }), "a queue's name cannot be empty");
+        assert_eq!(said(NewJob { class: "".into(), ..job() }), "a class cannot be empty");
+        assert_eq!(said(NewJob { tags: vec!["".into()], ..job() }), "a tag cannot be empty");
+        assert!(said(NewJob { tags: vec!["x".into(); 101], ..job() }).contains("101 tags"));
+        assert!(said(NewJob { delay: NewJob::DELAY_MAX, ..job() }).is_empty());
+        assert!(said(NewJob { delay: Duration::MAX, ..job() }).contains("a hundred years"));
+        assert!(said(NewJob { depends: vec!["a".into(); 1001], ..job() }).contains("1001 others"));
+    }
+}

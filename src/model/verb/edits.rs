@@ -1,0 +1,74 @@
+//! Verbs that change something about a job.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::JobId;
+
+/// Has a job wait for others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DependOn {
+    /// Which.
+    pub job: JobId,
+    /// Those it needs from now on, besides what it needs already.
+    pub jobs: Vec<JobId>,
+}
+
+/// Has a job wait for others no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DependOff {
+    /// Which.
+    pub job: JobId,
+    /// Those it needs no more; left out = it needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<Vec<JobId>>,
+}
+
+/// Gives a job another priority.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prioritize {
+    /// Which.
+    pub job: JobId,
+    /// Higher runs first.
+    pub priority: i32,
+}
+
+/// Adds tags to a job and removes others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tag {
+    /// Which.
+    pub job: JobId,
+    /// Those it is to have.
+    #[serde(default)]
+    pub add: Vec<String>,
+    /// Those it is not to have.
+    #[serde(default)]
+    pub remove: Vec<String>,
+}
+
+/// Follows a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Track {
+    /// Which.
+    pub job: JobId,
+}
+
+/// Follows a job no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Untrack {
+    /// Which.
+    pub job: JobId,
+}
+
+/// Forgets a job that has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Discard {
+    /// Which.
+    pub job: JobId,
+}
