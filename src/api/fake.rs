@@ -5,15 +5,34 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::json;
 
 use super::{Problem, Service};
 use crate::model::verb::{Answer, Done, Get, State, Verb};
-use crate::model::{Change, JobId, JobState, Meters, NewJob, QueueCounts, Status, Stop, Subject, Why};
+use crate::model::{
+    Change, Cursor, Filter, JobId, JobRecord, JobState, Meters, NewJob, Page, QueueCounts, Status, Stop,
+    Subject, Why,
+};
 
 /// Writes down what it was asked.
 #[derive(Default)]
 pub(super) struct Fake {
     pub(super) asked: Mutex<Vec<String>>,
+    /// Jobs in each list.
+    pub(super) jobs: u64,
+}
+
+/// Jobs in each page of them.
+pub(super) const PAGE: u64 = 100;
+
+pub(super) fn record(id: &str) -> JobRecord {
+    let job = json!({
+        "id": id, "queue": "mail", "class": "send", "state": "waiting", "priority": 0, "tags": [], "attempt": 0,
+        "retry": null, "time_limit": null, "crashes": 0, "interrupted": 0, "put_at": 1, "due_at": null,
+        "started_at": null, "ended_at": null, "instance": null, "worker": null, "fence": 0, "result": null,
+        "failure": null, "forensics": null,
+    });
+    serde_json::from_value(job).expect("a record")
 }
 
 impl Fake {
@@ -28,6 +47,7 @@ impl Service for Fake {
         self.note(format!("put {}", jobs.len()));
         Ok((0..jobs.len()).map(|n| format!("j{n}").into()).collect())
     }
+    #[allow(clippy::wildcard_enum_match_arm, reason = "it plays some of them")]
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
         self.note(format!("{verb:?} by {by}"));
         match verb {
@@ -39,7 +59,6 @@ impl Service for Fake {
                 }
                 Err(Problem::not_found(format!("no job has the id '{job}'")).hint("see taskvisor job list"))
             }
-            Verb::List(_) => Ok(Answer::List(Vec::new())),
             Verb::Cancel(_) => Ok(Answer::Cancel(State { state: JobState::Canceling })),
             Verb::Retry(_) => Ok(Answer::Retry(Done {})),
             Verb::Pause(_) => Ok(Answer::Pause(Done {})),
@@ -51,6 +70,16 @@ impl Service for Fake {
             }
             _ => Err(Problem::unavailable("not played")),
         }
+    }
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem> {
+        self.note(format!("{filter:?} at {at:?}"));
+        let Cursor { place, left } = at.unwrap_or(Cursor { place: 0, left: self.jobs });
+        if filter.class.as_ref().is_some_and(|class| class.as_str() == "broken") && place > 0 {
+            return Err(Problem::unavailable("the disk is gone").hint("mend it"));
+        }
+        let ids = (place..).take(left.min(PAGE) as usize);
+        let next = left.checked_sub(PAGE).map(|left| Cursor { place: place + PAGE as i64, left });
+        Ok(Page { jobs: ids.map(|n| record(&format!("j{n}"))).collect(), next })
     }
     async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
         self.note(format!("reload {rehearsal}"));

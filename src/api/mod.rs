@@ -5,13 +5,17 @@ mod client;
 mod gate;
 mod guests;
 mod health;
+mod lines;
+mod lists;
 mod metrics;
 mod patience;
 mod peer;
+mod place;
 mod pools;
 mod router;
 mod server;
 mod service;
+mod stream;
 mod verbs;
 
 #[cfg(test)]
@@ -21,7 +25,9 @@ mod tests;
 
 pub use client::{Client, Error};
 pub use gate::Gate;
+pub use lines::Lines;
 pub use peer::{Door, Peer, Port};
+pub use place::Place;
 pub use router::{behind, router};
 pub use server::{Limits, serve};
 pub use service::{Problem, Service};

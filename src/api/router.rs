@@ -61,9 +61,7 @@ async fn here() -> Json<Done> {
 
 async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Ids> {
     let Put { mut jobs } = read(body, PUT_LIMIT).await?;
-    if !peer.may_put_programs() && jobs.iter().any(is_program) {
-        return Err(Problem::new(403, "programs cannot be put by TCP").hint("api.allow_exec: true allows it"));
-    }
+    peer.judge_programs(jobs.iter().any(is_program))?;
     jobs.iter_mut().for_each(|job| job.by = Some(peer.to_string()));
     Ok(Json(Ids { ids: api.put(jobs).await? }))
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 
 use crate::model::verb::{Answer, Verb};
-use crate::model::{Change, JobId, JobState, Meters, NewJob, Status, Stop, Subject, Why};
+use crate::model::{
+    Change, Cursor, Filter, JobId, JobState, Meters, NewJob, Page, Status, Stop, Subject, Why,
+};
 
 /// Everything a client can ask of a running supervisor.
 #[async_trait]
@@ -15,6 +17,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// Does what is asked of the jobs; `by` says who asks.
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem>;
+
+    /// The first stretch of a list, or the one at the cursor that came with the stretch before.
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem>;
 
     /// Waits until the job has ended and says how. Dropped when the client goes away.
     async fn ended(&self, id: JobId) -> Result<JobState, Problem>;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, Query, State};
-use axum::http::Uri;
+use axum::http::{HeaderMap, Uri};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 
@@ -14,8 +15,8 @@ use serde_json::{Map, Value};
 
 use super::client::encode;
 use super::router::{Answer, Api, SMALL_LIMIT, read_or_default};
-use super::{Peer, Problem, Service};
-use crate::model::verb::{Asked, Visitor, visit};
+use super::{Peer, Problem, Service, lists};
+use crate::model::verb::{self, Asked, Verb, Visitor, visit};
 
 type Named = Result<Path<BTreeMap<String, String>>, PathRejection>;
 
@@ -38,8 +39,9 @@ async fn look<V: Asked>(
     State(api): Api,
     Extension(peer): Extension<Peer>,
     named: Named,
+    headers: HeaderMap,
     uri: Uri,
-) -> Answer<V::Answer> {
+) -> Result<Response, Problem> {
     let mut query = uri.query().unwrap_or_default().to_owned();
     for (name, value) in parameters(named)? {
         query += &format!("&{name}={}", encode(&value));
@@ -49,7 +51,11 @@ async fn look<V: Asked>(
         .map_err(|_| Problem::bad_request("the query is not right"))?;
     let Query(verb) =
         Query::<V>::try_from_uri(&uri).map_err(|error| Problem::bad_request(error.body_text()))?;
-    ask(api, verb, peer).await
+    let verb = verb.verb();
+    if let Verb::List(filter) = verb {
+        return lists::answer(api, filter, &headers).await;
+    }
+    own::<V>(api.ask(verb, peer.to_string()).await?).map(IntoResponse::into_response)
 }
 
 /// They are in the path and the body, which may be left out.
@@ -65,13 +71,14 @@ async fn act<V: Asked>(
             return Err(Problem::bad_request(format!("{name} stands in the path: leave it out of the body")));
         }
     }
-    let verb = serde_json::from_value(Value::Object(fields))
+    let verb: V = serde_json::from_value(Value::Object(fields))
         .map_err(|error| Problem::bad_request(format!("the body is not right: {error}")))?;
-    ask::<V>(api, verb, peer).await
+    peer.judge_programs(verb.carries_program())?;
+    own::<V>(api.ask(verb.verb(), peer.to_string()).await?)
 }
 
-async fn ask<V: Asked>(api: Arc<dyn Service>, verb: V, peer: Peer) -> Answer<V::Answer> {
-    let answer = api.ask(verb.verb(), peer.to_string()).await?;
+/// The verb's own answer.
+fn own<V: Asked>(answer: verb::Answer) -> Answer<V::Answer> {
     V::answer(answer).map(Json).ok_or_else(|| Problem::new(500, "the broker answered something else"))
 }
 

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use super::Error;
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    ClassFilter, Fence, Fetched, Instance, JobId, JobState, Lease, NewJob, Progress, QueueName, Revocation,
-    Settlement, Take, WorkerId,
+    ClassFilter, Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress,
+    QueueName, Revocation, Settlement, Take, WorkerId,
 };
 
 /// A place where jobs wait. Calls may overlap; each is one batch and one round trip where the broker allows.
@@ -53,6 +53,10 @@ pub trait Broker: Send + Sync {
     /// changes something is durable when it is answered. A job's history has each attempt that ended other than complete
     /// or unspent and uncounted.
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error>;
+
+    /// The first stretch of a list, or the one at the cursor that came with the stretch before: a list of any length is made
+    /// of short looks, with other requests in between, and holds for jobs that go meanwhile.
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error>;
 
     /// Waits until the job has ended and says how. Cancel-safe.
     async fn ended(&self, id: JobId) -> Result<JobState, Error>;

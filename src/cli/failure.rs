@@ -80,6 +80,13 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// Of what was to be printed.
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Failure::new(exit::FAILED, error.to_string())
+    }
+}
+
 impl From<config::Error> for Failure {
     fn from(error: config::Error) -> Self {
         let code = match error.fault {

@@ -43,7 +43,7 @@ pub struct JobList {
     /// Of this class
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
-    /// At most so many
+    /// At most so many; 0 = all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
     pub limit: u32,
     /// Older than this job

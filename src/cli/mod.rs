@@ -18,6 +18,7 @@ mod job;
 mod job_args;
 mod json;
 mod launch;
+mod listing;
 mod page;
 mod processes;
 mod put;

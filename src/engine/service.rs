@@ -16,8 +16,8 @@ use crate::broker::{Broker, Error, Verbs};
 use crate::clock;
 use crate::model::verb::{Answer, Before, Get, Verb};
 use crate::model::{
-    Change, Health, Host, Instant, JobId, JobState, Meters, Millis, NewJob, QueueCounts, QueueName,
-    SlotState, SlotStatus, Status, Stop, Subject, Why,
+    Change, Cursor, Filter, Health, Host, Instant, JobId, JobState, Meters, Millis, NewJob, Page,
+    QueueCounts, QueueName, SlotState, SlotStatus, Status, Stop, Subject, Why,
 };
 use crate::process::usage;
 
@@ -45,6 +45,10 @@ impl Service for Desk {
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
         self.broker.ask(verb, by).await.map_err(problem)
+    }
+
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem> {
+        self.broker.page(filter, at).await.map_err(problem)
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {

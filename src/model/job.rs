@@ -336,7 +336,7 @@ pub struct Filter {
     /// Of this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
-    /// At most so many.
+    /// At most so many; 0 = all.
     #[serde(default = "Filter::usual_limit")]
     pub limit: u32,
     /// Older than this job.

@@ -5,6 +5,7 @@ mod history;
 mod ids;
 mod job;
 mod limits;
+mod list;
 mod log;
 mod meters;
 mod outcome;
@@ -24,6 +25,7 @@ pub use job::{
     Retry,
 };
 pub use limits::{Excess, Limits, size};
+pub use list::{Cursor, Page};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters};
 pub use outcome::{

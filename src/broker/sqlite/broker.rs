@@ -7,11 +7,12 @@ use tokio::sync::oneshot;
 
 use super::call::Kind;
 use super::handle::Sqlite;
-use super::{admin, lease, put, settle, verbs};
-use crate::broker::{Broker, Capabilities, Error, Fetch, Notice, Renewal, Settling};
+use super::{admin, lease, list, put, settle, verbs};
+use crate::broker::{Broker, Capabilities, Error, Fetch, Notice, Renewal, Settling, Verbs};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    Fence, Fetched, Instance, JobId, JobState, Lease, NewJob, Progress, Settlement, Verdict, WorkerId,
+    Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress, Settlement,
+    Verdict, WorkerId,
 };
 
 #[async_trait]
@@ -73,11 +74,16 @@ impl Broker for Sqlite {
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
         if let Verb::List(filter) = verb {
-            return Ok(Answer::List(self.list_by_pages(filter).await?));
+            return Ok(Answer::List(self.list(filter).await?));
         }
         let now = self.now();
         let kind = if verb.route().only_looks() { Kind::Read } else { Kind::Durable };
         self.run(kind, move |store| verbs::apply(store, &verb, &by, now)).await
+    }
+
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
+        let filter = filter.clone();
+        self.run(Kind::Read, move |store| list::page(store, &filter, at)).await
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {

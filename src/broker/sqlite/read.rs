@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row};
 use serde::de::DeserializeOwned;
 
 use super::history;
@@ -12,15 +12,12 @@ use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::Error;
 use crate::model::{
-    Bytes, Fence, Filter, Instance, JobId, JobRecord, JobState, Millis, Pause, Payload, QueueCounts,
-    QueueName, Retry, WorkerId,
+    Bytes, Fence, Instance, JobId, JobRecord, JobState, Millis, Pause, Payload, QueueCounts, QueueName,
+    Retry, WorkerId,
 };
 
-/// Rows looked at in one page: what a list holds the store's thread up for.
-const PAGE: i64 = 500;
-
 /// The columns [`record`] reads.
-const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, attempt, retries, delay_ns, cap_ns,
+pub(super) const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, attempt, retries, delay_ns, cap_ns,
     limit_ns, crashes, interrupted, put_at, due_at, started_at, ended_at, instance, worker, fence, result, failure,
     forensics, unknown, progress, put_by, renewals, renewed_at, expires_at";
 
@@ -33,72 +30,6 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     let payload = payload(store, row.get(0)?, row, 30)?;
     let history = history::of(store, row.get(0)?)?;
     Ok(JobRecord { payload: Some(payload), history, ..record(row)? })
-}
-
-/// A stretch of the store's jobs, newest first.
-#[derive(Default)]
-pub(super) struct Page {
-    /// With their places, which order them.
-    pub(super) jobs: Vec<(i64, JobRecord)>,
-    /// Where the next page begins; `None` after the last one.
-    pub(super) before: Option<i64>,
-}
-
-/// The place a list begins at: behind the job it is to follow.
-pub(super) fn start(store: &Store, filter: &Filter) -> Result<i64, Trouble> {
-    match &filter.after {
-        Some(id) => Ok(store.place(id)?.0),
-        None => Ok(i64::MAX),
-    }
-}
-
-/// The matching jobs among the next rows older than `before`, in one state or in any.
-pub(super) fn page(
-    store: &Store,
-    filter: &Filter,
-    only: Option<JobState>,
-    before: i64,
-) -> Result<Page, Trouble> {
-    let (index, state) = way_to(only);
-    // Without an index the page is so many rows of any state.
-    let among = if index.starts_with("INDEXED") { state } else { "(?1 IS NULL OR TRUE) AND" };
-    let only = only.map(|state| state as i64);
-    let last: Option<i64> = store
-        .conn
-        .prepare_cached(&format!(
-            "SELECT min(id) FROM (SELECT id FROM job {index} WHERE {among} id < ?2 ORDER BY id DESC LIMIT {PAGE})"
-        ))?
-        .query_row(params![only, before], |row| row.get(0))?;
-    let Some(last) = last else { return Ok(Page::default()) };
-    let mut statement = store.conn.prepare_cached(&format!(
-        "SELECT {RECORD} FROM job {index} JOIN queue ON queue.id = job.queue
-         WHERE {state} job.id < ?2 AND job.id >= ?3 AND (?4 IS NULL OR queue.name = ?4)
-         AND (?5 IS NULL OR class = ?5) ORDER BY job.id DESC LIMIT ?6"
-    ))?;
-    let queue = filter.queue.as_ref().map(QueueName::as_str);
-    let class = filter.class.as_ref().map(|class| class.as_str());
-    let mut rows = statement.query(params![only, before, last, queue, class, filter.limit])?;
-    let mut jobs = Vec::new();
-    while let Some(row) = rows.next()? {
-        jobs.push((row.get(0)?, record(row)?));
-    }
-    Ok(Page { jobs, before: Some(last) })
-}
-
-/// The index for a state that has one, and the condition. Jobs in the common states are met on the way through them all.
-fn way_to(only: Option<JobState>) -> (&'static str, &'static str) {
-    match only {
-        None => ("", "?1 IS NULL AND"),
-        Some(JobState::Waiting | JobState::Delayed | JobState::Complete) => {
-            ("NOT INDEXED", "+state = ?1 AND")
-        }
-        Some(JobState::Running | JobState::Canceling) => {
-            ("INDEXED BY job_expiry", "state = ?1 AND expires_at IS NOT NULL AND")
-        }
-        Some(JobState::Depends | JobState::Failed | JobState::Held | JobState::Canceled) => {
-            ("INDEXED BY job_odd", "state = ?1 AND state >= 5 AND")
-        }
-    }
 }
 
 /// How many come before it in its queue, by the order of the index.
@@ -153,7 +84,7 @@ fn oldest_waiting(store: &Store, queue: i64) -> Result<Option<Millis>, Trouble> 
     Ok(oldest.map(Millis))
 }
 
-fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
+pub(super) fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
     Ok(JobRecord {
         id: row.get::<_, String>(1)?.into(),
         queue: row.get::<_, String>(2)?.into(),

@@ -43,6 +43,10 @@ pub trait Asked: Serialize + DeserializeOwned + Send + 'static {
     fn verb(self) -> Verb;
     /// Its own answer, if this is one.
     fn answer(answer: Answer) -> Option<Self::Answer>;
+    /// Whether it brings a program to be run: who asks for it must be allowed to run anything.
+    fn carries_program(&self) -> bool {
+        false
+    }
 }
 
 /// Something that is done once for each verb.
@@ -51,9 +55,10 @@ pub trait Visitor {
     fn visit<V: Asked>(&mut self);
 }
 
-/// Declares [`Verb`], [`Answer`] and what each verb is.
+/// Declares [`Verb`], [`Answer`] and what each verb is. A verb that may bring a program ends with `, programs HOW`, where
+/// `HOW` is a function from the verb to whether it does.
 macro_rules! verbs {
-    ($($name:ident($type:ty) => $answer:ty, $method:literal $path:literal, $does:literal;)*) => {
+    ($($name:ident($type:ty) => $answer:ty, $method:literal $path:literal, $does:literal $(, programs $how:path)?;)*) => {
         /// Any verb.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Verb {
@@ -86,6 +91,11 @@ macro_rules! verbs {
             fn answer(answer: Answer) -> Option<$answer> {
                 if let Answer::$name(answer) = answer { Some(answer) } else { None }
             }
+            $(
+                fn carries_program(&self) -> bool {
+                    $how(self)
+                }
+            )?
         })*
 
         /// Has each verb visited, in the order of the table.
