@@ -14,6 +14,8 @@ use axum::{Json, Router};
 use serde::de::DeserializeOwned;
 
 use super::body::{Ids, Put, Refusal, StopOrder};
+use super::openapi::Text;
+use super::routes::Routes;
 use super::{Gate, Peer, Problem, Service, gate, health, metrics, pools, verbs};
 use crate::model::verb::{Done, State as JobStateBody};
 use crate::model::{Class, JobId, NewJob, Payload, Status, Subject, Why};
@@ -30,23 +32,34 @@ pub(super) type Answer<T> = Result<Json<T>, Problem>;
 
 /// The routes over a service. Requests carry the [`Peer`] as an extension, which [`serve`](super::serve) sets.
 pub fn router(service: Arc<dyn Service>) -> Router {
-    Router::new()
-        .route("/v1", get(here))
-        .route("/v1/jobs", post(put))
-        .route("/v1/jobs/{job}/wait", get(wait))
-        .route("/v1/status", get(status))
-        .route("/v1/why/job/{id}", get(why_job))
-        .route("/v1/why/slot/{slot}", get(why_slot))
-        .route("/v1/why/pool/{pool}", get(why_pool))
-        .route("/v1/stop", post(stop))
-        .route("/metrics", get(show_metrics))
-        .route("/livez", get(livez))
-        .route("/readyz", get(readyz))
-        .merge(verbs::routes())
-        .merge(pools::routes())
-        .fallback(no_route)
-        .method_not_allowed_fallback(no_method)
-        .with_state(service)
+    let router = routes().router;
+    router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(service)
+}
+
+/// The API as OpenAPI describes it: the text of `GET /v1/openapi.json`.
+pub fn openapi() -> String {
+    routes().document.text()
+}
+
+fn routes() -> Routes {
+    let routes = Routes::new()
+        .look::<Done>("/v1", "Says at once that somebody is here.", get(here))
+        .look::<serde_json::Value>("/v1/openapi.json", "This description.", get(describe))
+        .act::<Put, Ids>("/v1/jobs", "Puts jobs, all or none, and answers when they are durable.", post(put))
+        .look::<JobStateBody>("/v1/jobs/{job}/wait", "Waits until a job has ended and says how.", get(wait))
+        .look::<Status>(
+            "/v1/status",
+            "Shows the supervisor, its workers, what they run, and the queues.",
+            get(status),
+        )
+        .look::<Why>("/v1/why/job/{id}", "Says why a job is as it is.", get(why_job))
+        .look::<Why>("/v1/why/slot/{slot}", "Says why a slot is as it is.", get(why_slot))
+        .look::<Why>("/v1/why/pool/{pool}", "Says why a pool is as it is.", get(why_pool))
+        .act::<StopOrder, Done>("/v1/stop", "Orders the stop, which goes on after the answer.", post(stop))
+        .look::<Text>("/metrics", "Shows what Prometheus reads.", get(show_metrics))
+        .look::<Done>("/livez", "Says whether the supervisor's loop turns.", get(livez))
+        .look::<Done>("/readyz", "Says whether a job could be taken now.", get(readyz));
+    pools::routes(verbs::routes(routes))
 }
 
 /// The same routes for those who pass the gate.
@@ -57,6 +70,10 @@ pub fn behind(gate: Gate, router: Router) -> Router {
 /// Whoever gets no answer to something else may ask this: it waits for nothing.
 async fn here() -> Json<Done> {
     Json(Done {})
+}
+
+async fn describe() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], openapi()).into_response()
 }
 
 async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Ids> {
@@ -113,7 +130,7 @@ async fn readyz(State(api): Api) -> Answer<Done> {
 
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/queues, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /metrics, /livez and /readyz")
+        .hint("the routes are /v1/jobs, /v1/queues, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/openapi.json, /metrics, /livez and /readyz")
 }
 
 async fn no_method(request: Request) -> Problem {

@@ -1,37 +1,37 @@
 //! The routes of the verbs, made from their table.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
 
 use serde_json::{Map, Value};
 
 use super::client::encode;
 use super::router::{Answer, Api, SMALL_LIMIT, read_or_default};
-use super::{Peer, Problem, Service, lists};
+use super::routes::Routes;
+use super::{Peer, Problem, lists};
 use crate::model::verb::{self, Asked, Verb, Visitor, visit};
 
 type Named = Result<Path<BTreeMap<String, String>>, PathRejection>;
 
 /// One route for each verb.
-pub(super) fn routes() -> Router<Arc<dyn Service>> {
-    struct Routes(Router<Arc<dyn Service>>);
-    impl Visitor for Routes {
+pub(super) fn routes(routes: Routes) -> Routes {
+    struct Adding(Option<Routes>);
+    impl Visitor for Adding {
         fn visit<V: Asked>(&mut self) {
             let handler = if V::ROUTE.only_looks() { get(look::<V>) } else { post(act::<V>) };
-            self.0 = std::mem::take(&mut self.0).route(V::ROUTE.path, handler);
+            self.0 = self.0.take().map(|routes| routes.verb::<V>(handler));
         }
     }
-    let mut routes = Routes(Router::new());
-    visit(&mut routes);
-    routes.0
+    let mut adding = Adding(Some(routes));
+    visit(&mut adding);
+    adding.0.unwrap_or_else(Routes::new)
 }
 
 /// The parameters are in the path and the query.

@@ -13,7 +13,7 @@ pub use super::job_args::{
     QueueResume,
 };
 pub use super::start_args::Start;
-use super::{exit, form};
+use super::{exit, form, reference};
 use crate::config::{Flags, parse_duration};
 
 /// Keeps workers alive, hands them jobs, and knows every process a job has started.
@@ -89,6 +89,8 @@ impl Args {
             | Command::Drain(_)
             | Command::Why(_)
             | Command::Doctor(_)
+            | Command::Completion(_)
+            | Command::Man(_)
             | Command::Put(_)
             | Command::Job(_)
             | Command::Queue(_)
@@ -161,6 +163,12 @@ pub enum Command {
     /// Say what this machine lacks, what follows from it, and what to do
     #[command(after_help = DOCTOR_HELP)]
     Doctor(Doctor),
+    /// Print what makes a shell complete this command line
+    #[command(after_help = reference::COMPLETION_HELP)]
+    Completion(reference::Completion),
+    /// Print the manual page
+    #[command(after_help = reference::MANUAL_HELP)]
+    Man(reference::Manual),
 }
 
 /// Below `doctor --help`.

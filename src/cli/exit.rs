@@ -8,7 +8,7 @@ use clap::Parser;
 use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{check, config, doctor, in_force, job, put, queue, reload, start, status, stop, why};
+use super::{check, config, doctor, in_force, job, put, queue, reference, reload, start, status, stop, why};
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
 /// Done.
@@ -100,6 +100,12 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     if let Command::Check(how) = &args.command {
         return check::check(&args, how);
     }
+    if let Command::Completion(of) = &args.command {
+        return reference::completion(of).map(ExitCode::from);
+    }
+    if let Command::Man(of) = &args.command {
+        return reference::manual(of).map(ExitCode::from);
+    }
     let config = settings(&args)?;
     if let Command::Start(_) = &args.command {
         check::warn_of_findings(&args, &config);
@@ -114,7 +120,12 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(async {
         match args.command {
-            Command::Start(_) | Command::Check(_) | Command::Config(_) | Command::Doctor(_) => Ok(OK),
+            Command::Start(_)
+            | Command::Check(_)
+            | Command::Config(_)
+            | Command::Doctor(_)
+            | Command::Completion(_)
+            | Command::Man(_) => Ok(OK),
             Command::Stop(stop) => stop::stop(&config, &stop).await,
             Command::Put(put) => put::put(&config, put).await,
             Command::Job(command) => match command {

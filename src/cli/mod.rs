@@ -23,6 +23,7 @@ mod page;
 mod processes;
 mod put;
 mod queue;
+mod reference;
 mod reload;
 mod screen;
 mod serve;

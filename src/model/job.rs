@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, QueueName, WorkerId};
 
 /// What a job carries to its worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
     /// A program to run.
@@ -19,7 +20,7 @@ pub enum Payload {
 }
 
 /// A program with what was captured around it when it was put.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exec {
     /// Program and arguments. A program without a slash is looked up in the supervisor's PATH.
     pub argv: Vec<Bytes>,
@@ -37,7 +38,7 @@ fn is_empty(bytes: &Bytes) -> bool {
 }
 
 /// What happens when an attempt fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Retry {
     /// Tries after the first one.
     pub retries: u32,
@@ -56,7 +57,7 @@ impl Retry {
 }
 
 /// A job as it is put.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewJob {
     /// Its id; made by the broker when absent. An id that exists is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,7 +89,7 @@ pub struct NewJob {
 }
 
 /// A job as it is handed to a worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
     /// Its id.
     pub id: JobId,
@@ -117,7 +118,7 @@ pub struct Job {
 }
 
 /// Our right to run a job, until `expires_at`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lease {
     /// Of which job.
     pub job: JobId,
@@ -137,7 +138,7 @@ pub struct Fetched {
 }
 
 /// Where a job is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Ready to run.
@@ -220,7 +221,7 @@ impl std::str::FromStr for JobState {
 }
 
 /// Everything the broker knows of a job: what `job show` prints.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobRecord {
     /// Its id.
     pub id: JobId,
@@ -291,7 +292,7 @@ pub struct JobRecord {
 }
 
 /// How far a job has come, as its worker says.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     /// From 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -302,7 +303,7 @@ pub struct Progress {
 }
 
 /// Jobs of one queue by state, and whether it is paused.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueCounts {
     /// Jobs in each state; a state without jobs is left out.
     pub jobs: BTreeMap<JobState, u64>,
@@ -313,7 +314,7 @@ pub struct QueueCounts {
 }
 
 /// A pause of a queue: nothing is fetched from it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pause {
     /// Since when.
     pub since: Millis,
@@ -324,11 +325,12 @@ pub struct Pause {
 }
 
 /// Which jobs to list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
     /// In one of these states, named with commas between them; none = any.
     #[serde(default, rename = "state", with = "words", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "String")]
     pub states: Vec<JobState>,
     /// Of this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
