@@ -21,7 +21,9 @@ use super::body::{Ids, Put, Refusal, Reload, Steps, StopOrder};
 use super::lists::LINES;
 use super::{Lines, Place, Problem};
 use crate::model::verb::{Asked, Done, State};
-use crate::model::{Change, Filter, JobId, JobRecord, JobState, NewJob, Status, Stop, Subject, Why};
+use crate::model::{
+    Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, News, Status, Stop, Subject, Why,
+};
 
 /// A client of a supervisor. Each call is a connection of its own, except for waits: whoever
 /// waits for one job often waits for thousands.
@@ -103,7 +105,15 @@ impl Client {
     /// A list as it comes, however long.
     pub async fn list(&self, filter: &Filter) -> Result<Lines<JobRecord>, Error> {
         let (path, _) = self.address(filter)?;
-        self.lines(&path, Some(LONGEST)).await
+        self.lines(&path).await
+    }
+
+    /// What happens, as it happens.
+    pub async fn events(&self, interest: &Interest) -> Result<Lines<News>, Error> {
+        let Ok(Value::Object(fields)) = serde_json::to_value(interest) else {
+            return Err(self.odd("cannot ask it: an interest is no object"));
+        };
+        self.lines(&format!("/v1/events{}", query(&fields))).await
     }
 
     /// Where a verb is asked for, and what of it belongs in the body.
@@ -119,9 +129,7 @@ impl Client {
             !is_named
         });
         if V::ROUTE.only_looks() {
-            for (n, (name, value)) in fields.iter().enumerate() {
-                let _ = write!(path, "{}{name}={}", if n == 0 { '?' } else { '&' }, encode(&plain(value)));
-            }
+            path += &query(&fields);
         }
         Ok((path, fields))
     }
@@ -197,16 +205,12 @@ impl Client {
         self.soon(self.call(Method::POST, path, self.encoded(body)?)).await
     }
 
-    /// What comes line by line, each of them within this time.
-    async fn lines<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        patience: Option<Duration>,
-    ) -> Result<Lines<T>, Error> {
+    /// What comes line by line.
+    async fn lines<T: DeserializeOwned>(&self, path: &str) -> Result<Lines<T>, Error> {
         let begun = async {
             let (answer, line) =
                 self.begin(self.line().await?, Method::GET, path, LINES, Bytes::new()).await?;
-            Ok(Lines::new(self.place.clone(), line, answer.into_body(), patience))
+            Ok(Lines::new(self.place.clone(), line, answer.into_body(), LONGEST))
         };
         self.soon(begun).await
     }
@@ -333,6 +337,16 @@ fn is_nonsense(error: &hyper::Error) -> bool {
 /// A parameter as a path or a query has it.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The query of a path.
+fn query(fields: &serde_json::Map<String, Value>) -> String {
+    let mut query = String::new();
+    for (name, value) in fields {
+        let mark = if query.is_empty() { '?' } else { '&' };
+        let _ = write!(query, "{mark}{name}={}", encode(&plain(value)));
+    }
+    query
 }
 
 /// A path segment or query value in which nothing has a meaning of its own.

@@ -1,23 +1,25 @@
 //! A service that writes down what it was asked, for the tests of this room.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
+use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use super::{Problem, Service};
 use crate::model::verb::{Answer, Done, Get, State, Verb};
 use crate::model::{
-    Change, Cursor, Filter, JobId, JobRecord, JobState, Meters, NewJob, Page, QueueCounts, Status, Stop,
-    Subject, Why,
+    Change, Cursor, Filter, JobId, JobRecord, JobState, Meters, NewJob, News, Page, QueueCounts, Status,
+    Stop, Subject, Why,
 };
 
 /// Writes down what it was asked.
-#[derive(Default)]
 pub(super) struct Fake {
     pub(super) asked: Mutex<Vec<String>>,
+    /// What happens.
+    pub(super) news: Sender<Arc<News>>,
     /// Jobs in each list.
     pub(super) jobs: u64,
 }
@@ -34,6 +36,15 @@ pub(super) fn record(id: &str) -> JobRecord {
     });
     serde_json::from_value(job).expect("a record")
 }
+
+impl Default for Fake {
+    fn default() -> Self {
+        Fake { asked: Mutex::default(), news: channel(KEPT).0, jobs: 0 }
+    }
+}
+
+/// News a listener may fall behind.
+pub(super) const KEPT: usize = 16;
 
 impl Fake {
     fn note(&self, what: String) {
@@ -80,6 +91,9 @@ impl Service for Fake {
         let ids = (place..).take(left.min(PAGE) as usize);
         let next = left.checked_sub(PAGE).map(|left| Cursor { place: place + PAGE as i64, left });
         Ok(Page { jobs: ids.map(|n| record(&format!("j{n}"))).collect(), next })
+    }
+    fn news(&self) -> Receiver<Arc<News>> {
+        self.news.subscribe()
     }
     async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
         self.note(format!("reload {rehearsal}"));

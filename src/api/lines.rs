@@ -17,15 +17,15 @@ pub struct Lines<T> {
     pub(super) place: Place,
     pub(super) line: Option<Line>,
     pub(super) body: Incoming,
-    /// How long to wait for more; `None` = for ever.
-    pub(super) patience: Option<Duration>,
+    /// How long to wait for more.
+    pub(super) patience: Duration,
     /// The begin of a line whose end has not come.
     rest: Vec<u8>,
     kind: PhantomData<T>,
 }
 
 impl<T: DeserializeOwned> Lines<T> {
-    pub(super) fn new(place: Place, line: Line, body: Incoming, patience: Option<Duration>) -> Self {
+    pub(super) fn new(place: Place, line: Line, body: Incoming, patience: Duration) -> Self {
         Lines { place, line: Some(line), body, patience, rest: Vec::new(), kind: PhantomData }
     }
 
@@ -40,22 +40,23 @@ impl<T: DeserializeOwned> Lines<T> {
             let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { continue };
             let rest = self.rest.split_off(end + 1);
             let lines = std::mem::replace(&mut self.rest, rest);
-            return lines
+            let values: VecDeque<T> = lines
                 .split(|byte| *byte == b'\n')
                 .filter(|line| !line.is_empty())
                 .map(|line| serde_json::from_slice(line).map_err(|_| self.nonsense(line)))
-                .collect();
+                .collect::<Result<_, _>>()?;
+            // Empty lines are said so that there is no silence.
+            if !values.is_empty() {
+                return Ok(values);
+            }
         }
     }
 
     async fn more(&mut self) -> Result<Option<hyper::body::Bytes>, Error> {
-        let frame = match self.patience {
-            None => self.body.frame().await,
-            Some(patience) => tokio::time::timeout(patience, self.body.frame()).await.map_err(|_| {
-                let why = format!("nothing more came within {} s", patience.as_secs());
-                Error::Silent(self.place.clone(), why)
-            })?,
-        };
+        let frame = tokio::time::timeout(self.patience, self.body.frame()).await.map_err(|_| {
+            let why = format!("nothing more came within {} s", self.patience.as_secs());
+            Error::Silent(self.place.clone(), why)
+        })?;
         match frame {
             None => Ok(None),
             Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),

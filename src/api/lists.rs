@@ -20,8 +20,7 @@ pub(super) async fn answer(
     filter: Filter,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let takes_lines = |accept: &header::HeaderValue| accept.to_str().is_ok_and(|said| said.contains(LINES));
-    let is_lines = headers.get_all(header::ACCEPT).iter().any(takes_lines);
+    let is_lines = takes_lines(headers);
     // Before the answer has begun it can still be a refusal.
     let first = api.page(&filter, None).await?;
     let (pieces, body) = stream();
@@ -29,6 +28,12 @@ pub(super) async fn answer(
     tokio::spawn(send(api, filter, first, text, pieces));
     let kind = if is_lines { LINES } else { "application/json" };
     Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
+}
+
+/// Whether the client says so.
+pub(super) fn takes_lines(headers: &HeaderMap) -> bool {
+    let says = |accept: &header::HeaderValue| accept.to_str().is_ok_and(|said| said.contains(LINES));
+    headers.get_all(header::ACCEPT).iter().any(says)
 }
 
 /// Sends page after page, each once the one before is on its way. Ends early when nobody reads any more.

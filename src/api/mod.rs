@@ -2,6 +2,7 @@
 
 mod body;
 mod client;
+mod events;
 mod gate;
 mod guests;
 mod health;
@@ -22,6 +23,8 @@ mod verbs;
 
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+mod stream_tests;
 #[cfg(test)]
 mod tests;
 

@@ -43,18 +43,33 @@ impl Document {
 
     /// One more route, which takes the fields of `B` and answers an `A`.
     pub(super) fn add<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route) {
+        let answer = self.answer::<A>(route);
+        self.describe::<B>(route, answer);
+    }
+
+    /// One more that answers with each `A` as it comes.
+    pub(super) fn add_stream<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route) {
+        let each = self.generator.subschema_for::<A>();
+        let content = json!({
+            "text/event-stream": { "schema": { "type": "string" } },
+            LINES: { "schema": each },
+        });
+        self.describe::<B>(route, json!({ "description": "As it happens.", "content": content }));
+    }
+
+    fn describe<B: JsonSchema>(&mut self, route: &Route, answer: Value) {
         let takes = B::json_schema(&mut self.generator).to_value();
         let (parameters, body) = divided(route, &takes);
         let mut operation = json!({
             "operationId": name(route),
             "summary": route.does,
-            "responses": { "200": self.answer::<A>(route), "default": self.refusal() },
+            "responses": { "200": answer, "default": self.refusal() },
         });
         if !parameters.is_empty() {
             operation["parameters"] = parameters.into();
         }
         if let Some(body) = body {
-            let is_required = body.get("required").is_some();
+            let is_required = ["required", "oneOf"].iter().any(|name| body.get(name).is_some());
             operation["requestBody"] =
                 json!({ "required": is_required, "content": { "application/json": { "schema": body } } });
         }

@@ -14,11 +14,12 @@ use axum::{Json, Router};
 use serde::de::DeserializeOwned;
 
 use super::body::{Ids, Put, Refusal, StopOrder};
+use super::events::events;
 use super::openapi::Text;
 use super::routes::Routes;
 use super::{Gate, Peer, Problem, Service, gate, health, metrics, pools, verbs};
 use crate::model::verb::{Done, State as JobStateBody};
-use crate::model::{Class, JobId, NewJob, Payload, Status, Subject, Why};
+use crate::model::{Class, Interest, JobId, NewJob, News, Payload, Status, Subject, Why};
 
 /// The largest body of a put.
 const PUT_LIMIT: usize = 64 << 20;
@@ -55,6 +56,11 @@ fn routes() -> Routes {
         .look::<Why>("/v1/why/job/{id}", "Says why a job is as it is.", get(why_job))
         .look::<Why>("/v1/why/slot/{slot}", "Says why a slot is as it is.", get(why_slot))
         .look::<Why>("/v1/why/pool/{pool}", "Says why a pool is as it is.", get(why_pool))
+        .stream::<Interest, News>(
+            "/v1/events",
+            "Tells what happens to jobs and workers, as it happens.",
+            get(events),
+        )
         .act::<StopOrder, Done>("/v1/stop", "Orders the stop, which goes on after the answer.", post(stop))
         .look::<Text>("/metrics", "Shows what Prometheus reads.", get(show_metrics))
         .look::<Done>("/livez", "Says whether the supervisor's loop turns.", get(livez))
@@ -130,7 +136,7 @@ async fn readyz(State(api): Api) -> Answer<Done> {
 
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/queues, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/openapi.json, /metrics, /livez and /readyz")
+        .hint("the routes are /v1/jobs, /v1/queues, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/openapi.json, /metrics, /livez and /readyz")
 }
 
 async fn no_method(request: Request) -> Problem {

@@ -43,6 +43,17 @@ impl Routes {
         self.add::<B, A>(Route { method: "POST", path, does }, handler)
     }
 
+    /// A route that takes a `B` and answers with each `A` as it comes.
+    pub(super) fn stream<B: JsonSchema, A: JsonSchema>(
+        mut self,
+        path: &'static str,
+        does: &'static str,
+        handler: MethodRouter<Arc<dyn Service>>,
+    ) -> Self {
+        self.document.add_stream::<B, A>(&Route { method: "GET", path, does });
+        Routes { router: self.router.route(path, handler), ..self }
+    }
+
     /// A verb of the table.
     pub(super) fn verb<V: Asked>(self, handler: MethodRouter<Arc<dyn Service>>) -> Self {
         self.add::<V, V::Answer>(V::ROUTE, handler)

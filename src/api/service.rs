@@ -1,12 +1,14 @@
 //! What the API can do, apart from how it is said.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use tokio::sync::broadcast::Receiver;
 
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    Change, Cursor, Filter, JobId, JobState, Meters, NewJob, Page, Status, Stop, Subject, Why,
+    Change, Cursor, Filter, JobId, JobState, Meters, NewJob, News, Page, Status, Stop, Subject, Why,
 };
 
 /// Everything a client can ask of a running supervisor.
@@ -20,6 +22,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// The first stretch of a list, or the one at the cursor that came with the stretch before.
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem>;
+
+    /// What happens from now on.
+    fn news(&self) -> Receiver<Arc<News>>;
 
     /// Waits until the job has ended and says how. Dropped when the client goes away.
     async fn ended(&self, id: JobId) -> Result<JobState, Problem>;

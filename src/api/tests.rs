@@ -9,23 +9,23 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::Instant;
 
-use super::fake::{Fake, PAGE};
+use super::fake::Fake;
 use super::{Client, Error, Limits, Problem, router, serve};
 use crate::model::verb::{Cancel, Get, Pause, Queues, Resume, Retry};
 use crate::model::{Class, Exec, Filter, JobId, JobState, NewJob, Payload, QueueName, Stop, Subject};
 
-struct Served {
-    fake: Arc<Fake>,
-    socket: PathBuf,
-    client: Client,
+pub(super) struct Served {
+    pub(super) fake: Arc<Fake>,
+    pub(super) socket: PathBuf,
+    pub(super) client: Client,
     _dir: tempfile::TempDir,
 }
 
-fn served(limits: Limits) -> Served {
+pub(super) fn served(limits: Limits) -> Served {
     served_with(limits, Fake::default())
 }
 
-fn served_with(limits: Limits, fake: Fake) -> Served {
+pub(super) fn served_with(limits: Limits, fake: Fake) -> Served {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("ctl.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -35,19 +35,19 @@ fn served_with(limits: Limits, fake: Fake) -> Served {
 }
 
 impl Served {
-    fn asked(&self) -> Vec<String> {
+    pub(super) fn asked(&self) -> Vec<String> {
         self.fake.asked.lock().expect("not poisoned").clone()
     }
 
     /// Sends these bytes and gives all that comes back.
-    async fn raw(&self, request: &str) -> String {
+    pub(super) async fn raw(&self, request: &str) -> String {
         let mut stream = UnixStream::connect(&self.socket).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         read_all(stream).await
     }
 }
 
-async fn read_all(mut stream: impl AsyncRead + Unpin) -> String {
+pub(super) async fn read_all(mut stream: impl AsyncRead + Unpin) -> String {
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer).await {
         Ok(_) => {}
@@ -113,77 +113,6 @@ async fn a_filter_arrives_as_it_was_sent() {
     };
     served.client.ask(&filter).await.unwrap();
     assert_eq!(served.asked(), [format!("{filter:?} at None")]);
-}
-
-#[tokio::test]
-async fn a_list_comes_page_by_page_whole_and_in_order() {
-    for jobs in [0, 1, PAGE, 3 * PAGE + 7] {
-        let served = served_with(Limits::default(), Fake { jobs, ..Fake::default() });
-        let expected: Vec<JobId> = (0..jobs).map(|n| format!("j{n}").into()).collect();
-        let array = served.client.ask(&Filter::default()).await.unwrap();
-        assert_eq!(array.into_iter().map(|job| job.id).collect::<Vec<_>>(), expected);
-        assert_eq!(lines(&served, &Filter::default()).await.unwrap(), expected);
-        assert_eq!(served.asked().len() as u64, 2 * (jobs / PAGE + 1));
-    }
-}
-
-/// The ids of a list that comes in lines.
-async fn lines(served: &Served, filter: &Filter) -> Result<Vec<JobId>, Error> {
-    let mut list = served.client.list(filter).await?;
-    let mut ids = Vec::new();
-    loop {
-        let some = list.next().await?;
-        if some.is_empty() {
-            return Ok(ids);
-        }
-        ids.extend(some.into_iter().map(|job| job.id));
-    }
-}
-
-#[tokio::test]
-async fn a_list_that_breaks_off_is_not_taken_for_the_whole() {
-    let served = served_with(Limits::default(), Fake { jobs: 3 * PAGE, ..Fake::default() });
-    let broken = Filter { class: Some("broken".into()), ..Filter::default() };
-    let Err(Error::Problem(problem)) = lines(&served, &broken).await else { panic!("it is whole") };
-    assert_eq!(problem, Problem::unavailable("the disk is gone").hint("mend it"));
-    let error = served.client.ask(&broken).await.unwrap_err();
-    assert!(matches!(error, Error::Lost(..)), "{error}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_is_read_no_faster_than_it_is_taken_and_not_for_a_reader_that_stalls() {
-    let served = served_with(Limits::default(), Fake { jobs: u64::MAX, ..Fake::default() });
-    let mut reader = UnixStream::connect(&served.socket).await.unwrap();
-    reader.write_all(b"GET /v1/jobs HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    let before = Instant::now();
-    // The time of this test goes on when nothing else does: after all that fits between the two has been sent.
-    tokio::time::sleep(Duration::from_secs(20)).await;
-    let (pages, mut byte) = (served.asked().len(), [0]);
-    assert!(pages < 100, "{pages}");
-    let shown_out = loop {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        match reader.read(&mut byte).await {
-            Ok(1) if before.elapsed() < Duration::from_secs(3600) => {}
-            other => break other,
-        }
-    };
-    assert!(
-        served.asked().len() < pages + 3600 / 1000 + 2,
-        "a byte a second is not waited for with more pages"
-    );
-    drop((shown_out, reader));
-    served.client.ask(&Retry { job: "a".into() }).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_that_nobody_takes_is_given_up() {
-    let served = served_with(Limits::default(), Fake { jobs: u64::MAX, ..Fake::default() });
-    let mut reader = UnixStream::connect(&served.socket).await.unwrap();
-    reader.write_all(b"GET /v1/jobs HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    tokio::time::sleep(Limits::default().stall_timeout + Duration::from_secs(1)).await;
-    let pages = served.asked().len();
-    read_all(reader).await;
-    assert_eq!(served.asked().len(), pages, "nothing was read for it after it had been shown out");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Error;
+use super::{Error, Newsroom};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     ClassFilter, Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress,
@@ -41,6 +41,9 @@ pub trait Broker: Send + Sync {
 
     /// The jobs `instance` holds leases on, as (job, fence, worker).
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error>;
+
+    /// From now on tells what happens to jobs by its hands, each once it is durable. Asked for once, by the supervisor.
+    fn publish(&self, room: Newsroom);
 
     /// What keeps the broker from doing what it is asked, if anything. Answers at once.
     fn trouble(&self) -> Option<String>;
@@ -119,6 +122,8 @@ pub struct Capabilities {
     pub cancel: bool,
     /// Runs higher priority first.
     pub priorities: bool,
+    /// Tells what other processes do with its jobs, too, and not only what this one does.
+    pub news_of_all: bool,
     /// Can release a job without spending an attempt.
     pub release_unspent: bool,
 }

@@ -8,12 +8,13 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Parser, Subcommand};
 
 pub use super::change_args::{Drain, Intake, Recycle, Reload, Scale};
+use super::elsewhere::Elsewhere;
 pub use super::job_args::{
     JobCancel, JobCommand, JobList, JobLogs, JobShow, JobWait, Jobs, QueueCommand, QueueList, QueuePause,
     QueueResume,
 };
 pub use super::start_args::Start;
-use super::{exit, form, reference};
+use super::{events, exit, form, reference};
 use crate::config::{Flags, parse_duration};
 
 /// Keeps workers alive, hands them jobs, and knows every process a job has started.
@@ -71,6 +72,8 @@ pub struct Common {
         help_heading = "Where"
     )]
     broker: Option<String>,
+    #[command(flatten)]
+    elsewhere: Elsewhere,
 }
 
 impl Args {
@@ -89,6 +92,7 @@ impl Args {
             | Command::Drain(_)
             | Command::Why(_)
             | Command::Doctor(_)
+            | Command::Events(_)
             | Command::Completion(_)
             | Command::Man(_)
             | Command::Put(_)
@@ -106,6 +110,8 @@ impl Common {
             state_dir: self.state_dir.clone(),
             run_dir: self.run_dir.clone(),
             broker: self.broker.clone(),
+            url: self.elsewhere.url.clone(),
+            token_file: self.elsewhere.token_file.clone(),
             ..Flags::default()
         }
     }
@@ -163,6 +169,9 @@ pub enum Command {
     /// Say what this machine lacks, what follows from it, and what to do
     #[command(after_help = DOCTOR_HELP)]
     Doctor(Doctor),
+    /// Print what happens to jobs and workers, as it happens
+    #[command(after_help = events::HELP)]
+    Events(events::Events),
     /// Print what makes a shell complete this command line
     #[command(after_help = reference::COMPLETION_HELP)]
     Completion(reference::Completion),

@@ -8,7 +8,9 @@ use clap::Parser;
 use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
-use super::{check, config, doctor, in_force, job, put, queue, reference, reload, start, status, stop, why};
+use super::{
+    check, config, doctor, events, in_force, job, put, queue, reference, reload, start, status, stop, why,
+};
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
 /// Done.
@@ -142,6 +144,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
                 QueueCommand::Resume(resume) => queue::resume(&config, &resume).await,
             },
             Command::Status(status) => status::status(&config, &status).await,
+            Command::Events(args) => events::events(&config, args).await,
             Command::Why(subject) => why::why(&config, &subject).await,
             Command::Reload(args) => reload::reload(&config, &args).await,
             Command::Recycle(args) => reload::recycle(&config, &args).await,

@@ -9,6 +9,8 @@ mod check;
 mod config;
 mod data;
 mod doctor;
+mod elsewhere;
+mod events;
 mod exit;
 mod failure;
 mod follow;

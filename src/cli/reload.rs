@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use super::args::{Drain, Intake, Recycle, Reload, Scale as ScaleArgs};
+use super::elsewhere::client;
 use super::exit;
 use super::failure::Failure;
 use super::screen::{age, escaped, print, print_json};
-use crate::api::Client;
 use crate::config::Config;
 use crate::model::{Change, Scale};
 
 /// Has it read its settings again.
 pub async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
-    let pools = Client::new(config.socket()).reload(args.dry_run).await?;
+    let pools = client(config)?.reload(args.dry_run).await?;
     match args.json {
         true => print_json(&serde_json::json!({ "pools": pools, "dry_run": args.dry_run }))?,
         false => {
@@ -45,7 +45,7 @@ pub async fn resume(config: &Config, args: &Intake) -> Result<u8, Failure> {
 
 /// Takes no more jobs, and waits for the end of those that run.
 pub async fn drain(config: &Config, args: &Drain) -> Result<u8, Failure> {
-    let client = Client::new(config.socket());
+    let client = client(config)?;
     client.change(None, Change::Pause).await?;
     if !args.wait {
         return Ok(exit::OK);
@@ -59,7 +59,7 @@ pub async fn drain(config: &Config, args: &Drain) -> Result<u8, Failure> {
 }
 
 async fn change(config: &Config, pool: Option<&str>, change: Change) -> Result<u8, Failure> {
-    Client::new(config.socket()).change(pool, change).await?;
+    client(config)?.change(pool, change).await?;
     Ok(exit::OK)
 }
 

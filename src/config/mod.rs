@@ -25,7 +25,7 @@ mod tests;
 mod words;
 mod wrong;
 
-pub use api::{Api, ApiSection, Token};
+pub use api::{Api, ApiSection, Remote, Token};
 pub use broker_url::BrokerUrl;
 pub use check::{Finding, check};
 pub use duration::{format_duration, parse_duration};

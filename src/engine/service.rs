@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sysinfo::System;
-use tokio::sync::{mpsc::Sender, oneshot};
+use tokio::sync::{broadcast::Receiver, mpsc::Sender, oneshot};
 
 use super::census::Census;
 use super::event_loop::{Request, View};
 use super::explain::Asked;
 use super::reload::Reloader;
 use crate::api::{Problem, Service};
-use crate::broker::{Broker, Error, Verbs};
+use crate::broker::{Broker, Error, Newsroom, Verbs};
 use crate::clock;
 use crate::model::verb::{Answer, Before, Get, Verb};
 use crate::model::{
-    Change, Cursor, Filter, Health, Host, Instant, JobId, JobState, Meters, Millis, NewJob, Page,
+    Change, Cursor, Filter, Health, Host, Instant, JobId, JobState, Meters, Millis, NewJob, News, Page,
     QueueCounts, QueueName, SlotState, SlotStatus, Status, Stop, Subject, Why,
 };
 use crate::process::usage;
@@ -25,6 +25,8 @@ use crate::process::usage;
 pub(super) struct Desk {
     /// Where the jobs are.
     pub broker: Arc<dyn Broker>,
+    /// What happens.
+    pub newsroom: Newsroom,
     /// Whether it answers.
     pub census: Census,
     /// To the loop.
@@ -49,6 +51,10 @@ impl Service for Desk {
 
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem> {
         self.broker.page(filter, at).await.map_err(problem)
+    }
+
+    fn news(&self) -> Receiver<Arc<News>> {
+        self.newsroom.listen()
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {

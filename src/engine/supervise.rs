@@ -24,7 +24,7 @@ use super::service::Desk;
 use super::snapshots::Snapshots;
 use super::systemd::Systemd;
 use crate::api;
-use crate::broker::{Broker, Notice};
+use crate::broker::{Broker, Newsroom, Notice};
 use crate::clock;
 use crate::log::{Outputs, OwnLog, Places};
 use crate::model::{Instance, LogSettings, Outfit, Settings};
@@ -82,6 +82,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         pools.map(|(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes)).collect();
     wardrobe.number(&mut settings, setup.outfits);
     let reloader = Reloader::new(setup.read_settings, requests.clone());
+    let newsroom = Newsroom::default();
+    setup.broker.publish(newsroom.clone());
     let mut outside = Outside {
         link,
         children: Children::new(plans, outputs.clone(), gauge, setup.outputs.job_cap)?,
@@ -107,6 +109,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         waiting_for_rest: Vec::new(),
         systemd: Systemd::new(hello.notify),
         stop_deadline: settings.stop_deadline,
+        newsroom: newsroom.clone(),
         done: false,
     };
     recover(&mut outside, left).await?;
@@ -114,7 +117,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let started = clock::now();
     let supervisor = Supervisor::new(settings, started);
     let (broker, broker_name) = (setup.broker.clone(), setup.broker_name);
-    let desk = Desk { broker, census: Census::default(), requests, reloader, broker_name, started };
+    let census = Census::default();
+    let desk = Desk { broker, newsroom, census, requests, reloader, broker_name, started };
     open_doors(setup.listener, setup.port, api::router(Arc::new(desk)))?;
     tokio::spawn(listen(setup.broker, events));
     info!(keeper = hello.pid, cgroup = hello.cgroup, restarts = hello.restarts, "supervisor is up");

@@ -360,18 +360,18 @@ impl Default for Filter {
 }
 
 /// A list in one word, with commas: how a query says it.
-mod words {
+pub(super) mod words {
     use std::fmt::Display;
     use std::str::FromStr;
 
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<T: Display, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<T: Display, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&list.iter().map(T::to_string).collect::<Vec<_>>().join(","))
     }
 
-    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
+    pub fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
     where
         T: FromStr<Err: Display>,
         D: Deserializer<'de>,

@@ -8,6 +8,7 @@ mod limits;
 mod list;
 mod log;
 mod meters;
+mod news;
 mod outcome;
 mod pool;
 mod settings;
@@ -28,6 +29,7 @@ pub use limits::{Excess, Limits, size};
 pub use list::{Cursor, Page};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters};
+pub use news::{Interest, News, What};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
     Verdict,

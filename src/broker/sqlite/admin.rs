@@ -7,7 +7,9 @@ use super::lease::{HELD_LEASE, held_lease, take_back};
 use super::store::{Store, Waiter};
 use super::trouble::Trouble;
 use crate::broker::Error;
-use crate::model::{Fence, Happened, Instance, Instant, JobId, JobState, QueueName, Revocation, WorkerId};
+use crate::model::{
+    Fence, Happened, Instance, Instant, JobId, JobState, QueueName, Revocation, What, WorkerId,
+};
 
 pub(super) fn cancel(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Result<JobState, Trouble> {
     let (row, queue, from) = store.place(id)?;
@@ -27,6 +29,7 @@ pub(super) fn cancel(store: &mut Store, id: &JobId, by: &str, now: Instant) -> R
         .prepare_cached("UPDATE job SET state = ?2, due_at = NULL, ended_at = ?3 WHERE id = ?1")?
         .execute(params![row, to as i64, ended])?;
     store.moved(queue, Some(from), to);
+    store.happened(id, queue, What::of_end(to), to)?;
     if to.has_ended() {
         store.ended(id.clone(), to);
     } else if let Some(fence) = store.leases.get(id) {
@@ -52,6 +55,7 @@ pub(super) fn retry(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Re
         )?
         .execute([row])?;
     store.moved(queue, Some(from), JobState::Waiting);
+    store.happened(id, queue, What::Retried, JobState::Waiting)?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::call::Kind;
 use super::handle::Sqlite;
 use super::{admin, lease, list, put, settle, verbs};
-use crate::broker::{Broker, Capabilities, Error, Fetch, Notice, Renewal, Settling, Verbs};
+use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling, Verbs};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress, Settlement,
@@ -24,6 +24,7 @@ impl Broker for Sqlite {
             batch: 1000,
             cancel: true,
             priorities: true,
+            news_of_all: false,
             release_unspent: true,
         }
     }
@@ -66,6 +67,10 @@ impl Broker for Sqlite {
 
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
         self.run(Kind::Read, move |store| admin::held_by(store, &instance)).await
+    }
+
+    fn publish(&self, room: Newsroom) {
+        self.notices.publish(room);
     }
 
     fn trouble(&self) -> Option<String> {

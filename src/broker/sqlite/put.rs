@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::Error;
-use crate::model::{Instant, JobId, JobState, NewJob, Payload};
+use crate::model::{Instant, JobId, JobState, NewJob, Payload, What};
 
 /// A larger payload has a row of its own.
 const INLINE_MAX: usize = 1024;
@@ -74,6 +74,7 @@ fn insert(store: &mut Store, job: &NewJob, now: i64) -> Result<JobId, Trouble> {
     if state == JobState::Waiting {
         store.barren.put(queue, &job.class);
     }
+    store.happened(&id, queue, What::Put, state)?;
     Ok(id)
 }
 

@@ -7,7 +7,7 @@ use super::put::millis_up;
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::Settling;
-use crate::model::{Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict};
+use crate::model::{Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict, What};
 
 pub(super) fn settle(
     store: &mut Store,
@@ -66,6 +66,7 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
     }
     write(store, row, to, &change, settlement, now)?;
     store.moved(queue, Some(from), to);
+    store.happened(&settlement.job, queue, What::of_end(to), to)?;
     store.effects.given_up.push(settlement.job.clone());
     if let Some(due) = change.due {
         store.expect(due);
