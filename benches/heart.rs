@@ -20,12 +20,7 @@ fn main() {
     if let Some(at) = args.iter().position(|arg| arg == "--stamp") {
         return support::stamp(&args[at + 1]);
     }
-    let wanted = |name: &str| match args.iter().position(|arg| arg == "--only") {
-        Some(at) => args[at + 1..].iter().any(|arg| arg == name),
-        None => name != "million" || args.iter().any(|arg| arg == "--long"),
-    };
-    println!("| what | to reach | median | p99 | note |\n|---|---|---|---|---|");
-    let rows: [(&str, fn()); 7] = [
+    let rows: &[(&str, fn())] = &[
         ("nothing", nothing_jobs),
         ("latency", put_to_main),
         ("cancel", cancels),
@@ -34,7 +29,7 @@ fn main() {
         ("idle", idle),
         ("million", million),
     ];
-    rows.into_iter().filter(|(name, _)| wanted(name)).for_each(|(_, measure)| measure());
+    support::table(rows, "million");
 }
 
 fn cancels() {

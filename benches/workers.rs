@@ -21,13 +21,7 @@ const HUEY: &str = "huey==3.5.4";
 const ROUNDS: usize = 3;
 
 fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let wanted = |name: &str| match args.iter().position(|arg| arg == "--only") {
-        Some(at) => args[at + 1..].iter().any(|arg| arg == name),
-        None => name != "leak" || args.iter().any(|arg| arg == "--long"),
-    };
-    println!("| what | to reach | median | p99 | note |\n|---|---|---|---|---|");
-    let rows: [(&str, fn()); 6] = [
+    let rows: &[(&str, fn())] = &[
         ("prefork", prefork),
         ("fork", fork),
         ("coroutine", coroutine),
@@ -35,7 +29,7 @@ fn main() {
         ("latency", latency),
         ("leak", leak),
     ];
-    rows.into_iter().filter(|(name, _)| wanted(name)).for_each(|(_, measure)| measure());
+    support::table(rows, "leak");
 }
 
 fn path(name: &str) -> PathBuf {

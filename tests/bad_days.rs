@@ -593,6 +593,11 @@ fn what_does_not_die_is_shown_with_its_cause_and_is_not_settled() {
     assert!(reasons(&last).contains(why), "{last}");
     assert_eq!(last["verdict"], "degraded");
     assert_eq!(stuck["jobs"][0]["id"], jid.as_str(), "{last}");
+    let slot = format!("default.{}", stuck["slot"]["index"]);
+    let caught = |snapshot: &Value| snapshot["processes"][0]["pid"].as_i64() == Some(pid.into());
+    wait_until("why shows what it does", || {
+        caught(&sandbox.json(&["why", "slot", &slot, "--json"])["snapshot"])
+    });
     for _ in 0..5 {
         assert_works(&sandbox);
     }
@@ -602,6 +607,8 @@ fn what_does_not_die_is_shown_with_its_cause_and_is_not_settled() {
     cell.set("freezer.state", "THAWED");
     sandbox.run(&["job", "wait", &jid, "--timeout", "20s"]);
     assert_eq!(sandbox.state(&jid), "canceled");
+    let job = sandbox.job(&jid);
+    assert!(caught(&job["forensics"]["snapshot"]), "{job}");
     wait_healthy(&sandbox);
     sandbox.ok(&["stop"]);
     assert!(running.wait().success(), "{}", sandbox.stderr());

@@ -1,6 +1,7 @@
 //! What every broker does, case by case, over each of them.
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, clippy::too_many_lines)]
 
+#[macro_use]
 #[path = "support/store.rs"]
 mod support;
 
@@ -11,13 +12,6 @@ use support::*;
 use taskvisor::broker::{Broker, Error, Fetch, Notice, Renewal, Settling, Verbs};
 use taskvisor::model::verb::Before;
 use taskvisor::model::*;
-
-macro_rules! contract {
-    ($($case:ident),* $(,)?) => {
-        mod memory { $( #[tokio::test] async fn $case() { super::$case(super::Scene::memory()).await; } )* }
-        mod file { $( #[tokio::test] async fn $case() { super::$case(super::Scene::file()).await; } )* }
-    };
-}
 
 contract!(
     jobs_run_in_insertion_order,
@@ -222,7 +216,7 @@ async fn a_filter_that_found_nothing_finds_what_comes_later(scene: Scene) {
     scene.clock.forward(Duration::from_secs(1));
     take().await.unwrap();
     assert_eq!(take().await, None);
-    scene.clock.forward(LEASE);
+    scene.clock.forward(LEASE + GRACE);
     take().await.unwrap();
     assert_eq!(take().await, None);
     scene.recover("me".into(), vec![]).await.unwrap();
@@ -497,7 +491,7 @@ async fn what_people_do_is_in_the_history(mut scene: Scene) {
 async fn an_attempt_that_nobody_settled_is_in_the_history(scene: Scene) {
     scene.put(job("a")).await;
     scene.take().await.unwrap();
-    scene.clock.forward(LEASE);
+    scene.clock.forward(LEASE + GRACE);
     scene.take().await.unwrap();
     scene.recover("me".into(), vec![]).await.unwrap();
     let attempts = history(&scene).await.0;
@@ -607,7 +601,7 @@ async fn a_lease_that_ran_out_is_lost(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     assert_eq!(scene.next_notice().await, Notice::Wake);
-    scene.clock.forward(LEASE);
+    scene.clock.forward(LEASE + GRACE);
     let again = scene.take().await.unwrap();
     assert_eq!((again.job.attempt, again.job.interrupted), (1, 1));
     assert_eq!(scene.next_notice().await, Notice::Revoked("a".into(), a.lease.fence, Revocation::LockLost));
@@ -728,7 +722,7 @@ async fn counts_follow_the_jobs(scene: Scene) {
     scene.say(&a, complete()).await;
     let counts = scene.counts().await.unwrap();
     let jobs = [(JobState::Waiting, 1), (JobState::Delayed, 1), (JobState::Complete, 1)];
-    let want = QueueCounts { jobs: jobs.into(), oldest_waiting: Some(put_at), paused: None };
+    let want = QueueCounts { jobs: jobs.into(), oldest_waiting: Some(put_at), ..QueueCounts::default() };
     assert_eq!(counts, BTreeMap::from([("q".into(), want)]));
 }
 

@@ -216,6 +216,34 @@ fn die_at(setting: Setting, point: &str) {
 }
 
 #[test]
+fn a_supervisor_that_panics_says_where_and_the_next_one_what_it_follows() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let (points, logs) = (sandbox.work("points"), sandbox.work("logs"));
+    std::fs::create_dir(&points).expect("mkdir");
+    std::fs::set_permissions(&points, std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("chmod");
+    std::fs::write(sandbox.work("t.yaml"), format!("log: {{dir: {}}}\n", logs.display())).expect("settings");
+    let mut running = sandbox.start_with(&["-c", "t.yaml"], |command| {
+        command.env("TASKVISOR_FAILPOINTS", &points);
+    });
+    std::fs::write(points.join("new"), "panic").expect("a failpoint");
+    std::fs::rename(points.join("new"), points.join("supervisor-5-assigned")).expect("a failpoint");
+    let jid = sandbox.put(&["true"]);
+    sandbox.ok(&["job", "wait", "--timeout", "1m", &jid]);
+    let read = || std::fs::read_to_string(logs.join("taskvisor.log")).unwrap_or_default();
+    wait_until("the next one has said what it follows", || read().contains("ended=exit code 101"));
+    let log = read();
+    let line = |words: &str| log.lines().position(|line| line.contains(words)).expect(words);
+    let panicked = line("ERROR the supervisor panicked");
+    let words = log.lines().nth(panicked).unwrap_or_default();
+    assert!(words.contains("src/failpoint") && words.contains("supervisor-5-assigned"), "{words}");
+    assert!(panicked < line("ended=exit code 101"), "{log}");
+    assert!(sandbox.stderr().contains("ended by exit code 101, starting it again"), "{}", sandbox.stderr());
+    sandbox.ok(&["stop"]);
+    running.wait();
+    sandbox.assert_nothing_left();
+}
+
+#[test]
 fn stop_reaches_a_supervisor_that_is_being_started_again() {
     let sandbox = Sandbox::new(Setting::Plain);
     let mut running = sandbox.start(&["-w", "1"]);

@@ -415,6 +415,7 @@ fn a_killed_supervisor_takes_its_trees_along_and_the_next_hears_of_what_had_ende
     let hello = keeper.next_supervisor();
     assert!(!lives(daemon) && !lives(running.pid));
     assert_eq!((hello.restarts, hello.generation, hello.pid), (1, 8, keeper.pid()));
+    assert_eq!(hello.ended, Some(KILLED));
     let (exit, fds) = keeper.left(ended.worker);
     assert_eq!(exit.status, ExitStatus::Code(4));
     drop(ended);
@@ -957,6 +958,16 @@ fn a_supervisor_that_crashes_too_often_is_given_up() {
 #[test]
 fn a_supervisor_that_does_not_read_its_order_to_stop_is_stopped_for_it() {
     let (mut keeper, _) = Keeper::start_with("", &[], &["--stop-deadline", "0.2"]);
+    let run = keeper.run(worker(1, 1), "sleep 1000");
+    signal(keeper.pid(), SIGTERM);
+    assert_eq!(keeper.wait().code(), Some(124));
+    assert!(!lives(run.pid));
+}
+
+#[test]
+fn it_has_the_time_that_was_said_last_for_its_order_to_stop() {
+    let (mut keeper, _) = Keeper::start_with("", &[], &["--stop-deadline", "1000"]);
+    keeper.order(&[Order::StopDeadline(Duration::from_millis(200))]);
     let run = keeper.run(worker(1, 1), "sleep 1000");
     signal(keeper.pid(), SIGTERM);
     assert_eq!(keeper.wait().code(), Some(124));

@@ -14,7 +14,13 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 26] = [
+const MUTANTS: [Mutant; 27] = [
+    Mutant {
+        name: "boots all of a pool in which nobody has shown that it can be done",
+        file: "pool.rs",
+        old: "most.min(BOOTS)",
+        new: "most.max(BOOTS)",
+    },
     Mutant {
         name: "lets the old go before the new are there",
         file: "roll.rs",

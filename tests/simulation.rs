@@ -61,6 +61,27 @@ fn in_a_kind_world_every_job_completes() {
     }
 }
 
+#[test]
+fn a_large_pool_begins_with_a_few_and_comes_up_whole_all_the_same() {
+    for seed in seeds().take(2) {
+        let pool = PoolSettings {
+            workers: 100,
+            template: seed % 2 == 1,
+            retry: Retry::CLASS,
+            queues: vec![QueueName::from("default"), QueueName::from("other")],
+            ..PoolSettings::default()
+        };
+        let settings = Settings { pools: vec![pool], seed, ..Settings::default() };
+        let mut world = World::new(seed, Weather::Kind, settings);
+        world.put(200, 1000);
+        world.stop_at_the_end();
+        world.live();
+        let places: BTreeSet<u16> = world.checks.ready.iter().map(|worker| worker.slot.index).collect();
+        assert!((1..=100).all(|place| places.contains(&place)), "seed {seed}: {} were ready", places.len());
+        assert_eq!(world.supervisor.settled().get("complete"), Some(&200), "seed {seed}");
+    }
+}
+
 /// The queue is never empty, so no slot would ever be empty by itself.
 #[test]
 fn under_constant_load_a_killer_is_held_and_none_of_its_99_neighbours_is_punished() {

@@ -172,7 +172,8 @@ fn a_job_that_takes_all_of_the_units_memory_dies_alone() {
 
 /// What the doctor says within the unit.
 fn findings(machine: &Machine, settings: &str) -> impl Fn(&str) -> serde_json::Value {
-    let doctor = "taskvisor doctor --json > /var/lib/taskvisor/doctor.json";
+    // It becomes the shell, so that it is alone in the cgroup, as the service will be.
+    let doctor = "exec taskvisor doctor --json > /var/lib/taskvisor/doctor.json";
     start_with(machine, &format!("ExecStartPre=/bin/sh -c \"{doctor}\"\\n{settings}"));
     let text = machine.run(&["cat", "/var/lib/taskvisor/doctor.json"]);
     let findings: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -186,7 +187,11 @@ fn findings(machine: &Machine, settings: &str) -> impl Fn(&str) -> serde_json::V
 #[test]
 fn in_the_unit_the_doctor_finds_what_the_unit_gives() {
     let Some(machine) = Machine::boot() else { return };
+    let has_bounds = machine.hand_down("hugetlb");
     let of = findings(&machine, "");
+    let memory = of("memory controller");
+    let is_missing = memory["found"].as_str().is_some_and(|found| found.starts_with("not handed down"));
+    assert!(memory["state"] == "ok" || is_missing || !has_bounds, "{memory}");
     assert_eq!(of("cgroup v2")["state"], "ok", "{}", of("cgroup v2"));
     let systemd = of("systemd");
     assert!(systemd["found"].as_str().is_some_and(|found| found.starts_with("version ")), "{systemd}");
@@ -196,6 +201,72 @@ fn in_the_unit_the_doctor_finds_what_the_unit_gives() {
     machine.run(&["systemctl", "stop", UNIT]);
     let of = findings(&machine, "RestrictNamespaces=no");
     assert_eq!(of("clone3")["state"], "ok", "{}", of("clone3"));
+}
+
+/// The cgroups of a unit below its own, by name; those of lives do not count.
+fn rooms(machine: &Machine) -> Vec<String> {
+    let dirs = below(&machine.unit_cgroup(UNIT)).into_iter().skip(1);
+    let names = dirs.map(|dir| dir.file_name().expect("a name").to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("taskvisor-") && !name.contains('.')).collect()
+}
+
+#[test]
+fn with_controllers_to_hand_down_the_keeper_makes_room_and_systemd_goes_on_as_before() {
+    let Some(machine) = Machine::boot() else { return };
+    // Where systemd has none to give, one of which it knows nothing does as well.
+    if !machine.hand_down("hugetlb") {
+        return;
+    }
+    start_with(&machine, "WatchdogSec=2");
+    let own = machine.unit_cgroup(UNIT);
+    for (restarts, how) in [("0", ""), ("1", "STOP")] {
+        if !how.is_empty() {
+            machine.signal(machine.one(UNIT, "taskvisor"), how);
+        }
+        wait_until("it is up", || {
+            machine.show(UNIT, "NRestarts") == restarts && machine.show(UNIT, "ActiveState") == "active"
+        });
+        let (keeper, supervisor) = (machine.one(UNIT, "taskvisor"), machine.one(UNIT, "tv-supervisor"));
+        assert_eq!(machine.show(UNIT, "MainPID"), keeper.to_string());
+        assert_eq!(machine::read(&own.join("cgroup.procs")), "");
+        assert_eq!(machine::read(&own.join("taskvisor-keeper/cgroup.procs")).lines().count(), 2);
+        assert!(rooms(&machine).len() == 2, "{:?}", rooms(&machine));
+        machine.run(&["systemctl", "reload", UNIT]);
+        wait_until("it is active", || machine.show(UNIT, "ActiveState") == "active");
+        taskvisor(&machine, &["job", "wait", taskvisor(&machine, &["put", "--", "true"]).trim()]);
+        assert_eq!(machine.one(UNIT, "tv-supervisor"), supervisor);
+        let tree = machine.run(&["systemctl", "status", UNIT]);
+        assert!(
+            tree.contains("└─taskvisor-keeper") && tree.contains(&format!("├─{keeper} taskvisor")),
+            "{tree}"
+        );
+    }
+    machine.run(&["systemctl", "stop", UNIT]);
+    assert_eq!(machine.show(UNIT, "Result"), "success");
+    assert_eq!(below(&own), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn of_a_main_process_that_is_killed_nothing_is_left_and_its_job_runs_again() {
+    for with_controllers in [false, true] {
+        let Some(machine) = Machine::boot() else { return };
+        if with_controllers && !machine.hand_down("hugetlb") {
+            return;
+        }
+        start_with(&machine, "Restart=no");
+        let jid = taskvisor(&machine, &["put", "--", "bash", "-c", STUBBORN]).trim().to_owned();
+        let sleepers = || machine.processes(UNIT).iter().filter(|(name, _)| name == "sleep").count();
+        wait_until("both are there", || sleepers() == 2);
+        machine.run(&["systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNIT]);
+        wait_until("it has failed", || machine.show(UNIT, "ActiveState") == "failed");
+        assert_eq!(below(&machine.unit_cgroup(UNIT)), Vec::<std::path::PathBuf>::new());
+        let left = machine.try_run(&["pgrep", "-x", "taskvisor|tv-supervisor|tv-parked|sleep"]);
+        assert_eq!(left, "");
+        machine.run(&["systemctl", "start", UNIT]);
+        wait_until("it runs again", || sleepers() == 2);
+        let job = json(&machine, &["job", "show", &jid, "--json"]);
+        assert_eq!((&job["attempt"], &job["interrupted"]), (&1.into(), &1.into()), "{job}");
+    }
 }
 
 /// Ignores TERM, and so does the child that has left its session and its parent.

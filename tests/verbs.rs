@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use taskvisor::api::{Limits, Problem, Service, router, serve};
+use taskvisor::api::{Limits, Problem, Reloaded, Service, router, serve};
 use taskvisor::config::log_file;
 use taskvisor::model::verb::{Answer, Cancel, Done, Get, Pause, Resume, Retry, State, Verb};
 use taskvisor::model::{
@@ -88,7 +88,7 @@ impl Service for Played {
             _ => std::future::pending().await,
         }
     }
-    #[allow(clippy::wildcard_enum_match_arm, reason = "it plays some of them")]
+    #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
     async fn ask(&self, verb: Verb, _: String) -> Result<Answer, Problem> {
         match verb {
             Verb::Get(Get { job }) => Ok(Answer::Get(record(job)?)),
@@ -121,8 +121,8 @@ impl Service for Played {
     fn news(&self) -> tokio::sync::broadcast::Receiver<Arc<taskvisor::model::News>> {
         tokio::sync::broadcast::channel(1).1
     }
-    async fn reload(&self, _rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
-        Ok(BTreeMap::new())
+    async fn reload(&self, _rehearsal: bool) -> Result<Reloaded, Problem> {
+        Ok(Reloaded { file: None, pools: BTreeMap::new() })
     }
     async fn change(&self, _pool: Option<String>, _change: taskvisor::model::Change) -> Result<(), Problem> {
         Ok(())

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use taskvisor::model::{Exit, ExitStatus, Instant, Means, SlotId, Usage, WorkerId};
+use taskvisor::model::{Bounds, Exit, ExitStatus, Instant, Means, SlotId, Usage, WorkerId};
 use taskvisor::wire::keeper::{Ask, Hello, Order, PACKET_MAX, Report, Step};
 use taskvisor::wire::program::{Failed, Identity, Program, Step as ProgramStep};
 
@@ -30,9 +30,13 @@ fn orders_have_these_bytes() {
     assert_eq!(packet(&Order::Forget(WORKER)), [&[5][..], &id].concat());
     assert_eq!(packet(&Order::Notify("READY=1".into())), b"\x06\x07\x00READY=1");
     assert_eq!(packet(&Order::Shutdown(70)), [7, 70]);
+    assert_eq!(packet(&Order::StopDeadline(Duration::from_millis(2))), [11, 208, 7, 0, 0, 0, 0, 0, 0]);
     assert_eq!(packet(&Order::Template(WORKER)), [&[8][..], &id].concat());
     let template = WorkerId { generation: 1, ..WORKER };
     assert_eq!(packet(&Order::Fork(WORKER, template)), [&[9][..], &id, &[1], &id[1..]].concat());
+    let bounds = Bounds { memory: Some(258), tasks: None };
+    let most = [[2, 1, 0, 0, 0, 0, 0, 0], [255; 8]].concat();
+    assert_eq!(packet(&Order::Bound(WORKER, bounds)), [&[10][..], &id, &most].concat());
 }
 
 #[test]
@@ -67,24 +71,30 @@ fn order() -> impl Strategy<Value = Order> {
         worker().prop_map(Order::Template),
         (worker(), worker()).prop_map(|(id, template)| Order::Fork(id, template)),
         (worker(), proptest::option::of(0..u64::MAX)).prop_map(|(id, at)| Order::KillAt(id, at.map(Instant))),
+        (worker(), proptest::array::uniform2(proptest::option::of(0..u64::MAX)))
+            .prop_map(|(id, [memory, tasks])| Order::Bound(id, Bounds { memory, tasks })),
         worker().prop_map(Order::Terminate),
         worker().prop_map(Order::KillTree),
         worker().prop_map(Order::Forget),
         "[a-z=\\n]{0,100}".prop_map(Order::Notify),
         any::<u8>().prop_map(Order::Shutdown),
+        any::<u32>().prop_map(|ms| Order::StopDeadline(Duration::from_millis(ms.into()))),
+    ]
+}
+
+fn status() -> impl Strategy<Value = ExitStatus> {
+    prop_oneof![
+        any::<i32>().prop_map(ExitStatus::Code),
+        (any::<i32>(), any::<bool>()).prop_map(|(signal, core)| ExitStatus::Signal { signal, core }),
     ]
 }
 
 fn exit() -> impl Strategy<Value = Exit> {
-    let status = prop_oneof![
-        any::<i32>().prop_map(ExitStatus::Code),
-        (any::<i32>(), any::<bool>()).prop_map(|(signal, core)| ExitStatus::Signal { signal, core }),
-    ];
     let times = any::<[u32; 3]>().prop_map(|times| times.map(|time| Duration::from_micros(time.into())));
-    (status, times, any::<u64>(), any::<u32>(), any::<bool>()).prop_map(
-        |(status, [user, system, proof], max_rss, left_behind, oom)| {
+    (status(), times, any::<u64>(), any::<u32>(), any::<[bool; 2]>()).prop_map(
+        |(status, [user, system, proof], max_rss, left_behind, [oom, oom_at_bound])| {
             let usage = Usage { user, system, max_rss };
-            Exit { status, usage, left_behind, oom, proof }
+            Exit { status, usage, left_behind, oom, oom_at_bound, proof }
         },
     )
 }
@@ -94,12 +104,14 @@ fn report() -> impl Strategy<Value = Report> {
         proptest::sample::select(vec![Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork, Step::Template]);
     let asks = proptest::sample::select(Ask::ALL.to_vec());
     prop_oneof![
-        (any::<i32>(), any::<u32>(), any::<u32>(), any::<[bool; 2]>(), any::<u32>()).prop_map(
-            |(pid, restarts, generation, [cgroup, notify], left)| Report::Hello(Hello {
+        (any::<i32>(), proptest::option::of(status()), any::<[u32; 3]>(), any::<[bool; 3]>()).prop_map(
+            |(pid, ended, [restarts, generation, left], [cgroup, bounds, notify])| Report::Hello(Hello {
                 pid,
                 restarts,
+                ended,
                 generation,
                 cgroup,
+                bounds,
                 notify,
                 left
             })

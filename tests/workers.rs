@@ -193,7 +193,7 @@ fn a_worker_that_asks_without_end_and_reads_no_answer_costs_the_supervisor_littl
 /// A worker that never takes a job: what status says of it.
 fn check_boot(part: &str, options: &[&str], why: &str, trace: &str) {
     let sandbox = Sandbox::new(Setting::Root);
-    let args = ["-w", "2", "--boot-timeout", "500ms", "--grace", "300ms"];
+    let args = ["-w", "2", "--grace", "300ms"];
     let command = ["--", "python3", ACTOR, part];
     let args: Vec<&str> = args.iter().chain(options).chain(&command).copied().collect();
     let _running = sandbox.start_raw(&args);
@@ -223,8 +223,8 @@ fn a_worker_of_another_protocol_is_refused() {
 
 #[test]
 fn a_worker_that_never_says_hello_or_ready_is_killed_at_its_boot_timeout() {
-    check_boot("mute", &[], "not ready in time", "");
-    check_boot("shy", &[], "not ready in time", "");
+    check_boot("mute", &["--boot-timeout", "500ms"], "not ready in time", "");
+    check_boot("shy", &["--boot-timeout", "500ms"], "not ready in time", "");
 }
 
 #[test]

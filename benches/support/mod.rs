@@ -5,9 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nix::poll::{PollFd, PollFlags, poll};
 
 use crate::sandbox::Sandbox;
 
@@ -33,6 +36,22 @@ impl Figures {
         sorted.sort_by(f64::total_cmp);
         sorted[((sorted.len() - 1) as f64 * share).round() as usize]
     }
+}
+
+/// Prints the table: all rows, or those named behind `--only`; the one that takes `long` wants to be asked for.
+pub fn table(rows: &[(&str, fn())], long: &str) {
+    let args: Vec<String> = std::env::args().collect();
+    let wanted = |name: &str| match args.iter().position(|arg| arg == "--only") {
+        Some(at) => args[at + 1..].iter().any(|arg| arg == name),
+        None => name != long || is_long(),
+    };
+    println!("| what | to reach | median | p99 | note |\n|---|---|---|---|---|");
+    rows.iter().filter(|(name, _)| wanted(name)).for_each(|(_, measure)| measure());
+}
+
+/// Whether there is time.
+pub fn is_long() -> bool {
+    std::env::args().any(|arg| arg == "--long")
 }
 
 /// Prints a row. A goal is `>= 2`, `<= 2` or `2`, held against the median; without one the row only says what is.
@@ -95,10 +114,17 @@ impl Api {
 
     /// Puts a job of a class.
     pub fn put_class(&mut self, class: &str) -> String {
-        let job = serde_json::json!({"queue": "default", "class": class, "payload": {"data": "{}"}});
-        let body = self.call("POST", "/v1/jobs", &serde_json::json!({ "jobs": [job] }).to_string());
+        self.put_classes("default", &[class]).remove(0)
+    }
+
+    /// Puts a job of each class into a queue.
+    pub fn put_classes(&mut self, queue: &str, classes: &[&str]) -> Vec<String> {
+        let job = |class| serde_json::json!({"queue": queue, "class": class, "payload": {"data": "{}"}});
+        let jobs: Vec<_> = classes.iter().map(job).collect();
+        let body = self.call("POST", "/v1/jobs", &serde_json::json!({ "jobs": jobs }).to_string());
         let answer: serde_json::Value = serde_json::from_str(&body).expect("json");
-        answer["ids"][0].as_str().unwrap_or_else(|| panic!("an id in {body}")).to_owned()
+        let ids = answer["ids"].as_array().unwrap_or_else(|| panic!("ids in {body}"));
+        ids.iter().map(|id| id.as_str().expect("an id").to_owned()).collect()
     }
 
     /// What a path shows.
@@ -180,6 +206,35 @@ pub fn cpu_of(pid: i32) -> Duration {
     threads(pid).values().map(|thread| thread.cpu).sum()
 }
 
+/// CPU time of the children of a process that it has waited for, and theirs.
+pub fn cpu_of_reaped(pid: i32) -> Duration {
+    let stat = stat(pid);
+    let ticks: u64 = stat[13..15].iter().map(|ticks| ticks.parse::<u64>().expect("ticks")).sum();
+    Duration::from_millis(ticks * 10)
+}
+
+/// The fields of a process's `stat` behind its name, the state first; none when it is gone.
+fn stat(pid: i32) -> Vec<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = text.rsplit_once(") ").map(|(_, fields)| fields).unwrap_or_default();
+    fields.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Whether it has ended and nobody has waited for it.
+pub fn is_zombie(pid: i32) -> bool {
+    stat(pid).first().is_some_and(|state| state == "Z")
+}
+
+/// Milliseconds of the wall clock at which a process ends.
+pub fn end_of(pid: i32) -> f64 {
+    let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+    if let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
+        let mut ends = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+        assert_eq!(poll(&mut ends, 60_000_u16), Ok(1), "process {pid:?} does not end");
+    }
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs_f64() * 1e3
+}
+
 /// What a thread has used so far.
 #[derive(Clone, Copy, Default)]
 pub struct Thread {
@@ -237,6 +292,11 @@ pub fn private(pid: i32) -> u64 {
 /// Resident set size in KB.
 pub fn rss(pid: i32) -> u64 {
     field(&format!("/proc/{pid}/status"), "VmRSS:")
+}
+
+/// Descriptors that it has open.
+pub fn descriptors(pid: i32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors").count()
 }
 
 /// Context switches of all threads so far.

@@ -1,7 +1,5 @@
 //! The bodies that both sides of the API speak.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,12 +31,6 @@ pub(super) struct StopOrder {
 pub(super) struct Reload {
     #[serde(default)]
     pub rehearsal: bool,
-}
-
-/// The answer to [`Reload`]: what becomes of each pool.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub(super) struct Steps {
-    pub pools: BTreeMap<String, String>,
 }
 
 /// Every answer that is not 2xx.

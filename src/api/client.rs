@@ -1,6 +1,5 @@
 //! The other end: one method per route.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
@@ -17,9 +16,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::body::{Ids, Put, Refusal, Reload, Steps, StopOrder};
+use super::body::{Ids, Put, Refusal, Reload, StopOrder};
 use super::lists::LINES;
-use super::{Lines, Place, Problem};
+use super::{Lines, Place, Problem, Reloaded};
 use crate::model::verb::{Asked, Done, State};
 use crate::model::{
     Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, News, Status, Stop, Subject, Why,
@@ -168,9 +167,8 @@ impl Client {
     }
 
     /// Has it read its settings again; gives what becomes of each pool.
-    pub async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Error> {
-        let Steps { pools } = self.post("/v1/reload", &Reload { rehearsal }).await?;
-        Ok(pools)
+    pub async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Error> {
+        self.post("/v1/reload", &Reload { rehearsal }).await
     }
 
     /// Asks something of a pool, or of all.

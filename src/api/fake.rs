@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-use super::{Problem, Service};
+use super::{Problem, Reloaded, Service};
 use crate::model::verb::{Answer, Done, Get, State, Verb};
 use crate::model::{
     Change, Cursor, Filter, JobId, JobRecord, JobState, Meters, NewJob, News, Page, QueueCounts, Status,
@@ -58,7 +58,7 @@ impl Service for Fake {
         self.note(format!("put {}", jobs.len()));
         Ok((0..jobs.len()).map(|n| format!("j{n}").into()).collect())
     }
-    #[allow(clippy::wildcard_enum_match_arm, reason = "it plays some of them")]
+    #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
         self.note(format!("{verb:?} by {by}"));
         match verb {
@@ -95,9 +95,10 @@ impl Service for Fake {
     fn news(&self) -> Receiver<Arc<News>> {
         self.news.subscribe()
     }
-    async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
+    async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {
         self.note(format!("reload {rehearsal}"));
-        Ok(BTreeMap::from([("default".into(), "unchanged".into())]))
+        let pools = BTreeMap::from([("default".into(), "unchanged".into())]);
+        Ok(Reloaded { file: None, pools })
     }
     async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
         self.note(format!("{change:?} of {pool:?}"));

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
-use crate::model::{Health, JobState, Meters, PoolStatus, Process, SlotState, Status};
+use crate::model::{Health, JobState, LogStatus, Meters, PoolStatus, Process, SlotState, Status};
 
 /// What the answer is.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -36,6 +36,7 @@ pub(super) fn render(meters: &Meters) -> String {
     processes(&mut page, meters);
     pools(&mut page, meters);
     broker(&mut page, meters);
+    logs(&mut page, &meters.status.logs);
     queues(&mut page, meters);
     page.0
 }
@@ -52,10 +53,6 @@ fn supervisor(page: &mut Page, status: &Status) {
     page.one("stopping", "gauge", "Whether it was ordered to stop.", stopping);
     let restarts = status.supervisor_restarts;
     page.one("supervisor_restarts_total", "counter", "Supervisors that ended before this one.", restarts);
-    page.family("jobs_settled_total", "counter", "Verdicts that the broker has taken.");
-    for (verdict, count) in &status.settled {
-        page.sample("jobs_settled_total", &[("verdict", verdict)], count);
-    }
 }
 
 fn processes(page: &mut Page, meters: &Meters) {
@@ -108,20 +105,32 @@ fn pools(page: &mut Page, meters: &Meters) {
         let probing = u8::from(pools.iter().any(|pool| pool.probing.is_some()));
         page.sample("pool_probing", &[("pool", name)], probing);
     }
+    let counted = || named.keys().filter_map(|name| Some((*name, meters.counters.pools.get(*name)?)));
     page.family("workers_started_total", "counter", "Lives of workers begun.");
-    for (name, pool) in &meters.counters.pools {
+    for (name, pool) in counted() {
         page.sample("workers_started_total", &[("pool", name)], pool.spawned);
     }
     page.family("workers_ended_total", "counter", "Lives of workers ended; a program that is a job is one.");
-    for (name, pool) in &meters.counters.pools {
+    for (name, pool) in counted() {
         for (how, count) in [("exit_0", pool.ended_well), ("exit", pool.ended_badly), ("signal", pool.killed)]
         {
             page.sample("workers_ended_total", &[("pool", name), ("how", how)], count);
         }
     }
     page.family("jobs_fetched_total", "counter", "Jobs taken from queues.");
-    for (name, pool) in &meters.counters.pools {
+    for (name, pool) in counted() {
         page.sample("jobs_fetched_total", &[("pool", name)], pool.fetched);
+    }
+    let tallies = || named.keys().filter_map(|name| Some((*name, meters.counters.tallies.get(*name)?)));
+    page.family("worker_restarts_total", "counter", "Lives of workers that ended other than as planned.");
+    for (name, tally) in tallies() {
+        page.sample("worker_restarts_total", &[("pool", name)], tally.restarts);
+    }
+    page.family("jobs_settled_total", "counter", "Verdicts that the broker has taken.");
+    for (name, tally) in tallies() {
+        for (verdict, count) in &tally.settled {
+            page.sample("jobs_settled_total", &[("pool", name), ("verdict", verdict)], count);
+        }
     }
 }
 
@@ -140,8 +149,13 @@ fn broker(page: &mut Page, meters: &Meters) {
     page.one("leases_revoked_total", "counter", "Leases lost, canceled jobs included.", counters.revoked);
     let failed = counters.settles_failed;
     page.one("settles_failed_total", "counter", "Verdicts that have to be told again.", failed);
-    let dropped = counters.output_dropped;
-    page.one("output_dropped_bytes_total", "counter", "Output of jobs that the disk did not take.", dropped);
+}
+
+fn logs(page: &mut Page, logs: &LogStatus) {
+    let (bytes, lines) = (logs.output_dropped, logs.lines_dropped);
+    page.one("output_dropped_bytes_total", "counter", "Output of jobs that the disk did not take.", bytes);
+    page.one("log_lines_dropped_total", "counter", "Lines of the supervisor's log that nobody took.", lines);
+    page.one("log_troubles", "gauge", "Logs that cannot be written at the moment.", logs.troubles.len());
 }
 
 /// One queue, or those without a label.
@@ -230,7 +244,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::model::{Counters, Millis, PoolCounters};
+    use crate::model::{Counters, Millis, PoolCounters, Tally};
 
     fn meters(pools: Vec<Value>, queues: &BTreeMap<String, Value>) -> Meters {
         let process =
@@ -240,14 +254,17 @@ mod tests {
             "schema": "taskvisor.status/1", "version": "0.1.0", "verdict": "degraded", "reasons": [], "host": host,
             "keeper": process, "supervisor": process, "supervisor_restarts": 2, "up": Duration::from_secs(60),
             "stopping": null, "broker": "memory:", "broker_trouble": null, "settled": { "complete": 5 },
-            "pools": pools, "queues": queues,
+            "logs": { "output_dropped": 0, "lines_dropped": 4, "troubles": [] }, "pools": pools, "queues": queues,
         });
         let pools = BTreeMap::from([(
             "a".to_owned(),
             PoolCounters { fetched: 9, killed: 4, ..PoolCounters::default() },
         )]);
-        let counters =
-            Counters { fetch_time: Duration::from_millis(250), fetches: 3, pools, ..Counters::default() };
+        let gone = ("gone".to_owned(), Tally { restarts: 7, ..Tally::default() });
+        let tally = Tally { restarts: 2, settled: BTreeMap::from([("complete", 5)]) };
+        let tallies = BTreeMap::from([("a".to_owned(), tally), gone]);
+        let fetch_time = Duration::from_millis(250);
+        let counters = Counters { fetch_time, fetches: 3, pools, tallies, ..Counters::default() };
         let (status, now) = (serde_json::from_value(status).unwrap(), Millis(100_000));
         Meters { status, counters, now, keeper_descriptors: Some(9), supervisor_descriptors: None }
     }
@@ -305,7 +322,9 @@ mod tests {
             ("taskvisor_slots{pool=\"b\",state=\"ready\"}", 0.0),
             ("taskvisor_workers_ended_total{pool=\"a\",how=\"signal\"}", 4.0),
             ("taskvisor_jobs_fetched_total{pool=\"a\"}", 9.0),
-            ("taskvisor_jobs_settled_total{verdict=\"complete\"}", 5.0),
+            ("taskvisor_jobs_settled_total{pool=\"a\",verdict=\"complete\"}", 5.0),
+            ("taskvisor_worker_restarts_total{pool=\"a\"}", 2.0),
+            ("taskvisor_log_lines_dropped_total", 4.0),
             ("taskvisor_fetch_seconds_sum", 0.25),
             ("taskvisor_fetch_seconds_count", 3.0),
             ("taskvisor_queue_jobs{queue=\"served\",state=\"waiting\"}", 3.0),
@@ -315,6 +334,7 @@ mod tests {
         ] {
             assert_eq!(found.get(key), Some(&value), "{key}");
         }
+        assert!(!found.keys().any(|key| key.contains("gone")), "no pool has that name any more");
     }
 
     #[test]

@@ -7,10 +7,10 @@ use axum::extract::State;
 use axum::extract::rejection::PathRejection;
 use axum::routing::{get, post};
 
-use super::Problem;
-use super::body::{Reload, Steps};
+use super::body::Reload;
 use super::router::{Answer, Api, SMALL_LIMIT, read, read_or_default};
 use super::routes::Routes;
+use super::{Problem, Reloaded};
 use crate::model::verb::Done;
 use crate::model::{Change, Scale};
 
@@ -19,7 +19,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let all = |what: Change| move |api: Api| change(api, None, what);
     let one = |what: Change| move |api: Api, pool: PoolOf| of(api, pool, what);
     routes
-        .act::<Reload, Steps>("/v1/reload", "Reads the settings again: all or nothing.", post(reload))
+        .act::<Reload, Reloaded>("/v1/reload", "Reads the settings again: all or nothing.", post(reload))
         .act::<Done, Done>("/v1/recycle", "Exchanges all workers for new ones.", post(all(Change::Recycle)))
         .act::<Done, Done>("/v1/pause", "Takes no more jobs in any pool.", post(all(Change::Pause)))
         .act::<Done, Done>("/v1/resume", "Takes jobs again in all pools.", post(all(Change::Resume)))
@@ -44,9 +44,9 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 type PoolOf = Result<Path<String>, PathRejection>;
 
-async fn reload(State(api): Api, body: Body) -> Answer<Steps> {
+async fn reload(State(api): Api, body: Body) -> Answer<Reloaded> {
     let Reload { rehearsal } = read_or_default(body, SMALL_LIMIT).await?;
-    Ok(Json(Steps { pools: api.reload(rehearsal).await? }))
+    Ok(Json(api.reload(rehearsal).await?))
 }
 
 async fn change(State(api): Api, pool: Option<String>, change: Change) -> Answer<Done> {

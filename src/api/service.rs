@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::Receiver;
 
 use crate::model::verb::{Answer, Verb};
@@ -42,7 +44,7 @@ pub trait Service: Send + Sync + 'static {
     async fn turn(&self) -> Result<(), Problem>;
 
     /// Reads the settings again and applies them, all or none; a rehearsal only says what that would do, pool by pool.
-    async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem>;
+    async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem>;
 
     /// Asks something of a pool, or of all.
     async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem>;
@@ -52,6 +54,15 @@ pub trait Service: Send + Sync + 'static {
 
     /// Orders the stop and returns at once.
     async fn stop(&self, how: Stop) -> Result<(), Problem>;
+}
+
+/// Settings that were read again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Reloaded {
+    /// From where; None = there is no file, and nothing else is read again.
+    pub file: Option<String>,
+    /// What becomes of each pool.
+    pub pools: BTreeMap<String, String>,
 }
 
 /// A refusal or failure, as the client is told.

@@ -24,6 +24,9 @@ pub enum Error {
         /// What was asked, as a participle: `retried`.
         verb: &'static str,
     },
+    /// A queue is of use, and in which way.
+    #[error("queue '{0}' cannot be forgotten: {1}")]
+    InUse(QueueName, String),
     /// The request itself is wrong.
     #[error("{0}")]
     Refused(String),

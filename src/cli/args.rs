@@ -10,9 +10,10 @@ use clap::{ArgAction, Parser, Subcommand};
 pub use super::change_args::{Drain, Intake, Recycle, Reload, Scale};
 use super::elsewhere::Elsewhere;
 pub use super::job_args::{
-    JobCancel, JobCommand, JobList, JobLogs, JobShow, JobWait, Jobs, QueueCommand, QueueList, QueuePause,
-    QueueResume,
+    Failed, JobCancel, JobCommand, JobDiscard, JobList, JobLogs, JobRetry, JobShow, JobWait, Many,
+    QueueCommand, QueueForget, QueueList, QueuePause, QueueResume, QueueStats,
 };
+pub use super::option_args::OptionCommand;
 pub use super::start_args::Start;
 use super::{events, exit, form, reference};
 use crate::config::{Flags, parse_duration};
@@ -98,6 +99,8 @@ impl Args {
             | Command::Put(_)
             | Command::Job(_)
             | Command::Queue(_)
+            | Command::Failed(_)
+            | Command::Option(_)
             | Command::Status(_) => None,
         }
     }
@@ -140,6 +143,14 @@ pub enum Command {
     /// Look at queues, pause them
     #[command(subcommand)]
     Queue(QueueCommand),
+    /// Show what went wrong: failures by their groups, or the jobs of one group
+    #[command(
+        after_help = "Jobs that failed and jobs that are held; to put them back: taskvisor job retry --failed --group GROUP"
+    )]
+    Failed(Failed),
+    /// Look at what is set in the store for all supervisors, and change it
+    #[command(subcommand)]
+    Option(OptionCommand),
     /// Show the supervisor, its workers, what they run, and the queues
     #[command(
         after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"

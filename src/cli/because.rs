@@ -6,7 +6,8 @@ use super::job::between;
 use super::page::counted;
 use super::screen::age;
 use crate::model::{
-    Failure, Fit, Happened, JobRecord, JobState, Millis, PoolStatus, QueueName, SlotState, SlotStatus, Why,
+    Failure, Fit, Happened, JobRecord, JobState, Millis, PoolStatus, QueueCounts, QueueName, SlotState,
+    SlotStatus, Why,
 };
 
 /// Why a job is in its state; `runs` is whether a supervisor was there to be asked.
@@ -35,6 +36,7 @@ fn waiting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
         let since = age(between(pause.since, now));
         said.push(format!("Queue {} was paused {since} ago by {}{reason}.", job.queue, pause.by));
     }
+    said.extend(why.queues.get(&job.queue).and_then(|queue| full(&job.queue, queue)));
     if runs {
         said.extend(no_pool(why, job));
     }
@@ -48,6 +50,15 @@ fn waiting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
         }
     }
     said
+}
+
+/// Whether a queue runs as many jobs as it may.
+fn full(name: &QueueName, queue: &QueueCounts) -> Option<String> {
+    let most = queue.max_concurrency?;
+    let count = |state| queue.jobs.get(&state).copied().unwrap_or(0);
+    (count(JobState::Running) + count(JobState::Canceling) >= most).then(|| {
+        format!("Queue {name} runs at most {most} jobs at a time, and does: taskvisor option get max_concurrency --queue {name}.")
+    })
 }
 
 /// What stands in the way of a waiting job in each pool that takes its queue.

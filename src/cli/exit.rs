@@ -9,7 +9,8 @@ use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
 use super::{
-    check, config, doctor, events, in_force, job, put, queue, reference, reload, start, status, stop, why,
+    check, config, doctor, events, failed, in_force, job, many, option, put, queue, reference, reload, start,
+    stats, status, stop, why,
 };
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
@@ -136,13 +137,18 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
                 JobCommand::Wait(wait) => job::wait(&config, &wait).await,
                 JobCommand::Logs(logs) => super::follow::logs(&config, &logs).await,
                 JobCommand::Cancel(cancel) => job::cancel(&config, &cancel).await,
-                JobCommand::Retry(retry) => job::retry(&config, &retry).await,
+                JobCommand::Retry(retry) => many::retry(&config, &retry).await,
+                JobCommand::Discard(discard) => many::discard(&config, &discard).await,
             },
             Command::Queue(command) => match command {
                 QueueCommand::List(list) => queue::list(&config, &list).await,
                 QueueCommand::Pause(pause) => queue::pause(&config, &pause).await,
                 QueueCommand::Resume(resume) => queue::resume(&config, &resume).await,
+                QueueCommand::Stats(args) => stats::stats(&config, &args).await,
+                QueueCommand::Forget(args) => many::forget(&config, &args).await,
             },
+            Command::Option(command) => option::run(&config, &command).await,
+            Command::Failed(args) => failed::failed(&config, args).await,
             Command::Status(status) => status::status(&config, &status).await,
             Command::Events(args) => events::events(&config, args).await,
             Command::Why(subject) => why::why(&config, &subject).await,

@@ -135,7 +135,9 @@ impl From<broker::Error> for Failure {
         let code = match &error {
             broker::Error::NoJob(_) | broker::Error::NoQueue(_) => exit::NOTHING_MATCHED,
             broker::Error::Refused(_) => exit::USAGE,
-            broker::Error::Exists(_) | broker::Error::WrongState { .. } => exit::FAILED,
+            broker::Error::Exists(_) | broker::Error::WrongState { .. } | broker::Error::InUse(..) => {
+                exit::FAILED
+            }
             broker::Error::Failed(_) => exit::UNAVAILABLE,
         };
         Failure::new(code, error.to_string())

@@ -1,15 +1,14 @@
-//! `job show|list|wait|cancel|retry`.
+//! `job show|list|wait|cancel`.
 
 use std::time::{Duration, SystemTime};
 
 use super::access::{Access, Ends, for_each};
-use super::args::{JobCancel, JobList, JobShow, JobWait, Jobs};
+use super::args::{JobCancel, JobList, JobShow, JobWait};
 use super::failure::Failure;
 use super::listing::Listing;
 use super::screen::{Columns, Look, age, escaped, print, print_json};
 use super::{exit, page};
 use crate::config::Config;
-use crate::model::verb::Retry;
 use crate::model::{Filter, JobId, JobRecord, JobState, Millis};
 
 /// One job on a page.
@@ -28,6 +27,7 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         states: args.state,
         queue: args.queue.map(Into::into),
         class: args.class.map(Into::into),
+        group: args.group,
         limit: args.limit,
         after: args.after.map(Into::into),
     };
@@ -69,6 +69,12 @@ async fn list_table(listing: &mut Listing) -> Result<(), Failure> {
             return Ok(());
         }
     }
+}
+
+/// The table of them.
+pub fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
+    let rows: Vec<Vec<String>> = jobs.iter().map(|job| row(job, now)).collect();
+    Columns::new(&HEADS).lines(look, &rows)
 }
 
 const HEADS: [&str; 8] = ["ID", "STATE", "QUEUE", "CLASS", "TRY", "AGE", "RAN", "WHY"];
@@ -136,17 +142,7 @@ pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
     .await
 }
 
-/// Puts jobs back to waiting.
-pub async fn retry(config: &Config, args: &Jobs) -> Result<u8, Failure> {
-    let access = Access::open(config).await?;
-    for_each(&args.jids, async |id| {
-        access.ask(Retry { job: id.clone() }).await?;
-        Ok(tell(&id, JobState::Waiting, args.json)?)
-    })
-    .await
-}
-
-fn tell(id: &JobId, state: JobState, json: bool) -> std::io::Result<()> {
+pub fn tell(id: &JobId, state: JobState, json: bool) -> std::io::Result<()> {
     match json {
         true => print_json(&serde_json::json!({ "id": id, "state": state })),
         false => print(&format!("{} {state}\n", escaped(id.as_str()))),
@@ -166,8 +162,7 @@ mod tests {
         waiting.state = JobState::Waiting;
         waiting.attempt = 0;
         (waiting.started_at, waiting.ended_at, waiting.failure) = (None, None, None);
-        let rows = [waiting, failed].map(|job| row(&job, Millis(1_790_000_060_000)));
-        let text = Columns::new(&HEADS).lines(&look(100), &rows);
+        let text = list_text(&[waiting, failed], Millis(1_790_000_060_000), &look(100));
         insta::assert_snapshot!("job_list", text);
     }
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use clap::Subcommand;
 
 use crate::config::parse_duration;
-use crate::model::JobState;
+use crate::model::{Day, JobState};
+
+use super::many_args;
+pub use super::many_args::{Failed, JobDiscard, JobRetry, Many};
 
 #[derive(Debug, Subcommand)]
 pub enum JobCommand {
@@ -19,8 +22,12 @@ pub enum JobCommand {
     Logs(JobLogs),
     /// End jobs
     Cancel(JobCancel),
-    /// Put ended jobs back to waiting
-    Retry(Jobs),
+    /// Put ended jobs back to waiting, by their ids or by what they are
+    #[command(override_usage = many_args::RETRY_USAGE, after_help = many_args::RETRY_HELP)]
+    Retry(JobRetry),
+    /// Remove ended jobs for good, with all that is kept of them
+    #[command(after_help = many_args::DISCARD_HELP)]
+    Discard(JobDiscard),
 }
 
 #[derive(Debug, clap::Args)]
@@ -43,6 +50,9 @@ pub struct JobList {
     /// Of this class
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
+    /// Of this failure group
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
     /// At most so many; 0 = all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
     pub limit: u32,
@@ -103,6 +113,36 @@ pub enum QueueCommand {
     Pause(QueuePause),
     /// End a pause
     Resume(QueueResume),
+    /// Show how the jobs of a queue fared on a day
+    #[command(after_help = "Example:\n  taskvisor queue stats default --day 2026-11-20")]
+    Stats(QueueStats),
+    /// Remove queues that have no jobs from the list
+    Forget(QueueForget),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct QueueStats {
+    /// The queue
+    pub queue: String,
+    /// Another day than today, in UTC
+    #[arg(long, value_name = "DATE", value_parser = |text: &str| text.parse::<Day>())]
+    pub day: Option<Day>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct QueueForget {
+    /// The queues
+    #[arg(required = true, value_name = "QUEUE")]
+    pub queues: Vec<String>,
+    /// First remove its jobs that are complete, failed or canceled, for good
+    #[arg(long)]
+    pub discard: bool,
+    /// One JSON document a line
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -21,9 +21,6 @@ const SELF: &str = "/proc/self/exe";
 /// Descriptors from here on are nobody's by convention.
 const LOCKS_FROM: i32 = 10;
 
-/// The keeper gives the supervisor this much longer than its own deadline before it acts by itself.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
-
 /// Becomes the keeper. Returns only if that fails.
 pub(super) fn launch(config: &Config, locks: &Locks) -> Failure {
     let failed = |error: std::io::Error| {
@@ -43,15 +40,13 @@ pub(super) fn launch(config: &Config, locks: &Locks) -> Failure {
         Ok(tag) => drop(command.env(keeper::TAG_VARIABLE, tag)),
         Err(error) => return failed(error),
     }
-    if let Some(text) = &config.text {
-        let path = in_force::path(config);
-        if let Err(error) = in_force::keep(&path, text) {
-            return Failure::from(error).of(format!("failed to write {}", path.display()));
-        }
-        command.env(in_force::VARIABLE, path);
+    match in_force::begin(config) {
+        Ok(Some(path)) => drop(command.env(in_force::VARIABLE, path)),
+        Ok(None) => {}
+        Err(failure) => return failure,
     }
-    let deadline = config.settings.stop_deadline + PATIENCE;
-    command.arg("--stop-deadline").arg(deadline.as_secs_f64().to_string());
+    let patience = config.settings.stop_patience();
+    command.arg("--stop-deadline").arg(patience.as_secs_f64().to_string());
     let (arguments, broker) = without_broker(std::env::args_os().skip(1));
     command.arg("--").arg(SELF).arg("supervisor").args(arguments);
     if let Some(url) = broker {

@@ -247,6 +247,7 @@ pub(super) mod tests {
             usage,
             left_behind: 2,
             oom: false,
+            oom_at_bound: false,
             proof: Duration::from_millis(3),
         };
         let (after, signal) = (Duration::from_millis(1_000), Signal::Term);

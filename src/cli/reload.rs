@@ -1,5 +1,6 @@
 //! `reload`, `recycle`, `scale`, `pause`, `resume` and `drain`: changes to a supervisor that runs.
 
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use super::args::{Drain, Intake, Recycle, Reload, Scale as ScaleArgs};
@@ -7,19 +8,25 @@ use super::elsewhere::client;
 use super::exit;
 use super::failure::Failure;
 use super::screen::{age, escaped, print, print_json};
+use crate::api::Reloaded;
 use crate::config::Config;
 use crate::model::{Change, Scale};
 
+const NO_FILE: &str = "The supervisor was started without a file (-c), so there is nothing to read again: \
+                       flags and variables stay as they were.";
+
 /// Has it read its settings again.
 pub async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
-    let pools = client(config)?.reload(args.dry_run).await?;
-    match args.json {
-        true => print_json(&serde_json::json!({ "pools": pools, "dry_run": args.dry_run }))?,
-        false => {
-            let lines = pools.iter().map(|(pool, step)| format!("{}: {step}\n", escaped(pool)));
-            print(&lines.collect::<String>())?;
-        }
+    let Reloaded { file, pools } = client(config)?.reload(args.dry_run).await?;
+    if args.json {
+        print_json(&serde_json::json!({ "file": file, "pools": pools, "dry_run": args.dry_run }))?;
+        return Ok(exit::OK);
     }
+    if file.is_none() {
+        writeln!(io::stderr(), "{NO_FILE}")?;
+    }
+    let lines = pools.iter().map(|(pool, step)| format!("{}: {step}\n", escaped(pool)));
+    print(&lines.collect::<String>())?;
     Ok(exit::OK)
 }
 

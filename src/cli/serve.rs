@@ -24,7 +24,7 @@ use crate::config::{self, Api, BrokerUrl, Config};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::keeper::{self, Sweeper};
 use crate::log::{self, OwnLog, Places};
-use crate::model::Instance;
+use crate::model::{Instance, Settings};
 
 /// How long to look for what outlived the keeper.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -86,17 +86,19 @@ fn fresh(known: &Config, read: Config) -> Result<Fresh, String> {
         ("state_dir", known.state_dir != read.state_dir),
         ("run_dir", known.run_dir != read.run_dir),
         ("log", known.log != read.log),
+        ("api", known.api != read.api),
     ];
     match fixed.iter().find(|(_, changed)| *changed) {
         Some((key, _)) => Err(format!("{key} is not what it was, and changes with a restart only")),
         None => {
             let path = in_force::path(known);
+            let (file, text) = read.file.map(|file| (file.name, file.text)).unzip();
             let keep = move || {
-                if let Some(Err(error)) = read.text.map(|text| in_force::keep(&path, &text)) {
+                if let Some(Err(error)) = text.map(|text| in_force::keep(&path, &text)) {
                     warn!(path = %path.display(), %error, "failed to keep the settings");
                 }
             };
-            Ok(Fresh { settings: read.settings, outfits: read.outfits, keep: Box::new(keep) })
+            Ok(Fresh { file, settings: read.settings, outfits: read.outfits, keep: Box::new(keep) })
         }
     }
 }
@@ -119,7 +121,7 @@ fn run(
     };
     let files = config.clone();
     let setup = Setup {
-        settings: config.settings.clone(),
+        settings: Settings { changes: in_force::changes(config), ..config.settings.clone() },
         outfits: config.outfits.clone(),
         instance,
         broker: broker.clone(),
@@ -136,6 +138,7 @@ fn run(
             job: Box::new(move |job| files.log_file(job)),
         },
         read_settings,
+        keep_changes: in_force::keep_changes(config),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime

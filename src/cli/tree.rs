@@ -18,6 +18,9 @@ pub fn render(status: &Status, now: Millis, look: &Look) -> String {
     Node::new(keeper(status), below_keeper(status, look)).draw(look, "", "", &mut out);
     if !status.queues.is_empty() {
         out.push('\n');
+        if let Some(old) = status.queues_age {
+            let _ = writeln!(out, "the queues {} ago; the broker has not counted since", age(old));
+        }
         out += &queue::render(&status.queues, now, look);
     }
     out
@@ -211,9 +214,10 @@ mod tests {
                 QueueCounts {
                     jobs: BTreeMap::from([(JobState::Waiting, 812), (JobState::Running, 1)]),
                     oldest_waiting: Some(Millis(1_790_000_000_000)),
-                    paused: None,
+                    ..QueueCounts::default()
                 },
             )]),
+            queues_age: None,
         }
     }
 
@@ -224,6 +228,7 @@ mod tests {
         status.stopping = Some(Stop::Terminate);
         status.supervisor_restarts = 1;
         status.broker_trouble = Some("disk full".into());
+        status.queues_age = Some(Duration::from_secs(40));
         status.logs = LogStatus { output_dropped: 70_000, lines_dropped: 3, troubles: vec![] };
         let mut down = place(3, SlotState::Down);
         (down.process, down.restarts, down.why) = (None, 3, Some("signal 11".into()));

@@ -8,7 +8,7 @@ use super::because::{of_job, of_pool, of_slot};
 use super::elsewhere::client;
 use super::failure::Failure;
 use super::job::now;
-use super::screen::{Look, escaped, print, print_json};
+use super::screen::{Look, age, escaped, print, print_json};
 use super::{exit, processes};
 use crate::config::Config;
 use crate::model::{Decision, Millis, Subject, Why};
@@ -39,8 +39,9 @@ fn render(name: &str, subject: &Subject, why: &Why, runs: bool, now: Millis, loo
     };
     let stopping = why.stopping.map(|_| "The supervisor is stopping: it takes no more jobs.".to_owned());
     let broker = why.broker_trouble.as_ref().map(|trouble| format!("The broker is in trouble: {trouble}."));
+    let counted = why.queues_age.map(|old| format!("Its queues were last counted {} ago.", age(old)));
     let mut out = String::new();
-    for sentence in because.into_iter().chain(stopping).chain(broker) {
+    for sentence in because.into_iter().chain(stopping).chain(broker).chain(counted) {
         let _ = writeln!(out, "{}", escaped(&sentence));
     }
     if let Some(seen) = &why.snapshot {

@@ -28,6 +28,8 @@ pub struct Facts {
     pub descriptors: Option<u64>,
     /// Where the state would be kept.
     pub state: Disk,
+    /// How much fits there, in bytes.
+    pub capacity: Option<u64>,
     /// The file of the settings.
     pub file: Option<Rights>,
     /// Of each pool.
@@ -90,6 +92,7 @@ impl Facts {
             processes: least([limit(Resource::RLIMIT_NPROC), pid_max(), of_own_cgroup("pids.max")]),
             descriptors: limit(Resource::RLIMIT_NOFILE),
             state: disk(&config.state_dir),
+            capacity: capacity(&config.state_dir),
             file: file.and_then(rights),
             pools: config.outfits.iter().map(of_pool).collect(),
         })
@@ -127,6 +130,11 @@ fn disk(dir: &Path) -> Disk {
         Ok(FsType(RAMFS)) => Disk::Memory,
         Ok(_) | Err(_) => Disk::Local,
     }
+}
+
+fn capacity(dir: &Path) -> Option<u64> {
+    let found = statfs(nearest(dir)).ok()?;
+    found.blocks().checked_mul(u64::try_from(found.block_size()).ok()?)
 }
 
 fn rights(path: &Path) -> Option<Rights> {

@@ -3,7 +3,6 @@
 mod api;
 mod broker_url;
 mod check;
-mod duration;
 mod error;
 mod facts;
 mod file;
@@ -25,16 +24,17 @@ mod tests;
 mod words;
 mod wrong;
 
+pub use crate::model::{format_duration, parse_duration};
 pub use api::{Api, ApiSection, Remote, Token};
 pub use broker_url::BrokerUrl;
 pub use check::{Finding, check};
-pub use duration::{format_duration, parse_duration};
 pub use error::{Error, Fault};
 pub use facts::{Disk, Facts, PoolFacts, Rights};
 pub use file::File;
 pub use limits::Limits;
 pub use origin::{Origin, Origins};
 pub use paths::{Surroundings, log_file, logs, private_dir, socket};
+pub use place::Source;
 pub use pool::{Env, Mode, Named, Pool, Wear, Workers};
 pub use resolve::{Config, Flags, Purpose, resolve};
 pub use show::{Shown, show};

@@ -4,8 +4,8 @@
 pub(super) type Place = (usize, usize);
 
 /// The file as it was read, to point into it.
-#[derive(Clone, Debug)]
-pub(super) struct Source {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
     /// What to call it.
     pub name: String,
     /// What it says.
@@ -14,7 +14,7 @@ pub(super) struct Source {
 
 impl Source {
     /// `FILE:LINE:COLUMN` of a setting of a pool, or of the pool, or `FILE`.
-    pub fn of_pool(&self, index: usize, key: &str) -> String {
+    pub(super) fn of_pool(&self, index: usize, key: &str) -> String {
         self.of_first(index, &[key])
     }
 
@@ -27,7 +27,7 @@ impl Source {
     }
 
     /// The same of a setting by its whole name, as `log.level`, of a pool or of the whole supervisor.
-    pub fn of(&self, pool: Option<usize>, name: &str) -> String {
+    pub(super) fn of(&self, pool: Option<usize>, name: &str) -> String {
         let (section, key) = name.rsplit_once('.').unwrap_or(("", name));
         if let Some(index) = pool {
             return self.of_first(index, &[key, section]);

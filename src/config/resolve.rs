@@ -62,8 +62,8 @@ pub enum Purpose {
 /// All settings, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The text of the file that some of them are from.
-    pub text: Option<String>,
+    /// The file that some of them are from.
+    pub file: Option<Source>,
     /// What the supervisor keeps up.
     pub settings: Settings,
     /// How the workers of each of its pools are made.
@@ -130,8 +130,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let burst = flags.burst;
     let (pools, outfits) = pools(flags, file.pools, source.as_ref(), lease, around)?;
     let settings = Settings { pools, lease, stop_deadline, burst, ..default };
-    let text = source.map(|source| source.text);
-    Ok(Config { text, settings, outfits, state_dir, run_dir, broker, log, api, remote })
+    Ok(Config { file: source, settings, outfits, state_dir, run_dir, broker, log, api, remote })
 }
 
 /// `sun_path`, less its final zero.

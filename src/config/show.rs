@@ -288,7 +288,7 @@ mod tests {
     fn comes_back(text: &str) {
         let (config, yaml) = shown(text, true);
         let (again, _) = shown(&yaml, true);
-        let meant = |config: Config| Config { text: None, ..config };
+        let meant = |config: Config| Config { file: None, ..config };
         assert_eq!(meant(again), meant(config), "{yaml}");
     }
 

@@ -331,7 +331,7 @@ fn the_example_file_holds_the_defaults() {
     let text = include_str!("../../conf/taskvisor.yaml");
     let file = File::parse(text, "conf/taskvisor.yaml").unwrap();
     let config = with_file(text, Flags::default()).unwrap();
-    assert_eq!(Config { text: None, ..config }, resolve(Flags::default(), &user()).unwrap());
+    assert_eq!(Config { file: None, ..config }, resolve(Flags::default(), &user()).unwrap());
     // What depends on the user stands there as a comment; what does not is set. So nothing is missing.
     let whole = text.replace("\n#state_dir:", "\nstate_dir:").replace("\n#run_dir:", "\nrun_dir:");
     let whole = File::parse(&whole.replace("\n#broker:", "\nbroker:"), "conf/taskvisor.yaml").unwrap();

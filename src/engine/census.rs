@@ -1,52 +1,120 @@
-//! Counting the jobs of a broker that may hang: whoever asks for the picture must not wait for it again and again.
+//! Counting the jobs of a broker that may be slow or hang: whoever asks for the picture is shown what is known, with its age,
+//! and waits next to nothing for more.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-/// How long an answer is waited for.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long somebody waits who only takes a glance and can be shown an older count.
+pub(super) const GLANCE: Duration = Duration::from_millis(30);
 
-/// Knows since when the oldest question has been without an answer.
+/// A broker that has been silent for so long hangs. Nobody waits longer.
+pub(super) const HANGS: Duration = Duration::from_millis(500);
+
+/// What is known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Counted<T> {
+    /// As they were counted last.
+    pub counts: T,
+    /// How long ago that was, if not just now.
+    pub age: Option<Duration>,
+    /// What is wrong with the broker. To be a little slow is no trouble.
+    pub trouble: Option<String>,
+}
+
+impl<T: Default> Counted<T> {
+    /// Without what is older.
+    pub(super) fn of_now(self) -> Self {
+        match self.age {
+            Some(_) => Counted { trouble: self.trouble, ..Counted::default() },
+            None => self,
+        }
+    }
+}
+
+/// Keeps the latest count, and knows since when the broker owes another.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Census(Arc<Mutex<Option<Instant>>>);
+pub(super) struct Census<T>(Arc<Mutex<Kept<T>>>);
 
-impl Census {
-    /// The answer; or, without one, how long the broker has been silent. While it is known to hang nobody waits, and it is
-    /// asked no further question.
-    pub(super) async fn ask<T: Send + 'static>(
+#[derive(Debug, Default)]
+struct Kept<T> {
+    latest: Option<(Instant, T)>,
+    error: Option<String>,
+    /// When the oldest question without an answer was asked.
+    unanswered: Option<Instant>,
+}
+
+impl<T: Clone + Default + Send + 'static> Census<T> {
+    /// Counts. While the broker is known to hang nobody waits, and it is asked no further question.
+    pub(super) async fn ask<E: ToString>(
         &self,
-        question: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, Duration> {
-        let silent = |since: Instant| since.elapsed();
-        if let Some(silence) = self.since().map(silent).filter(|silence| *silence >= PATIENCE) {
-            return Err(silence);
-        }
-        let (sender, answer) = oneshot::channel();
+        patience: Duration,
+        question: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Counted<T> {
         let asked = Instant::now();
-        self.set(|since| *since = Some(since.unwrap_or(asked)));
+        let patience = self.kept().patience(patience);
+        if let Some(patience) = patience {
+            timeout(patience, self.send(question)).await.ok();
+        }
+        self.kept().counted(asked)
+    }
+
+    /// Tells when it is answered. The question is not given up with whoever asked: its answer is the sign that the
+    /// broker is back.
+    fn send<E: ToString>(
+        &self,
+        question: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> oneshot::Receiver<()> {
+        let (sender, answered) = oneshot::channel();
+        self.kept().unanswered.get_or_insert(Instant::now());
         let census = self.clone();
-        // It is not given up with whoever asked: its answer is the sign that the broker is back.
         tokio::spawn(async move {
-            let found = question.await;
-            census.set(|since| *since = None);
-            sender.send(found).ok();
+            let answer = question.await;
+            census.kept().take_in(answer.map_err(|error| error.to_string()));
+            sender.send(()).ok();
         });
-        match timeout(PATIENCE, answer).await {
-            Ok(Ok(found)) => Ok(found),
-            Ok(Err(_)) | Err(_) => Err(asked.elapsed()),
+        answered
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Clone + Default> Kept<T> {
+    fn take_in(&mut self, answer: Result<T, String>) {
+        self.unanswered = None;
+        match answer {
+            Ok(counts) => (self.latest, self.error) = (Some((Instant::now(), counts)), None),
+            Err(error) => self.error = Some(error),
         }
     }
 
-    fn since(&self) -> Option<Instant> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How long to wait for an answer; None = the broker hangs. Before the first count there is nothing else to show.
+    fn patience(&self, wanted: Duration) -> Option<Duration> {
+        let patience = if self.latest.is_some() { wanted } else { HANGS };
+        self.silence().is_none().then_some(patience)
     }
 
-    fn set(&self, change: impl FnOnce(&mut Option<Instant>)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    /// For how long it has hung.
+    fn silence(&self) -> Option<Duration> {
+        self.unanswered.map(|since| since.elapsed()).filter(|silence| *silence >= HANGS)
+    }
+
+    /// What there is to tell somebody who asked at that moment.
+    fn counted(&self, asked: Instant) -> Counted<T> {
+        let silent = |silence: Duration| format!("no answer for {} ms", silence.as_millis());
+        let trouble = self.error.clone().or_else(|| self.silence().map(silent));
+        match &self.latest {
+            Some((at, counts)) => {
+                let age = (*at < asked).then(|| at.elapsed());
+                Counted { counts: counts.clone(), age, trouble }
+            }
+            None => Counted { trouble, ..Counted::default() },
+        }
     }
 }
 
@@ -54,34 +122,83 @@ impl Census {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_broker_that_hangs_is_waited_for_once() {
+    /// A census that knows a count, taken a second ago.
+    async fn with(count: u32) -> Census<u32> {
         let census = Census::default();
+        let found = census.ask(GLANCE, async move { Ok::<_, String>(count) }).await;
+        assert_eq!(found, Counted { counts: count, age: None, trouble: None });
+        tokio::time::advance(SECOND).await;
+        census
+    }
+
+    async fn after<T>(wait: Duration, answer: T) -> T {
+        tokio::time::sleep(wait).await;
+        answer
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broker_that_begins_to_hang_keeps_nobody_and_is_found_out() {
+        let census = with(7).await;
         let (release, hangs) = oneshot::channel::<()>();
-        let asked = Instant::now();
-        assert_eq!(census.ask(async { hangs.await.is_ok() }).await, Err(PATIENCE));
+        let question = async move {
+            hangs.await.ok();
+            Ok::<_, String>(8)
+        };
+        let first = Instant::now();
+        let found = census.ask(GLANCE, question).await;
+        assert_eq!(first.elapsed(), GLANCE);
+        assert_eq!(found, Counted { counts: 7, age: Some(SECOND + GLANCE), trouble: None });
+        tokio::time::advance(HANGS).await;
         for _ in 0..100 {
-            let never = async { panic!("nothing more is asked of it") };
-            assert_eq!(census.ask::<()>(never).await, Err(PATIENCE), "without waiting");
+            let (asked, never) = (Instant::now(), async { panic!("nothing more is asked of it") });
+            let found = census.ask::<String>(GLANCE, never).await;
+            assert_eq!((asked.elapsed(), found.counts), (Duration::ZERO, 7));
+            assert_eq!(found.trouble.as_deref(), Some("no answer for 530 ms"));
         }
-        assert_eq!(asked.elapsed(), PATIENCE);
         release.send(()).unwrap();
-        while census.since().is_some() {
+        while census.kept().silence().is_some() {
             tokio::task::yield_now().await;
         }
-        assert_eq!(census.ask(async { 7 }).await, Ok(7));
+        let found = census.ask(GLANCE, async { Ok::<_, String>(9) }).await;
+        assert_eq!(found, Counted { counts: 9, age: None, trouble: None });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_comes_late_is_there_for_the_next_one() {
+        let census = with(7).await;
+        let found = census.ask(GLANCE, after(2 * GLANCE, Ok::<_, String>(8))).await;
+        assert_eq!(found, Counted { counts: 7, age: Some(SECOND + GLANCE), trouble: None });
+        tokio::time::sleep(2 * GLANCE).await;
+        let found = census.ask(GLANCE, after(2 * GLANCE, Ok::<_, String>(9))).await;
+        assert_eq!(found, Counted { counts: 8, age: Some(2 * GLANCE), trouble: None });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_never_counted_is_waited_for_until_it_hangs() {
+        let (census, asked) = (Census::default(), Instant::now());
+        assert_eq!(census.ask(GLANCE, after(4 * GLANCE, Ok::<_, String>(7))).await.counts, 7);
+        assert_eq!(asked.elapsed(), 4 * GLANCE);
+        let (census, asked) = (Census::default(), Instant::now());
+        let found = census.ask(GLANCE, std::future::pending::<Result<u32, String>>()).await;
+        assert_eq!((asked.elapsed(), found.trouble.as_deref()), (HANGS, Some("no answer for 500 ms")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broker_that_refuses_is_in_trouble_until_it_counts_again() {
+        let census = with(7).await;
+        let found = census.ask(GLANCE, async { Err("disk full") }).await;
+        assert_eq!(found, Counted { counts: 7, age: Some(SECOND), trouble: Some("disk full".into()) });
+        assert_eq!(census.ask(GLANCE, async { Ok::<_, String>(8) }).await.trouble, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn whoever_asks_together_is_answered_each() {
-        let census = Census::default();
-        let slow = |n: u64| {
-            census.ask(async move {
-                tokio::time::sleep(Duration::from_millis(n * 100)).await;
-                n
-            })
-        };
-        assert_eq!(tokio::join!(slow(1), slow(2), slow(3)), (Ok(1), Ok(2), Ok(3)));
-        assert_eq!(census.since(), None);
+        let census = with(0).await;
+        let slow = |n: u32| census.ask(GLANCE, after(GLANCE / 4 * n, Ok::<_, String>(n)));
+        let (one, two, three) = tokio::join!(slow(1), slow(2), slow(3));
+        assert_eq!([one.counts, two.counts, three.counts], [1, 2, 3]);
+        assert_eq!(census.kept().unanswered, None);
     }
 }

@@ -15,6 +15,7 @@ use crate::clock;
 use crate::model::{Change, Counters, LogStatus, PoolStatus, Process, Stop};
 use crate::process::usage;
 use crate::supervisor::{Event, Step, Supervisor};
+use crate::wire::keeper::Order;
 
 /// What somebody wants from the loop.
 pub(super) enum Request {
@@ -92,7 +93,7 @@ pub(super) async fn run(
             Input::Output => facts = listen(&mut outside)?,
             Input::Answer(answer) => outside.children.reply(answer.worker, answer.n, answer.result),
             Input::Seen(seen) => outside.seen(seen),
-            Input::Request(request) => facts.extend(answer(request, &supervisor, &mut outside)),
+            Input::Request(request) => answer(request, &mut supervisor, &mut outside),
             Input::Timeout if outside.children.due().is_some_and(|at| at <= clock::now()) => {
                 facts = listen(&mut outside)?;
             }
@@ -106,50 +107,49 @@ pub(super) async fn run(
     }
 }
 
-/// Answers a request, or makes it a fact.
-fn answer(request: Request, supervisor: &Supervisor, outside: &mut Outside) -> Option<Event> {
+/// Answers a request; one that changes something when that is done and kept.
+fn answer(request: Request, supervisor: &mut Supervisor, outside: &mut Outside) {
     match request {
         Request::View(answer) => drop(answer.send(view(supervisor, outside))),
         Request::Why(asked, answer) => drop(answer.send(explain(supervisor, outside, &asked))),
         Request::Turn(answer) => drop(answer.send(())),
         Request::AtRest(answer) => outside.waiting_for_rest.push(answer),
-        Request::Stop(stop) => return Some(Event::Stop(stop)),
+        Request::Stop(stop) => tell(supervisor, outside, vec![Event::Stop(stop)]),
         Request::Change(pool, change, answer) => {
-            let refusal = refusal(pool.as_deref(), supervisor);
-            let granted = refusal.is_none().then_some(Event::Change(pool, change));
-            drop(answer.send(refusal.map_or(Ok(()), Err)));
-            return granted;
+            let answered = refusal(pool.as_deref(), supervisor).map_or(Ok(()), Err);
+            if answered.is_ok() {
+                tell(supervisor, outside, vec![Event::Change(pool, change)]);
+            }
+            drop(answer.send(answered));
         }
         Request::Reload { fresh, rehearsal, answer } => {
-            let (steps, event) = reload(fresh, rehearsal, supervisor, outside);
-            drop(answer.send(steps));
-            return event;
+            drop(answer.send(reload(fresh, rehearsal, supervisor, outside)));
         }
     }
-    None
 }
 
 fn reload(
     fresh: Result<Fresh, String>,
     rehearsal: bool,
-    supervisor: &Supervisor,
+    supervisor: &mut Supervisor,
     outside: &mut Outside,
-) -> (Vec<(String, Step)>, Option<Event>) {
+) -> Vec<(String, Step)> {
     if !rehearsal {
         outside.settings_trouble = fresh.as_ref().err().cloned();
         let words = outside.systemd.reloaded(fresh.is_ok());
         outside.notify(words);
     }
-    let Ok(Fresh { mut settings, outfits, keep }) = fresh else { return (Vec::new(), None) };
+    let Ok(Fresh { mut settings, outfits, keep, .. }) = fresh else { return Vec::new() };
     outside.wardrobe.number(&mut settings, outfits);
     let steps = supervisor.preview(&settings);
-    if rehearsal {
-        return (steps, None);
+    if !rehearsal {
+        keep();
+        outside.lease = settings.lease;
+        outside.stop_deadline = settings.stop_deadline;
+        outside.link.order(&Order::StopDeadline(settings.stop_patience()));
+        tell(supervisor, outside, vec![Event::Reload(settings)]);
     }
-    keep();
-    outside.lease = settings.lease;
-    outside.stop_deadline = settings.stop_deadline;
-    (steps, Some(Event::Reload(settings)))
+    steps
 }
 
 /// Why nothing can be asked of that pool.
@@ -188,7 +188,11 @@ fn tell(supervisor: &mut Supervisor, outside: &mut Outside, facts: Vec<Event>) {
         outside.systemd.changed(now);
     }
     facts.iter().for_each(|event| outside.note(event));
+    let lasts = facts.iter().any(|event| matches!(event, Event::Change(..) | Event::Reload(_)));
     supervisor.handle_all(now, facts);
+    if lasts {
+        (outside.keep_changes)(&supervisor.changes());
+    }
 }
 
 /// Tells systemd how the service is, if that is due.
@@ -200,7 +204,7 @@ fn show_systemd(supervisor: &Supervisor, outside: &mut Outside) {
     let stopping = supervisor.stopping().is_some();
     let words = outside
         .systemd
-        .status(now, || systemd::line(&supervisor.status(now), supervisor.settled(), stopping));
+        .status(now, || systemd::line(&supervisor.status(now), &supervisor.settled(), stopping));
     outside.notify(words);
 }
 
@@ -218,12 +222,12 @@ fn view(supervisor: &Supervisor, outside: &Outside) -> View {
     let logs = outside.log_status();
     View {
         pools,
-        settled: supervisor.settled().clone(),
+        settled: supervisor.settled(),
         stopping: supervisor.stopping(),
         settings_trouble: outside.settings_trouble.clone(),
         keeper: usage::process(outside.hello.pid).unwrap_or_default(),
         restarts: outside.hello.restarts,
-        counters: Counters { output_dropped: logs.output_dropped, ..outside.counting.counters.clone() },
+        counters: Counters { tallies: supervisor.tallies().clone(), ..outside.counting.counters.clone() },
         logs,
     }
 }

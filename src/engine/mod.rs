@@ -19,5 +19,5 @@ mod supervise;
 mod systemd;
 
 pub use event_loop::Ended;
-pub use reload::{Fresh, ReadSettings};
+pub use reload::{Fresh, KeepChanges, ReadSettings};
 pub use supervise::{Setup, supervise};

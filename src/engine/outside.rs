@@ -15,7 +15,7 @@ use super::calls::{self, Answer};
 use super::counting::Counting;
 use super::decisions::Decisions;
 use super::news;
-use super::reload::{Reloader, Wardrobe};
+use super::reload::{KeepChanges, Reloader, Wardrobe};
 use super::reports::Reports;
 use super::snapshots::{Seen, Snapshots, is_limit};
 use super::systemd::Systemd;
@@ -68,6 +68,7 @@ pub struct Outside {
     pub(super) reloader: Reloader,
     /// What is wrong with the settings that were read last.
     pub(super) settings_trouble: Option<String>,
+    pub(super) keep_changes: KeepChanges,
     /// Who wants to know when no job is here.
     pub(super) waiting_for_rest: Vec<oneshot::Sender<()>>,
     pub(super) systemd: Systemd,
@@ -134,8 +135,10 @@ impl Outside {
         if self.reports.due().is_some_and(|at| at <= clock::now()) {
             self.send_reports();
         }
+        // The keeper first: a program has its bounds when it begins, or a moment later.
+        self.link.flush()?;
         self.children.flush();
-        self.link.flush()
+        Ok(())
     }
 
     /// When something is to be done here that nothing else tells.
@@ -316,6 +319,9 @@ impl Outside {
 
     fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence, limits: Limits) {
         failpoint("supervisor-4-before-assign");
+        if let Some(bounds) = self.children.bound(worker, &limits).filter(|_| self.hello.bounds) {
+            self.link.order(&Order::Bound(worker, bounds));
+        }
         if let Err(unassigned) = self.children.assign(worker, job, fence, limits) {
             if unassigned.idle_for_ever {
                 self.link.order(&Order::KillTree(worker));

@@ -1,21 +1,26 @@
 //! Reading the settings again while everything runs: all of them or none.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc::Sender, oneshot};
 use tracing::{error, info};
 
 use super::event_loop::Request;
-use crate::api::Problem;
-use crate::model::{Outfit, Settings};
+use crate::api::{Problem, Reloaded};
+use crate::model::{Change, Outfit, Settings};
 use crate::supervisor::Step;
 
 /// Reads the settings, or says what is wrong with them and where.
 pub type ReadSettings = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
 
+/// Has changes outlive the supervisor that they were asked of: all that last, each time.
+pub type KeepChanges = Box<dyn Fn(&[(String, Change)]) + Send>;
+
 /// What was read.
 pub struct Fresh {
+    /// The file it was read from; without one all is from flags and variables, which stay as they were.
+    pub file: Option<String>,
     /// What to keep up.
     pub settings: Settings,
     /// How the workers of each of its pools are made.
@@ -38,23 +43,20 @@ impl Reloader {
     }
 
     /// Reads them and, unless it is a rehearsal, applies them: what that does to each pool. What is wrong changes nothing.
-    pub async fn reload(&self, rehearsal: bool) -> Result<Vec<(String, Step)>, Problem> {
+    pub async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {
         let read = self.read.clone();
         // Names of users, and files on a slow disk.
         let fresh = tokio::task::spawn_blocking(move || read()).await;
         let fresh = fresh.unwrap_or_else(|error| Err(format!("failed to read the settings: {error}")));
         let (answer, steps) = oneshot::channel();
-        let wrong = fresh.as_ref().err().cloned();
+        let read = fresh.as_ref().map(|fresh| fresh.file.clone()).map_err(Clone::clone);
         let gone = || Problem::unavailable("the supervisor is ending");
         self.requests.send(Request::Reload { fresh, rehearsal, answer }).await.map_err(|_| gone())?;
         let steps = steps.await.map_err(|_| gone())?;
-        match wrong {
-            Some(why) => {
-                let hint = "nothing was changed: what ran goes on with the settings it has";
-                Err(Problem::conflict(format!("the settings are wrong: {why}")).hint(hint))
-            }
-            None => Ok(steps),
-        }
+        let hint = "nothing was changed: what ran goes on with the settings it has";
+        let refused = |why| Problem::conflict(format!("the settings are wrong: {why}")).hint(hint);
+        let pools = steps.into_iter().map(|(pool, step)| (pool, step.as_str().to_owned())).collect();
+        Ok(Reloaded { file: read.map_err(refused)?, pools })
     }
 
     /// The same for a signal, which waits for no answer.
@@ -62,19 +64,20 @@ impl Reloader {
         let reloader = self.clone();
         tokio::spawn(async move {
             match reloader.reload(false).await {
-                Ok(steps) => info!(changes = words(&steps), "settings reloaded"),
+                Ok(Reloaded { file: Some(path), pools }) => {
+                    info!(path, changes = words(&pools), "settings reloaded");
+                }
+                Ok(Reloaded { file: None, .. }) => info!("nothing to reload: it was started without a file"),
                 Err(problem) => error!(error = problem.message, "settings not reloaded: nothing was changed"),
             }
         });
     }
 }
 
-fn words(steps: &[(String, Step)]) -> String {
-    let mut text = String::new();
-    for (pool, step) in steps.iter().filter(|(_, step)| *step != Step::Keep) {
-        _ = write!(text, "{}{pool}: {}", if text.is_empty() { "" } else { "; " }, step.as_str());
-    }
-    if text.is_empty() { "none".into() } else { text }
+fn words(pools: &BTreeMap<String, String>) -> String {
+    let changed = pools.iter().filter(|(_, step)| *step != Step::Keep.as_str());
+    let words: Vec<String> = changed.map(|(pool, step)| format!("{pool}: {step}")).collect();
+    if words.is_empty() { "none".into() } else { words.join("; ") }
 }
 
 /// All outfits there ever were: equal ones have one number.

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sysinfo::System;
 use tokio::sync::{broadcast::Receiver, mpsc::Sender, oneshot};
 
-use super::census::Census;
+use super::census::{Census, Counted, GLANCE, HANGS};
 use super::event_loop::{Request, View};
 use super::explain::Asked;
 use super::reload::Reloader;
-use crate::api::{Problem, Service};
+use crate::api::{Problem, Reloaded, Service};
 use crate::broker::{Broker, Error, Newsroom, Verbs};
 use crate::clock;
 use crate::model::verb::{Answer, Before, Get, Verb};
@@ -21,14 +22,16 @@ use crate::model::{
 };
 use crate::process::usage;
 
+type Queues = BTreeMap<QueueName, QueueCounts>;
+
 /// The service of one supervisor.
 pub(super) struct Desk {
     /// Where the jobs are.
     pub broker: Arc<dyn Broker>,
     /// What happens.
     pub newsroom: Newsroom,
-    /// Whether it answers.
-    pub census: Census,
+    /// How many there are.
+    pub census: Census<Queues>,
     /// To the loop.
     pub(super) requests: Sender<Request>,
     /// Reads the settings again.
@@ -62,10 +65,8 @@ impl Service for Desk {
     }
 
     async fn status(&self) -> Result<Status, Problem> {
-        let (mut view, (queues, broker_trouble)) =
-            (self.put_to_loop(Request::View).await?, self.counts().await);
-        self.look_up_trees(&mut view).await;
-        Ok(self.picture(view, queues, broker_trouble))
+        let (view, counted) = tokio::join!(self.view_with_trees(), self.counts(GLANCE));
+        Ok(self.picture(view?, counted))
     }
 
     async fn why(&self, subject: Subject) -> Result<Why, Problem> {
@@ -77,9 +78,10 @@ impl Service for Desk {
     }
 
     async fn meters(&self) -> Result<Meters, Problem> {
-        let (view, (queues, broker_trouble)) = (self.put_to_loop(Request::View).await?, self.counts().await);
+        let (view, counted) = tokio::join!(self.put_to_loop(Request::View), self.counts(HANGS));
+        let (view, counted) = (view?, counted.of_now());
         let counters = view.counters.clone();
-        let status = self.picture(view, queues, broker_trouble);
+        let status = self.picture(view, counted);
         Ok(Meters {
             counters,
             now: Millis(clock::wall_millis()),
@@ -93,9 +95,8 @@ impl Service for Desk {
         self.put_to_loop(Request::Turn).await
     }
 
-    async fn reload(&self, rehearsal: bool) -> Result<BTreeMap<String, String>, Problem> {
-        let steps = self.reloader.reload(rehearsal).await?;
-        Ok(steps.into_iter().map(|(pool, step)| (pool, step.as_str().to_owned())).collect())
+    async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {
+        self.reloader.reload(rehearsal).await
     }
 
     async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
@@ -136,9 +137,9 @@ impl Desk {
     }
 
     async fn with_queues(&self, why: Why, wanted: Vec<QueueName>) -> Why {
-        let (mut queues, broker_trouble) = self.counts().await;
+        let Counted { counts: mut queues, age, trouble } = self.counts(HANGS).await;
         queues.retain(|name, _| wanted.contains(name));
-        Why { queues, broker_trouble, ..why }
+        Why { queues, queues_age: age, broker_trouble: trouble, ..why }
     }
 
     /// Asks the loop.
@@ -152,16 +153,17 @@ impl Desk {
     }
 
     /// The queues, and what is wrong with the broker.
-    async fn counts(&self) -> (BTreeMap<QueueName, QueueCounts>, Option<String>) {
+    pub(super) async fn counts(&self, patience: Duration) -> Counted<Queues> {
         let broker = self.broker.clone();
-        match self.census.ask(async move { broker.counts().await }).await {
-            Ok(Ok(queues)) => (queues, self.broker.trouble()),
-            Ok(Err(error)) => (BTreeMap::new(), Some(error.to_string())),
-            Err(silence) => {
-                let silent = || format!("no answer for {} ms", silence.as_millis());
-                (BTreeMap::new(), Some(self.broker.trouble().unwrap_or_else(silent)))
-            }
-        }
+        let counted = self.census.ask(patience, async move { broker.counts().await }).await;
+        let trouble = self.broker.trouble().or(counted.trouble);
+        Counted { trouble, ..counted }
+    }
+
+    async fn view_with_trees(&self) -> Result<View, Problem> {
+        let mut view = self.put_to_loop(Request::View).await?;
+        self.look_up_trees(&mut view).await;
+        Ok(view)
     }
 
     /// Looks up the processes below each slot's. The loop goes on between some of them and the next.
@@ -177,12 +179,8 @@ impl Desk {
         }
     }
 
-    fn picture(
-        &self,
-        view: View,
-        queues: BTreeMap<QueueName, QueueCounts>,
-        broker_trouble: Option<String>,
-    ) -> Status {
+    fn picture(&self, view: View, counted: Counted<Queues>) -> Status {
+        let Counted { counts: queues, age: queues_age, trouble: broker_trouble } = counted;
         let (verdict, reasons) = judge(&view, &queues, broker_trouble.as_deref());
         Status {
             schema: Status::SCHEMA.into(),
@@ -201,6 +199,7 @@ impl Desk {
             settled: view.settled,
             pools: view.pools,
             queues,
+            queues_age,
         }
     }
 }
@@ -234,11 +233,7 @@ fn complaint(slot: &SlotStatus, pool: &str) -> String {
 }
 
 /// One word for it all.
-fn judge(
-    view: &View,
-    queues: &BTreeMap<QueueName, QueueCounts>,
-    broker: Option<&str>,
-) -> (Health, Vec<String>) {
+fn judge(view: &View, queues: &Queues, broker: Option<&str>) -> (Health, Vec<String>) {
     let mut reasons = Vec::new();
     reasons.extend(broker.map(|trouble| format!("broker: {trouble}")));
     reasons
@@ -289,7 +284,7 @@ fn problem(error: Error) -> Problem {
     let message = error.to_string();
     match error {
         Error::NoJob(_) | Error::NoQueue(_) => Problem::not_found(message),
-        Error::Exists(_) | Error::WrongState { .. } => Problem::conflict(message),
+        Error::Exists(_) | Error::WrongState { .. } | Error::InUse(..) => Problem::conflict(message),
         Error::Refused(_) => Problem::bad_request(message),
         Error::Failed(_) => Problem::unavailable(message),
     }

@@ -1,6 +1,6 @@
 //! Evidence before the end: what a worker's processes do is looked at before the first signal for a limit goes out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -30,6 +30,8 @@ pub(super) struct Snapshots {
     arrived: UnboundedReceiver<Seen>,
     /// Held by each look under way.
     under_way: Arc<()>,
+    /// Those that are to be looked at when a look has come back.
+    queued: VecDeque<(WorkerId, i32)>,
     /// Orders that wait for a look at their worker, and until when.
     held: HashMap<WorkerId, (Instant, Vec<Order>)>,
     /// Of the living.
@@ -46,13 +48,14 @@ pub(super) fn is_limit(why: &str) -> bool {
 impl Snapshots {
     pub(super) fn new(look: Look) -> Snapshots {
         let (seen, arrived) = unbounded_channel();
-        let (held, kept, last) = Default::default();
-        Snapshots { look, seen, arrived, under_way: Arc::default(), held, kept, last }
+        let (queued, held, kept, last) = Default::default();
+        Snapshots { look, seen, arrived, under_way: Arc::default(), queued, held, kept, last }
     }
 
     /// A worker is to be signaled for a limit: gives the order back if it may go out at once. Else it follows the look.
     pub(super) fn before(&mut self, worker: WorkerId, pid: i32, order: Order, now: Instant) -> Option<Order> {
-        if self.held.contains_key(&worker) || self.kept.contains_key(&worker) || !self.look_at(worker, pid) {
+        let is_known = self.held.contains_key(&worker) || self.kept.contains_key(&worker);
+        if is_known || !(self.look_at(worker, pid) || self.queue(worker, pid)) {
             return self.behind(worker, order);
         }
         self.held.insert(worker, (now + PATIENCE, vec![order]));
@@ -68,6 +71,15 @@ impl Snapshots {
             }
             None => Some(order),
         }
+    }
+
+    /// Has a worker wait for its turn to be looked at, unless all looks under way have been so for too long.
+    fn queue(&mut self, worker: WorkerId, pid: i32) -> bool {
+        let moves = self.held.len() > self.queued.len();
+        if moves {
+            self.queued.push_back((worker, pid));
+        }
+        moves
     }
 
     /// Has a worker looked at, and says whether that could be.
@@ -100,13 +112,20 @@ impl Snapshots {
         if let Some(snapshot) = snapshot.filter(|_| lives) {
             self.kept.insert(worker, snapshot);
         }
+        while let Some(&(worker, pid)) = self.queued.front()
+            && self.look_at(worker, pid)
+        {
+            self.queued.pop_front();
+        }
         self.held.remove(&worker).map(|(_, orders)| orders).unwrap_or_default()
     }
 
     /// Gives the orders that have waited long enough.
     pub(super) fn overdue(&mut self, now: Instant) -> Vec<Order> {
         let overdue = self.held.extract_if(|_, (until, _)| *until <= now);
-        overdue.flat_map(|(_, (_, orders))| orders).collect()
+        let overdue = overdue.flat_map(|(_, (_, orders))| orders).collect();
+        self.queued.retain(|(worker, _)| self.held.contains_key(worker));
+        overdue
     }
 
     /// When the first of them will have.
@@ -122,6 +141,7 @@ impl Snapshots {
     /// A life is over.
     pub(super) fn life_ended(&mut self, worker: WorkerId) {
         self.held.remove(&worker);
+        self.queued.retain(|(queued, _)| *queued != worker);
         if let Some(snapshot) = self.kept.remove(&worker) {
             self.last.insert(worker.slot, snapshot);
         }
@@ -174,6 +194,23 @@ mod tests {
         assert_eq!((snapshots.of(worker(1)), snapshots.latest(worker(1).slot)), (None, seen(17).as_ref()));
     }
 
+    #[tokio::test]
+    async fn of_many_at_once_each_has_its_turn() {
+        let mut snapshots = Snapshots::new(seen);
+        let most = LOOKS as u16 * 5;
+        for index in 1..=most {
+            let order = Order::KillTree(worker(index));
+            assert_eq!(snapshots.before(worker(index), index.into(), order, NOW), None);
+        }
+        let mut orders = Vec::new();
+        while orders.len() < usize::from(most) {
+            let arrived = snapshots.next().await;
+            orders.extend(snapshots.take_in(arrived, true));
+        }
+        assert!((1..=most).all(|index| snapshots.of(worker(index)) == seen(index.into()).as_ref()));
+        assert!(snapshots.queued.is_empty() && snapshots.due().is_none());
+    }
+
     #[test]
     fn a_look_that_never_comes_back_holds_up_nothing_for_long() {
         let mut snapshots = Snapshots::new(blocked);
@@ -181,11 +218,15 @@ mod tests {
         for index in 1..=LOOKS as u16 {
             assert_eq!(snapshots.before(worker(index), 17, order(index), NOW), None);
         }
-        assert_eq!(snapshots.before(worker(99), 17, order(99), NOW), Some(order(99)));
+        assert_eq!(snapshots.before(worker(98), 17, order(98), NOW), None);
+        snapshots.life_ended(worker(98));
+        assert_eq!(snapshots.before(worker(99), 17, order(99), NOW), None);
         assert_eq!(snapshots.due(), Some(NOW + PATIENCE));
         assert_eq!(snapshots.overdue(NOW), []);
-        assert_eq!(snapshots.overdue(NOW + PATIENCE).len(), LOOKS);
-        assert_eq!(snapshots.due(), None);
+        assert_eq!(snapshots.overdue(NOW + PATIENCE).len(), LOOKS + 1);
+        assert_eq!((snapshots.due(), snapshots.queued.len()), (None, 0));
+        let late = NOW + PATIENCE;
+        assert_eq!(snapshots.before(worker(100), 17, order(100), late), Some(order(100)), "all of them hang");
     }
 
     #[test]

@@ -9,16 +9,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
-use tracing::info;
+use tracing::{info, warn};
 
-use super::census::Census;
+use super::census::{Census, HANGS};
 use super::counting::Counting;
 use super::decisions::Decisions;
 use super::event_loop::{Ended, run};
 use super::inbox::Inbox;
 use super::outside::{Outside, fact};
 use super::recover::recover;
-use super::reload::{ReadSettings, Reloader, Wardrobe};
+use super::reload::{KeepChanges, ReadSettings, Reloader, Wardrobe};
 use super::reports::Reports;
 use super::service::Desk;
 use super::snapshots::Snapshots;
@@ -65,6 +65,8 @@ pub struct Setup {
     pub places: Places,
     /// Reads the settings again.
     pub read_settings: ReadSettings,
+    /// Has what people ask of pools outlive this supervisor.
+    pub keep_changes: KeepChanges,
 }
 
 /// Runs until it is told to stop or the keeper is gone.
@@ -106,6 +108,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         sandboxes: setup.sandboxes,
         reloader: reloader.clone(),
         settings_trouble: None,
+        keep_changes: setup.keep_changes,
         waiting_for_rest: Vec::new(),
         systemd: Systemd::new(hello.notify),
         stop_deadline: settings.stop_deadline,
@@ -119,9 +122,16 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let (broker, broker_name) = (setup.broker.clone(), setup.broker_name);
     let census = Census::default();
     let desk = Desk { broker, newsroom, census, requests, reloader, broker_name, started };
-    open_doors(setup.listener, setup.port, api::router(Arc::new(desk)))?;
+    let desk = Arc::new(desk);
+    open_doors(setup.listener, setup.port, api::router(desk.clone()))?;
+    // So that there is a count to show whenever the broker begins to hang.
+    tokio::spawn(async move { desk.counts(HANGS).await });
     tokio::spawn(listen(setup.broker, events));
-    info!(keeper = hello.pid, cgroup = hello.cgroup, restarts = hello.restarts, "supervisor is up");
+    let Hello { pid, cgroup, bounds, restarts, ended, .. } = hello;
+    if let Some(ended) = ended {
+        warn!(%ended, "the supervisor before this one ended, and what it ran with it");
+    }
+    info!(keeper = pid, cgroup, bounds, restarts, "supervisor is up");
     run(supervisor, outside, inbox).await
 }
 

@@ -1,4 +1,4 @@
-//! Numbered places where a test may let a process die at once, as by `kill -9` or a power cut. Not in release builds.
+//! Numbered places where a test may let a process die at once, as by `kill -9` or a power cut, or panic. Not in release builds.
 
 /// All of them, in the order of a job's life: what has just happened, or is about to.
 pub const ALL: [&str; 12] = [
@@ -16,7 +16,8 @@ pub const ALL: [&str; 12] = [
     "store-12-synced",
 ];
 
-/// Kills this process if a file of that name is in `$TASKVISOR_FAILPOINTS`; the file goes first, so it happens once.
+/// Kills this process if a file of that name is in `$TASKVISOR_FAILPOINTS`, or panics if the file says so; the file goes
+/// first, so it happens once.
 #[inline]
 pub fn failpoint(name: &str) {
     if cfg!(debug_assertions) {
@@ -30,8 +31,14 @@ fn die_if_asked(name: &str) {
     static DIR: OnceLock<Option<PathBuf>> = OnceLock::new();
     debug_assert!(ALL.contains(&name), "no failpoint is called {name}");
     let dir = DIR.get_or_init(|| std::env::var_os("TASKVISOR_FAILPOINTS").map(PathBuf::from));
-    if dir.as_ref().is_some_and(|dir| std::fs::remove_file(dir.join(name)).is_ok()) {
+    let Some(file) = dir.as_ref().map(|dir| dir.join(name)) else { return };
+    let Ok(how) = std::fs::read(&file) else { return };
+    if std::fs::remove_file(&file).is_err() {
+        return;
+    }
+    match how.as_slice() {
+        b"panic" => std::panic::panic_any(name.to_owned()),
         // The signal reaches this process before the call returns.
-        nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL).ok();
+        _ => drop(nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL)),
     }
 }

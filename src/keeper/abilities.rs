@@ -1,11 +1,10 @@
 //! What a keeper can do here, found out by its own means.
 
-use std::fs;
 use std::path::PathBuf;
 
 use nix::sys::prctl;
 
-use super::cgroup::{Cgroups, own_directory};
+use super::cgroup::{Cgroups, given_directory};
 use super::children::Children;
 use super::setup::Without;
 
@@ -16,8 +15,8 @@ pub struct Abilities {
     pub cgroup: Result<PathBuf, String>,
     /// Whether a child is born in its cgroup. Else it is moved there.
     pub born_there: bool,
-    /// What the cgroups there can limit: `memory`, `pids`, …
-    pub controllers: Vec<String>,
+    /// What the kernel limits there by itself: `memory`, `pids`, …
+    pub controllers: Result<Vec<&'static str>, String>,
     /// Orphans of a dead leader become the keeper's children.
     pub subreaper: Result<(), String>,
     /// The kernel lists a process's children.
@@ -26,15 +25,18 @@ pub struct Abilities {
 
 /// Tries all of it as a keeper would, and leaves nothing behind. The process must have one thread: children are forked.
 pub fn abilities(without: Without) -> Abilities {
+    let given = given_directory();
     let cgroups = Cgroups::find(without);
-    let own = own_directory();
-    let list = own.as_ref().and_then(|own| fs::read_to_string(own.join("cgroup.controllers")).ok());
     let subreaper = adopt_orphans(without);
     _ = prctl::set_child_subreaper(false);
     Abilities {
         born_there: cgroups.as_ref().is_ok_and(|cgroups| cgroups.by_clone),
-        cgroup: cgroups.map(|_| own.unwrap_or_default()),
-        controllers: list.unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
+        controllers: match &cgroups {
+            Ok(Cgroups { controllers: Ok(controllers), .. }) => Ok(controllers.names().to_vec()),
+            Ok(Cgroups { controllers: Err(why), .. }) => Err(why.clone()),
+            Err(_) => Err("there are no cgroups for lives".into()),
+        },
+        cgroup: cgroups.map(|_| given.unwrap_or_default()),
         subreaper: match subreaper {
             Ok(true) => Ok(()),
             Ok(false) => Err(SWITCHED_OFF.into()),

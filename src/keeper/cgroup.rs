@@ -1,4 +1,5 @@
-//! A cgroup of its own for each life (v2 only): `taskvisor-<pid>-<start time>/<slot>.<generation>` below the keeper's own.
+//! A cgroup of its own for each life (v2 only): `taskvisor-<pid>-<start time>/<slot>.<generation>` in the one that the keeper
+//! was given.
 //!
 //! A keeper locks its directory. So another one can tell a dead keeper's directory from that of a living keeper whom it
 //! cannot see, in another pid namespace.
@@ -14,8 +15,10 @@ use nix::fcntl::{Flock, FlockArg, OFlag, openat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::{abilities::SWITCHED_OFF, children::start_of, setup::Without, sys};
-use crate::model::{ExitStatus, WorkerId};
+use super::{
+    abilities::SWITCHED_OFF, children::start_of, controllers, controllers::Controllers, setup::Without, sys,
+};
+use crate::model::{Bounds, ExitStatus, WorkerId};
 
 const PREFIX: &str = "taskvisor-";
 
@@ -25,7 +28,8 @@ pub(super) struct Cgroups {
     dir: Flock<OwnedFd>,
     /// Whether clone3 puts a child there; else the child goes by itself.
     pub by_clone: bool,
-    memory: bool,
+    /// By what the kernel keeps limits there, or why it does not.
+    pub controllers: Result<Controllers, String>,
 }
 
 impl Cgroups {
@@ -34,25 +38,23 @@ impl Cgroups {
         if without.cgroup {
             return Err(SWITCHED_OFF.into());
         }
-        let parent = own_directory().ok_or("not mounted, or this process is not below the mount")?;
+        let parent = given_directory().ok_or("not mounted, or this process is not below the mount")?;
         remove_left_over(&parent);
         let refused =
             |error: io::Error| format!("failed to make a directory in {}: {error}", parent.display());
         let path = parent.join(directory_name(std::process::id() as i32).map_err(refused)?);
         fs::create_dir(&path).map_err(refused)?;
         let dir = lock(&path).ok_or("failed to lock a directory of cgroups")?;
-        let memory = fs::read_to_string(path.join("cgroup.controllers"))
-            .is_ok_and(|list| list.contains("memory"))
-            && path.join("memory.events").exists();
-        let mut cgroups = Cgroups { path, dir, by_clone: !without.clone3, memory };
+        let mut cgroups = Cgroups { path, dir, by_clone: !without.clone3, controllers: Err(String::new()) };
         if cgroups.by_clone && !cgroups.probe() {
             cgroups.by_clone = false;
         }
         // Dropping it removes the directory.
-        let works = cgroups.by_clone || cgroups.probe();
-        works
-            .then_some(cgroups)
-            .ok_or("a child cannot be put there, or not be killed there (Linux 5.14)".into())
+        if !cgroups.by_clone && !cgroups.probe() {
+            return Err("a child cannot be put there, or not be killed there (Linux 5.14)".into());
+        }
+        cgroups.controllers = Controllers::take(&parent, &cgroups.path, without);
+        Ok(cgroups)
     }
 
     /// Whether a child gets into a fresh directory and can be killed there.
@@ -110,13 +112,21 @@ impl Cgroups {
         }
     }
 
-    /// Whether the out-of-memory killer was there.
-    pub fn oom(&self, worker: WorkerId) -> bool {
-        self.memory
-            && fs::read_to_string(self.path.join(format!("{worker}/memory.events"))).is_ok_and(|events| {
-                let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
-                kills.is_some_and(|kills| kills != "0")
-            })
+    /// Has the kernel keep these for a life. What it does not take is kept by looking all the same.
+    pub fn bound(&self, worker: WorkerId, bounds: Bounds) {
+        let Ok(controllers) = &self.controllers else { return };
+        let taken = self.read(worker, "memory.current").trim().parse().unwrap_or(0);
+        for (file, text) in controllers.settings(bounds, taken) {
+            _ = write_at(&self.dir, &format!("{worker}/{file}"), text.as_bytes());
+        }
+    }
+
+    /// Whether the out-of-memory killer was there, and whether that was for the life's own bound.
+    pub fn oom(&self, worker: WorkerId) -> (bool, bool) {
+        if !self.controllers.as_ref().is_ok_and(|controllers| controllers.has("memory")) {
+            return (false, false);
+        }
+        oom_in(&self.read(worker, "memory.events"))
     }
 
     /// One process that lives there.
@@ -125,7 +135,11 @@ impl Cgroups {
     }
 
     fn inhabitants(&self, worker: WorkerId) -> String {
-        fs::read_to_string(self.path.join(format!("{worker}/cgroup.procs"))).unwrap_or_default()
+        self.read(worker, "cgroup.procs")
+    }
+
+    fn read(&self, worker: WorkerId, file: &str) -> String {
+        fs::read_to_string(self.path.join(format!("{worker}/{file}"))).unwrap_or_default()
     }
 }
 
@@ -135,13 +149,24 @@ impl Drop for Cgroups {
     }
 }
 
+/// Of `memory.events`: a bound that is reached counts where it is set and above, a kill where it strikes and above.
+fn oom_in(events: &str) -> (bool, bool) {
+    let has = |name: &str| {
+        events.lines().any(|line| line.strip_prefix(name).is_some_and(|count| count.trim() != "0"))
+    };
+    let killed = has("oom_kill ");
+    (killed, killed && has("oom "))
+}
+
 /// The calling process goes into the cgroup.
 pub(super) fn enter(dir: &OwnedFd) -> io::Result<()> {
     write_at(dir, "cgroup.procs", b"0")
 }
 
 fn write_at(dir: &OwnedFd, name: &str, text: &[u8]) -> io::Result<()> {
-    let file = openat(dir, name, OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty())?;
+    // O_NONBLOCK: newer kernels then let those who have too much make the room for a bound, not us.
+    let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+    let file = openat(dir, name, flags, Mode::empty())?;
     fs::File::from(file).write_all(text)
 }
 
@@ -183,8 +208,13 @@ pub(super) fn remove_below(path: &Path) {
     _ = fs::remove_dir(path);
 }
 
-/// Where this process is in the hierarchy, as a path that can be opened.
-pub(super) fn own_directory() -> Option<PathBuf> {
+/// The cgroup that the keeper was given, for the keeper and its supervisor, as a path that can be opened.
+pub(super) fn given_directory() -> Option<PathBuf> {
+    own_directory().map(controllers::given)
+}
+
+/// Where this process is in the hierarchy.
+fn own_directory() -> Option<PathBuf> {
     let mut mounts = String::new();
     fs::File::open("/proc/self/mountinfo").ok()?.read_to_string(&mut mounts).ok()?;
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -214,6 +244,18 @@ mod tests {
         for other in ["taskvisor-12", "taskvisor-test-12", "taskvisor-12-x", "session-1-2"] {
             assert_eq!(keeper_named(other), None);
         }
+    }
+
+    #[test]
+    fn a_kill_for_the_own_bound_is_told_from_one_for_want_of_memory_elsewhere() {
+        let events = |oom: u8, kill: u8| {
+            format!("low 0\nhigh 0\nmax 9\noom {oom}\noom_kill {kill}\noom_group_kill 0\n")
+        };
+        assert_eq!(oom_in(&events(0, 0)), (false, false));
+        assert_eq!(oom_in(&events(1, 0)), (false, false), "nobody could be killed");
+        assert_eq!(oom_in(&events(0, 1)), (true, false));
+        assert_eq!(oom_in(&events(2, 3)), (true, true));
+        assert_eq!(oom_in(""), (false, false));
     }
 
     fn check(mounts: &str, own: &str, expected: Option<&str>) {

@@ -65,6 +65,7 @@ pub(super) struct End {
     pub number: u64,
     pub left_behind: u32,
     pub oom: bool,
+    pub oom_at_bound: bool,
 }
 
 impl Life {
@@ -147,6 +148,7 @@ impl End {
             usage: self.usage,
             left_behind: self.left_behind,
             oom: self.oom,
+            oom_at_bound: self.oom_at_bound,
             proof: now.since(self.at),
         }
     }

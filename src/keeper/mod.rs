@@ -11,6 +11,7 @@
 mod abilities;
 mod cgroup;
 mod children;
+mod controllers;
 mod inherited;
 mod life;
 mod main_loop;

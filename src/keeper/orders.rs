@@ -85,6 +85,11 @@ impl Keeper {
                     self.sources.wake_by(at);
                 }
             }
+            Order::Bound(worker, bounds) => {
+                if let Some(cgroups) = &self.cgroups {
+                    cgroups.bound(worker, bounds);
+                }
+            }
             Order::Terminate(worker) => self.terminate(worker),
             Order::KillTree(worker) => {
                 self.give_up(worker);
@@ -92,6 +97,7 @@ impl Keeper {
             }
             Order::Forget(worker) => self.forget(worker),
             Order::Notify(text) => self.notify.send(&text),
+            Order::StopDeadline(deadline) => self.setup.stop_deadline = deadline,
             Order::Shutdown(code) => {
                 if !self.is_ending() {
                     self.phase = Phase::Closing(code);

@@ -76,6 +76,7 @@ impl Keeper {
             number: self.endings,
             left_behind: 0,
             oom: false,
+            oom_at_bound: false,
         };
         life.state = State::Ended(end, Wait::new(now));
         self.ended.push(worker);
@@ -200,7 +201,8 @@ impl Keeper {
         let State::Ended(end, wait) = &mut life.state else { return true };
         let clear = newest_stray < end.number;
         if let Some(cgroups) = self.cgroups.as_ref().filter(|_| life.cgroup) {
-            end.oom |= cgroups.oom(worker);
+            let (oom, at_bound) = cgroups.oom(worker);
+            (end.oom, end.oom_at_bound) = (end.oom | oom, end.oom_at_bound | at_bound);
             life.cgroup = !cgroups.remove(worker);
             if life.cgroup {
                 cgroups.kill(worker);

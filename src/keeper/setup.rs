@@ -38,7 +38,7 @@ pub struct Restarts {
     pub within: Duration,
 }
 
-/// Kernel abilities that are switched off: `TASKVISOR_WITHOUT=cgroup,clone3,subreaper`.
+/// Kernel abilities that are switched off: `TASKVISOR_WITHOUT=cgroup,clone3,subreaper,memory,pids,hugetlb`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Without {
     /// No cgroup of its own for each life.
@@ -47,6 +47,12 @@ pub struct Without {
     pub clone3: bool,
     /// Nobody adopts orphans: without a cgroup there is no proof then.
     pub subreaper: bool,
+    /// No memory controller of cgroups.
+    pub memory: bool,
+    /// No pids controller.
+    pub pids: bool,
+    /// No controller of huge pages.
+    pub hugetlb: bool,
 }
 
 impl Setup {
@@ -116,7 +122,24 @@ impl Without {
     fn parse(list: &OsStr) -> Self {
         let list = list.to_string_lossy();
         let has = |name: &str| list.split(',').any(|word| word.trim() == name);
-        Without { cgroup: has("cgroup"), clone3: has("clone3"), subreaper: has("subreaper") }
+        Without {
+            cgroup: has("cgroup"),
+            clone3: has("clone3"),
+            subreaper: has("subreaper"),
+            memory: has("memory"),
+            pids: has("pids"),
+            hugetlb: has("hugetlb"),
+        }
+    }
+
+    /// Whether a controller of cgroups is switched off.
+    pub(super) fn controller(self, name: &str) -> bool {
+        match name {
+            "memory" => self.memory,
+            "pids" => self.pids,
+            "hugetlb" => self.hugetlb,
+            _ => false,
+        }
     }
 }
 

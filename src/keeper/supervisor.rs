@@ -69,6 +69,7 @@ pub(super) struct Crashes {
     limits: Restarts,
     recent: VecDeque<Instant>,
     total: u32,
+    last: Option<ExitStatus>,
     wait: Option<Duration>,
 }
 
@@ -111,7 +112,7 @@ impl Launch {
 
 impl Crashes {
     pub fn new(limits: Restarts) -> Self {
-        Crashes { limits, recent: VecDeque::new(), total: 0, wait: None }
+        Crashes { limits, recent: VecDeque::new(), total: 0, last: None, wait: None }
     }
 
     /// One more: when to try again. None when it is enough.
@@ -154,8 +155,10 @@ impl Keeper {
         self.unsaid.push(Report::Hello(Hello {
             pid: std::process::id() as i32,
             restarts: self.crashes.total,
+            ended: self.crashes.last,
             generation: self.generation,
             cgroup: self.cgroups.is_some(),
+            bounds: self.cgroups.as_ref().is_some_and(|cgroups| cgroups.controllers.is_ok()),
             notify: self.notify.is_heard(),
             left: left.len() as u32,
         }));
@@ -176,6 +179,7 @@ impl Keeper {
         self.take_last_orders(now);
         let spoke = self.supervisor.take().is_some_and(|supervisor| supervisor.spoke);
         self.unsaid.clear();
+        self.crashes.last = Some(status);
         let next = match (self.phase, status) {
             (Phase::Closing(code) | Phase::Clearing(Next::Exit(code), _), _) => Next::Exit(code),
             (_, ExitStatus::Code(code)) if !spoke => self.refused(now, code as u8),
@@ -199,17 +203,13 @@ impl Keeper {
     }
 
     fn crashed(&mut self, now: Instant, status: ExitStatus) -> Next {
-        let how = match status {
-            ExitStatus::Code(code) => format!("exit code {code}"),
-            ExitStatus::Signal { signal, core: _ } => format!("signal {signal}"),
-        };
         match self.crashes.crashed(now) {
             Some(at) => {
-                say(format_args!("the supervisor ended by {how}, starting it again"));
+                say(format_args!("the supervisor ended by {status}, starting it again"));
                 Next::Restart(at)
             }
             None => {
-                say(format_args!("the supervisor ended by {how}, too often: giving up"));
+                say(format_args!("the supervisor ended by {status}, too often: giving up"));
                 Next::Exit(EXIT_CRASHES)
             }
         }

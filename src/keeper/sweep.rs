@@ -29,7 +29,7 @@ pub fn traces(keeper: i32) -> io::Result<String> {
 
 /// Where its cgroups are, if it has some.
 fn directory(keeper: i32) -> Option<PathBuf> {
-    Some(cgroup::own_directory()?.join(cgroup::directory_name(keeper).ok()?))
+    Some(cgroup::given_directory()?.join(cgroup::directory_name(keeper).ok()?))
 }
 
 fn boot() -> io::Result<String> {

@@ -1,6 +1,9 @@
 //! System calls that no safe wrapper offers.
 
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -159,6 +162,15 @@ pub(super) fn unread(socket: BorrowedFd<'_>) -> i32 {
     // SAFETY: TIOCOUTQ writes one int to the pointer given.
     unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     bytes
+}
+
+/// Whether a file has an extended attribute of that name that says 1.
+pub(super) fn has_mark(path: &Path, name: &CStr) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    let mut value = [0u8; 1];
+    // SAFETY: both strings end in NUL, and the kernel writes no more than the length that is passed along.
+    let len = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
+    len == 1 && value == *b"1"
 }
 
 /// Every signal as the system has it by default, none ignored, so that children inherit nothing strange.

@@ -187,6 +187,11 @@ impl JobState {
         }
     }
 
+    /// Whether somebody holds a lease on it.
+    pub fn is_leased(self) -> bool {
+        matches!(self, JobState::Running | JobState::Canceling)
+    }
+
     /// The word people type and read.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -311,6 +316,9 @@ pub struct QueueCounts {
     pub oldest_waiting: Option<Millis>,
     /// Paused: since when, by whom, why.
     pub paused: Option<Pause>,
+    /// How many of its jobs may run at a time, if that is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrency: Option<u64>,
 }
 
 /// A pause of a queue: nothing is fetched from it.
@@ -338,6 +346,9 @@ pub struct Filter {
     /// Of this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
+    /// Of this failure group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// At most so many; 0 = all.
     #[serde(default = "Filter::usual_limit")]
     pub limit: u32,
@@ -355,7 +366,14 @@ impl Filter {
 
 impl Default for Filter {
     fn default() -> Self {
-        Filter { states: Vec::new(), queue: None, class: None, limit: Filter::usual_limit(), after: None }
+        Filter {
+            states: Vec::new(),
+            queue: None,
+            class: None,
+            group: None,
+            limit: Filter::usual_limit(),
+            after: None,
+        }
     }
 }
 

@@ -46,6 +46,30 @@ impl Limits {
     }
 }
 
+/// What the kernel lets the cgroup of a life take; None = as much as there is.
+///
+/// Limits are kept by looking. The kernel holds what comes between two looks, or while nobody looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// Memory, in bytes. Who needs more is killed, and all of its cgroup.
+    pub memory: Option<u64>,
+    /// Processes and threads. Who wants more is refused.
+    pub tasks: Option<u64>,
+}
+
+/// So many threads more than processes a job may have, by far: a bomb makes more of both.
+const THREADS: u64 = 1000;
+const THREADS_EACH: u64 = 32;
+
+impl Bounds {
+    /// What backs these limits. Of processes it is a fence well behind the limit, so that the job is ended for what it did,
+    /// and not surprised by a fork that fails; the kernel counts threads, of which the limit says nothing.
+    pub fn of(limits: &Limits) -> Bounds {
+        let tasks = |processes: u64| processes.saturating_mul(THREADS_EACH).saturating_add(THREADS);
+        Bounds { memory: limits.memory, tasks: limits.processes.map(tasks) }
+    }
+}
+
 /// A limit, and what was found to be more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
@@ -125,6 +149,15 @@ pub fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bound_of_memory_is_the_limit_and_one_of_tasks_leaves_room_for_threads() {
+        let limits = Limits { memory: Some(7), processes: Some(10), ..Limits::default() };
+        assert_eq!(Bounds::of(&limits), Bounds { memory: Some(7), tasks: Some(1320) });
+        assert_eq!(Bounds::of(&Limits::default()), Bounds::default());
+        let most = Limits { processes: Some(u64::MAX), ..Limits::default() };
+        assert_eq!(Bounds::of(&most).tasks, Some(u64::MAX));
+    }
 
     #[test]
     fn an_excess_says_what_was_allowed_and_what_was_found() {

@@ -35,6 +35,22 @@ pub struct PoolCounters {
     pub killed: u64,
 }
 
+/// What the supervisor counts of the pools that have had a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Lives that ended otherwise than as planned.
+    pub restarts: u64,
+    /// Jobs settled, by verdict.
+    pub settled: BTreeMap<&'static str, u64>,
+}
+
+impl Tally {
+    /// One more job was settled.
+    pub fn settled(&mut self, verdict: &'static str) {
+        *self.settled.entry(verdict).or_default() += 1;
+    }
+}
+
 /// Sums since the supervisor started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -46,6 +62,8 @@ pub struct Counters {
     pub fetch_time: Duration,
     /// By the name of the pool, also of one that is there no more.
     pub pools: BTreeMap<String, PoolCounters>,
+    /// The same, as the supervisor counts.
+    pub tallies: BTreeMap<String, Tally>,
     /// Leases renewed.
     pub renewed: u64,
     /// Renewals without an answer.
@@ -56,6 +74,4 @@ pub struct Counters {
     pub settled: u64,
     /// Settlements without an answer, which are told again.
     pub settles_failed: u64,
-    /// Output of jobs that the disk did not take, in bytes.
-    pub output_dropped: u64,
 }

@@ -1,6 +1,8 @@
 //! The shared words. This room imports nothing of the others.
 
 mod bytes;
+mod day;
+mod duration;
 mod history;
 mod ids;
 mod job;
@@ -9,6 +11,7 @@ mod list;
 mod log;
 mod meters;
 mod news;
+mod option;
 mod outcome;
 mod pool;
 mod settings;
@@ -19,17 +22,20 @@ pub mod verb;
 mod why;
 
 pub use bytes::Bytes;
+pub use day::Day;
+pub use duration::{format_duration, parse_duration};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{
     Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts,
     Retry,
 };
-pub use limits::{Excess, Limits, size};
+pub use limits::{Bounds, Excess, Limits, size};
 pub use list::{Cursor, Page};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
-pub use meters::{Counters, Meters, PoolCounters};
+pub use meters::{Counters, Meters, PoolCounters, Tally};
 pub use news::{Interest, News, What};
+pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Outcome, Revocation, Settlement, Signal, SignalSent, Usage,
     Verdict,

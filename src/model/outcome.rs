@@ -1,5 +1,6 @@
 //! How jobs end: what the worker said, what we tell the broker, what was left to see.
 
+use std::fmt;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -144,6 +145,15 @@ pub enum ExitStatus {
     },
 }
 
+impl fmt::Display for ExitStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExitStatus::Code(code) => write!(f, "exit code {code}"),
+            ExitStatus::Signal { signal, .. } => write!(f, "signal {signal}"),
+        }
+    }
+}
+
 /// What the processes of one life used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
@@ -166,6 +176,9 @@ pub struct Exit {
     pub left_behind: u32,
     /// Whether the kernel's out-of-memory killer hit it (known only with a memory cgroup).
     pub oom: bool,
+    /// Whether it did because the life had reached its own bound of memory, and not for want of memory elsewhere.
+    #[serde(default)]
+    pub oom_at_bound: bool,
     /// From the leader's end to the proof that its tree is dead.
     pub proof: Duration,
 }

@@ -11,6 +11,8 @@ use super::{Class, ClassFilter, Classes, Limits, Order, QueueName, Retry};
 pub struct Settings {
     /// The pools, in order; a pool's position is its number in `SlotId`.
     pub pools: Vec<PoolSettings>,
+    /// What people have asked of them since, by name: a supervisor goes on where another one ended.
+    pub changes: Vec<(String, Change)>,
     /// Length of a lease; renewed at a third of it.
     pub lease: Duration,
     /// From the order to stop to the last KILL.
@@ -76,6 +78,16 @@ pub struct Recycle {
     pub memory: Option<u64>,
 }
 
+/// The keeper gives the supervisor so much longer than its own stop deadline.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Settings {
+    /// From an order to stop until the keeper acts by itself, if the supervisor has not even read it.
+    pub fn stop_patience(&self) -> Duration {
+        self.stop_deadline.saturating_add(PATIENCE)
+    }
+}
+
 impl PoolSettings {
     /// A mode is two numbers; this is their name.
     pub fn mode(&self) -> &'static str {
@@ -91,6 +103,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             pools: Vec::new(),
+            changes: Vec::new(),
             lease: Duration::from_secs(60),
             stop_deadline: Duration::from_secs(25),
             first_generation: 1,
@@ -125,7 +138,8 @@ impl Default for PoolSettings {
 }
 
 /// What a person may ask of a pool, or of all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Change {
     /// New workers in place of the old ones, which end their jobs first.
     Recycle,

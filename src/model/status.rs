@@ -44,6 +44,9 @@ pub struct Status {
     pub pools: Vec<PoolStatus>,
     /// The queues.
     pub queues: BTreeMap<QueueName, QueueCounts>,
+    /// How long ago they were counted, if the broker did not do so at once when it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues_age: Option<Duration>,
 }
 
 impl Status {

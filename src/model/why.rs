@@ -35,6 +35,9 @@ pub struct Why {
     pub pools: Vec<(PoolStatus, Fit)>,
     /// The queues concerned.
     pub queues: BTreeMap<QueueName, QueueCounts>,
+    /// How long ago they were counted, if the broker did not do so when it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues_age: Option<Duration>,
     /// How far the stop has come, if it was ordered.
     pub stopping: Option<Stop>,
     /// What is wrong with the broker, if anything.

@@ -17,7 +17,7 @@ use super::life::Running;
 use super::output::Printed;
 use super::plan::Role;
 use super::sandbox;
-use crate::model::{Bytes, Failure, Fence, Job, JobId, Limits, Outcome, Payload, WorkerId};
+use crate::model::{Bounds, Bytes, Failure, Fence, Job, JobId, Limits, Outcome, Payload, WorkerId};
 use crate::wire::worker::{self, Cancel, FRAME_MAX, Reply, Run, Told};
 
 /// A job that did not reach its worker.
@@ -63,6 +63,13 @@ impl Children {
         life.jobs.push(Running { job: job.clone(), fence, printed: Printed::up_to(limits.output), gauged });
         self.unsent.insert(worker);
         Ok(())
+    }
+
+    /// What the kernel is to keep for a life with a job of these limits, if that is new.
+    pub fn bound(&mut self, worker: WorkerId, limits: &Limits) -> Option<Bounds> {
+        let life = self.lives.get_mut(&worker)?;
+        let before = std::mem::replace(&mut life.bounds, Bounds::of(limits));
+        (life.bounds != before).then_some(life.bounds)
     }
 
     /// Tells a worker to end one of its jobs.

@@ -17,8 +17,8 @@ use super::sandbox;
 use super::weight::Tree;
 use crate::log::Outputs;
 use crate::model::{
-    Class, ClassSettings, Classes, Failure, Fence, Instant, Job, JobId, Limits, Outcome, Progress, WorkerId,
-    size,
+    Bounds, Class, ClassSettings, Classes, Failure, Fence, Instant, Job, JobId, Limits, Outcome, Progress,
+    WorkerId, size,
 };
 use crate::wire::worker::{self, Done, Hello, PROTOCOL, Said, decode};
 
@@ -87,6 +87,8 @@ pub(super) struct Life {
     pub(super) faulty: bool,
     /// When its channel was found closed.
     pub(super) closed: Option<Instant>,
+    /// What the kernel was last told to keep for it.
+    pub(super) bounds: Bounds,
     /// Its children, once it takes jobs, in a pool where a job can leave some.
     pub(super) brood: Option<Brood>,
 }
@@ -119,7 +121,8 @@ impl Life {
         };
         let (jobs, stray) = (Vec::new(), Printed::default());
         let (calls, faulty, closed, brood) = (0, false, None, None);
-        Life { pid, role, channel, output, greeting, jobs, stray, calls, faulty, closed, brood }
+        let bounds = Bounds::default();
+        Life { pid, role, channel, output, greeting, jobs, stray, calls, faulty, closed, bounds, brood }
     }
 
     /// Takes one chunk off a pipe, or all that is in both: it belongs to the job, if that is the only one it can have.

@@ -131,6 +131,7 @@ async fn writable(room: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
 fn frame_room(order: &Order) -> usize {
     match order {
         Order::Notify(text) => text.len() + 3,
+        Order::Bound(..) => 25,
         Order::Spawn(_)
         | Order::Template(_)
         | Order::Fork(..)
@@ -138,6 +139,7 @@ fn frame_room(order: &Order) -> usize {
         | Order::Terminate(_)
         | Order::KillTree(_)
         | Order::Forget(_)
+        | Order::StopDeadline(_)
         | Order::Shutdown(_) => 17,
     }
 }

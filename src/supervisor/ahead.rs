@@ -150,7 +150,7 @@ impl Pool {
                     slot.assign(now, job, &self.settings, orders);
                 } else {
                     let verdict = self.unknown.refuse(&job.job, random);
-                    unsettled.add(now, jobs::unstarted(&job.lease, verdict));
+                    unsettled.add(now, self.number, jobs::unstarted(&job.lease, verdict));
                 }
             }
         }
@@ -184,7 +184,7 @@ impl Pool {
         self.ahead.pace = None;
         let verdict = || Verdict::Release { after: Duration::ZERO, counts: None };
         for kept in self.ahead.jobs.drain(..) {
-            unsettled.add(now, jobs::unstarted(&kept.running.lease, verdict()));
+            unsettled.add(now, self.number, jobs::unstarted(&kept.running.lease, verdict()));
         }
     }
 }

@@ -160,7 +160,7 @@ impl Running {
         random: &mut Random,
     ) -> Option<(Verdict, bool)> {
         match &self.phase {
-            Phase::Runs if exit.oom && self.limits.memory.is_some() => {
+            Phase::Runs if exit.oom_at_bound && self.limits.memory.is_some() => {
                 let why = Why::Limit(Excess::OutOfMemory(self.limits.memory?));
                 Some((verdict::of_end(why, &self.job, retry, random)?, false))
             }

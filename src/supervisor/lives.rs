@@ -1,25 +1,26 @@
 //! What happens to workers.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::ahead::Ahead;
 use super::classes::{self, Unknown};
 use super::jobs::{Phase, Running};
 use super::restart::{Boots, Random};
-use super::settle::Unsettled;
+use super::settle::{Unsettled, tally};
 use super::worker::{End, Slot, State, Why};
 use super::{Command, Supervisor, verdict};
-use crate::model::{Classes, Exit, Instant, PoolSettings, Revocation, Verdict, WorkerId};
+use crate::model::{Classes, Exit, Instant, PoolSettings, Revocation, Tally, Verdict, WorkerId};
 
 impl Supervisor {
     /// A template that leaves a fork undone until that is killed is of no use any more.
     pub(super) fn on_spawn_failed(&mut self, now: Instant, worker: WorkerId, why: String) {
-        let Some(Alive { slot, random, .. }) = self.life(worker) else { return };
+        let Some(Alive { pool, slot, random, mut book, .. }) = self.life(worker) else { return };
         let undone = slot.life.template.filter(|_| slot.state == State::Killed(Why::Boot));
         match slot.state {
             State::Starting | State::Stopping(_) | State::Killed(_) => {
                 slot.down(now, End::Early(why), |wait| random.jitter(wait, 20));
+                book.restarted(&pool.name);
             }
             State::Down | State::Ready | State::Busy => {}
         }
@@ -52,6 +53,9 @@ impl Supervisor {
         }
         if slot.is_booting() {
             boots.died(now);
+        }
+        if !matches!(end, End::Planned) {
+            book.restarted(&pool.name);
         }
         slot.down(now, end, |wait| random.jitter(wait, 20));
     }
@@ -100,7 +104,8 @@ impl Supervisor {
     pub(super) fn life(&mut self, worker: WorkerId) -> Option<Alive<'_>> {
         let pool = self.pools.get_mut(usize::from(worker.slot.pool))?;
         let slot = pool.slots.iter_mut().find(|slot| slot.id == worker)?;
-        let book = Book { unsettled: &mut self.unsettled, orders: &mut self.orders };
+        let (unsettled, tallies) = (&mut self.unsettled, &mut self.tallies);
+        let book = Book { unsettled, tallies, orders: &mut self.orders };
         let (boots, unknown, ahead) = (&mut pool.boots, &mut pool.unknown, &mut pool.ahead);
         let random = &mut self.random;
         let alive = slot.state != State::Down;
@@ -119,13 +124,19 @@ pub(super) struct Alive<'a> {
     pub(super) book: Book<'a>,
 }
 
-/// Where the ends of jobs are written down.
+/// Where the ends of jobs and of lives are written down.
 pub(super) struct Book<'a> {
     unsettled: &'a mut Unsettled,
+    tallies: &'a mut BTreeMap<String, Tally>,
     orders: &'a mut VecDeque<Command>,
 }
 
 impl Book<'_> {
+    /// A life has ended otherwise than as planned.
+    fn restarted(&mut self, pool: &str) {
+        tally(self.tallies, pool).restarts += 1;
+    }
+
     pub(super) fn close(
         &mut self,
         now: Instant,
@@ -137,7 +148,7 @@ impl Book<'_> {
         match (judged, &running.phase) {
             (Some(verdict), _) => {
                 let settlement = running.settlement(now, (slot.id, &slot.life), verdict, exit);
-                self.unsettled.add(now, settlement);
+                self.unsettled.add(now, slot.id.slot.pool, settlement);
             }
             (None, Phase::Ends(why)) => {
                 let dropped = Command::Dropped(running.job.id.clone(), running.lease.fence, why.as_str());

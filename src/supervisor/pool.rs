@@ -8,7 +8,7 @@ use super::ahead::Ahead;
 use super::classes::{self, Unknown};
 use super::fetch::Intake;
 use super::jobs::{self, Running};
-use super::restart::{Boots, Random};
+use super::restart::{BOOTS, Boots, Random};
 use super::settle::Unsettled;
 use super::size::Size;
 use super::wear::Wears;
@@ -164,13 +164,14 @@ impl Pool {
     }
 
     /// The slots that may start: all that are down, but without a ready template that alone; while probing the first of
-    /// them, and no other; while taking over from another pool a few.
+    /// them, and no other; while taking over from another pool, or while nobody shows that it can be done, a few.
     fn startable(&self) -> impl Iterator<Item = &Slot> {
         let most = match (&self.boots.probing, self.rolling) {
             (Some(_), _) => 1,
             (None, true) => (self.places().count() / 4).max(1),
             (None, false) => usize::MAX,
         };
+        let most = if self.slots.iter().any(Slot::works_on) { most } else { most.min(BOOTS) };
         let at_once = most.saturating_sub(self.slots.iter().filter(|slot| slot.is_booting()).count());
         let can_fork = self.template().is_none_or(|template| template.state == State::Ready);
         let wanted = |slot: &&Slot| slot.state == State::Down && slot.is_wanted();
@@ -197,7 +198,7 @@ impl Pool {
                     true => Verdict::Release { after: Duration::ZERO, counts: None },
                     false => self.unknown.refuse(&job.job, random),
                 };
-                unsettled.add(now, jobs::unstarted(&job.lease, verdict));
+                unsettled.add(now, self.number, jobs::unstarted(&job.lease, verdict));
             }
         }
     }

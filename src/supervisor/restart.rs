@@ -13,6 +13,10 @@ const BOOT_DEATHS: usize = 5;
 /// … in so short a time leave a pool one slot to try with.
 const BOOT_PERIOD: Duration = Duration::from_secs(30);
 
+/// So many at most are on their way at a time while none of their pool takes jobs: what kills the first of them would kill
+/// them all.
+pub(super) const BOOTS: usize = 64;
+
 /// A wait that doubles with every failure in a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backoff {

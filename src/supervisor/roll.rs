@@ -5,7 +5,7 @@
 use super::pool::Pool;
 use super::worker::Why;
 use super::{Command, Supervisor};
-use crate::model::{Change, Instant, PoolSettings, Settings};
+use crate::model::{Change, Instant, PoolSettings, Scale, Settings};
 
 /// What becomes of a pool when the settings change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,20 +79,21 @@ impl Supervisor {
     /// A person asks something of a pool, or of all.
     pub(super) fn on_change(&mut self, now: Instant, name: Option<&str>, change: Change) {
         for number in self.named(name) {
-            let pool = &mut self.pools[number];
             match change {
                 Change::Recycle => {
-                    let fresh = pool.configured.clone();
+                    let fresh = self.pools[number].configured.clone();
                     self.replace(now, number, fresh);
                 }
-                Change::Scale(by) => pool.scale(by),
-                Change::Pause => pool.intake.paused = true,
-                Change::Resume => {
-                    pool.intake.paused = false;
-                    pool.woken();
-                }
+                Change::Pause | Change::Resume | Change::Scale(_) => self.pools[number].change(change),
             }
         }
+    }
+
+    /// What makes of the settings that were read what is in force now, by pool.
+    pub fn changes(&self) -> Vec<(String, Change)> {
+        let current = self.pools.iter().filter(|pool| !pool.outdated);
+        let named = |pool: &Pool| pool.changes().map(|change| (pool.settings.name.clone(), change)).collect();
+        current.flat_map(|pool| -> Vec<_> { named(pool) }).collect()
     }
 
     /// The numbers of the pools of this name, or of all, that are to stay.
@@ -110,21 +111,20 @@ impl Supervisor {
     fn replace(&mut self, now: Instant, number: usize, fresh: PoolSettings) {
         let old = &mut self.pools[number];
         old.outdated = true;
-        let (size, paused) = (old.places().count(), old.intake.paused);
-        let scaled = (old.settings.workers, old.settings.min_workers);
-        let is_scaled = old.is_scaled() && old.configured.has_size_of(&fresh);
+        let size = old.places().count();
+        let resized = !old.configured.has_size_of(&fresh);
+        let lasting = |change: &Change| !(resized && matches!(change, Change::Scale(_)));
+        let changes: Vec<Change> = old.changes().filter(lasting).collect();
         self.found(now, fresh);
         let Some(heir) = self.pools.iter_mut().max_by_key(|pool| pool.age) else { return };
-        heir.intake.paused = paused;
-        if is_scaled {
-            (heir.settings.workers, heir.settings.min_workers) = scaled;
-        }
+        changes.into_iter().for_each(|change| heir.change(change));
         heir.begin_with(now, size);
     }
 
     /// A new pool, at the number of one that is gone, or behind all others.
     fn found(&mut self, now: Instant, settings: PoolSettings) {
-        let free = self.pools.iter().position(Pool::is_gone);
+        let is_free = |pool: &Pool| pool.is_gone() && !self.unsettled.has_of(pool.number);
+        let free = self.pools.iter().position(is_free);
         let number = free.unwrap_or(self.pools.len());
         let Ok(pool) = u16::try_from(number) else { return };
         // A life is named once: those of the pool that was here before were others.
@@ -165,6 +165,26 @@ impl Supervisor {
 }
 
 impl Pool {
+    /// What a person asks for until the settings or a person say otherwise.
+    fn change(&mut self, change: Change) {
+        match change {
+            Change::Scale(by) => self.scale(by),
+            Change::Pause => self.intake.paused = true,
+            Change::Resume => {
+                self.intake.paused = false;
+                self.woken();
+            }
+            // An heir's, which lasts by itself.
+            Change::Recycle => {}
+        }
+    }
+
+    /// What was asked for since its settings were read, as far as it lasts.
+    fn changes(&self) -> impl Iterator<Item = Change> {
+        let scaled = self.is_scaled().then_some(Change::Scale(Scale::To(self.settings.workers)));
+        scaled.into_iter().chain(self.intake.paused.then_some(Change::Pause))
+    }
+
     /// Settings that need no other workers.
     fn adapt(&mut self, now: Instant, fresh: PoolSettings) {
         let resized = !self.configured.has_size_of(&fresh);

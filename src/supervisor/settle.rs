@@ -2,21 +2,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::Command;
 use super::restart::{Backoff, Random};
-use super::verdict;
-use crate::model::{Fence, Instant, JobId, Revocation, Settlement, Verdict};
+use super::{Command, Supervisor, verdict};
+use crate::model::{Fence, Instant, JobId, Revocation, Settlement, Tally, Verdict};
 
 /// Verdicts that are not known to be durable. A verdict stays until the broker has said so.
 #[derive(Debug, Default)]
 pub(super) struct Unsettled {
     waiting: BTreeMap<(JobId, Fence), Waiting>,
-    /// Jobs settled so far, by verdict.
-    pub(super) counts: BTreeMap<String, u64>,
 }
 
 #[derive(Debug)]
 struct Waiting {
+    /// The number of the pool that took the job.
+    pool: u16,
     settlement: Settlement,
     /// When to tell it; None while the broker is being told.
     due: Option<Instant>,
@@ -24,10 +23,16 @@ struct Waiting {
 }
 
 impl Unsettled {
-    /// A job has ended.
-    pub(super) fn add(&mut self, now: Instant, settlement: Settlement) {
+    /// A job of this pool has ended.
+    pub(super) fn add(&mut self, now: Instant, pool: u16, settlement: Settlement) {
         let key = (settlement.job.clone(), settlement.fence);
-        self.waiting.entry(key).or_insert(Waiting { settlement, due: Some(now), backoff: Backoff::BROKER });
+        let waiting = Waiting { pool, settlement, due: Some(now), backoff: Backoff::BROKER };
+        self.waiting.entry(key).or_insert(waiting);
+    }
+
+    /// Whether something is to be told of a job of this pool.
+    pub(super) fn has_of(&self, pool: u16) -> bool {
+        self.waiting.values().any(|waiting| waiting.pool == pool)
     }
 
     /// Whether the broker knows it all.
@@ -40,11 +45,10 @@ impl Unsettled {
         self.waiting.contains_key(&(job.clone(), fence))
     }
 
-    /// It is durable, or it was not ours any more.
-    pub(super) fn settled(&mut self, job: JobId, fence: Fence) {
-        if let Some(told) = self.waiting.remove(&(job, fence)) {
-            *self.counts.entry(verdict::word(&told.settlement.verdict).into()).or_default() += 1;
-        }
+    /// It is durable, or it was not ours any more: whose job it was, and what was told of it.
+    fn settled(&mut self, job: JobId, fence: Fence) -> Option<(u16, &'static str)> {
+        let told = self.waiting.remove(&(job, fence))?;
+        Some((told.pool, verdict::word(&told.settlement.verdict)))
     }
 
     /// The broker could not be told; try again.
@@ -87,4 +91,32 @@ impl Unsettled {
     pub(super) fn due(&self) -> Option<Instant> {
         self.waiting.values().filter_map(|waiting| waiting.due).min()
     }
+}
+
+impl Supervisor {
+    pub(super) fn on_settled(&mut self, job: JobId, fence: Fence) {
+        let Some((pool, verdict)) = self.unsettled.settled(job, fence) else { return };
+        if let Some(pool) = self.pools.get(usize::from(pool)) {
+            tally(&mut self.tallies, &pool.settings.name).settled(verdict);
+        }
+    }
+
+    /// What was counted of each pool, by its name.
+    pub fn tallies(&self) -> &BTreeMap<String, Tally> {
+        &self.tallies
+    }
+
+    /// Jobs settled so far, by verdict.
+    pub fn settled(&self) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        for (verdict, count) in self.tallies.values().flat_map(|tally| &tally.settled) {
+            *all.entry((*verdict).to_owned()).or_default() += count;
+        }
+        all
+    }
+}
+
+/// Where a pool of this name is counted.
+pub(super) fn tally<'a>(tallies: &'a mut BTreeMap<String, Tally>, pool: &str) -> &'a mut Tally {
+    tallies.entry(pool.to_owned()).or_default()
 }

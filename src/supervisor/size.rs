@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Command;
 use super::pool::Pool;
 use super::worker::{Slot, State, Why};
-use crate::model::{Instant, PoolSettings, Scale, Signal, SlotId, WorkerId};
+use crate::model::{Instant, Scale, Signal, SlotId, WorkerId};
 
 /// All are at work for so long before one more is started.
 const PRESSURE: Duration = Duration::from_secs(1);
@@ -76,15 +76,14 @@ impl Pool {
 
     /// Another number of places.
     pub(super) fn scale(&mut self, by: Scale) {
-        let settings = &mut self.settings;
-        settings.workers = by.of(settings.workers);
-        settings.min_workers = settings.min_workers.map(|min| min.min(settings.workers));
+        let workers = by.of(self.settings.workers);
+        self.settings.workers = workers;
+        self.settings.min_workers = self.configured.min_workers.map(|min| min.min(workers));
     }
 
     /// Whether somebody has scaled it since its settings were read.
     pub(super) fn is_scaled(&self) -> bool {
-        let size = |pool: &PoolSettings| (pool.workers, pool.min_workers);
-        size(&self.settings) != size(&self.configured)
+        self.settings.workers != self.configured.workers
     }
 
     /// Whether an answer is under way.

@@ -9,7 +9,7 @@ use super::settle::Unsettled;
 use super::stop::Stopping;
 use super::worker::Slot;
 use super::{Command, Event};
-use crate::model::{Class, Fence, Fit, Instant, JobId, PoolStatus, Revocation, Settings, Stop};
+use crate::model::{Class, Fence, Fit, Instant, JobId, PoolStatus, Revocation, Settings, Stop, Tally};
 
 /// Keeps workers up, gives them jobs, and ends what must be ended. It is told facts and the time, and gives orders.
 /// ```
@@ -34,6 +34,8 @@ pub struct Supervisor {
     pub(super) founded: u64,
     pub(super) first_generation: u32,
     pub(super) unsettled: Unsettled,
+    /// By the names of pools, also of those that are gone.
+    pub(super) tallies: BTreeMap<String, Tally>,
     /// Rights lost before the fetch that brings them was answered.
     pub(super) early: BTreeMap<(JobId, Fence), Revocation>,
     pub(super) stop: Option<Stopping>,
@@ -57,12 +59,16 @@ impl Supervisor {
             founded: 0,
             first_generation: generation,
             unsettled: Unsettled::default(),
+            tallies: BTreeMap::new(),
             early: BTreeMap::new(),
             stop: None,
             ask_at: None,
             random: Random(settings.seed),
             orders: VecDeque::new(),
         };
+        for (pool, change) in settings.changes {
+            supervisor.on_change(now, Some(&pool), change);
+        }
         supervisor.reconcile(now);
         supervisor
     }
@@ -105,7 +111,7 @@ impl Supervisor {
             Event::Renewed(lease) => self.on_renewed(now, &lease),
             Event::RenewFailed(job, fence) => self.on_renew_failed(now, &job, fence),
             Event::Revoked(job, fence, why) => self.lose_job(now, &job, fence, why),
-            Event::Settled(job, fence) => self.unsettled.settled(job, fence),
+            Event::Settled(job, fence) => self.on_settled(job, fence),
             Event::SettleFailed(job, fence) => self.unsettled.failed(now, job, fence, &mut self.random),
             Event::Woken => self.pools.iter_mut().for_each(Pool::woken),
             Event::Idle => self.on_idle(now),
@@ -154,11 +160,6 @@ impl Supervisor {
     pub fn status_for(&self, now: Instant, class: Option<&Class>) -> Vec<(u16, PoolStatus, Fit)> {
         let here = self.pools.iter().filter(|pool| !pool.is_gone());
         here.map(|pool| (pool.number, pool.status(now), pool.fit_of(class))).collect()
-    }
-
-    /// Jobs settled so far, by verdict.
-    pub fn settled(&self) -> &BTreeMap<String, u64> {
-        &self.unsettled.counts
     }
 
     /// How far the stop has come, if it was ordered.

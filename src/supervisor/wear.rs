@@ -76,18 +76,17 @@ impl Life {
 }
 
 impl Pool {
-    /// Has workers that are worn out leave, as long as no more than a quarter of the pool is away.
+    /// Has workers that are worn out leave, as long as no more than a quarter of the pool is away. The oldest goes first:
+    /// else it would never go where the others are worn out again before its turn.
     pub(super) fn exchange_worn(&mut self, now: Instant) {
-        let mut free = self.exchangeable();
-        for slot in self.slots.iter_mut().filter(|slot| slot.works_on()) {
-            if free == 0 {
-                return;
-            }
-            let idle = slot.leased().next().is_none();
-            if let Some(wear) = slot.life.wear(now, idle) {
-                slot.life.leaving = Some(Why::Worn(wear));
-                free -= 1;
-            }
+        for _ in 0..self.exchangeable() {
+            let works = self.slots.iter_mut().filter(|slot| slot.works_on());
+            let worn = works.filter_map(|slot| {
+                let wear = slot.life.wear(now, slot.leased().next().is_none())?;
+                Some((slot, wear))
+            });
+            let Some((slot, wear)) = worn.min_by_key(|(slot, _)| slot.life.born) else { return };
+            slot.life.leaving = Some(Why::Worn(wear));
         }
     }
 

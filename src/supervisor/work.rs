@@ -85,7 +85,7 @@ impl Supervisor {
     /// worker has died of gets no company.
     fn place(&mut self, now: Instant, number: u16, fetched: Fetched, meant: Option<WorkerId>) {
         if let Some(verdict) = self.refuse(now, number, &fetched) {
-            return self.unsettled.add(now, jobs::unstarted(&fetched.lease, verdict));
+            return self.unsettled.add(now, number, jobs::unstarted(&fetched.lease, verdict));
         }
         let lost = self.early.remove(&(fetched.lease.job.clone(), fetched.lease.fence));
         if let Some(why) = lost {
@@ -109,7 +109,7 @@ impl Supervisor {
             Place::Later => pool.ahead.keep(running, meant),
             Place::Nowhere => {
                 let after = if alone { PAUSE } else { Duration::ZERO };
-                self.unsettled.add(now, jobs::release(&running.lease, after));
+                self.unsettled.add(now, number, jobs::release(&running.lease, after));
             }
         }
     }
@@ -154,11 +154,14 @@ impl Supervisor {
         if self.end_running(now, job, fence, why) {
             return;
         }
-        let waiting = self.pools.iter_mut().find_map(|pool| pool.take_waiting(now, job, fence));
+        let waiting = self.pools.iter_mut().find_map(|pool| {
+            let waiting = pool.take_waiting(now, job, fence)?;
+            Some((pool.number, waiting))
+        });
         let dropped = match (waiting, why) {
             // No process of it lives.
-            (Some(waiting), Revocation::Canceled) => {
-                return self.unsettled.add(now, jobs::unstarted(&waiting.lease, Verdict::Canceled));
+            (Some((pool, waiting)), Revocation::Canceled) => {
+                return self.unsettled.add(now, pool, jobs::unstarted(&waiting.lease, Verdict::Canceled));
             }
             (Some(_), _) => true,
             (None, why) => self.unsettled.revoked(job, fence, why),

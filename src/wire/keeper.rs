@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use crate::model::{Exit, ExitStatus, Instant, Usage, WorkerId};
+use super::fields::Fields;
+use crate::model::{Bounds, Exit, ExitStatus, Instant, Usage, WorkerId};
 
 /// Largest packet either side sends.
 pub const PACKET_MAX: usize = 4096;
@@ -25,6 +26,8 @@ pub enum Order {
     Fork(WorkerId, WorkerId),
     /// The self-fence: kill this life's tree at that moment unless told otherwise. None disarms.
     KillAt(WorkerId, Option<Instant>),
+    /// Have the kernel keep these for this life's cgroup, from now on and in place of those before.
+    Bound(WorkerId, Bounds),
     /// SIGTERM, then SIGCONT, to the leader's process group. A life that has ended is left alone.
     Terminate(WorkerId),
     /// End the whole tree. Answered, as every end is, by `Exited` after the proof.
@@ -33,6 +36,8 @@ pub enum Order {
     Forget(WorkerId),
     /// Text for `$NOTIFY_SOCKET` (sd_notify), e.g. `READY=1`.
     Notify(String),
+    /// So long from the order to stop until a supervisor that has not read it is ended for that.
+    StopDeadline(Duration),
     /// Both sides are done: the keeper ends all that is left and exits with this code.
     Shutdown(u8),
 }
@@ -66,10 +71,14 @@ pub struct Hello {
     pub pid: i32,
     /// Supervisors that ended before this one.
     pub restarts: u32,
+    /// How the last of them ended.
+    pub ended: Option<ExitStatus>,
     /// The highest generation ever spawned.
     pub generation: u32,
     /// Whether lives get a cgroup of their own.
     pub cgroup: bool,
+    /// Whether the kernel keeps any [`Bounds`].
+    pub bounds: bool,
     /// Whether anybody hears `Notify`.
     pub notify: bool,
     /// How many `Left` follow.
@@ -174,10 +183,20 @@ impl Order {
                 packet.extend_from_slice(text);
             }
             Order::Shutdown(code) => packet.extend_from_slice(&[7, *code]),
+            Order::StopDeadline(deadline) => {
+                packet.push(11);
+                packet.extend_from_slice(&micros(*deadline).to_le_bytes());
+            }
             Order::Template(worker) => head(packet, 8, *worker),
             Order::Fork(worker, template) => {
                 head(packet, 9, *worker);
                 packet.extend_from_slice(&template.to_u64().to_le_bytes());
+            }
+            Order::Bound(worker, bounds) => {
+                head(packet, 10, *worker);
+                for most in [bounds.memory, bounds.tasks] {
+                    packet.extend_from_slice(&most.unwrap_or(u64::MAX).to_le_bytes());
+                }
             }
         }
     }
@@ -210,6 +229,12 @@ fn decode_order(kind: u8, fields: &mut Fields<'_>) -> Option<Order> {
         7 => Order::Shutdown(u8::from_le_bytes(fields.take()?)),
         8 => Order::Template(fields.worker()?),
         9 => Order::Fork(fields.worker()?, fields.worker()?),
+        10 => {
+            let worker = fields.worker()?;
+            let mut most = || fields.u64().map(|most| Some(most).filter(|most| *most != u64::MAX));
+            Order::Bound(worker, Bounds { memory: most()?, tasks: most()? })
+        }
+        11 => Order::StopDeadline(fields.micros()?),
         _ => return None,
     })
 }
@@ -222,8 +247,11 @@ impl Report {
                 packet.push(65);
                 packet.extend_from_slice(&hello.pid.to_le_bytes());
                 packet.extend_from_slice(&hello.restarts.to_le_bytes());
+                packet.push(u8::from(hello.ended.is_some()));
+                encode_status(packet, hello.ended.unwrap_or(ExitStatus::Code(0)));
                 packet.extend_from_slice(&hello.generation.to_le_bytes());
                 packet.push(u8::from(hello.cgroup));
+                packet.push(u8::from(hello.bounds));
                 packet.push(u8::from(hello.notify));
                 packet.extend_from_slice(&hello.left.to_le_bytes());
             }
@@ -265,8 +293,13 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
         65 => Report::Hello(Hello {
             pid: fields.i32()?,
             restarts: fields.u32()?,
+            ended: {
+                let is_known = fields.u8()? != 0;
+                decode_status(fields).map(|status| is_known.then_some(status))?
+            },
             generation: fields.u32()?,
             cgroup: fields.u8()? != 0,
+            bounds: fields.u8()? != 0,
             notify: fields.u8()? != 0,
             left: fields.u32()?,
         }),
@@ -286,31 +319,41 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
     })
 }
 
-fn encode_exit(packet: &mut Vec<u8>, exit: &Exit) {
-    let (signaled, value, core) = match exit.status {
+fn encode_status(packet: &mut Vec<u8>, status: ExitStatus) {
+    let (signaled, value, core) = match status {
         ExitStatus::Code(code) => (0, code, false),
         ExitStatus::Signal { signal, core } => (1, signal, core),
     };
     packet.push(signaled);
     packet.extend_from_slice(&value.to_le_bytes());
     packet.push(u8::from(core));
+}
+
+fn decode_status(fields: &mut Fields<'_>) -> Option<ExitStatus> {
+    let (signaled, value, core) = (fields.u8()?, fields.i32()?, fields.u8()? != 0);
+    Some(match signaled {
+        0 => ExitStatus::Code(value),
+        _ => ExitStatus::Signal { signal: value, core },
+    })
+}
+
+fn encode_exit(packet: &mut Vec<u8>, exit: &Exit) {
+    encode_status(packet, exit.status);
     packet.extend_from_slice(&micros(exit.usage.user).to_le_bytes());
     packet.extend_from_slice(&micros(exit.usage.system).to_le_bytes());
     packet.extend_from_slice(&exit.usage.max_rss.to_le_bytes());
     packet.extend_from_slice(&exit.left_behind.to_le_bytes());
     packet.push(u8::from(exit.oom));
+    packet.push(u8::from(exit.oom_at_bound));
     packet.extend_from_slice(&micros(exit.proof).to_le_bytes());
 }
 
 fn decode_exit(fields: &mut Fields<'_>) -> Option<Exit> {
-    let (signaled, value, core) = (fields.u8()?, fields.i32()?, fields.u8()? != 0);
-    let status = match signaled {
-        0 => ExitStatus::Code(value),
-        _ => ExitStatus::Signal { signal: value, core },
-    };
+    let status = decode_status(fields)?;
     let (user, system, max_rss) = (fields.micros()?, fields.micros()?, fields.u64()?);
     let usage = Usage { user, system, max_rss };
-    Some(Exit { status, usage, left_behind: fields.u32()?, oom: fields.u8()? != 0, proof: fields.micros()? })
+    let (left_behind, oom, oom_at_bound) = (fields.u32()?, fields.u8()? != 0, fields.u8()? != 0);
+    Some(Exit { status, usage, left_behind, oom, oom_at_bound, proof: fields.micros()? })
 }
 
 fn micros(time: Duration) -> u64 {
@@ -320,45 +363,4 @@ fn micros(time: Duration) -> u64 {
 fn head(packet: &mut Vec<u8>, kind: u8, worker: WorkerId) {
     packet.push(kind);
     packet.extend_from_slice(&worker.to_u64().to_le_bytes());
-}
-
-/// Reads little-endian fields off a frame; every read that runs over the end gives None.
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
-
-impl<'a> Fields<'a> {
-    pub(super) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (field, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*field)
-    }
-
-    pub(super) fn slice(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (field, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(field)
-    }
-
-    pub(super) fn u8(&mut self) -> Option<u8> {
-        self.take().map(u8::from_le_bytes)
-    }
-
-    pub(super) fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    pub(super) fn i32(&mut self) -> Option<i32> {
-        self.take().map(i32::from_le_bytes)
-    }
-
-    pub(super) fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    fn worker(&mut self) -> Option<WorkerId> {
-        self.u64().map(WorkerId::from_u64)
-    }
-
-    fn micros(&mut self) -> Option<Duration> {
-        self.u64().map(Duration::from_micros)
-    }
 }

@@ -3,7 +3,7 @@
 //! One message: a length (u32, little-endian, of what follows) and the program. If a stdin is to be had, its
 //! descriptor travels with the first byte. The child answers only when it fails: see [`Failed`].
 
-use super::keeper::Fields;
+use super::fields::Fields;
 use crate::model::Means;
 
 /// Longest order a parked child reads: above the kernel's own limit for arguments and environment.

@@ -1,9 +1,11 @@
 //! Other settings, other sizes, new workers, pauses.
 
-use taskvisor::model::Recycle;
+use std::time::Duration;
+
+use taskvisor::model::{Recycle, Settings};
 
 use super::prefork;
-use super::script::check;
+use super::script::{Story, check};
 
 #[test]
 fn new_workers_are_ready_before_old_ones_leave_which_end_their_jobs_first() {
@@ -148,6 +150,35 @@ fn while_it_is_paused_no_job_is_taken_and_one_on_its_way_goes_back() {
 }
 
 #[test]
+fn another_supervisor_goes_on_with_what_was_asked_of_pools_until_settings_or_a_person_say_otherwise() {
+    let mut ended = Story::new(prefork(1));
+    ["scale +2", "pause", "recycle", "scale -1", "reload outfit=1"]
+        .into_iter()
+        .for_each(|words| ended.tell(words));
+    check(
+        Settings { changes: ended.supervisor.changes(), ..prefork(1) },
+        "0.1 ready 1.1 / ready 2.1
+         1 resume
+         1.1 fetched
+         2 reload
+         3 reload workers=3
+         3.1 ready 3.1",
+        "0 > spawn 1.1
+        0 > spawn 2.1
+        1 > fetch 1.1 2.1
+        3 > equip 0 default outfit=0 workers=3
+        3 > spawn 3.1",
+    );
+}
+
+#[test]
+fn what_was_asked_of_a_pool_and_taken_back_is_not_kept() {
+    let mut story = Story::new(prefork(2));
+    ["scale 0", "pause", "scale 2", "resume"].into_iter().for_each(|words| story.tell(words));
+    assert_eq!(story.supervisor.changes(), []);
+}
+
+#[test]
 fn a_worker_that_is_worn_out_is_exchanged_when_no_more_than_a_quarter_is_away() {
     let mut settings = prefork(2);
     settings.pools[0].recycle = Recycle { jobs: Some(1), ..Recycle::default() };
@@ -197,5 +228,26 @@ fn a_worker_that_has_outgrown_its_pool_is_exchanged_after_its_job() {
         1 > settle a complete
         1.2 > spawn 1.2
         1.3 > fetch 1.2",
+    );
+}
+
+#[test]
+fn the_oldest_worker_is_exchanged_first_also_where_the_young_are_worn_out_by_then() {
+    let mut settings = prefork(2);
+    settings.pools[0].recycle = Recycle { age: Some(Duration::from_secs(1)), ..Recycle::default() };
+    check(
+        settings,
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched
+         2 exited 1.1 0
+         5 ready 1.2
+         6 exited 2.1 0",
+        "0 > spawn 1.1
+        0 > spawn 2.1
+        0.1 > fetch 1.1
+        1.01 > term 1.1 (recycled: age)
+        2 > spawn 1.2
+        5 > term 2.1 (recycled: age)
+        6 > spawn 2.2",
     );
 }

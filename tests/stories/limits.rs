@@ -165,3 +165,32 @@ fn a_canceled_job_is_canceled_whatever_it_takes_meanwhile() {
          4 > settle a canceled",
     );
 }
+
+#[test]
+fn a_job_killed_by_the_kernel_has_failed_by_its_limit_only_if_that_was_what_the_kernel_kept() {
+    for (how, memory, end) in [
+        ("oom-at-bound", Some(9), "(memory limit)"),
+        ("oom", Some(9), "(oom), crash +1"),
+        ("oom-at-bound", None, "(oom), crash +1"),
+    ] {
+        let mut settings = fork(1);
+        settings.pools[0].limits.memory = memory;
+        check(
+            settings,
+            &format!(
+                "0.1 ready 1.1
+                 0.2 fetched a
+                 3 exited 1.1 {how}"
+            ),
+            &format!(
+                "0 > spawn 1.1
+                 0 > kill_at 1.1 58
+                 0.1 > fetch 1.1
+                 0.2 > assign 1.1 a
+                 3 > spawn 1.2
+                 3 > kill_at 1.2 61
+                 3 > settle a failed {end}"
+            ),
+        );
+    }
+}

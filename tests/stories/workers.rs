@@ -308,6 +308,50 @@ fn a_template_ends_at_once_in_a_drain_and_its_children_when_their_jobs_have() {
     );
 }
 
+// ---- many workers
+
+/// How many lives have begun.
+fn begun(story: &Story) -> usize {
+    story.transcript.matches("> spawn").count()
+}
+
+#[test]
+fn of_a_large_pool_the_first_that_is_ready_brings_all_the_others() {
+    let mut story = Story::new(prefork(1000));
+    assert_eq!(begun(&story), 64);
+    story.pass_time_until(Instant::from_millis(20_000));
+    assert_eq!(begun(&story), 64, "the others wait for one of these, and for nothing else");
+    story.tell("ready 7.1");
+    assert_eq!(begun(&story), 1000);
+}
+
+#[test]
+fn of_a_large_pool_whose_workers_die_at_once_a_few_show_it_for_all() {
+    let mut story = Story::new(prefork(1000));
+    for slot in 1..=64 {
+        story.tell(&format!("exited {slot}.1 1"));
+    }
+    assert_eq!(begun(&story), 64);
+    assert!(story.supervisor.status(story.now)[0].probing.is_some());
+    story.pass_time_until(Instant::from_millis(20_000));
+    assert_eq!(begun(&story), 65, "one is on its way, and no other");
+}
+
+#[test]
+fn of_a_large_pool_that_dies_at_once_a_few_come_back_first() {
+    let mut story = Story::new(prefork(200));
+    for slot in 1..=200 {
+        story.tell(&format!("ready {slot}.1"));
+    }
+    for slot in 1..=200 {
+        story.tell(&format!("exited {slot}.1 1"));
+    }
+    story.pass_time_until(Instant::from_millis(1_000));
+    assert_eq!(begun(&story), 200 + 64);
+    story.tell("ready 9.2");
+    assert_eq!(begun(&story), 200 + 200);
+}
+
 // ---- more and fewer workers
 
 #[test]

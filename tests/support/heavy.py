@@ -54,6 +54,17 @@ async def neighbour():
     return "unharmed"
 
 
+@job("waits")
+def waits():
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+
+
+@job("waits.more", memory_limit=400 << 20)
+def waits_more():
+    waits.function()
+
+
 @job("burns")
 def burns(seconds):
     burn(seconds)

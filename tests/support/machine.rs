@@ -83,6 +83,8 @@ impl Machine {
             let comm = fs::read_to_string(format!("/proc/{}/comm", self.init)).unwrap_or_default();
             comm.trim() == "systemd"
         });
+        // Its parent is not in the machine, and would be in the way of controllers.
+        fs::write(home().join("cgroup.procs"), self.process.id().to_string()).expect("the parent moves");
     }
 
     pub fn console(&self) -> String {
@@ -158,6 +160,18 @@ impl Machine {
         }
     }
 
+    /// Has a controller that systemd knows nothing of handed down to its units. False, and said, where there is none.
+    pub fn hand_down(&self, controller: &str) -> bool {
+        let dirs = [mount().expect("cgroup v2"), self.cgroup.clone(), self.cgroup.join("system.slice")];
+        let handed = dirs
+            .iter()
+            .all(|dir| fs::write(dir.join("cgroup.subtree_control"), format!("+{controller}")).is_ok());
+        if !handed {
+            println!("SKIPPED: no controller {controller} of cgroup v2");
+        }
+        handed
+    }
+
     /// How many processes of a unit the kernel has killed for their memory.
     pub fn oom_kills(&self, unit: &str) -> u64 {
         let own = self.unit_cgroup(unit);
@@ -230,6 +244,13 @@ pub fn read(path: &Path) -> String {
 fn mount() -> Option<PathBuf> {
     let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(PathBuf::from);
     mounts.into_iter().find(|mount| mount.join("cgroup.controllers").exists())
+}
+
+/// Where this process lives.
+fn home() -> PathBuf {
+    let own = read(Path::new("/proc/self/cgroup"));
+    let path = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    mount().expect("cgroup v2").join(path)
 }
 
 fn why_not() -> Option<String> {

@@ -196,6 +196,9 @@ impl World {
             "{staying} workers of {} at most",
             self.checks.most
         );
+        let booting = known.iter().filter(of_pool).filter(|other| !self.checks.ready.contains(other)).count();
+        let shown = known.iter().filter(of_pool).count() > booting;
+        assert!(shown || booting <= 64, "{booting} boot at a time, and nobody works");
         let starts = self.checks.starts.entry(worker.slot).or_default();
         starts.push_back(self.now);
         if starts.len() > 60 {

@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Under which powers taskvisor runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// Root with a cgroup for each life (where the host has cgroup v2).
+    /// Root, given a cgroup (where the host has cgroup v2): lives have cgroups, with the controllers that there are.
     RootCgroup,
     /// Root, cgroups switched off.
     Root,
@@ -50,18 +50,46 @@ pub fn in_all_settings(story: impl Fn(&Sandbox)) {
 pub struct Sandbox {
     dir: tempfile::TempDir,
     pub setting: Setting,
+    /// The cgroup to be given, in place of a fresh one.
+    pub given: Option<PathBuf>,
     keepers: std::cell::RefCell<Vec<u32>>,
 }
 
 const CGROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
+/// Becomes the rest, in the cgroup that is its name if that lets anybody in.
+pub const ENTER: &str = "{ echo $$ >\"$0/cgroup.procs\"; } 2>/dev/null; exec \"$@\"";
+
+/// Where cgroups can be made, which then have the controllers that there are.
+pub fn cgroups() -> Option<PathBuf> {
+    let mount =
+        CGROUPS.map(PathBuf::from).into_iter().find(|mount| mount.join("cgroup.controllers").exists())?;
+    for controller in ["memory", "pids", "hugetlb"] {
+        fs::write(mount.join("cgroup.subtree_control"), format!("+{controller}")).ok();
+    }
+    Some(mount)
+}
+
+/// The directories in one.
+pub fn dirs(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+/// Ends what lives in a cgroup and removes it. False if the kernel takes too long for that.
+pub fn remove(cgroup: &Path) -> bool {
+    fs::write(cgroup.join("cgroup.kill"), "1").ok();
+    let gone = || {
+        remove_empty(cgroup);
+        std::thread::park_timeout(Duration::from_millis(2));
+        !cgroup.exists()
+    };
+    (0..2000).any(|_| gone())
+}
+
 /// Removes a cgroup and those below it, as far as nothing lives there.
 fn remove_empty(cgroup: &Path) {
-    for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
-        if entry.path().is_dir() {
-            remove_empty(&entry.path());
-        }
-    }
+    dirs(cgroup).iter().for_each(|below| remove_empty(below));
     fs::remove_dir(cgroup).ok();
 }
 
@@ -69,13 +97,24 @@ impl Sandbox {
     pub fn new(setting: Setting) -> Sandbox {
         let dir = tempfile::Builder::new().prefix("taskvisor-test-").tempdir().expect("a directory");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
-        let sandbox = Sandbox { dir, setting, keepers: Default::default() };
+        let sandbox = Sandbox { dir, setting, given: None, keepers: Default::default() };
         fs::create_dir(sandbox.path("work")).expect("mkdir");
         if sandbox.is_other_user() {
             chown(sandbox.dir.path(), Some(PLAIN_UID), Some(PLAIN_UID)).expect("chown");
             chown(sandbox.path("work"), Some(PLAIN_UID), Some(PLAIN_UID)).expect("chown");
         }
         sandbox
+    }
+
+    /// The cgroup that the next keeper is given: one that was killed has left its own so that nobody can enter.
+    fn given(&self) -> PathBuf {
+        if let Some(given) = &self.given {
+            return given.clone();
+        }
+        let name = self.dir.path().file_name().expect("a name").to_string_lossy();
+        let dir = cgroups().unwrap_or_default().join(format!("{name}-{}", self.keepers.borrow().len()));
+        fs::create_dir(&dir).ok();
+        dir
     }
 
     fn is_other_user(&self) -> bool {
@@ -118,6 +157,11 @@ impl Sandbox {
             (Setting::Pid1, true) => {
                 let mut command = Command::new("unshare");
                 command.args(["--pid", "--fork", "--mount-proc", "--kill-child"]).arg(binary);
+                command
+            }
+            (Setting::RootCgroup, true) => {
+                let mut command = Command::new("sh");
+                command.args(["-c", ENTER]).arg(self.given()).arg(binary);
                 command
             }
             _ => Command::new(binary),
@@ -260,12 +304,14 @@ impl Drop for Sandbox {
             kill(seen.pid, "KILL");
         }
         // A killed keeper leaves its cgroup to the next start on its state directory: here there will be none.
-        let mounts = CGROUPS.iter().flat_map(|mount| fs::read_dir(mount).into_iter().flatten().flatten());
-        for entry in mounts {
-            let name = entry.file_name().to_string_lossy().into_owned();
+        let own = self.dir.path().file_name().expect("a name").to_string_lossy().into_owned();
+        for dir in CGROUPS.iter().flat_map(|mount| dirs(Path::new(mount))) {
+            let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let is_of = |keeper: &u32| name.starts_with(&format!("taskvisor-{keeper}-"));
-            if self.keepers.borrow().iter().any(is_of) {
-                remove_empty(&entry.path());
+            if name.starts_with(&own) {
+                remove(&dir);
+            } else if self.keepers.borrow().iter().any(is_of) {
+                remove_empty(&dir);
             }
         }
     }

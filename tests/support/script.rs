@@ -175,11 +175,12 @@ pub fn key(text: &str) -> (JobId, Fence) {
 
 pub fn exit(text: &str) -> Exit {
     let status = match text {
-        "killed" => ExitStatus::Signal { signal: 9, core: false },
+        "killed" | "oom" | "oom-at-bound" => ExitStatus::Signal { signal: 9, core: false },
         "11" | "15" => ExitStatus::Signal { signal: text.parse().unwrap(), core: false },
         code => ExitStatus::Code(code.parse().unwrap()),
     };
-    Exit { status, usage: Usage::default(), left_behind: 0, oom: false, proof: Duration::ZERO }
+    let (oom, oom_at_bound) = (text.starts_with("oom"), text == "oom-at-bound");
+    Exit { status, usage: Usage::default(), left_behind: 0, oom, oom_at_bound, proof: Duration::ZERO }
 }
 
 pub fn excess(text: &str) -> Excess {

@@ -1,5 +1,5 @@
 //! A store in a world whose time stands still until a test moves it.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code, missing_docs, unused_macros)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,17 @@ use taskvisor::broker::sqlite::{Options, World};
 use taskvisor::broker::{Broker, Error, Fetch, Settling, Sqlite, Verbs};
 use taskvisor::model::*;
 
+/// Runs each case over each broker.
+macro_rules! contract {
+    ($($case:ident),* $(,)?) => {
+        mod memory { $( #[tokio::test] async fn $case() { super::$case(super::Scene::memory()).await; } )* }
+        mod file { $( #[tokio::test] async fn $case() { super::$case(super::Scene::file()).await; } )* }
+    };
+}
+
 pub const LEASE: Duration = Duration::from_secs(60);
+/// How long a lease that ran out keeps others away.
+pub const GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Default)]
 pub struct Clock(Arc<AtomicU64>);
@@ -18,7 +28,12 @@ impl Clock {
     pub fn world(&self) -> World {
         self.0.fetch_max(1_000_000_000_000, Ordering::SeqCst);
         let time = self.0.clone();
-        World { now: Arc::new(move || Instant(time.load(Ordering::SeqCst))), ..World::default() }
+        World {
+            now: Arc::new(move || Instant(time.load(Ordering::SeqCst))),
+            // Early in an afternoon: what a test does in some hours is all on one day.
+            wall_millis: Arc::new(|| 1_790_000_000_000),
+            ..World::default()
+        }
     }
 
     pub fn forward(&self, by: Duration) {

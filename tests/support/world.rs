@@ -417,7 +417,8 @@ impl World {
         }
         self.checks.doomed.retain(|(doomed, _), _| *doomed != worker);
         let usage = Usage::default();
-        let exit = Exit { status, usage, left_behind: 0, oom: false, proof: Duration::ZERO };
+        let exit =
+            Exit { status, usage, left_behind: 0, oom: false, oom_at_bound: false, proof: Duration::ZERO };
         self.tell(Event::Exited(worker, exit.clone()));
         if self.unlucky(10) {
             self.soon(60_000, Happening::Tell(Event::Ready(worker)));
@@ -569,8 +570,10 @@ impl World {
                 }
                 Command::Equip(number, pool) => {
                     self.checks.knows.insert(number, pool.knows.clone());
-                    // An heir begins with as many as there were.
-                    self.checks.grown.insert(number, usize::from(pool.workers));
+                    // An heir begins with as many as there were, which may be more than its settings say: somebody may
+                    // have scaled the pool since.
+                    let most = pool.workers.max(self.checks.most);
+                    self.checks.grown.insert(number, usize::from(most));
                     match self.settings.pools.get_mut(usize::from(number)) {
                         Some(known) => *known = *pool,
                         None => self.settings.pools.push(*pool),

@@ -2,10 +2,10 @@
 
 use rusqlite::params;
 
-use super::history;
 use super::lease::{HELD_LEASE, held_lease, take_back};
 use super::store::{Store, Waiter};
 use super::trouble::Trouble;
+use super::{figures, history};
 use crate::broker::Error;
 use crate::model::{
     Fence, Happened, Instance, Instant, JobId, JobState, QueueName, Revocation, What, WorkerId,
@@ -26,7 +26,9 @@ pub(super) fn cancel(store: &mut Store, id: &JobId, by: &str, now: Instant) -> R
     let ended = to.has_ended().then_some(now);
     store
         .conn
-        .prepare_cached("UPDATE job SET state = ?2, due_at = NULL, ended_at = ?3 WHERE id = ?1")?
+        .prepare_cached(
+            "UPDATE job SET state = ?2, due_at = NULL, ended_at = ?3, failure_group = NULL WHERE id = ?1",
+        )?
         .execute(params![row, to as i64, ended])?;
     store.moved(queue, Some(from), to);
     store.happened(id, queue, What::of_end(to), to)?;
@@ -43,17 +45,32 @@ pub(super) fn retry(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Re
     if !from.has_ended() {
         return Err(Error::WrongState { id: id.clone(), state: from, verb: "retried" }.into());
     }
+    put_back(store, row, queue, from, by, store.millis(now))
+}
+
+/// An ended job waits again.
+pub(super) fn put_back(
+    store: &mut Store,
+    row: i64,
+    queue: i64,
+    from: JobState,
+    by: &str,
+    now: i64,
+) -> Result<(), Trouble> {
     if from == JobState::Complete {
         history::complete(store, row)?;
     }
-    history::note(store, row, store.millis(now), Happened::Retried { by: by.into(), from })?;
+    history::note(store, row, now, Happened::Retried { by: by.into(), from })?;
+    if from == JobState::Failed {
+        figures::mended(store, row, queue)?;
+    }
     store
         .conn
         .prepare_cached(
             "UPDATE job SET state = 0, attempt = 0, crashes = 0, interrupted = 0, unknown = 0, ended_at = NULL,
-             progress = NULL, result = NULL, failure = NULL WHERE id = ?1",
+             progress = NULL, result = NULL, failure = NULL, failure_group = NULL, ready_at = ?2 WHERE id = ?1",
         )?
-        .execute([row])?;
+        .execute([row, now])?;
     store.moved(queue, Some(from), JobState::Waiting);
     store.happened(id, queue, What::Retried, JobState::Waiting)?;
     Ok(())

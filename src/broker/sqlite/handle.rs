@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, oneshot};
 use super::bell::{Bell, Ear};
 use super::call::{Ask, Kind};
 use super::checkpoint::Checkpoints;
+use super::expiry::Expiry;
 use super::notices::Notices;
 use super::open;
 use super::options::{Options, World};
@@ -143,9 +144,16 @@ fn new_store(mut conn: Connection, world: &World, file: &str) -> Result<(Store, 
         effects: Effects::default(),
         next_due: None,
         queues: Default::default(),
+        options: None,
+        limited: Default::default(),
         barren: Default::default(),
         data_version: 0,
         foreign: false,
+        figures: Default::default(),
+        figures_due: None,
+        expiry: Expiry::new(
+            i64::try_from((world.now)().as_millis()).unwrap_or(i64::MAX).saturating_add(ahead),
+        ),
         wal_pages,
     };
     store.next_due = store.next_due_on_file().map_err(opening)?;

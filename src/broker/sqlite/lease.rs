@@ -8,12 +8,13 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::history::{self, End};
 use super::put::millis_up;
 use super::read;
+use super::settle::group;
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::{Fetch, Renewal};
 use crate::model::{
-    Class, ClassFilter, Count, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, Progress,
-    QueueName, Revocation, Take, What, WorkerId,
+    Class, ClassFilter, Count, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, OptionName,
+    Progress, QueueName, Revocation, Take, What, WorkerId,
 };
 use crate::select::Turns;
 
@@ -68,7 +69,7 @@ impl Round<'_> {
         (queue, name): &(i64, QueueName),
         most: usize,
     ) -> Result<usize, Trouble> {
-        let most = most.min(self.workers.len());
+        let most = most.min(self.workers.len()).min(store.room(*queue, name)?);
         if most == 0 {
             return Ok(0);
         }
@@ -82,7 +83,7 @@ impl Round<'_> {
             store.barren.note(*queue, filter);
         }
         for (found, worker) in found.into_iter().zip(self.workers.by_ref()) {
-            let lease = grant(store, self.request, *worker, &found, self.now)?;
+            let lease = grant(store, self.request, *queue, *worker, &found, self.now)?;
             store.moved(*queue, Some(JobState::Waiting), JobState::Running);
             store.happened(&found.job.id, *queue, What::Fetched, JobState::Running)?;
             let job = Job { queue: name.clone(), ..found.job };
@@ -95,6 +96,7 @@ impl Round<'_> {
 struct Found {
     row: i64,
     fence: u64,
+    ready: i64,
     job: Job,
 }
 
@@ -102,7 +104,7 @@ struct Found {
 fn waiting(store: &Store, queue: i64, filter: &ClassFilter, most: usize) -> Result<Vec<Found>, Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT id, fence, jid, class, priority, attempt, crashes, interrupted, tags, retries, delay_ns, cap_ns,
-         limit_ns, kind, payload, unknown FROM job WHERE state = 0 AND queue = ?1{} ORDER BY priority DESC, id LIMIT ?2",
+         limit_ns, kind, payload, unknown, coalesce(ready_at, put_at) FROM job WHERE state = 0 AND queue = ?1{} ORDER BY priority DESC, id LIMIT ?2",
         condition(filter)
     ))?;
     statement.raw_bind_parameter(1, queue)?;
@@ -158,12 +160,13 @@ fn read_found(store: &Store, row: &Row<'_>) -> Result<Found, Trouble> {
         time_limit: read::duration(row, 12)?,
         payload: read::payload(store, id, row, 13)?,
     };
-    Ok(Found { row: id, fence: row.get(1)?, job })
+    Ok(Found { row: id, fence: row.get(1)?, ready: row.get(16)?, job })
 }
 
 fn grant(
     store: &mut Store,
     request: &Fetch,
+    queue: i64,
     worker: WorkerId,
     found: &Found,
     now: Instant,
@@ -175,7 +178,7 @@ fn grant(
         .conn
         .prepare_cached(
             "UPDATE job SET state = 2, attempt = ?2, fence = ?3, instance = ?4, worker = ?5, started_at = ?6,
-             expires_at = ?7, progress = NULL, renewals = 0, renewed_at = NULL WHERE id = ?1",
+             expires_at = ?7, progress = NULL, renewals = 0, renewed_at = NULL, grace = 0 WHERE id = ?1",
         )?
         .execute(params![
             found.row,
@@ -187,6 +190,7 @@ fn grant(
             expires
         ])?;
     store.expect(expires);
+    store.effects.figures.on(queue, started).wait.add(started - found.ready);
     store.effects.granted.push((found.job.id.clone(), fence));
     Ok(Lease { job: found.job.id.clone(), fence, expires_at: now + request.lease })
 }
@@ -203,13 +207,17 @@ pub(super) fn renew(
         let state = store
             .conn
             .prepare_cached(
-                "UPDATE job SET expires_at = ?3, renewals = renewals + 1, renewed_at = ?4
+                "UPDATE job SET expires_at = ?3, renewals = renewals + 1, renewed_at = ?4, grace = 0
                  WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3 RETURNING state",
             )?
             .query_row(params![lease.job.as_str(), lease.fence.0, expires, now_millis], |row| {
                 Ok(state(row.get(0)?))
             })
             .optional()?;
+        // One whose loss was told already is followed again.
+        if state.is_some() && !store.leases.contains_key(&lease.job) {
+            store.effects.granted.push((lease.job.clone(), lease.fence));
+        }
         Ok(match state {
             Some(JobState::Running) => Renewal::Renewed(Lease { expires_at: now + by, ..lease.clone() }),
             // The lease goes on until the death of its processes is proven.
@@ -246,9 +254,9 @@ pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
 }
 
 fn promote(store: &mut Store, now: i64) -> Result<(), Trouble> {
-    let mut statement = store
-        .conn
-        .prepare_cached("UPDATE job SET state = 0, due_at = NULL WHERE due_at <= ?1 RETURNING queue")?;
+    let mut statement = store.conn.prepare_cached(
+        "UPDATE job SET state = 0, ready_at = due_at, due_at = NULL WHERE due_at <= ?1 RETURNING queue",
+    )?;
     let queues: Vec<i64> = statement.query_map([now], |row| row.get(0))?.collect::<Result<_, _>>()?;
     drop(statement);
     for queue in queues {
@@ -281,16 +289,37 @@ pub(super) fn held_lease(row: &Row<'_>) -> Result<HeldLease, rusqlite::Error> {
     })
 }
 
+/// A lease that ran out is lost, and its holder is told. For a little time nobody else gets the job: the holder may be
+/// ending it, and may yet renew or settle.
 fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
-    let mut statement =
-        store.conn.prepare_cached(&format!("SELECT {HELD_LEASE} FROM job WHERE expires_at <= ?1"))?;
-    let expired: Vec<_> = statement.query_map([now], held_lease)?.collect::<Result<_, _>>()?;
+    let mut statement = store
+        .conn
+        .prepare_cached(&format!("SELECT {HELD_LEASE}, expires_at, grace FROM job WHERE expires_at <= ?1"))?;
+    let expired: Vec<(HeldLease, i64, bool)> = statement
+        .query_map([now], |row| Ok((held_lease(row)?, row.get(6)?, row.get(7)?)))?
+        .collect::<Result<_, _>>()?;
     drop(statement);
-    for lease in expired {
-        take_back(store, &lease, now)?;
+    for (lease, at, in_grace) in expired {
+        let end = if in_grace { at } else { at.saturating_add(millis_up(grace(store, lease.queue)?)) };
+        if end <= now {
+            take_back(store, &lease, now)?;
+        } else {
+            store
+                .conn
+                .prepare_cached("UPDATE job SET grace = 1, expires_at = ?2 WHERE id = ?1")?
+                .execute([lease.row, end])?;
+            store.expect(end);
+        }
         store.effects.revoked.push((lease.job, lease.fence, Revocation::LockLost));
     }
     Ok(())
+}
+
+fn grace(store: &mut Store, queue: i64) -> Result<Duration, rusqlite::Error> {
+    let mut statement = store.conn.prepare_cached("SELECT name FROM queue WHERE id = ?1")?;
+    let queue: String = statement.query_row([queue], |row| row.get(0))?;
+    drop(statement);
+    Ok(store.options()?.length(Some(&queue.as_str().into()), OptionName::Grace))
 }
 
 /// Ends a lease whose holder is dead or out of time: the attempt is not spent, the interruption is counted.
@@ -306,14 +335,25 @@ pub(super) fn take_back(store: &mut Store, lease: &HeldLease, now: i64) -> Resul
     let failure = (to == JobState::Held).then(|| too_often(interrupted));
     let counts = Some(Count::Interrupted);
     history::attempt(store, lease.row, now, End { counts, failure: failure.as_ref(), ..End::new(to) })?;
+    let group = group(to, failure.as_ref()).map(str::to_owned);
+    let ready = (to == JobState::Waiting).then_some(now);
     let failure = failure.as_ref().map(serde_json::to_string).transpose()?;
     store
         .conn
         .prepare_cached(
             "UPDATE job SET state = ?2, expires_at = NULL, instance = NULL, attempt = max(attempt - 1, 0),
-             interrupted = ?3, ended_at = ?4, failure = coalesce(?5, failure) WHERE id = ?1",
+             interrupted = ?3, ended_at = ?4, failure = coalesce(?5, failure), failure_group = ?6,
+             ready_at = ?7 WHERE id = ?1",
         )?
-        .execute(params![lease.row, to as i64, interrupted, to.has_ended().then_some(now), failure])?;
+        .execute(params![
+            lease.row,
+            to as i64,
+            interrupted,
+            to.has_ended().then_some(now),
+            failure,
+            group,
+            ready
+        ])?;
     store.moved(lease.queue, Some(lease.state), to);
     let what = if to == JobState::Waiting { What::LockLost } else { What::of_end(to) };
     store.happened(&lease.job, lease.queue, what, to)?;

@@ -18,15 +18,16 @@ pub(super) fn page(store: &Store, filter: &Filter, at: Option<Cursor>) -> Result
     };
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT {RECORD}, {} AND (?2 IS NULL OR queue.name = ?2) AND (?3 IS NULL OR class = ?3)
+         AND (?4 IS NULL OR failure_group = ?4)
          FROM job CROSS JOIN queue ON queue.id = job.queue
          WHERE job.id IN (SELECT id FROM ({}) ORDER BY id DESC LIMIT {ROWS}) ORDER BY job.id DESC",
         is_in(&filter.states),
-        rows(&filter.states),
+        rows(filter),
     ))?;
     let queue = filter.queue.as_ref().map(QueueName::as_str);
     let class = filter.class.as_ref().map(|class| class.as_str());
     let matches = statement.column_count() - 1;
-    let mut found = statement.query(params![place, queue, class])?;
+    let mut found = statement.query(params![place, queue, class, filter.group])?;
     let (mut jobs, mut seen, mut last) = (Vec::new(), 0, place);
     while left > 0
         && let Some(row) = found.next()?
@@ -57,10 +58,14 @@ fn is_in(states: &[JobState]) -> String {
     if numbers.is_empty() { "TRUE".into() } else { format!("state IN ({})", numbers.join(", ")) }
 }
 
-/// The ids of the rows to be looked at that are older than a place: by the indexes, if each state has one.
-fn rows(states: &[JobState]) -> String {
+/// The ids of the rows to be looked at that are older than a place: by the index of failure groups, or by those of the
+/// states, if each has one.
+fn rows(filter: &Filter) -> String {
     const ALL: &str = "SELECT id FROM job NOT INDEXED WHERE id < ?1";
-    let ways: Option<Vec<String>> = states.iter().map(|state| way_to(*state)).collect();
+    if filter.group.is_some() {
+        return "SELECT id FROM job INDEXED BY job_group WHERE failure_group = ?4 AND id < ?1".into();
+    }
+    let ways: Option<Vec<String>> = filter.states.iter().map(|state| way_to(*state)).collect();
     ways.filter(|ways| !ways.is_empty()).map_or_else(|| ALL.into(), |ways| ways.join(" UNION "))
 }
 

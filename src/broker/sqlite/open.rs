@@ -34,6 +34,7 @@ const STEPS: [&str; 3] = [
         "ALTER TABLE queue ADD COLUMN depends INTEGER NOT NULL DEFAULT 0;
          ALTER TABLE job ADD COLUMN failure_group TEXT;
          ALTER TABLE job ADD COLUMN not_before INTEGER;
+         ALTER TABLE job ADD COLUMN ready_at INTEGER;
          ALTER TABLE job ADD COLUMN recurring INTEGER;
          ALTER TABLE job ADD COLUMN grace INTEGER NOT NULL DEFAULT 0;
          UPDATE job SET failure_group = json_extract(failure, '$.group') WHERE state IN (5, 6);

@@ -12,8 +12,8 @@ use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::Error;
 use crate::model::{
-    Bytes, Fence, Instance, JobId, JobRecord, JobState, Millis, Pause, Payload, QueueCounts, QueueName,
-    Retry, WorkerId,
+    Bytes, Fence, Instance, JobId, JobRecord, JobState, Millis, OptionName, Pause, Payload, QueueCounts,
+    QueueName, Retry, WorkerId,
 };
 
 /// The columns [`record`] reads.
@@ -61,7 +61,15 @@ pub(super) fn counts(store: &mut Store) -> Result<BTreeMap<QueueName, QueueCount
         let reason = row.get(4)?;
         let paused = since.map(|since| Pause { since: Millis(since), by: by.unwrap_or_default(), reason });
         let oldest_waiting = oldest_waiting(store, row.get(0)?)?;
-        counts.insert(row.get::<_, String>(1)?.into(), QueueCounts { jobs, oldest_waiting, paused });
+        let counted = QueueCounts { jobs, oldest_waiting, paused, max_concurrency: None };
+        counts.insert(QueueName::from(row.get::<_, String>(1)?), counted);
+    }
+    drop(rows);
+    drop(statement);
+    let options = store.options()?;
+    for (name, counted) in &mut counts {
+        let most = options.count(Some(name), OptionName::MaxConcurrency);
+        counted.max_concurrency = Some(most).filter(|most| *most > 0);
     }
     Ok(counts)
 }

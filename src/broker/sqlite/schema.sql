@@ -64,6 +64,7 @@ CREATE TABLE job (
     forensics   TEXT,                  -- JSON
     failure_group TEXT,                -- only while failed or held
     not_before  INTEGER,               -- only while it depends on others: when it is due after them
+    ready_at    INTEGER,               -- since when it waits, if not since its put
     recurring   INTEGER,               -- which recurring job made it
     grace       INTEGER NOT NULL DEFAULT 0  -- 1 = its lease ran out, and its holder has a little time to say so
 );

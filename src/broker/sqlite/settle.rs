@@ -2,6 +2,7 @@
 
 use rusqlite::{OptionalExtension, params};
 
+use super::figures::Figures;
 use super::history::{self, End};
 use super::put::millis_up;
 use super::store::{Store, state};
@@ -49,13 +50,13 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
     let lease = store
         .conn
         .prepare_cached(
-            "SELECT id, queue, state FROM job WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3",
+            "SELECT id, queue, state, started_at FROM job WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3",
         )?
         .query_row(params![settlement.job.as_str(), settlement.fence.0], |row| {
-            Ok((row.get(0)?, row.get(1)?, state(row.get(2)?)))
+            Ok((row.get(0)?, row.get(1)?, state(row.get(2)?), row.get(3)?))
         })
         .optional()?;
-    let Some((row, queue, from)) = lease else { return Ok(Settling::NotOurs) };
+    let Some((row, queue, from, started)) = lease else { return Ok(Settling::NotOurs) };
     let change = change(&settlement.verdict, from, now);
     let to = change.state.unwrap_or(JobState::Waiting);
     if change.is_kept(to) {
@@ -67,6 +68,7 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
     write(store, row, to, &change, settlement, now)?;
     store.moved(queue, Some(from), to);
     store.happened(&settlement.job, queue, What::of_end(to), to)?;
+    count(store.effects.figures.on(queue, now), &settlement.verdict, to, started, now);
     store.effects.given_up.push(settlement.job.clone());
     if let Some(due) = change.due {
         store.expect(due);
@@ -75,6 +77,22 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
         store.ended(settlement.job.clone(), to);
     }
     Ok(Settling::Settled)
+}
+
+/// Adds the end of an attempt to the statistics of the day.
+fn count(day: &mut Figures, verdict: &Verdict, to: JobState, started: Option<i64>, now: i64) {
+    match to {
+        JobState::Complete => day.run.add(now - started.unwrap_or(now)),
+        JobState::Failed => {
+            day.failures += 1;
+            day.failed += 1;
+        }
+        JobState::Waiting | JobState::Delayed => {
+            day.retries += i64::from(matches!(verdict, Verdict::Retry { .. }));
+        }
+        JobState::Depends | JobState::Running | JobState::Canceling | JobState::Held | JobState::Canceled => {
+        }
+    }
 }
 
 /// A job being canceled ends canceled, except when it was done before its kill came: what happened counts.
@@ -129,7 +147,7 @@ fn write(
             "UPDATE job SET state = ?2, due_at = ?3, expires_at = NULL, instance = NULL, ended_at = ?4,
              attempt = max(attempt - ?5, 0), interrupted = interrupted + ?6, unknown = unknown + ?11, crashes = crashes + ?7, result = ?8,
              failure = CASE ?2 WHEN 4 THEN NULL ELSE coalesce(?9, failure) END,
-             forensics = coalesce(?10, forensics) WHERE id = ?1",
+             forensics = coalesce(?10, forensics), failure_group = ?12, ready_at = ?13 WHERE id = ?1",
         )?
         .execute(params![
             row,
@@ -143,6 +161,13 @@ fn write(
             failure,
             forensics,
             change.counts == Some(Count::UnknownClass),
+            group(to, change.failure),
+            (to == JobState::Waiting).then_some(now),
         ])?;
     Ok(())
+}
+
+/// What a job that went wrong is found by.
+pub(super) fn group(to: JobState, failure: Option<&Failure>) -> Option<&str> {
+    failure.filter(|_| matches!(to, JobState::Failed | JobState::Held)).map(|failure| failure.group.as_str())
 }

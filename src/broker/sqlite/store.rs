@@ -1,6 +1,6 @@
 //! The state of the store's thread: the connection, what it remembers of it, and what a transaction leaves to be done.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -8,11 +8,15 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 
 use super::barren::Barren;
+use super::expiry::Expiry;
+use super::figures::{self, Gathered};
 use super::notices::Notices;
 use super::options::World;
 use super::trouble::Trouble;
 use crate::broker::{Error, Notice};
-use crate::model::{Fence, Instant, JobId, JobState, Millis, News, QueueName, Revocation, What};
+use crate::model::{
+    Fence, Instant, JobId, JobState, Millis, News, OptionsInForce, QueueName, Revocation, What,
+};
 
 /// Who waits for a job's end.
 pub(super) type Waiter = oneshot::Sender<Result<JobState, Error>>;
@@ -32,10 +36,18 @@ pub(super) struct Store {
     /// When a delayed job becomes due or a lease ends, in store time. May be early, never late.
     pub(super) next_due: Option<i64>,
     pub(super) queues: HashMap<QueueName, Queue>,
+    /// What is set, once somebody has asked.
+    pub(super) options: Option<OptionsInForce>,
+    /// Queues of which only so many jobs may run at a time.
+    pub(super) limited: HashSet<i64>,
     pub(super) barren: Barren,
     pub(super) data_version: i64,
     /// Another process has written since the bell was last looked after.
     pub(super) foreign: bool,
+    /// Statistics that are not on file yet, and when they are to be.
+    pub(super) figures: Gathered,
+    pub(super) figures_due: Option<i64>,
+    pub(super) expiry: Expiry,
     /// Pages in the WAL, as the latest commit told.
     pub(super) wal_pages: Arc<AtomicI32>,
 }
@@ -61,6 +73,16 @@ pub(super) struct Effects {
     /// Other processes should look.
     pub(super) ring: bool,
     pub(super) due: Option<i64>,
+    pub(super) figures: Gathered,
+    figures_written: bool,
+    pub(super) expiry: Option<Expiry>,
+}
+
+impl Effects {
+    /// By how many the jobs of a queue in a state have grown, or shrunk.
+    pub(super) fn moves(&self, queue: i64, state: JobState) -> i64 {
+        self.counts.get(&queue).map_or(0, |counts| counts[state as usize])
+    }
 }
 
 impl Store {
@@ -85,8 +107,17 @@ impl Store {
         if to == JobState::Waiting && from.is_some() {
             self.barren.forget(queue);
         }
-        self.effects.wake |= to == JobState::Waiting;
+        // An end in a queue with a limit makes room for the next.
+        let makes_room =
+            !to.is_leased() && from.is_some_and(JobState::is_leased) && self.limited.contains(&queue);
+        self.effects.wake |= to == JobState::Waiting || makes_room;
+        self.effects.ring |= makes_room;
         self.effects.ring |= to == JobState::Waiting || to == JobState::Delayed || to == JobState::Canceling;
+    }
+
+    /// A job in this state was removed.
+    pub(super) fn gone(&mut self, queue: i64, from: JobState) {
+        self.effects.counts.entry(queue).or_default()[from as usize] -= 1;
     }
 
     /// A job has ended: those who wait for it are told once that is on disk.
@@ -152,6 +183,7 @@ impl Store {
         if self.changed_elsewhere()? {
             self.foreign = true;
             self.queues.clear();
+            self.options = None;
             self.barren = Barren::default();
             self.next_due = self.next_due_on_file()?;
         }
@@ -168,6 +200,7 @@ impl Store {
         if writes {
             self.write_counts()?;
             self.write_seen()?;
+            self.write_figures()?;
         }
         self.conn.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
@@ -179,6 +212,7 @@ impl Store {
         }
         self.effects = Effects::default();
         self.queues.clear();
+        self.options = None;
         self.barren = Barren::default();
         // Whether it was seen to is not known.
         self.foreign = true;
@@ -209,6 +243,25 @@ impl Store {
         Ok(())
     }
 
+    /// Writes the statistics, if they have waited for long enough.
+    fn write_figures(&mut self) -> Result<(), rusqlite::Error> {
+        if self.figures_due.is_some_and(|due| due <= self.time()) {
+            figures::write(self)?;
+            self.effects.figures_written = true;
+        }
+        Ok(())
+    }
+
+    /// When something happens by itself, in store time.
+    pub(super) fn next_timer(&self) -> Option<i64> {
+        [self.next_due, self.figures_due, self.expiry.due].into_iter().flatten().min()
+    }
+
+    /// Whether that is something for a transaction like those of calls.
+    pub(super) fn is_due(&self, time: i64) -> bool {
+        [self.next_due, self.figures_due].into_iter().flatten().any(|due| due <= time)
+    }
+
     /// When the next delayed job or lease is due.
     pub(super) fn next_due_on_file(&self) -> Result<Option<i64>, rusqlite::Error> {
         self.conn
@@ -237,6 +290,12 @@ impl Store {
         }
         self.leases.extend(effects.granted);
         self.next_due = [self.next_due, effects.due].into_iter().flatten().min();
+        if effects.figures_written {
+            (self.figures, self.figures_due) = Default::default();
+        }
+        let due = self.figures.merge(effects.figures, self.time());
+        self.figures_due = self.figures_due.or(due);
+        self.expiry = effects.expiry.unwrap_or(self.expiry);
         if effects.wake {
             self.notices.push(Notice::Wake);
         }

@@ -11,6 +11,7 @@ use rusqlite::{ErrorCode, OptionalExtension, params};
 use super::bell::Bell;
 use super::call::{Call, Done, Kind};
 use super::checkpoint::Checkpoints;
+use super::expiry::Look;
 use super::lease;
 use super::store::{Store, state};
 use super::syncer::Order;
@@ -86,6 +87,7 @@ impl Room {
             if stop {
                 break;
             }
+            self.expire();
             self.mend();
             if self.broken.is_none()
                 && let Some(disk) = &mut self.disk
@@ -118,7 +120,7 @@ impl Room {
     /// How long nothing happens by itself; `None` = for ever.
     fn wait(&self) -> Option<Duration> {
         let time = self.store.time();
-        let due = self.store.next_due.map(|due| {
+        let due = self.store.next_timer().map(|due| {
             let wait = Duration::from_millis(u64::try_from(due.saturating_sub(time)).unwrap_or(0));
             wait.max(self.quiet_until.since(clock::now()))
         });
@@ -130,8 +132,7 @@ impl Room {
 
     /// Whether time has moved on something in the store.
     fn is_due(&self) -> bool {
-        let time = self.store.time();
-        self.store.next_due.is_some_and(|due| due <= time) && clock::now() >= self.quiet_until
+        self.store.is_due(self.store.time()) && clock::now() >= self.quiet_until
     }
 
     fn sort(&mut self, message: Message, turn: &mut Turn) {
@@ -157,6 +158,9 @@ impl Room {
         if calls.is_empty() && !turn.timer && !turn.bell {
             return;
         }
+        if calls.iter().any(|call| call.kind().writes()) {
+            self.store.expiry.stir(self.store.time());
+        }
         match self.transact(&mut calls, turn.timer, turn.bell) {
             Ok(()) => self.deliver(calls),
             // Each on its own, so that the one that does not fit does not undo the others. A lock is in the way of all, and
@@ -165,6 +169,16 @@ impl Room {
                 calls.into_iter().for_each(|call| self.take_alone(call))
             }
             Err(error) => self.failed(calls, &error),
+        }
+    }
+
+    /// Removes some of the jobs that have been kept for long enough: apart from what people ask, who are not to hear of a row
+    /// that cannot be removed.
+    fn expire(&mut self) {
+        let is_quiet = self.broken.is_some() || clock::now() < self.quiet_until;
+        let time = self.store.time();
+        if !is_quiet && self.store.expiry.begin(time) {
+            self.take_alone(Box::new(Look));
         }
     }
 
@@ -303,8 +317,12 @@ impl Room {
         self.store.notices.push(Notice::Wake);
     }
 
-    /// The syncer answers what it has before the file is closed.
-    fn close(self) {
+    /// What is gathered is written, and the syncer answers what it has, before the file is closed.
+    fn close(mut self) {
+        if self.store.figures_due.is_some() {
+            self.store.figures_due = Some(i64::MIN);
+            self.take(Turn { timer: true, ..Turn::default() });
+        }
         if let Some(disk) = self.disk {
             drop(disk.orders);
             let _ = disk.syncer.join();

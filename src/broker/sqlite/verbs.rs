@@ -2,24 +2,33 @@
 
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{admin, read};
+use super::{admin, bulk, figures, forget, in_force, read};
 use crate::broker::Error;
 use crate::model::Instant;
 use crate::model::verb::{Answer, Done, Number, State, Verb};
 
-/// Does it. A list is made page by page, in `list.rs`.
+/// Does it. Lists are made page by page, in `list.rs` and `failed.rs`.
 pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> Result<Answer, Trouble> {
     Ok(match verb {
-        Verb::List(_) => return Err(Error::Failed("a list is made page by page".into()).into()),
+        Verb::List(_) | Verb::Failed(_) => {
+            return Err(Error::Failed("a list is made page by page".into()).into());
+        }
         Verb::Get(it) => Answer::Get(read::get(store, &it.job)?),
         Verb::Before(it) => Answer::Before(Number { count: read::before(store, &it.job)? }),
         Verb::Cancel(it) => Answer::Cancel(State { state: admin::cancel(store, &it.job, by, now)? }),
         Verb::Retry(it) => Answer::Retry(admin::retry(store, &it.job, by, now).map(done)?),
+        Verb::Bulk(it) => Answer::Bulk(bulk::sweep(store, it, by, now)?),
         Verb::Queues(_) => Answer::Queues(read::counts(store)?),
         Verb::Pause(it) => {
             Answer::Pause(admin::pause(store, &it.queue, by, it.reason.as_deref(), now).map(done)?)
         }
         Verb::Resume(it) => Answer::Resume(admin::resume(store, &it.queue).map(done)?),
+        Verb::Stats(it) => Answer::Stats(figures::of(store, it, now)?),
+        Verb::Forget(it) => Answer::Forget(forget::queue(store, &it.queue).map(done)?),
+        Verb::ShowOptions(_) => Answer::ShowOptions(in_force::show(store)?),
+        Verb::SetOption(it) => Answer::SetOption(in_force::set(store, it).map(done)?),
+        Verb::UnsetOption(it) => Answer::UnsetOption(in_force::unset(store, it).map(done)?),
+        Verb::LoadOptions(it) => Answer::LoadOptions(in_force::load(store, it).map(done)?),
     })
 }
 

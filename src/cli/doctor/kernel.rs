@@ -70,12 +70,28 @@ fn birth(found: &Abilities) -> Check {
     }
 }
 
-/// They would let the kernel keep a limit between two looks; limits are kept by looking.
+/// With it the kernel holds what comes between two looks.
 fn controller(name: &'static str, found: &Abilities) -> Check {
-    let title = if name == "memory" { "memory controller" } else { "pids controller" };
-    let is_delegated = found.cgroup.is_ok() && found.controllers.iter().any(|own| own == name);
-    let state = if is_delegated { "delegated" } else { "not delegated" };
-    Check::ok(title, format!("{state}; not used: limits are kept by looking"))
+    let (title, held, effect) = match name {
+        "memory" => (
+            "memory controller",
+            "the kernel holds limits.memory, too",
+            "limits.memory is kept by looking alone: a hog gets some MB further, and all it wants while the supervisor hangs",
+        ),
+        _ => (
+            "pids controller",
+            "the kernel stops a bomb well behind limits.processes",
+            "limits.processes is kept by looking alone: a bomb has some hundred processes before it is killed",
+        ),
+    };
+    let why = match &found.controllers {
+        Ok(names) if names.contains(&name) => return Check::ok(title, held),
+        Ok(_) => "not handed down, or switched off",
+        Err(why) => why,
+    };
+    let remedy = "systemd: Delegate=yes in the unit, ExecStart without a shell, and ask there by an ExecStartPre without one; \
+                  container: cgroup v2 mounted writable, and taskvisor alone in it";
+    Check::less(title, why, effect, remedy)
 }
 
 fn subreaper(found: &Abilities) -> Check {
@@ -181,7 +197,7 @@ mod tests {
         Abilities {
             cgroup: Err("not mounted".into()),
             born_there: false,
-            controllers: Vec::new(),
+            controllers: Err("there are no cgroups".into()),
             subreaper: Ok(()),
             children: Ok(()),
         }
@@ -191,7 +207,7 @@ mod tests {
         Abilities {
             cgroup: Ok("/sys/fs/cgroup/a".into()),
             born_there: true,
-            controllers: vec!["memory".into()],
+            controllers: Ok(vec!["memory"]),
             ..bare()
         }
     }
@@ -202,8 +218,10 @@ mod tests {
         let check = cgroup(&bare);
         assert_eq!(check.state, State::Less);
         assert!(!check.effect.is_empty() && !check.remedy.is_empty(), "{check:?}");
-        assert!(controller("memory", &with_cgroup()).found.starts_with("delegated"));
-        assert!(controller("pids", &with_cgroup()).found.starts_with("not delegated"));
+        assert_eq!(controller("memory", &with_cgroup()).state, State::Ok);
+        let pids = controller("pids", &with_cgroup());
+        assert!(pids.state == State::Less && !pids.remedy.is_empty(), "{pids:?}");
+        assert_eq!(controller("pids", &bare).found, "there are no cgroups");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What `start` would do, and what a person may not have meant: facts in, findings out.
 //!
-//! Every rule is a row of one of three tables. A rule says nothing of a setting that stands at its default, unless the
+//! Every rule is a row of one of five tables. A rule says nothing of a setting that stands at its default, unless the
 //! machine does not bear it.
 
+mod limits;
+mod logs;
 mod pair;
 mod pool;
 mod whole;
@@ -74,10 +76,12 @@ pub fn check(config: &Config, facts: &Facts, origins: &Origins) -> Vec<Finding> 
     let pools: Vec<Pool> = (config.settings.pools.iter().zip(&config.outfits).zip(&facts.pools).enumerate())
         .map(|(index, ((settings, outfit), facts))| Pool { whole, index, settings, outfit, facts })
         .collect();
-    let of_whole = whole::RULES.iter().filter_map(|(rule, look)| Some(whole.finding(rule, look(&whole)?)));
-    let of_pools = pools
-        .iter()
-        .flat_map(|pool| pool::RULES.iter().filter_map(|(rule, look)| Some(pool.finding(rule, look(pool)?))));
+    let of_whole = whole::RULES.iter().chain(&logs::RULES);
+    let of_whole = of_whole.filter_map(|(rule, look)| Some(whole.finding(rule, look(&whole)?)));
+    let of_pools = pools.iter().flat_map(|pool| {
+        let rules = pool::RULES.iter().chain(&limits::RULES);
+        rules.filter_map(|(rule, look)| Some(pool.finding(rule, look(pool)?)))
+    });
     let of_pairs = pools.iter().enumerate().flat_map(|(index, second)| {
         pools[..index].iter().flat_map(move |first| {
             let found = pair::RULES.iter().filter_map(|(rule, look)| Some((rule, look(first, second)?)));

@@ -10,7 +10,7 @@ use crate::model::{Class, Leftovers, Retry, Work};
 type Rule = fn(&Pool) -> Option<Advice>;
 
 /// One row for each.
-pub(super) const RULES: [(&str, Rule); 17] = [
+pub(super) const RULES: [(&str, Rule); 18] = [
     ("grace-beyond-stop", grace_beyond_stop),
     ("no-grace", no_grace),
     ("short-boot", short_boot),
@@ -21,6 +21,7 @@ pub(super) const RULES: [(&str, Rule); 17] = [
     ("exception-of-nothing", exception_of_nothing),
     ("queue-twice", queue_twice),
     ("life-below-concurrency", life_below_concurrency),
+    ("life-below-boot", life_below_boot),
     ("leftovers-unused", leftovers_unused),
     ("umask", umask),
     ("program-open", program_open),
@@ -131,6 +132,21 @@ fn life_below_concurrency(pool: &Pool) -> Option<Advice> {
     let (at_once, life) = (u64::from(pool.settings.jobs_at_once), pool.settings.recycle.jobs?);
     let message = format!("a worker ends after {life} jobs, so it never has the {at_once} of concurrency");
     (life < at_once).then(|| advice("recycle", message, "set recycle.jobs well above concurrency"))
+}
+
+fn life_below_boot(pool: &Pool) -> Option<Advice> {
+    let (age, boot) = (pool.settings.recycle.age?, pool.settings.boot_timeout);
+    let (age_text, boot_text) = (format_duration(age), format_duration(boot));
+    let message = format!(
+        "a worker may take {boot_text} until it is ready, and at the age of {age_text} it is recycled: it may never have a job"
+    );
+    (age <= boot).then(|| {
+        advice(
+            "recycle",
+            message,
+            format!("set recycle.age well above {boot_text}, or a shorter boot_timeout"),
+        )
+    })
 }
 
 fn leftovers_unused(pool: &Pool) -> Option<Advice> {

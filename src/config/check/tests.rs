@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::{Disk, Facts, Flags, Origins, PoolFacts, Purpose, Rights, Surroundings, resolve};
-use super::{Finding, check, pair, pool, whole};
+use super::{Finding, check, limits, logs, pair, pool, whole};
 
 fn found(text: &str, change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
     let dir = tempfile::tempdir().unwrap();
@@ -53,8 +53,9 @@ fn the_defaults_are_in_order() {
 
 #[test]
 fn every_rule_has_a_name_and_an_example() {
-    let names = pool::RULES.iter().map(|rule| rule.0).chain(whole::RULES.iter().map(|rule| rule.0));
-    let names: Vec<&str> = names.chain(pair::RULES.iter().map(|rule| rule.0)).collect();
+    let of_pools = pool::RULES.iter().chain(&limits::RULES).map(|rule| rule.0);
+    let of_whole = whole::RULES.iter().chain(&logs::RULES).map(|rule| rule.0);
+    let names: Vec<&str> = of_pools.chain(of_whole).chain(pair::RULES.iter().map(|rule| rule.0)).collect();
     let own = include_str!("tests.rs");
     let page = include_str!("../../../docs/operations.md");
     for (at, name) in names.iter().enumerate() {
@@ -122,8 +123,69 @@ fn settings_without_effect() {
     finds("queue-twice", "queues: [a, b, a]", "t.yaml:3:3", "the queue 'a' is named twice");
     let few = "mode: coroutine\n  command: sh\n  recycle: {jobs: 50}";
     finds("life-below-concurrency", few, "t.yaml:5:3", "ends after 50 jobs, so it never has the 100");
+    let young = "command: sh\n  recycle: {age: 30s}";
+    finds("life-below-boot", young, "t.yaml:4:3", "at the age of 30s it is recycled");
+    finds_nothing("command: sh\n  boot_timeout: 10s\n  recycle: {age: 30s}");
     finds("leftovers-unused", "leftovers: kill", "t.yaml:3:3", "no effect in mode fork");
     finds_nothing("leftovers: kill\n  command: sh");
+}
+
+#[test]
+fn limits_that_cannot_be_met_or_never_are() {
+    let late = "command: sh\n  limits: {time: 5m}\n  class_limits: {m.Send: {soft_time: 5m}}";
+    finds("soft-time-late", late, "t.yaml:5:3", "a job ends after 5m, and is told of that after 5m");
+    finds_nothing("command: sh\n  limits: {time: 5m}\n  class_limits: {m.Send: {soft_time: 4m}}");
+    finds(
+        "soft-time-unheard",
+        "limits: {soft_time: 5m}",
+        "t.yaml:3:3",
+        "no effect: a program is told nothing",
+    );
+    finds("cpu-not-reached", "limits: {time: 5m, cpu: 10m}", "t.yaml:3:3", "there are 2 processors");
+    finds_nothing("limits: {time: 5m, cpu: 9m}");
+    finds("memory-too-small", "limits: {memory: 512kB}", "t.yaml:3:3", "limits.memory is 512 kB");
+    let class = "command: sh\n  class_limits: {m.Send: {memory: 2MB}}";
+    finds("memory-too-small", class, "t.yaml:4:3", "class_limits.m.Send.memory is 2 MB");
+    finds_nothing("limits: {memory: 2MB}");
+    let text = "pools:\n- limits: {memory: 2GB}\n";
+    let words = "limits.memory of 2 GB is never reached: the machine, or the cgroup, has 1 GB";
+    finds_with("memory-not-reached", text, Some("t.yaml:2:3"), words, |facts| {
+        facts.memory = Some(1_000_000_000)
+    });
+    let both =
+        |recycle: &str| format!("command: sh\n  limits: {{memory: 1GB}}\n  recycle: {{memory: {recycle}}}");
+    finds("recycle-not-reached", &both("1GB"), "t.yaml:5:3", "no worker is recycled at 1 GB");
+    finds_nothing(&both("800MB"));
+    let shell = |program: &str| format!("run: {program} -c x\n  limits: {{processes: 1}}");
+    finds("lone-shell", &shell("/bin/sh"), "t.yaml:4:3", "limits.processes is 1, which sh is itself");
+    finds_nothing(&shell("env"));
+    let classes = "command: sh\n  classes: [mail.*]\n  class_limits: {mial.Send: {time: 1m}}";
+    finds("class-not-taken", classes, "t.yaml:5:3", "class_limits.mial.Send has no effect");
+    finds(
+        "class-not-taken",
+        "class_limits: {mail.Send: {time: 1m}}",
+        "t.yaml:3:3",
+        "takes no job of that class",
+    );
+    finds_nothing("class_limits: {exec: {time: 1m}}");
+}
+
+#[test]
+fn logs_that_are_gone_before_they_are_read() {
+    let log = |text: &str| format!("log:\n  {text}\npools:\n- limits: {{time: 1h}}\n");
+    let finds = |rule, text: &str, words| finds_with(rule, &log(text), Some("t.yaml:2:3"), words, |_| ());
+    finds("quota-below-cap", "quota: 9MiB", "log.quota is 9.4 MB, less than log.job_cap, 10.5 MB");
+    finds("keep-short", "keep: 1h", "then nothing for 1h, it is gone at its end");
+    assert_eq!(found(&log("keep: 2h"), |_| ()), []);
+    let words = "then nothing for 1m";
+    finds_with("keep-short", "log:\n  keep: 0s\n", Some("t.yaml:2:3"), words, |_| ());
+    finds("rotate-unused", "rotate: {keep: 3}", "no effect without log.dir");
+    finds("log-short", "rotate: {size: 50kB, keep: 3}\n  dir: /x", "is kept for 200 kB alone");
+    assert_eq!(found(&log("rotate: {size: 500kB, keep: 0}\n  dir: /x"), |_| ()), []);
+    let words = "log.quota is 1.1 GB, and the disk of /x has 1 GB";
+    finds_with("quota-above-disk", "state_dir: /x\n", None, words, |facts| {
+        facts.capacity = Some(1_000_000_000)
+    });
 }
 
 #[test]

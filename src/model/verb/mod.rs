@@ -2,11 +2,15 @@
 //! API's routes, what its client sends, and what a broker is asked.
 
 mod answers;
+mod failed;
 mod jobs;
+mod options;
 mod queues;
 mod table;
 
 pub use answers::{Done, Number, State};
+pub use failed::{Act, Bulk, Failed, FailureGroup, Swept};
 pub use jobs::{Before, Cancel, Get, Retry};
-pub use queues::{Pause, Queues, Resume};
+pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
+pub use queues::{Forget, Pause, QueueDay, Queues, Resume, Stats, Times};
 pub use table::{Answer, Asked, Route, Verb, Visitor, visit};

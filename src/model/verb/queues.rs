@@ -1,9 +1,11 @@
 //! Verbs about queues.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::QueueName;
+use crate::model::{Day, QueueName};
 
 /// Counts all queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,4 +29,56 @@ pub struct Pause {
 pub struct Resume {
     /// Which.
     pub queue: QueueName,
+}
+
+/// Removes a queue that has no jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Forget {
+    /// Which.
+    pub queue: QueueName,
+}
+
+/// Tells how the jobs of a queue fared on a day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Stats {
+    /// Which.
+    pub queue: QueueName,
+    /// On this day; today if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day: Option<Day>,
+}
+
+/// How the jobs of a queue fared on a day.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct QueueDay {
+    /// The queue.
+    pub queue: QueueName,
+    /// The day.
+    pub day: Day,
+    /// From the moment a job could have been given out to the moment it was.
+    pub wait: Times,
+    /// From there to the end of attempts that completed their jobs.
+    pub run: Times,
+    /// Attempts that failed and were tried again.
+    pub retries: u64,
+    /// Jobs that failed.
+    pub failures: u64,
+    /// Those of them that still are.
+    pub failed: u64,
+}
+
+/// How long something took, in seconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Times {
+    /// How often.
+    pub count: u64,
+    /// On average.
+    pub mean: f64,
+    /// The standard deviation; 0 of fewer than two.
+    pub std: f64,
+    /// How often it took so many seconds, or more up to the next bucket: of a second up to a minute, then of a minute, an hour, a
+    /// day, and the last for six days or more. Those with none are left out.
+    pub histogram: BTreeMap<u32, u64>,
 }

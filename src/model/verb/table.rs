@@ -6,7 +6,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Before, Cancel, Done, Get, Number, Pause, Queues, Resume, Retry, State};
+use super::{
+    Before, Bulk, Cancel, Done, Failed, FailureGroup, Forget, Get, LoadOptions, Number, OptionShown, Pause,
+    QueueDay, Queues, Resume, Retry, SetOption, ShowOptions, State, Stats, Swept, UnsetOption,
+};
 use crate::model::{Filter, JobRecord, QueueCounts, QueueName};
 
 /// Where a verb is found by HTTP. Parameters that the path names travel in it, the others in the query of a GET or in the
@@ -112,7 +115,15 @@ verbs! {
     Before(Before) => Number, "GET" "/v1/jobs/{job}/before", "Counts the waiting jobs of its queue that come before a waiting job, up to 1000.";
     Cancel(Cancel) => State, "POST" "/v1/jobs/{job}/cancel", "Ends a job: at once when it waits; one that runs is canceling until its processes are proven dead.";
     Retry(Retry) => Done, "POST" "/v1/jobs/{job}/retry", "Puts a failed, held, canceled or complete job back to waiting, its counters and progress cleared.";
+    Failed(Failed) => Vec<FailureGroup>, "GET" "/v1/failed", "Counts the jobs that failed or are held, by what their failure is called, the most first.";
+    Bulk(Bulk) => Swept, "POST" "/v1/failed", "Puts back to waiting, or discards, the ended jobs that match: the next of them, and where to go on.";
     Queues(Queues) => BTreeMap<QueueName, QueueCounts>, "GET" "/v1/queues", "Counts the jobs of all queues by state.";
     Pause(Pause) => Done, "POST" "/v1/queues/{queue}/pause", "Stops fetching from a queue, for every supervisor, until it is resumed.";
     Resume(Resume) => Done, "POST" "/v1/queues/{queue}/resume", "Ends the pause of a queue.";
+    Stats(Stats) => QueueDay, "GET" "/v1/queues/{queue}/stats", "Tells how the jobs of a queue fared on a day: how long they waited and ran, how many failed.";
+    Forget(Forget) => Done, "POST" "/v1/queues/{queue}/forget", "Removes a queue that has no jobs, with its statistics.";
+    ShowOptions(ShowOptions) => Vec<OptionShown>, "GET" "/v1/options", "Shows the options in force, and what is set for single queues.";
+    SetOption(SetOption) => Done, "POST" "/v1/options/{name}", "Sets an option, for all queues or for one.";
+    UnsetOption(UnsetOption) => Done, "POST" "/v1/options/{name}/unset", "Puts an option back to its default, or that of a queue to what all have.";
+    LoadOptions(LoadOptions) => Done, "POST" "/v1/options", "Sets many options, all or none; those that are not named stay, or go with clear.";
 }

@@ -1,0 +1,102 @@
+//! Many jobs at a time: a call does the next stretch of them and tells where to go on, so that a million of them neither hold
+//! the store's thread up nor need one answer.
+
+use rusqlite::{Row, params};
+
+use super::store::Store;
+use super::trouble::Trouble;
+use super::{admin, remove};
+use crate::broker::Error;
+use crate::model::verb::{Act, Bulk, Swept};
+use crate::model::{Class, Instant, JobId, JobState, QueueName};
+
+/// Jobs looked at in one call.
+const STRETCH: u64 = 500;
+/// Ids in an answer.
+const SHOWN: usize = 10;
+
+/// A job that matches.
+struct Match {
+    row: i64,
+    queue: i64,
+    id: JobId,
+    is_needed: bool,
+}
+
+pub(super) fn sweep(store: &mut Store, asked: &Bulk, by: &str, now: Instant) -> Result<Swept, Trouble> {
+    if !asked.state.has_ended() {
+        let state = asked.state;
+        let why =
+            format!("jobs that are {state} cannot be retried or discarded: name a state that jobs end in");
+        return Err(Error::Refused(why).into());
+    }
+    let now = store.millis(now);
+    let (last, matches) = next(store, asked)?;
+    let mut swept = Swept::default();
+    for one in matches {
+        if asked.limit.is_some_and(|limit| swept.count >= limit) {
+            return Ok(swept);
+        }
+        if one.is_needed && asked.act == Act::Discard {
+            swept.needed += 1;
+            continue;
+        }
+        match asked.act {
+            _ if asked.dry_run => {}
+            Act::Retry => admin::put_back(store, one.row, one.queue, asked.state, by, now)?,
+            Act::Discard => remove::job(store, one.row)?,
+        }
+        swept.count += 1;
+        if swept.jobs.len() < SHOWN {
+            swept.jobs.push(one.id);
+        }
+    }
+    swept.next = last.filter(|_| asked.limit.is_none_or(|limit| swept.count < limit));
+    Ok(swept)
+}
+
+/// The matching jobs among the next ones, and the last of those if there may be more.
+fn next(store: &Store, asked: &Bulk) -> Result<(Option<i64>, Vec<Match>), Trouble> {
+    let (index, condition) = way_to(asked);
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT count(*), max(id) FROM
+         (SELECT id FROM job {index} WHERE {condition} AND id > ?3 ORDER BY id LIMIT {STRETCH})"
+    ))?;
+    let after = asked.after.unwrap_or(i64::MIN);
+    let (state, group) = (asked.state as i64, asked.group.as_deref());
+    let (seen, last): (u64, Option<i64>) =
+        statement.query_row(params![state, group, after], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT job.id, queue, jid, EXISTS (SELECT 1 FROM dependency WHERE needs = job.id)
+         FROM job {index} JOIN queue ON queue.id = job.queue
+         WHERE {condition} AND state = ?1 AND job.id > ?3 AND job.id <= ?4 AND (?5 IS NULL OR class = ?5)
+         AND (?6 IS NULL OR queue.name = ?6) AND (?7 IS NULL OR ended_at >= ?7) ORDER BY job.id"
+    ))?;
+    let (class, queue) =
+        (asked.class.as_ref().map(Class::as_str), asked.queue.as_ref().map(QueueName::as_str));
+    let since = asked.since.map(|since| since.0);
+    let found = statement.query_map(params![state, group, after, last, class, queue, since], a_match)?;
+    Ok((last.filter(|_| seen == STRETCH), found.collect::<Result<_, _>>()?))
+}
+
+fn a_match(row: &Row<'_>) -> Result<Match, rusqlite::Error> {
+    let id = row.get_ref(2)?.as_str()?.into();
+    Ok(Match { row: row.get(0)?, queue: row.get(1)?, id, is_needed: row.get(3)? })
+}
+
+/// The index that leads to the jobs, and its condition.
+fn way_to(asked: &Bulk) -> (&'static str, &'static str) {
+    match asked.state {
+        _ if asked.group.is_some() => ("INDEXED BY job_group", "?1 IS NOT NULL AND failure_group = ?2"),
+        JobState::Failed | JobState::Held | JobState::Canceled => {
+            ("INDEXED BY job_odd", "?2 IS NULL AND state = ?1 AND state >= 5")
+        }
+        // Complete jobs have none: they are met on the way through them all.
+        JobState::Complete
+        | JobState::Waiting
+        | JobState::Delayed
+        | JobState::Depends
+        | JobState::Running
+        | JobState::Canceling => ("NOT INDEXED", "?1 IS NOT NULL AND ?2 IS NULL"),
+    }
+}

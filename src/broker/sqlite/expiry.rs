@@ -1,0 +1,210 @@
+//! Ended jobs are kept for a while, then they go, a few at a time and between other requests: complete and canceled ones
+//! when they are old or too many, failed ones when they are old. What is held waits for a person.
+//!
+//! No index tells which they are, for it would cost every job a page to write. But rows ascend with the time of the put, and
+//! what was put of late cannot have ended long ago: so a walk from the oldest row on stops early, and the next one goes on
+//! from there. What it has passed by, because it had not ended or others needed it, is looked at again once a day.
+
+use rusqlite::{Row, params};
+
+use super::call::{Call, Kind};
+use super::remove;
+use super::store::{Store, state};
+use super::trouble::Trouble;
+use crate::broker::Error;
+use crate::model::{Day, JobState, Millis, OptionName};
+
+const SECOND: i64 = 1_000;
+/// From the open to the first look, which commands that only put or show something do not live to see.
+const FIRST: i64 = 5 * SECOND;
+/// From the end of a look to the next one, if anything happens in the store.
+const BETWEEN: i64 = 60 * SECOND;
+/// Between two stretches of a look.
+const BREATH: i64 = 10;
+/// Between two looks at everything.
+const ALL: i64 = 24 * 3_600 * SECOND;
+/// The same when there are too many, but not where the walk was.
+const ALL_SOON: i64 = 600 * SECOND;
+/// Statistics of earlier days are forgotten.
+const DAYS: i64 = 90;
+
+/// Rows looked at in one stretch, and removed.
+const LOOKED_AT: usize = 500;
+const REMOVED: usize = 50;
+
+/// How far the walks have come.
+#[derive(Clone, Copy)]
+pub(super) struct Expiry {
+    /// When to look, in store time; none until something happens.
+    pub(super) due: Option<i64>,
+    looked: i64,
+    all_again: i64,
+    /// The last row passed on the way through all jobs, and through the failed ones.
+    places: [i64; 2],
+}
+
+impl Expiry {
+    pub(super) fn new(now: i64) -> Self {
+        let due = Some(now.saturating_add(FIRST));
+        Expiry { due, looked: now, all_again: i64::MIN, places: [i64::MIN; 2] }
+    }
+
+    /// Whether to look now. Should that fail, the next look is later.
+    pub(super) fn begin(&mut self, now: i64) -> bool {
+        let is_due = self.due.is_some_and(|due| due <= now);
+        if is_due {
+            self.due = Some(now.saturating_add(BETWEEN));
+        }
+        is_due
+    }
+
+    /// Something is written.
+    pub(super) fn stir(&mut self, now: i64) {
+        self.due.get_or_insert(now.max(self.looked.saturating_add(BETWEEN)));
+    }
+}
+
+/// The next stretch of a look, as a request that nobody waits for.
+pub(super) struct Look;
+
+impl Call for Look {
+    fn kind(&self) -> Kind {
+        Kind::Lease
+    }
+
+    fn apply(&mut self, store: &mut Store) -> Result<(), rusqlite::Error> {
+        match step(store) {
+            Ok(()) => Ok(()),
+            Err(Trouble::Store(error)) => Err(error),
+            Err(Trouble::Mine(error)) => {
+                tracing::error!(%error, "jobs that have been kept for long enough cannot be removed");
+                Ok(())
+            }
+        }
+    }
+
+    fn answer(self: Box<Self>, _: Result<(), Error>) {}
+}
+
+fn step(store: &mut Store) -> Result<(), Trouble> {
+    let now = store.time();
+    let mut expiry = store.expiry;
+    if expiry.all_again <= now {
+        (expiry.all_again, expiry.places) = (now.saturating_add(ALL), [i64::MIN; 2]);
+        forget_days(store, now)?;
+    }
+    let is_over = walk_all(store, &mut expiry, now)? && walk_failed(store, &mut expiry, now)?;
+    (expiry.looked, expiry.due) = (now, (!is_over).then(|| now.saturating_add(BREATH)));
+    store.effects.expiry = Some(expiry);
+    Ok(())
+}
+
+fn forget_days(store: &Store, now: i64) -> Result<(), Trouble> {
+    for table in ["statistic", "tally"] {
+        let mut statement = store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE day < ?1"))?;
+        statement.execute([Day::of(Millis(now)).0 - DAYS])?;
+    }
+    Ok(())
+}
+
+/// Before this they must have ended; never, if they are kept for ever.
+fn limit(store: &mut Store, option: OptionName, now: i64) -> Result<i64, Trouble> {
+    let kept = i64::try_from(store.options()?.length(None, option).as_millis()).unwrap_or(i64::MAX);
+    Ok(if kept == 0 { i64::MIN } else { now.saturating_sub(kept) })
+}
+
+/// Through all jobs, for those that are complete or canceled. Says whether this look is over.
+fn walk_all(store: &mut Store, expiry: &mut Expiry, now: i64) -> Result<bool, Trouble> {
+    let limit = limit(store, OptionName::KeepComplete, now)?;
+    let mut surplus = surplus(store)?;
+    let passed = stretch(store, "NOT INDEXED", "?1 = ?1", expiry.places[0])?;
+    let mut removed = 0;
+    for job in &passed {
+        if surplus == 0 && job.put_at > limit {
+            return Ok(true);
+        }
+        expiry.places[0] = job.row;
+        let is_old = job.ended_at.is_some_and(|ended| ended <= limit);
+        let is_of_these = matches!(job.state, JobState::Complete | JobState::Canceled);
+        if is_of_these && (is_old || surplus > 0) && is_free(store, job.row)? {
+            remove::job(store, job.row)?;
+            (surplus, removed) = (surplus.saturating_sub(1), removed + 1);
+        }
+        if removed == REMOVED {
+            return Ok(false);
+        }
+    }
+    let is_over = passed.len() < LOOKED_AT;
+    if is_over && surplus > 0 {
+        expiry.all_again = expiry.all_again.min(now.saturating_add(ALL_SOON));
+    }
+    Ok(is_over)
+}
+
+/// Through the failed jobs. Says whether this look is over.
+fn walk_failed(store: &mut Store, expiry: &mut Expiry, now: i64) -> Result<bool, Trouble> {
+    let limit = limit(store, OptionName::KeepFailed, now)?;
+    let failed = "state = ?1 AND state >= 5";
+    let passed = stretch(store, "INDEXED BY job_odd", failed, expiry.places[1])?;
+    let mut removed = 0;
+    for job in &passed {
+        if job.put_at > limit {
+            return Ok(true);
+        }
+        expiry.places[1] = job.row;
+        if job.ended_at.is_some_and(|ended| ended <= limit) && is_free(store, job.row)? {
+            remove::job(store, job.row)?;
+            removed += 1;
+        }
+        if removed == REMOVED {
+            return Ok(false);
+        }
+    }
+    Ok(passed.len() < LOOKED_AT)
+}
+
+/// How many more complete and canceled jobs there are than are kept. Those that somebody follows do not count.
+fn surplus(store: &mut Store) -> Result<u64, Trouble> {
+    let kept = store.options()?.count(None, OptionName::KeepCompleteCount);
+    if kept == 0 {
+        return Ok(0);
+    }
+    store.write_counts()?;
+    let mut statement = store.conn.prepare_cached(
+        "SELECT coalesce(sum(complete + canceled), 0) - (SELECT count(*) FROM tracked) FROM queue",
+    )?;
+    let there: i64 = statement.query_row([], |row| row.get(0))?;
+    Ok(u64::try_from(there).unwrap_or(0).saturating_sub(kept))
+}
+
+/// A job on the way.
+struct Passed {
+    row: i64,
+    state: JobState,
+    put_at: i64,
+    ended_at: Option<i64>,
+}
+
+fn stretch(store: &Store, index: &str, condition: &str, after: i64) -> Result<Vec<Passed>, Trouble> {
+    let passed = |row: &Row<'_>| {
+        let state = state(row.get(1)?);
+        Ok(Passed { row: row.get(0)?, state, put_at: row.get(2)?, ended_at: row.get(3)? })
+    };
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT id, state, put_at, ended_at FROM job {index} WHERE {condition} AND id > ?2
+         ORDER BY id LIMIT {LOOKED_AT}"
+    ))?;
+    let found = statement.query_map(params![JobState::Failed as i64, after], passed)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Whether nobody needs the job or follows it, and it is not what a recurring job made last.
+fn is_free(store: &Store, row: i64) -> Result<bool, Trouble> {
+    let mut statement = store.conn.prepare_cached(
+        "SELECT NOT EXISTS (SELECT 1 FROM dependency WHERE needs = ?1)
+         AND NOT EXISTS (SELECT 1 FROM tracked WHERE job = ?1)
+         AND NOT EXISTS (SELECT 1 FROM job JOIN recurring ON recurring.id = job.recurring
+                         WHERE job.id = ?1 AND latest = ?1)",
+    )?;
+    Ok(statement.query_row([row], |row| row.get(0))?)
+}

@@ -1,0 +1,156 @@
+//! The statistics of queues. They are gathered in memory and written with a later commit, at most once a second, so that they
+//! cost a job no page: what a process that is killed has not written yet is lost.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{OptionalExtension, params};
+
+use super::spread::Spread;
+use super::store::Store;
+use super::trouble::Trouble;
+use crate::broker::Error;
+use crate::model::verb::{QueueDay, Stats};
+use crate::model::{Day, Instant, Millis};
+
+/// How long figures wait to be written, in milliseconds.
+const DELAY: i64 = 1_000;
+
+/// What a queue has seen on a day.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Figures {
+    pub(super) wait: Spread,
+    pub(super) run: Spread,
+    /// Attempts that failed and were tried again.
+    pub(super) retries: i64,
+    /// Jobs that failed.
+    pub(super) failures: i64,
+    /// The same without those that do so no more: fewer than none, when they failed earlier.
+    pub(super) failed: i64,
+}
+
+impl Figures {
+    fn merge(&mut self, other: &Figures) {
+        self.wait.merge(&other.wait);
+        self.run.merge(&other.run);
+        self.retries += other.retries;
+        self.failures += other.failures;
+        self.failed += other.failed;
+    }
+}
+
+/// Figures that are on no file yet, by queue and day.
+#[derive(Default)]
+pub(super) struct Gathered(BTreeMap<(i64, Day), Figures>);
+
+impl Gathered {
+    /// Those of a queue on the day of a moment.
+    pub(super) fn on(&mut self, queue: i64, at: i64) -> &mut Figures {
+        self.0.entry((queue, Day::of(Millis(at)))).or_default()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes over what another has gathered; gives when it is to be written, if there is anything.
+    pub(super) fn merge(&mut self, other: Gathered, now: i64) -> Option<i64> {
+        for (key, figures) in other.0 {
+            self.0.entry(key).or_default().merge(&figures);
+        }
+        (!self.is_empty()).then(|| now.saturating_add(DELAY))
+    }
+
+    /// A queue is no more.
+    pub(super) fn forget(&mut self, queue: i64) {
+        self.0.retain(|(of, _), _| *of != queue);
+    }
+}
+
+/// A job that is failed leaves that state.
+pub(super) fn mended(store: &mut Store, row: i64, queue: i64) -> Result<(), Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT coalesce(ended_at, 0) FROM job WHERE id = ?1")?;
+    let failed_at = statement.query_row([row], |row| row.get(0))?;
+    drop(statement);
+    store.effects.figures.on(queue, failed_at).failed -= 1;
+    Ok(())
+}
+
+/// Adds what is gathered to the file. It stays gathered until the commit has come about.
+pub(super) fn write(store: &Store) -> Result<(), rusqlite::Error> {
+    for ((queue, day), figures) in &store.figures.0 {
+        // Another process may have removed the queue.
+        let exists = store.conn.prepare_cached("SELECT 1 FROM queue WHERE id = ?1")?.exists([queue])?;
+        if !exists {
+            continue;
+        }
+        for (kind, spread) in [(WAIT, &figures.wait), (RUN, &figures.run)] {
+            if spread.count > 0 {
+                let mut sum = spread_on_file(store, *queue, *day, kind)?;
+                sum.merge(spread);
+                write_spread(store, *queue, *day, kind, &sum)?;
+            }
+        }
+        store
+            .conn
+            .prepare_cached(
+                "INSERT INTO tally (queue, day, retries, failures, failed) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT DO UPDATE SET retries = retries + ?3, failures = failures + ?4, failed = failed + ?5",
+            )?
+            .execute(params![queue, day.0, figures.retries, figures.failures, figures.failed])?;
+    }
+    Ok(())
+}
+
+const WAIT: i64 = 0;
+const RUN: i64 = 1;
+
+fn spread_on_file(store: &Store, queue: i64, day: Day, kind: i64) -> Result<Spread, rusqlite::Error> {
+    let mut statement = store.conn.prepare_cached(
+        "SELECT count, mean, m2, histogram FROM statistic WHERE queue = ?1 AND day = ?2 AND kind = ?3",
+    )?;
+    let found = statement.query_row([queue, day.0, kind], |row| {
+        // A histogram that cannot be read is begun anew: it is no reason to stop the jobs.
+        let histogram = serde_json::from_str(row.get_ref(3)?.as_str()?).unwrap_or_default();
+        Ok(Spread { count: row.get(0)?, mean: row.get(1)?, m2: row.get(2)?, histogram })
+    });
+    Ok(found.optional()?.unwrap_or_default())
+}
+
+fn write_spread(store: &Store, queue: i64, day: Day, kind: i64, sum: &Spread) -> Result<(), rusqlite::Error> {
+    let histogram = serde_json::to_string(&sum.histogram).unwrap_or_default();
+    store
+        .conn
+        .prepare_cached(
+            "INSERT OR REPLACE INTO statistic (queue, day, kind, count, mean, m2, histogram)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![queue, day.0, kind, sum.count, sum.mean, sum.m2, histogram])?;
+    Ok(())
+}
+
+/// What is on file and what is gathered, of a queue on a day.
+pub(super) fn of(store: &mut Store, asked: &Stats, now: Instant) -> Result<QueueDay, Trouble> {
+    let found = store.queue(&asked.queue)?.ok_or_else(|| Error::NoQueue(asked.queue.clone()))?;
+    let day = asked.day.unwrap_or(Day::of(Millis(store.millis(now))));
+    let (wait, run) =
+        (spread_on_file(store, found.id, day, WAIT)?, spread_on_file(store, found.id, day, RUN)?);
+    let mut statement = store
+        .conn
+        .prepare_cached("SELECT retries, failures, failed FROM tally WHERE queue = ?1 AND day = ?2")?;
+    let tally = statement.query_row([found.id, day.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    let (retries, failures, failed) = tally.optional()?.unwrap_or_default();
+    let mut sum = Figures { wait, run, retries, failures, failed };
+    if let Some(gathered) = store.figures.0.get(&(found.id, day)) {
+        sum.merge(gathered);
+    }
+    let number = |count: i64| u64::try_from(count).unwrap_or(0);
+    Ok(QueueDay {
+        queue: asked.queue.clone(),
+        day,
+        wait: sum.wait.times(),
+        run: sum.run.times(),
+        retries: number(sum.retries),
+        failures: number(sum.failures),
+        failed: number(sum.failed),
+    })
+}

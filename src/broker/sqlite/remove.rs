@@ -1,0 +1,42 @@
+//! A job goes, with all that is kept of it. What it has printed goes by the quota of the logs.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::read;
+use super::store::{Store, state};
+use super::trouble::Trouble;
+use crate::model::JobState;
+
+/// Removes one job wholly. The caller has made sure that no other job needs it and that nobody runs it.
+pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
+    let found = store
+        .conn
+        .prepare_cached(
+            "DELETE FROM job WHERE id = ?1 RETURNING queue, state, tags, recurring, coalesce(ended_at, 0)",
+        )?
+        .query_row([row], |found| {
+            // Tags that cannot be read have never been found by.
+            let tags: Option<Vec<String>> = read::json(found, 2).ok().flatten();
+            let recurring: Option<i64> = found.get(3)?;
+            Ok((found.get(0)?, state(found.get(1)?), tags, recurring, found.get(4)?))
+        })
+        .optional()?;
+    let Some((queue, from, tags, recurring, ended_at)) = found else { return Ok(()) };
+    for table in ["body", "history", "tracked", "dependency"] {
+        store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([row])?;
+    }
+    store.conn.prepare_cached("DELETE FROM dependency WHERE needs = ?1")?.execute([row])?;
+    for tag in tags.unwrap_or_default() {
+        let mut statement = store.conn.prepare_cached("DELETE FROM tag WHERE tag = ?1 AND job = ?2")?;
+        statement.execute(params![tag, row])?;
+    }
+    if let Some(recurring) = recurring {
+        let forget = "UPDATE recurring SET latest = NULL WHERE id = ?1 AND latest = ?2";
+        store.conn.prepare_cached(forget)?.execute([recurring, row])?;
+    }
+    store.gone(queue, from);
+    if from == JobState::Failed {
+        store.effects.figures.on(queue, ended_at).failed -= 1;
+    }
+    Ok(())
+}

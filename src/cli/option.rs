@@ -1,0 +1,124 @@
+//! `option get|set|unset|dump|load`.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use super::access::Access;
+use super::exit;
+use super::failure::Failure;
+use super::option_args::{OptionCommand, OptionGet, OptionLoad, OptionSet, OptionUnset};
+use super::screen::{Look, escaped, print, print_json, table};
+use crate::config::Config;
+use crate::model::verb::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
+use crate::model::{OptionName, Options, QueueName};
+
+/// One of them.
+pub async fn run(config: &Config, command: &OptionCommand) -> Result<u8, Failure> {
+    match command {
+        OptionCommand::Get(args) => get(config, args).await,
+        OptionCommand::Set(args) => set(config, args).await,
+        OptionCommand::Unset(args) => unset(config, args).await,
+        OptionCommand::Dump => dump(config).await,
+        OptionCommand::Load(args) => load(config, args).await,
+    }
+}
+
+async fn shown(config: &Config) -> Result<Vec<OptionShown>, Failure> {
+    Access::open(config).await?.ask(ShowOptions {}).await
+}
+
+/// Shows them all, or the value of one.
+async fn get(config: &Config, args: &OptionGet) -> Result<u8, Failure> {
+    let queue = args.queue.as_deref().map(QueueName::from);
+    let Some(name) = &args.name else {
+        let options = shown(config).await?;
+        let is_asked =
+            |option: &&OptionShown| queue.is_none() || option.queue.is_none() || option.queue == queue;
+        let options: Vec<OptionShown> = options.iter().filter(is_asked).cloned().collect();
+        match args.json {
+            true => print_json(&options)?,
+            false => print(&render(&options, &Look::of_stdout(false)))?,
+        }
+        return Ok(exit::OK);
+    };
+    let name: OptionName = name.parse().map_err(|why: String| Failure::new(exit::USAGE, why))?;
+    let mut of_name: Vec<OptionShown> = shown(config).await?;
+    of_name.retain(|option| option.name == name.as_str());
+    let own = of_name.iter().find(|option| queue.is_some() && option.queue == queue);
+    let Some(option) = own.or(of_name.first()) else { return Ok(exit::FAILED) };
+    match args.json {
+        true => print_json(option)?,
+        false => print(&format!("{}\n", option.value))?,
+    }
+    Ok(exit::OK)
+}
+
+fn render(options: &[OptionShown], look: &Look) -> String {
+    let row = |option: &OptionShown| {
+        let queue = option.queue.as_ref().map_or("-", QueueName::as_str);
+        let set = if option.is_set { "set" } else { "default" };
+        let cells = [option.name.as_str(), queue, &option.value, set, &option.does];
+        cells.iter().map(|cell| escaped(cell).into_owned()).collect()
+    };
+    let rows: Vec<Vec<String>> = options.iter().map(row).collect();
+    table(look, &["OPTION", "QUEUE", "VALUE", "FROM", "WHAT"], &rows)
+}
+
+async fn set(config: &Config, args: &OptionSet) -> Result<u8, Failure> {
+    let OptionSet { name, value, queue, json } = args;
+    let queue = queue.as_deref().map(QueueName::from);
+    let verb = SetOption { name: name.clone(), value: value.clone(), queue };
+    Access::open(config).await?.ask(verb).await?;
+    if *json {
+        print_json(&serde_json::json!({ "name": name, "queue": args.queue, "value": value }))?;
+    }
+    Ok(exit::OK)
+}
+
+async fn unset(config: &Config, args: &OptionUnset) -> Result<u8, Failure> {
+    let OptionUnset { name, queue, json } = args;
+    let verb = UnsetOption { name: name.clone(), queue: queue.as_deref().map(QueueName::from) };
+    Access::open(config).await?.ask(verb).await?;
+    if *json {
+        print_json(&serde_json::json!({ "name": name, "queue": queue, "value": null }))?;
+    }
+    Ok(exit::OK)
+}
+
+/// Writes what is set.
+async fn dump(config: &Config) -> Result<u8, Failure> {
+    let mut options = Options::default();
+    for OptionShown { name, queue, value, .. } in shown(config).await?.into_iter().filter(|one| one.is_set) {
+        match queue {
+            None => options.all.insert(name, value),
+            Some(queue) => options.queues.entry(queue).or_default().insert(name, value),
+        };
+    }
+    print_json(&options)?;
+    Ok(exit::OK)
+}
+
+/// Sets what a file says. An empty file says nothing.
+async fn load(config: &Config, args: &OptionLoad) -> Result<u8, Failure> {
+    let text = read(&args.file).map_err(|error| {
+        Failure::new(exit::IO, format!("failed to read {}: {error}", args.file.display()))
+    })?;
+    let options = match text.trim().is_empty() {
+        true => Options::default(),
+        false => serde_json::from_str(&text).map_err(|error| {
+            let why = format!("{} is not what option dump writes: {error}", args.file.display());
+            Failure::new(exit::USAGE, why)
+        })?,
+    };
+    Access::open(config).await?.ask(LoadOptions { options, clear: args.clear }).await?;
+    Ok(exit::OK)
+}
+
+fn read(file: &Path) -> std::io::Result<String> {
+    if file != Path::new("-") {
+        return std::fs::read_to_string(file);
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    Ok(text)
+}

@@ -1,0 +1,83 @@
+//! Verbs about what went wrong, and about many jobs at a time.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Class, JobId, JobState, Millis, QueueName};
+
+/// Counts the jobs that failed or are held, by what their failure is called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Failed {}
+
+/// Jobs whose failures have one name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailureGroup {
+    /// The name: `exit 1`, `ValueError`.
+    pub group: String,
+    /// How many have failed.
+    pub failed: u64,
+    /// How many are held.
+    pub held: u64,
+    /// When the latest of them did.
+    pub newest: Millis,
+    /// Which one that is.
+    pub job: JobId,
+    /// What was said of it.
+    pub message: String,
+}
+
+/// Does something with all ended jobs that match, a stretch of them at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bulk {
+    /// What to do with them.
+    pub act: Act,
+    /// In this state, one of those that jobs end in.
+    pub state: JobState,
+    /// Of this failure group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Of this class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
+    /// Of this queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueName>,
+    /// That ended at this time or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Millis>,
+    /// At most so many, those first that were put first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// Changes nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Where to go on: `next` of the answer before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<i64>,
+}
+
+/// What can be done with many jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// Put them back to waiting.
+    Retry,
+    /// Remove them with all that is kept of them.
+    Discard,
+}
+
+/// What became of a stretch of jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Swept {
+    /// With how many it was done.
+    pub count: u64,
+    /// How many stay because others depend on them.
+    pub needed: u64,
+    /// The first few of those it was done with.
+    pub jobs: Vec<JobId>,
+    /// Where to go on; absent when there are no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<i64>,
+}

@@ -1,0 +1,61 @@
+//! Verbs about options.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Options, QueueName};
+
+/// Shows the options in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShowOptions {}
+
+/// An option in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OptionShown {
+    /// Its name.
+    pub name: String,
+    /// For which queue; none = for all.
+    pub queue: Option<QueueName>,
+    /// What holds.
+    pub value: String,
+    /// Whether somebody has set it.
+    pub is_set: bool,
+    /// What it does.
+    pub does: String,
+}
+
+/// Sets an option.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetOption {
+    /// Which.
+    pub name: String,
+    /// To what: a number, or a length of time like `10s`.
+    pub value: String,
+    /// For which queue; none = for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueName>,
+}
+
+/// Puts an option back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnsetOption {
+    /// Which.
+    pub name: String,
+    /// For which queue; none = for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueName>,
+}
+
+/// Sets many options.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadOptions {
+    /// What to set.
+    pub options: Options,
+    /// Whether what is not named goes back to its default.
+    #[serde(default)]
+    pub clear: bool,
+}

@@ -1,0 +1,415 @@
+//! The kernel's own limits, in a cgroup that was given to the keeper: handed down, kept, and given back.
+#![allow(unsafe_code, missing_docs, clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
+
+#[path = "support/python.rs"]
+mod python;
+#[path = "support/sandbox.rs"]
+mod sandbox;
+#[allow(dead_code)]
+mod support;
+
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use sandbox::{Running, Sandbox, Setting, is_root, kill, wait_until};
+use serde_json::Value;
+use support::{Keeper, worker};
+use taskvisor::model::{Bounds, ExitStatus, WorkerId};
+use taskvisor::wire::keeper::{Hello, Order};
+
+/// Not a test: what the keeper starts as its supervisor.
+#[test]
+fn relay_supervisor() {
+    support::relay();
+}
+
+const PLAIN: u32 = 64321;
+
+/// A cgroup that is given to a keeper. What is left in it dies with it.
+struct Given(PathBuf);
+
+impl Given {
+    /// None, and said, where there is none that offers a controller.
+    fn new(name: &str) -> Option<Given> {
+        let mount = sandbox::cgroups().unwrap_or_default();
+        let given = Given(mount.join(format!("tv-bounds-{}-{name}", std::process::id())));
+        if !is_root() || fs::create_dir(&given.0).is_err() || given.offers().is_empty() {
+            println!("SKIPPED: no cgroup v2 with a controller to be given away");
+            return None;
+        }
+        Some(given)
+    }
+
+    /// The same with a controller that few machines have to give; the others have it in cgroup v1.
+    fn with(controller: &str, name: &str) -> Option<Given> {
+        let given = Given::new(name)?;
+        if !given.has(controller) {
+            println!("SKIPPED: no {controller} controller of cgroup v2");
+            return None;
+        }
+        Some(given)
+    }
+
+    fn offers(&self) -> Vec<String> {
+        self.read("cgroup.controllers").split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn has(&self, controller: &str) -> bool {
+        self.offers().iter().any(|own| own == controller)
+    }
+
+    fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.0.join(file)).unwrap_or_default().trim().to_owned()
+    }
+
+    fn set(&self, file: &str, text: &str) {
+        fs::write(self.0.join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
+    }
+
+    /// In front of a command line: it runs there.
+    fn inside<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        [&["sh", "-c", sandbox::ENTER, self.0.to_str().unwrap()], more].concat()
+    }
+
+    fn keeper(&self, without: &str) -> (Keeper, Hello) {
+        Keeper::start_with(without, &self.inside(&[]), &[])
+    }
+
+    fn keeper_of_user(&self) -> (Keeper, Hello) {
+        let user = PLAIN.to_string();
+        let line = self.inside(&["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"]);
+        Keeper::start_with("", &line, &[])
+    }
+
+    /// Whose keeper gets it.
+    fn sandbox(&self) -> Sandbox {
+        let mut sandbox = Sandbox::new(Setting::RootCgroup);
+        sandbox.given = Some(self.0.clone());
+        sandbox
+    }
+
+    /// The cgroups in it.
+    fn below(&self) -> Vec<String> {
+        below(&self.0)
+    }
+
+    /// The cgroup of all lives, as a path from here.
+    fn keepers(&self) -> String {
+        let other = |name: &String| name != "taskvisor-keeper";
+        self.below().into_iter().find(other).expect("a cgroup of lives")
+    }
+
+    fn lives(&self) -> Vec<String> {
+        below(&self.0.join(self.keepers()))
+    }
+
+    /// The cgroup of a life.
+    fn life(&self, id: WorkerId) -> String {
+        format!("{}/{id}", self.keepers())
+    }
+
+    fn life_has(&self, id: &str, file: &str, text: &str) -> bool {
+        self.read(&format!("{}/{id}/{file}", self.keepers())) == text
+    }
+}
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        let gone = sandbox::remove(&self.0);
+        assert!(gone || std::thread::panicking(), "{} does not go", self.0.display());
+    }
+}
+
+fn below(dir: &Path) -> Vec<String> {
+    sandbox::dirs(dir).iter().map(|dir| dir.file_name().unwrap().to_str().unwrap().into()).collect()
+}
+
+/// One slot for programs with these limits.
+fn start_limited<'a>(sandbox: &'a Sandbox, limits: &str) -> Running<'a> {
+    let file = sandbox.path("limits.yaml");
+    fs::write(&file, format!("pools: [{{name: default, workers: 1, limits: {{{limits}}}}}]\n")).unwrap();
+    sandbox.start(&["-c", file.to_str().unwrap()])
+}
+
+/// Where a process lives, by the name of its cgroup.
+fn home(pid: i32) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let path = text.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
+    path.rsplit('/').next().unwrap().to_owned()
+}
+
+#[test]
+fn a_keeper_alone_in_its_cgroup_hands_controllers_down_and_gives_all_back() {
+    let Some(given) = Given::new("alone") else { return };
+    let (mut keeper, hello) = given.keeper("");
+    assert!(hello.cgroup && hello.bounds, "{hello:?}");
+    assert_eq!([keeper.pid(), keeper.supervisor].map(home), ["taskvisor-keeper", "taskvisor-keeper"]);
+    assert_eq!(given.read("cgroup.procs"), "");
+    let parked = keeper.park(worker(1, 1));
+    let life = given.life(parked.worker);
+    for (most, text) in [(Some(2 << 20), "2097152"), (None, "max")] {
+        let bounds = Bounds { memory: most, tasks: most };
+        keeper.order(&[Order::Bound(parked.worker, bounds), Order::Bound(worker(7, 7), bounds)]);
+        let files = [
+            ("memory", "memory.max", text),
+            ("memory", "memory.oom.group", if most.is_some() { "1" } else { "0" }),
+            ("pids", "pids.max", text),
+            ("hugetlb", "hugetlb.2MB.max", text),
+        ];
+        for (_, file, text) in files.iter().filter(|(controller, ..)| given.has(controller)) {
+            wait_until(file, || given.read(&format!("{life}/{file}")) == *text);
+        }
+    }
+    keeper.shutdown(0);
+    assert_eq!((given.below(), given.read("cgroup.subtree_control")), (Vec::new(), String::new()));
+}
+
+#[test]
+fn where_others_live_nobody_is_moved_and_lives_have_cgroups_all_the_same() {
+    let Some(given) = Given::new("shared") else { return };
+    let line = given.inside(&["sleep", "1000"]);
+    let mut other = Command::new(line[0]).args(&line[1..]).spawn().unwrap();
+    wait_until("it is there", || given.read("cgroup.procs") == other.id().to_string());
+    let (mut keeper, hello) = given.keeper("");
+    assert!(hello.cgroup && !hello.bounds, "{hello:?}");
+    let own = given.0.file_name().unwrap().to_str().unwrap();
+    assert_eq!([keeper.pid(), keeper.supervisor, other.id() as i32].map(home), [own; 3]);
+    let parked = keeper.park(worker(1, 1));
+    assert_eq!(home(parked.pid), parked.worker.to_string());
+    keeper.order(&[Order::Bound(parked.worker, Bounds { memory: Some(1), tasks: Some(1) })]);
+    keeper.shutdown(0);
+    assert_eq!((given.below(), given.read("cgroup.subtree_control")), (Vec::new(), String::new()));
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+#[test]
+fn controllers_that_are_switched_off_are_not_handed_down() {
+    let Some(given) = Given::new("off") else { return };
+    let (keeper, hello) = given.keeper("memory,pids,hugetlb");
+    assert!(hello.cgroup && !hello.bounds, "{hello:?}");
+    assert_ne!(home(keeper.pid()), "taskvisor-keeper");
+    keeper.shutdown(0);
+    for one in given.offers() {
+        let (keeper, hello) = given.keeper(&one);
+        assert_eq!(hello.bounds, given.offers().len() > 1);
+        assert!(!given.read("cgroup.subtree_control").contains(&one));
+        keeper.shutdown(0);
+    }
+}
+
+#[test]
+fn a_unit_of_systemd_is_left_as_it_is_unless_it_was_delegated() {
+    let Some(given) = Given::new("unit.service") else { return };
+    let (keeper, hello) = given.keeper("");
+    assert!(hello.cgroup && !hello.bounds, "{hello:?}");
+    keeper.shutdown(0);
+    let path = CString::new(given.0.to_str().unwrap()).unwrap();
+    // SAFETY: both strings end in NUL, and the value is as long as is said.
+    let set = unsafe { libc::setxattr(path.as_ptr(), c"user.delegate".as_ptr(), b"1".as_ptr().cast(), 1, 0) };
+    if set != 0 {
+        return println!("SKIPPED: cgroups have no marks (Linux 5.7)");
+    }
+    let (keeper, hello) = given.keeper("");
+    assert!(hello.bounds && home(keeper.pid()) == "taskvisor-keeper", "{hello:?}");
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_user_who_was_given_a_cgroup_has_bounds_too() {
+    let Some(given) = Given::new("user.scope") else { return };
+    for file in ["", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
+        chown(given.0.join(file), Some(PLAIN), Some(PLAIN)).unwrap();
+    }
+    let (mut keeper, hello) = given.keeper_of_user();
+    assert!(hello.bounds && home(keeper.pid()) == "taskvisor-keeper", "{hello:?}");
+    let parked = keeper.park(worker(1, 1));
+    assert_eq!(home(parked.pid), parked.worker.to_string());
+    keeper.shutdown(0);
+    assert_eq!((given.below(), given.read("cgroup.subtree_control")), (Vec::new(), String::new()));
+}
+
+#[test]
+fn of_a_killed_keeper_nothing_lives_on_and_the_next_start_runs_its_job_again() {
+    let Some(given) = Given::new("killed") else { return };
+    let sandbox = given.sandbox();
+    let mut running = sandbox.start(&["-w", "1"]);
+    let jid = sandbox.put(&["sh", "-c", "setsid sleep 1000 & exec sleep 1000"]);
+    wait_until("both are there", || sandbox.job_processes().len() == 2);
+    assert_eq!(home(sandbox.one("tv-supervisor")), "taskvisor-keeper");
+    running.signal("KILL");
+    running.wait();
+    sandbox.assert_nothing_left();
+    wait_until("nobody lives there", || given.read("cgroup.events").contains("populated 0"));
+    assert_eq!(given.below(), ["taskvisor-keeper"]);
+    let _running = sandbox.start(&["-w", "1"]);
+    wait_until("it runs again", || sandbox.job_processes().len() == 2);
+    assert_eq!(sandbox.job(&jid)["attempt"], 1);
+    sandbox.ok(&["stop", "--kill"]);
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn a_supervisor_that_is_replaced_lives_where_the_keeper_does() {
+    let Some(given) = Given::new("replaced") else { return };
+    let sandbox = given.sandbox();
+    let mut running = sandbox.start(&["-w", "1"]);
+    let first = sandbox.one("tv-supervisor");
+    kill(first, "KILL");
+    wait_until("another is there", || sandbox.one("tv-supervisor") != first);
+    assert_eq!(home(sandbox.one("tv-supervisor")), "taskvisor-keeper");
+    sandbox.ok(&["job", "wait", &sandbox.put(&["true"])]);
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success());
+    assert_eq!((given.below(), given.read("cgroup.subtree_control")), (Vec::new(), String::new()));
+}
+
+#[test]
+fn a_jobs_limits_are_bounds_of_its_cgroup_while_it_runs() {
+    let Some(given) = Given::new("limits") else { return };
+    let sandbox = given.sandbox();
+    let _running = start_limited(&sandbox, "memory: 62914560, processes: 9");
+    sandbox.put(&["sleep", "1000"]);
+    let own = home(sandbox.one("sleep"));
+    for (controller, file, text) in [
+        ("memory", "memory.max", "62914560"),
+        ("pids", "pids.max", "1288"),
+        ("hugetlb", "hugetlb.2MB.max", "62914560"),
+    ] {
+        if given.has(controller) {
+            wait_until(file, || given.life_has(&own, file, text));
+        }
+    }
+    sandbox.ok(&["stop", "--kill"]);
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn in_each_mode_a_life_has_the_bounds_of_the_job_it_runs() {
+    for (mode, more) in [("prefork", 400), ("fork", 400), ("coroutine", 300)] {
+        let Some(given) = Given::new(mode) else { return };
+        let file = if given.has("memory") { "memory.max" } else { "hugetlb.2MB.max" };
+        let sandbox = given.sandbox();
+        let pool =
+            format!("{{name: default, mode: {mode}, workers: 1, limits: {{memory: 300MiB}}, PYTHON heavy}}");
+        let settings = python::file(&sandbox, &format!("pools: [{pool}]\n"));
+        let _running = sandbox.start(&["-c", &settings]);
+        for (class, megabytes) in [("waits", 300), ("waits.more", more), ("waits", 300)] {
+            let jid = python::put(&sandbox, class, "[]");
+            let most: u64 = megabytes << 20;
+            let is_bounded =
+                |id: &String| id.starts_with("1.") && given.life_has(id, file, &most.to_string());
+            wait_until(&format!("{mode}: {class} is bounded"), || given.lives().iter().any(is_bounded));
+            assert_eq!(sandbox.state(&jid), "running");
+            python::touch(&sandbox, "go");
+            sandbox.ok(&["job", "wait", &jid]);
+            fs::remove_file(sandbox.work("go")).unwrap();
+        }
+        sandbox.ok(&["stop", "--kill"]);
+        sandbox.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_keeper_that_may_not_hand_anything_down_goes_back() {
+    let Some(given) = Given::new("refused") else { return };
+    for file in ["", "cgroup.procs"] {
+        chown(given.0.join(file), Some(PLAIN), Some(PLAIN)).unwrap();
+    }
+    let (keeper, hello) = given.keeper_of_user();
+    assert!(hello.cgroup && !hello.bounds, "{hello:?}");
+    assert_eq!(given.read("cgroup.procs"), format!("{}\n{}", keeper.pid(), keeper.supervisor));
+    assert_eq!(given.below().len(), 1, "{:?}", given.below());
+    keeper.shutdown(0);
+}
+
+#[test]
+fn the_doctor_tells_what_is_handed_down_and_leaves_no_trace() {
+    let Some(given) = Given::new("doctor") else { return };
+    let sandbox = Sandbox::new(Setting::RootCgroup);
+    let line = given.inside(&[env!("CARGO_BIN_EXE_taskvisor"), "doctor", "--json"]);
+    let mut command = Command::new(line[0]);
+    command.args(&line[1..]).env("TASKVISOR_STATE_DIR", sandbox.path("state"));
+    command.env("TASKVISOR_RUN_DIR", sandbox.path("run")).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (controller, title) in [("memory", "memory controller"), ("pids", "pids controller")] {
+        let mut checks = findings["checks"].as_array().unwrap().iter();
+        let check = checks.find(|check| check["name"] == title).unwrap();
+        assert_eq!(check["state"], if given.has(controller) { "ok" } else { "less" }, "{check}");
+    }
+    assert_eq!((given.below(), given.read("cgroup.subtree_control")), (Vec::new(), String::new()));
+}
+
+/// Takes memory for ever, once it is told to; where no bound holds it, this limit does.
+const HOG: &str =
+    "ulimit -v 2000000; (sleep 1000 & while [ ! -e go ]; do sleep 0.01; done; tail /dev/zero; sleep 1000)";
+
+const KILLED: ExitStatus = ExitStatus::Signal { signal: libc::SIGKILL, core: false };
+
+#[test]
+fn the_kernel_kills_a_hog_at_its_bound_with_all_that_lives_there() {
+    let Some(given) = Given::with("memory", "hog") else { return };
+    let (mut keeper, _) = given.keeper("");
+    let parked = keeper.park(worker(1, 1));
+    keeper.order(&[Order::Bound(parked.worker, Bounds { memory: Some(48 << 20), tasks: None })]);
+    parked.exec(&support::shell("sleep 1000 & ulimit -v 2000000; tail /dev/zero; sleep 1000"));
+    let exit = keeper.exited(parked.worker);
+    assert_eq!((exit.status, exit.oom, exit.oom_at_bound), (KILLED, true, true));
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_kill_for_want_of_memory_elsewhere_is_no_end_at_its_own_bound() {
+    let Some(given) = Given::with("memory", "want") else { return };
+    let (mut keeper, _) = given.keeper("");
+    given.set("memory.max", "80M");
+    given.set("memory.swap.max", "0");
+    let parked = keeper.park(worker(1, 1));
+    keeper.order(&[Order::Bound(parked.worker, Bounds { memory: Some(1 << 30), tasks: None })]);
+    parked.exec(&support::shell("ulimit -v 2000000; exec tail /dev/zero"));
+    let exit = keeper.exited(parked.worker);
+    assert_eq!((exit.status, exit.oom, exit.oom_at_bound), (KILLED, true, false));
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_limit_of_memory_holds_while_the_supervisor_hangs_and_is_named() {
+    let Some(given) = Given::with("memory", "hang") else { return };
+    let sandbox = given.sandbox();
+    let _running = start_limited(&sandbox, "memory: 48MB");
+    let jid = sandbox.ok(&["put", "--retries", "0", "--", "sh", "-c", HOG]);
+    wait_until("it runs", || sandbox.job_processes().len() > 2);
+    let supervisor = sandbox.one("tv-supervisor");
+    kill(supervisor, "STOP");
+    fs::write(sandbox.work("go"), "").unwrap();
+    wait_until("the kernel has killed it all", || sandbox.job_processes().is_empty());
+    kill(supervisor, "CONT");
+    wait_until("it has failed", || sandbox.state(jid.trim()) == "failed");
+    let job = sandbox.job(jid.trim()).to_string();
+    assert!(job.contains("memory limit"), "{job}");
+    assert!(job.contains("the kernel ended it at its limit of 48 MB of memory"), "{job}");
+    sandbox.ok(&["stop", "--kill"]);
+}
+
+#[test]
+fn a_bomb_is_refused_more_than_its_bound_and_dies_as_a_whole() {
+    let Some(given) = Given::with("pids", "bomb") else { return };
+    let (mut keeper, _) = given.keeper("");
+    let parked = keeper.park(worker(1, 1));
+    keeper.order(&[Order::Bound(parked.worker, Bounds { memory: None, tasks: Some(20) })]);
+    let life = given.life(parked.worker);
+    parked.exec(&support::shell(
+        "ulimit -u 2000; for i in $(seq 100); do (sleep 1000 &) 2>/dev/null; done; sleep 1000",
+    ));
+    let refused = || given.read(&format!("{life}/pids.events")).trim_start_matches("max ").parse::<u32>();
+    wait_until("forks are refused", || refused().unwrap() > 0);
+    assert!(given.read(&format!("{life}/pids.current")).parse::<u32>().unwrap() <= 20);
+    keeper.order(&[Order::KillTree(parked.worker)]);
+    let exit = keeper.exited(parked.worker);
+    assert!(!exit.oom, "{exit:?}");
+    keeper.shutdown(0);
+}
