@@ -45,12 +45,13 @@ pub(super) fn retry(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Re
     if !from.has_ended() {
         return Err(Error::WrongState { id: id.clone(), state: from, verb: "retried" }.into());
     }
-    put_back(store, row, queue, from, by, store.millis(now))
+    put_back(store, id, row, queue, from, by, store.millis(now))
 }
 
 /// An ended job waits again.
 pub(super) fn put_back(
     store: &mut Store,
+    id: &JobId,
     row: i64,
     queue: i64,
     from: JobState,
