@@ -23,7 +23,7 @@ use taskvisor::broker::{Broker, Sqlite, Verbs};
 use taskvisor::model::{Filter, NewJob, Payload};
 
 /// Rounds of each ratio; its two sides take turns.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -126,39 +126,38 @@ fn raw_inserts(from: &Path, to: &Path, count: usize) -> Duration {
     start.elapsed()
 }
 
-/// 50 at once put one job each time, against the same jobs in calls of 50: what one commit and one sync for all would give.
+/// 50 at once put one job each time, against the same jobs in calls of 50, four of them at a time: what the store commits at
+/// most when each commit is a group.
 fn clients() {
-    const TIMES: usize = 100;
+    const TIMES: usize = 200;
     let (mut ratios, mut rates) = (Figures::default(), Figures::default());
     for _ in 0..ROUNDS {
         let dir = tempfile::tempdir_in("target").expect("a directory");
         let store = Arc::new(open(&dir.path().join("store.db")));
-        let together = Instant::now();
-        run(async {
-            for _ in 0..TIMES {
-                store.enqueue(vec![job(); 50]).await.expect("a put");
-            }
-        });
-        let together = together.elapsed();
-        let each = Instant::now();
-        run(async {
-            let client = |store: Arc<Sqlite>| async move {
-                for _ in 0..TIMES {
-                    store.enqueue(vec![job()]).await.expect("a put");
-                }
-            };
-            let clients: Vec<_> = (0..50).map(|_| tokio::spawn(client(store.clone()))).collect();
-            for client in clients {
-                client.await.expect("a client");
-            }
-        });
-        let each = each.elapsed();
-        ratios.add(together.as_secs_f64() / each.as_secs_f64());
-        rates.add((50 * TIMES) as f64 / each.as_secs_f64());
+        let groups = crowd(&store, 4, TIMES / 4, 50);
+        let singles = crowd(&store, 50, TIMES, 1);
+        ratios.add(groups.as_secs_f64() / singles.as_secs_f64());
+        rates.add((50 * TIMES) as f64 / singles.as_secs_f64());
     }
-    let what = "put, 50 clients at once, one job each time, durable, against commits of 50";
-    row(what, ">= 0.5", &ratios, "x");
+    row("put, 50 clients at once, one job each time, durable, against groups of 50", ">= 0.5", &ratios, "x");
     row("the same, jobs/s", "", &rates, "");
+}
+
+/// How long it takes so many clients at once to put so many batches each.
+fn crowd(store: &Arc<Sqlite>, clients: usize, times: usize, batch: usize) -> Duration {
+    run(async {
+        let start = Instant::now();
+        let client = |store: Arc<Sqlite>| async move {
+            for _ in 0..times {
+                store.enqueue(vec![job(); batch]).await.expect("a put");
+            }
+        };
+        let clients: Vec<_> = (0..clients).map(|_| tokio::spawn(client(store.clone()))).collect();
+        for client in clients {
+            client.await.expect("a client");
+        }
+        start.elapsed()
+    })
 }
 
 /// Fetch and settle, ten at a time, each durable before the next, in a large store and in a small one.

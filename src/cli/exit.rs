@@ -99,15 +99,21 @@ fn settings_for(args: &Args, purpose: Purpose) -> Result<Config, Failure> {
     Ok(resolve(flags, &Surroundings::of_process())?)
 }
 
-fn run(args: Args) -> Result<ExitCode, Failure> {
+/// What needs none, or says itself what is wrong with them.
+fn without_settings(args: &Args) -> Option<Result<ExitCode, Failure>> {
     if let Command::Check(how) = &args.command {
-        return check::check(&args, how);
+        return Some(check::check(args, how));
     }
     if let Command::Completion(of) = &args.command {
-        return reference::completion(of).map(ExitCode::from);
+        return Some(reference::completion(of).map(ExitCode::from));
     }
-    if let Command::Man(of) = &args.command {
-        return reference::manual(of).map(ExitCode::from);
+    let Command::Man(of) = &args.command else { return None };
+    Some(reference::manual(of).map(ExitCode::from))
+}
+
+fn run(args: Args) -> Result<ExitCode, Failure> {
+    if let Some(done) = without_settings(&args) {
+        return done;
     }
     let config = settings(&args)?;
     if let Command::Start(_) = &args.command {

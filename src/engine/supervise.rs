@@ -84,8 +84,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         pools.map(|(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes)).collect();
     wardrobe.number(&mut settings, setup.outfits);
     let reloader = Reloader::new(setup.read_settings, requests.clone());
-    let newsroom = Newsroom::default();
-    setup.broker.publish(newsroom.clone());
+    let newsroom = newsroom(&setup.broker);
     let mut outside = Outside {
         link,
         children: Children::new(plans, outputs.clone(), gauge, setup.outputs.job_cap)?,
@@ -119,8 +118,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let settings = Settings { first_generation: hello.generation + 1, ..settings };
     let started = clock::now();
     let supervisor = Supervisor::new(settings, started);
-    let (broker, broker_name) = (setup.broker.clone(), setup.broker_name);
-    let census = Census::default();
+    let (broker, broker_name, census) = (setup.broker.clone(), setup.broker_name, Census::default());
     let desk = Desk { broker, newsroom, census, requests, reloader, broker_name, started };
     let desk = Arc::new(desk);
     open_doors(setup.listener, setup.port, api::router(desk.clone()))?;
@@ -133,6 +131,13 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     }
     info!(keeper = pid, cgroup, bounds, restarts, "supervisor is up");
     run(supervisor, outside, inbox).await
+}
+
+/// Where what happens is told: to jobs by the broker, to workers here.
+fn newsroom(broker: &Arc<dyn Broker>) -> Newsroom {
+    let room = Newsroom::default();
+    broker.publish(room.clone());
+    room
 }
 
 /// The API, by the socket and, if one was opened, by a port.

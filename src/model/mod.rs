@@ -27,11 +27,10 @@ pub use duration::{format_duration, parse_duration};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{
-    Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts,
-    Retry,
+    Exec, Fetched, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts, Retry,
 };
 pub use limits::{Bounds, Excess, Limits, size};
-pub use list::{Cursor, Page};
+pub use list::{Cursor, Filter, Page};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters, Tally};
 pub use news::{Interest, News, What};

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::job::words;
+use super::list::words;
 use super::{JobId, JobState, Millis, QueueName, WorkerId};
 
 /// Something that has just happened to a job or to a worker.
