@@ -37,7 +37,6 @@ contract!(
     too_many_complete_jobs_go_the_oldest_first,
     what_is_kept_for_ever_stays,
     a_million_would_go_a_few_at_a_time,
-    what_somebody_needs_stays,
     statistics_go_after_ninety_days,
     counters_agree_with_the_jobs_after_each_step,
 );
@@ -411,6 +410,23 @@ async fn a_queue_that_is_of_use_is_not_forgotten(scene: Scene) {
     assert_eq!(scene.counts().await.unwrap().len(), 1);
 }
 
+#[tokio::test]
+async fn who_waits_for_a_job_that_another_process_removes_is_told() {
+    let scene = Scene::file();
+    let other = scene.second().unwrap();
+    let id = scene.put(job("a")).await;
+    let taken = other.fetch(request(&["q"], 1)).await.unwrap();
+    let wait = scene.ended(id.clone());
+    let remove = async {
+        // So that the wait comes first.
+        tokio::task::yield_now().await;
+        other.settle(vec![settlement(&taken[0].lease, complete())]).await.unwrap();
+        other.tell(bulk(Act::Discard, JobState::Complete), "").await.unwrap();
+    };
+    let (told, ()) = tokio::join!(wait, remove);
+    assert!([Ok(JobState::Complete), Err(Error::NoJob(id))].contains(&told), "{told:?}");
+}
+
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Lets the store look at what it keeps, for as long as that takes.
@@ -508,8 +524,10 @@ async fn a_million_would_go_a_few_at_a_time(scene: Scene) {
     }
 }
 
-async fn what_somebody_needs_stays(mut scene: Scene) {
-    let Place::File(directory) = &scene.place else { return };
+#[tokio::test]
+async fn what_somebody_needs_stays() {
+    let mut scene = Scene::file();
+    let Place::File(directory) = &scene.place else { panic!("no file") };
     let path = directory.path().join("store.db");
     for id in ["needed", "followed", "latest", "free"] {
         failed(&scene, id, "exit 1").await;
@@ -520,8 +538,11 @@ async fn what_somebody_needs_stays(mut scene: Scene) {
     conn.execute_batch(
         "INSERT INTO dependency SELECT c.id, n.id FROM job c, job n WHERE c.jid = 'child' AND n.jid = 'needed';
          INSERT INTO tracked SELECT id, 0 FROM job WHERE jid = 'followed';
-         INSERT INTO recurring (id, name, queue, spec, latest) SELECT 7, 'nightly', queue, '{}', id FROM job WHERE jid = 'latest';
-         UPDATE job SET recurring = 7 WHERE jid = 'latest'",
+         INSERT INTO recurring (id, name, queue, spec, put_at, put_by, by_wall, latest)
+         SELECT 7, 'nightly', queue, '{}', 0, '', 0, id FROM job WHERE jid = 'latest';
+         UPDATE job SET recurring = 7 WHERE jid = 'latest';
+         UPDATE job SET state = 8 WHERE jid = 'child';
+         UPDATE queue SET waiting = 0, depends = 1",
     )
     .unwrap();
     scene.store = scene.second();
@@ -534,12 +555,11 @@ async fn what_somebody_needs_stays(mut scene: Scene) {
     let gone = |table: &str| -> u64 {
         conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };
-    assert_eq!((gone("tracked"), gone("recurring WHERE latest IS NOT NULL")), (0, 0));
+    assert_eq!((gone("tracked"), gone("dependency"), gone("recurring WHERE latest IS NOT NULL")), (0, 1, 0));
+    // A job that was canceled waits for nothing.
     scene.cancel("child".into()).await.unwrap();
+    assert_eq!(swept(&scene, bulk(Act::Discard, JobState::Failed)).await, 1);
     swept(&scene, bulk(Act::Discard, JobState::Canceled)).await;
-    let why = forget(&scene, "q").await.unwrap_err().to_string();
-    assert!(why.contains("(1 failed)"), "{why}");
-    swept(&scene, bulk(Act::Discard, JobState::Failed)).await;
     let why = forget(&scene, "q").await.unwrap_err().to_string();
     assert_eq!(why, "queue 'q' cannot be forgotten: recurring jobs are put into it: nightly");
 }
@@ -681,6 +701,7 @@ fn what_went_wrong_is_found_and_put_right_by_the_binary() {
         assert_eq!(swept.to_string(), r#"{"count":0,"dry_run":false,"jobs":[],"needed":0}"#);
         for (args, why) in [
             (&["job", "retry"][..], "required"),
+            (&["job", "discard"], "required"),
             (&["job", "retry", "--group", "x"], "required"),
             (&["job", "retry", "j", "--failed"], "cannot be used with"),
             (&["job", "discard", "--failed", "--since", "soon"], "give a duration like 2h"),
@@ -696,6 +717,10 @@ fn what_went_wrong_is_found_and_put_right_by_the_binary() {
         );
         assert_eq!(refusal(sandbox, &["queue", "forget", "none"]).0, 7);
         assert_eq!(refusal(sandbox, &["queue", "stats", "none"]).0, 7);
+        let before = sandbox.json(&["queue", "stats", "default", "--day", "2026-01-31", "--json"]);
+        assert_eq!((before["day"].as_str(), &before["failures"]), (Some("2026-01-31"), &0.into()));
+        let older = sandbox.ok(&["failed", "exit 3", "--after", &ids[0], "-n", "1"]);
+        assert_eq!(older.lines().count(), 2, "{older}");
         let stats = sandbox.json(&["queue", "stats", "default", "--json"]);
         assert_eq!(
             (&stats["failures"], &stats["failed"], &stats["wait"]["count"]),
@@ -719,4 +744,24 @@ fn what_went_wrong_is_found_and_put_right_by_the_binary() {
     assert_eq!(sandbox.ok(&["queue", "list"]), "");
     sandbox.ok(&["stop"]);
     running.wait();
+}
+
+#[test]
+fn a_supervisor_removes_what_has_been_kept_for_long_enough() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    sandbox.ok(&["option", "set", "keep_complete_count", "2"]);
+    sandbox.ok(&["option", "set", "keep_failed", "1ms"]);
+    let mut running = sandbox.start(&["-w", "2"]);
+    let ids: Vec<String> = (0..5).map(|_| sandbox.put(&["true"])).collect();
+    sandbox.put(&["false"]);
+    let runs = sandbox.put(&["sleep", "1000"]);
+    let list = || -> Vec<String> {
+        let list = sandbox.ok(&["job", "list", "--json"]);
+        list.lines().map(|line| serde_json::from_str::<JobRecord>(line).unwrap().id.to_string()).collect()
+    };
+    sandbox::wait_until("two complete jobs and the one that runs are left", || list().len() == 3);
+    assert_eq!(list(), [runs.as_str(), &ids[4], &ids[3]]);
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
+    assert!(sandbox.ok(&["job", "list"]).contains(&runs));
 }

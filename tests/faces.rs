@@ -274,7 +274,8 @@ fn ready_is_who_can_take_jobs() {
     let mut running = sandbox.start_raw(&["--", &refuses]);
     let mut answer = (String::new(), String::new());
     wait_until("it says why it is not ready", || {
-        if !sandbox.path("run/ctl.sock").exists() {
+        // Bound is not yet listening.
+        if UnixStream::connect(sandbox.path("run/ctl.sock")).is_err() {
             return false;
         }
         answer = get(&sandbox, "/readyz");
@@ -374,6 +375,14 @@ fn by_tcp_comes_in_who_knows_the_token_and_calls_us_by_our_name() {
             let (code, answer) = put(jobs);
             assert!(code == 403 && answer.contains("programs cannot be put by TCP"), "{answer}");
         }
+        let recur = |job: &str| {
+            let every = r#"{"every":{"interval":{"secs":60,"nanos":0}}}"#;
+            let body = format!("{{\"schedule\":{every},\"job\":{job}}}");
+            by_tcp(sandbox, "POST /v1/recurring/often", &headers, &body)
+        };
+        let (code, answer) = recur(program);
+        assert!(code == 403 && answer.contains("programs cannot be put by TCP"), "{answer}");
+        assert_eq!(recur(data).0, 200);
         assert_eq!(put(data).0, 200);
         assert_eq!(by_tcp(sandbox, "POST /v1/queues/mail/pause", &headers, "").0, 200);
         let queues = sandbox.json(&["queue", "list", "--json"]);

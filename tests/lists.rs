@@ -86,6 +86,7 @@ async fn lists_of_any_states_are_whole_and_in_order(scene: Scene) {
                         states: states.into(),
                         queue: queue.map(Into::into),
                         class: None,
+                        recurring: None,
                         group: None,
                         limit,
                         after: after.map(Into::into),

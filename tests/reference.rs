@@ -37,7 +37,7 @@ fn offered(words: &[&str]) -> Vec<String> {
 
 #[test]
 fn bash_completes_commands_and_flags() {
-    assert_eq!(offered(&["taskvisor", "rec"]), ["recycle"]);
+    assert_eq!(offered(&["taskvisor", "recy"]), ["recycle"]);
     assert_eq!(offered(&["taskvisor", "job", "li"]), ["list"]);
     assert!(offered(&["taskvisor", "job", "list", "--"]).contains(&"--state".to_owned()));
     assert_eq!(offered(&["taskvisor", "completion", "f"]), ["fish"]);

@@ -50,6 +50,7 @@ fn record(id: JobId) -> Result<JobRecord, Problem> {
         progress: None,
         put_at: Millis(0),
         put_by: None,
+        recurring: None,
         due_at: None,
         started_at: None,
         ended_at: None,
@@ -90,6 +91,7 @@ impl Service for Played {
     }
     #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
     async fn ask(&self, verb: Verb, _: String) -> Result<Answer, Problem> {
+        #[allow(clippy::wildcard_enum_match_arm)]
         match verb {
             Verb::Get(Get { job }) => Ok(Answer::Get(record(job)?)),
             Verb::Cancel(Cancel { job }) => {

@@ -61,6 +61,7 @@ impl Service for Fake {
     #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
         self.note(format!("{verb:?} by {by}"));
+        #[allow(clippy::wildcard_enum_match_arm)]
         match verb {
             Verb::Get(Get { job }) => {
                 match job.as_str() {

@@ -84,13 +84,14 @@ async fn describe() -> Response {
 
 async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Ids> {
     let Put { mut jobs } = read(body, PUT_LIMIT).await?;
-    peer.judge_programs(jobs.iter().any(is_program))?;
+    jobs.iter().try_for_each(|job| may_put(peer, job))?;
     jobs.iter_mut().for_each(|job| job.by = Some(peer.to_string()));
     Ok(Json(Ids { ids: api.put(jobs).await? }))
 }
 
-fn is_program(job: &NewJob) -> bool {
-    matches!(job.payload, Payload::Exec(_)) || job.class.as_str() == Class::EXEC
+/// Whether a job may come from there.
+pub(super) fn may_put(peer: Peer, job: &NewJob) -> Result<(), Problem> {
+    peer.judge_programs(matches!(job.payload, Payload::Exec(_)) || job.class.as_str() == Class::EXEC)
 }
 
 async fn wait(State(api): Api, id: PathOf<String>) -> Answer<JobStateBody> {
@@ -136,7 +137,7 @@ async fn readyz(State(api): Api) -> Answer<Done> {
 
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/queues, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/openapi.json, /metrics, /livez and /readyz")
+        .hint("the routes are /v1/jobs, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/openapi.json, /metrics, /livez and /readyz")
 }
 
 async fn no_method(request: Request) -> Problem {

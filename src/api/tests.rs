@@ -108,6 +108,7 @@ async fn a_filter_arrives_as_it_was_sent() {
         states: vec![JobState::Failed, JobState::Held],
         queue: Some("a&b".into()),
         class: Some("exec".into()),
+        recurring: Some("nightly".into()),
         group: Some("exit 1".into()),
         limit: 7,
         after: Some("x".into()),

@@ -13,7 +13,7 @@ use axum::routing::{get, post};
 use serde_json::{Map, Value};
 
 use super::client::encode;
-use super::router::{Answer, Api, SMALL_LIMIT, read_or_default};
+use super::router::{Answer, Api, SMALL_LIMIT, may_put, read_or_default};
 use super::routes::Routes;
 use super::{Peer, Problem, lists};
 use crate::model::verb::{self, Asked, Verb, Visitor, visit};
@@ -73,8 +73,9 @@ async fn act<V: Asked>(
     }
     let verb: V = serde_json::from_value(Value::Object(fields))
         .map_err(|error| Problem::bad_request(format!("the body is not right: {error}")))?;
-    peer.judge_programs(verb.carries_program())?;
-    own::<V>(api.ask(verb.verb(), peer.to_string()).await?)
+    let verb = verb.verb();
+    verb.brings().map_or(Ok(()), |job| may_put(peer, job))?;
+    own::<V>(api.ask(verb, peer.to_string()).await?)
 }
 
 /// The verb's own answer.

@@ -11,6 +11,9 @@ pub enum Error {
     /// No such queue.
     #[error("no queue is called '{0}'")]
     NoQueue(QueueName),
+    /// No such recurring job.
+    #[error("no recurring job is called '{0}'")]
+    NoRecurring(String),
     /// The id is taken.
     #[error("a job with the id '{0}' exists already")]
     Exists(JobId),

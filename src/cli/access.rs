@@ -25,7 +25,8 @@ pub enum Access {
 
 /// Opens the store that no supervisor serves.
 fn open_store(path: &Path) -> Result<Arc<dyn Broker>, broker::Error> {
-    Ok(Arc::new(Sqlite::open(path, sqlite::Options::default())?))
+    let options = sqlite::Options { serves: false, ..sqlite::Options::default() };
+    Ok(Arc::new(Sqlite::open(path, options)?))
 }
 
 impl Access {

@@ -14,6 +14,7 @@ pub use super::job_args::{
     QueueCommand, QueueForget, QueueList, QueuePause, QueueResume, QueueStats,
 };
 pub use super::option_args::OptionCommand;
+pub use super::recur_args::RecurCommand;
 pub use super::start_args::Start;
 use super::{events, exit, form, reference};
 use crate::config::{Flags, parse_duration};
@@ -99,6 +100,7 @@ impl Args {
             | Command::Put(_)
             | Command::Job(_)
             | Command::Queue(_)
+            | Command::Recur(_)
             | Command::Failed(_)
             | Command::Option(_)
             | Command::Status(_) => None,
@@ -143,6 +145,9 @@ pub enum Command {
     /// Look at queues, pause them
     #[command(subcommand)]
     Queue(QueueCommand),
+    /// Have jobs put again and again, by interval or by cron
+    #[command(subcommand)]
+    Recur(RecurCommand),
     /// Show what went wrong: failures by their groups, or the jobs of one group
     #[command(
         after_help = "Jobs that failed and jobs that are held; to put them back: taskvisor job retry --failed --group GROUP"

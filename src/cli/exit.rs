@@ -9,8 +9,8 @@ use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
 use super::failure::Failure;
 use super::serve::serve;
 use super::{
-    check, config, doctor, events, failed, in_force, job, many, option, put, queue, reference, reload, start,
-    stats, status, stop, why,
+    check, config, doctor, events, failed, in_force, job, many, option, put, queue, recur, reference, reload,
+    start, stats, status, stop, why,
 };
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
@@ -26,7 +26,7 @@ pub const NOT_RUNNING: u8 = 3;
 pub const DEGRADED: u8 = 5;
 /// `status -q`: nothing works.
 pub const UNHEALTHY: u8 = 6;
-/// No such job or queue.
+/// No such job, queue or recurring job.
 pub const NOTHING_MATCHED: u8 = 7;
 /// `start`: the store or the directories are in use or cannot be reached (EX_UNAVAILABLE).
 pub const UNAVAILABLE: u8 = 69;
@@ -153,6 +153,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
                 QueueCommand::Stats(args) => stats::stats(&config, &args).await,
                 QueueCommand::Forget(args) => many::forget(&config, &args).await,
             },
+            Command::Recur(command) => recur::run(&config, &command).await,
             Command::Option(command) => option::run(&config, &command).await,
             Command::Failed(args) => failed::failed(&config, args).await,
             Command::Status(status) => status::status(&config, &status).await,

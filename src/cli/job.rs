@@ -27,6 +27,7 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         states: args.state,
         queue: args.queue.map(Into::into),
         class: args.class.map(Into::into),
+        recurring: args.recurring,
         group: args.group,
         limit: args.limit,
         after: args.after.map(Into::into),

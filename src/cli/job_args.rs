@@ -50,6 +50,9 @@ pub struct JobList {
     /// Of this class
     #[arg(long, value_name = "CLASS")]
     pub class: Option<String>,
+    /// Put by this recurring job
+    #[arg(long, value_name = "NAME")]
+    pub recurring: Option<String>,
     /// Of this failure group
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,

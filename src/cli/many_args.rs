@@ -27,6 +27,7 @@ pub struct JobRetry {
 
 /// `job discard`.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["failed", "held", "canceled", "complete"]))]
 pub struct JobDiscard {
     #[command(flatten)]
     pub many: Many,
@@ -48,7 +49,7 @@ pub struct Many {
     /// Those that are complete
     #[arg(long, group = "states")]
     complete: bool,
-    /// Of them, those of this failure group
+    /// Of them those of this failure group
     #[arg(long, value_name = "GROUP", requires = "states")]
     pub group: Option<String>,
     /// Those of this class

@@ -30,6 +30,8 @@ mod page;
 mod processes;
 mod put;
 mod queue;
+mod recur;
+mod recur_args;
 mod reference;
 mod reload;
 mod screen;

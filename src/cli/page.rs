@@ -68,7 +68,7 @@ pub fn render(job: &JobRecord, look: &Look) -> String {
     out
 }
 
-fn row(out: &mut String, name: &str, value: &str) {
+pub fn row(out: &mut String, name: &str, value: &str) {
     let _ = writeln!(out, "{name:<11} {}", escaped(value));
 }
 
@@ -84,7 +84,7 @@ fn troubles(job: &JobRecord) -> String {
 }
 
 /// Data or a result: on the page when it is small, else its size.
-fn carried(out: &mut String, name: &str, bytes: &[u8]) {
+pub fn carried(out: &mut String, name: &str, bytes: &[u8]) {
     const SMALL: usize = 2048;
     let whole = format!("{}; all of it: taskvisor job show --json", bytes_of(bytes.len()));
     let text = match std::str::from_utf8(bytes) {
@@ -123,7 +123,7 @@ fn block(out: &mut String, name: &str, text: &str) {
     }
 }
 
-fn program(out: &mut String, exec: &Exec) {
+pub fn program(out: &mut String, exec: &Exec) {
     let words: Vec<String> = exec.argv.iter().map(quoted).collect();
     row(out, "command", &words.join(" "));
     row(out, "directory", &format!("{}, umask {:03o}", exec.cwd.to_text(), exec.umask));
@@ -219,6 +219,7 @@ pub(super) mod tests {
             progress: None,
             put_at: Millis(1_790_000_000_000),
             put_by: Some("uid 1000".into()),
+            recurring: None,
             due_at: None,
             started_at: Some(Millis(1_790_000_001_500)),
             ended_at: Some(Millis(1_790_000_003_000)),

@@ -16,11 +16,11 @@ pub fn render(status: &Status, now: Millis, look: &Look) -> String {
     }
     out.push('\n');
     Node::new(keeper(status), below_keeper(status, look)).draw(look, "", "", &mut out);
+    if let Some(old) = status.queues_age {
+        let _ = writeln!(out, "\nthe queues {} ago; the broker has not counted since", age(old));
+    }
     if !status.queues.is_empty() {
         out.push('\n');
-        if let Some(old) = status.queues_age {
-            let _ = writeln!(out, "the queues {} ago; the broker has not counted since", age(old));
-        }
         out += &queue::render(&status.queues, now, look);
     }
     out

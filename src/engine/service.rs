@@ -283,7 +283,7 @@ fn host() -> Host {
 fn problem(error: Error) -> Problem {
     let message = error.to_string();
     match error {
-        Error::NoJob(_) | Error::NoQueue(_) => Problem::not_found(message),
+        Error::NoJob(_) | Error::NoQueue(_) | Error::NoRecurring(_) => Problem::not_found(message),
         Error::Exists(_) | Error::WrongState { .. } | Error::InUse(..) => Problem::conflict(message),
         Error::Refused(_) => Problem::bad_request(message),
         Error::Failed(_) => Problem::unavailable(message),

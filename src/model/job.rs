@@ -7,7 +7,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, QueueName, WorkerId};
+use super::{
+    Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, Progress, QueueName, WorkerId,
+};
 
 /// What a job carries to its worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -261,6 +263,9 @@ pub struct JobRecord {
     /// By whom, if that is known.
     #[serde(default)]
     pub put_by: Option<String>,
+    /// Which recurring job put it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recurring: Option<String>,
     /// Not before this time, when it is delayed.
     pub due_at: Option<Millis>,
     /// When its latest attempt started.
@@ -294,17 +299,6 @@ pub struct JobRecord {
     /// What happened to it, oldest first: the latest 100 entries. Left out in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Entry>,
-}
-
-/// How far a job has come, as its worker says.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Progress {
-    /// From 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fraction: Option<f64>,
-    /// A line for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
 }
 
 /// Jobs of one queue by state, and whether it is paused.

@@ -19,6 +19,9 @@ pub struct Filter {
     /// Of this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
+    /// Put by this recurring job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recurring: Option<String>,
     /// Of this failure group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -43,6 +46,7 @@ impl Default for Filter {
             states: Vec::new(),
             queue: None,
             class: None,
+            recurring: None,
             group: None,
             limit: Filter::usual_limit(),
             after: None,

@@ -14,6 +14,9 @@ mod news;
 mod option;
 mod outcome;
 mod pool;
+mod progress;
+mod recurring;
+mod schedule;
 mod settings;
 mod snapshot;
 mod status;
@@ -26,9 +29,7 @@ pub use day::Day;
 pub use duration::{format_duration, parse_duration};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
-pub use job::{
-    Exec, Fetched, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, Progress, QueueCounts, Retry,
-};
+pub use job::{Exec, Fetched, Job, JobRecord, JobState, Lease, NewJob, Pause, Payload, QueueCounts, Retry};
 pub use limits::{Bounds, Excess, Limits, size};
 pub use list::{Cursor, Filter, Page};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
@@ -40,6 +41,9 @@ pub use outcome::{
     Verdict,
 };
 pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Means, Order, Outfit, Take, Work};
+pub use progress::Progress;
+pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
+pub use schedule::{Cron, Schedule, Timetable, WrongLine};
 pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};
 pub use snapshot::{Caught, Snapshot};
 pub use status::{Health, Host, LogStatus, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};

@@ -3,6 +3,7 @@
 
 use rusqlite::{Row, params};
 
+use super::remove::IS_NEEDED;
 use super::store::Store;
 use super::trouble::Trouble;
 use super::{admin, remove};
@@ -67,7 +68,7 @@ fn next(store: &Store, asked: &Bulk) -> Result<(Option<i64>, Vec<Match>), Troubl
     let (seen, last): (u64, Option<i64>) =
         statement.query_row(params![state, group, after], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let mut statement = store.conn.prepare_cached(&format!(
-        "SELECT job.id, queue, jid, EXISTS (SELECT 1 FROM dependency WHERE needs = job.id)
+        "SELECT job.id, queue, jid, {IS_NEEDED}
          FROM job {index} JOIN queue ON queue.id = job.queue
          WHERE {condition} AND state = ?1 AND job.id > ?3 AND job.id <= ?4 AND (?5 IS NULL OR class = ?5)
          AND (?6 IS NULL OR queue.name = ?6) AND (?7 IS NULL OR ended_at >= ?7) ORDER BY job.id"

@@ -8,7 +8,7 @@
 use rusqlite::{Row, params};
 
 use super::call::{Call, Kind};
-use super::remove;
+use super::remove::{self, IS_NEEDED};
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::Error;
@@ -200,11 +200,35 @@ fn stretch(store: &Store, index: &str, condition: &str, after: i64) -> Result<Ve
 
 /// Whether nobody needs the job or follows it, and it is not what a recurring job made last.
 fn is_free(store: &Store, row: i64) -> Result<bool, Trouble> {
-    let mut statement = store.conn.prepare_cached(
-        "SELECT NOT EXISTS (SELECT 1 FROM dependency WHERE needs = ?1)
-         AND NOT EXISTS (SELECT 1 FROM tracked WHERE job = ?1)
-         AND NOT EXISTS (SELECT 1 FROM job JOIN recurring ON recurring.id = job.recurring
-                         WHERE job.id = ?1 AND latest = ?1)",
-    )?;
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT NOT {IS_NEEDED} AND NOT EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id)
+         AND NOT EXISTS (SELECT 1 FROM recurring WHERE recurring.id = job.recurring AND latest = job.id AND NOT removed)
+         FROM job WHERE id = ?1"
+    ))?;
     Ok(statement.query_row([row], |row| row.get(0))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_in_which_nothing_happens_is_let_alone_after_the_first_look() {
+        let mut expiry = Expiry::new(1_000);
+        assert!(!expiry.begin(5_999));
+        assert!(expiry.begin(6_000));
+        // As a look leaves it that is over.
+        (expiry.looked, expiry.due) = (6_000, None);
+        assert!(!expiry.begin(i64::MAX));
+        expiry.stir(7_000);
+        assert_eq!(expiry.due, Some(66_000));
+        expiry.stir(65_000);
+        assert!(!expiry.begin(65_999));
+        assert!(expiry.begin(66_000));
+        // That look failed: the next one is later, not at once.
+        assert_eq!(expiry.due, Some(126_000));
+        (expiry.looked, expiry.due) = (126_000, None);
+        expiry.stir(9_999_999);
+        assert_eq!(expiry.due, Some(9_999_999));
+    }
 }

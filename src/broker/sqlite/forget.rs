@@ -46,7 +46,8 @@ fn hindrance(store: &mut Store, queue: Queue) -> Result<Option<String>, Trouble>
             "it is paused, and jobs that are put into it later would run: resume it first".into(),
         ));
     }
-    let mut statement = store.conn.prepare_cached("SELECT name FROM recurring WHERE queue = ?1 LIMIT 3")?;
+    let mut statement =
+        store.conn.prepare_cached("SELECT name FROM recurring WHERE queue = ?1 AND NOT removed LIMIT 3")?;
     let recurring: Vec<String> =
         statement.query_map(params![queue.id], |row| row.get(0))?.collect::<Result<_, _>>()?;
     Ok((!recurring.is_empty()).then(|| format!("recurring jobs are put into it: {}", recurring.join(", "))))

@@ -45,7 +45,7 @@ impl Sqlite {
         let file = path.display().to_string();
         let conn = open::connect(path, &options)?;
         let (inbox, messages) = channel();
-        let (store, notices) = new_store(conn, &options.world, &file)?;
+        let (store, notices) = new_store(conn, &options.world, &file, options.serves)?;
         let beside = |suffix: &str| open::beside(path, suffix);
         let failed = |error: std::io::Error| Error::Failed(format!("cannot open the store {file}: {error}"));
         let disk = disk(path, &options, inbox.clone()).map_err(failed)?;
@@ -67,7 +67,7 @@ impl Sqlite {
     /// A store in memory, in a world of its own.
     pub fn memory_in(world: World) -> Result<Sqlite, Error> {
         let (inbox, messages) = channel();
-        let (store, notices) = new_store(open::connect_memory()?, &world, "in memory")?;
+        let (store, notices) = new_store(open::connect_memory()?, &world, "in memory", true)?;
         let thread = start(store, messages, "in memory".into(), None)
             .map_err(|error| Error::Failed(format!("cannot start the store's thread: {error}")))?;
         Ok(Sqlite::new(inbox, notices, world, None, None, thread))
@@ -122,7 +122,12 @@ impl Drop for Sqlite {
     }
 }
 
-fn new_store(mut conn: Connection, world: &World, file: &str) -> Result<(Store, Arc<Notices>), Error> {
+fn new_store(
+    mut conn: Connection,
+    world: &World,
+    file: &str,
+    serves: bool,
+) -> Result<(Store, Arc<Notices>), Error> {
     let opening = |error: rusqlite::Error| explain("open", file, &error);
     let (ahead, seen) = open::start_clock(&conn, world).map_err(opening)?;
     let wal_pages = Arc::new(AtomicI32::new(0));
@@ -142,6 +147,8 @@ fn new_store(mut conn: Connection, world: &World, file: &str) -> Result<(Store, 
         leases: Default::default(),
         waiters: Default::default(),
         effects: Effects::default(),
+        wall_ahead: None,
+        serves,
         next_due: None,
         queues: Default::default(),
         options: None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::history::{self, End};
+use super::occur;
 use super::put::millis_up;
 use super::read;
 use super::settle::group;
@@ -242,13 +243,14 @@ pub(super) fn progress(store: &mut Store, notes: &[(JobId, Fence, Progress)]) ->
     Ok(())
 }
 
-/// Moves on what time has moved on: delayed jobs that are due, and leases that ran out.
+/// Moves on what time has moved on: delayed jobs that are due, leases that ran out, and what recurs.
 pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
     if store.next_due.is_none_or(|due| due > now) {
         return Ok(());
     }
     promote(store, now)?;
     expire(store, now)?;
+    occur::come_due(store, now)?;
     store.next_due = store.next_due_on_file()?;
     Ok(())
 }

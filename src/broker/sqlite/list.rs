@@ -19,6 +19,7 @@ pub(super) fn page(store: &Store, filter: &Filter, at: Option<Cursor>) -> Result
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT {RECORD}, {} AND (?2 IS NULL OR queue.name = ?2) AND (?3 IS NULL OR class = ?3)
          AND (?4 IS NULL OR failure_group = ?4)
+         AND (?5 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?5))
          FROM job CROSS JOIN queue ON queue.id = job.queue
          WHERE job.id IN (SELECT id FROM ({}) ORDER BY id DESC LIMIT {ROWS}) ORDER BY job.id DESC",
         is_in(&filter.states),
@@ -27,13 +28,14 @@ pub(super) fn page(store: &Store, filter: &Filter, at: Option<Cursor>) -> Result
     let queue = filter.queue.as_ref().map(QueueName::as_str);
     let class = filter.class.as_ref().map(|class| class.as_str());
     let matches = statement.column_count() - 1;
-    let mut found = statement.query(params![place, queue, class, filter.group])?;
+    let mut found = statement.query(params![place, queue, class, filter.group, filter.recurring])?;
     let (mut jobs, mut seen, mut last) = (Vec::new(), 0, place);
     while left > 0
         && let Some(row) = found.next()?
     {
         (seen, last) = (seen + 1, row.get(0)?);
-        if row.get(matches)? {
+        // Nothing is neither.
+        if row.get::<_, Option<bool>>(matches)? == Some(true) {
             jobs.push(record(row)?);
             left -= 1;
         }

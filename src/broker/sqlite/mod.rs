@@ -38,6 +38,7 @@
 //! # Time
 //!
 //! Times are milliseconds since boot plus a number fixed for this boot, so setting the wall clock moves no lease and no delay.
+//! Only recurring jobs by cron look at the wall clock (`occur.rs`): whoever holds the store looks at least once a minute.
 //!
 //! # Schemas
 //!
@@ -67,10 +68,12 @@ mod in_force;
 mod lease;
 mod list;
 mod notices;
+mod occur;
 mod open;
 mod options;
 mod put;
 mod read;
+mod recurring;
 mod remove;
 mod settle;
 mod spread;
@@ -79,6 +82,7 @@ mod syncer;
 mod thread;
 mod trouble;
 mod verbs;
+mod zones;
 
 pub use handle::Sqlite;
 pub use options::{Options, World};

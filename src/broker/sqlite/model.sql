@@ -24,17 +24,23 @@ CREATE TABLE tracked (
     at  INTEGER NOT NULL
 );
 
--- Jobs that are put again and again.
+-- Jobs that are put again and again. The row of one that was removed keeps its count: no id is used twice.
 CREATE TABLE recurring (
-    id      INTEGER PRIMARY KEY,
-    name    TEXT NOT NULL UNIQUE,
-    queue   INTEGER NOT NULL REFERENCES queue (id),
-    spec    TEXT NOT NULL,             -- JSON: the schedule, the policies, the job
-    next_at INTEGER,                   -- milliseconds of the wall clock; NULL = never again
-    count   INTEGER NOT NULL DEFAULT 0,
-    latest  INTEGER                    -- the job it made last
+    id        INTEGER PRIMARY KEY,
+    name      TEXT NOT NULL UNIQUE,
+    queue     INTEGER NOT NULL REFERENCES queue (id),
+    spec      TEXT NOT NULL,           -- JSON: the schedule, the policies, the job
+    removed   INTEGER NOT NULL DEFAULT 0,
+    put_at    INTEGER NOT NULL,
+    put_by    TEXT NOT NULL,
+    by_wall   INTEGER NOT NULL,        -- 1 = next_at is on the wall clock (cron), 0 = on the store's
+    next_at   INTEGER,                 -- NULL = never again
+    count     INTEGER NOT NULL DEFAULT 0,
+    skipped   INTEGER NOT NULL DEFAULT 0,
+    missed_at INTEGER,
+    latest    INTEGER                  -- the job it made last
 );
-CREATE INDEX recurring_next ON recurring (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX recurring_next ON recurring (by_wall, next_at) WHERE next_at IS NOT NULL;
 
 -- Options that differ from their defaults; queue '' = for all.
 CREATE TABLE option (

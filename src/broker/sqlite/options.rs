@@ -15,6 +15,8 @@ pub struct Options {
     /// Whether this process stays: it watches the doorbell for what other processes put, cancel and settle. Without it,
     /// `next_notice` and `ended` know of this process only.
     pub listen: bool,
+    /// Whether it puts the jobs that recur when their time comes. Who only passes by leaves that to those who stay.
+    pub serves: bool,
     /// How long to wait for another program that has locked the file.
     pub busy_timeout: Duration,
     /// Where time, the disk and the kind of file system come from.
@@ -23,7 +25,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { listen: true, busy_timeout: Duration::from_secs(5), world: World::default() }
+        Options { listen: true, serves: true, busy_timeout: Duration::from_secs(5), world: World::default() }
     }
 }
 
@@ -35,7 +37,7 @@ pub type Probe<A, T> = Arc<dyn Fn(&A) -> io::Result<T> + Send + Sync>;
 pub struct World {
     /// The boot-time clock.
     pub now: Arc<dyn Fn() -> Instant + Send + Sync>,
-    /// Milliseconds since 1970; asked once per boot.
+    /// Milliseconds since 1970; asked once per boot, and for what is due by the wall clock.
     pub wall_millis: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// Which boot this is.
     pub boot_id: Arc<dyn Fn() -> String + Send + Sync>,

@@ -37,7 +37,7 @@ fn check(store: &Store, jobs: &[NewJob]) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn insert(store: &mut Store, job: &NewJob, now: i64) -> Result<JobId, Trouble> {
+pub(super) fn insert(store: &mut Store, job: &NewJob, now: i64) -> Result<JobId, Trouble> {
     let id = job.id.clone().unwrap_or_else(|| Uuid::now_v7().simple().to_string().into());
     let queue = store.queue_made(&job.queue)?;
     let due = (!job.delay.is_zero()).then(|| now.saturating_add(millis_up(job.delay)));

@@ -19,7 +19,8 @@ use crate::model::{
 /// The columns [`record`] reads.
 pub(super) const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, attempt, retries, delay_ns, cap_ns,
     limit_ns, crashes, interrupted, put_at, due_at, started_at, ended_at, instance, worker, fence, result, failure,
-    forensics, unknown, progress, put_by, renewals, renewed_at, expires_at";
+    forensics, unknown, progress, put_by, renewals, renewed_at, expires_at,
+    (SELECT name FROM recurring WHERE recurring.id = job.recurring)";
 
 pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
@@ -27,7 +28,7 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     ))?;
     let mut rows = statement.query([id.as_str()])?;
     let row = rows.next()?.ok_or_else(|| Error::NoJob(id.clone()))?;
-    let payload = payload(store, row.get(0)?, row, 30)?;
+    let payload = payload(store, row.get(0)?, row, 31)?;
     let history = history::of(store, row.get(0)?)?;
     Ok(JobRecord { payload: Some(payload), history, ..record(row)? })
 }
@@ -110,6 +111,7 @@ pub(super) fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         progress: json(row, 25)?,
         put_at: Millis(row.get(14)?),
         put_by: row.get(26)?,
+        recurring: row.get(30)?,
         due_at: moment(row, 15)?,
         started_at: moment(row, 16)?,
         ended_at: moment(row, 17)?,

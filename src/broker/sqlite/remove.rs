@@ -7,6 +7,11 @@ use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::model::JobState;
 
+/// Whether others wait for the `job` of a statement.
+pub(super) const IS_NEEDED: &str =
+    "EXISTS (SELECT 1 FROM dependency JOIN job AS other ON other.id = dependency.job
+    WHERE needs = job.id AND other.state = 8)";
+
 /// Removes one job wholly. The caller has made sure that no other job needs it and that nobody runs it.
 pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
     let found = store

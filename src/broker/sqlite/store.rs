@@ -11,6 +11,7 @@ use super::barren::Barren;
 use super::expiry::Expiry;
 use super::figures::{self, Gathered};
 use super::notices::Notices;
+use super::occur;
 use super::options::World;
 use super::trouble::Trouble;
 use crate::broker::{Error, Notice};
@@ -33,7 +34,11 @@ pub(super) struct Store {
     pub(super) leases: HashMap<JobId, Fence>,
     pub(super) waiters: HashMap<JobId, Vec<Waiter>>,
     pub(super) effects: Effects,
-    /// When a delayed job becomes due or a lease ends, in store time. May be early, never late.
+    /// How far the wall clock was ahead of store time when recurring jobs were last looked at.
+    pub(super) wall_ahead: Option<i64>,
+    /// Whether to look at all.
+    pub(super) serves: bool,
+    /// When a delayed job becomes due, a lease ends or a job recurs, in store time. May be early, never late.
     pub(super) next_due: Option<i64>,
     pub(super) queues: HashMap<QueueName, Queue>,
     /// What is set, once somebody has asked.
@@ -216,6 +221,9 @@ impl Store {
         self.barren = Barren::default();
         // Whether it was seen to is not known.
         self.foreign = true;
+        // What was due is due again.
+        self.next_due = self.next_due_on_file().unwrap_or_else(|_| Some(self.time()));
+        self.wall_ahead = None;
     }
 
     /// Brings the counters on file up to date: at the commit, and before they are read.
@@ -262,16 +270,18 @@ impl Store {
         [self.next_due, self.figures_due].into_iter().flatten().any(|due| due <= time)
     }
 
-    /// When the next delayed job or lease is due.
+    /// When the next delayed job, lease or recurring job is due.
     pub(super) fn next_due_on_file(&self) -> Result<Option<i64>, rusqlite::Error> {
-        self.conn
+        let jobs = self
+            .conn
             .prepare_cached(
                 "SELECT min(at) FROM (
                      SELECT * FROM (SELECT due_at AS at FROM job WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
                      UNION ALL
                      SELECT * FROM (SELECT expires_at FROM job WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1))",
             )?
-            .query_row([], |row| row.get(0))
+            .query_row([], |row| row.get(0))?;
+        Ok([jobs, occur::next_look(self)?].into_iter().flatten().min())
     }
 
     /// After the commit: remembers leases, says what is to be said, and gives who waited for an end.

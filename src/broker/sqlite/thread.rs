@@ -342,12 +342,20 @@ fn look_around(store: &mut Store) -> Result<(), rusqlite::Error> {
     drop(statement);
     let revoked = canceling.into_iter().map(|(id, fence)| (id, fence, Revocation::Canceled));
     store.effects.revoked.extend(revoked);
-    let mut ended = Vec::new();
+    let (mut ended, mut gone) = (Vec::new(), Vec::new());
     for id in store.waiters.keys() {
         let mut statement = store.conn.prepare_cached("SELECT state FROM job WHERE jid = ?1")?;
         let state = statement.query_row(params![id.as_str()], |row| Ok(state(row.get(0)?))).optional()?;
-        if let Some(state) = state.filter(|state| state.has_ended()) {
-            ended.push((id.clone(), state));
+        match state {
+            Some(state) if state.has_ended() => ended.push((id.clone(), state)),
+            Some(_) => {}
+            None => gone.push(id.clone()),
+        }
+    }
+    // It ended and was removed since we looked: how it ended is not known any more.
+    for id in gone {
+        for waiter in store.waiters.remove(&id).unwrap_or_default() {
+            let _ = waiter.send(Err(Error::NoJob(id.clone())));
         }
     }
     store.effects.ended.extend(ended);

@@ -2,7 +2,7 @@
 
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{admin, bulk, figures, forget, in_force, read};
+use super::{admin, bulk, figures, forget, in_force, occur, read, recurring};
 use crate::broker::Error;
 use crate::model::Instant;
 use crate::model::verb::{Answer, Done, Number, State, Verb};
@@ -23,6 +23,11 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
             Answer::Pause(admin::pause(store, &it.queue, by, it.reason.as_deref(), now).map(done)?)
         }
         Verb::Resume(it) => Answer::Resume(admin::resume(store, &it.queue).map(done)?),
+        Verb::ListRecurring(_) => Answer::ListRecurring(recurring::list(store)?),
+        Verb::ShowRecurring(it) => Answer::ShowRecurring(recurring::get(store, &it.name)?),
+        Verb::PutRecurring(it) => Answer::PutRecurring(recurring::put(store, it, by, now)?),
+        Verb::RunRecurring(it) => Answer::RunRecurring(occur::run(store, &it.name, by, now)?),
+        Verb::RemoveRecurring(it) => Answer::RemoveRecurring(recurring::remove(store, &it.name).map(done)?),
         Verb::Stats(it) => Answer::Stats(figures::of(store, it, now)?),
         Verb::Forget(it) => Answer::Forget(forget::queue(store, &it.queue).map(done)?),
         Verb::ShowOptions(_) => Answer::ShowOptions(in_force::show(store)?),

@@ -6,6 +6,7 @@ mod failed;
 mod jobs;
 mod options;
 mod queues;
+mod recurring;
 mod table;
 
 pub use answers::{Done, Number, State};
@@ -13,4 +14,5 @@ pub use failed::{Act, Bulk, Failed, FailureGroup, Swept};
 pub use jobs::{Before, Cancel, Get, Retry};
 pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
 pub use queues::{Forget, Pause, QueueDay, Queues, Resume, Stats, Times};
+pub use recurring::{ListRecurring, RemoveRecurring, RunRecurring, ShowRecurring};
 pub use table::{Answer, Asked, Route, Verb, Visitor, visit};

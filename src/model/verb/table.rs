@@ -7,10 +7,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{
-    Before, Bulk, Cancel, Done, Failed, FailureGroup, Forget, Get, LoadOptions, Number, OptionShown, Pause,
-    QueueDay, Queues, Resume, Retry, SetOption, ShowOptions, State, Stats, Swept, UnsetOption,
+    Before, Bulk, Cancel, Done, Failed, FailureGroup, Forget, Get, ListRecurring, LoadOptions, Number,
+    OptionShown, Pause, QueueDay, Queues, RemoveRecurring, Resume, Retry, RunRecurring, SetOption,
+    ShowOptions, ShowRecurring, State, Stats, Swept, UnsetOption,
 };
-use crate::model::{Filter, JobRecord, QueueCounts, QueueName};
+use crate::model::{Filter, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord};
 
 /// Where a verb is found by HTTP. Parameters that the path names travel in it, the others in the query of a GET or in the
 /// JSON body.
@@ -47,10 +48,6 @@ pub trait Asked: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
     fn verb(self) -> Verb;
     /// Its own answer, if this is one.
     fn answer(answer: Answer) -> Option<Self::Answer>;
-    /// Whether it brings a program to be run: who asks for it must be allowed to run anything.
-    fn carries_program(&self) -> bool {
-        false
-    }
 }
 
 /// Something that is done once for each verb.
@@ -59,10 +56,9 @@ pub trait Visitor {
     fn visit<V: Asked>(&mut self);
 }
 
-/// Declares [`Verb`], [`Answer`] and what each verb is. A verb that may bring a program ends with `, programs HOW`, where
-/// `HOW` is a function from the verb to whether it does.
+/// Declares [`Verb`], [`Answer`] and what each verb is.
 macro_rules! verbs {
-    ($($name:ident($type:ty) => $answer:ty, $method:literal $path:literal, $does:literal $(, programs $how:path)?;)*) => {
+    ($($name:ident($type:ty) => $answer:ty, $method:literal $path:literal, $does:literal;)*) => {
         /// Any verb.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Verb {
@@ -95,11 +91,6 @@ macro_rules! verbs {
             fn answer(answer: Answer) -> Option<$answer> {
                 if let Answer::$name(answer) = answer { Some(answer) } else { None }
             }
-            $(
-                fn carries_program(&self) -> bool {
-                    $how(self)
-                }
-            )?
         })*
 
         /// Has each verb visited, in the order of the table.
@@ -120,6 +111,11 @@ verbs! {
     Queues(Queues) => BTreeMap<QueueName, QueueCounts>, "GET" "/v1/queues", "Counts the jobs of all queues by state.";
     Pause(Pause) => Done, "POST" "/v1/queues/{queue}/pause", "Stops fetching from a queue, for every supervisor, until it is resumed.";
     Resume(Resume) => Done, "POST" "/v1/queues/{queue}/resume", "Ends the pause of a queue.";
+    ListRecurring(ListRecurring) => Vec<RecurringRecord>, "GET" "/v1/recurring", "Lists the recurring jobs by name.";
+    ShowRecurring(ShowRecurring) => RecurringRecord, "GET" "/v1/recurring/{name}", "Shows one recurring job, and when it is due.";
+    PutRecurring(Recurring) => RecurringRecord, "POST" "/v1/recurring/{name}", "Makes a job recur, or changes one that does; with an unchanged schedule it is due when it was.";
+    RunRecurring(RunRecurring) => LatestJob, "POST" "/v1/recurring/{name}/run", "Puts the job of a recurring job now, whatever its schedule and its latest job.";
+    RemoveRecurring(RemoveRecurring) => Done, "POST" "/v1/recurring/{name}/remove", "Ends a recurrence; the jobs that it has put stay.";
     Stats(Stats) => QueueDay, "GET" "/v1/queues/{queue}/stats", "Tells how the jobs of a queue fared on a day: how long they waited and ran, how many failed.";
     Forget(Forget) => Done, "POST" "/v1/queues/{queue}/forget", "Removes a queue that has no jobs, with its statistics.";
     ShowOptions(ShowOptions) => Vec<OptionShown>, "GET" "/v1/options", "Shows the options in force, and what is set for single queues.";

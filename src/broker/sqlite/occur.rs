@@ -1,0 +1,218 @@
+//! What recurs, when its time comes. Whoever holds the store puts the jobs, and moves the schedule on in the same transaction:
+//! each occurrence is had once, whoever looks and whoever dies.
+//!
+//! Intervals go by the store's clock, cron by the wall clock. That can be set, so there is a look at least once a minute,
+//! and what is a minute late is not missed. A schedule only moves on: a clock that is set back runs nothing twice, except
+//! where it goes back by so much that it must have been wrong before.
+
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, params};
+
+use super::put::{self, millis_up};
+use super::recurring::{self, IN_FORCE, InForce, in_force};
+use super::store::{Store, state};
+use super::trouble::Trouble;
+use super::zones;
+use crate::broker::Error;
+use crate::model::{Instant, JobState, LatestJob, Millis, NewJob, Overlap, Schedule, Timetable};
+
+/// There is a look at least so often; what is late by no more is on time.
+const NET: Duration = Duration::from_secs(60);
+/// A wall clock that is set back by more was wrong before.
+const WRONG: Duration = Duration::from_secs(3 * 3600);
+/// Recurring jobs in one transaction at most.
+const BATCH: i64 = 256;
+
+/// Whether it goes by the wall clock.
+pub(super) fn is_by_wall(schedule: &Schedule) -> bool {
+    matches!(schedule, Schedule::Cron { .. })
+}
+
+impl Store {
+    /// What the wall clock says, in milliseconds since 1970.
+    pub(super) fn wall(&self) -> i64 {
+        (self.world.wall_millis)()
+    }
+}
+
+/// When to look next, in store time; never while nothing recurs. The first look is at once.
+pub(super) fn next_look(store: &Store) -> Result<Option<i64>, rusqlite::Error> {
+    if !store.serves {
+        return Ok(None);
+    }
+    let first = |by_wall: bool| {
+        store
+            .conn
+            .prepare_cached("SELECT min(next_at) FROM recurring WHERE by_wall = ?1 AND next_at IS NOT NULL")?
+            .query_row([by_wall], |row| row.get::<_, Option<i64>>(0))
+    };
+    let time = store.time();
+    let by_wall = first(true)?.map(|next| time.saturating_add(next.saturating_sub(store.wall())));
+    let next = [first(false)?, by_wall].into_iter().flatten().min();
+    let latest = if store.wall_ahead.is_some() { time.saturating_add(millis_up(NET)) } else { time };
+    Ok(next.map(|next| next.min(latest)))
+}
+
+/// A schedule has changed.
+pub(super) fn expect(store: &mut Store) -> Result<(), rusqlite::Error> {
+    if let Some(look) = next_look(store)? {
+        store.expect(look);
+    }
+    Ok(())
+}
+
+/// Puts what is due.
+pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
+    if !store.serves {
+        return Ok(());
+    }
+    let wall = store.wall();
+    mend(store, now, wall)?;
+    for by_wall in [false, true] {
+        let clock =
+            Clock { now: if by_wall { wall } else { now }, behind: if by_wall { now - wall } else { 0 } };
+        for (row, found) in due(store, by_wall, clock.now)? {
+            let done = found.and_then(|due| have(store, due, clock));
+            match done {
+                Ok(()) => {}
+                Err(Trouble::Mine(error)) => put_off(store, row, clock.now, &error)?,
+                Err(error @ Trouble::Store(_)) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The clock of a schedule.
+#[derive(Clone, Copy)]
+struct Clock {
+    now: i64,
+    /// How far it is behind the store's.
+    behind: i64,
+}
+
+type Due = (i64, Result<InForce, Trouble>);
+
+fn due(store: &Store, by_wall: bool, now: i64) -> Result<Vec<Due>, rusqlite::Error> {
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT {IN_FORCE} FROM recurring WHERE by_wall = ?1 AND next_at <= ?2 ORDER BY next_at LIMIT {BATCH}"
+    ))?;
+    let rows = statement.query_map(params![by_wall, now], |row| Ok((row.get(0)?, in_force(row))))?;
+    rows.collect()
+}
+
+/// Puts the jobs of what is due of one recurring job, and moves it on.
+fn have(store: &mut Store, mut due: InForce, clock: Clock) -> Result<(), Trouble> {
+    let Some(first) = due.next_at else { return Ok(()) };
+    let table = zones::timetable(&due.recurring.schedule, first)?;
+    let wanted = wanted(&due, &table, first, clock.now);
+    let missed_until = wanted.first().map_or(clock.now, |first| first - 1);
+    let missed = table.latest(first, missed_until, 1).pop();
+    let mut skipped = 0;
+    for at in wanted {
+        match due.recurring.overlap == Overlap::Skip && is_busy(store, &due)? {
+            true => skipped += 1,
+            false => put_one(store, &mut due, at.saturating_add(clock.behind), None)?,
+        }
+    }
+    store
+        .conn
+        .prepare_cached(
+            "UPDATE recurring SET next_at = ?2, skipped = skipped + ?3, missed_at = coalesce(?4, missed_at)
+             WHERE id = ?1",
+        )?
+        .execute(params![due.row, table.after(clock.now), skipped, missed])?;
+    Ok(())
+}
+
+/// The occurrences that are had: none that is too late, and the latest of many. Where only one of its jobs is to be there at
+/// a time, it is one.
+fn wanted(due: &InForce, table: &Timetable, first: i64, now: i64) -> Vec<i64> {
+    let window = millis_up(due.recurring.catch_up.max(NET));
+    let most = match due.recurring.overlap {
+        Overlap::Skip => 1,
+        Overlap::Allow => due.recurring.backlog as usize,
+    };
+    table.latest(first.max(now.saturating_sub(window)), now, most)
+}
+
+/// Whether its latest job has not ended.
+fn is_busy(store: &Store, due: &InForce) -> Result<bool, rusqlite::Error> {
+    let latest = store
+        .conn
+        .prepare_cached("SELECT state FROM job WHERE id = ?1 AND recurring = ?2")?
+        .query_row(params![due.latest, due.row], |row| Ok(state(row.get(0)?)))
+        .optional()?;
+    Ok(latest.is_some_and(|state| !state.has_ended()))
+}
+
+/// Puts its next job, as of a moment in store time. Ids that somebody else has taken are passed over.
+fn put_one(store: &mut Store, due: &mut InForce, at: i64, by: Option<&str>) -> Result<(), Trouble> {
+    let name = &due.recurring.name;
+    let id = loop {
+        due.count += 1;
+        let id = format!("{name}-{}", due.count);
+        let mut statement = store.conn.prepare_cached("SELECT 1 FROM job WHERE jid = ?1")?;
+        if statement.query_row([&id], |_| Ok(())).optional()?.is_none() {
+            break id;
+        }
+    };
+    let by = by.map_or_else(|| format!("recurring {name}"), |by| format!("{by}, recurring {name}"));
+    let job = NewJob { id: Some(id.into()), by: Some(by), ..due.recurring.job.clone() };
+    let id = put::insert(store, &job, at)?;
+    let (row, _, _) = store.place(&id)?;
+    store.conn.prepare_cached("UPDATE job SET recurring = ?2 WHERE id = ?1")?.execute([row, due.row])?;
+    store
+        .conn
+        .prepare_cached("UPDATE recurring SET count = ?2, latest = ?3 WHERE id = ?1")?
+        .execute(params![due.row, due.count, row])?;
+    due.latest = Some(row);
+    Ok(())
+}
+
+/// Puts one now, because somebody asks for it.
+pub(super) fn run(store: &mut Store, name: &str, by: &str, now: Instant) -> Result<LatestJob, Trouble> {
+    let mut due = recurring::find(store, name)?.ok_or_else(|| Error::NoRecurring(name.into()))?;
+    let at = store.millis(now);
+    put_one(store, &mut due, at, Some(by))?;
+    let id = format!("{name}-{}", due.count).into();
+    let (_, _, state): (_, _, JobState) = store.place(&id)?;
+    Ok(LatestJob { id, state, at: Millis(at) })
+}
+
+/// What cannot be had now, because its zone is gone or its row is of another version, is tried again and holds up nothing.
+fn put_off(store: &Store, row: i64, now: i64, error: &Error) -> Result<(), Trouble> {
+    let name: String = store
+        .conn
+        .prepare_cached("UPDATE recurring SET next_at = ?2 WHERE id = ?1 RETURNING name")?
+        .query_row([row, now.saturating_add(millis_up(NET))], |row| row.get(0))?;
+    tracing::error!(%error, "the recurring job '{name}' is due and cannot be put; it is tried again in a minute");
+    Ok(())
+}
+
+/// After a wall clock that was far ahead has been put right: what was moved on by it comes back.
+fn mend(store: &mut Store, now: i64, wall: i64) -> Result<(), Trouble> {
+    let ahead = wall - now;
+    let before = store.wall_ahead.replace(ahead);
+    if before.is_some_and(|before| before - ahead < millis_up(WRONG)) {
+        return Ok(());
+    }
+    let mut statement = store
+        .conn
+        .prepare_cached(&format!("SELECT {IN_FORCE} FROM recurring WHERE by_wall = 1 AND next_at > ?1"))?;
+    let rows = statement.query_map([wall], |row| Ok(in_force(row)))?;
+    // One that cannot be read is no worse off than before.
+    let later: Vec<InForce> =
+        rows.filter_map(|row| row.map(Result::ok).transpose()).collect::<Result<_, _>>()?;
+    drop(statement);
+    for one in later {
+        let Ok(table) = zones::timetable(&one.recurring.schedule, wall) else { continue };
+        if one.next_at > table.after(wall.saturating_add(millis_up(WRONG))) {
+            let mut statement =
+                store.conn.prepare_cached("UPDATE recurring SET next_at = ?2 WHERE id = ?1")?;
+            statement.execute(params![one.row, table.after(wall)])?;
+        }
+    }
+    Ok(())
+}

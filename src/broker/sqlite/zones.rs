@@ -1,0 +1,75 @@
+//! Time zones by name, from the machine's own database, which its updates keep right.
+
+use jiff::tz::{self, TimeZone};
+
+use crate::broker::Error;
+use crate::model::{Schedule, Timetable};
+
+use super::put::millis_up;
+
+/// What a schedule is reckoned by; one in intervals counts from `anchor`.
+pub(super) fn timetable(schedule: &Schedule, anchor: i64) -> Result<Timetable, Error> {
+    match schedule {
+        Schedule::Every { interval, .. } => {
+            Ok(Timetable::Every { anchor, interval: millis_up(*interval).max(1) })
+        }
+        Schedule::Cron { line, zone } => match TimeZone::get(zone) {
+            Ok(found) => Ok(Timetable::Cron(line.clone(), found)),
+            Err(_) => Err(Error::Refused(unknown(zone))),
+        },
+    }
+}
+
+fn unknown(zone: &str) -> String {
+    let names: Vec<String> = tz::db().available().map(|name| name.to_string()).collect();
+    match nearest(zone, &names) {
+        Some(name) => format!("no time zone is called '{zone}'; did you mean {name}?"),
+        None if names.is_empty() => format!(
+            "the time zone '{zone}' cannot be looked up: this machine has no /usr/share/zoneinfo; install tzdata"
+        ),
+        None => {
+            format!("no time zone is called '{zone}'; names are like Europe/Vienna, America/New_York or UTC")
+        }
+    }
+}
+
+/// The name that was probably meant: its city is all that people remember of it.
+fn nearest<'a>(typed: &str, names: &'a [String]) -> Option<&'a str> {
+    let plain = |text: &str| text.to_lowercase().replace(' ', "_");
+    let typed = plain(typed);
+    let city = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
+    let of_city = |name: &str| apart(&city(&typed), &city(&plain(name)));
+    let best = names.iter().min_by_key(|name| (of_city(name), apart(&typed, &plain(name))))?;
+    let is_near = !typed.is_empty() && of_city(best) * 3 <= city(&typed).len();
+    is_near.then_some(best)
+}
+
+/// How many letters differ, are missing or are too many.
+fn apart(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (n, letter) in a.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], n + 1);
+        for (m, other) in b.iter().enumerate() {
+            let change = corner + usize::from(letter != *other);
+            let least = change.min(row[m] + 1).min(row[m + 1] + 1);
+            corner = std::mem::replace(&mut row[m + 1], least);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_nearly_right_is_suggested() {
+        let names = ["America/New_York", "Asia/Tokyo", "Europe/Vienna", "UTC"].map(String::from);
+        let meant = |typed| nearest(typed, &names);
+        assert_eq!(meant("Europe/Viena"), Some("Europe/Vienna"));
+        assert_eq!(meant("vienna"), Some("Europe/Vienna"));
+        assert_eq!(meant("New York"), Some("America/New_York"));
+        assert_eq!([meant("Europe/Wien"), meant("Mars/Olympus"), meant(""), nearest("UTC", &[])], [None; 4]);
+    }
+}

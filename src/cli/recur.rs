@@ -1,0 +1,231 @@
+//! `recur put|list|show|run|remove`.
+
+use std::fmt::Write as _;
+
+use jiff::tz::TimeZone;
+
+use super::access::{Access, for_each};
+use super::exit;
+use super::failure::Failure;
+use super::form::Form;
+use super::page::{carried, counted, program, row};
+use super::recur_args::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut};
+use super::screen::{Look, escaped, print, print_json, table};
+use crate::config::{Config, format_duration};
+use crate::model::verb::{ListRecurring, RemoveRecurring, RunRecurring, ShowRecurring};
+use crate::model::{Millis, Overlap, Payload, Recurring, RecurringRecord, Schedule};
+
+/// One of them.
+pub async fn run(config: &Config, command: &RecurCommand) -> Result<u8, Failure> {
+    match command {
+        RecurCommand::Put(args) => put(config, args).await,
+        RecurCommand::List(args) => list(config, args).await,
+        RecurCommand::Show(args) => show(config, args).await,
+        RecurCommand::Run(args) => put_now(config, args).await,
+        RecurCommand::Remove(args) => remove(config, args).await,
+    }
+}
+
+/// Makes a job recur.
+async fn put(config: &Config, args: &RecurPut) -> Result<u8, Failure> {
+    let recurring = recurring(args)?;
+    let record = Access::open(config).await?.ask(recurring).await?;
+    match args.put.json {
+        true => print_json(&record)?,
+        false => print(&page(&record, &Look::of_stdout(false)))?,
+    }
+    Ok(exit::OK)
+}
+
+fn recurring(args: &RecurPut) -> Result<Recurring, Failure> {
+    if args.put.lines || args.put.delay.is_some() || args.put.jid.is_some() {
+        let message = "--lines, --delay and --jid are of one put, and this is put again and again";
+        return Err(Failure::new(exit::USAGE, message).hint("leave them out; --offset is the first delay"));
+    }
+    let schedule = match (args.every, args.cron.clone()) {
+        (Some(interval), _) => Schedule::Every { interval, offset: args.offset.unwrap_or_default() },
+        (None, Some(line)) => Schedule::Cron { line, zone: args.tz.clone().unwrap_or_else(own_zone) },
+        (None, None) => return Err(Failure::new(exit::USAGE, "there is neither --every nor --cron")),
+    };
+    Ok(Recurring {
+        name: args.name.clone(),
+        schedule,
+        overlap: args.overlap,
+        catch_up: args.catch_up.unwrap_or_default(),
+        backlog: args.backlog,
+        job: Form::of(&args.put)?.job(),
+    })
+}
+
+/// What this machine calls its time zone.
+fn own_zone() -> String {
+    TimeZone::system().iana_name().filter(|name| *name != "Etc/Unknown").unwrap_or("UTC").to_owned()
+}
+
+/// All of them.
+async fn list(config: &Config, args: &RecurList) -> Result<u8, Failure> {
+    let all = Access::open(config).await?.ask(ListRecurring {}).await?;
+    if args.json {
+        all.iter().try_for_each(print_json)?;
+    } else if !all.is_empty() {
+        print(&list_text(&all, &Look::of_stdout(false)))?;
+    }
+    Ok(exit::OK)
+}
+
+fn list_text(all: &[RecurringRecord], look: &Look) -> String {
+    let rows: Vec<Vec<String>> = all.iter().map(|record| cells(record, look)).collect();
+    table(look, &["NAME", "QUEUE", "CLASS", "NEXT", "JOBS", "LATEST", "SCHEDULE"], &rows)
+}
+
+fn cells(record: &RecurringRecord, look: &Look) -> Vec<String> {
+    let Recurring { name, schedule, job, .. } = &record.recurring;
+    let latest = record.latest.as_ref().map(|latest| latest.state.to_string());
+    vec![
+        escaped(name).into_owned(),
+        escaped(job.queue.as_str()).into_owned(),
+        escaped(job.class.as_str()).into_owned(),
+        moment(record.next_at, look),
+        record.count.to_string(),
+        latest.unwrap_or_else(|| "-".into()),
+        escaped(&said(schedule)).into_owned(),
+    ]
+}
+
+fn moment(at: Option<Millis>, look: &Look) -> String {
+    at.map_or_else(|| "never".into(), |at| look.moment(at))
+}
+
+fn said(schedule: &Schedule) -> String {
+    match schedule {
+        Schedule::Every { interval, .. } => format!("every {}", format_duration(*interval)),
+        Schedule::Cron { line, zone } => format!("{line} ({zone})"),
+    }
+}
+
+/// One on a page.
+async fn show(config: &Config, args: &RecurName) -> Result<u8, Failure> {
+    let record = Access::open(config).await?.ask(ShowRecurring { name: args.name.clone() }).await?;
+    match args.json {
+        true => print_json(&record)?,
+        false => print(&page(&record, &Look::of_stdout(false)))?,
+    }
+    Ok(exit::OK)
+}
+
+fn page(record: &RecurringRecord, look: &Look) -> String {
+    let Recurring { name, schedule, overlap, catch_up, backlog, job } = &record.recurring;
+    let mut out = String::new();
+    row(&mut out, "recurring", name);
+    row(&mut out, "schedule", &said(schedule));
+    let (overlap, most) = match overlap {
+        Overlap::Skip => ("skip", String::new()),
+        Overlap::Allow => ("allow", format!(", {} at most", counted(*backlog as usize, "job", "jobs"))),
+    };
+    row(&mut out, "overlap", overlap);
+    if !catch_up.is_zero() {
+        row(&mut out, "catch up", &format!("{}{most}", format_duration(*catch_up)));
+    }
+    row(&mut out, "queue", &format!("{}, priority {}", job.queue, job.priority));
+    row(&mut out, "class", job.class.as_str());
+    match &job.payload {
+        Payload::Exec(exec) => program(&mut out, exec),
+        Payload::Data(data) => carried(&mut out, "data", &data.0),
+    }
+    row(&mut out, "put", &format!("{} by {}", look.moment(record.put_at), record.put_by));
+    row(&mut out, "next", &moment(record.next_at, look));
+    for then in &record.then_at {
+        let _ = writeln!(out, "{:<11} {}", "", look.moment(*then));
+    }
+    row(&mut out, "jobs", &format!("{}, skipped {}", record.count, record.skipped));
+    if let Some(latest) = &record.latest {
+        row(&mut out, "latest", &format!("{} {}, due {}", latest.id, latest.state, look.moment(latest.at)));
+    }
+    if let Some(missed) = record.missed_at {
+        row(&mut out, "missed", &format!("{}: --catch-up makes up for it", look.moment(missed)));
+    }
+    out
+}
+
+/// Puts its job now.
+async fn put_now(config: &Config, args: &RecurName) -> Result<u8, Failure> {
+    let job = Access::open(config).await?.ask(RunRecurring { name: args.name.clone() }).await?;
+    match args.json {
+        true => print_json(&job)?,
+        false => print(&format!("{}\n", job.id))?,
+    }
+    Ok(exit::OK)
+}
+
+/// Ends recurrences.
+async fn remove(config: &Config, args: &RecurNames) -> Result<u8, Failure> {
+    let access = Access::open(config).await?;
+    for_each(&args.names, async |name| {
+        access.ask(RemoveRecurring { name: name.as_str().into() }).await?;
+        match args.json {
+            true => print_json(&serde_json::json!({ "name": name, "removed": true }))?,
+            false => print(&format!("{} removed\n", escaped(name.as_str())))?,
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cli::page::tests::look;
+    use crate::model::{JobState, LatestJob, NewJob};
+
+    fn nightly() -> RecurringRecord {
+        let at = |n: i64| Millis(1_790_000_000_000 + n * 86_400_000);
+        let job = NewJob {
+            id: None,
+            queue: "mail".into(),
+            class: "Report".into(),
+            payload: Payload::Data("{\"to\":\"ann\x1b\"}".into()),
+            priority: -1,
+            delay: Duration::ZERO,
+            tags: vec![],
+            retry: None,
+            time_limit: None,
+            by: None,
+        };
+        let line = "30 2 * * mon-fri".parse().unwrap();
+        let recurring = Recurring {
+            name: "nightly".into(),
+            schedule: Schedule::Cron { line, zone: "Europe/Vienna".into() },
+            overlap: Overlap::Allow,
+            catch_up: Duration::from_secs(3600),
+            backlog: 3,
+            job,
+        };
+        RecurringRecord {
+            recurring,
+            put_at: at(0),
+            put_by: "uid 1000".into(),
+            next_at: Some(at(3)),
+            then_at: vec![at(4), at(5)],
+            count: 17,
+            skipped: 2,
+            missed_at: Some(at(1)),
+            latest: Some(LatestJob { id: "nightly-17".into(), state: JobState::Running, at: at(2) }),
+        }
+    }
+
+    #[test]
+    fn a_list_is_a_table() {
+        let mut poll = nightly();
+        (poll.recurring.name, poll.next_at, poll.latest) = ("po\nll".into(), None, None);
+        poll.recurring.schedule =
+            Schedule::Every { interval: Duration::from_secs(600), offset: Duration::ZERO };
+        insta::assert_snapshot!("recur_list", list_text(&[nightly(), poll], &look(100)));
+    }
+
+    #[test]
+    fn a_page_tells_what_recurs_and_when() {
+        insta::assert_snapshot!("recur_show", page(&nightly(), &look(100)));
+    }
+}

@@ -1,0 +1,129 @@
+//! Jobs that are put again and again.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{JobId, JobState, Millis, NewJob, Schedule};
+
+/// A recurring job as it is put: a schedule, and the job that is put by it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Recurring {
+    /// What it is called; its jobs are NAME-1, NAME-2 and so on.
+    pub name: String,
+    /// When it is due.
+    pub schedule: Schedule,
+    /// When it is due and its latest job has not ended.
+    #[serde(default)]
+    pub overlap: Overlap,
+    /// What was missed is made up within this time; what is a minute late is not missed.
+    #[serde(default)]
+    pub catch_up: Duration,
+    /// So many at a time at most, when several are due.
+    #[serde(default = "one")]
+    pub backlog: u32,
+    /// What is put.
+    pub job: NewJob,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// What becomes of an occurrence while the latest job has not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Overlap {
+    /// It is left out.
+    #[default]
+    Skip,
+    /// Its job is put all the same.
+    Allow,
+}
+
+impl Overlap {
+    /// The word people type and read.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Overlap::Skip => "skip",
+            Overlap::Allow => "allow",
+        }
+    }
+}
+
+impl std::str::FromStr for Overlap {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Overlap::Skip, Overlap::Allow]
+            .into_iter()
+            .find(|overlap| overlap.as_str() == text)
+            .ok_or_else(|| "it is skip or allow".into())
+    }
+}
+
+impl Recurring {
+    /// The longest name: with a number it is an id.
+    pub const NAME_MAX: usize = 100;
+    /// The longest time that is caught up with.
+    pub const CATCH_UP_MAX: Duration = Duration::from_secs(31 * 24 * 3600);
+    /// Most jobs at a time.
+    pub const BACKLOG_MAX: u32 = 1000;
+
+    /// What is wrong with it, other than that its zone may be unknown here.
+    pub fn fault(&self) -> Option<String> {
+        let job = &self.job;
+        if !(1..=Self::NAME_MAX).contains(&self.name.len())
+            || !self.name.bytes().all(|b| b.is_ascii_graphic())
+        {
+            return Some(format!("its name is 1 to {} visible ASCII characters", Self::NAME_MAX));
+        }
+        if self.catch_up > Self::CATCH_UP_MAX {
+            return Some("31d is the longest time that is caught up with".into());
+        }
+        if !(1..=Self::BACKLOG_MAX).contains(&self.backlog) {
+            return Some(format!("1 to {} jobs can be put at a time", Self::BACKLOG_MAX));
+        }
+        if job.id.is_some() || !job.delay.is_zero() {
+            return Some("its jobs have ids made of its name, and no delay but its schedule".into());
+        }
+        self.schedule.fault()
+    }
+}
+
+/// What is known of a recurring job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecurringRecord {
+    /// As it was put.
+    pub recurring: Recurring,
+    /// When.
+    pub put_at: Millis,
+    /// By whom, e.g. `uid 1000`.
+    pub put_by: String,
+    /// When it is due next; none if never again.
+    pub next_at: Option<Millis>,
+    /// When it is due after that: the next few times. Left out in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub then_at: Vec<Millis>,
+    /// How many jobs it has put, other recurring jobs of its name before it included.
+    pub count: u64,
+    /// How often it was due and the latest job had not ended.
+    pub skipped: u64,
+    /// What it missed last, and did not make up: nobody served the store, or the clock was put forward.
+    pub missed_at: Option<Millis>,
+    /// The latest job, if it is still known.
+    pub latest: Option<LatestJob>,
+}
+
+/// The latest job of a recurring job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LatestJob {
+    /// Its id.
+    pub id: JobId,
+    /// Its state.
+    pub state: JobState,
+    /// When it was due.
+    pub at: Millis,
+}

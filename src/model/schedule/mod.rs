@@ -1,0 +1,115 @@
+//! When a recurring job is due. Pure: whoever asks brings the moment and, for cron, the rules of the time zone.
+
+mod cron;
+mod line;
+#[cfg(test)]
+mod tests;
+mod zoned;
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use cron::Cron;
+pub use line::WrongLine;
+
+/// When a recurring job is due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Schedule {
+    /// Again and again after the same time, whatever becomes of the wall clock.
+    Every {
+        /// That time: a second or more.
+        interval: Duration,
+        /// The first time, counted from the put.
+        #[serde(default)]
+        offset: Duration,
+    },
+    /// By the wall clock of a time zone.
+    Cron {
+        /// Five fields.
+        line: Cron,
+        /// A name of the time zone database, as `Europe/Vienna`.
+        #[serde(default = "utc")]
+        zone: String,
+    },
+}
+
+fn utc() -> String {
+    "UTC".into()
+}
+
+impl Schedule {
+    /// The shortest interval.
+    pub const SHORTEST: Duration = Duration::from_secs(1);
+    /// The longest interval and offset.
+    pub const LONGEST: Duration = Duration::from_secs(3660 * 24 * 3600);
+
+    /// What is wrong with it, other than that its zone may be unknown here.
+    pub fn fault(&self) -> Option<String> {
+        match self {
+            Schedule::Every { interval, .. } if *interval < Self::SHORTEST => {
+                Some(format!("an interval of {interval:?} is too short: 1s is the shortest"))
+            }
+            Schedule::Every { interval, offset } if *interval.max(offset) > Self::LONGEST => {
+                Some("the interval or the offset is too long: 3660d is the longest".into())
+            }
+            Schedule::Every { .. } | Schedule::Cron { .. } => None,
+        }
+    }
+}
+
+/// A schedule with all that is needed to reckon by it.
+#[derive(Clone, Debug)]
+pub enum Timetable {
+    /// One occurrence, and the milliseconds to the next.
+    Every {
+        /// Any moment at which it is due.
+        anchor: i64,
+        /// To the next one.
+        interval: i64,
+    },
+    /// A line and where it is read.
+    Cron(Cron, TimeZone),
+}
+
+impl Timetable {
+    /// The first occurrence after `moment`, in the same milliseconds as the anchor, or for cron since 1970.
+    ///
+    /// ```
+    /// use taskvisor::model::Timetable;
+    /// let every = Timetable::Every { anchor: 5_000, interval: 2_000 };
+    /// assert_eq!((every.after(5_000), every.after(6_999), every.after(0)), (Some(7_000), Some(7_000), Some(1_000)));
+    /// ```
+    pub fn after(&self, moment: i64) -> Option<i64> {
+        match self {
+            Timetable::Every { anchor, interval } => {
+                let since = moment.checked_sub(*anchor)?.rem_euclid(*interval);
+                moment.checked_add(interval - since)
+            }
+            Timetable::Cron(line, zone) => zoned::after(line, zone, moment),
+        }
+    }
+
+    /// The latest `most` occurrences from `first` on, up to and including `last`, in order. Looks back from `last` in
+    /// growing steps, so that what was missed in years costs no more than what is wanted of it.
+    pub fn latest(&self, first: i64, last: i64, most: usize) -> Vec<i64> {
+        const STEP: i64 = 60_000;
+        let mut width = STEP;
+        loop {
+            let from = last.saturating_sub(width).max(first.saturating_sub(1));
+            let mut found = Vec::new();
+            let mut moment = from;
+            while let Some(next) = self.after(moment).filter(|next| *next <= last) {
+                found.push(next);
+                moment = next;
+            }
+            if found.len() >= most || from < first {
+                return found.split_off(found.len().saturating_sub(most));
+            }
+            width = width.saturating_mul(2);
+        }
+    }
+}

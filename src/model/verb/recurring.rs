@@ -1,0 +1,43 @@
+//! Verbs about recurring jobs. To put one is the recurring job itself.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Verb;
+use crate::model::NewJob;
+
+/// Lists all recurring jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListRecurring {}
+
+/// Shows one recurring job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShowRecurring {
+    /// Which.
+    pub name: String,
+}
+
+/// Puts the job of a recurring job now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunRecurring {
+    /// Which.
+    pub name: String,
+}
+
+/// Ends the recurrence of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveRecurring {
+    /// Which.
+    pub name: String,
+}
+
+impl Verb {
+    /// The job that it brings along, if it does: whoever may not put programs may not bring one.
+    pub fn brings(&self) -> Option<&NewJob> {
+        if let Verb::PutRecurring(recurring) = self { Some(&recurring.job) } else { None }
+    }
+}
