@@ -34,7 +34,7 @@ pub(super) fn page(store: &Store, filter: &Filter, at: Option<Cursor>) -> Result
         && let Some(row) = found.next()?
     {
         (seen, last) = (seen + 1, row.get(0)?);
-        // Nothing is neither.
+        // Of an empty column it is neither true nor false.
         if row.get::<_, Option<bool>>(matches)? == Some(true) {
             jobs.push(record(row)?);
             left -= 1;
