@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sandbox::{Sandbox, Setting, is_root};
-use taskvisor::model::verb::{Asked, Route, Visitor, visit};
 
 /// Every page a reader may open.
 fn pages() -> Vec<PathBuf> {
     let mut pages: Vec<PathBuf> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from).into();
-    pages.extend(fs::read_dir("docs").expect("docs").flatten().map(|entry| entry.path()));
+    let is_page = |path: &PathBuf| path.extension().is_some_and(|end| end == "md");
+    pages.extend(fs::read_dir("docs").expect("docs").flatten().map(|entry| entry.path()).filter(is_page));
     pages.sort();
     pages
 }
@@ -191,27 +191,31 @@ fn the_exit_codes_are_those_of_the_program() {
 
 #[test]
 fn every_route_is_in_the_api_page() {
-    struct Page(String);
-    impl Visitor for Page {
-        fn visit<V: Asked>(&mut self) {
-            let Route { method, path, .. } = V::ROUTE;
-            assert!(self.0.contains(&format!("| `{method} {path}` |")), "{method} {path}");
+    let page = read("docs/api.md");
+    let described: serde_json::Value = serde_json::from_str(&taskvisor::api::openapi()).expect("JSON");
+    let paths = described["paths"].as_object().expect("paths");
+    assert!(paths.len() > 20, "{}", paths.len());
+    for (path, methods) in paths {
+        for method in methods.as_object().expect("methods").keys() {
+            let route = format!("| `{} {path}` |", method.to_uppercase());
+            assert!(page.contains(&route), "{route}");
         }
     }
-    let router = read("src/api/router.rs");
-    let mut page = Page(read("docs/api.md"));
-    visit(&mut page);
-    let mut routes = 0;
-    for line in router.lines().filter_map(|line| line.trim().strip_prefix(".route(\"")) {
-        let (route, methods) = line.split_once("\", ").expect("a route");
-        for (method, call) in [("GET", "get("), ("POST", "post(")] {
-            if methods.contains(call) {
-                routes += 1;
-                assert!(page.0.contains(&format!("| `{method} {route}` |")), "{method} {route}");
-            }
-        }
+}
+
+/// The description that is kept with the code, for those who make a client of it.
+#[test]
+fn the_description_of_the_api_is_the_one_that_is_served() {
+    const KEPT: &str = "docs/openapi.json";
+    if std::env::var_os("RENEW").is_some() {
+        fs::write(KEPT, taskvisor::api::openapi()).expect("written");
     }
-    assert!(routes >= 5);
+    let (kept, served) = (read(KEPT), taskvisor::api::openapi());
+    let differ = kept.lines().zip(served.lines()).find(|(kept, served)| kept != served);
+    assert!(
+        kept == served,
+        "{KEPT} is not what is served: RENEW=1 cargo nextest run --test docs -E 'test(description)' renews it\n{differ:#?}"
+    );
 }
 
 #[test]

@@ -494,6 +494,58 @@ fn a_crowd_at_the_port_keeps_nobody_out_of_the_socket() {
 }
 
 #[test]
+fn the_commands_work_from_elsewhere_with_the_token() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let config = with_port(&sandbox, "  allow_exec: true\n");
+    let mut running = sandbox.start(&["-c", &config]);
+    let url = format!("http://{}", port(&sandbox));
+    let token = sandbox.work("token").display().to_string();
+    // Of the machine itself it sees nothing.
+    let there = |args: &[&str]| {
+        let mut command = sandbox.command(args);
+        command.env("TASKVISOR_RUN_DIR", "/nowhere").env("TASKVISOR_STATE_DIR", "/nowhere");
+        command.env("TASKVISOR_URL", &url).env("TASKVISOR_TOKEN_FILE", &token).output().unwrap()
+    };
+    let ok = |args: &[&str]| {
+        let output = there(args);
+        assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let jid = ok(&["put", "--", "true"]).trim().to_owned();
+    ok(&["job", "wait", &jid]);
+    assert!(ok(&["job", "show", &jid]).contains("complete"));
+    assert_eq!(ok(&["job", "list", "-n", "0", "--json"]).lines().count(), 1);
+    ok(&["job", "retry", &jid]);
+    ok(&["queue", "pause", "default"]);
+    assert!(ok(&["queue", "list"]).contains("by 127.0.0.1"));
+    ok(&["queue", "resume", "default"]);
+    ok(&["why", "job", &jid]);
+    ok(&["status", "--json"]);
+    ok(&["scale", "default", "2"]);
+    ok(&["drain"]);
+    let refused = |args: &[&str], code: i32, words: &str| {
+        let output = there(args);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(words), "{args:?}: {}", text(&output.stderr));
+    };
+    refused(&["job", "logs", &jid], 2, "can only be done on the supervisor's machine");
+    refused(&["status", "--url", "https://localhost:1"], 2, "TLS is a proxy's business");
+    refused(
+        &["status", "--token-file", "/nowhere/token"],
+        78,
+        "the token file /nowhere/token cannot be opened",
+    );
+    fs::write(sandbox.work("token"), "another-token-of-somebody\n").unwrap();
+    refused(&["queue", "list"], 77, "this is not the token");
+    refused(&["put", "--", "true"], 77, "this is not the token");
+    fs::write(sandbox.work("token"), TOKEN).unwrap();
+    ok(&["stop"]);
+    running.wait();
+    refused(&["queue", "list"], 3, "no supervisor listens on 127.0.0.1:");
+    assert!(sandbox.json(&["job", "show", &jid, "--json"])["id"].is_string());
+}
+
+#[test]
 fn no_worker_sees_the_token_whatever_its_pool_passes_on() {
     let sandbox = Sandbox::new(Setting::Plain);
     fs::write(sandbox.work("t.yaml"), "api: {listen: '127.0.0.1:0'}\npools:\n- env: {pass: ['*']}\n")

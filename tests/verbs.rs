@@ -13,8 +13,8 @@ use taskvisor::api::{Limits, Problem, Reloaded, Service, router, serve};
 use taskvisor::config::log_file;
 use taskvisor::model::verb::{Answer, Cancel, Done, Each, Fate, Get, Pause, Refusal, Resume, Retry, Verb};
 use taskvisor::model::{
-    Fence, JobId, JobRecord, JobState, Meters, Millis, NewJob, Payload, QueueCounts, Status, Stop, Subject,
-    Why,
+    Cursor, Fence, Filter, JobId, JobRecord, JobState, Meters, Millis, NewJob, Page, Payload, QueueCounts,
+    Status, Stop, Subject, Why,
 };
 
 /// Jobs whose ids say how they end: `c…` complete, `f…` fail, `r…` run for ever, and others are unknown.
@@ -98,10 +98,6 @@ impl Service for Played {
         #[allow(clippy::wildcard_enum_match_arm)]
         match verb {
             Verb::Get(Get { job }) => Ok(Answer::Get(record(job)?)),
-            Verb::List(filter) => {
-                self.note(format!("list {}", filter.limit))?;
-                Ok(Answer::List(vec![record("c1".into())?, record("f1".into())?]))
-            }
             Verb::Cancel(Cancel { jobs, dependents }) => {
                 let named: Vec<String> = jobs.iter().map(ToString::to_string).collect();
                 self.note(format!("cancel {} {dependents}", named.join(" ")))?;
@@ -127,6 +123,13 @@ impl Service for Played {
             }
             _ => Err(Problem::unavailable("not played")),
         }
+    }
+    async fn page(&self, filter: &Filter, _: Option<Cursor>) -> Result<Page, Problem> {
+        self.note(format!("list {}", filter.limit))?;
+        Ok(Page { jobs: vec![record("c1".into())?, record("f1".into())?], next: None })
+    }
+    fn news(&self) -> tokio::sync::broadcast::Receiver<Arc<taskvisor::model::News>> {
+        tokio::sync::broadcast::channel(1).1
     }
     async fn reload(&self, _rehearsal: bool) -> Result<Reloaded, Problem> {
         Ok(Reloaded { file: None, pools: BTreeMap::new() })

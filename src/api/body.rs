@@ -1,31 +1,32 @@
 //! The bodies that both sides of the API speak.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{JobId, NewJob, Stop};
 
 /// `POST /v1/jobs`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Put {
     pub jobs: Vec<NewJob>,
 }
 
 /// The answer to [`Put`].
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Ids {
     pub ids: Vec<JobId>,
 }
 
 /// `POST /v1/stop`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StopOrder {
     pub how: Stop,
 }
 
 /// `POST /v1/reload`.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reload {
     #[serde(default)]
@@ -33,7 +34,7 @@ pub(super) struct Reload {
 }
 
 /// Every answer that is not 2xx.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Refusal {
     pub error: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

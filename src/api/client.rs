@@ -1,37 +1,40 @@
-//! The other end of the socket: one method per route.
+//! The other end: one method per route.
 
 use std::fmt::Write as _;
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::{Method, Request};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::net::UnixStream;
+use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::body::{Ids, Put, Refusal, Reload, StopOrder};
-use super::{Problem, Reloaded};
+use super::lists::LINES;
+use super::{Lines, Place, Problem, Reloaded};
 use crate::model::verb::{Asked, Done, State};
-use crate::model::{Change, JobId, JobState, NewJob, Status, Stop, Subject, Why};
+use crate::model::{
+    Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, News, Status, Stop, Subject, Why,
+};
 
-/// A client of the supervisor that listens on a socket. Each call is a connection of its own, except for waits: whoever
+/// A client of a supervisor. Each call is a connection of its own, except for waits: whoever
 /// waits for one job often waits for thousands.
 #[derive(Clone, Debug)]
 pub struct Client {
-    socket: PathBuf,
+    place: Place,
     kept: Arc<Mutex<Option<Line>>>,
 }
 
 /// A connection for one call after the other.
 #[derive(Debug)]
-struct Line {
+pub(super) struct Line {
     sender: http1::SendRequest<Full<Bytes>>,
     /// Ends when the sender is dropped, or the connection is lost.
     connection: JoinHandle<hyper::Result<()>>,
@@ -48,39 +51,39 @@ const LONGEST: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Nobody listens: no socket, or one that its supervisor left behind.
-    #[error("no supervisor listens on {}", .0.display())]
-    NotRunning(PathBuf),
-    /// The socket is there and cannot be used.
-    #[error("failed to connect to {}", .0.display())]
-    Connect(PathBuf, #[source] io::Error),
+    #[error("no supervisor listens on {0}")]
+    NotRunning(Place),
+    /// The place is there and cannot be used.
+    #[error("failed to connect to {0}")]
+    Connect(Place, #[source] io::Error),
     /// The supervisor went away in the middle.
-    #[error("lost the supervisor on {} before it answered", .0.display())]
-    Lost(PathBuf, #[source] hyper::Error),
+    #[error("lost the supervisor on {0} before it answered")]
+    Lost(Place, #[source] hyper::Error),
     /// It is there and says nothing.
-    #[error("the supervisor on {path} does not answer: {1}", path = .0.display())]
-    Silent(PathBuf, String),
+    #[error("the supervisor on {0} does not answer: {1}")]
+    Silent(Place, String),
     /// It said no.
     #[error(transparent)]
     Problem(#[from] Problem),
-    /// Something else answers on that socket.
-    #[error("the answer of {path} makes no sense: {1}", path = .0.display())]
-    Odd(PathBuf, String),
+    /// Something else answers there.
+    #[error("the answer of {0} makes no sense: {1}")]
+    Odd(Place, String),
 }
 
 impl Client {
     /// A client of this socket; connects with each call.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        Client { socket: socket.into(), kept: Arc::default() }
+        Client::of(Place::Socket(socket.into()))
     }
 
-    /// Where it connects to.
-    pub fn socket(&self) -> &Path {
-        &self.socket
+    /// A client of whoever listens there.
+    pub fn of(place: Place) -> Self {
+        Client { place, kept: Arc::default() }
     }
 
     /// Whether somebody listens.
     pub async fn probe(&self) -> Result<(), Error> {
-        self.connect().await.map(drop)
+        self.place.connect().await.map(drop)
     }
 
     /// Puts jobs, all or none.
@@ -91,9 +94,31 @@ impl Client {
 
     /// Asks for one verb.
     pub async fn ask<V: Asked>(&self, verb: &V) -> Result<V::Answer, Error> {
-        let odd = |why: &str| Error::Odd(self.socket.clone(), format!("cannot ask it: {why}"));
-        let Ok(serde_json::Value::Object(mut fields)) = serde_json::to_value(verb) else {
-            return Err(odd("a verb is no object"));
+        let (path, fields) = self.address(verb)?;
+        if V::ROUTE.only_looks() {
+            return self.soon(self.call(Method::GET, &path, Bytes::new())).await;
+        }
+        self.soon(self.call(Method::POST, &path, self.encoded(&fields)?)).await
+    }
+
+    /// A list as it comes, however long.
+    pub async fn list(&self, filter: &Filter) -> Result<Lines<JobRecord>, Error> {
+        let (path, _) = self.address(filter)?;
+        self.lines(&path).await
+    }
+
+    /// What happens, as it happens.
+    pub async fn events(&self, interest: &Interest) -> Result<Lines<News>, Error> {
+        let Ok(Value::Object(fields)) = serde_json::to_value(interest) else {
+            return Err(self.odd("cannot ask it: an interest is no object"));
+        };
+        self.lines(&format!("/v1/events{}", query(&fields))).await
+    }
+
+    /// Where a verb is asked for, and what of it belongs in the body.
+    fn address<V: Asked>(&self, verb: &V) -> Result<(String, serde_json::Map<String, Value>), Error> {
+        let Ok(Value::Object(mut fields)) = serde_json::to_value(verb) else {
+            return Err(self.odd("cannot ask it: a verb is no object"));
         };
         let mut path = V::ROUTE.path.to_owned();
         fields.retain(|name, value| {
@@ -103,12 +128,9 @@ impl Client {
             !is_named
         });
         if V::ROUTE.only_looks() {
-            for (n, (name, value)) in fields.iter().enumerate() {
-                let _ = write!(path, "{}{name}={}", if n == 0 { '?' } else { '&' }, encode(&plain(value)));
-            }
-            return self.soon(Method::GET, &path, Bytes::new()).await;
+            path += &query(&fields);
         }
-        self.soon(Method::POST, &path, self.encoded(&fields)?).await
+        Ok((path, fields))
     }
 
     /// Waits until the job has ended.
@@ -174,23 +196,37 @@ impl Client {
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        self.soon(Method::GET, path, Bytes::new()).await
+        self.soon(self.call(Method::GET, path, Bytes::new())).await
     }
 
     async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
-        self.soon(Method::POST, path, self.encoded(body)?).await
+        self.soon(self.call(Method::POST, path, self.encoded(body)?)).await
+    }
+
+    /// What comes line by line.
+    async fn lines<T: DeserializeOwned>(&self, path: &str) -> Result<Lines<T>, Error> {
+        let begun = async {
+            let (answer, line) =
+                self.begin(self.line().await?, Method::GET, path, LINES, Bytes::new()).await?;
+            Ok(Lines::new(self.place.clone(), line, answer.into_body(), LONGEST))
+        };
+        self.soon(begun).await
     }
 
     fn encoded(&self, body: &impl Serialize) -> Result<Bytes, Error> {
         let body = serde_json::to_vec(body);
-        body.map(Bytes::from).map_err(|error| Error::Odd(self.socket.clone(), error.to_string()))
+        body.map(Bytes::from).map_err(|error| self.odd(error))
+    }
+
+    fn odd(&self, why: impl ToString) -> Error {
+        Error::Odd(self.place.clone(), why.to_string())
     }
 
     /// A call whose answer is not something to wait for.
-    async fn soon<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> Result<T, Error> {
+    async fn soon<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let silent = |within: Duration, but: &str| {
             let why = format!("nothing came within {} s{but}", within.as_secs());
-            Err(Error::Silent(self.socket.clone(), why))
+            Err(Error::Silent(self.place.clone(), why))
         };
         let watch = async {
             tokio::time::sleep(PATIENCE).await;
@@ -199,7 +235,7 @@ impl Client {
             }
         };
         tokio::select! {
-            answer = self.call(method, path, body) => answer,
+            answer = answer => answer,
             () = watch => silent(PATIENCE + A_WORD, ""),
             () = tokio::time::sleep(LONGEST) => silent(LONGEST, ", though it runs"),
         }
@@ -220,75 +256,72 @@ impl Client {
     /// The answer, and the line for the next call.
     async fn exchange<T: DeserializeOwned>(
         &self,
-        mut line: Line,
+        line: Line,
         method: Method,
         path: &str,
         body: Bytes,
     ) -> Result<(T, Line), Error> {
-        let odd = |why: String| Error::Odd(self.socket.clone(), why);
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("host", "localhost")
-            .header("content-type", "application/json")
-            .body(Full::new(body))
-            .map_err(|error| odd(error.to_string()))?;
-        let exchange = async {
-            let (parts, body) = line.sender.send_request(request).await?.into_parts();
-            Ok((parts.status, body.collect().await?.to_bytes()))
-        };
-        let (status, bytes) = match exchange.await {
-            Ok(answer) => answer,
-            Err(error) => return Err(self.broken(line, error).await),
-        };
-        if status.is_success() {
-            let answer = serde_json::from_slice(&bytes).map_err(|error| odd(error.to_string()))?;
-            return Ok((answer, line));
-        }
-        match serde_json::from_slice::<Refusal>(&bytes) {
-            Ok(Refusal { error, hint }) => {
-                Err(Problem { code: status.as_u16(), message: error, hint }.into())
+        let (answer, line) = self.begin(line, method, path, "application/json", body).await?;
+        match answer.into_body().collect().await {
+            Ok(bytes) => {
+                let answer = serde_json::from_slice(&bytes.to_bytes()).map_err(|error| self.odd(error))?;
+                Ok((answer, line))
             }
-            Err(_) => Err(odd(format!("HTTP status {status}"))),
+            Err(error) => Err(broken(&self.place, line, error).await),
         }
     }
 
-    /// Why no answer came: the connection may know better than the call.
-    async fn broken(&self, Line { sender, connection }: Line, error: hyper::Error) -> Error {
-        drop(sender);
-        let odd = |why: &hyper::Error| Error::Odd(self.socket.clone(), why.to_string());
-        match connection.await {
-            Ok(Err(cause)) if is_nonsense(&cause) => odd(&cause),
-            Ok(_) | Err(_) if is_nonsense(&error) => odd(&error),
-            Ok(_) | Err(_) => Error::Lost(self.socket.clone(), error),
+    /// An answer of which the head has come, unless it is a refusal.
+    async fn begin(
+        &self,
+        mut line: Line,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Bytes,
+    ) -> Result<(Response<Incoming>, Line), Error> {
+        let mut request = Request::builder().method(method).uri(path).header("host", self.place.host());
+        request = request.header("content-type", "application/json").header("accept", accept);
+        if let Some(token) = self.place.token() {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(Full::new(body)).map_err(|error| self.odd(error))?;
+        let answer = match line.sender.send_request(request).await {
+            Ok(answer) => answer,
+            Err(error) => return Err(broken(&self.place, line, error).await),
+        };
+        let status = answer.status();
+        if status.is_success() {
+            return Ok((answer, line));
+        }
+        let bytes = match answer.into_body().collect().await {
+            Ok(bytes) => bytes.to_bytes(),
+            Err(error) => return Err(broken(&self.place, line, error).await),
+        };
+        match serde_json::from_slice(&bytes) {
+            Ok(Refusal { error, hint }) => {
+                Err(Problem { code: status.as_u16(), message: error, hint }.into())
+            }
+            Err(_) => Err(self.odd(format!("HTTP status {status}"))),
         }
     }
 
     async fn line(&self) -> Result<Line, Error> {
-        let stream = self.connect().await?;
-        let lost = |error| Error::Lost(self.socket.clone(), error);
+        let stream = self.place.connect().await?;
+        let lost = |error| Error::Lost(self.place.clone(), error);
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
         Ok(Line { sender, connection: tokio::spawn(connection) })
     }
+}
 
-    async fn connect(&self) -> Result<UnixStream, Error> {
-        match UnixStream::connect(&self.socket).await {
-            Ok(stream) => Ok(stream),
-            // A reset: it ended with the connection still in its queue, so nothing that it was told is lost.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset
-                ) =>
-            {
-                Err(Error::NotRunning(self.socket.clone()))
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let crowd = "too many clients wait for it to take their connections";
-                Err(Error::Silent(self.socket.clone(), crowd.into()))
-            }
-            Err(error) => Err(Error::Connect(self.socket.clone(), error)),
-        }
+/// Why no answer came, or no more of it: the connection may know better than the call.
+pub(super) async fn broken(place: &Place, Line { sender, connection }: Line, error: hyper::Error) -> Error {
+    drop(sender);
+    let odd = |why: &hyper::Error| Error::Odd(place.clone(), why.to_string());
+    match connection.await {
+        Ok(Err(cause)) if is_nonsense(&cause) => odd(&cause),
+        Ok(_) | Err(_) if is_nonsense(&error) => odd(&error),
+        Ok(_) | Err(_) => Error::Lost(place.clone(), error),
     }
 }
 
@@ -300,8 +333,18 @@ fn is_nonsense(error: &hyper::Error) -> bool {
 }
 
 /// A parameter as a path or a query has it.
-fn plain(value: &serde_json::Value) -> String {
+fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The query of a path.
+fn query(fields: &serde_json::Map<String, Value>) -> String {
+    let mut query = String::new();
+    for (name, value) in fields {
+        let mark = if query.is_empty() { '?' } else { '&' };
+        let _ = write!(query, "{mark}{name}={}", encode(&plain(value)));
+    }
+    query
 }
 
 /// A path segment or query value in which nothing has a meaning of its own.

@@ -2,20 +2,50 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "it plays few verbs")]
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::json;
+use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use super::{Problem, Reloaded, Service};
 use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Get, Tag, Tags, Verb};
-use crate::model::{Change, JobId, JobState, Meters, NewJob, QueueCounts, Status, Stop, Subject, Why};
+use crate::model::{
+    Change, Cursor, Filter, JobId, JobRecord, JobState, Meters, NewJob, News, Page, QueueCounts, Status,
+    Stop, Subject, Why,
+};
 
 /// Writes down what it was asked.
-#[derive(Default)]
 pub(super) struct Fake {
     pub(super) asked: Mutex<Vec<String>>,
+    /// What happens.
+    pub(super) news: Sender<Arc<News>>,
+    /// Jobs in each list.
+    pub(super) jobs: u64,
 }
+
+/// Jobs in each page of them.
+pub(super) const PAGE: u64 = 100;
+
+pub(super) fn record(id: &str) -> JobRecord {
+    let job = json!({
+        "id": id, "queue": "mail", "class": "send", "state": "waiting", "priority": 0, "tags": [], "attempt": 0,
+        "retry": null, "time_limit": null, "crashes": 0, "interrupted": 0, "put_at": 1, "due_at": null,
+        "started_at": null, "ended_at": null, "instance": null, "worker": null, "fence": 0, "result": null,
+        "failure": null, "forensics": null,
+    });
+    serde_json::from_value(job).expect("a record")
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Fake { asked: Mutex::default(), news: channel(KEPT).0, jobs: 0 }
+    }
+}
+
+/// News a listener may fall behind.
+pub(super) const KEPT: usize = 16;
 
 impl Fake {
     fn note(&self, what: String) {
@@ -42,7 +72,6 @@ impl Service for Fake {
                 }
                 Err(Problem::not_found(format!("no job has the id '{job}'")).hint("see taskvisor job list"))
             }
-            Verb::List(_) => Ok(Answer::List(Vec::new())),
             Verb::Cancel(Cancel { jobs, .. }) => {
                 let fate = Fate::State(JobState::Canceling);
                 Ok(Answer::Cancel(jobs.into_iter().map(|job| Each { job, fate: fate.clone() }).collect()))
@@ -58,6 +87,19 @@ impl Service for Fake {
             }
             _ => Err(Problem::unavailable("not played")),
         }
+    }
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem> {
+        self.note(format!("{filter:?} at {at:?}"));
+        let Cursor { place, left } = at.unwrap_or(Cursor { place: 0, left: self.jobs });
+        if filter.class.as_ref().is_some_and(|class| class.as_str() == "broken") && place > 0 {
+            return Err(Problem::unavailable("the disk is gone").hint("mend it"));
+        }
+        let ids = (place..).take(left.min(PAGE) as usize);
+        let next = left.checked_sub(PAGE).map(|left| Cursor { place: place + PAGE as i64, left });
+        Ok(Page { jobs: ids.map(|n| record(&format!("j{n}"))).collect(), next })
+    }
+    fn news(&self) -> Receiver<Arc<News>> {
+        self.news.subscribe()
     }
     async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {
         self.note(format!("reload {rehearsal}"));

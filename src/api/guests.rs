@@ -54,8 +54,10 @@ impl Doing {
         Doing(Mutex::new(What { asked: false, stalled: false, since: Instant::now() }))
     }
 
-    pub(super) fn asked(&self, asked: bool) {
-        self.change(|what| what.asked = asked);
+    /// From now on it waits for an answer, until this is dropped with the last of it.
+    pub(super) fn ask(self: &Arc<Self>) -> Asking {
+        self.change(|what| what.asked = true);
+        Asking(self.clone())
     }
 
     pub(super) fn stalled(&self, stalled: bool) {
@@ -71,5 +73,14 @@ impl Doing {
     fn is_idle(&self) -> bool {
         let what = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         !what.asked && !what.stalled && what.since.elapsed() >= SPARED
+    }
+}
+
+/// A request whose answer is not at its end.
+pub(super) struct Asking(Arc<Doing>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.change(|what| what.asked = false);
     }
 }

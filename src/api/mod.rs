@@ -2,26 +2,37 @@
 
 mod body;
 mod client;
+mod events;
 mod gate;
 mod guests;
 mod health;
+mod lines;
+mod lists;
 mod metrics;
+mod openapi;
 mod patience;
 mod peer;
+mod place;
 mod pools;
 mod router;
+mod routes;
 mod server;
 mod service;
+mod stream;
 mod verbs;
 
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
+mod stream_tests;
+#[cfg(test)]
 mod tests;
 
 pub use client::{Client, Error};
 pub use gate::Gate;
+pub use lines::Lines;
 pub use peer::{Door, Peer, Port};
-pub use router::{behind, router};
+pub use place::Place;
+pub use router::{behind, openapi, router};
 pub use server::{Limits, serve};
 pub use service::{Problem, Reloaded, Service};

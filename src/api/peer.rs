@@ -8,6 +8,8 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
+use super::Problem;
+
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -23,11 +25,13 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Whether it may put programs, which is to run anything as the supervisor's user.
-    pub(super) fn may_put_programs(self) -> bool {
+    /// Refuses programs to those who may not bring any: that is to run anything as the supervisor's user.
+    pub(super) fn judge_programs(self, brings: bool) -> Result<(), Problem> {
         match self {
-            Peer::User(_) => true,
-            Peer::Remote { programs, .. } => programs,
+            Peer::Remote { programs: false, .. } if brings => {
+                Err(Problem::new(403, "programs cannot be put by TCP").hint("api.allow_exec: true allows it"))
+            }
+            Peer::User(_) | Peer::Remote { .. } => Ok(()),
         }
     }
 }

@@ -1,32 +1,45 @@
 //! The routes that change what is kept up: settings, pools, intake.
 
 use axum::Json;
-use axum::Router;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::extract::State;
 use axum::extract::rejection::PathRejection;
 use axum::routing::{get, post};
-use std::sync::Arc;
 
 use super::body::Reload;
 use super::router::{Answer, Api, SMALL_LIMIT, read, read_or_default};
-use super::{Problem, Reloaded, Service};
+use super::routes::Routes;
+use super::{Problem, Reloaded};
 use crate::model::verb::Done;
 use crate::model::{Change, Scale};
 
 /// The routes over a service.
-pub(super) fn routes() -> Router<Arc<dyn Service>> {
-    Router::new()
-        .route("/v1/reload", post(reload))
-        .route("/v1/recycle", post(|api: Api| change(api, None, Change::Recycle)))
-        .route("/v1/pause", post(|api: Api| change(api, None, Change::Pause)))
-        .route("/v1/resume", post(|api: Api| change(api, None, Change::Resume)))
-        .route("/v1/at-rest", get(at_rest))
-        .route("/v1/pools/{pool}/recycle", post(|api: Api, pool: PoolOf| of(api, pool, Change::Recycle)))
-        .route("/v1/pools/{pool}/pause", post(|api: Api, pool: PoolOf| of(api, pool, Change::Pause)))
-        .route("/v1/pools/{pool}/resume", post(|api: Api, pool: PoolOf| of(api, pool, Change::Resume)))
-        .route("/v1/pools/{pool}/scale", post(scale))
+pub(super) fn routes(routes: Routes) -> Routes {
+    let all = |what: Change| move |api: Api| change(api, None, what);
+    let one = |what: Change| move |api: Api, pool: PoolOf| of(api, pool, what);
+    routes
+        .act::<Reload, Reloaded>("/v1/reload", "Reads the settings again: all or nothing.", post(reload))
+        .act::<Done, Done>("/v1/recycle", "Exchanges all workers for new ones.", post(all(Change::Recycle)))
+        .act::<Done, Done>("/v1/pause", "Takes no more jobs in any pool.", post(all(Change::Pause)))
+        .act::<Done, Done>("/v1/resume", "Takes jobs again in all pools.", post(all(Change::Resume)))
+        .look::<Done>("/v1/at-rest", "Waits until no job runs.", get(at_rest))
+        .act::<Done, Done>(
+            "/v1/pools/{pool}/recycle",
+            "Exchanges the workers of a pool for new ones.",
+            post(one(Change::Recycle)),
+        )
+        .act::<Done, Done>(
+            "/v1/pools/{pool}/pause",
+            "Takes no more jobs in a pool.",
+            post(one(Change::Pause)),
+        )
+        .act::<Done, Done>(
+            "/v1/pools/{pool}/resume",
+            "Takes jobs again in a pool.",
+            post(one(Change::Resume)),
+        )
+        .act::<Scale, Done>("/v1/pools/{pool}/scale", "Gives a pool more or fewer workers.", post(scale))
 }
 
 type PoolOf = Result<Path<String>, PathRejection>;

@@ -14,9 +14,12 @@ use axum::{Json, Router};
 use serde::de::DeserializeOwned;
 
 use super::body::{Ids, Put, Refusal, StopOrder};
+use super::events::events;
+use super::openapi::Text;
+use super::routes::Routes;
 use super::{Gate, Peer, Problem, Service, gate, health, metrics, pools, verbs};
 use crate::model::verb::{Done, State as JobStateBody};
-use crate::model::{Class, JobId, NewJob, Payload, Status, Subject, Why};
+use crate::model::{Class, Interest, JobId, NewJob, News, Payload, Status, Subject, Why};
 
 /// The largest body of a put.
 const PUT_LIMIT: usize = 64 << 20;
@@ -30,23 +33,39 @@ pub(super) type Answer<T> = Result<Json<T>, Problem>;
 
 /// The routes over a service. Requests carry the [`Peer`] as an extension, which [`serve`](super::serve) sets.
 pub fn router(service: Arc<dyn Service>) -> Router {
-    Router::new()
-        .route("/v1", get(here))
-        .route("/v1/jobs", post(put))
-        .route("/v1/jobs/{job}/wait", get(wait))
-        .route("/v1/status", get(status))
-        .route("/v1/why/job/{id}", get(why_job))
-        .route("/v1/why/slot/{slot}", get(why_slot))
-        .route("/v1/why/pool/{pool}", get(why_pool))
-        .route("/v1/stop", post(stop))
-        .route("/metrics", get(show_metrics))
-        .route("/livez", get(livez))
-        .route("/readyz", get(readyz))
-        .merge(verbs::routes())
-        .merge(pools::routes())
-        .fallback(no_route)
-        .method_not_allowed_fallback(no_method)
-        .with_state(service)
+    let router = routes().router;
+    router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(service)
+}
+
+/// The API as OpenAPI describes it: the text of `GET /v1/openapi.json`.
+pub fn openapi() -> String {
+    routes().document.text()
+}
+
+fn routes() -> Routes {
+    let routes = Routes::new()
+        .look::<Done>("/v1", "Says at once that somebody is here.", get(here))
+        .look::<serde_json::Value>("/v1/openapi.json", "This description.", get(describe))
+        .act::<Put, Ids>("/v1/jobs", "Puts jobs, all or none, and answers when they are durable.", post(put))
+        .look::<JobStateBody>("/v1/jobs/{job}/wait", "Waits until a job has ended and says how.", get(wait))
+        .look::<Status>(
+            "/v1/status",
+            "Shows the supervisor, its workers, what they run, and the queues.",
+            get(status),
+        )
+        .look::<Why>("/v1/why/job/{id}", "Says why a job is as it is.", get(why_job))
+        .look::<Why>("/v1/why/slot/{slot}", "Says why a slot is as it is.", get(why_slot))
+        .look::<Why>("/v1/why/pool/{pool}", "Says why a pool is as it is.", get(why_pool))
+        .stream::<Interest, News>(
+            "/v1/events",
+            "Tells what happens to jobs and workers, as it happens.",
+            get(events),
+        )
+        .act::<StopOrder, Done>("/v1/stop", "Orders the stop, which goes on after the answer.", post(stop))
+        .look::<Text>("/metrics", "Shows what Prometheus reads.", get(show_metrics))
+        .look::<Done>("/livez", "Says whether the supervisor's loop turns.", get(livez))
+        .look::<Done>("/readyz", "Says whether a job could be taken now.", get(readyz));
+    pools::routes(verbs::routes(routes))
 }
 
 /// The same routes for those who pass the gate.
@@ -59,6 +78,10 @@ async fn here() -> Json<Done> {
     Json(Done {})
 }
 
+async fn describe() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], openapi()).into_response()
+}
+
 async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Ids> {
     let Put { mut jobs } = read(body, PUT_LIMIT).await?;
     jobs.iter().try_for_each(|job| may_put(peer, job))?;
@@ -68,13 +91,7 @@ async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> A
 
 /// Whether a job may come from there.
 pub(super) fn may_put(peer: Peer, job: &NewJob) -> Result<(), Problem> {
-    let is_program = matches!(job.payload, Payload::Exec(_)) || job.class.as_str() == Class::EXEC;
-    match is_program && !peer.may_put_programs() {
-        true => {
-            Err(Problem::new(403, "programs cannot be put by TCP").hint("api.allow_exec: true allows it"))
-        }
-        false => Ok(()),
-    }
+    peer.judge_programs(matches!(job.payload, Payload::Exec(_)) || job.class.as_str() == Class::EXEC)
 }
 
 async fn wait(State(api): Api, id: PathOf<String>) -> Answer<JobStateBody> {
@@ -120,7 +137,7 @@ async fn readyz(State(api): Api) -> Answer<Done> {
 
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /metrics, /livez and /readyz")
+        .hint("the routes are /v1/jobs, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/openapi.json, /metrics, /livez and /readyz")
 }
 
 async fn no_method(request: Request) -> Problem {

@@ -1,11 +1,14 @@
 //! Connections: how many there may be, and for how long they may say nothing.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
 use hyper::Request;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -13,7 +16,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
 
-use super::guests::{Doing, Guests};
+use super::guests::{Asking, Doing, Guests};
 use super::patience::Patient;
 use super::peer::{Door, Peer};
 
@@ -79,13 +82,8 @@ where
     let stream = Patient::new(stream, limits.stall_timeout, doing.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
-        doing.asked(true);
-        let (answer, doing) = (routes.call(request), doing.clone());
-        async move {
-            let answer = answer.await;
-            doing.asked(false);
-            answer
-        }
+        let (answer, asking) = (routes.call(request), doing.ask());
+        async move { answer.await.map(|answer| answer.map(|body| Awaited { body, _asking: asking })) }
     });
     let ended = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -94,6 +92,32 @@ where
         .await;
     if let Err(error) = ended {
         tracing::debug!(%error, %peer, "a connection ended early");
+    }
+}
+
+/// The rest of an answer that somebody waits for.
+struct Awaited {
+    body: Body,
+    _asking: Asking,
+}
+
+impl HttpBody for Awaited {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -1,12 +1,17 @@
 //! What the API can do, apart from how it is said.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast::Receiver;
 
 use crate::model::verb::{Answer, Verb};
-use crate::model::{Change, JobId, JobState, Meters, NewJob, Status, Stop, Subject, Why};
+use crate::model::{
+    Change, Cursor, Filter, JobId, JobState, Meters, NewJob, News, Page, Status, Stop, Subject, Why,
+};
 
 /// Everything a client can ask of a running supervisor.
 #[async_trait]
@@ -16,6 +21,12 @@ pub trait Service: Send + Sync + 'static {
 
     /// Does what is asked of the jobs; `by` says who asks.
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem>;
+
+    /// The first stretch of a list, or the one at the cursor that came with the stretch before.
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem>;
+
+    /// What happens from now on.
+    fn news(&self) -> Receiver<Arc<News>>;
 
     /// Waits until the job has ended and says how. Dropped when the client goes away.
     async fn ended(&self, id: JobId) -> Result<JobState, Problem>;
@@ -46,7 +57,7 @@ pub trait Service: Send + Sync + 'static {
 }
 
 /// Settings that were read again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reloaded {
     /// From where; None = there is no file, and nothing else is read again.
     pub file: Option<String>,

@@ -1,21 +1,22 @@
 //! The routes of the verbs, made from their table.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, Query, State};
-use axum::http::Uri;
+use axum::http::{HeaderMap, Uri};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
 
 use serde_json::{Map, Value};
 
 use super::client::encode;
 use super::router::{Answer, Api, may_put, read_or_default};
-use super::{Peer, Problem, Service};
-use crate::model::verb::{Asked, Visitor, visit};
+use super::routes::Routes;
+use super::{Peer, Problem, lists};
+use crate::model::verb::{self, Asked, Verb, Visitor, visit};
 
 /// A verb may name many jobs.
 const LIMIT: usize = 1 << 20;
@@ -23,17 +24,17 @@ const LIMIT: usize = 1 << 20;
 type Named = Result<Path<BTreeMap<String, String>>, PathRejection>;
 
 /// One route for each verb.
-pub(super) fn routes() -> Router<Arc<dyn Service>> {
-    struct Routes(Router<Arc<dyn Service>>);
-    impl Visitor for Routes {
+pub(super) fn routes(routes: Routes) -> Routes {
+    struct Adding(Option<Routes>);
+    impl Visitor for Adding {
         fn visit<V: Asked>(&mut self) {
             let handler = if V::ROUTE.only_looks() { get(look::<V>) } else { post(act::<V>) };
-            self.0 = std::mem::take(&mut self.0).route(V::ROUTE.path, handler);
+            self.0 = self.0.take().map(|routes| routes.verb::<V>(handler));
         }
     }
-    let mut routes = Routes(Router::new());
-    visit(&mut routes);
-    routes.0
+    let mut adding = Adding(Some(routes));
+    visit(&mut adding);
+    adding.0.unwrap_or_else(Routes::new)
 }
 
 /// The parameters are in the path and the query.
@@ -41,8 +42,9 @@ async fn look<V: Asked>(
     State(api): Api,
     Extension(peer): Extension<Peer>,
     named: Named,
+    headers: HeaderMap,
     uri: Uri,
-) -> Answer<V::Answer> {
+) -> Result<Response, Problem> {
     let mut query = uri.query().unwrap_or_default().to_owned();
     for (name, value) in parameters(named)? {
         query += &format!("&{name}={}", encode(&value));
@@ -52,7 +54,11 @@ async fn look<V: Asked>(
         .map_err(|_| Problem::bad_request("the query is not right"))?;
     let Query(verb) =
         Query::<V>::try_from_uri(&uri).map_err(|error| Problem::bad_request(error.body_text()))?;
-    ask(api, verb, peer).await
+    let verb = verb.verb();
+    if let Verb::List(filter) = verb {
+        return lists::answer(api, filter, &headers).await;
+    }
+    own::<V>(api.ask(verb, peer.to_string()).await?).map(IntoResponse::into_response)
 }
 
 /// They are in the path and the body, which may be left out.
@@ -68,15 +74,15 @@ async fn act<V: Asked>(
             return Err(Problem::bad_request(format!("{name} stands in the path: leave it out of the body")));
         }
     }
-    let verb = serde_json::from_value(Value::Object(fields))
+    let verb: V = serde_json::from_value(Value::Object(fields))
         .map_err(|error| Problem::bad_request(format!("the body is not right: {error}")))?;
-    ask::<V>(api, verb, peer).await
-}
-
-async fn ask<V: Asked>(api: Arc<dyn Service>, verb: V, peer: Peer) -> Answer<V::Answer> {
     let verb = verb.verb();
     verb.brings().map_or(Ok(()), |job| may_put(peer, job))?;
-    let answer = api.ask(verb, peer.to_string()).await?;
+    own::<V>(api.ask(verb, peer.to_string()).await?)
+}
+
+/// The verb's own answer.
+fn own<V: Asked>(answer: verb::Answer) -> Answer<V::Answer> {
     V::answer(answer).map(Json).ok_or_else(|| Problem::new(500, "the broker answered something else"))
 }
 

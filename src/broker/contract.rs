@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Error;
+use super::{Error, Newsroom};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    ClassFilter, Fence, Fetched, Instance, JobId, JobState, Lease, NewJob, Progress, QueueName, Revocation,
-    Settlement, Take, WorkerId,
+    ClassFilter, Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress,
+    QueueName, Revocation, Settlement, Take, WorkerId,
 };
 
 /// A place where jobs wait. Calls may overlap; each is one batch and one round trip where the broker allows.
@@ -42,6 +42,9 @@ pub trait Broker: Send + Sync {
     /// The jobs `instance` holds leases on, as (job, fence, worker).
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error>;
 
+    /// From now on tells what happens to jobs by its hands, each once it is durable. Asked for once, by the supervisor.
+    fn publish(&self, room: Newsroom);
+
     /// What keeps the broker from doing what it is asked, if anything. Answers at once.
     fn trouble(&self) -> Option<String>;
 
@@ -53,6 +56,10 @@ pub trait Broker: Send + Sync {
     /// changes something is durable when it is answered. A job's history has each attempt that ended other than complete
     /// or unspent and uncounted.
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error>;
+
+    /// The first stretch of a list, or the one at the cursor that came with the stretch before: a list of any length is made
+    /// of short looks, with other requests in between, and holds for jobs that go meanwhile.
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error>;
 
     /// Waits until the job has ended and says how. Cancel-safe.
     async fn ended(&self, id: JobId) -> Result<JobState, Error>;
@@ -115,6 +122,8 @@ pub struct Capabilities {
     pub cancel: bool,
     /// Runs higher priority first.
     pub priorities: bool,
+    /// Tells what other processes do with its jobs, too, and not only what this one does.
+    pub news_of_all: bool,
     /// Can release a job without spending an attempt.
     pub release_unspent: bool,
 }

@@ -28,7 +28,13 @@ pub trait Verbs: Broker {
 
     /// Jobs by filter, newest first, without payloads.
     async fn list(&self, filter: Filter) -> Result<Vec<JobRecord>, Error> {
-        self.tell(filter, "").await
+        let mut page = self.page(&filter, None).await?;
+        let mut jobs = page.jobs;
+        while page.next.is_some() {
+            page = self.page(&filter, page.next).await?;
+            jobs.append(&mut page.jobs);
+        }
+        Ok(jobs)
     }
 
     /// All queues that exist, counted.

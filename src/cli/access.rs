@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
+use super::elsewhere::client;
 use super::exit;
 use super::failure::Failure;
 use crate::api::{self, Client};
@@ -31,9 +32,10 @@ fn open_store(path: &Path) -> Result<Arc<dyn Broker>, broker::Error> {
 impl Access {
     /// Finds the way. A socket that nobody listens on is one that was left behind.
     pub async fn open(config: &Config) -> Result<Self, Failure> {
-        let client = Client::new(config.socket());
+        let client = client(config)?;
         match client.probe().await {
             Ok(()) => Ok(Access::Api(client)),
+            Err(error @ api::Error::NotRunning(_)) if config.remote.is_some() => Err(error.into()),
             Err(error @ api::Error::NotRunning(_)) => match &config.broker {
                 BrokerUrl::Memory => Err(error.into()),
                 BrokerUrl::Sqlite(path) => {

@@ -8,6 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Parser, Subcommand};
 
 pub use super::change_args::{Drain, Intake, Recycle, Reload, Scale};
+use super::elsewhere::Elsewhere;
 pub use super::job_args::{
     Failed, JobCancel, JobCommand, JobDepends, JobDiscard, JobList, JobLogs, JobPriority, JobRetry, JobShow,
     JobTag, JobWait, Jobs, Many, OnOff, QueueCommand, QueueForget, QueueList, QueuePause, QueueResume,
@@ -16,7 +17,7 @@ pub use super::job_args::{
 pub use super::option_args::OptionCommand;
 pub use super::recur_args::RecurCommand;
 pub use super::start_args::Start;
-use super::{exit, form};
+use super::{events, exit, form, reference};
 use crate::config::{Flags, parse_duration};
 use crate::model::Exists;
 
@@ -75,6 +76,8 @@ pub struct Common {
         help_heading = "Where"
     )]
     broker: Option<String>,
+    #[command(flatten)]
+    elsewhere: Elsewhere,
 }
 
 impl Args {
@@ -93,6 +96,9 @@ impl Args {
             | Command::Drain(_)
             | Command::Why(_)
             | Command::Doctor(_)
+            | Command::Events(_)
+            | Command::Completion(_)
+            | Command::Man(_)
             | Command::Put(_)
             | Command::Job(_)
             | Command::Queue(_)
@@ -111,6 +117,8 @@ impl Common {
             state_dir: self.state_dir.clone(),
             run_dir: self.run_dir.clone(),
             broker: self.broker.clone(),
+            url: self.elsewhere.url.clone(),
+            token_file: self.elsewhere.token_file.clone(),
             ..Flags::default()
         }
     }
@@ -179,6 +187,15 @@ pub enum Command {
     /// Say what this machine lacks, what follows from it, and what to do
     #[command(after_help = DOCTOR_HELP)]
     Doctor(Doctor),
+    /// Print what happens to jobs and workers, as it happens
+    #[command(after_help = events::HELP)]
+    Events(events::Events),
+    /// Print what makes a shell complete this command line
+    #[command(after_help = reference::COMPLETION_HELP)]
+    Completion(reference::Completion),
+    /// Print the manual page
+    #[command(after_help = reference::MANUAL_HELP)]
+    Man(reference::Manual),
 }
 
 /// Below `doctor --help`.

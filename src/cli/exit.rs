@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use super::args::{Args, Command, ConfigCommand, JobCommand, QueueCommand};
+use super::args::{Args, Command, ConfigCommand};
 use super::failure::Failure;
 use super::serve::serve;
 use super::{
-    check, config, doctor, edit, failed, in_force, job, many, option, put, queue, recur, reload, start,
-    stats, status, stop, why,
+    check, config, doctor, events, failed, in_force, job, option, put, queue, recur, reference, reload,
+    start, status, stop, why,
 };
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
@@ -99,9 +99,21 @@ fn settings_for(args: &Args, purpose: Purpose) -> Result<Config, Failure> {
     Ok(resolve(flags, &Surroundings::of_process())?)
 }
 
-fn run(args: Args) -> Result<ExitCode, Failure> {
+/// What needs none, or says itself what is wrong with them.
+fn without_settings(args: &Args) -> Option<Result<ExitCode, Failure>> {
     if let Command::Check(how) = &args.command {
-        return check::check(&args, how);
+        return Some(check::check(args, how));
+    }
+    if let Command::Completion(of) = &args.command {
+        return Some(reference::completion(of).map(ExitCode::from));
+    }
+    let Command::Man(of) = &args.command else { return None };
+    Some(reference::manual(of).map(ExitCode::from))
+}
+
+fn run(args: Args) -> Result<ExitCode, Failure> {
+    if let Some(done) = without_settings(&args) {
+        return done;
     }
     let config = settings(&args)?;
     if let Command::Start(_) = &args.command {
@@ -117,34 +129,21 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(async {
         match args.command {
-            Command::Start(_) | Command::Check(_) | Command::Config(_) | Command::Doctor(_) => Ok(OK),
+            Command::Start(_)
+            | Command::Check(_)
+            | Command::Config(_)
+            | Command::Doctor(_)
+            | Command::Completion(_)
+            | Command::Man(_) => Ok(OK),
             Command::Stop(stop) => stop::stop(&config, &stop).await,
             Command::Put(put) => put::put(&config, put).await,
-            Command::Job(command) => match command {
-                JobCommand::Show(show) => job::show(&config, &show).await,
-                JobCommand::List(list) => job::list(&config, list).await,
-                JobCommand::Wait(wait) => job::wait(&config, &wait).await,
-                JobCommand::Logs(logs) => super::follow::logs(&config, &logs).await,
-                JobCommand::Cancel(cancel) => job::cancel(&config, &cancel).await,
-                JobCommand::Depends(depends) => edit::depends(&config, depends).await,
-                JobCommand::Priority(priority) => edit::priority(&config, &priority).await,
-                JobCommand::Tag(tag) => edit::tag(&config, tag).await,
-                JobCommand::Track(jobs) => edit::track(&config, &jobs).await,
-                JobCommand::Untrack(jobs) => edit::untrack(&config, &jobs).await,
-                JobCommand::Retry(retry) => many::retry(&config, &retry).await,
-                JobCommand::Discard(discard) => many::discard(&config, &discard).await,
-            },
-            Command::Queue(command) => match command {
-                QueueCommand::List(list) => queue::list(&config, &list).await,
-                QueueCommand::Pause(pause) => queue::pause(&config, &pause).await,
-                QueueCommand::Resume(resume) => queue::resume(&config, &resume).await,
-                QueueCommand::Stats(args) => stats::stats(&config, &args).await,
-                QueueCommand::Forget(args) => many::forget(&config, &args).await,
-            },
+            Command::Job(command) => job::run(&config, command).await,
+            Command::Queue(command) => queue::run(&config, command).await,
             Command::Recur(command) => recur::run(&config, &command).await,
             Command::Option(command) => option::run(&config, &command).await,
             Command::Failed(args) => failed::failed(&config, args).await,
             Command::Status(status) => status::status(&config, &status).await,
+            Command::Events(args) => events::events(&config, args).await,
             Command::Why(subject) => why::why(&config, &subject).await,
             Command::Reload(args) => reload::reload(&config, &args).await,
             Command::Recycle(args) => reload::recycle(&config, &args).await,

@@ -80,6 +80,13 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// Of what was to be printed.
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Failure::new(exit::FAILED, error.to_string())
+    }
+}
+
 impl From<config::Error> for Failure {
     fn from(error: config::Error) -> Self {
         let code = match error.fault {
@@ -96,9 +103,10 @@ impl From<api::Error> for Failure {
     fn from(error: api::Error) -> Self {
         let message = error.to_string();
         match error {
-            api::Error::NotRunning(_) => {
-                Failure::new(exit::NOT_RUNNING, message).hint("start one with: taskvisor start -w 8")
-            }
+            api::Error::NotRunning(place) => Failure::new(exit::NOT_RUNNING, message).hint(match place {
+                api::Place::Socket(_) => "start one with: taskvisor start -w 8",
+                api::Place::Port { .. } => "is that the address that its api.listen says?",
+            }),
             api::Error::Connect(_, cause) => {
                 Failure { causes: vec![cause.to_string()], ..Failure::from(cause) }.named(message)
             }
@@ -109,7 +117,7 @@ impl From<api::Error> for Failure {
             api::Error::Problem(problem) => {
                 let code = match problem.code {
                     400 | 405 | 413 => exit::USAGE,
-                    403 => exit::PERMISSION,
+                    401 | 403 => exit::PERMISSION,
                     404 => exit::NOTHING_MATCHED,
                     503 => exit::UNAVAILABLE,
                     _ => exit::FAILED,

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::access::{Access, ended};
 use super::args::JobLogs;
+use super::elsewhere::only_here;
 use super::exit;
 use super::failure::Failure;
 use super::screen::{Look, escaped_lines};
@@ -19,6 +20,7 @@ use crate::model::{JobId, Millis};
 
 /// Prints the output of a job. A job that printed nothing has no file, nor has one whose output was removed since.
 pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
+    only_here(config, "to read the output of a job")?;
     let id = JobId::from(args.jid.as_str());
     let job = Access::open(config).await?.job(&id).await?;
     let path = config.log_file(&id);

@@ -3,14 +3,34 @@
 use std::time::{Duration, SystemTime};
 
 use super::access::{Access, Ends, for_each};
-use super::args::{JobCancel, JobList, JobShow, JobWait};
+use super::args::{JobCancel, JobCommand, JobList, JobShow, JobWait};
 use super::failure::Failure;
-use super::screen::{Look, age, escaped, print, print_json, table};
+use super::listing::Listing;
+use super::screen::{Columns, Look, age, escaped, print, print_json};
+use super::{edit, follow, many};
 use super::{exit, page};
 use crate::broker::Error;
 use crate::config::Config;
 use crate::model::verb::{Cancel, Each, Fate, Refusal};
 use crate::model::{Filter, JobId, JobRecord, JobState, Millis};
+
+/// One of them.
+pub async fn run(config: &Config, command: JobCommand) -> Result<u8, Failure> {
+    match command {
+        JobCommand::Show(args) => show(config, &args).await,
+        JobCommand::List(args) => list(config, args).await,
+        JobCommand::Wait(args) => wait(config, &args).await,
+        JobCommand::Logs(logs) => follow::logs(config, &logs).await,
+        JobCommand::Cancel(args) => cancel(config, &args).await,
+        JobCommand::Depends(depends) => edit::depends(config, depends).await,
+        JobCommand::Priority(priority) => edit::priority(config, &priority).await,
+        JobCommand::Tag(tag) => edit::tag(config, tag).await,
+        JobCommand::Track(jobs) => edit::track(config, &jobs).await,
+        JobCommand::Untrack(jobs) => edit::untrack(config, &jobs).await,
+        JobCommand::Retry(retry) => many::retry(config, &retry).await,
+        JobCommand::Discard(discard) => many::discard(config, &discard).await,
+    }
+}
 
 /// One job on a page.
 pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
@@ -35,20 +55,53 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         limit: args.limit,
         after: args.after.map(Into::into),
     };
-    let jobs = Access::open(config).await?.ask(filter).await?;
-    if args.json {
-        jobs.iter().try_for_each(print_json)?;
-    } else if !jobs.is_empty() {
-        print(&list_text(&jobs, now(), &Look::of_stdout(false)))?;
+    let mut listing = Listing::open(Access::open(config).await?, filter).await?;
+    match args.json {
+        true => list_lines(&mut listing).await?,
+        false => list_table(&mut listing).await?,
     }
     Ok(exit::OK)
+}
+
+async fn list_lines(listing: &mut Listing) -> Result<(), Failure> {
+    loop {
+        let jobs = listing.next().await?;
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let mut text = String::new();
+        for job in jobs {
+            text += &(serde_json::to_string(&job)? + "\n");
+        }
+        print(&text)?;
+    }
+}
+
+/// A table of so many lines at a time: what a column needs below that is not known before.
+async fn list_table(listing: &mut Listing) -> Result<(), Failure> {
+    const TOGETHER: usize = 500;
+    let (look, mut columns) = (Look::of_stdout(false), Columns::new(&HEADS));
+    let mut rows = Vec::new();
+    loop {
+        let jobs = listing.next().await?;
+        let is_over = jobs.is_empty();
+        rows.extend(jobs.iter().map(|job| row(job, now())));
+        if rows.len() >= TOGETHER || (is_over && !rows.is_empty()) {
+            print(&columns.lines(&look, &std::mem::take(&mut rows)))?;
+        }
+        if is_over {
+            return Ok(());
+        }
+    }
 }
 
 /// The table of them.
 pub fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
     let rows: Vec<Vec<String>> = jobs.iter().map(|job| row(job, now)).collect();
-    table(look, &["ID", "STATE", "QUEUE", "CLASS", "TRY", "AGE", "RAN", "WHY"], &rows)
+    Columns::new(&HEADS).lines(look, &rows)
 }
+
+const HEADS: [&str; 8] = ["ID", "STATE", "QUEUE", "CLASS", "TRY", "AGE", "RAN", "WHY"];
 
 fn row(job: &JobRecord, now: Millis) -> Vec<String> {
     let ran = job.started_at.map(|start| age(between(start, job.ended_at.unwrap_or(now))));

@@ -154,7 +154,7 @@ pub struct JobList {
     /// Of this failure group
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
-    /// At most so many
+    /// At most so many; 0 = all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
     pub limit: u32,
     /// Older than this job

@@ -3,14 +3,26 @@
 use std::collections::BTreeMap;
 
 use super::access::Access;
-use super::args::{QueueList, QueuePause, QueueResume};
+use super::args::{QueueCommand, QueueList, QueuePause, QueueResume};
 use super::exit;
 use super::failure::Failure;
 use super::job::{between, now};
 use super::screen::{Look, age, escaped, print, print_json, table};
+use super::{many, stats};
 use crate::config::Config;
 use crate::model::verb::{Pause, Queues, Resume};
 use crate::model::{JobState, Millis, QueueCounts, QueueName};
+
+/// One of them.
+pub async fn run(config: &Config, command: QueueCommand) -> Result<u8, Failure> {
+    match command {
+        QueueCommand::List(args) => list(config, &args).await,
+        QueueCommand::Pause(args) => pause(config, &args).await,
+        QueueCommand::Resume(args) => resume(config, &args).await,
+        QueueCommand::Stats(args) => stats::stats(config, &args).await,
+        QueueCommand::Forget(args) => many::forget(config, &args).await,
+    }
+}
 
 /// All queues, counted.
 pub async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {

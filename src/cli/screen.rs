@@ -163,23 +163,42 @@ fn within(fraction: f64) -> f64 {
 
 /// Columns under their names, as wide as they must be; the last one may be cut.
 pub fn table(look: &Look, heads: &[&str], rows: &[Vec<String>]) -> String {
-    let mut widths: Vec<usize> = heads.iter().map(|head| head.chars().count()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+    Columns::new(heads).lines(look, rows)
+}
+
+/// A table that comes in pieces: the names stand above the first, and a column only grows.
+pub struct Columns {
+    widths: Vec<usize>,
+    heads: Option<Vec<String>>,
+}
+
+impl Columns {
+    /// Columns of these names.
+    pub fn new(heads: &[&str]) -> Self {
+        Columns {
+            widths: heads.iter().map(|head| head.chars().count()).collect(),
+            heads: Some(heads.iter().map(|head| head.to_string()).collect()),
         }
     }
-    let mut out = String::new();
-    let heads: Vec<String> = heads.iter().map(|head| head.to_string()).collect();
-    for row in std::iter::once(&heads).chain(rows) {
-        let mut line = String::new();
-        for (width, cell) in widths.iter().zip(row) {
-            let _ = write!(line, "{cell:<width$}  ");
+
+    /// The next lines.
+    pub fn lines(&mut self, look: &Look, rows: &[Vec<String>]) -> String {
+        for row in rows {
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
         }
-        out += &look.cut(line.trim_end());
-        out.push('\n');
+        let mut out = String::new();
+        for row in self.heads.take().iter().chain(rows) {
+            let mut line = String::new();
+            for (width, cell) in self.widths.iter().zip(row) {
+                let _ = write!(line, "{cell:<width$}  ");
+            }
+            out += &look.cut(line.trim_end());
+            out.push('\n');
+        }
+        out
     }
-    out
 }
 
 /// Writes data to stdout.

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use super::args::Status as Args;
+use super::elsewhere::client;
 use super::failure::{Failure, HANGS};
 use super::job::now;
 use super::screen::{Look, print, print_json};
@@ -14,7 +15,7 @@ use crate::model::{Health, Status};
 
 /// Shows it.
 pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
-    let client = Client::new(config.socket());
+    let client = client(config)?;
     match args.watch {
         Some(seconds) => watch(&client, args, Duration::from_secs(seconds.into())).await,
         None => once(&client, args).await,

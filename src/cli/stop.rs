@@ -7,10 +7,11 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
 use super::args::Stop as Args;
+use super::elsewhere::client;
 use super::failure::Failure;
 use super::screen::age;
 use super::{exit, start};
-use crate::api::{Client, Error};
+use crate::api::Error;
 use crate::config::Config;
 use crate::model::Stop;
 
@@ -39,7 +40,7 @@ pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
 
 /// Gives the order; a supervisor that is just being started, again perhaps, gets it as soon as it listens.
 async fn order(config: &Config, how: Stop) -> Result<(), Failure> {
-    let (client, mut lived) = (Client::new(config.socket()), false);
+    let (client, mut lived) = (client(config)?, false);
     loop {
         match client.stop(how).await {
             Ok(()) => return Ok(()),
@@ -57,7 +58,7 @@ async fn order(config: &Config, how: Stop) -> Result<(), Failure> {
 
 /// A supervisor that dies while it stops takes the order with it, and the next one has to be told again.
 async fn remind(config: &Config, how: Stop) -> Result<u8, Failure> {
-    let client = Client::new(config.socket());
+    let client = client(config)?;
     loop {
         tokio::time::sleep(REMINDER).await;
         client.stop(how).await.ok();
@@ -72,11 +73,17 @@ const BETWEEN: Duration = Duration::from_millis(20);
 
 /// Whether a keeper lives.
 fn is_held(config: &Config) -> bool {
+    if config.remote.is_some() {
+        return false;
+    }
     let Ok(lock) = File::open(start::run_lock(config)) else { return false };
     matches!(Flock::lock(lock, FlockArg::LockSharedNonblock), Err((_, Errno::EWOULDBLOCK)))
 }
 
 async fn end(config: &Config) -> Result<u8, Failure> {
+    if config.remote.is_some() {
+        return end_elsewhere(config).await;
+    }
     let lock = File::open(start::run_lock(config))?;
     let (done, ended) = tokio::sync::oneshot::channel();
     // Left behind when the time is up: it ends with this process.
@@ -88,5 +95,17 @@ async fn end(config: &Config) -> Result<u8, Failure> {
         Ok(Ok(())) => Ok(exit::OK),
         Ok(Err(error)) => Err(Failure::from(std::io::Error::from(error)).of("failed to wait for the end")),
         Err(_) => Err(Failure::new(exit::FAILED, "failed to wait for the end")),
+    }
+}
+
+/// Its lock is not to be seen from here: it has ended when nobody listens any more.
+async fn end_elsewhere(config: &Config) -> Result<u8, Failure> {
+    let client = client(config)?;
+    loop {
+        match client.probe().await {
+            Err(Error::NotRunning(_)) => return Ok(exit::OK),
+            Ok(()) => tokio::time::sleep(BETWEEN).await,
+            Err(error) => return Err(error.into()),
+        }
     }
 }

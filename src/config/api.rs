@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::paths::from_here;
-use super::{Error, Fault, Purpose, Surroundings};
+use super::{Error, Fault, Flags, Purpose, Surroundings};
 use crate::model::Outfit;
 
 /// What may be said of it in the file.
@@ -88,6 +88,29 @@ pub(super) fn resolve_api(
     origins.iter().try_for_each(|origin| is_origin(origin))?;
     let allow_exec = section.allow_exec.unwrap_or_default();
     Ok(Some(Api { listen, token, hosts, origins, allow_exec }))
+}
+
+/// A supervisor of another machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// Its address.
+    pub url: String,
+    /// What opens its gate.
+    pub token: Token,
+}
+
+/// Which supervisor is meant, for those who look for one; None = the one of this machine.
+pub(super) fn resolve_remote(flags: &Flags, around: &Surroundings) -> Result<Option<Remote>, Error> {
+    let (Some(url), Purpose::Find) = (flags.url.clone(), flags.purpose) else { return Ok(None) };
+    if flags.token_file.is_none() && around.api_token.is_none() {
+        let message = format!("the supervisor at {url} takes a token");
+        let hint = format!("give --token-file FILE or set TASKVISOR_TOKEN_FILE or {VARIABLE}");
+        return Err(Error::new(Fault::Usage, message).hint(hint));
+    }
+    let token = token(flags.token_file.clone(), around).map_err(|(_, error)| {
+        error.hint("it is the token of that supervisor, in a file that nobody else can read or change")
+    })?;
+    Ok(Some(Remote { url, token }))
 }
 
 fn token(file: Option<PathBuf>, around: &Surroundings) -> Result<Token, Wrong> {

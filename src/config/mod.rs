@@ -25,7 +25,7 @@ mod words;
 mod wrong;
 
 pub use crate::model::{format_duration, parse_duration};
-pub use api::{Api, ApiSection, Token};
+pub use api::{Api, ApiSection, Remote, Token};
 pub use broker_url::BrokerUrl;
 pub use check::{Finding, check};
 pub use error::{Error, Fault};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::api::{Api, resolve_api};
+use super::api::{Api, Remote, resolve_api, resolve_remote};
 use super::file::read;
 use super::outfit::resolve_pool;
 use super::paths::from_here;
@@ -27,6 +27,10 @@ pub struct Flags {
     pub run_dir: Option<PathBuf>,
     /// `--broker`
     pub broker: Option<String>,
+    /// `--url`
+    pub url: Option<String>,
+    /// `--token-file`
+    pub token_file: Option<PathBuf>,
     /// `--lease`
     pub lease: Option<Duration>,
     /// `--stop-deadline`
@@ -74,6 +78,8 @@ pub struct Config {
     pub log: LogSettings,
     /// The API over TCP, if there is one.
     pub api: Option<Api>,
+    /// The supervisor that is meant, if it is not the one of this machine.
+    pub remote: Option<Remote>,
 }
 
 impl Config {
@@ -117,13 +123,14 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         let place = source.as_ref().map(|source| source.of(None, name));
         Error { place, ..error }
     })?;
+    let remote = resolve_remote(&flags, around)?;
     let default = Settings::default();
     let lease = flags.lease.or(file.lease).unwrap_or(default.lease);
     let stop_deadline = flags.stop_deadline.or(file.stop_deadline).unwrap_or(default.stop_deadline);
     let burst = flags.burst;
     let (pools, outfits) = pools(flags, file.pools, source.as_ref(), lease, around)?;
     let settings = Settings { pools, lease, stop_deadline, burst, ..default };
-    Ok(Config { file: source, settings, outfits, state_dir, run_dir, broker, log, api })
+    Ok(Config { file: source, settings, outfits, state_dir, run_dir, broker, log, api, remote })
 }
 
 /// `sun_path`, less its final zero.

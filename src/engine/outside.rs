@@ -14,11 +14,12 @@ use super::asks::{Asks, Wish};
 use super::calls::{self, Answer};
 use super::counting::Counting;
 use super::decisions::Decisions;
+use super::news;
 use super::reload::{KeepChanges, Reloader, Wardrobe};
 use super::reports::Reports;
 use super::snapshots::{Seen, Snapshots, is_limit};
 use super::systemd::Systemd;
-use crate::broker::{Broker, Fetch};
+use crate::broker::{Broker, Fetch, Newsroom};
 use crate::clock;
 use crate::failpoint::failpoint;
 use crate::log::{Outputs, OwnLog};
@@ -72,6 +73,8 @@ pub struct Outside {
     pub(super) waiting_for_rest: Vec<oneshot::Sender<()>>,
     pub(super) systemd: Systemd,
     pub(super) stop_deadline: Duration,
+    /// Where those listen who want to know.
+    pub(super) newsroom: Newsroom,
     pub(super) done: bool,
 }
 
@@ -80,6 +83,7 @@ impl Outside {
     pub fn perform(&mut self, command: Command) {
         self.decisions.order(clock::now(), &command);
         self.counting.order(&command);
+        news::order(&self.newsroom, &command);
         match command {
             // The worker at place 0 forks the others.
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
@@ -157,6 +161,7 @@ impl Outside {
     pub fn note(&mut self, event: &Event) {
         self.decisions.fact(clock::now(), event);
         self.counting.hear(event);
+        news::fact(&self.newsroom, event);
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
             failpoint("supervisor-3-fetched");
         }

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sysinfo::System;
-use tokio::sync::{mpsc::Sender, oneshot};
+use tokio::sync::{broadcast::Receiver, mpsc::Sender, oneshot};
 
 use super::census::{Census, Counted, GLANCE, HANGS};
 use super::event_loop::{Request, View};
 use super::explain::Asked;
 use super::reload::Reloader;
 use crate::api::{Problem, Reloaded, Service};
-use crate::broker::{Broker, Error, Verbs};
+use crate::broker::{Broker, Error, Newsroom, Verbs};
 use crate::clock;
 use crate::model::verb::{Answer, Before, Get, Verb};
 use crate::model::{
-    Change, Health, Host, Instant, JobId, JobState, Meters, Millis, NewJob, QueueCounts, QueueName,
-    SlotState, SlotStatus, Status, Stop, Subject, Why,
+    Change, Cursor, Filter, Health, Host, Instant, JobId, JobState, Meters, Millis, NewJob, News, Page,
+    QueueCounts, QueueName, SlotState, SlotStatus, Status, Stop, Subject, Why,
 };
 use crate::process::usage;
 
@@ -28,6 +28,8 @@ type Queues = BTreeMap<QueueName, QueueCounts>;
 pub(super) struct Desk {
     /// Where the jobs are.
     pub broker: Arc<dyn Broker>,
+    /// What happens.
+    pub newsroom: Newsroom,
     /// How many there are.
     pub census: Census<Queues>,
     /// To the loop.
@@ -48,6 +50,14 @@ impl Service for Desk {
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
         self.broker.ask(verb, by).await.map_err(problem)
+    }
+
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem> {
+        self.broker.page(filter, at).await.map_err(problem)
+    }
+
+    fn news(&self) -> Receiver<Arc<News>> {
+        self.newsroom.listen()
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {

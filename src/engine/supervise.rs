@@ -24,7 +24,7 @@ use super::service::Desk;
 use super::snapshots::Snapshots;
 use super::systemd::Systemd;
 use crate::api;
-use crate::broker::{Broker, Notice};
+use crate::broker::{Broker, Newsroom, Notice};
 use crate::clock;
 use crate::log::{Outputs, OwnLog, Places};
 use crate::model::{Instance, LogSettings, Outfit, Settings};
@@ -84,6 +84,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         pools.map(|(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes)).collect();
     wardrobe.number(&mut settings, setup.outfits);
     let reloader = Reloader::new(setup.read_settings, requests.clone());
+    let newsroom = newsroom(&setup.broker);
     let mut outside = Outside {
         link,
         children: Children::new(plans, outputs.clone(), gauge, setup.outputs.job_cap)?,
@@ -110,14 +111,15 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         waiting_for_rest: Vec::new(),
         systemd: Systemd::new(hello.notify),
         stop_deadline: settings.stop_deadline,
+        newsroom: newsroom.clone(),
         done: false,
     };
     recover(&mut outside, left).await?;
     let settings = Settings { first_generation: hello.generation + 1, ..settings };
     let started = clock::now();
     let supervisor = Supervisor::new(settings, started);
-    let (broker, broker_name) = (setup.broker.clone(), setup.broker_name);
-    let desk = Desk { broker, census: Census::default(), requests, reloader, broker_name, started };
+    let (broker, broker_name, census) = (setup.broker.clone(), setup.broker_name, Census::default());
+    let desk = Desk { broker, newsroom, census, requests, reloader, broker_name, started };
     let desk = Arc::new(desk);
     open_doors(setup.listener, setup.port, api::router(desk.clone()))?;
     // So that there is a count to show whenever the broker begins to hang.
@@ -129,6 +131,13 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     }
     info!(keeper = pid, cgroup, bounds, restarts, "supervisor is up");
     run(supervisor, outside, inbox).await
+}
+
+/// Where what happens is told: to jobs by the broker, to workers here.
+fn newsroom(broker: &Arc<dyn Broker>) -> Newsroom {
+    let room = Newsroom::default();
+    broker.publish(room.clone());
+    room
 }
 
 /// The API, by the socket and, if one was opened, by a port.

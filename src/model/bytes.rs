@@ -1,10 +1,12 @@
 //! Bytes that are nearly always text: file names, arguments, environment.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Any bytes. In JSON a string when they are UTF-8, else `{"b64": "…"}`, so nothing is lost and the common case reads well.
@@ -18,7 +20,7 @@ impl Bytes {
     }
 
     /// For people: what is not UTF-8 is replaced.
-    pub fn to_text(&self) -> std::borrow::Cow<'_, str> {
+    pub fn to_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }
 }
@@ -35,11 +37,26 @@ impl From<&str> for Bytes {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Form<'a> {
-    Text(std::borrow::Cow<'a, str>),
-    Base64 { b64: String },
+    /// UTF-8.
+    Text(Cow<'a, str>),
+    /// Any other.
+    Base64 {
+        /// In base64.
+        b64: String,
+    },
+}
+
+impl JsonSchema for Bytes {
+    fn schema_name() -> Cow<'static, str> {
+        "Bytes".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Form::json_schema(generator)
+    }
 }
 
 impl Serialize for Bytes {

@@ -4,12 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::civil::{Date, date};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Millis;
 
 /// A day of Greenwich, counted from the first of 1970; `2026-11-21` where people read it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Day(pub i64);
 

@@ -1,11 +1,12 @@
 //! What has happened to a job: kept with it for the person who asks at 3 a.m.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Count, Failure, Fence, Forensics, Instance, JobState, Millis, QueueName, WorkerId};
 
 /// Something that happened to a job and is over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
     /// When.
     pub at: Millis,
@@ -15,7 +16,7 @@ pub struct Entry {
 }
 
 /// What happened. An attempt that completed the job at once is told by the job itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Happened {
     /// An attempt came to an end.
@@ -52,7 +53,7 @@ pub enum Happened {
 }
 
 /// One attempt, from the lease to what became of the job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
     /// Its number. An unspent one is counted again.
     pub attempt: u32,

@@ -4,10 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A numbered place of a pool in which one worker lives at a time. Stable within the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct SlotId {
     /// The pool's position in the settings, starting at 0.
     pub pool: u16,
@@ -23,7 +24,7 @@ pub struct SlotId {
 /// assert_eq!(worker.to_string(), "1.7");
 /// assert_eq!(WorkerId::from_u64(worker.to_u64()), worker);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerId {
     /// The place.
     pub slot: SlotId,
@@ -74,7 +75,7 @@ impl FromStr for WorkerId {
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(transparent)]
         pub struct $type(Arc<str>);
 
@@ -128,7 +129,7 @@ impl Class {
 }
 
 /// The token that proves a lease: a new one for each assignment of a job, ascending within the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Fence(pub u64);
 
 impl fmt::Display for Fence {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
 };
 
 /// What a job carries to its worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
     /// A program to run.
@@ -21,7 +22,7 @@ pub enum Payload {
 }
 
 /// A program with what was captured around it when it was put.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exec {
     /// Program and arguments. A program without a slash is looked up in the supervisor's PATH.
     pub argv: Vec<Bytes>,
@@ -39,7 +40,7 @@ fn is_empty(bytes: &Bytes) -> bool {
 }
 
 /// What happens when an attempt fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Retry {
     /// Tries after the first one.
     pub retries: u32,
@@ -58,7 +59,7 @@ impl Retry {
 }
 
 /// A job as it is handed to a worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
     /// Its id.
     pub id: JobId,
@@ -87,7 +88,7 @@ pub struct Job {
 }
 
 /// Our right to run a job, until `expires_at`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lease {
     /// Of which job.
     pub job: JobId,
@@ -107,7 +108,7 @@ pub struct Fetched {
 }
 
 /// Where a job is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Ready to run.
@@ -195,7 +196,7 @@ impl std::str::FromStr for JobState {
 }
 
 /// Everything the broker knows of a job: what `job show` prints.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobRecord {
     /// Its id.
     pub id: JobId,
@@ -278,7 +279,7 @@ pub struct JobRecord {
 }
 
 /// A job that another one needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Need {
     /// Which.
     pub job: JobId,
@@ -287,7 +288,7 @@ pub struct Need {
 }
 
 /// Jobs of one queue by state, and whether it is paused.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueCounts {
     /// Jobs in each state; a state without jobs is left out.
     pub jobs: BTreeMap<JobState, u64>,
@@ -301,7 +302,7 @@ pub struct QueueCounts {
 }
 
 /// A pause of a queue: nothing is fetched from it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pause {
     /// Since when.
     pub since: Millis,
@@ -309,83 +310,4 @@ pub struct Pause {
     pub by: String,
     /// Why, as given.
     pub reason: Option<String>,
-}
-
-/// Which jobs to list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Filter {
-    /// In one of these states, named with commas between them; none = any.
-    #[serde(default, rename = "state", with = "words", skip_serializing_if = "Vec::is_empty")]
-    pub states: Vec<JobState>,
-    /// Of this queue.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue: Option<QueueName>,
-    /// Of this class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub class: Option<Class>,
-    /// With this tag.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tag: Option<String>,
-    /// Only those that somebody follows.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub tracked: bool,
-    /// Put by this recurring job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recurring: Option<String>,
-    /// Of this failure group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// At most so many.
-    #[serde(default = "Filter::usual_limit")]
-    pub limit: u32,
-    /// Older than this job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<JobId>,
-}
-
-impl Filter {
-    /// How many jobs a list has unless asked.
-    pub fn usual_limit() -> u32 {
-        100
-    }
-}
-
-impl Default for Filter {
-    fn default() -> Self {
-        Filter {
-            states: Vec::new(),
-            queue: None,
-            class: None,
-            tag: None,
-            tracked: false,
-            recurring: None,
-            group: None,
-            limit: Filter::usual_limit(),
-            after: None,
-        }
-    }
-}
-
-/// A list in one word, with commas: how a query says it.
-mod words {
-    use std::fmt::Display;
-    use std::str::FromStr;
-
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<T: Display, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&list.iter().map(T::to_string).collect::<Vec<_>>().join(","))
-    }
-
-    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        let text = String::deserialize(from)?;
-        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-        words.map(|word| word.parse().map_err(D::Error::custom)).collect()
-    }
 }

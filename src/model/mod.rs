@@ -7,9 +7,11 @@ mod history;
 mod ids;
 mod job;
 mod limits;
+mod list;
 mod log;
 mod meters;
 mod new_job;
+mod news;
 mod option;
 mod outcome;
 mod pool;
@@ -28,13 +30,13 @@ pub use day::Day;
 pub use duration::{format_duration, parse_duration};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
-pub use job::{
-    Exec, Fetched, Filter, Job, JobRecord, JobState, Lease, Need, Pause, Payload, QueueCounts, Retry,
-};
+pub use job::{Exec, Fetched, Job, JobRecord, JobState, Lease, Need, Pause, Payload, QueueCounts, Retry};
 pub use limits::{Bounds, Excess, Limits, size};
+pub use list::{Cursor, Filter, Page};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters, Tally};
 pub use new_job::{Exists, NewJob, tags_fault};
+pub use news::{Interest, News, What};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Settlement, Signal, SignalSent,

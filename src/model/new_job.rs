@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Class, JobId, Payload, QueueName, Retry};
 
 /// A job as it is put.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewJob {
     /// Its id; made by the broker when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,7 +46,7 @@ pub struct NewJob {
 }
 
 /// What a put does with a job whose id exists.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Exists {
     /// Refuses it.

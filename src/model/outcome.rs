@@ -3,12 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Fence, JobId, Millis, QueueName};
 
 /// Why an attempt did not complete.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
     /// A short name to count by: `exit 1`, `killed`, `time limit`, `ValueError`.
     pub group: String,
@@ -20,7 +21,7 @@ pub struct Failure {
 }
 
 /// What the worker said of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Outcome {
     /// Done; a result is JSON text.
     Complete {
@@ -42,7 +43,7 @@ pub enum Outcome {
 }
 
 /// Where a job goes on that is complete in its queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Next {
     /// There.
     pub queue: QueueName,
@@ -53,7 +54,7 @@ pub struct Next {
 }
 
 /// What we tell the broker about a job we hold a lease on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Verdict {
     /// Done.
     Complete {
@@ -91,7 +92,7 @@ pub enum Verdict {
 }
 
 /// Why an unspent attempt is counted all the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Count {
     /// It was interrupted: by a stop, by the death of the supervisor.
@@ -116,7 +117,7 @@ pub struct Settlement {
 }
 
 /// Why we lost the right to run a job. All are handled by one path; nothing is settled but a proven cancel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Revocation {
     /// The lease ran out and somebody else has the job.
@@ -145,7 +146,7 @@ impl Revocation {
 }
 
 /// How a process ended, as `waitid` tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitStatus {
     /// It returned this code.
@@ -169,7 +170,7 @@ impl fmt::Display for ExitStatus {
 }
 
 /// What the processes of one life used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// CPU time in user mode.
     pub user: Duration,
@@ -180,7 +181,7 @@ pub struct Usage {
 }
 
 /// The proven end of a life: the leader is reaped and nothing of its tree lives.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exit {
     /// How the leader ended.
     pub status: ExitStatus,
@@ -198,7 +199,7 @@ pub struct Exit {
 }
 
 /// A signal we sent, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SignalSent {
     /// How long after the job was assigned.
     pub after: Duration,
@@ -209,7 +210,7 @@ pub struct SignalSent {
 }
 
 /// The signals of the kill ladder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Signal {
     /// Please end: to the leader's process group, followed by CONT.
@@ -219,7 +220,7 @@ pub enum Signal {
 }
 
 /// How an attempt ended: kept with the job for the person who asks at 3 a.m.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Forensics {
     /// In which life it ran, as `slot.generation`.
     pub worker: Option<super::WorkerId>,

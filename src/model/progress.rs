@@ -1,9 +1,10 @@
 //! How far a job has come.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How far a job has come, as its worker says.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     /// From 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{JobId, JobState, Millis, NewJob, Schedule};
 
 /// A recurring job as it is put: a schedule, and the job that is put by it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recurring {
     /// What it is called; its jobs are NAME-1, NAME-2 and so on.
@@ -32,7 +33,7 @@ fn one() -> u32 {
 }
 
 /// What becomes of an occurrence while the latest job has not ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
     /// It is left out.
@@ -98,7 +99,7 @@ impl Recurring {
 }
 
 /// What is known of a recurring job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecurringRecord {
     /// As it was put.
     pub recurring: Recurring,
@@ -122,7 +123,7 @@ pub struct RecurringRecord {
 }
 
 /// The latest job of a recurring job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LatestJob {
     /// Its id.
     pub id: JobId,

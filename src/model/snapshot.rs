@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A worker's processes as /proc showed them just before they were ended for a limit. Neither their arguments, nor their
 /// environment, nor their memory: no secret gets here.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// The leader first, each process before its children.
     pub processes: Vec<Caught>,
@@ -16,7 +17,7 @@ pub struct Snapshot {
 }
 
 /// One process in a snapshot.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Caught {
     /// How far below the leader: 0 is the leader itself.
     pub depth: u32,

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Class, JobId, Progress, QueueCounts, QueueName, SlotId, Stop};
 
 /// The whole picture. The schema's name goes up when a field changes its meaning or disappears.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// Always `taskvisor.status/1`.
     pub schema: String,
@@ -54,7 +55,7 @@ impl Status {
 }
 
 /// What of the logs was lost, and what is in the way of more.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogStatus {
     /// Bytes that jobs and slots have printed and that could not be written.
     pub output_dropped: u64,
@@ -72,7 +73,7 @@ impl LogStatus {
 }
 
 /// The verdict of `status -q`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
     /// All slots up or starting, broker well.
@@ -84,7 +85,7 @@ pub enum Health {
 }
 
 /// The machine, in short.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
     /// Its name.
     pub name: String,
@@ -99,7 +100,7 @@ pub struct Host {
 }
 
 /// A process as /proc shows it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// Its pid, for people.
     pub pid: i32,
@@ -117,7 +118,7 @@ pub struct Process {
 }
 
 /// One pool.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolStatus {
     /// Its name.
     pub name: String,
@@ -154,7 +155,7 @@ fn one() -> u32 {
 }
 
 /// One slot.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlotStatus {
     /// Its place.
     pub slot: SlotId,
@@ -186,7 +187,7 @@ pub struct SlotStatus {
 }
 
 /// The states of a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotState {
     /// No process: waiting for its backoff, or not wanted.
@@ -221,7 +222,7 @@ impl SlotState {
 }
 
 /// A job under way.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunningJob {
     /// Its id.
     pub id: JobId,

@@ -4,11 +4,12 @@ use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A moment on the host's boot-time clock, in nanoseconds since boot. It goes on during suspend and does not jump when
 /// the wall clock is set, which neither `std::time::Instant` nor `SystemTime` can say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Instant(pub u64);
 
 impl Instant {
@@ -47,7 +48,7 @@ impl Sub<Duration> for Instant {
 }
 
 /// Milliseconds since 1970 on the broker's clock: what people are shown, and what delays count on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Millis(pub i64);
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{JobId, JobRecord, PoolStatus, QueueCounts, QueueName, SlotId, Snapshot, Stop};
@@ -19,7 +20,7 @@ pub enum Subject {
 }
 
 /// The facts about it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Why {
     /// The job, if it was asked about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +50,7 @@ pub struct Why {
 }
 
 /// What a pool makes of a class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fit {
     /// Its workers run it, as far as is known.
@@ -62,7 +63,7 @@ pub enum Fit {
 }
 
 /// One decision, or the fact that led to one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
     /// How long ago.
     pub ago: Duration,

@@ -7,19 +7,20 @@ use super::store::{Store, Waiter};
 use super::trouble::Trouble;
 use super::{figures, history, needs};
 use crate::broker::Error;
-use crate::model::{Fence, Happened, Instance, Instant, JobId, JobState, QueueName, WorkerId};
+use crate::model::{Fence, Happened, Instance, Instant, JobId, JobState, QueueName, What, WorkerId};
 
 pub(super) fn retry(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Result<(), Trouble> {
     let (row, queue, from) = store.place(id)?;
     if !from.has_ended() {
         return Err(Error::WrongState { id: id.clone(), state: from, verb: "retried" }.into());
     }
-    put_back(store, row, queue, from, by, store.millis(now))
+    put_back(store, id, row, queue, from, by, store.millis(now))
 }
 
 /// An ended job waits again.
 pub(super) fn put_back(
     store: &mut Store,
+    id: &JobId,
     row: i64,
     queue: i64,
     from: JobState,
@@ -43,6 +44,7 @@ pub(super) fn put_back(
         )?
         .execute(params![row, to as i64, now])?;
     store.moved(queue, Some(from), to);
+    store.happened(id, queue, What::Retried, to)?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use super::put::millis_up;
 use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::Error;
-use crate::model::{Failure, Happened, JobState, NewJob, Next, Payload, QueueName, Settlement};
+use crate::model::{Failure, Happened, JobState, NewJob, Next, Payload, QueueName, Settlement, What};
 
 /// The row and the queue of a job.
 pub(super) type Place = (i64, i64);
@@ -81,6 +81,7 @@ pub(super) fn go_on(
         )?
         .execute(params![row, there, to as i64, due, not_before, now])?;
     store.advanced(queue, there, to);
+    store.happened(&settlement.job, there, What::Advanced, to)?;
     if let Some(due) = due {
         store.expect(due);
     }

@@ -7,11 +7,12 @@ use tokio::sync::oneshot;
 
 use super::call::Kind;
 use super::handle::Sqlite;
-use super::{admin, lease, put, settle, verbs};
-use crate::broker::{Broker, Capabilities, Error, Fetch, Notice, Renewal, Settling};
+use super::{admin, lease, list, put, settle, verbs};
+use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling, Verbs};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    Fence, Fetched, Instance, JobId, JobState, Lease, NewJob, Progress, Settlement, Verdict, WorkerId,
+    Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress, Settlement,
+    Verdict, WorkerId,
 };
 
 #[async_trait]
@@ -23,6 +24,7 @@ impl Broker for Sqlite {
             batch: 1000,
             cancel: true,
             priorities: true,
+            news_of_all: false,
             release_unspent: true,
         }
     }
@@ -67,13 +69,17 @@ impl Broker for Sqlite {
         self.run(Kind::Read, move |store| admin::held_by(store, &instance)).await
     }
 
+    fn publish(&self, room: Newsroom) {
+        self.notices.publish(room);
+    }
+
     fn trouble(&self) -> Option<String> {
         self.notices.trouble()
     }
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
         if let Verb::List(filter) = verb {
-            return Ok(Answer::List(self.list_by_pages(filter).await?));
+            return Ok(Answer::List(self.list(filter).await?));
         }
         if let Verb::Failed(_) = verb {
             return Ok(Answer::Failed(self.groups_by_pages().await?));
@@ -81,6 +87,11 @@ impl Broker for Sqlite {
         let now = self.now();
         let kind = if verb.route().only_looks() { Kind::Read } else { Kind::Durable };
         self.run(kind, move |store| verbs::apply(store, &verb, &by, now)).await
+    }
+
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
+        let filter = filter.clone();
+        self.run(Kind::Read, move |store| list::page(store, &filter, at)).await
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {

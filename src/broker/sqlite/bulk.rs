@@ -44,7 +44,7 @@ pub(super) fn sweep(store: &mut Store, asked: &Bulk, by: &str, now: Instant) -> 
         }
         match asked.act {
             _ if asked.dry_run => {}
-            Act::Retry => admin::put_back(store, one.row, one.queue, asked.state, by, now)?,
+            Act::Retry => admin::put_back(store, &one.id, one.row, one.queue, asked.state, by, now)?,
             Act::Discard => remove::job(store, one.row)?,
         }
         swept.count += 1;

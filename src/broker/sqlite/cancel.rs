@@ -10,7 +10,7 @@ use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::Error;
 use crate::model::verb::{Cancel, Each, Fate, Refusal};
-use crate::model::{Happened, Instant, JobId, JobState, Revocation};
+use crate::model::{Happened, Instant, JobId, JobState, Revocation, What};
 
 pub(super) fn cancel(store: &mut Store, verb: &Cancel, by: &str, now: Instant) -> Result<Vec<Each>, Trouble> {
     let now = store.millis(now);
@@ -113,6 +113,7 @@ fn end(
         )?
         .execute(params![row, to as i64, ended])?;
     store.moved(queue, Some(from), to);
+    store.happened(id, queue, What::of_end(to), to)?;
     if to.has_ended() {
         store.ended(id.clone(), to);
     } else if let Some(fence) = store.leases.get(id) {

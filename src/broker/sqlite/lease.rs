@@ -15,7 +15,7 @@ use super::trouble::Trouble;
 use crate::broker::{Fetch, Renewal};
 use crate::model::{
     Class, ClassFilter, Count, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, OptionName,
-    Progress, QueueName, Revocation, Take, WorkerId,
+    Progress, QueueName, Revocation, Take, What, WorkerId,
 };
 use crate::select::Turns;
 
@@ -86,6 +86,7 @@ impl Round<'_> {
         for (found, worker) in found.into_iter().zip(self.workers.by_ref()) {
             let lease = grant(store, self.request, *queue, *worker, &found, self.now)?;
             store.moved(*queue, Some(JobState::Waiting), JobState::Running);
+            store.happened(&found.job.id, *queue, What::Fetched, JobState::Running)?;
             let job = Job { queue: name.clone(), ..found.job };
             self.fetched.push(Fetched { job: Arc::new(job), lease });
         }
@@ -356,6 +357,8 @@ pub(super) fn take_back(store: &mut Store, lease: &HeldLease, now: i64) -> Resul
             ready
         ])?;
     store.moved(lease.queue, Some(lease.state), to);
+    let what = if to == JobState::Waiting { What::LockLost } else { What::of_end(to) };
+    store.happened(&lease.job, lease.queue, what, to)?;
     if to.has_ended() {
         store.ended(lease.job.clone(), to);
     }

@@ -1,36 +1,96 @@
 //! Lists, page by page, with other requests in between: a list of a million jobs delays no fetch.
 
-use super::Sqlite;
-use super::call::Kind;
-use super::read;
-use crate::broker::Error;
-use crate::model::{Filter, JobRecord};
+use rusqlite::params;
 
-impl Sqlite {
-    /// Jobs by filter, newest first.
-    pub(super) async fn list_by_pages(&self, filter: Filter) -> Result<Vec<JobRecord>, Error> {
-        let limit = filter.limit as usize;
-        let from = filter.clone();
-        let start = self.run(Kind::Read, move |store| read::start(store, &from)).await?;
-        let states: Vec<_> = match filter.states.is_empty() {
-            true => vec![None],
-            false => filter.states.iter().copied().map(Some).collect(),
-        };
-        let mut jobs = Vec::new();
-        for state in states {
-            let mut before = Some(start);
-            let mut found = Vec::new();
-            while let Some(at) = before.filter(|_| found.len() < limit) {
-                let filter = filter.clone();
-                let page = self.run(Kind::Read, move |store| read::page(store, &filter, state, at)).await?;
-                before = page.before;
-                found.extend(page.jobs);
-            }
-            jobs.extend(found);
+use super::read::{RECORD, record};
+use super::store::Store;
+use super::trouble::Trouble;
+use crate::model::{Cursor, Filter, JobState, Page, QueueName};
+
+/// Rows looked at in one page: what a list holds the store's thread up for.
+const ROWS: u32 = 500;
+
+/// The matching jobs among the next rows.
+pub(super) fn page(store: &Store, filter: &Filter, at: Option<Cursor>) -> Result<Page, Trouble> {
+    let Cursor { place, mut left } = match at {
+        Some(at) => at,
+        None => start(store, filter)?,
+    };
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT {RECORD}, {} AND (?2 IS NULL OR queue.name = ?2) AND (?3 IS NULL OR class = ?3)
+         AND (?4 IS NULL OR failure_group = ?4)
+         AND (?5 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?5))
+         AND (?6 IS NULL OR TRUE) AND (NOT ?7 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id))
+         FROM job CROSS JOIN queue ON queue.id = job.queue
+         WHERE job.id IN (SELECT id FROM ({}) ORDER BY id DESC LIMIT {ROWS}) ORDER BY job.id DESC",
+        is_in(&filter.states),
+        rows(filter),
+    ))?;
+    let queue = filter.queue.as_ref().map(QueueName::as_str);
+    let class = filter.class.as_ref().map(|class| class.as_str());
+    let matches = statement.column_count() - 1;
+    let Filter { group, recurring, tag, tracked, .. } = filter;
+    let mut found = statement.query(params![place, queue, class, group, recurring, tag, tracked])?;
+    let (mut jobs, mut seen, mut last) = (Vec::new(), 0, place);
+    while left > 0
+        && let Some(row) = found.next()?
+    {
+        (seen, last) = (seen + 1, row.get(0)?);
+        // Of an empty column it is neither true nor false.
+        if row.get::<_, Option<bool>>(matches)? == Some(true) {
+            jobs.push(record(row)?);
+            left -= 1;
         }
-        jobs.sort_by_key(|(place, _)| std::cmp::Reverse(*place));
-        jobs.dedup_by_key(|(place, _)| *place);
-        jobs.truncate(limit);
-        Ok(jobs.into_iter().map(|(_, job)| job).collect())
     }
+    let goes_on = left > 0 && seen == ROWS;
+    Ok(Page { jobs, next: goes_on.then_some(Cursor { place: last, left }) })
+}
+
+/// The place a list begins at: behind the job it is to follow.
+fn start(store: &Store, filter: &Filter) -> Result<Cursor, Trouble> {
+    let place = match &filter.after {
+        Some(id) => store.place(id)?.0,
+        None => i64::MAX,
+    };
+    let left = if filter.limit == 0 { u64::MAX } else { filter.limit.into() };
+    Ok(Cursor { place, left })
+}
+
+/// Whether a row is in one of the states.
+fn is_in(states: &[JobState]) -> String {
+    let numbers: Vec<_> = states.iter().map(|state| (*state as usize).to_string()).collect();
+    if numbers.is_empty() { "TRUE".into() } else { format!("state IN ({})", numbers.join(", ")) }
+}
+
+/// The ids of the rows to be looked at that are older than a place, on the shortest way: among those with a tag, of a failure
+/// group or followed by somebody, or by the indices of the states, if each has one.
+fn rows(filter: &Filter) -> String {
+    const ALL: &str = "SELECT id FROM job NOT INDEXED WHERE id < ?1";
+    if filter.tag.is_some() {
+        return "SELECT job AS id FROM tag WHERE tag = ?6 AND job < ?1".into();
+    }
+    if filter.group.is_some() {
+        return "SELECT id FROM job INDEXED BY job_group WHERE failure_group = ?4 AND id < ?1".into();
+    }
+    if filter.tracked {
+        return "SELECT job AS id FROM tracked WHERE job < ?1".into();
+    }
+    let ways: Option<Vec<String>> = filter.states.iter().map(|state| way_to(*state)).collect();
+    ways.filter(|ways| !ways.is_empty()).map_or_else(|| ALL.into(), |ways| ways.join(" UNION "))
+}
+
+/// The next rows in a state that has an index. Jobs in the common states are met on the way through them all.
+fn way_to(state: JobState) -> Option<String> {
+    let (index, condition) = match state {
+        JobState::Waiting | JobState::Delayed | JobState::Complete => return None,
+        JobState::Running | JobState::Canceling => ("job_expiry", "expires_at IS NOT NULL"),
+        JobState::Depends | JobState::Failed | JobState::Held | JobState::Canceled => {
+            ("job_odd", "state >= 5")
+        }
+    };
+    let state = state as usize;
+    Some(format!(
+        "SELECT id FROM (SELECT id FROM job INDEXED BY {index} WHERE state = {state} AND {condition} AND id < ?1
+         ORDER BY id DESC LIMIT {ROWS})"
+    ))
 }

@@ -87,7 +87,6 @@ mod syncer;
 mod thread;
 mod trouble;
 mod verbs;
-mod way;
 mod zones;
 
 pub use handle::Sqlite;

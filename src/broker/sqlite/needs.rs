@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, params};
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::Error;
-use crate::model::{JobId, JobState, Need};
+use crate::model::{JobId, JobState, Need, What};
 
 /// Has the job in `row` wait for those of `needed` that are not complete, and says whether there are any.
 pub(super) fn write(store: &Store, row: i64, needed: &[JobId]) -> Result<bool, Trouble> {
@@ -55,12 +55,12 @@ pub(super) fn set_free(store: &mut Store, row: i64, now: i64) -> Result<Option<J
     let found = store
         .conn
         .prepare_cached(
-            "SELECT queue, not_before FROM job WHERE id = ?1 AND state = 8
+            "SELECT queue, not_before, jid FROM job WHERE id = ?1 AND state = 8
              AND NOT EXISTS (SELECT 1 FROM dependency WHERE job = ?1)",
         )?
-        .query_row([row], |row| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?)))
+        .query_row([row], |row| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, String>(2)?)))
         .optional()?;
-    let Some((queue, not_before)) = found else { return Ok(None) };
+    let Some((queue, not_before, id)) = found else { return Ok(None) };
     let due = not_before.filter(|due| *due > now);
     let to = if due.is_some() { JobState::Delayed } else { JobState::Waiting };
     store
@@ -70,6 +70,7 @@ pub(super) fn set_free(store: &mut Store, row: i64, now: i64) -> Result<Option<J
         )?
         .execute(params![row, to as i64, due, now])?;
     store.moved(queue, Some(JobState::Depends), to);
+    store.happened(&id.into(), queue, What::Released, to)?;
     if let Some(due) = due {
         store.expect(due);
     }

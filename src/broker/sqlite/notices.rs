@@ -1,17 +1,18 @@
 //! What the store says on its own. Bounded: one wake-up at most, and one revocation for each lease.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::broker::Notice;
+use crate::broker::{Newsroom, Notice};
 
 #[derive(Default)]
 pub(super) struct Notices {
     queue: Mutex<VecDeque<Notice>>,
     more: Notify,
     trouble: Mutex<Option<String>>,
+    room: OnceLock<Newsroom>,
 }
 
 impl Notices {
@@ -30,6 +31,16 @@ impl Notices {
 
     pub(super) fn set_trouble(&self, trouble: Option<String>) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    /// Where what happens is told; the first one counts.
+    pub(super) fn publish(&self, room: Newsroom) {
+        let _ = self.room.set(room);
+    }
+
+    /// Where somebody listens.
+    pub(super) fn heard(&self) -> Option<&Newsroom> {
+        self.room.get().filter(|room| room.is_heard())
     }
 
     pub(super) async fn next(&self) -> Notice {

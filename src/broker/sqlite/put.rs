@@ -11,7 +11,7 @@ use super::store::Store;
 use super::trouble::Trouble;
 use super::{edit, needs};
 use crate::broker::Error;
-use crate::model::{Exists, Instant, JobId, JobState, NewJob, Payload};
+use crate::model::{Exists, Instant, JobId, JobState, NewJob, Payload, What};
 
 /// A larger payload has a row of its own.
 const INLINE_MAX: usize = 1024;
@@ -147,6 +147,7 @@ pub(super) fn insert(
     if state == JobState::Waiting {
         store.barren.put(queue, &job.class);
     }
+    store.happened(id, queue, What::Put, state)?;
     Ok(row)
 }
 

@@ -4,27 +4,23 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row};
 use serde::de::DeserializeOwned;
 
 use super::store::{Store, state};
 use super::trouble::Trouble;
-use super::way::Way;
 use super::{history, needs};
 use crate::broker::Error;
 use crate::model::{
-    Bytes, Fence, Filter, Instance, JobId, JobRecord, JobState, Millis, OptionName, Pause, Payload,
-    QueueCounts, QueueName, Retry, WorkerId,
+    Bytes, Fence, Instance, JobId, JobRecord, JobState, Millis, OptionName, Pause, Payload, QueueCounts,
+    QueueName, Retry, WorkerId,
 };
-
-/// Rows looked at in one page: what a list holds the store's thread up for.
-const PAGE: i64 = 500;
 
 /// Jobs that wait for another are shown with it up to this number.
 const DEPENDENTS: u32 = 1000;
 
 /// The columns [`record`] reads.
-const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, attempt, retries, delay_ns, cap_ns,
+pub(super) const RECORD: &str = "job.id, jid, queue.name, class, state, priority, tags, attempt, retries, delay_ns, cap_ns,
     limit_ns, crashes, interrupted, put_at, coalesce(due_at, not_before), started_at, ended_at, instance, worker, fence, result, failure,
     forensics, unknown, progress, put_by, renewals, renewed_at, expires_at,
     EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id),
@@ -44,60 +40,6 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
         needed_by: needs::dependents(store, place, DEPENDENTS)?,
         ..record(row)?
     })
-}
-
-/// A stretch of the store's jobs, newest first.
-#[derive(Default)]
-pub(super) struct Page {
-    /// With their places, which order them.
-    pub(super) jobs: Vec<(i64, JobRecord)>,
-    /// Where the next page begins; `None` after the last one.
-    pub(super) before: Option<i64>,
-}
-
-/// The place a list begins at: behind the job it is to follow.
-pub(super) fn start(store: &Store, filter: &Filter) -> Result<i64, Trouble> {
-    match &filter.after {
-        Some(id) => Ok(store.place(id)?.0),
-        None => Ok(i64::MAX),
-    }
-}
-
-/// The matching jobs among the next rows older than `before`, in one state or in any.
-pub(super) fn page(
-    store: &Store,
-    filter: &Filter,
-    only: Option<JobState>,
-    before: i64,
-) -> Result<Page, Trouble> {
-    let Way { from, place, among } = Way::of(filter, only);
-    let (only, tag, group) = (only.map(|state| state as i64), filter.tag.as_deref(), filter.group.as_deref());
-    let last: Option<i64> = store
-        .conn
-        .prepare_cached(&format!(
-            "SELECT min(place) FROM (SELECT {place} AS place FROM {from} WHERE {among} AND {place} < ?2
-             AND (?1 IS NULL OR ?3 IS NULL OR ?4 IS NULL OR TRUE) ORDER BY {place} DESC LIMIT {PAGE})"
-        ))?
-        .query_row(params![only, before, tag, group], |row| row.get(0))?;
-    let Some(last) = last else { return Ok(Page::default()) };
-    let mut statement = store.conn.prepare_cached(&format!(
-        "SELECT {RECORD} FROM {from} JOIN queue ON queue.id = job.queue
-         WHERE {among} AND {place} < ?2 AND {place} >= ?5 AND (?3 IS NULL OR TRUE)
-         AND (?1 IS NULL OR state = ?1) AND (?4 IS NULL OR failure_group = ?4)
-         AND (?6 IS NULL OR queue.name = ?6) AND (?7 IS NULL OR class = ?7)
-         AND (NOT ?8 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id))
-         AND (?9 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?9)) ORDER BY {place} DESC LIMIT ?10"
-    ))?;
-    let queue = filter.queue.as_ref().map(QueueName::as_str);
-    let class = filter.class.as_ref().map(|class| class.as_str());
-    let Filter { tracked, recurring, limit, .. } = filter;
-    let mut rows =
-        statement.query(params![only, before, tag, group, last, queue, class, tracked, recurring, limit])?;
-    let mut jobs = Vec::new();
-    while let Some(row) = rows.next()? {
-        jobs.push((row.get(0)?, record(row)?));
-    }
-    Ok(Page { jobs, before: Some(last) })
 }
 
 /// How many come before it in its queue, by the order of the index.
@@ -160,7 +102,7 @@ fn oldest_waiting(store: &Store, queue: i64) -> Result<Option<Millis>, Trouble> 
     Ok(oldest.map(Millis))
 }
 
-fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
+pub(super) fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
     Ok(JobRecord {
         id: row.get::<_, String>(1)?.into(),
         queue: row.get::<_, String>(2)?.into(),

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, params};
 use super::read;
 use super::store::{Store, state};
 use super::trouble::Trouble;
-use crate::model::JobState;
+use crate::model::{JobState, What};
 
 /// Whether others wait for the `job` of a statement.
 pub(super) const IS_NEEDED: &str =
@@ -17,16 +17,24 @@ pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
     let found = store
         .conn
         .prepare_cached(
-            "DELETE FROM job WHERE id = ?1 RETURNING queue, state, tags, recurring, coalesce(ended_at, 0)",
+            "DELETE FROM job WHERE id = ?1 RETURNING queue, state, tags, recurring, coalesce(ended_at, 0),
+             jid",
         )?
         .query_row([row], |found| {
             // Tags that cannot be read have never been found by.
             let tags: Option<Vec<String>> = read::json(found, 2).ok().flatten();
             let recurring: Option<i64> = found.get(3)?;
-            Ok((found.get(0)?, state(found.get(1)?), tags, recurring, found.get(4)?))
+            Ok((
+                found.get(0)?,
+                state(found.get(1)?),
+                tags,
+                recurring,
+                found.get(4)?,
+                found.get::<_, String>(5)?,
+            ))
         })
         .optional()?;
-    let Some((queue, from, tags, recurring, ended_at)) = found else { return Ok(()) };
+    let Some((queue, from, tags, recurring, ended_at, id)) = found else { return Ok(()) };
     for table in ["body", "history", "tracked", "dependency"] {
         store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([row])?;
     }
@@ -40,6 +48,7 @@ pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
         store.conn.prepare_cached(forget)?.execute([recurring, row])?;
     }
     store.gone(queue, from);
+    store.happened(&id.into(), queue, What::Removed, from)?;
     if from == JobState::Failed {
         store.effects.figures.on(queue, ended_at).failed -= 1;
     }

@@ -9,7 +9,7 @@ use super::store::{Store, state};
 use super::trouble::Trouble;
 use super::{advance, needs};
 use crate::broker::Settling;
-use crate::model::{Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict};
+use crate::model::{Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict, What};
 
 pub(super) fn settle(
     store: &mut Store,
@@ -80,6 +80,7 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
     }
     write(store, row, to, &change, settlement, now)?;
     store.moved(queue, Some(from), to);
+    store.happened(&settlement.job, queue, What::of_end(to), to)?;
     count(store.effects.figures.on(queue, now), &settlement.verdict, to, started, now);
     if to == JobState::Complete {
         needs::release(store, row, now)?;

@@ -15,7 +15,9 @@ use super::occur;
 use super::options::World;
 use super::trouble::Trouble;
 use crate::broker::{Error, Notice};
-use crate::model::{Fence, Instant, JobId, JobState, OptionsInForce, QueueName, Revocation};
+use crate::model::{
+    Fence, Instant, JobId, JobState, Millis, News, OptionsInForce, QueueName, Revocation, What,
+};
 
 /// Who waits for a job's end.
 pub(super) type Waiter = oneshot::Sender<Result<JobState, Error>>;
@@ -69,6 +71,8 @@ pub(super) struct Effects {
     pub(super) granted: Vec<(JobId, Fence)>,
     pub(super) given_up: Vec<JobId>,
     pub(super) revoked: Vec<(JobId, Fence, Revocation)>,
+    /// For those who listen.
+    pub(super) news: Vec<News>,
     /// Jobs may be waiting.
     pub(super) wake: bool,
     /// Other processes should look.
@@ -133,6 +137,26 @@ impl Store {
     pub(super) fn ended(&mut self, id: JobId, state: JobState) {
         self.effects.ring = true;
         self.effects.ended.push((id, state));
+    }
+
+    /// Something happened to a job: whoever listens is told once that is on disk.
+    pub(super) fn happened(
+        &mut self,
+        id: &JobId,
+        queue: i64,
+        what: What,
+        state: JobState,
+    ) -> Result<(), Trouble> {
+        if self.notices.heard().is_none() {
+            return Ok(());
+        }
+        let mut statement = self.conn.prepare_cached("SELECT name FROM queue WHERE id = ?1")?;
+        let name: String = statement.query_row([queue], |row| row.get(0))?;
+        drop(statement);
+        let news = News::new(what, Millis(self.time()));
+        let (job, queue) = (Some(id.clone()), Some(name.into()));
+        self.effects.news.push(News { job, queue, state: Some(state), ..news });
+        Ok(())
     }
 
     /// Something happens by itself at `at`.

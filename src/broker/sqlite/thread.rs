@@ -245,8 +245,17 @@ impl Room {
 
     /// After the commit: answers now, or through the syncer.
     fn deliver(&mut self, calls: Vec<Box<dyn Call>>) {
+        let news = std::mem::take(&mut self.store.effects.news);
         let (ring, ended) = self.store.take_effect();
         let mut waiting: Vec<Done> = Vec::new();
+        if !news.is_empty() {
+            let notices = self.store.notices.clone();
+            waiting.push(Box::new(move |after| {
+                if let (Ok(()), Some(room)) = (after, notices.heard()) {
+                    news.into_iter().for_each(|news| room.tell(news));
+                }
+            }));
+        }
         // Whoever waits for the end of a job waits for this sync.
         let mut urgent = !ended.is_empty();
         for call in calls {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::line::{self, WrongLine};
@@ -18,7 +19,7 @@ use super::line::{self, WrongLine};
 /// let wrong = "30 24 * * *".parse::<Cron>().unwrap_err();
 /// assert!(wrong.picture().ends_with("  30 24 * * *\n     ^^"));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Cron {
     text: String,

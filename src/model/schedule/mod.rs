@@ -9,13 +9,14 @@ mod zoned;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use cron::Cron;
 pub use line::WrongLine;
 
 /// When a recurring job is due.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Schedule {
     /// Again and again after the same time, whatever becomes of the wall clock.

@@ -1,11 +1,12 @@
 //! Verbs that change something about a job.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::JobId;
 
 /// Has a job wait for others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DependOn {
     /// Which.
@@ -15,7 +16,7 @@ pub struct DependOn {
 }
 
 /// Has a job wait for others no more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DependOff {
     /// Which.
@@ -26,7 +27,7 @@ pub struct DependOff {
 }
 
 /// Gives a job another priority.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Prioritize {
     /// Which.
@@ -36,7 +37,7 @@ pub struct Prioritize {
 }
 
 /// Adds tags to a job and removes others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tag {
     /// Which.
@@ -50,7 +51,7 @@ pub struct Tag {
 }
 
 /// Follows a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Track {
     /// Which.
@@ -58,7 +59,7 @@ pub struct Track {
 }
 
 /// Follows a job no more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Untrack {
     /// Which.
@@ -66,7 +67,7 @@ pub struct Untrack {
 }
 
 /// Forgets a job that has ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Discard {
     /// Which.

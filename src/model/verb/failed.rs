@@ -1,16 +1,17 @@
 //! Verbs about what went wrong, and about many jobs at a time.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Class, JobId, JobState, Millis, QueueName};
 
 /// Counts the jobs that failed or are held, by what their failure is called.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Failed {}
 
 /// Jobs whose failures have one name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailureGroup {
     /// The name: `exit 1`, `ValueError`.
     pub group: String,
@@ -27,7 +28,7 @@ pub struct FailureGroup {
 }
 
 /// Does something with all ended jobs that match, a stretch of them at a time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bulk {
     /// What to do with them.
@@ -58,7 +59,7 @@ pub struct Bulk {
 }
 
 /// What can be done with many jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
     /// Put them back to waiting.
@@ -68,7 +69,7 @@ pub enum Act {
 }
 
 /// What became of a stretch of jobs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Swept {
     /// With how many it was done.
     pub count: u64,

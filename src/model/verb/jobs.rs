@@ -1,11 +1,12 @@
 //! Verbs about one job.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::JobId;
 
 /// Shows one job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Get {
     /// Which.
@@ -13,7 +14,7 @@ pub struct Get {
 }
 
 /// Asks how many jobs come before a waiting one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Before {
     /// Which.
@@ -21,7 +22,7 @@ pub struct Before {
 }
 
 /// Ends jobs. One that others wait for is left as it is unless all of those are ended with it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cancel {
     /// Which.
@@ -32,7 +33,7 @@ pub struct Cancel {
 }
 
 /// Puts an ended job back to waiting.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
     /// Which.

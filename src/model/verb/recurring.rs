@@ -1,17 +1,18 @@
 //! Verbs about recurring jobs. To put one is the recurring job itself.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Verb;
 use crate::model::NewJob;
 
 /// Lists all recurring jobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListRecurring {}
 
 /// Shows one recurring job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowRecurring {
     /// Which.
@@ -19,7 +20,7 @@ pub struct ShowRecurring {
 }
 
 /// Puts the job of a recurring job now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunRecurring {
     /// Which.
@@ -27,7 +28,7 @@ pub struct RunRecurring {
 }
 
 /// Ends the recurrence of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveRecurring {
     /// Which.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -39,9 +40,9 @@ impl Route {
 /// assert_eq!(Retry::ROUTE.path, "/v1/jobs/{job}/retry");
 /// assert!(!Retry::ROUTE.only_looks());
 /// ```
-pub trait Asked: Serialize + DeserializeOwned + Send + 'static {
+pub trait Asked: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
     /// What comes back.
-    type Answer: Serialize + DeserializeOwned + Send + 'static;
+    type Answer: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
     /// Where it is found.
     const ROUTE: Route;
     /// As one of all.

@@ -1,0 +1,96 @@
+//! News as they come: server-sent events, or a JSON document a line.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc::Sender;
+
+use super::Problem;
+use super::lists;
+use super::router::Api;
+use super::stream::{Piece, stream};
+use crate::model::{Interest, News, What};
+
+/// So often something is said, for those between here and the reader who close what is silent.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Answers with what happens from now on, for as long as somebody reads.
+pub(super) async fn events(
+    State(api): Api,
+    headers: HeaderMap,
+    interest: Result<Query<Interest>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(interest) = interest.map_err(|error| Problem::bad_request(error.body_text()))?;
+    let form = if lists::takes_lines(&headers) { Form::Lines } else { Form::Events };
+    let (pieces, body) = stream();
+    tokio::spawn(send(api.news(), interest, form, pieces));
+    let kind = match form {
+        Form::Lines => lists::LINES,
+        Form::Events => "text/event-stream",
+    };
+    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, body).into_response())
+}
+
+/// Each once the one before is on its way. A reader that is slower than what happens loses the oldest, and is told.
+async fn send(mut news: Receiver<Arc<News>>, interest: Interest, form: Form, pieces: Sender<Piece>) {
+    // The head of the answer goes out with the first piece.
+    let mut piece = Some(form.nothing());
+    loop {
+        if let Some(piece) = piece.take()
+            && pieces.send(Ok(piece)).await.is_err()
+        {
+            return;
+        }
+        let next = tokio::select! {
+            next = news.recv() => next,
+            () = tokio::time::sleep(KEEP_ALIVE) => {
+                piece = Some(form.nothing());
+                continue;
+            }
+            () = pieces.closed() => return,
+        };
+        piece = match next {
+            Ok(news) => interest.takes(&news).then(|| form.of(&news)),
+            Err(RecvError::Lagged(count)) => Some(form.of(&lost(count))),
+            Err(RecvError::Closed) => return,
+        };
+    }
+}
+
+fn lost(count: u64) -> News {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
+    let at = crate::model::Millis(i64::try_from(now).unwrap_or(i64::MAX));
+    News { count: Some(count), ..News::new(What::Lost, at) }
+}
+
+#[derive(Clone, Copy)]
+enum Form {
+    Events,
+    Lines,
+}
+
+impl Form {
+    fn of(self, news: &News) -> Vec<u8> {
+        let data = serde_json::to_string(news).unwrap_or_default();
+        match self {
+            Form::Events if news.n == 0 => format!("event: {}\ndata: {data}\n\n", news.what),
+            Form::Events => format!("id: {}\nevent: {}\ndata: {data}\n\n", news.n, news.what),
+            Form::Lines => data + "\n",
+        }
+        .into_bytes()
+    }
+
+    fn nothing(self) -> Vec<u8> {
+        match self {
+            Form::Events => b":\n\n".into(),
+            Form::Lines => b"\n".into(),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! An answer that comes line by line, as the client reads it.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
+
+use super::body::Refusal;
+use super::client::{self, Error, Line};
+use super::{Place, Problem};
+
+/// Values as they come, a JSON document a line.
+pub struct Lines<T> {
+    pub(super) place: Place,
+    pub(super) line: Option<Line>,
+    pub(super) body: Incoming,
+    /// How long to wait for more.
+    pub(super) patience: Duration,
+    /// The begin of a line whose end has not come.
+    rest: Vec<u8>,
+    kind: PhantomData<T>,
+}
+
+impl<T: DeserializeOwned> Lines<T> {
+    pub(super) fn new(place: Place, line: Line, body: Incoming, patience: Duration) -> Self {
+        Lines { place, line: Some(line), body, patience, rest: Vec::new(), kind: PhantomData }
+    }
+
+    /// What has come, once something has; nothing at the end.
+    pub async fn next(&mut self) -> Result<VecDeque<T>, Error> {
+        loop {
+            let Some(bytes) = self.more().await? else {
+                let rest = std::mem::take(&mut self.rest);
+                return if rest.is_empty() { Ok(VecDeque::new()) } else { Err(self.nonsense(&rest)) };
+            };
+            self.rest.extend(bytes);
+            let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { continue };
+            let rest = self.rest.split_off(end + 1);
+            let lines = std::mem::replace(&mut self.rest, rest);
+            let values: VecDeque<T> = lines
+                .split(|byte| *byte == b'\n')
+                .filter(|line| !line.is_empty())
+                .map(|line| serde_json::from_slice(line).map_err(|_| self.nonsense(line)))
+                .collect::<Result<_, _>>()?;
+            // Empty lines are said so that there is no silence.
+            if !values.is_empty() {
+                return Ok(values);
+            }
+        }
+    }
+
+    async fn more(&mut self) -> Result<Option<hyper::body::Bytes>, Error> {
+        let frame = tokio::time::timeout(self.patience, self.body.frame()).await.map_err(|_| {
+            let why = format!("nothing more came within {} s", self.patience.as_secs());
+            Error::Silent(self.place.clone(), why)
+        })?;
+        match frame {
+            None => Ok(None),
+            Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
+            Some(Err(error)) => Err(match self.line.take() {
+                Some(line) => client::broken(&self.place, line, error).await,
+                None => Error::Lost(self.place.clone(), error),
+            }),
+        }
+    }
+
+    /// A line that is none of ours says why there are no more.
+    fn nonsense(&self, line: &[u8]) -> Error {
+        match serde_json::from_slice(line) {
+            Ok(Refusal { error, hint }) => Problem { code: 503, message: error, hint }.into(),
+            Err(error) => Error::Odd(self.place.clone(), error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Lists of jobs of any length: read and sent page by page.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use tokio::sync::mpsc::Sender;
+
+use super::body::Refusal;
+use super::stream::{Piece, stream};
+use super::{Problem, Service};
+use crate::model::{Filter, JobRecord, Page};
+
+/// A record a line. What goes wrong on the way is the last line: a refusal.
+pub(super) const LINES: &str = "application/x-ndjson";
+
+/// Answers with the whole list, as lines for those who say that they take them, else as one array.
+pub(super) async fn answer(
+    api: Arc<dyn Service>,
+    filter: Filter,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let is_lines = takes_lines(headers);
+    // Before the answer has begun it can still be a refusal.
+    let first = api.page(&filter, None).await?;
+    let (pieces, body) = stream();
+    let text = Text { is_lines, has_begun: false };
+    tokio::spawn(send(api, filter, first, text, pieces));
+    let kind = if is_lines { LINES } else { "application/json" };
+    Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
+}
+
+/// Whether the client says so.
+pub(super) fn takes_lines(headers: &HeaderMap) -> bool {
+    let says = |accept: &header::HeaderValue| accept.to_str().is_ok_and(|said| said.contains(LINES));
+    headers.get_all(header::ACCEPT).iter().any(says)
+}
+
+/// Sends page after page, each once the one before is on its way. Ends early when nobody reads any more.
+async fn send(api: Arc<dyn Service>, filter: Filter, first: Page, mut text: Text, pieces: Sender<Piece>) {
+    let mut page = Ok(first);
+    loop {
+        let (piece, next) = match page {
+            Ok(Page { jobs, next }) => (text.of(&jobs, next.is_none()), next),
+            Err(problem) => (text.broken_off(problem), None),
+        };
+        if pieces.send(piece).await.is_err() {
+            return;
+        }
+        let Some(at) = next else { return };
+        page = api.page(&filter, Some(at)).await;
+    }
+}
+
+/// A list as text, in the making.
+struct Text {
+    is_lines: bool,
+    has_begun: bool,
+}
+
+impl Text {
+    fn of(&mut self, jobs: &[JobRecord], is_last: bool) -> Piece {
+        let mut text = Vec::new();
+        for job in jobs {
+            match (self.is_lines, std::mem::replace(&mut self.has_begun, true)) {
+                (false, false) => text.push(b'['),
+                (false, true) => text.push(b','),
+                (true, _) => {}
+            }
+            serde_json::to_writer(&mut text, job).map_err(|error| Problem::new(500, error.to_string()))?;
+            if self.is_lines {
+                text.push(b'\n');
+            }
+        }
+        if is_last && !self.is_lines {
+            text.extend(if self.has_begun { &b"]"[..] } else { b"[]" });
+        }
+        Ok(text)
+    }
+
+    fn broken_off(&self, problem: Problem) -> Piece {
+        let Problem { message: error, hint, .. } = &problem;
+        match serde_json::to_vec(&Refusal { error: error.clone(), hint: hint.clone() }) {
+            Ok(line) if self.is_lines => Ok(line),
+            Ok(_) | Err(_) => Err(problem),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The API described as OpenAPI 3.1: what is served, by the types that are served.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::body::Refusal;
+use super::lists::LINES;
+use crate::model::verb::{Asked, Route};
+use crate::model::{Filter, JobRecord};
+
+/// A description in the making.
+pub(super) struct Document {
+    generator: SchemaGenerator,
+    paths: Map<String, Value>,
+}
+
+/// An answer that is no JSON.
+pub(super) struct Text;
+
+impl JsonSchema for Text {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Text".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+}
+
+impl Document {
+    pub(super) fn new() -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        });
+        Document { generator: settings.into_generator(), paths: Map::new() }
+    }
+
+    /// One more route, which takes the fields of `B` and answers an `A`.
+    pub(super) fn add<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route) {
+        let answer = self.answer::<A>(route);
+        self.describe::<B>(route, answer);
+    }
+
+    /// One more that answers with each `A` as it comes.
+    pub(super) fn add_stream<B: JsonSchema, A: JsonSchema>(&mut self, route: &Route) {
+        let each = self.generator.subschema_for::<A>();
+        let content = json!({
+            "text/event-stream": { "schema": { "type": "string" } },
+            LINES: { "schema": each },
+        });
+        self.describe::<B>(route, json!({ "description": "As it happens.", "content": content }));
+    }
+
+    fn describe<B: JsonSchema>(&mut self, route: &Route, answer: Value) {
+        let takes = B::json_schema(&mut self.generator).to_value();
+        let (parameters, body) = divided(route, &takes);
+        let mut operation = json!({
+            "operationId": name(route),
+            "summary": route.does,
+            "responses": { "200": answer, "default": self.refusal() },
+        });
+        if !parameters.is_empty() {
+            operation["parameters"] = parameters.into();
+        }
+        if let Some(body) = body {
+            let is_required = ["required", "oneOf"].iter().any(|name| body.get(name).is_some());
+            operation["requestBody"] =
+                json!({ "required": is_required, "content": { "application/json": { "schema": body } } });
+        }
+        let path = self.paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.to_lowercase()] = operation;
+    }
+
+    fn answer<A: JsonSchema>(&mut self, route: &Route) -> Value {
+        let schema = self.generator.subschema_for::<A>().to_value();
+        let kind = if A::schema_name() == Text::schema_name() { "text/plain" } else { "application/json" };
+        let mut content = json!({ kind: { "schema": schema } });
+        if *route == Filter::ROUTE {
+            content[LINES] = json!({ "schema": self.generator.subschema_for::<JobRecord>() });
+        }
+        json!({ "description": "Done.", "content": content })
+    }
+
+    fn refusal(&mut self) -> Value {
+        let schema = self.generator.subschema_for::<Refusal>();
+        json!({ "description": "Not done, and why.", "content": { "application/json": { "schema": schema } } })
+    }
+
+    /// The whole, as JSON with a line for each thing.
+    pub(super) fn text(mut self) -> String {
+        let document = json!({
+            "openapi": "3.1.0",
+            "info": {
+                "title": "taskvisor",
+                "version": env!("CARGO_PKG_VERSION"),
+                "license": { "name": "MIT", "identifier": "MIT" },
+                "description": "By the supervisor's socket, and by TCP with a token. docs/api.md tells the rest.",
+            },
+            "servers": [{ "url": "http://localhost" }],
+            "security": [{}, { "token": [] }],
+            "paths": self.paths,
+            "components": {
+                "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+                "schemas": self.generator.take_definitions(true),
+            },
+        });
+        format!("{document:#}\n")
+    }
+}
+
+/// What clients call it: `GET /v1/jobs/{job}/wait` is `get_jobs_job_wait`.
+fn name(route: &Route) -> String {
+    let words = route.path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let words = words.skip_while(|word| *word == "v1");
+    [route.method.to_lowercase().as_str()].into_iter().chain(words).collect::<Vec<_>>().join("_")
+}
+
+/// The fields that a route takes: in its path, in the query of one that only looks, and in the body of any other.
+fn divided(route: &Route, takes: &Value) -> (Vec<Value>, Option<Value>) {
+    let none = Map::new();
+    let fields = takes["properties"].as_object().unwrap_or(&none);
+    let is_required = |name: &str| {
+        takes["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
+    };
+    let in_path: Vec<&str> =
+        route.path.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect();
+    let mut parameters: Vec<Value> = in_path
+        .iter()
+        .map(|name| {
+            let schema = fields.get(*name).cloned().unwrap_or_else(|| json!({ "type": "string" }));
+            json!({ "name": name, "in": "path", "required": true, "schema": schema })
+        })
+        .collect();
+    let others = fields.iter().filter(|(name, _)| !in_path.contains(&name.as_str()));
+    if route.only_looks() {
+        parameters.extend(others.map(|(name, schema)| {
+            json!({ "name": name, "in": "query", "required": is_required(name), "schema": schema })
+        }));
+        return (parameters, None);
+    }
+    let mut body = takes.clone();
+    if let Some(fields) = body["properties"].as_object_mut() {
+        fields.retain(|name, _| !in_path.contains(&name.as_str()));
+    }
+    if let Some(required) = body["required"].as_array_mut() {
+        required.retain(|name| !name.as_str().is_some_and(|name| in_path.contains(&name)));
+    }
+    let has_fields = body["properties"].as_object().is_some_and(|fields| !fields.is_empty());
+    let is_choice = body.get("oneOf").is_some();
+    if body["required"].as_array().is_none_or(Vec::is_empty)
+        && let Some(body) = body.as_object_mut()
+    {
+        body.remove("required");
+    }
+    (parameters, (has_fields || is_choice).then_some(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::api::openapi;
+
+    /// All that is referred to below a value.
+    fn references(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(fields) => fields.iter().for_each(|(name, value)| match (name.as_str(), value) {
+                ("$ref", Value::String(target)) => drop(found.insert(target.clone())),
+                (_, value) => references(value, found),
+            }),
+            Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    #[test]
+    fn the_description_is_whole() {
+        let document: Value = serde_json::from_str(&openapi()).unwrap();
+        let mut referred = BTreeSet::new();
+        references(&document, &mut referred);
+        for target in &referred {
+            let pointer = target.strip_prefix('#').unwrap();
+            assert!(document.pointer(pointer).is_some(), "{target}");
+        }
+        let known = document["components"]["schemas"].as_object().unwrap();
+        assert_eq!(known.len(), referred.len(), "each schema is used");
+        let mut names = BTreeSet::new();
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            for operation in methods.as_object().unwrap().values() {
+                assert!(names.insert(operation["operationId"].to_string()), "{path}");
+                let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+                let in_path = parameters.iter().filter(|parameter| parameter["in"] == "path").count();
+                assert_eq!(in_path, path.matches('{').count(), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_field_is_where_the_route_takes_it() {
+        let document: Value = serde_json::from_str(&openapi()).unwrap();
+        let pause = &document["paths"]["/v1/queues/{queue}/pause"]["post"];
+        assert_eq!(pause["parameters"][0]["name"], "queue");
+        let body = &pause["requestBody"]["content"]["application/json"]["schema"];
+        assert_eq!(body["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["reason"]);
+        assert_eq!(pause["requestBody"]["required"], false);
+        let list = &document["paths"]["/v1/jobs"]["get"];
+        assert!(list["parameters"].as_array().unwrap().iter().all(|parameter| parameter["in"] == "query"));
+        assert!(list["requestBody"].is_null());
+        assert!(document["paths"]["/v1/jobs/{job}/cancel"]["post"]["requestBody"].is_null());
+        assert_eq!(document["paths"]["/v1/stop"]["post"]["requestBody"]["required"], true);
+    }
+}

@@ -1,0 +1,133 @@
+//! Where a supervisor listens, as a client sees it.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+
+use hyper::Uri;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::client::Error;
+
+/// A supervisor's socket, or its port.
+#[derive(Clone)]
+pub enum Place {
+    /// On this machine.
+    Socket(PathBuf),
+    /// By TCP, with a token.
+    Port {
+        /// `host:port`, as a request names it.
+        host: String,
+        /// What opens the gate.
+        token: String,
+    },
+}
+
+/// What client and supervisor speak by.
+pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
+
+impl Place {
+    /// The port that a URL names: `http://host:port`.
+    pub fn of_url(url: &str, token: String) -> Result<Place, String> {
+        let wrong = |why: &str| format!("'{url}' is no address of a supervisor: {why}");
+        let uri: Uri = url.parse().map_err(|error| wrong(&format!("{error}")))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                return Err(wrong(
+                    "TLS is a proxy's business: go through a tunnel or a proxy on this machine",
+                ));
+            }
+            Some(_) | None => return Err(wrong("it begins with http://")),
+        }
+        if uri.path_and_query().is_some_and(|path| path.as_str() != "/") {
+            return Err(wrong("it ends with the port"));
+        }
+        match uri.authority() {
+            Some(place) if place.port_u16().is_some() && !place.as_str().contains('@') => {
+                Ok(Place::Port { host: place.as_str().into(), token })
+            }
+            Some(_) | None => Err(wrong("it is http://HOST:PORT")),
+        }
+    }
+
+    /// What a request calls the supervisor.
+    pub(super) fn host(&self) -> &str {
+        match self {
+            Place::Socket(_) => "localhost",
+            Place::Port { host, .. } => host,
+        }
+    }
+
+    /// What opens the gate, if there is one.
+    pub(super) fn token(&self) -> Option<&str> {
+        match self {
+            Place::Socket(_) => None,
+            Place::Port { token, .. } => Some(token),
+        }
+    }
+
+    pub(super) async fn connect(&self) -> Result<Box<dyn Wire>, Error> {
+        let connected: io::Result<Box<dyn Wire>> = match self {
+            Place::Socket(path) => UnixStream::connect(path).await.map(|stream| Box::new(stream) as _),
+            Place::Port { host, .. } => TcpStream::connect(host).await.map(|stream| {
+                stream.set_nodelay(true).ok();
+                Box::new(stream) as _
+            }),
+        };
+        connected.map_err(|error| {
+            let is = |kinds: &[ErrorKind]| kinds.contains(&error.kind());
+            // A reset: it ended with the connection still in its queue, so nothing that it was told is lost.
+            if is(&[ErrorKind::NotFound, ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset]) {
+                return Error::NotRunning(self.clone());
+            }
+            if is(&[ErrorKind::WouldBlock]) {
+                let crowd = "too many clients wait for it to take their connections";
+                return Error::Silent(self.clone(), crowd.into());
+            }
+            Error::Connect(self.clone(), error)
+        })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Socket(path) => path.display().fmt(f),
+            Place::Port { host, .. } => f.write_str(host),
+        }
+    }
+}
+
+/// Without the token.
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_host_and_port() {
+        let host = |url: &str| Place::of_url(url, "t".into()).map(|place| place.host().to_owned());
+        assert_eq!(host("http://10.0.0.5:9180"), Ok("10.0.0.5:9180".into()));
+        assert_eq!(host("http://[::1]:9180/"), Ok("[::1]:9180".into()));
+        for (url, why) in [
+            ("", "empty string"),
+            ("jobs.example.org:9180", "begins with http://"),
+            ("https://jobs.example.org:9180", "TLS is a proxy's business"),
+            ("http://jobs.example.org", "it is http://HOST:PORT"),
+            ("http://me@jobs.example.org:1", "it is http://HOST:PORT"),
+            ("http://jobs.example.org:99999", "it is http://HOST:PORT"),
+            ("http://jobs.example.org:9180/v1", "it ends with the port"),
+        ] {
+            let said = host(url).unwrap_err();
+            assert!(said.contains(why), "{url}: {said}");
+        }
+    }
+}

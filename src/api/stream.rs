@@ -1,0 +1,34 @@
+//! An answer that is made while it is sent. Whoever makes it waits for the reader, so that little of it is in memory.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::Frame;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::Problem;
+
+/// What is sent next; a problem breaks the connection, so that nobody takes what has come for the whole.
+pub(super) type Piece = Result<Vec<u8>, Problem>;
+
+/// An answer, and the way to its next piece. The way is closed when the reader has gone.
+pub(super) fn stream() -> (Sender<Piece>, Body) {
+    let (sender, pieces) = channel(1);
+    (sender, Body::new(Stream(pieces)))
+}
+
+struct Stream(Receiver<Piece>);
+
+impl HttpBody for Stream {
+    type Data = Bytes;
+    type Error = Problem;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Problem>>> {
+        let piece = self.0.poll_recv(context);
+        piece.map(|piece| piece.map(|piece| piece.map(|bytes| Frame::data(bytes.into()))))
+    }
+}

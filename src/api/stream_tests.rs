@@ -1,0 +1,194 @@
+//! Answers that are made while they are sent: long lists, and news.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::time::Instant;
+
+use super::fake::{Fake, KEPT, PAGE};
+use super::tests::{Served, read_all, served, served_with};
+use super::{Error, Limits, Problem};
+use crate::model::verb::Retry;
+use crate::model::{Filter, Interest, JobId, Millis, News, What};
+
+#[tokio::test]
+async fn a_list_comes_page_by_page_whole_and_in_order() {
+    for jobs in [0, 1, PAGE, 3 * PAGE + 7] {
+        let served = served_with(Limits::default(), Fake { jobs, ..Fake::default() });
+        let expected: Vec<JobId> = (0..jobs).map(|n| format!("j{n}").into()).collect();
+        let array = served.client.ask(&Filter::default()).await.unwrap();
+        assert_eq!(array.into_iter().map(|job| job.id).collect::<Vec<_>>(), expected);
+        assert_eq!(lines(&served, &Filter::default()).await.unwrap(), expected);
+        assert_eq!(served.asked().len() as u64, 2 * (jobs / PAGE + 1));
+    }
+}
+
+/// The ids of a list that comes in lines.
+async fn lines(served: &Served, filter: &Filter) -> Result<Vec<JobId>, Error> {
+    let mut list = served.client.list(filter).await?;
+    let mut ids = Vec::new();
+    loop {
+        let some = list.next().await?;
+        if some.is_empty() {
+            return Ok(ids);
+        }
+        ids.extend(some.into_iter().map(|job| job.id));
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_breaks_off_is_not_taken_for_the_whole() {
+    let served = served_with(Limits::default(), Fake { jobs: 3 * PAGE, ..Fake::default() });
+    let broken = Filter { class: Some("broken".into()), ..Filter::default() };
+    let Err(Error::Problem(problem)) = lines(&served, &broken).await else { panic!("it is whole") };
+    assert_eq!(problem, Problem::unavailable("the disk is gone").hint("mend it"));
+    let error = served.client.ask(&broken).await.unwrap_err();
+    assert!(matches!(error, Error::Lost(..)), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_read_no_faster_than_it_is_taken_and_not_for_a_reader_that_stalls() {
+    let served = served_with(Limits::default(), Fake { jobs: u64::MAX, ..Fake::default() });
+    let mut reader = UnixStream::connect(&served.socket).await.unwrap();
+    reader.write_all(b"GET /v1/jobs HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let before = Instant::now();
+    // The time of this test goes on when nothing else does: after all that fits between the two has been sent.
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let (pages, mut byte) = (served.asked().len(), [0]);
+    assert!(pages < 100, "{pages}");
+    let shown_out = loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        match reader.read(&mut byte).await {
+            Ok(1) if before.elapsed() < Duration::from_secs(3600) => {}
+            other => break other,
+        }
+    };
+    assert!(
+        served.asked().len() < pages + 3600 / 1000 + 2,
+        "a byte a second is not waited for with more pages"
+    );
+    drop((shown_out, reader));
+    served.client.ask(&Retry { job: "a".into() }).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_nobody_takes_is_given_up() {
+    let served = served_with(Limits::default(), Fake { jobs: u64::MAX, ..Fake::default() });
+    let mut reader = UnixStream::connect(&served.socket).await.unwrap();
+    reader.write_all(b"GET /v1/jobs HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    tokio::time::sleep(Limits::default().stall_timeout + Duration::from_secs(1)).await;
+    let pages = served.asked().len();
+    read_all(reader).await;
+    assert_eq!(served.asked().len(), pages, "nothing was read for it after it had been shown out");
+}
+
+/// Tells that this happened to this job.
+fn tell(served: &Served, n: u64, what: What, job: &str) {
+    let news = News { n, job: Some(job.into()), queue: Some("mail".into()), ..News::new(what, Millis(5)) };
+    served.fake.news.send(Arc::new(news)).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn news_are_told_to_those_who_listen_and_only_what_they_want() {
+    let served = served(Limits::default());
+    let (all, failures) =
+        (Interest::default(), Interest { kinds: vec![What::Failed, What::Held], ..Interest::default() });
+    let of_b = Interest { job: Some("b".into()), queue: Some("mail".into()), ..Interest::default() };
+    let mut listening = Vec::new();
+    for interest in [&all, &failures, &of_b] {
+        listening.push(served.client.events(interest).await.unwrap());
+    }
+    tell(&served, 1, What::Put, "a");
+    tell(&served, 2, What::Failed, "b");
+    tell(&served, 3, What::Held, "c");
+    for (lines, expected) in listening.iter_mut().zip([&[1, 2, 3][..], &[2, 3], &[2]]) {
+        let mut heard = Vec::new();
+        while heard.len() < expected.len() {
+            heard.extend(lines.next().await.unwrap().into_iter().map(|news| news.n));
+        }
+        assert_eq!(heard, expected);
+    }
+    drop(listening);
+    while served.fake.news.receiver_count() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_broken_and_news_have_number_kind_and_data() {
+    let served = served(Limits::default());
+    let mut reader = UnixStream::connect(&served.socket).await.unwrap();
+    reader.write_all(b"GET /v1/events?kind=complete HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut text = String::new();
+    while text.matches(":\n\n").count() < 4 {
+        let mut bytes = [0; 1024];
+        let count = reader.read(&mut bytes).await.unwrap();
+        text += std::str::from_utf8(&bytes[..count]).unwrap();
+    }
+    assert!(text.contains("text/event-stream"), "{text}");
+    tell(&served, 7, What::Put, "a");
+    tell(&served, 8, What::Complete, "a");
+    while !text.contains("data: ") {
+        let mut bytes = [0; 1024];
+        let count = reader.read(&mut bytes).await.unwrap();
+        text += std::str::from_utf8(&bytes[..count]).unwrap();
+    }
+    let expected = "id: 8\nevent: complete\ndata: {\"n\":8,\"at\":5,\"what\":\"complete\",\"job\":\"a\",\"queue\":\"mail\"}\n\n";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_does_not_keep_up_loses_some_is_told_and_holds_nobody_up() {
+    let served = served(Limits::default());
+    let mut lines = served.client.events(&Interest::default()).await.unwrap();
+    let mut heard = Vec::new();
+    let total = 100_000;
+    for n in 1..=total {
+        tell(&served, n, What::Put, "a");
+        // The others get their turn; this one does not read.
+        if n % (KEPT as u64) == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let (mut lost, mut last) = (0, 0);
+    while last < total {
+        let some = lines.next().await.unwrap();
+        lost += some.iter().filter_map(|news| news.count).sum::<u64>();
+        last = some.iter().map(|news| news.n).max().unwrap_or(0).max(last);
+        heard.extend(some.into_iter().filter(|news| news.what == What::Put).map(|news| news.n));
+    }
+    assert!(lost > 0, "this test has to be slower than its news");
+    assert_eq!(heard.len() as u64 + lost, total);
+    assert!(heard.is_sorted());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_reads_nothing_is_shown_out() {
+    let served = served(Limits::default());
+    let mut reader = UnixStream::connect(&served.socket).await.unwrap();
+    reader.write_all(b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    while served.fake.news.receiver_count() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let before = Instant::now();
+    while served.fake.news.receiver_count() > 0 {
+        assert!(before.elapsed() < Duration::from_secs(3600), "it is still there");
+        drop(served.fake.news.send(Arc::new(News::new(What::Put, Millis(5)))));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    read_all(reader).await;
+}
+
+#[tokio::test]
+async fn an_unknown_kind_of_news_is_refused_with_those_there_are() {
+    let served = served(Limits::default());
+    let answer =
+        served.raw("GET /v1/events?kind=born HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    assert!(
+        answer.starts_with("HTTP/1.1 400")
+            && answer.contains("no kind of event is called 'born'; there are put"),
+        "{answer}"
+    );
+}

@@ -1,0 +1,43 @@
+//! Where news come together and go out to whoever listens just now.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::broadcast::{Receiver, Sender, channel};
+
+use crate::model::News;
+
+/// What a listener may fall behind before it loses the oldest.
+const KEPT: usize = 4096;
+
+/// One for a supervisor and its broker. Nobody who tells waits for those who listen.
+#[derive(Clone, Debug)]
+pub struct Newsroom {
+    out: Sender<Arc<News>>,
+    told: Arc<AtomicU64>,
+}
+
+impl Default for Newsroom {
+    fn default() -> Self {
+        Newsroom { out: channel(KEPT).0, told: Arc::default() }
+    }
+}
+
+impl Newsroom {
+    /// Whether anybody listens: else news need not even be made.
+    pub fn is_heard(&self) -> bool {
+        self.out.receiver_count() > 0
+    }
+
+    /// Tells one, which gets its number.
+    pub fn tell(&self, news: News) {
+        let n = self.told.fetch_add(1, Ordering::Relaxed) + 1;
+        // Nobody may be there any more.
+        let _ = self.out.send(Arc::new(News { n, ..news }));
+    }
+
+    /// From now on.
+    pub fn listen(&self) -> Receiver<Arc<News>> {
+        self.out.subscribe()
+    }
+}

@@ -1,0 +1,88 @@
+//! `events`: what happens, as it happens.
+
+use super::elsewhere::client;
+use super::exit;
+use super::failure::Failure;
+use super::screen::{Look, escaped, print, print_json};
+use crate::config::Config;
+use crate::model::{Interest, News, What};
+
+#[derive(Debug, clap::Args)]
+pub struct Events {
+    /// Of these kinds; several with commas
+    #[arg(short, long, value_name = "KIND", value_delimiter = ',', value_parser = |text: &str| text.parse::<What>())]
+    pub kind: Vec<What>,
+    /// Of this queue's jobs
+    #[arg(short, long, value_name = "QUEUE")]
+    pub queue: Option<String>,
+    /// Of this job
+    #[arg(short, long, value_name = "JID")]
+    pub job: Option<String>,
+    /// One JSON document a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Below `events --help`.
+pub const HELP: &str = "\
+From now on, until it is interrupted or the supervisor ends. What other processes do with the store is not among it.
+Kinds, of jobs: put fetched complete failed held again canceling canceled retried lock_lost;
+of workers: started ready asked killed exited. A reader that is too slow loses some: `lost` says how many.
+
+Examples:
+  taskvisor events
+  taskvisor events --kind failed,held --json";
+
+/// Prints what comes.
+pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
+    let interest =
+        Interest { kinds: args.kind, queue: args.queue.map(Into::into), job: args.job.map(Into::into) };
+    let mut lines = client(config)?.events(&interest).await?;
+    let look = Look::of_stdout(false);
+    loop {
+        let some = lines.next().await?;
+        if some.is_empty() {
+            return Ok(exit::OK);
+        }
+        for news in &some {
+            match args.json {
+                true => print_json(news)?,
+                false => print(&line(news, &look))?,
+            }
+        }
+    }
+}
+
+fn line(news: &News, look: &Look) -> String {
+    let named =
+        |name: &str, value: Option<String>| value.map(|value| format!("  {name} {}", escaped(&value)));
+    let parts = [
+        named("job", news.job.as_ref().map(|job| job.to_string())),
+        named("queue", news.queue.as_ref().map(|queue| queue.to_string())),
+        named("worker", news.worker.map(|worker| worker.to_string())),
+        news.count.map(|count| format!("  {count} events")),
+        news.why.as_ref().map(|why| format!("  {}", escaped(why))),
+    ];
+    let parts: String = parts.into_iter().flatten().collect();
+    format!("{}\n", look.cut(&format!("{}  {:<9}{parts}", look.moment(news.at), news.what.as_str())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::page::tests::look;
+    use crate::model::{Millis, SlotId, WorkerId};
+
+    #[test]
+    fn a_line_says_what_and_to_whom() {
+        let put = News::new(What::Put, Millis(1_790_000_000_000));
+        let put = News { job: Some("j1".into()), queue: Some("ma\nil".into()), ..put };
+        let text = line(&put, &look(100));
+        assert!(text.ends_with("  put        job j1  queue ma\\nil\n"), "{text}");
+        let worker = Some(WorkerId { slot: SlotId { pool: 0, index: 3 }, generation: 7 });
+        let killed = News { worker, why: Some("time limit".into()), ..News::new(What::Killed, put.at) };
+        assert!(line(&killed, &look(100)).ends_with("  killed     worker 3.7  time limit\n"));
+        let lost = News { count: Some(12), ..News::new(What::Lost, put.at) };
+        assert!(line(&lost, &look(100)).ends_with("  lost       12 events\n"));
+    }
+}

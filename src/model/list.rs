@@ -1,0 +1,104 @@
+//! Lists of jobs: which, and in pieces, so that a long one is nowhere held whole.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Class, JobId, JobRecord, JobState, QueueName};
+
+/// Which jobs to list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Filter {
+    /// In one of these states, named with commas between them; none = any.
+    #[serde(default, rename = "state", with = "words", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "String")]
+    pub states: Vec<JobState>,
+    /// Of this queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueName>,
+    /// Of this class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
+    /// With this tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// Only those that somebody follows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tracked: bool,
+    /// Put by this recurring job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recurring: Option<String>,
+    /// Of this failure group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// At most so many; 0 = all.
+    #[serde(default = "Filter::usual_limit")]
+    pub limit: u32,
+    /// Older than this job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<JobId>,
+}
+
+impl Filter {
+    /// How many jobs a list has unless asked.
+    pub fn usual_limit() -> u32 {
+        100
+    }
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Filter {
+            states: Vec::new(),
+            queue: None,
+            class: None,
+            tag: None,
+            tracked: false,
+            recurring: None,
+            group: None,
+            limit: Filter::usual_limit(),
+            after: None,
+        }
+    }
+}
+
+/// A stretch of a list of jobs, as far as a broker has looked in one go.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page {
+    /// Those that match, newest first; perhaps none.
+    pub jobs: Vec<JobRecord>,
+    /// Where the next stretch begins; `None` at the end of the list.
+    pub next: Option<Cursor>,
+}
+
+/// Where a list goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// What it counts is the broker's business.
+    pub place: i64,
+    /// How many jobs may still come.
+    pub left: u64,
+}
+
+/// A list in one word, with commas: how a query says it.
+pub(super) mod words {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<T: Display, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&list.iter().map(T::to_string).collect::<Vec<_>>().join(","))
+    }
+
+    pub fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        let text = String::deserialize(from)?;
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        words.map(|word| word.parse().map_err(D::Error::custom)).collect()
+    }
+}

@@ -1,0 +1,194 @@
+//! What has just happened, for those who listen.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::list::words;
+use super::{JobId, JobState, Millis, QueueName, WorkerId};
+
+/// Something that has just happened to a job or to a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct News {
+    /// Its number since the supervisor started; one that is missing was lost, or passed over by a filter.
+    pub n: u64,
+    /// When.
+    pub at: Millis,
+    /// What.
+    pub what: What,
+    /// To which job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
+    /// Of which queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueName>,
+    /// What the job is now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<JobState>,
+    /// To which worker, or by which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerId>,
+    /// Why, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// How many were lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+}
+
+impl News {
+    /// Of nothing in particular, not numbered yet.
+    pub fn new(what: What, at: Millis) -> News {
+        News { n: 0, at, what, job: None, queue: None, state: None, worker: None, why: None, count: None }
+    }
+}
+
+/// The kinds of news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A job came in.
+    Put,
+    /// A supervisor took it.
+    Fetched,
+    /// It is done.
+    Complete,
+    /// It is done here, and goes on in another queue.
+    Advanced,
+    /// All that it needs is complete: it may run.
+    Released,
+    /// It is out of tries.
+    Failed,
+    /// It needs a person.
+    Held,
+    /// An attempt is over, and it waits again.
+    Again,
+    /// Somebody has ended it while it runs.
+    Canceling,
+    /// It is ended.
+    Canceled,
+    /// Somebody has put it back to waiting.
+    Retried,
+    /// It is forgotten, by a person or after its time.
+    Removed,
+    /// Its lease ran out, or its supervisor died: it waits again.
+    LockLost,
+    /// A worker's process was made.
+    Started,
+    /// A worker takes jobs.
+    Ready,
+    /// A worker was asked to end, with TERM.
+    Asked,
+    /// A worker was killed.
+    Killed,
+    /// A worker has ended.
+    Exited,
+    /// Whoever listens was too slow: so many are lost.
+    Lost,
+}
+
+impl What {
+    /// Every kind.
+    pub const ALL: [What; 19] = [
+        What::Put,
+        What::Fetched,
+        What::Complete,
+        What::Advanced,
+        What::Released,
+        What::Failed,
+        What::Held,
+        What::Again,
+        What::Canceling,
+        What::Canceled,
+        What::Retried,
+        What::Removed,
+        What::LockLost,
+        What::Started,
+        What::Ready,
+        What::Asked,
+        What::Killed,
+        What::Exited,
+        What::Lost,
+    ];
+
+    /// The word people type and read.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            What::Put => "put",
+            What::Fetched => "fetched",
+            What::Complete => "complete",
+            What::Advanced => "advanced",
+            What::Released => "released",
+            What::Failed => "failed",
+            What::Held => "held",
+            What::Again => "again",
+            What::Canceling => "canceling",
+            What::Canceled => "canceled",
+            What::Retried => "retried",
+            What::Removed => "removed",
+            What::LockLost => "lock_lost",
+            What::Started => "started",
+            What::Ready => "ready",
+            What::Asked => "asked",
+            What::Killed => "killed",
+            What::Exited => "exited",
+            What::Lost => "lost",
+        }
+    }
+
+    /// A job's attempt is over, and this is what the job is now.
+    pub fn of_end(state: JobState) -> What {
+        match state {
+            JobState::Complete => What::Complete,
+            JobState::Failed => What::Failed,
+            JobState::Held => What::Held,
+            JobState::Canceled => What::Canceled,
+            JobState::Canceling => What::Canceling,
+            JobState::Waiting | JobState::Delayed | JobState::Depends | JobState::Running => What::Again,
+        }
+    }
+}
+
+impl std::fmt::Display for What {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl std::str::FromStr for What {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = What::ALL.into_iter().find(|what| what.as_str() == text);
+        found.ok_or_else(|| {
+            let kinds = What::ALL.map(What::as_str).join(", ");
+            format!("no kind of event is called '{text}'; there are {kinds}")
+        })
+    }
+}
+
+/// Which news somebody wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Interest {
+    /// Of these kinds, named with commas between them; none = any.
+    #[serde(default, rename = "kind", with = "words", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "String")]
+    pub kinds: Vec<What>,
+    /// Of this queue's jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueName>,
+    /// Of this job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
+}
+
+impl Interest {
+    /// Whether this is wanted. That something was lost always is.
+    pub fn takes(&self, news: &News) -> bool {
+        let is = |wanted: bool, same: bool| !wanted || same;
+        news.what == What::Lost
+            || (is(!self.kinds.is_empty(), self.kinds.contains(&news.what))
+                && is(self.queue.is_some(), self.queue == news.queue)
+                && is(self.job.is_some(), self.job == news.job))
+    }
+}

@@ -1,0 +1,133 @@
+//! What is told to those who listen: by a store of what it does, and by a supervisor of its jobs and workers.
+#![allow(clippy::unwrap_used)]
+
+#[path = "support/sandbox.rs"]
+mod sandbox;
+#[path = "support/store.rs"]
+mod support;
+
+use std::io;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sandbox::{Sandbox, Setting, is_root, wait_until};
+use serde_json::Value;
+use support::*;
+use taskvisor::broker::sqlite::{Options, World};
+use taskvisor::broker::{Broker, Newsroom, Sqlite};
+use taskvisor::model::*;
+
+async fn what_happens_is_told_in_order(scene: Scene) {
+    let room = Newsroom::default();
+    scene.publish(room.clone());
+    scene.put(job("unheard")).await;
+    scene.cancel("unheard".into()).await.unwrap();
+    let mut news = room.listen();
+    scene.enqueue(vec![job("a"), NewJob { delay: LEASE, queue: "later".into(), ..job("b") }]).await.unwrap();
+    let taken = scene.take().await.unwrap();
+    scene.say(&taken, retry_after(std::time::Duration::ZERO)).await;
+    let taken = scene.take().await.unwrap();
+    scene.say(&taken, complete()).await;
+    scene.retry("a".into()).await.unwrap();
+    scene.take().await.unwrap();
+    scene.cancel("a".into()).await.unwrap();
+    scene.recover("me".into(), vec![]).await.unwrap();
+    scene.cancel("b".into()).await.unwrap();
+    scene.put(job("c")).await;
+    scene.take().await.unwrap();
+    scene.clock.forward(LEASE * 2);
+    assert_eq!(scene.take().await.unwrap().job.id, "c".into());
+    let expected = [
+        "put a q waiting",
+        "put b later delayed",
+        "fetched a q running",
+        "again a q waiting",
+        "fetched a q running",
+        "complete a q complete",
+        "retried a q waiting",
+        "fetched a q running",
+        "canceling a q canceling",
+        "canceled a q canceled",
+        "canceled b later canceled",
+        "put c q waiting",
+        "fetched c q running",
+        "lock_lost c q waiting",
+        "fetched c q running",
+    ];
+    for (n, expected) in expected.iter().enumerate() {
+        let told = news.recv().await.unwrap();
+        let (job, queue) = (told.job.as_ref().unwrap(), told.queue.as_ref().unwrap());
+        assert_eq!(format!("{} {job} {queue} {}", told.what, told.state.unwrap()), *expected);
+        assert_eq!(told.n, n as u64 + 1, "what nobody heard has no number");
+    }
+    drop(news);
+    assert!(!room.is_heard());
+}
+
+macro_rules! contract {
+    ($($case:ident),* $(,)?) => {
+        mod memory { $( #[tokio::test] async fn $case() { super::$case(super::Scene::memory()).await; } )* }
+        mod file { $( #[tokio::test] async fn $case() { super::$case(super::Scene::file()).await; } )* }
+    };
+}
+
+contract!(what_happens_is_told_in_order);
+
+#[tokio::test]
+async fn nothing_is_told_that_is_not_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let fails = Arc::new(AtomicBool::new(false));
+    let broken = fails.clone();
+    let sync = move |file: &std::fs::File| match broken.load(Ordering::SeqCst) {
+        true => Err(io::Error::other("the disk is gone")),
+        false => file.sync_data(),
+    };
+    let world = World { sync: Arc::new(sync), ..World::default() };
+    let store = Sqlite::open(dir.path().join("store.db"), Options { world, ..Options::default() }).unwrap();
+    let room = Newsroom::default();
+    store.publish(room.clone());
+    let mut news = room.listen();
+    store.enqueue(vec![job("a")]).await.unwrap();
+    assert_eq!(news.recv().await.unwrap().job, Some("a".into()));
+    fails.store(true, Ordering::SeqCst);
+    store.enqueue(vec![job("b")]).await.unwrap_err();
+    drop(store);
+    assert!(news.try_recv().is_err());
+}
+
+#[test]
+fn the_command_tells_of_jobs_and_workers_until_the_supervisor_ends() {
+    let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
+    assert_eq!(sandbox.run(&["events"]).status.code(), Some(3));
+    let mut running = sandbox.start(&["-w", "1"]);
+    let heard = std::fs::File::create(sandbox.path("heard")).unwrap();
+    let mut command = sandbox.command(&["events", "--json"]);
+    let mut listener = command.stdout(heard).stderr(Stdio::null()).spawn().unwrap();
+    let lines = || -> Vec<Value> {
+        let text = std::fs::read_to_string(sandbox.path("heard")).unwrap();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    wait_until("somebody listens", || {
+        sandbox.put(&["true"]);
+        !lines().is_empty()
+    });
+    let jid = sandbox.put(&["sh", "-c", "trap '' TERM; touch begun; while :; do sleep 1; done"]);
+    wait_until("it runs", || sandbox.work("begun").exists());
+    sandbox.ok(&["job", "cancel", "--wait", &jid]);
+    let of_job = |jid: &str| -> Vec<String> {
+        let lines = lines();
+        let own = lines.iter().filter(|news| news["job"] == jid);
+        own.map(|news| news["what"].as_str().unwrap().to_owned()).collect()
+    };
+    wait_until("its end is told", || of_job(&jid).contains(&"canceled".to_owned()));
+    assert_eq!(of_job(&jid), ["put", "fetched", "canceling", "canceled"]);
+    let told = |what: &str, why: &str| {
+        lines().iter().any(|news| news["what"] == what && news["worker"].is_object() && news["why"] == why)
+    };
+    assert!(told("asked", "canceled") && told("killed", "canceled"), "{:?}", lines());
+    wait_until("the worker's end is told", || told("exited", "signal 9"));
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
+    assert!(!listener.wait().unwrap().success());
+}

@@ -1,0 +1,176 @@
+//! Lists longer than a page: what every broker gives, and what the command prints by either way to the jobs.
+#![allow(clippy::unwrap_used)]
+
+#[path = "support/sandbox.rs"]
+mod sandbox;
+#[path = "support/store.rs"]
+mod support;
+
+use std::io::Write;
+use std::process::Stdio;
+
+use sandbox::{Sandbox, Setting, is_root};
+use support::*;
+use taskvisor::broker::{Broker, Verbs};
+use taskvisor::model::*;
+
+/// Three pages and a bit.
+const JOBS: usize = 1600;
+
+/// Jobs in many states and two queues, each in its place: what the list of all is, newest first.
+async fn crowd(scene: &Scene) -> Vec<(String, String, JobState)> {
+    let mut known = Vec::new();
+    for batch in (0..JOBS).collect::<Vec<_>>().chunks(200) {
+        let new = |n: &usize| NewJob {
+            queue: if n.is_multiple_of(5) { "q".into() } else { "r".into() },
+            delay: if n % 7 == 3 { LEASE } else { std::time::Duration::ZERO },
+            ..job(&format!("j{n}"))
+        };
+        scene.enqueue(batch.iter().map(new).collect()).await.unwrap();
+    }
+    for n in (0..JOBS).filter(|n| n % 11 == 2) {
+        scene.cancel(format!("j{n}").as_str().into()).await.unwrap();
+    }
+    for (n, verdict) in
+        [complete(), Verdict::Fail { failure: failure() }, Verdict::Hold { failure: failure() }]
+            .into_iter()
+            .cycle()
+            .take(300)
+            .enumerate()
+    {
+        let taken = scene.take_from(if n % 2 == 0 { "q" } else { "r" }).await.unwrap();
+        scene.say(&taken, verdict).await;
+    }
+    let running = scene.fetch(request(&["r"], 40)).await.unwrap();
+    scene.cancel(running[3].job.id.clone()).await.unwrap();
+    for n in (0..JOBS).rev() {
+        let record = scene.record(&format!("j{n}").as_str().into()).await;
+        known.push((record.id.to_string(), record.queue.to_string(), record.state));
+    }
+    known
+}
+
+/// A list by its pages, which are never longer than what one look may be.
+async fn by_pages(scene: &Scene, filter: &Filter) -> Vec<String> {
+    let (mut ids, mut at) = (Vec::new(), None);
+    loop {
+        let page = scene.page(filter, at).await.unwrap();
+        assert!(page.jobs.len() <= 500);
+        ids.extend(page.jobs.iter().map(|job| job.id.to_string()));
+        match page.next {
+            Some(next) => at = Some(next),
+            None => return ids,
+        }
+    }
+}
+
+async fn lists_of_any_states_are_whole_and_in_order(scene: Scene) {
+    use JobState::*;
+    let known = crowd(&scene).await;
+    let sets: [&[JobState]; 9] = [
+        &[],
+        &[Waiting],
+        &[Failed],
+        &[Failed, Held],
+        &[Running, Canceling, Canceled],
+        &[Complete, Failed],
+        &[Failed, Failed, Held, Canceled],
+        &[Depends],
+        &JobState::ALL,
+    ];
+    for states in sets {
+        for queue in [None, Some("q")] {
+            for limit in [0, 1, 499, 500, 501, 9999] {
+                for after in [None, Some("j801")] {
+                    let filter = Filter {
+                        states: states.into(),
+                        queue: queue.map(Into::into),
+                        limit,
+                        after: after.map(Into::into),
+                        ..Filter::default()
+                    };
+                    let older = known.iter().skip(after.map_or(0, |_| JOBS - 801));
+                    let matching = older
+                        .filter(|(_, of, _)| queue.is_none_or(|queue| queue == of))
+                        .filter(|(_, _, state)| states.is_empty() || states.contains(state))
+                        .map(|(id, _, _)| id.clone());
+                    let most = if limit == 0 { usize::MAX } else { limit as usize };
+                    let expected: Vec<String> = matching.take(most).collect();
+                    assert_eq!(by_pages(&scene, &filter).await, expected, "{filter:?}");
+                }
+            }
+        }
+    }
+    let all = scene.list(Filter { limit: 0, ..Filter::default() }).await.unwrap();
+    assert_eq!(all.len(), JOBS);
+}
+
+async fn a_list_goes_on_while_its_jobs_move(scene: Scene) {
+    scene.enqueue((0..1200).map(|n| job(&format!("j{n}"))).collect()).await.unwrap();
+    let filter = Filter { limit: 0, states: vec![JobState::Waiting], ..Filter::default() };
+    let first = scene.page(&filter, None).await.unwrap();
+    for last in first.jobs.iter().rev().take(50) {
+        scene.cancel(last.id.clone()).await.unwrap();
+    }
+    scene.put(job("new")).await;
+    let (mut count, mut at) = (first.jobs.len(), first.next);
+    while at.is_some() {
+        let page = scene.page(&filter, at).await.unwrap();
+        (count, at) = (count + page.jobs.len(), page.next);
+    }
+    assert_eq!(count, 1200, "each once, without the one that came later");
+}
+
+macro_rules! contract {
+    ($($case:ident),* $(,)?) => {
+        mod memory { $( #[tokio::test] async fn $case() { super::$case(super::Scene::memory()).await; } )* }
+        mod file { $( #[tokio::test] async fn $case() { super::$case(super::Scene::file()).await; } )* }
+    };
+}
+
+contract!(lists_of_any_states_are_whole_and_in_order, a_list_goes_on_while_its_jobs_move);
+
+/// Puts so many jobs that nobody takes.
+fn put(sandbox: &Sandbox, count: usize) {
+    let mut put = sandbox.command(&["put", "--lines", "-q", "idle", "--", "true"]);
+    let mut put = put.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let lines: String = (0..count).map(|n| format!("{n}\n")).collect();
+    put.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    assert!(put.wait().unwrap().success());
+}
+
+#[test]
+fn the_command_lists_all_with_and_without_a_supervisor() {
+    let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
+    put(&sandbox, 1234);
+    let lists = || {
+        let all = sandbox.ok(&["job", "list", "-n", "0", "--json"]);
+        let table = sandbox.ok(&["job", "list", "-n", "1000", "--state", "waiting,held"]);
+        let ids = |text: &str| -> Vec<String> {
+            text.lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+        };
+        let json: Vec<String> =
+            all.lines().map(|line| serde_json::from_str::<JobRecord>(line).unwrap().id.to_string()).collect();
+        assert_eq!(json.len(), 1234);
+        assert_eq!(ids(&table)[0], "ID");
+        assert_eq!(ids(&table)[1..], json[..1000]);
+        let after = sandbox.ok(&["job", "list", "-n", "0", "--json", "--after", &json[1200]]);
+        assert_eq!(after.lines().count(), 33);
+        json
+    };
+    let without = lists();
+    let _running = sandbox.start(&["-w", "1"]);
+    assert_eq!(lists(), without);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_a_list_without_a_word() {
+    let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
+    put(&sandbox, 1234);
+    let mut list = sandbox.command(&["job", "list", "-n", "0"]);
+    let mut list = list.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(list.stdout.take());
+    let output = list.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

@@ -1,0 +1,104 @@
+//! What is made of the grammar of the command line, given to those who read it: shells, and man.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The program, where no settings can be read: it needs none.
+fn taskvisor(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_taskvisor"));
+    command.args(args).env_clear().env("TASKVISOR_CONFIG", "/nowhere/settings.yaml").output().unwrap()
+}
+
+fn printed(args: &[&str]) -> String {
+    let output = taskvisor(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What bash offers for the last word.
+fn offered(words: &[&str]) -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("taskvisor");
+    std::fs::write(&script, printed(&["completion", "bash"])).unwrap();
+    let asks = r#"
+        source "$1"; shift
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE}
+        registered=$(complete -p taskvisor)
+        function=${registered##*-F }; function=${function%% *}
+        $function taskvisor "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\n' "${COMPREPLY[@]}""#;
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-euc", asks, "bash"]).arg(&script).args(words);
+    let output = bash.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_commands_and_flags() {
+    assert_eq!(offered(&["taskvisor", "recy"]), ["recycle"]);
+    assert_eq!(offered(&["taskvisor", "job", "li"]), ["list"]);
+    assert!(offered(&["taskvisor", "job", "list", "--"]).contains(&"--state".to_owned()));
+    assert_eq!(offered(&["taskvisor", "completion", "f"]), ["fish"]);
+}
+
+/// Whether a shell takes what is printed for it; where it is not installed, that is said.
+fn is_read_by(shell: &str) {
+    let script = printed(&["completion", shell]);
+    assert!(script.contains("recycle") && script.contains("--") && script.contains("state-dir"), "{script}");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("completion");
+    std::fs::write(&file, script).unwrap();
+    match Command::new(shell).arg("-n").arg(&file).output() {
+        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
+        Err(_) => println!("skipped: {shell} is not installed"),
+    }
+}
+
+#[test]
+fn zsh_and_fish_read_theirs() {
+    is_read_by("zsh");
+    is_read_by("fish");
+}
+
+#[test]
+fn another_shell_is_refused_with_those_there_are() {
+    let output = taskvisor(&["completion", "tcsh"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("[possible values: bash, zsh, fish]"));
+}
+
+#[test]
+fn the_manual_has_a_page_for_each_command() {
+    let page = printed(&["man"]);
+    assert!(page.contains(".TH taskvisor 1") && page.contains("Exit codes"), "{page}");
+    let dir = tempfile::tempdir().unwrap();
+    printed(&["man", dir.path().to_str().unwrap()]);
+    for (name, says) in
+        [("taskvisor", "recycle"), ("taskvisor-job-list", "\\-\\-state"), ("taskvisor-put", "priority")]
+    {
+        let page = std::fs::read_to_string(dir.path().join(format!("{name}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH {name} 1")) && page.contains(says), "{name}: {page}");
+    }
+    if Path::new("/usr/bin/groff").exists() {
+        for page in std::fs::read_dir(dir.path()).unwrap().flatten() {
+            let output = Command::new("groff")
+                .args(["-ww", "-man", "-Tutf8", "-z"])
+                .arg(page.path())
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.is_empty(), "{}: {said}", page.path().display());
+        }
+    } else {
+        println!("skipped: groff is not installed");
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_named() {
+    let output = taskvisor(&["man", "/nowhere/man1"]);
+    assert_eq!(output.status.code(), Some(74), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("failed to write to /nowhere/man1"));
+}
