@@ -1,6 +1,7 @@
 //! Jobs that need others: put, released, edited, canceled together; over each broker. And random operations beside a model.
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, clippy::too_many_lines)]
 
+#[macro_use]
 #[path = "support/store.rs"]
 mod support;
 
@@ -10,13 +11,6 @@ use support::*;
 use taskvisor::broker::{Broker, Error, Notice, Verbs};
 use taskvisor::model::verb::{Cancel, DependOff, DependOn, Each, Fate, Refusal};
 use taskvisor::model::*;
-
-macro_rules! contract {
-    ($($case:ident),* $(,)?) => {
-        mod memory { $( #[tokio::test] async fn $case() { super::$case(super::Scene::memory()).await; } )* }
-        mod file { $( #[tokio::test] async fn $case() { super::$case(super::Scene::file()).await; } )* }
-    };
-}
 
 contract!(
     a_job_runs_when_all_it_needs_is_complete,

@@ -1,6 +1,7 @@
 //! What people change about jobs, over each broker: priorities, tags, who is followed, what is forgotten. And what a put refuses.
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
+#[macro_use]
 #[path = "support/store.rs"]
 mod support;
 
@@ -10,13 +11,6 @@ use support::*;
 use taskvisor::broker::{Broker, Error, Verbs};
 use taskvisor::model::verb::{Discard, Prioritize, Tag, Track, Untrack};
 use taskvisor::model::*;
-
-macro_rules! contract {
-    ($($case:ident),* $(,)?) => {
-        mod memory { $( #[tokio::test] async fn $case() { super::$case(super::Scene::memory()).await; } )* }
-        mod file { $( #[tokio::test] async fn $case() { super::$case(super::Scene::file()).await; } )* }
-    };
-}
 
 contract!(
     a_new_priority_keeps_the_place_among_equals,

@@ -3,6 +3,7 @@
 
 #[path = "support/sandbox.rs"]
 mod sandbox;
+#[macro_use]
 #[path = "support/store.rs"]
 mod support;
 
@@ -63,13 +64,6 @@ async fn what_happens_is_told_in_order(scene: Scene) {
     }
     drop(news);
     assert!(!room.is_heard());
-}
-
-macro_rules! contract {
-    ($($case:ident),* $(,)?) => {
-        mod memory { $( #[tokio::test] async fn $case() { super::$case(super::Scene::memory()).await; } )* }
-        mod file { $( #[tokio::test] async fn $case() { super::$case(super::Scene::file()).await; } )* }
-    };
 }
 
 contract!(what_happens_is_told_in_order);

@@ -3,6 +3,7 @@
 
 #[path = "support/sandbox.rs"]
 mod sandbox;
+#[macro_use]
 #[path = "support/store.rs"]
 mod support;
 
@@ -119,13 +120,6 @@ async fn a_list_goes_on_while_its_jobs_move(scene: Scene) {
         (count, at) = (count + page.jobs.len(), page.next);
     }
     assert_eq!(count, 1200, "each once, without the one that came later");
-}
-
-macro_rules! contract {
-    ($($case:ident),* $(,)?) => {
-        mod memory { $( #[tokio::test] async fn $case() { super::$case(super::Scene::memory()).await; } )* }
-        mod file { $( #[tokio::test] async fn $case() { super::$case(super::Scene::file()).await; } )* }
-    };
 }
 
 contract!(lists_of_any_states_are_whole_and_in_order, a_list_goes_on_while_its_jobs_move);

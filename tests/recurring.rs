@@ -1,6 +1,7 @@
 //! What every broker does with recurring jobs, case by case, in a world whose clocks a test sets.
 #![allow(clippy::unwrap_used)]
 
+#[macro_use]
 #[path = "support/store.rs"]
 mod support;
 
@@ -127,13 +128,6 @@ fn cron(line: &str, zone: &str) -> Recurring {
 
 fn allow(recurring: Recurring) -> Recurring {
     Recurring { overlap: Overlap::Allow, ..recurring }
-}
-
-macro_rules! contract {
-    ($($case:ident),* $(,)?) => {
-        mod memory { $( #[tokio::test] async fn $case() { super::$case(super::Scene::memory()).await; } )* }
-        mod file { $( #[tokio::test] async fn $case() { super::$case(super::Scene::file()).await; } )* }
-    };
 }
 
 contract!(
