@@ -211,18 +211,13 @@ impl Nest {
         let home = Path::new(env!("CARGO_MANIFEST_DIR"));
         let _ = fs::remove_dir_all(nest.join("src"));
         for room in ["src/model", "src/select", "src/supervisor", "tests/support", "tests/stories"] {
-            fs::create_dir_all(nest.join(room)).unwrap();
-            for file in fs::read_dir(home.join(room)).unwrap().map(Result::unwrap) {
-                if file.path().extension().is_some_and(|end| end == "rs") {
-                    fs::copy(file.path(), nest.join(room).join(file.file_name())).unwrap();
-                }
-            }
+            copy(&home.join(room), &nest.join(room));
         }
         for file in ["tests/transcripts.rs", "tests/simulation.rs", "Cargo.lock"] {
             fs::copy(home.join(file), nest.join(file)).unwrap();
         }
         fs::write(nest.join("src/lib.rs"), "pub mod model;\npub mod select;\npub mod supervisor;\n").unwrap();
-        fs::write(nest.join("Cargo.toml"), MANIFEST).unwrap();
+        fs::write(nest.join("Cargo.toml"), manifest(home)).unwrap();
         Nest(nest)
     }
 
@@ -251,6 +246,28 @@ impl Nest {
     }
 }
 
+/// The sources of a room, those in its parts as well.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for file in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (path, copied) = (file.path(), to.join(file.file_name()));
+        if path.is_dir() {
+            copy(&path, &copied);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            fs::copy(path, copied).unwrap();
+        }
+    }
+}
+
+/// That of a package with what the pure rooms use, in the versions of the whole one.
+fn manifest(home: &Path) -> String {
+    const USED: [&str; 5] = ["base64", "jiff", "schemars", "serde", "serde_json"];
+    let whole = fs::read_to_string(home.join("Cargo.toml")).unwrap();
+    let is_used = |line: &&str| line.split_once(" = ").is_some_and(|(name, _)| USED.contains(&name));
+    let used: Vec<&str> = whole.lines().filter(is_used).collect();
+    MANIFEST.replace("USED", &used.join("\n"))
+}
+
 const MANIFEST: &str = r#"
 [package]
 name = "taskvisor"
@@ -258,8 +275,7 @@ version = "0.1.0"
 edition = "2024"
 
 [dependencies]
-base64 = "0.22"
-serde = { version = "1", features = ["derive", "rc"] }
+USED
 
 [workspace]
 

@@ -19,6 +19,9 @@ use crate::model::{Instant, JobState, LatestJob, Millis, NewJob, Overlap, Schedu
 
 /// There is a look at least so often; what is late by no more is on time.
 const NET: Duration = Duration::from_secs(60);
+/// Two clocks are read at the same moment if no more milliseconds have gone by.
+const AT_ONCE: i64 = 1000;
+
 /// A wall clock that is set back by more was wrong before.
 const WRONG: Duration = Duration::from_secs(3 * 3600);
 /// Recurring jobs in one transaction at most.
@@ -30,9 +33,16 @@ pub(super) fn is_by_wall(schedule: &Schedule) -> bool {
 }
 
 impl Store {
-    /// What the wall clock says, in milliseconds since 1970.
-    pub(super) fn wall(&self) -> i64 {
-        (self.world.wall_millis)()
+    /// What the wall clock says at a moment of store time, in milliseconds since 1970.
+    pub(super) fn wall_at(&self, moment: i64) -> i64 {
+        loop {
+            let before = self.time();
+            let wall = (self.world.wall_millis)();
+            // The host may have slept between the two readings.
+            if self.time() - before < AT_ONCE {
+                return wall - (before - moment);
+            }
+        }
     }
 }
 
@@ -48,7 +58,7 @@ pub(super) fn next_look(store: &Store) -> Result<Option<i64>, rusqlite::Error> {
             .query_row([by_wall], |row| row.get::<_, Option<i64>>(0))
     };
     let time = store.time();
-    let by_wall = first(true)?.map(|next| time.saturating_add(next.saturating_sub(store.wall())));
+    let by_wall = first(true)?.map(|next| time.saturating_add(next.saturating_sub(store.wall_at(time))));
     let next = [first(false)?, by_wall].into_iter().flatten().min();
     let latest = if store.wall_ahead.is_some() { time.saturating_add(millis_up(NET)) } else { time };
     Ok(next.map(|next| next.min(latest)))
@@ -67,7 +77,7 @@ pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
     if !store.serves {
         return Ok(());
     }
-    let wall = store.wall();
+    let wall = store.wall_at(now);
     mend(store, now, wall)?;
     for by_wall in [false, true] {
         let clock =

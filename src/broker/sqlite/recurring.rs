@@ -90,7 +90,7 @@ pub(super) fn put(
 fn first(store: &Store, recurring: &Recurring, table: &Timetable, now: i64) -> Option<i64> {
     match &recurring.schedule {
         Schedule::Every { offset, .. } => Some(now.saturating_add(super::put::millis_up(*offset))),
-        Schedule::Cron { .. } => table.after(store.wall()),
+        Schedule::Cron { .. } => table.after(store.wall_at(now)),
     }
 }
 
