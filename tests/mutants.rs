@@ -261,7 +261,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// That of a package with what the pure rooms use, in the versions of the whole one.
 fn manifest(home: &Path) -> String {
-    const USED: [&str; 5] = ["base64", "jiff", "schemars", "serde", "serde_json"];
+    const USED: [&str; 6] = ["base64", "jiff", "schemars", "serde", "serde_json", "thiserror"];
     let whole = fs::read_to_string(home.join("Cargo.toml")).unwrap();
     let is_used = |line: &&str| line.split_once(" = ").is_some_and(|(name, _)| USED.contains(&name));
     let used: Vec<&str> = whole.lines().filter(is_used).collect();

@@ -190,7 +190,10 @@ fn options_are_set_shown_dumped_and_loaded() {
             assert_eq!(output.status.code(), Some(2), "{args:?}");
             assert!(String::from_utf8_lossy(&output.stderr).contains(why), "{output:?}");
         }
-        sandbox.ok(&["option", "load", "--clear", "/dev/null"]);
+        let empty = sandbox.run(&["option", "load", "--clear", "/dev/null"]);
+        assert_eq!((empty.status.code(), sandbox.ok(&["option", "dump"])), (Some(2), dump));
+        std::fs::write(sandbox.work("options.json"), "{}").unwrap();
+        sandbox.ok(&["option", "load", "--clear", sandbox.work("options.json").to_str().unwrap()]);
     };
     check();
     let mut running = sandbox.start(&["-w", "1"]);

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc::Sender;
+use tokio::time::Instant;
 
 use super::Problem;
 use super::lists;
@@ -42,6 +43,8 @@ pub(super) async fn events(
 async fn send(mut news: Receiver<Arc<News>>, interest: Interest, form: Form, pieces: Sender<Piece>) {
     // The head of the answer goes out with the first piece.
     let mut piece = Some(form.nothing());
+    // Of what is passed over the reader sees nothing: that does not count as a sign of life.
+    let mut silent = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     loop {
         if let Some(piece) = piece.take()
             && pieces.send(Ok(piece)).await.is_err()
@@ -50,7 +53,7 @@ async fn send(mut news: Receiver<Arc<News>>, interest: Interest, form: Form, pie
         }
         let next = tokio::select! {
             next = news.recv() => next,
-            () = tokio::time::sleep(KEEP_ALIVE) => {
+            _ = silent.tick() => {
                 piece = Some(form.nothing());
                 continue;
             }

@@ -26,7 +26,8 @@ pub struct Events {
 /// Below `events --help`.
 pub const HELP: &str = "\
 From now on, until it is interrupted or the supervisor ends. What other processes do with the store is not among it.
-Kinds, of jobs: put fetched complete failed held again canceling canceled retried lock_lost;
+Kinds, of jobs: put fetched complete advanced released failed held again canceling canceled retried
+removed lock_lost;
 of workers: started ready asked killed exited. A reader that is too slow loses some: `lost` says how many.
 
 Examples:

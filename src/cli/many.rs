@@ -9,8 +9,8 @@ use super::job::{ids, tell};
 use super::page::counted;
 use super::screen::{escaped, print, print_json};
 use crate::config::Config;
-use crate::model::JobState;
-use crate::model::verb::{Act, Bulk, Discard, Forget, Retry, Swept};
+use crate::model::verb::{Act, Bulk, Discard, Forget, ListRecurring, Queues, Retry, Swept};
+use crate::model::{JobState, QueueName};
 
 /// Puts jobs back to waiting.
 pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
@@ -38,9 +38,9 @@ pub async fn discard(config: &Config, args: &JobDiscard) -> Result<u8, Failure> 
 pub async fn forget(config: &Config, args: &QueueForget) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     for_each(&args.queues, async |name| {
-        let queue = crate::model::QueueName::from(name.as_str());
+        let queue = QueueName::from(name.as_str());
         for state in [JobState::Complete, JobState::Failed, JobState::Canceled] {
-            if args.discard {
+            if args.discard && may_be_forgotten(&access, &queue).await? {
                 let all = Bulk { queue: Some(queue.clone()), ..every(Act::Discard, state) };
                 sweep(&access, all, &mut Swept::default()).await?;
             }
@@ -52,6 +52,15 @@ pub async fn forget(config: &Config, args: &QueueForget) -> Result<u8, Failure> 
         Ok(())
     })
     .await
+}
+
+/// Whether nothing but jobs that may be removed keeps a queue: else the refusal comes before anything is removed.
+async fn may_be_forgotten(access: &Access, queue: &QueueName) -> Result<bool, Failure> {
+    let queues = access.ask(Queues {}).await?;
+    let recurs = access.ask(ListRecurring {}).await?.iter().any(|one| one.recurring.job.queue == *queue);
+    let goes = |state: &JobState| matches!(state, JobState::Complete | JobState::Failed | JobState::Canceled);
+    Ok(!recurs
+        && queues.get(queue).is_some_and(|found| found.paused.is_none() && found.jobs.keys().all(goes)))
 }
 
 async fn sweep_and_tell(access: &Access, act: Act, many: &Many) -> Result<u8, Failure> {

@@ -98,18 +98,15 @@ async fn dump(config: &Config) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Sets what a file says. An empty file says nothing.
+/// Sets what a file says. An empty one is no file of options: a dump that failed is not to clear them.
 async fn load(config: &Config, args: &OptionLoad) -> Result<u8, Failure> {
     let text = read(&args.file).map_err(|error| {
         Failure::new(exit::IO, format!("failed to read {}: {error}", args.file.display()))
     })?;
-    let options = match text.trim().is_empty() {
-        true => Options::default(),
-        false => serde_json::from_str(&text).map_err(|error| {
-            let why = format!("{} is not what option dump writes: {error}", args.file.display());
-            Failure::new(exit::USAGE, why)
-        })?,
-    };
+    let options: Options = serde_json::from_str(&text).map_err(|error| {
+        let why = format!("{} is not what option dump writes: {error}", args.file.display());
+        Failure::new(exit::USAGE, why)
+    })?;
     Access::open(config).await?.ask(LoadOptions { options, clear: args.clear }).await?;
     Ok(exit::OK)
 }

@@ -16,7 +16,9 @@ pub fn render(job: &JobRecord, look: &Look) -> String {
     let mut out = String::new();
     row(&mut out, "job", job.id.as_str());
     let tries = match job.retry {
-        Some(Retry { retries, .. }) => format!("{}, attempt {} of {}", job.state, job.attempt, retries + 1),
+        Some(Retry { retries, .. }) => {
+            format!("{}, attempt {} of {}", job.state, job.attempt, retries.saturating_add(1))
+        }
         None => format!("{}, attempt {}", job.state, job.attempt),
     };
     row(&mut out, "state", &tries);

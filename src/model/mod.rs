@@ -35,7 +35,7 @@ pub use limits::{Bounds, Excess, Limits, size};
 pub use list::{Cursor, Filter, Page};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters, Tally};
-pub use new_job::{Exists, NewJob, tags_fault};
+pub use new_job::{Exists, NewJob, name_fault, tags_fault};
 pub use news::{Interest, News, What};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{

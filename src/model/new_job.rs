@@ -9,6 +9,7 @@ use super::{Class, JobId, Payload, QueueName, Retry};
 
 /// A job as it is put.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NewJob {
     /// Its id; made by the broker when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,7 +131,7 @@ pub fn tags_fault(tags: &[String]) -> Option<String> {
 }
 
 /// Names are printed, one a line, and typed.
-fn name_fault(what: &str, name: &str) -> Option<String> {
+pub fn name_fault(what: &str, name: &str) -> Option<String> {
     if name.is_empty() {
         Some(format!("{what} cannot be empty"))
     } else if name.len() > NewJob::NAME_MAX {

@@ -7,7 +7,9 @@ use super::store::{Store, Waiter};
 use super::trouble::Trouble;
 use super::{figures, history, needs};
 use crate::broker::Error;
-use crate::model::{Fence, Happened, Instance, Instant, JobId, JobState, QueueName, What, WorkerId};
+use crate::model::{
+    Fence, Happened, Instance, Instant, JobId, JobState, QueueName, What, WorkerId, name_fault,
+};
 
 pub(super) fn retry(store: &mut Store, id: &JobId, by: &str, now: Instant) -> Result<(), Trouble> {
     let (row, queue, from) = store.place(id)?;
@@ -55,6 +57,9 @@ pub(super) fn pause(
     reason: Option<&str>,
     now: Instant,
 ) -> Result<(), Trouble> {
+    if let Some(fault) = name_fault("a queue's name", queue.as_str()) {
+        return Err(Error::Refused(fault).into());
+    }
     let id = store.queue_made(queue)?;
     store.conn.execute(
         "UPDATE queue SET paused_at = coalesce(paused_at, ?2), paused_by = ?3, reason = ?4 WHERE id = ?1",

@@ -6,7 +6,7 @@ use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::Error;
 use crate::model::verb::{LoadOptions, OptionShown, SetOption, UnsetOption};
-use crate::model::{JobState, OptionName, OptionsInForce, QueueName};
+use crate::model::{JobState, OptionName, OptionsInForce, QueueName, name_fault};
 
 impl Store {
     /// What is set, as far as this program knows it: another of a later version may have set more.
@@ -68,6 +68,9 @@ pub(super) fn show(store: &mut Store) -> Result<Vec<OptionShown>, Trouble> {
 
 pub(super) fn set(store: &mut Store, it: &SetOption) -> Result<(), Trouble> {
     let name = it.name.parse().map_err(Error::Refused)?;
+    if let Some(fault) = it.queue.as_ref().and_then(|queue| name_fault("a queue's name", queue.as_str())) {
+        return Err(Error::Refused(fault).into());
+    }
     let mut options = store.options()?.clone();
     options.set(it.queue.clone(), name, &it.value).map_err(Error::Refused)?;
     write(store, options, &[])

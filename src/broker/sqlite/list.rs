@@ -10,6 +10,9 @@ use crate::model::{Cursor, Filter, JobState, Page, QueueName};
 /// Rows looked at in one page: what a list holds the store's thread up for.
 const ROWS: u32 = 500;
 
+/// Bytes that a page has at most, but for its last job: results may be large.
+const BYTES: usize = 1 << 20;
+
 /// The matching jobs among the next rows.
 pub(super) fn page(store: &Store, filter: &Filter, at: Option<Cursor>) -> Result<Page, Trouble> {
     let Cursor { place, mut left } = match at {
@@ -31,18 +34,21 @@ pub(super) fn page(store: &Store, filter: &Filter, at: Option<Cursor>) -> Result
     let matches = statement.column_count() - 1;
     let Filter { group, recurring, tag, tracked, .. } = filter;
     let mut found = statement.query(params![place, queue, class, group, recurring, tag, tracked])?;
-    let (mut jobs, mut seen, mut last) = (Vec::new(), 0, place);
+    let (mut jobs, mut seen, mut last, mut bytes) = (Vec::new(), 0, place, 0);
     while left > 0
+        && bytes < BYTES
         && let Some(row) = found.next()?
     {
         (seen, last) = (seen + 1, row.get(0)?);
         // Of an empty column it is neither true nor false.
         if row.get::<_, Option<bool>>(matches)? == Some(true) {
-            jobs.push(record(row)?);
+            let job = record(row)?;
+            bytes += job.result.as_ref().map_or(0, String::len);
+            jobs.push(job);
             left -= 1;
         }
     }
-    let goes_on = left > 0 && seen == ROWS;
+    let goes_on = left > 0 && (seen == ROWS || bytes >= BYTES);
     Ok(Page { jobs, next: goes_on.then_some(Cursor { place: last, left }) })
 }
 
