@@ -765,3 +765,17 @@ fn a_supervisor_removes_what_has_been_kept_for_long_enough() {
     running.wait();
     assert!(sandbox.ok(&["job", "list"]).contains(&runs));
 }
+
+#[test]
+fn a_queue_that_cannot_be_forgotten_loses_no_job() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    sandbox.ok(&["put", "--jid", "over", "--", "true"]);
+    sandbox.ok(&["job", "cancel", "over"]);
+    sandbox.ok(&["put", "--jid", "waits", "--", "true"]);
+    let refused = sandbox.run(&["queue", "forget", "default", "--discard"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert_eq!(sandbox.job("over")["state"], "canceled");
+    sandbox.ok(&["job", "cancel", "waits"]);
+    sandbox.ok(&["queue", "forget", "default", "--discard"]);
+    assert_eq!(sandbox.ok(&["queue", "list", "--json"]).trim(), "{}");
+}

@@ -122,7 +122,25 @@ async fn a_list_goes_on_while_its_jobs_move(scene: Scene) {
     assert_eq!(count, 1200, "each once, without the one that came later");
 }
 
-contract!(lists_of_any_states_are_whole_and_in_order, a_list_goes_on_while_its_jobs_move);
+contract!(
+    lists_of_any_states_are_whole_and_in_order,
+    a_list_goes_on_while_its_jobs_move,
+    a_page_has_few_jobs_with_large_results,
+);
+
+async fn a_page_has_few_jobs_with_large_results(scene: Scene) {
+    let large = format!("\"{}\"", "x".repeat(600 << 10));
+    for id in ["a", "b", "c"] {
+        scene.put(job(id)).await;
+        let taken = scene.take().await.unwrap();
+        scene.say(&taken, Verdict::Complete { result: Some(large.clone()), next: None }).await;
+    }
+    let filter = Filter::default();
+    let page = scene.page(&filter, None).await.unwrap();
+    assert_eq!(page.jobs.len(), 2, "the third would be more than a page is to have");
+    let rest = scene.page(&filter, page.next).await.unwrap();
+    assert_eq!((rest.jobs.len(), rest.jobs[0].id.as_str(), rest.next), (1, "a", None));
+}
 
 /// Puts so many jobs that nobody takes.
 fn put(sandbox: &Sandbox, count: usize) {
