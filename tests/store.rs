@@ -155,6 +155,26 @@ fn of_two_programs_that_open_an_old_store_one_brings_it_up_to_date() {
     }
 }
 
+/// Each sees the file empty, half made or whole, and never takes it for another program's.
+#[test]
+fn all_that_open_a_new_store_at_once_have_it() {
+    for _ in 0..100 {
+        let (_directory, path) = place();
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            let opened: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        start.wait();
+                        Sqlite::open(&path, Options::default()).map(drop)
+                    })
+                })
+                .collect();
+            opened.into_iter().for_each(|one| one.join().unwrap().unwrap());
+        });
+    }
+}
+
 #[test]
 fn a_directory_is_refused() {
     let (directory, _) = place();

@@ -116,11 +116,7 @@ fn recognise(conn: &Connection, path: &Path) -> Result<(), Error> {
             "cannot open the store {file}: this user may not write it; see its owner and mode"
         )));
     }
-    // Reading the first page, SQLite compares the size it tells with the file's: a file cut short is noticed.
-    let id: i64 = conn.query_row("PRAGMA application_id", [], |row| row.get(0)).map_err(reading)?;
-    let version = version(conn).map_err(reading)?;
-    let tables: i64 =
-        conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(reading)?;
+    let (id, version, tables) = marks(conn).map_err(reading)?;
     if id == 0 && version == 0 && tables == 0 {
         return Ok(());
     }
@@ -136,6 +132,16 @@ fn recognise(conn: &Connection, path: &Path) -> Result<(), Error> {
         )));
     }
     check(conn, fs::metadata(path).map_or(0, |found| found.len())).map_err(reading)
+}
+
+/// The file's application, its schema, and how many tables it has: all of one moment, for another process may be making
+/// the store just now.
+fn marks(conn: &Connection) -> Result<(i64, i64, i64), rusqlite::Error> {
+    let moment = conn.unchecked_transaction()?;
+    // Reading the first page, SQLite compares the size it tells with the file's: a file cut short is noticed.
+    let tables = moment.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let id = moment.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    Ok((id, version(&moment)?, tables))
 }
 
 /// A whole check of a small file, of the small tables in a large one; the rest is found out when it is read.
