@@ -84,11 +84,13 @@ pub enum What {
     Exited,
     /// Whoever listens was too slow: so many are lost.
     Lost,
+    /// The supervisor has ended as it was told to: this is the last of the news.
+    Ended,
 }
 
 impl What {
     /// Every kind.
-    pub const ALL: [What; 19] = [
+    pub const ALL: [What; 20] = [
         What::Put,
         What::Fetched,
         What::Complete,
@@ -108,6 +110,7 @@ impl What {
         What::Killed,
         What::Exited,
         What::Lost,
+        What::Ended,
     ];
 
     /// The word people type and read.
@@ -132,6 +135,7 @@ impl What {
             What::Killed => "killed",
             What::Exited => "exited",
             What::Lost => "lost",
+            What::Ended => "ended",
         }
     }
 
@@ -183,10 +187,10 @@ pub struct Interest {
 }
 
 impl Interest {
-    /// Whether this is wanted. That something was lost always is.
+    /// Whether this is wanted. That something was lost always is, and that there is no more.
     pub fn takes(&self, news: &News) -> bool {
         let is = |wanted: bool, same: bool| !wanted || same;
-        news.what == What::Lost
+        matches!(news.what, What::Lost | What::Ended)
             || (is(!self.kinds.is_empty(), self.kinds.contains(&news.what))
                 && is(self.queue.is_some(), self.queue == news.queue)
                 && is(self.job.is_some(), self.job == news.job))
