@@ -35,6 +35,17 @@ pub struct Exec {
     pub stdin: Bytes,
 }
 
+impl Payload {
+    /// What no store could take.
+    pub fn fault(&self) -> Option<String> {
+        const UMASK_MAX: u32 = 0o777;
+        let Payload::Exec(Exec { umask, .. }) = self else { return None };
+        (*umask > UMASK_MAX).then(|| {
+            format!("{umask} is no umask: it is a number from 0 to {UMASK_MAX}, octal {UMASK_MAX:o}")
+        })
+    }
+}
+
 fn is_empty(bytes: &Bytes) -> bool {
     bytes.0.is_empty()
 }

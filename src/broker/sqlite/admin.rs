@@ -70,7 +70,7 @@ pub(super) fn pause(
 }
 
 pub(super) fn resume(store: &mut Store, queue: &QueueName) -> Result<(), Trouble> {
-    let Some(found) = store.queue(queue)? else { return Err(Error::NoQueue(queue.clone()).into()) };
+    let found = store.queue_there(queue)?;
     store.conn.execute(
         "UPDATE queue SET paused_at = NULL, paused_by = NULL, reason = NULL WHERE id = ?1",
         [found.id],

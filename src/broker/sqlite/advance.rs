@@ -39,7 +39,9 @@ pub(super) fn fault(
         .and_then(|()| needs::refuse_cycle(store, row, &job.job, &next.depends));
     match checked {
         Ok(()) => Ok(None),
-        Err(Trouble::Mine(Error::Refused(why))) => Ok(because(why)),
+        Err(Trouble::Mine(error @ (Error::Refused(_) | Error::NoneToNeed(_)))) => {
+            Ok(because(error.to_string()))
+        }
         Err(trouble) => Err(trouble),
     }
 }

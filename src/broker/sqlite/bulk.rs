@@ -31,6 +31,9 @@ pub(super) fn sweep(store: &mut Store, asked: &Bulk, by: &str, now: Instant) -> 
             format!("jobs that are {state} cannot be retried or discarded: name a state that jobs end in");
         return Err(Error::Refused(why).into());
     }
+    if let Some(queue) = &asked.queue {
+        store.queue_there(queue)?;
+    }
     let now = store.millis(now);
     let (last, matches) = next(store, asked)?;
     let mut swept = Swept::default();

@@ -8,7 +8,6 @@ use rusqlite::{OptionalExtension, params};
 use super::spread::Spread;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::Error;
 use crate::model::verb::{QueueDay, Stats};
 use crate::model::{Day, Instant, Millis};
 
@@ -130,7 +129,7 @@ fn write_spread(store: &Store, queue: i64, day: Day, kind: i64, sum: &Spread) ->
 
 /// What is on file and what is gathered, of a queue on a day.
 pub(super) fn of(store: &mut Store, asked: &Stats, now: Instant) -> Result<QueueDay, Trouble> {
-    let found = store.queue(&asked.queue)?.ok_or_else(|| Error::NoQueue(asked.queue.clone()))?;
+    let found = store.queue_there(&asked.queue)?;
     let day = asked.day.unwrap_or(Day::of(Millis(store.millis(now))));
     let (wait, run) =
         (spread_on_file(store, found.id, day, WAIT)?, spread_on_file(store, found.id, day, RUN)?);

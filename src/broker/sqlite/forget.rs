@@ -8,7 +8,7 @@ use crate::broker::Error;
 use crate::model::{JobState, QueueName};
 
 pub(super) fn queue(store: &mut Store, name: &QueueName) -> Result<(), Trouble> {
-    let found = store.queue(name)?.ok_or_else(|| Error::NoQueue(name.clone()))?;
+    let found = store.queue_there(name)?;
     if let Some(why) = hindrance(store, found)? {
         return Err(Error::InUse(name.clone(), why).into());
     }

@@ -31,9 +31,7 @@ pub(super) fn any(store: &Store, row: i64) -> Result<bool, Trouble> {
 pub(super) fn must_be_waited_for(store: &Store, id: &JobId) -> Result<bool, Trouble> {
     match store.place(id) {
         Ok((_, _, state)) => Ok(state != JobState::Complete),
-        Err(Trouble::Mine(Error::NoJob(id))) => {
-            Err(Error::Refused(format!("a job cannot depend on '{id}': no job has that id")).into())
-        }
+        Err(Trouble::Mine(Error::NoJob(id))) => Err(Error::NoneToNeed(id).into()),
         Err(trouble) => Err(trouble),
     }
 }

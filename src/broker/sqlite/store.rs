@@ -180,6 +180,11 @@ impl Store {
         Ok(found)
     }
 
+    /// The queue, or that there is none.
+    pub(super) fn queue_there(&mut self, name: &QueueName) -> Result<Queue, Trouble> {
+        self.queue(name)?.ok_or_else(|| Error::NoQueue(name.clone()).into())
+    }
+
     /// The queue's number; the queue is made if need be.
     pub(super) fn queue_made(&mut self, name: &QueueName) -> Result<i64, rusqlite::Error> {
         if let Some(queue) = self.queue(name)? {
