@@ -12,9 +12,9 @@ use crate::model::verb::{Act, Bulk, Swept};
 use crate::model::{Class, Instant, JobId, JobState, QueueName};
 
 /// Jobs looked at in one call.
-const STRETCH: u64 = 500;
+pub(super) const STRETCH: u64 = 500;
 /// Ids in an answer.
-const SHOWN: usize = 10;
+pub(super) const SHOWN: usize = 10;
 
 /// A job that matches.
 struct Match {
