@@ -14,7 +14,9 @@ use std::time::Duration;
 use sandbox::{Sandbox, Setting};
 use support::*;
 use taskvisor::broker::{Broker, Error, Verbs};
-use taskvisor::model::verb::{Act, Bulk, Failed, FailureGroup, Forget, QueueDay, SetOption, Stats, Swept};
+use taskvisor::model::verb::{
+    Act, Bulk, Failed, FailureGroup, Forget, QueueDay, SetOption, Stats, Swept, Times,
+};
 use taskvisor::model::*;
 
 contract!(
@@ -271,8 +273,14 @@ async fn discarded_jobs_are_gone(mut scene: Scene) {
     }
 }
 
+/// Of today. The counts of the queues say the same.
 async fn stats(scene: &Scene) -> QueueDay {
-    scene.tell(Stats { queue: "q".into(), day: None }, "").await.unwrap()
+    let day = scene.tell(Stats { queue: "q".into(), day: None }, "").await.unwrap();
+    let today = scene.counts().await.unwrap()[&"q".into()].today;
+    let sum = |times: &Times| Sum { count: times.count, seconds: times.mean * times.count as f64 };
+    let QueueDay { retries, failures, failed, .. } = day;
+    assert_eq!(today, Today { wait: sum(&day.wait), run: sum(&day.run), retries, failures, failed });
+    day
 }
 
 async fn waits_and_runs_are_counted_by_day(scene: Scene) {

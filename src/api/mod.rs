@@ -14,6 +14,7 @@ mod patience;
 mod peer;
 mod place;
 mod pools;
+mod queue_metrics;
 mod router;
 mod routes;
 mod server;

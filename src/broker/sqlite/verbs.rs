@@ -25,7 +25,7 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
         Verb::Untrack(it) => Answer::Untrack(edit::untrack(store, &it.job).map(done)?),
         Verb::Discard(it) => Answer::Discard(edit::discard(store, &it.job).map(done)?),
         Verb::Bulk(it) => Answer::Bulk(bulk::sweep(store, it, by, now)?),
-        Verb::Queues(_) => Answer::Queues(read::counts(store)?),
+        Verb::Queues(_) => Answer::Queues(read::counts(store, now)?),
         Verb::Pause(it) => {
             Answer::Pause(admin::pause(store, &it.queue, by, it.reason.as_deref(), now).map(done)?)
         }
