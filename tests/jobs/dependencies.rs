@@ -1,12 +1,6 @@
 //! Jobs that need others and jobs that are changed, with the real binary: by a supervisor and without one.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "support/python.rs"]
-mod python;
-#[path = "support/sandbox.rs"]
-mod sandbox;
-
-use sandbox::{Sandbox, in_all_settings, wait_until};
+use crate::sandbox::{Sandbox, in_all_settings, wait_until};
 use serde_json::{Value, json};
 
 /// What a verb that must fail said, and its exit code.
@@ -94,12 +88,12 @@ fn check_ends(sandbox: &Sandbox) {
 
 #[test]
 fn jobs_are_changed_by_the_store_alone() {
-    check_edits(&Sandbox::new(sandbox::Setting::Plain));
+    check_edits(&Sandbox::new(crate::sandbox::Setting::Plain));
 }
 
 #[test]
 fn jobs_are_changed_by_the_supervisor() {
-    let sandbox = Sandbox::new(sandbox::Setting::Root);
+    let sandbox = Sandbox::new(crate::sandbox::Setting::Root);
     let _running = sandbox.start(&["-w", "1"]);
     check_edits(&sandbox);
 }
@@ -128,7 +122,7 @@ fn what_is_needed_runs_before() {
 
 #[test]
 fn what_will_not_come_is_named_with_what_to_do() {
-    let sandbox = Sandbox::new(sandbox::Setting::Root);
+    let sandbox = Sandbox::new(crate::sandbox::Setting::Root);
     let _running = sandbox.start(&["-w", "1"]);
     let failed = sandbox.put(&["false"]);
     let waits = put(&sandbox, &["--depends", &failed]);
@@ -144,7 +138,7 @@ fn what_will_not_come_is_named_with_what_to_do() {
 
 #[test]
 fn a_job_that_runs_ends_with_all_that_depend_on_it() {
-    let sandbox = Sandbox::new(sandbox::Setting::Root);
+    let sandbox = Sandbox::new(crate::sandbox::Setting::Root);
     let _running = sandbox.start(&["-w", "1"]);
     let runs = sandbox.put(&["sleep", "1000"]);
     let waits = put(&sandbox, &["--depends", &runs]);
@@ -155,16 +149,16 @@ fn a_job_that_runs_ends_with_all_that_depend_on_it() {
 }
 
 fn check_stages(mode: &str) {
-    let sandbox = python::new();
+    let sandbox = crate::python::new();
     let queues = ["-w", "2", "-q", "default", "-q", "encode"];
-    let _running = python::start(&sandbox, mode, "app", &queues);
-    let jid = python::put(&sandbox, "stages", "{\"first\": 1}");
-    let job = python::ended(&sandbox, &jid);
+    let _running = crate::python::start(&sandbox, mode, "app", &queues);
+    let jid = crate::python::put(&sandbox, "stages", "{\"first\": 1}");
+    let job = crate::python::ended(&sandbox, &jid);
     assert_eq!(
         (&job["state"], &job["queue"], &job["attempt"]),
         (&json!("complete"), &json!("encode"), &json!(1))
     );
-    assert_eq!(python::result(&job), json!([jid, 1, {"first": 1}]));
+    assert_eq!(crate::python::result(&job), json!([jid, 1, {"first": 1}]));
     let advanced = job["history"].as_array().unwrap().iter().find_map(|entry| entry.get("advanced")).unwrap();
     let result: Value = serde_json::from_str(advanced["result"].as_str().unwrap()).unwrap();
     assert_eq!((&advanced["from"], result), (&json!("default"), json!(["helper", "helper"])), "{job}");

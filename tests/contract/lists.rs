@@ -1,22 +1,52 @@
-//! Lists longer than a page: what every broker gives, and what the command prints by either way to the jobs.
-#![allow(clippy::unwrap_used)]
+//! Lists: where they go on, what they leave out, and those that are longer than a page.
 
-#[path = "support/sandbox.rs"]
-mod sandbox;
-#[macro_use]
-#[path = "support/store.rs"]
-mod support;
-
-use std::io::Write;
-use std::process::Stdio;
-
-use sandbox::{Sandbox, Setting, is_root};
-use support::*;
+use crate::support::*;
 use taskvisor::broker::{Broker, Verbs};
 use taskvisor::model::*;
 
 /// Three pages and a bit.
 const JOBS: usize = 1600;
+
+contract!(
+    lists_go_on_after_a_job,
+    lists_are_filtered,
+    lists_of_any_states_are_whole_and_in_order,
+    a_list_goes_on_while_its_jobs_move,
+    a_page_has_few_jobs_with_large_results,
+);
+
+async fn lists_go_on_after_a_job(scene: Scene) {
+    scene.enqueue((0..10).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    let mut filter = Filter { limit: 4, ..Filter::default() };
+    let mut seen = String::new();
+    loop {
+        let page = scene.list(filter.clone()).await.unwrap();
+        let Some(last) = page.last() else { break };
+        filter.after = Some(last.id.clone());
+        page.iter().for_each(|job| seen.push_str(job.id.as_str()));
+        assert!(page.iter().all(|job| job.payload.is_none()));
+    }
+    assert_eq!(seen, "9876543210");
+}
+
+async fn lists_are_filtered(scene: Scene) {
+    let jobs =
+        vec![job("a"), NewJob { class: "x".into(), ..job("b") }, NewJob { queue: "r".into(), ..job("c") }];
+    scene.enqueue(jobs).await.unwrap();
+    scene.cancel("a".into()).await.unwrap();
+    let base = Filter { limit: 9, ..Filter::default() };
+    let cases = [
+        (Filter { states: vec![JobState::Canceled], ..base.clone() }, "a"),
+        (Filter { states: vec![JobState::Waiting, JobState::Canceled], ..base.clone() }, "cba"),
+        (Filter { class: Some("x".into()), ..base.clone() }, "b"),
+        (Filter { queue: Some("r".into()), ..base.clone() }, "c"),
+        (Filter { queue: Some("r".into()), class: Some("x".into()), ..base }, ""),
+    ];
+    for (filter, want) in cases {
+        let got: String = scene.list(filter).await.unwrap().iter().map(|job| job.id.to_string()).collect();
+        assert_eq!(got, want);
+    }
+}
 
 /// Jobs in many states and two queues, each in its place: what the list of all is, newest first.
 async fn crowd(scene: &Scene) -> Vec<(String, String, JobState)> {
@@ -122,12 +152,6 @@ async fn a_list_goes_on_while_its_jobs_move(scene: Scene) {
     assert_eq!(count, 1200, "each once, without the one that came later");
 }
 
-contract!(
-    lists_of_any_states_are_whole_and_in_order,
-    a_list_goes_on_while_its_jobs_move,
-    a_page_has_few_jobs_with_large_results,
-);
-
 async fn a_page_has_few_jobs_with_large_results(scene: Scene) {
     let large = format!("\"{}\"", "x".repeat(600 << 10));
     for id in ["a", "b", "c"] {
@@ -140,49 +164,4 @@ async fn a_page_has_few_jobs_with_large_results(scene: Scene) {
     assert_eq!(page.jobs.len(), 2, "the third would be more than a page is to have");
     let rest = scene.page(&filter, page.next).await.unwrap();
     assert_eq!((rest.jobs.len(), rest.jobs[0].id.as_str(), rest.next), (1, "a", None));
-}
-
-/// Puts so many jobs that nobody takes.
-fn put(sandbox: &Sandbox, count: usize) {
-    let mut put = sandbox.command(&["put", "--lines", "-q", "idle", "--", "true"]);
-    let mut put = put.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let lines: String = (0..count).map(|n| format!("{n}\n")).collect();
-    put.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-    assert!(put.wait().unwrap().success());
-}
-
-#[test]
-fn the_command_lists_all_with_and_without_a_supervisor() {
-    let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
-    put(&sandbox, 1234);
-    let lists = || {
-        let all = sandbox.ok(&["job", "list", "-n", "0", "--json"]);
-        let table = sandbox.ok(&["job", "list", "-n", "1000", "--state", "waiting,held"]);
-        let ids = |text: &str| -> Vec<String> {
-            text.lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
-        };
-        let json: Vec<String> =
-            all.lines().map(|line| serde_json::from_str::<JobRecord>(line).unwrap().id.to_string()).collect();
-        assert_eq!(json.len(), 1234);
-        assert_eq!(ids(&table)[0], "ID");
-        assert_eq!(ids(&table)[1..], json[..1000]);
-        let after = sandbox.ok(&["job", "list", "-n", "0", "--json", "--after", &json[1200]]);
-        assert_eq!(after.lines().count(), 33);
-        json
-    };
-    let without = lists();
-    let _running = sandbox.start(&["-w", "1"]);
-    assert_eq!(lists(), without);
-}
-
-#[test]
-fn a_reader_that_has_seen_enough_ends_a_list_without_a_word() {
-    let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
-    put(&sandbox, 1234);
-    let mut list = sandbox.command(&["job", "list", "-n", "0"]);
-    let mut list = list.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    drop(list.stdout.take());
-    let output = list.wait_with_output().unwrap();
-    assert!(output.status.success());
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }

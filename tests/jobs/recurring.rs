@@ -1,11 +1,8 @@
 //! Recurring jobs, the real binary: by hand, while supervisors run, die and share a store.
 
-#[path = "support/sandbox.rs"]
-mod sandbox;
-
 use std::collections::BTreeSet;
 
-use sandbox::{Sandbox, Setting, wait_until};
+use crate::sandbox::{Sandbox, Setting, wait_until};
 use serde_json::Value;
 
 fn refused(sandbox: &Sandbox, args: &[&str], code: i32, says: &[&str]) {

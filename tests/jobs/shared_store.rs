@@ -1,14 +1,10 @@
 //! One store file, several supervisors, many clients: some by a supervisor's socket, some straight to the file.
-#![allow(clippy::unwrap_used)]
-
-#[path = "support/sandbox.rs"]
-mod sandbox;
 
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::Stdio;
 
-use sandbox::{Sandbox, Setting};
+use crate::sandbox::{Sandbox, Setting};
 
 const CLIENTS: usize = 10;
 const JOBS: usize = 30;
