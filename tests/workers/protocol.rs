@@ -1,10 +1,6 @@
 //! Workers that speak the protocol, well and badly: what becomes of their jobs, of them, and of the pool.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "support/sandbox.rs"]
-mod sandbox;
-
-use sandbox::{Sandbox, Setting, alive, kill, wait_until};
+use crate::sandbox::{Sandbox, Setting, alive, kill, wait_until};
 use serde_json::{Value, json};
 
 const ACTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/actor.py");
