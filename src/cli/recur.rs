@@ -1,4 +1,4 @@
-//! `recur put|list|show|run|remove`.
+//! `recur put|list|show|run|pause|resume|remove`.
 
 use std::fmt::Write as _;
 
@@ -12,8 +12,10 @@ use super::page::{carried, counted, program, row};
 use super::recur_args::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut};
 use super::screen::{Look, escaped, print, print_json, table};
 use crate::config::{Config, format_duration};
-use crate::model::verb::{ListRecurring, RemoveRecurring, RunRecurring, ShowRecurring};
-use crate::model::{Millis, Overlap, Payload, Recurring, RecurringRecord, Schedule};
+use crate::model::verb::{
+    Asked, ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, ShowRecurring,
+};
+use crate::model::{Millis, Overlap, Pause, Payload, Recurring, RecurringRecord, Schedule};
 
 /// One of them.
 pub async fn run(config: &Config, command: &RecurCommand) -> Result<u8, Failure> {
@@ -22,7 +24,15 @@ pub async fn run(config: &Config, command: &RecurCommand) -> Result<u8, Failure>
         RecurCommand::List(args) => list(config, args).await,
         RecurCommand::Show(args) => show(config, args).await,
         RecurCommand::Run(args) => put_now(config, args).await,
-        RecurCommand::Remove(args) => remove(config, args).await,
+        RecurCommand::Pause(args) => {
+            each(config, args, |name| PauseRecurring { name }, ("paused", true), "paused").await
+        }
+        RecurCommand::Resume(args) => {
+            each(config, args, |name| ResumeRecurring { name }, ("paused", false), "resumed").await
+        }
+        RecurCommand::Remove(args) => {
+            each(config, args, |name| RemoveRecurring { name }, ("removed", true), "removed").await
+        }
     }
 }
 
@@ -86,7 +96,7 @@ fn cells(record: &RecurringRecord, look: &Look) -> Vec<String> {
         escaped(name).into_owned(),
         escaped(job.queue.as_str()).into_owned(),
         escaped(job.class.as_str()).into_owned(),
-        moment(record.next_at, look),
+        record.paused.as_ref().map_or_else(|| moment(record.next_at, look), |_| "paused".into()),
         record.count.to_string(),
         latest.unwrap_or_else(|| "-".into()),
         escaped(&said(schedule)).into_owned(),
@@ -134,6 +144,9 @@ fn page(record: &RecurringRecord, look: &Look) -> String {
         Payload::Data(data) => carried(&mut out, "data", &data.0),
     }
     row(&mut out, "put", &format!("{} by {}", look.moment(record.put_at), record.put_by));
+    if let Some(Pause { since, by, .. }) = &record.paused {
+        row(&mut out, "paused", &format!("{} by {by}", look.moment(*since)));
+    }
     row(&mut out, "next", &moment(record.next_at, look));
     for then in &record.then_at {
         let _ = writeln!(out, "{:<11} {}", "", look.moment(*then));
@@ -158,14 +171,20 @@ async fn put_now(config: &Config, args: &RecurName) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Ends recurrences.
-async fn remove(config: &Config, args: &RecurNames) -> Result<u8, Failure> {
+/// Asks for one verb of each of them, and says what it is now.
+async fn each<V: Asked>(
+    config: &Config,
+    args: &RecurNames,
+    verb: impl Fn(String) -> V,
+    (word, is): (&str, bool),
+    said: &str,
+) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     for_each(&args.names, async |name| {
-        access.ask(RemoveRecurring { name: name.as_str().into() }).await?;
+        access.ask(verb(name.clone())).await?;
         match args.json {
-            true => print_json(&serde_json::json!({ "name": name, "removed": true }))?,
-            false => print(&format!("{} removed\n", escaped(name.as_str())))?,
+            true => print_json(&serde_json::json!({ "name": name, word: is }))?,
+            false => print(&format!("{} {said}\n", escaped(name)))?,
         }
         Ok(())
     })
@@ -203,6 +222,7 @@ mod tests {
             skipped: 2,
             missed_at: Some(at(1)),
             latest: Some(LatestJob { id: "nightly-17".into(), state: JobState::Running, at: at(2) }),
+            paused: None,
         }
     }
 
@@ -210,9 +230,11 @@ mod tests {
     fn a_list_is_a_table() {
         let mut poll = nightly();
         (poll.recurring.name, poll.next_at, poll.latest) = ("po\nll".into(), None, None);
+        let paused = Some(Pause { since: Millis(0), by: "uid 0".into(), reason: None });
+        let rests = RecurringRecord { paused, ..nightly() };
         poll.recurring.schedule =
             Schedule::Every { interval: Duration::from_secs(600), offset: Duration::ZERO };
-        insta::assert_snapshot!("recur_list", list_text(&[nightly(), poll], &look(100)));
+        insta::assert_snapshot!("recur_list", list_text(&[nightly(), poll, rests], &look(100)));
     }
 
     #[test]

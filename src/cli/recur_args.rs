@@ -30,6 +30,10 @@ pub enum RecurCommand {
     Show(RecurName),
     /// Put its job now, whatever its schedule and its latest job
     Run(RecurName),
+    /// Put none of its jobs until it is resumed
+    Pause(RecurNames),
+    /// End the pause; what was due meanwhile is made up as --catch-up says
+    Resume(RecurNames),
     /// End the recurrence; the jobs that were put stay
     Remove(RecurNames),
 }

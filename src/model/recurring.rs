@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{JobId, JobState, Millis, NewJob, Schedule};
+use super::{JobId, JobState, Millis, NewJob, Pause, Schedule};
 
 /// A recurring job as it is put: a schedule, and the job that is put by it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -120,6 +120,9 @@ pub struct RecurringRecord {
     pub missed_at: Option<Millis>,
     /// The latest job, if it is still known.
     pub latest: Option<LatestJob>,
+    /// Paused: since when, by whom. It stays due when it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Pause>,
 }
 
 /// The latest job of a recurring job.

@@ -46,9 +46,18 @@ fn by_hand(sandbox: &Sandbox, name: &str) {
     let list = lines(&sandbox.ok(&["recur", "list", "--json"]));
     assert_eq!(list.iter().filter(|one| one["recurring"]["name"] == name).count(), 1);
     assert!(sandbox.ok(&["recur", "list"]).starts_with("NAME"));
+    assert_eq!(sandbox.ok(&["recur", "pause", name]), format!("{name} paused\n"));
+    assert!(
+        sandbox
+            .ok(&["recur", "list"])
+            .lines()
+            .any(|line| line.starts_with(name) && line.contains("  paused  "))
+    );
+    assert_eq!(sandbox.json(&["recur", "resume", name, "--json"])["paused"], false);
+    assert_eq!(sandbox.ok(&["recur", "show", name]), shown);
     assert_eq!(sandbox.ok(&["recur", "remove", name]), format!("{name} removed\n"));
     let none = format!("error: no recurring job is called '{name}'\n");
-    for verb in ["show", "run", "remove"] {
+    for verb in ["show", "run", "pause", "resume", "remove"] {
         refused(sandbox, &["recur", verb, name], 7, &[&none]);
     }
     put(true, "[3]");

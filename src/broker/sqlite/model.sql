@@ -38,9 +38,11 @@ CREATE TABLE recurring (
     count     INTEGER NOT NULL DEFAULT 0,
     skipped   INTEGER NOT NULL DEFAULT 0,
     missed_at INTEGER,
-    latest    INTEGER                  -- the job it made last
+    latest    INTEGER,                 -- the job it made last
+    paused_at INTEGER,                 -- NULL = not paused; it stays due when it was
+    paused_by TEXT
 );
-CREATE INDEX recurring_next ON recurring (by_wall, next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX recurring_next ON recurring (by_wall, next_at) WHERE next_at IS NOT NULL AND paused_at IS NULL;
 
 -- Options that differ from their defaults; queue '' = for all.
 CREATE TABLE option (

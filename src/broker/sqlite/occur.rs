@@ -54,7 +54,7 @@ pub(super) fn next_look(store: &Store) -> Result<Option<i64>, rusqlite::Error> {
     let first = |by_wall: bool| {
         store
             .conn
-            .prepare_cached("SELECT min(next_at) FROM recurring WHERE by_wall = ?1 AND next_at IS NOT NULL")?
+            .prepare_cached("SELECT min(next_at) FROM recurring WHERE by_wall = ?1 AND next_at IS NOT NULL AND paused_at IS NULL")?
             .query_row([by_wall], |row| row.get::<_, Option<i64>>(0))
     };
     let time = store.time();
@@ -106,7 +106,8 @@ type Due = (i64, Result<InForce, Trouble>);
 
 fn due(store: &Store, by_wall: bool, now: i64) -> Result<Vec<Due>, rusqlite::Error> {
     let mut statement = store.conn.prepare_cached(&format!(
-        "SELECT {IN_FORCE} FROM recurring WHERE by_wall = ?1 AND next_at <= ?2 ORDER BY next_at LIMIT {BATCH}"
+        "SELECT {IN_FORCE} FROM recurring WHERE by_wall = ?1 AND next_at <= ?2 AND paused_at IS NULL
+         ORDER BY next_at LIMIT {BATCH}"
     ))?;
     let rows = statement.query_map(params![by_wall, now], |row| Ok((row.get(0)?, in_force(row))))?;
     rows.collect()

@@ -8,7 +8,7 @@ use super::store::{Store, state};
 use super::trouble::Trouble;
 use super::zones;
 use crate::broker::Error;
-use crate::model::{Instant, LatestJob, Millis, Recurring, RecurringRecord, Schedule, Timetable};
+use crate::model::{Instant, LatestJob, Millis, Pause, Recurring, RecurringRecord, Schedule, Timetable};
 
 /// What it carries is written whole into each of its jobs, and travels in one request.
 const SPEC_MAX: usize = 48 << 10;
@@ -77,7 +77,8 @@ pub(super) fn put(
             "INSERT INTO recurring (name, queue, spec, put_at, put_by, by_wall, next_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
              ON CONFLICT (name) DO UPDATE SET queue = ?2, spec = ?3, put_at = ?4, put_by = ?5, by_wall = ?6,
-             next_at = ?7, skipped = iif(removed, 0, skipped), missed_at = iif(removed, NULL, missed_at), removed = 0",
+             next_at = ?7, skipped = iif(removed, 0, skipped), missed_at = iif(removed, NULL, missed_at),
+             paused_at = iif(removed, NULL, paused_at), removed = 0",
         )?
         .execute(params![name, queue, spec, now, by, occur::is_by_wall(&recurring.schedule), next])?;
     occur::expect(store)?;
@@ -108,6 +109,27 @@ pub(super) fn remove(store: &mut Store, name: &str) -> Result<(), Trouble> {
     Ok(())
 }
 
+/// It is not had until it is resumed, and stays due when it is.
+pub(super) fn pause(store: &mut Store, name: &str, by: &str, now: Instant) -> Result<(), Trouble> {
+    let found = find_row(store, name)?;
+    store.conn.execute(
+        "UPDATE recurring SET paused_by = iif(paused_at IS NULL, ?3, paused_by), paused_at = coalesce(paused_at, ?2)
+         WHERE id = ?1",
+        params![found, store.millis(now), by],
+    )?;
+    Ok(())
+}
+
+/// What was due meanwhile is late, as if nobody had served the store.
+pub(super) fn resume(store: &mut Store, name: &str) -> Result<(), Trouble> {
+    let found = find_row(store, name)?;
+    store.conn.execute("UPDATE recurring SET paused_at = NULL, paused_by = NULL WHERE id = ?1", [found])?;
+    occur::expect(store)?;
+    // Others may be the ones who put its jobs.
+    store.effects.ring = true;
+    Ok(())
+}
+
 /// Also of one whose schedule cannot be read any more.
 fn find_row(store: &Store, name: &str) -> Result<i64, Trouble> {
     let mut statement =
@@ -124,7 +146,8 @@ pub(super) fn must_have_been(store: &Store, name: &str) -> Result<(), Trouble> {
 
 /// The columns [`record`] reads.
 const RECORD: &str =
-    "spec, recurring.put_at, recurring.put_by, next_at, count, skipped, missed_at, jid, state, job.put_at
+    "spec, recurring.put_at, recurring.put_by, next_at, count, skipped, missed_at, jid, state, job.put_at,
+    paused_at, paused_by
     FROM recurring LEFT JOIN job ON job.id = latest AND job.recurring = recurring.id WHERE NOT removed";
 
 pub(super) fn list(store: &Store) -> Result<Vec<RecurringRecord>, Trouble> {
@@ -156,6 +179,8 @@ fn record(row: &Row<'_>) -> Result<RecurringRecord, Trouble> {
         Some(id) => Some(LatestJob { id: id.into(), state: state(row.get(8)?), at: Millis(row.get(9)?) }),
         None => None,
     };
+    let paused = read::moment(row, 10)?;
+    let by: Option<String> = row.get(11)?;
     Ok(RecurringRecord {
         recurring: serde_json::from_str(row.get_ref(0)?.as_str().unwrap_or_default())?,
         put_at: Millis(row.get(1)?),
@@ -166,5 +191,6 @@ fn record(row: &Row<'_>) -> Result<RecurringRecord, Trouble> {
         skipped: row.get(5)?,
         missed_at: read::moment(row, 6)?,
         latest,
+        paused: paused.map(|since| Pause { since, by: by.unwrap_or_default(), reason: None }),
     })
 }

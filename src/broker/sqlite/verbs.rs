@@ -34,6 +34,10 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
         Verb::ShowRecurring(it) => Answer::ShowRecurring(recurring::get(store, &it.name)?),
         Verb::PutRecurring(it) => Answer::PutRecurring(recurring::put(store, it, by, now)?),
         Verb::RunRecurring(it) => Answer::RunRecurring(occur::run(store, &it.name, by, now)?),
+        Verb::PauseRecurring(it) => {
+            Answer::PauseRecurring(recurring::pause(store, &it.name, by, now).map(done)?)
+        }
+        Verb::ResumeRecurring(it) => Answer::ResumeRecurring(recurring::resume(store, &it.name).map(done)?),
         Verb::RemoveRecurring(it) => Answer::RemoveRecurring(recurring::remove(store, &it.name).map(done)?),
         Verb::Stats(it) => Answer::Stats(figures::of(store, it, now)?),
         Verb::Forget(it) => Answer::Forget(forget::queue(store, it)?),

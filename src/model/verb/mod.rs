@@ -16,5 +16,7 @@ pub use failed::{Act, Bulk, Failed, FailureGroup, Swept};
 pub use jobs::{Before, Cancel, Get, Retry};
 pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
 pub use queues::{Forget, Pause, QueueDay, Queues, Resume, Stats, Times};
-pub use recurring::{ListRecurring, RemoveRecurring, RunRecurring, ShowRecurring};
+pub use recurring::{
+    ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, ShowRecurring,
+};
 pub use table::{Answer, Asked, Route, Verb, Visitor, visit};

@@ -27,6 +27,22 @@ pub struct RunRecurring {
     pub name: String,
 }
 
+/// Has a recurring job make no jobs for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PauseRecurring {
+    /// Which.
+    pub name: String,
+}
+
+/// Ends the pause of a recurring job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResumeRecurring {
+    /// Which.
+    pub name: String,
+}
+
 /// Ends the recurrence of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

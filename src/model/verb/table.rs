@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 
 use super::{
     Before, Bulk, Cancel, DependOff, DependOn, Discard, Done, Each, Failed, FailureGroup, Forget, Get,
-    ListRecurring, LoadOptions, Number, OptionShown, Pause, Prioritize, QueueDay, Queues, RemoveRecurring,
-    Resume, Retry, RunRecurring, SetOption, ShowOptions, ShowRecurring, State, Stats, Swept, Tag, Tags,
-    Track, UnsetOption, Untrack,
+    ListRecurring, LoadOptions, Number, OptionShown, Pause, PauseRecurring, Prioritize, QueueDay, Queues,
+    RemoveRecurring, Resume, ResumeRecurring, Retry, RunRecurring, SetOption, ShowOptions, ShowRecurring,
+    State, Stats, Swept, Tag, Tags, Track, UnsetOption, Untrack,
 };
 use crate::model::{Filter, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord};
 
@@ -123,6 +123,8 @@ verbs! {
     ShowRecurring(ShowRecurring) => RecurringRecord, "GET" "/v1/recurring/{name}", "Shows one recurring job, and when it is due.";
     PutRecurring(Recurring) => RecurringRecord, "POST" "/v1/recurring/{name}", "Makes a job recur, or changes one that does; with an unchanged schedule it is due when it was.";
     RunRecurring(RunRecurring) => LatestJob, "POST" "/v1/recurring/{name}/run", "Puts the job of a recurring job now, whatever its schedule and its latest job.";
+    PauseRecurring(PauseRecurring) => Done, "POST" "/v1/recurring/{name}/pause", "Has a recurring job put no jobs until it is resumed.";
+    ResumeRecurring(ResumeRecurring) => Done, "POST" "/v1/recurring/{name}/resume", "Ends the pause of a recurring job; what was due meanwhile is made up within its catch-up time.";
     RemoveRecurring(RemoveRecurring) => Done, "POST" "/v1/recurring/{name}/remove", "Ends a recurrence; the jobs that it has put stay.";
     Stats(Stats) => QueueDay, "GET" "/v1/queues/{queue}/stats", "Tells how the jobs of a queue fared on a day: how long they waited and ran, how many failed.";
     Forget(Forget) => Swept, "POST" "/v1/queues/{queue}/forget", "Removes a queue that has no jobs, with its statistics; if asked its ended jobs first: the next of them, and where to go on.";

@@ -10,7 +10,9 @@ use std::time::Duration;
 use crate::support::*;
 use taskvisor::broker::sqlite::{Options, World};
 use taskvisor::broker::{Broker, Error, Notice, Sqlite, Verbs};
-use taskvisor::model::verb::{ListRecurring, RemoveRecurring, RunRecurring, ShowRecurring};
+use taskvisor::model::verb::{
+    ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, ShowRecurring,
+};
 use taskvisor::model::*;
 
 /// Wednesday, 14 January 2026, 10:17:30 UTC: when a wall clock here begins.

@@ -8,6 +8,7 @@ contract!(
     removed_it_puts_no_more_and_no_number_is_used_twice,
     ids_that_are_taken_are_passed_over,
     jobs_for_a_paused_queue_wait,
+    paused_it_puts_nothing_and_makes_up_for_it_as_it_says,
     all_that_a_job_brings_is_put,
     it_can_be_run_at_once,
     they_are_listed_by_name_and_their_jobs_by_theirs,
@@ -69,6 +70,42 @@ async fn ids_that_are_taken_are_passed_over(scene: Scene) {
         assert_eq!(scene.done().await, [id]);
     }
     assert_eq!(scene.record("n-4").await.recurring, None);
+}
+
+async fn paused_it_puts_nothing_and_makes_up_for_it_as_it_says(mut scene: Scene) {
+    let strict = every(HOUR);
+    let lenient = Recurring { name: "m".into(), catch_up: 2 * HOUR, ..every(HOUR) };
+    for one in [&strict, &lenient] {
+        scene.recur(one.clone()).await;
+        scene.tell(PauseRecurring { name: one.name.clone() }, "uid 8").await.unwrap();
+    }
+    scene.clock.forward(HOUR * 5 / 2);
+    assert_eq!(scene.done().await, Vec::<String>::new());
+    scene.closed_for(HOUR);
+    scene.recur(strict.clone()).await;
+    let known = scene.known("n").await;
+    let since = Millis(START);
+    assert_eq!(
+        known.paused,
+        Some(Pause { since, by: "uid 8".into(), reason: None }),
+        "put again it stays so"
+    );
+    assert_eq!(known.next_at, Some(Millis(START + 3_600_000)), "it is due when it was");
+    scene.tell(PauseRecurring { name: "n".into() }, "uid 9").await.unwrap();
+    assert_eq!(scene.known("n").await, known, "it is paused already");
+    assert_eq!(scene.tell(RunRecurring { name: "n".into() }, "").await.unwrap().id, "n-1".into());
+    assert_eq!(scene.done().await, ["n-1"]);
+    for one in [&strict, &lenient] {
+        scene.tell(ResumeRecurring { name: one.name.clone() }, "").await.unwrap();
+    }
+    assert_eq!(scene.done().await, ["m-1"], "it is half an hour late");
+    let (n, m) = (scene.known("n").await, scene.known("m").await);
+    assert_eq!((n.paused, n.missed_at), (None, Some(Millis(START + 3 * 3_600_000))));
+    assert_eq!((m.missed_at, m.next_at), (Some(Millis(START + 2 * 3_600_000)), n.next_at));
+    scene.clock.forward(HOUR / 2);
+    assert_eq!(scene.done().await.len(), 2);
+    let none = PauseRecurring { name: "none".into() };
+    assert_eq!(scene.tell(none, "").await, Err(Error::NoRecurring("none".into())));
 }
 
 async fn jobs_for_a_paused_queue_wait(scene: Scene) {
