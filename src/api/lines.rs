@@ -36,9 +36,11 @@ impl<T: DeserializeOwned> Lines<T> {
                 let rest = std::mem::take(&mut self.rest);
                 return if rest.is_empty() { Ok(VecDeque::new()) } else { Err(self.nonsense(&rest)) };
             };
+            // What came before has no end in it: a long line is looked through once.
+            let end = bytes.iter().rposition(|byte| *byte == b'\n').map(|end| self.rest.len() + end + 1);
             self.rest.extend(bytes);
-            let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { continue };
-            let rest = self.rest.split_off(end + 1);
+            let Some(end) = end else { continue };
+            let rest = self.rest.split_off(end);
             let lines = std::mem::replace(&mut self.rest, rest);
             let values: VecDeque<T> = lines
                 .split(|byte| *byte == b'\n')

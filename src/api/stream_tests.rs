@@ -168,6 +168,20 @@ async fn the_last_of_the_news_ends_the_answer_properly_whatever_was_wanted() {
     served.fake.news.closed().await;
 }
 
+#[tokio::test]
+async fn a_very_long_line_is_looked_through_once() {
+    let served = served(Limits::default());
+    let mut lines = served.client.events(&Interest::default()).await.unwrap();
+    let long = "x".repeat(48 << 20);
+    let news = News { why: Some(long.clone()), ..News::new(What::Put, Millis(5)) };
+    let before = std::time::Instant::now();
+    served.fake.news.send(Arc::new(news)).unwrap();
+    let some = lines.next().await.unwrap();
+    assert!(some.iter().eq([&News { why: Some(long), ..News::new(What::Put, Millis(5)) }]));
+    // Looked through with every piece that comes it would take minutes.
+    assert!(before.elapsed() < Duration::from_secs(40), "{:?}", before.elapsed());
+}
+
 /// What comes next, as text.
 async fn some(reader: &mut UnixStream) -> String {
     let mut bytes = [0; 1024];
