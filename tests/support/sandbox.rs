@@ -192,6 +192,19 @@ impl Sandbox {
         String::from_utf8(output.stdout).expect("text")
     }
 
+    /// Runs a verb that fails, and gives its code and what it said.
+    pub fn refused(&self, args: &[&str]) -> (i32, String) {
+        let output = self.run(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code().unwrap_or_else(|| panic!("{args:?}: {}", output.status)), said)
+    }
+
+    /// What a verb printed, a value a line.
+    pub fn lines(&self, args: &[&str]) -> Vec<Value> {
+        let text = self.ok(args);
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
     pub fn json(&self, args: &[&str]) -> Value {
         let text = self.ok(args);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
@@ -207,6 +220,37 @@ impl Sandbox {
         self.json(&["job", "show", jid, "--json"])
     }
 
+    /// Null where nobody answers, as in the moment between two supervisors.
+    pub fn status(&self) -> Value {
+        serde_json::from_slice(&self.run(&["status", "--json"]).stdout).unwrap_or_default()
+    }
+
+    /// Why the verdict is not `healthy`, a reason a line.
+    pub fn reasons(&self) -> String {
+        reasons(&self.status())
+    }
+
+    /// All slots are ready or busy.
+    pub fn is_up(&self) -> bool {
+        let status = self.status();
+        let slots = slots(&status);
+        !slots.is_empty() && slots.iter().all(|slot| slot["state"] == "ready" || slot["state"] == "busy")
+    }
+
+    #[track_caller]
+    pub fn wait_healthy(&self) {
+        wait_until("all is well", || self.status()["verdict"] == "healthy");
+    }
+
+    /// No process of a job is left, and the pool runs the next one.
+    #[track_caller]
+    pub fn assert_calm(&self) {
+        wait_until("no process of a job is left", || self.job_processes().is_empty());
+        let jid = self.put(&["true"]);
+        self.run(&["job", "wait", &jid, "--timeout", "40s"]);
+        assert_eq!(self.state(&jid), "complete", "the pool still works");
+    }
+
     pub fn state(&self, jid: &str) -> String {
         self.job(jid)["state"].as_str().expect("a state").to_owned()
     }
@@ -214,17 +258,7 @@ impl Sandbox {
     /// `start` in the background, with all slots ready.
     pub fn start(&self, args: &[&str]) -> Running<'_> {
         let running = self.start_raw(args);
-        wait_until("all slots are up", || {
-            let output = self.run(&["status", "--json"]);
-            let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) else { return false };
-            let slots = status["pools"]
-                .as_array()
-                .expect("pools")
-                .iter()
-                .flat_map(|pool| pool["slots"].as_array().expect("slots"));
-            slots.clone().count() > 0
-                && slots.into_iter().all(|slot| slot["state"] == "ready" || slot["state"] == "busy")
-        });
+        wait_until("all slots are up", || self.is_up());
         running
     }
 
@@ -317,6 +351,17 @@ impl Drop for Sandbox {
     }
 }
 
+/// All slots of all pools.
+pub fn slots(status: &Value) -> Vec<&Value> {
+    let pools = status["pools"].as_array().into_iter().flatten();
+    pools.flat_map(|pool| pool["slots"].as_array().into_iter().flatten()).collect()
+}
+
+pub fn reasons(status: &Value) -> String {
+    let reasons = status["reasons"].as_array().into_iter().flatten();
+    reasons.filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
+}
+
 /// A process as /proc shows it.
 pub struct Seen {
     pub pid: i32,
@@ -362,6 +407,13 @@ pub fn pids() -> impl Iterator<Item = i32> {
 pub fn kill(pid: i32, signal: &str) {
     let signal: nix::sys::signal::Signal = format!("SIG{signal}").parse().expect("a signal");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).ok();
+}
+
+/// CPU time used, in ticks of 10 ms.
+pub fn cpu_ticks(pid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+    let fields: Vec<&str> = stat[stat.rfind(')').expect("a name") + 2..].split(' ').collect();
+    fields[11].parse::<u64>().expect("ticks") + fields[12].parse::<u64>().expect("ticks")
 }
 
 pub fn alive(pid: i32) -> bool {
