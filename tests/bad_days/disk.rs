@@ -10,7 +10,7 @@ fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     let sandbox = Sandbox::new(Setting::Root);
     let mount = "mkdir -m 700 \"$TASKVISOR_STATE_DIR\" && mount -t tmpfs -o size=4m,mode=700 none \"$TASKVISOR_STATE_DIR\" && exec \"$@\"";
     let running = sandbox.start_under(&["unshare", "-m", "sh", "-c", mount, "sh"], &["-w", "2"]);
-    wait_until("all slots are up", || sandbox.is_up());
+    wait_until("all slots are up", || is_up(&sandbox.status()));
     let jid = put_until_go(
         &sandbox,
         "head -c 300000 /dev/zero | tr '\\0' x; while [ ! -e end ]; do sleep 0.02; done",
@@ -72,7 +72,7 @@ fn while_the_disk_fails_nothing_is_acknowledged_and_all_goes_on_afterwards() {
     let _running = sandbox.start_with(&["-w", "2"], |command| {
         command.env("LD_PRELOAD", &library).env("DAYS_EIO", &flag);
     });
-    wait_until("all slots are up", || sandbox.is_up());
+    wait_until("all slots are up", || is_up(&sandbox.status()));
     let jid = put_until_go(&sandbox, "true");
     fs::write(&flag, "").expect("a flag");
     let words = ["DIR/state/store.db-wal", "Input/output error", "os error 5"];

@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use sandbox::{Sandbox, Setting, alive, cpu_ticks, is_root, kill, reasons, slots, wait_until, wait_within};
+use sandbox::{
+    Sandbox, Setting, alive, cpu_ticks, is_root, is_up, kill, reasons, slots, wait_until, wait_within,
+};
 use serde_json::Value;
 
 /// The exit code, and stderr with the sandbox's own directory as DIR.

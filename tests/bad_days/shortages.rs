@@ -36,7 +36,7 @@ fn slots_come_up_by_themselves_once_there_are_descriptors_again() {
     // The limits of another user's process are not ours to set.
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let _running = sandbox.start_under(&["prlimit", "--nofile=1024:1024"], &["-w", "12"]);
-    wait_until("all slots are up", || sandbox.is_up());
+    wait_until("all slots are up", || is_up(&sandbox.status()));
     let set = |limit: &str| {
         for pid in both(&sandbox) {
             let limit = format!("--nofile={limit}:1024");
@@ -51,7 +51,7 @@ fn slots_come_up_by_themselves_once_there_are_descriptors_again() {
     wait_until("the limit is named", || sandbox.reasons().contains("EMFILE"));
     assert_works(&sandbox);
     set("1024");
-    wait_until("all slots are up", || sandbox.is_up());
+    wait_until("all slots are up", || is_up(&sandbox.status()));
     sandbox.wait_healthy();
 }
 
@@ -61,7 +61,7 @@ fn a_fork_that_is_refused_is_named_waited_for_and_made_good() {
     let Some(cell) = Cell::new("pids", "fork") else { return skipped("no pids cgroup") };
     let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", cell.0.display());
     let mut running = sandbox.start_under(&["sh", "-c", &enter, "sh"], &["-w", "3"]);
-    wait_until("all slots are up", || sandbox.is_up());
+    wait_until("all slots are up", || is_up(&sandbox.status()));
     let pipe = sandbox.work("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     // It forks no more once it has begun.
@@ -84,7 +84,7 @@ fn a_fork_that_is_refused_is_named_waited_for_and_made_good() {
     assert!(tries < 30, "{tries} tries");
     assert_eq!(sandbox.state(&jid), "running");
     cell.set("pids.max", "max");
-    wait_until("all slots are up", || sandbox.is_up());
+    wait_until("all slots are up", || is_up(&sandbox.status()));
     fs::write(&pipe, "on\n").expect("a word");
     assert_completes(&sandbox, &jid);
     sandbox.wait_healthy();

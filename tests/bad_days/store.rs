@@ -73,7 +73,7 @@ fn a_wall_clock_that_jumps_a_day_moves_no_delay_and_no_lease() {
     let _running = sandbox.start_with(&["-w", "2", "--lease", "6s", "--grace", "1s"], |command| {
         command.env("LD_PRELOAD", &library).env("DAYS_WALL", &wall);
     });
-    wait_until("all slots are up", || sandbox.is_up());
+    wait_until("all slots are up", || is_up(&sandbox.status()));
     let jid = put_until_go(&sandbox, "true");
     for (day, name) in [("86400", "ahead"), ("-86400", "back")] {
         let since = Instant::now();

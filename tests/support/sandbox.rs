@@ -230,13 +230,6 @@ impl Sandbox {
         reasons(&self.status())
     }
 
-    /// All slots are ready or busy.
-    pub fn is_up(&self) -> bool {
-        let status = self.status();
-        let slots = slots(&status);
-        !slots.is_empty() && slots.iter().all(|slot| slot["state"] == "ready" || slot["state"] == "busy")
-    }
-
     #[track_caller]
     pub fn wait_healthy(&self) {
         wait_until("all is well", || self.status()["verdict"] == "healthy");
@@ -258,7 +251,12 @@ impl Sandbox {
     /// `start` in the background, with all slots ready.
     pub fn start(&self, args: &[&str]) -> Running<'_> {
         let running = self.start_raw(args);
-        wait_until("all slots are up", || self.is_up());
+        // One that was killed may answer until it is gone.
+        let keeper = (self.setting != Setting::Pid1).then_some(running.child.id());
+        wait_until("all slots are up", || {
+            let status = self.status();
+            keeper.is_none_or(|keeper| status["keeper"]["pid"] == keeper) && is_up(&status)
+        });
         running
     }
 
@@ -355,6 +353,12 @@ impl Drop for Sandbox {
 pub fn slots(status: &Value) -> Vec<&Value> {
     let pools = status["pools"].as_array().into_iter().flatten();
     pools.flat_map(|pool| pool["slots"].as_array().into_iter().flatten()).collect()
+}
+
+/// All slots are ready or busy.
+pub fn is_up(status: &Value) -> bool {
+    let slots = slots(status);
+    !slots.is_empty() && slots.iter().all(|slot| slot["state"] == "ready" || slot["state"] == "busy")
 }
 
 pub fn reasons(status: &Value) -> String {
