@@ -183,5 +183,5 @@ def _text(data: Any) -> Optional[str]:
     """The data as text to compare, or None for what is no JSON."""
     try:
         return json.dumps(data)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return None
