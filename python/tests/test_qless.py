@@ -219,6 +219,12 @@ class Words(QlessTest):
         self.assertEqual(answers.run("Silent")["outcome"], "complete")
         self.assertIn("returned without complete(), fail() or retry()", answers.worker.stderr())
 
+    def test_the_exceptions_of_taskvisor_are_words_too(self):
+        answers = self.answers()
+        self.assertEqual(answers.run("Modern"), {"job": "j1", "fence": 7, "outcome": "retry", "after": 3})
+        self.assertEqual(answers.run("Modern", queue="late")["outcome"], "complete")
+        self.assertIn("taskvisor.Fail: too late", answers.worker.stderr())
+
     def test_data_is_kept_when_it_has_changed(self):
         kept = {"calls": [["set", ["n", 5]], ["complete", ["next"]]], "n": 5}
         self.assertEqual(self.said(*kept["calls"])["outcome"], "complete")

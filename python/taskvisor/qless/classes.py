@@ -10,16 +10,12 @@ import types
 
 from ..arguments import is_async
 from ..context import Job as Run
-from ..errors import Fail, Retry, Snooze
 from .job import Job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Callable, Optional
-
-#: What the job means itself, in the words of `taskvisor`.
-_MEANT = (Fail, Retry, Snooze)
 
 
 class Classes:
@@ -77,8 +73,6 @@ class Call:
         try:
             self._method(self._job)
             return self._job.returned()
-        except _MEANT:
-            raise
         except (Exception, SystemExit) as error:
             return self._job.raised(error)
 
@@ -86,8 +80,6 @@ class Call:
         try:
             await self._method(self._job)
             return self._job.returned()
-        except _MEANT:
-            raise
         except (Exception, SystemExit) as error:
             return self._job.raised(error)
 

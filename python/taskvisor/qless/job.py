@@ -9,7 +9,7 @@ import traceback
 from .. import frames, outcome
 from ..advance import Advance
 from ..context import Job as Run
-from ..errors import seconds
+from ..errors import Fail, Retry, Snooze, seconds
 from ..outcome import Ending
 from .base import BaseJob
 from .client import Client
@@ -130,12 +130,14 @@ class Job(BaseJob):
         return self._ending
 
     def raised(self, error: BaseException) -> Union[Ending, Advance]:
-        """Its method has raised: it has failed, if nothing was said before."""
+        """Its method has raised: it has failed, if nothing was said before, and if that was not the word itself."""
         if self._ending is not None:
             print(f"taskvisor.qless: job {self.jid} is {self._state} by its own word, and then raised:",
                   file=sys.stderr)
             traceback.print_exception(type(error), error, error.__traceback__)
             return self._ending
+        if isinstance(error, (Fail, Retry, Snooze)):
+            raise error
         try:
             self._keep_data()
         except Exception as second:
