@@ -317,12 +317,15 @@ impl Sandbox {
     pub fn one(&self, comm: &str) -> i32 {
         let mut pid = None;
         wait_until(&format!("one process is called '{comm}'"), || {
-            let found: Vec<i32> =
-                self.processes().iter().filter(|seen| seen.comm == comm).map(|seen| seen.pid).collect();
-            pid = found.first().copied();
-            found.len() == 1
+            pid = self.only(comm);
+            pid.is_some()
         });
         pid.expect("a process")
+    }
+
+    fn only(&self, comm: &str) -> Option<i32> {
+        let found: Vec<Seen> = self.processes().into_iter().filter(|seen| seen.comm == comm).collect();
+        (found.len() == 1).then(|| found[0].pid)
     }
 
     pub fn assert_nothing_left(&self) {
@@ -434,8 +437,15 @@ impl Running<'_> {
     /// Sends a signal to the keeper.
     pub fn signal(&self, signal: &str) {
         match self.sandbox.setting {
-            // The child here is `unshare`; the keeper is process 1 below it.
-            Setting::Pid1 => kill(self.sandbox.one("taskvisor"), signal),
+            // The child here is `unshare`; the keeper is process 1 below it, unless it has ended by itself.
+            Setting::Pid1 => {
+                let mut keeper = None;
+                wait_until("process 1 is there, or has ended", || {
+                    keeper = self.sandbox.only("taskvisor");
+                    keeper.is_some() || !alive(self.child.id() as i32)
+                });
+                keeper.into_iter().for_each(|keeper| kill(keeper, signal));
+            }
             Setting::RootCgroup | Setting::Root | Setting::Plain => kill(self.child.id() as i32, signal),
         }
     }
