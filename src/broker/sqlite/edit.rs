@@ -7,15 +7,29 @@ use super::trouble::Trouble;
 use super::{history, needs, put, remove};
 use crate::broker::Error;
 use crate::model::verb::{Prioritize, SetData, Tag};
-use crate::model::{Fence, Happened, Instant, JobId, JobState, tags_fault};
+use crate::model::{Fence, Happened, Instant, JobId, JobState, News, What, tags_fault};
 
-/// Has the history of a job tell of a change.
-pub(super) fn note(store: &Store, row: i64, by: &str, now: i64, what: String) -> Result<(), Trouble> {
+/// Has the history of a job tell of a change, and those who listen.
+pub(super) fn note(store: &mut Store, id: &JobId, by: &str, now: i64, what: String) -> Result<(), Trouble> {
+    let row = tell(store, id, &what)?;
     history::note(store, row, now, Happened::Edited { by: by.into(), what })
 }
 
+/// Gives the row.
+fn tell(store: &mut Store, id: &JobId, what: &str) -> Result<i64, Trouble> {
+    let (row, queue, state) = store.place(id)?;
+    let news = store.news_of(id, queue, What::Edited, state)?;
+    store.effects.news.extend(news.map(|news| News { why: Some(what.into()), ..news }));
+    Ok(row)
+}
+
 /// Its place among equals is that of its insertion.
-pub(super) fn prioritize(store: &Store, verb: &Prioritize, by: &str, now: Instant) -> Result<(), Trouble> {
+pub(super) fn prioritize(
+    store: &mut Store,
+    verb: &Prioritize,
+    by: &str,
+    now: Instant,
+) -> Result<(), Trouble> {
     let (row, ..) = store.place(&verb.job)?;
     let before: i32 =
         store.conn.query_row("SELECT priority FROM job WHERE id = ?1", [row], |row| row.get(0))?;
@@ -23,7 +37,8 @@ pub(super) fn prioritize(store: &Store, verb: &Prioritize, by: &str, now: Instan
         return Ok(());
     }
     store.conn.execute("UPDATE job SET priority = ?2 WHERE id = ?1", params![row, verb.priority])?;
-    note(store, row, by, store.millis(now), format!("priority {}; it was {before}", verb.priority))
+    let what = format!("priority {}; it was {before}", verb.priority);
+    note(store, &verb.job, by, store.millis(now), what)
 }
 
 /// Only who runs it may: its data is what its next attempt begins with.
@@ -45,7 +60,7 @@ pub(super) fn set_data(store: &Store, verb: &SetData) -> Result<(), Trouble> {
 }
 
 /// Gives all the tags that the job then has.
-pub(super) fn tag(store: &Store, verb: &Tag, by: &str, now: Instant) -> Result<Vec<String>, Trouble> {
+pub(super) fn tag(store: &mut Store, verb: &Tag, by: &str, now: Instant) -> Result<Vec<String>, Trouble> {
     let (row, ..) = store.place(&verb.job)?;
     let text: Option<String> =
         store.conn.query_row("SELECT tags FROM job WHERE id = ?1", [row], |row| row.get(0))?;
@@ -65,7 +80,7 @@ pub(super) fn tag(store: &Store, verb: &Tag, by: &str, now: Instant) -> Result<V
     untag(store, row, &before)?;
     write_tags(store, row, &tags)?;
     let what = if tags.is_empty() { "no tags".into() } else { format!("tags {}", tags.join(" ")) };
-    note(store, row, by, store.millis(now), what)?;
+    note(store, &verb.job, by, store.millis(now), what)?;
     Ok(tags)
 }
 
@@ -90,19 +105,19 @@ fn untag(store: &Store, row: i64, tags: &[String]) -> Result<(), Trouble> {
     Ok(())
 }
 
-pub(super) fn track(store: &Store, id: &JobId, now: Instant) -> Result<(), Trouble> {
+pub(super) fn track(store: &mut Store, id: &JobId, now: Instant) -> Result<(), Trouble> {
     let (row, ..) = store.place(id)?;
     store.conn.execute(
         "INSERT OR IGNORE INTO tracked (job, at) VALUES (?1, ?2)",
         params![row, store.millis(now)],
     )?;
-    Ok(())
+    tell(store, id, "tracked").map(drop)
 }
 
-pub(super) fn untrack(store: &Store, id: &JobId) -> Result<(), Trouble> {
+pub(super) fn untrack(store: &mut Store, id: &JobId) -> Result<(), Trouble> {
     let (row, ..) = store.place(id)?;
     store.conn.execute("DELETE FROM tracked WHERE job = ?1", [row])?;
-    Ok(())
+    tell(store, id, "not tracked any more").map(drop)
 }
 
 /// Forgets a job that has ended and that nobody waits for.

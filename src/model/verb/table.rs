@@ -126,7 +126,7 @@ verbs! {
     RunRecurring(RunRecurring) => LatestJob, "POST" "/v1/recurring/{name}/run", "Puts the job of a recurring job now, whatever its schedule and its latest job.";
     RemoveRecurring(RemoveRecurring) => Done, "POST" "/v1/recurring/{name}/remove", "Ends a recurrence; the jobs that it has put stay.";
     Stats(Stats) => QueueDay, "GET" "/v1/queues/{queue}/stats", "Tells how the jobs of a queue fared on a day: how long they waited and ran, how many failed.";
-    Forget(Forget) => Done, "POST" "/v1/queues/{queue}/forget", "Removes a queue that has no jobs, with its statistics.";
+    Forget(Forget) => Swept, "POST" "/v1/queues/{queue}/forget", "Removes a queue that has no jobs, with its statistics; if asked its ended jobs first: the next of them, and where to go on.";
     ShowOptions(ShowOptions) => Vec<OptionShown>, "GET" "/v1/options", "Shows the options in force, and what is set for single queues.";
     SetOption(SetOption) => Done, "POST" "/v1/options/{name}", "Sets an option, for all queues or for one.";
     UnsetOption(UnsetOption) => Done, "POST" "/v1/options/{name}/unset", "Puts an option back to its default, or that of a queue to what all have.";
