@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use crate::support::*;
 use taskvisor::broker::{Broker, Verbs};
+use taskvisor::model::verb::SetData;
 use taskvisor::model::*;
 
 contract!(
     a_job_goes_on_in_another_queue_as_if_put_there,
+    a_job_takes_along_the_data_that_a_stage_gave_it,
     what_is_long_is_not_kept_of_each_stage,
     what_needs_a_job_waits_for_its_last_stage,
     a_job_that_cannot_go_on_is_held_with_the_reason,
@@ -60,6 +62,16 @@ async fn a_job_goes_on_in_another_queue_as_if_put_there(mut scene: Scene) {
     scene.reopen();
     scene.say(&third, complete()).await;
     assert_eq!(states(&scene, "r").await, [(JobState::Waiting, 1), (JobState::Complete, 1)]);
+}
+
+async fn a_job_takes_along_the_data_that_a_stage_gave_it(scene: Scene) {
+    scene.put(job("a")).await;
+    let first = scene.take().await.unwrap();
+    let Lease { job, fence, .. } = first.lease.clone();
+    scene.tell(SetData { job, fence, data: "[1.0]".into() }, "worker 1.1").await.unwrap();
+    scene.say(&first, advance(next("r"))).await;
+    let second = scene.take_from("r").await.unwrap();
+    assert_eq!(second.job.payload, Payload::Data("[1.0]".into()));
 }
 
 async fn what_is_long_is_not_kept_of_each_stage(scene: Scene) {

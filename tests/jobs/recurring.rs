@@ -14,10 +14,6 @@ fn refused(sandbox: &Sandbox, args: &[&str], code: i32, says: &[&str]) {
     }
 }
 
-fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-}
-
 fn by_hand(sandbox: &Sandbox, name: &str) {
     let yearly = ["--cron", "0 0 1 jan *", "--tz", "Europe/Vienna"];
     let put = |json: bool, data: &str| {
@@ -43,7 +39,7 @@ fn by_hand(sandbox: &Sandbox, name: &str) {
         assert!(shown.contains(words), "{shown}");
     }
     assert_eq!(sandbox.ok(&["recur", "show", name]), shown);
-    let list = lines(&sandbox.ok(&["recur", "list", "--json"]));
+    let list = sandbox.lines(&["recur", "list", "--json"]);
     assert_eq!(list.iter().filter(|one| one["recurring"]["name"] == name).count(), 1);
     assert!(sandbox.ok(&["recur", "list"]).starts_with("NAME"));
     assert_eq!(sandbox.ok(&["recur", "pause", name]), format!("{name} paused\n"));
@@ -106,7 +102,7 @@ fn recurring_jobs_are_kept_with_and_without_a_supervisor() {
 /// The jobs of a recurring job, oldest first.
 fn jobs_of(sandbox: &Sandbox, args: &[&str], name: &str) -> Vec<Value> {
     let list = ["job", "list", "--json", "-n", "1000", "--recurring", name];
-    let mut jobs = lines(&sandbox.ok(&[&list[..], args].concat()));
+    let mut jobs = sandbox.lines(&[&list[..], args].concat());
     jobs.reverse();
     jobs
 }

@@ -4,10 +4,10 @@ use rusqlite::params;
 
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{history, needs, remove};
+use super::{history, needs, put, remove};
 use crate::broker::Error;
-use crate::model::verb::{Prioritize, Tag};
-use crate::model::{Happened, Instant, JobId, News, What, tags_fault};
+use crate::model::verb::{Prioritize, SetData, Tag};
+use crate::model::{Fence, Happened, Instant, JobId, JobState, News, What, tags_fault};
 
 /// Has the history of a job tell of a change, and those who listen.
 pub(super) fn note(store: &mut Store, id: &JobId, by: &str, now: i64, what: String) -> Result<(), Trouble> {
@@ -39,6 +39,24 @@ pub(super) fn prioritize(
     store.conn.execute("UPDATE job SET priority = ?2 WHERE id = ?1", params![row, verb.priority])?;
     let what = format!("priority {}; it was {before}", verb.priority);
     note(store, &verb.job, by, store.millis(now), what)
+}
+
+/// Only who runs it may: its data is what its next attempt begins with.
+pub(super) fn set_data(store: &Store, verb: &SetData) -> Result<(), Trouble> {
+    let (row, _, state) = store.place(&verb.job)?;
+    if state != JobState::Running {
+        return Err(Error::WrongState { id: verb.job.clone(), state, verb: "given other data" }.into());
+    }
+    let (fence, is_program): (u64, bool) =
+        store.conn.query_row("SELECT fence, kind FROM job WHERE id = ?1", [row], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+    let refused = |why: &str| Err(Error::Refused(format!("job '{}' {why}", verb.job)).into());
+    match (Fence(fence) == verb.fence, is_program) {
+        (false, _) => refused("is run by somebody else: its data is theirs to change"),
+        (true, true) => refused("is a program, which has no data to change"),
+        (true, false) => put::replace_data(store, row, &verb.data.0),
+    }
 }
 
 /// Gives all the tags that the job then has.

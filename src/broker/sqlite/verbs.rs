@@ -20,6 +20,7 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
         Verb::DependOn(it) => Answer::DependOn(State { state: depend::on(store, it, by, now)? }),
         Verb::DependOff(it) => Answer::DependOff(State { state: depend::off(store, it, by, now)? }),
         Verb::Prioritize(it) => Answer::Prioritize(edit::prioritize(store, it, by, now).map(done)?),
+        Verb::SetData(it) => Answer::SetData(edit::set_data(store, it).map(done)?),
         Verb::Tag(it) => Answer::Tag(Tags { tags: edit::tag(store, it, by, now)? }),
         Verb::Track(it) => Answer::Track(edit::track(store, &it.job, now).map(done)?),
         Verb::Untrack(it) => Answer::Untrack(edit::untrack(store, &it.job).map(done)?),

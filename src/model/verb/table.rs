@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use super::{
     Before, Bulk, Cancel, DependOff, DependOn, Discard, Done, Each, Failed, FailureGroup, Forget, Get,
     ListRecurring, LoadOptions, Number, OptionShown, Pause, PauseRecurring, Prioritize, QueueDay, Queues,
-    RemoveRecurring, Resume, ResumeRecurring, Retry, RunRecurring, SetOption, ShowOptions, ShowRecurring,
-    State, Stats, Swept, Tag, Tags, Track, UnsetOption, Untrack,
+    RemoveRecurring, Resume, ResumeRecurring, Retry, RunRecurring, SetData, SetOption, ShowOptions,
+    ShowRecurring, State, Stats, Swept, Tag, Tags, Track, UnsetOption, Untrack,
 };
 use crate::model::{Filter, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord};
 
@@ -110,6 +110,7 @@ verbs! {
     DependOn(DependOn) => State, "POST" "/v1/jobs/{job}/depends/on", "Has a job that has not begun wait until others are complete, too.";
     DependOff(DependOff) => State, "POST" "/v1/jobs/{job}/depends/off", "Has a job wait for others no more; its delay stays.";
     Prioritize(Prioritize) => Done, "POST" "/v1/jobs/{job}/priority", "Gives a job another priority; among equals it keeps its place.";
+    SetData(SetData) => Done, "POST" "/v1/jobs/{job}/data", "Gives a running job other data, for its next attempt or queue; only who holds its lease may.";
     Tag(Tag) => Tags, "POST" "/v1/jobs/{job}/tags", "Adds tags to a job and removes others.";
     Track(Track) => Done, "POST" "/v1/jobs/{job}/track", "Marks a job as one that somebody follows.";
     Untrack(Untrack) => Done, "POST" "/v1/jobs/{job}/untrack", "Takes that mark away.";
