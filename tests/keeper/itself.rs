@@ -96,6 +96,17 @@ fn a_supervisor_that_crashes_too_often_is_given_up() {
 }
 
 #[test]
+fn an_order_to_end_outlives_the_supervisor_that_heard_it() {
+    let (mut keeper, _) = Keeper::start("");
+    signal(keeper.pid(), SIGTERM);
+    assert_eq!(keeper.report().0, Report::Asked(Ask::Terminate));
+    signal(keeper.supervisor, SIGKILL);
+    assert_eq!(keeper.next_supervisor().restarts, 1);
+    assert_eq!(keeper.report().0, Report::Asked(Ask::Terminate));
+    keeper.shutdown(0);
+}
+
+#[test]
 fn a_supervisor_that_does_not_read_its_order_to_stop_is_stopped_for_it() {
     let (mut keeper, _) = Keeper::start_with("", &[], &["--stop-deadline", "0.2"]);
     let run = keeper.run(worker(1, 1), "sleep 1000");
