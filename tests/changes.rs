@@ -138,7 +138,10 @@ fn settings_that_are_wrong_change_nothing_and_are_shown_with_their_line() {
         ("pools: [\n", "pools.yaml:"),
         ("", "empty"),
         ("broker: 'memory:'\n", "broker is not what it was, and changes with a restart only"),
-        ("api: {listen: '127.0.0.1:0', token_file: token}\n", "api is not what it was, and changes with a"),
+        (
+            "api: {listen: '127.0.0.1:0', token_file: token}\n",
+            "api.listen is not what it was, and changes with a",
+        ),
         ("pools:\n  - {name: app, command: /no/such/program}\n", "/no/such/program"),
     ];
     for (text, shown) in wrong {

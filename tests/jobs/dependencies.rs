@@ -64,15 +64,24 @@ fn check_ends(sandbox: &Sandbox) {
     assert_eq!(ok(&["job", "cancel", "--wait", "--json", "b"]), one);
     assert_eq!(ok(&["job", "discard", "a", "b", "c"]), "a discarded\nb discarded\nc discarded\n");
     assert_eq!(sandbox.refused(&["job", "show", "a"]).0, 7);
-    for (wrong, words) in [
-        (&["--depends", "none"][..], "a job cannot depend on 'none'"),
-        (&["--jid", "a", "--depends", "a"], "job 'a' cannot depend on itself"),
-        (&["--jid", ""], "a job's id cannot be empty"),
-        (&["--tag", "a\u{7}b"], "a tag cannot have control characters in it: \"a\\u{7}b\""),
-        (&["--delay", "99999d"], "too long"),
+    for (args, words) in [
+        (&["job", "retry", "--failed", "--queue", "nope"][..], "no queue is called 'nope'"),
+        (&["job", "discard", "--complete", "--queue", "nope", "--dry-run"], "no queue is called 'nope'"),
+        (&["job", "list", "--queue", "nope"], "no queue is called 'nope'"),
+        (&["job", "list", "--recurring", "nope"], "no recurring job is called 'nope'"),
     ] {
-        let (code, said) = sandbox.refused(&[&["put"], wrong, &["--", "true"]].concat());
-        assert!(code == 2 && said.contains(words), "{wrong:?}: {code} {said}");
+        let (code, said) = sandbox.refused(args);
+        assert!(code == 7 && said.contains(words), "{args:?}: {code} {said}");
+    }
+    for (wrong, code, words) in [
+        (&["--depends", "none"][..], 7, "a job cannot depend on 'none': no job has that id"),
+        (&["--jid", "a", "--depends", "a"], 2, "job 'a' cannot depend on itself"),
+        (&["--jid", ""], 2, "a job's id cannot be empty"),
+        (&["--tag", "a\u{7}b"], 2, "a tag cannot have control characters in it: \"a\\u{7}b\""),
+        (&["--delay", "99999d"], 2, "too long"),
+    ] {
+        let refusal = sandbox.refused(&[&["put"], wrong, &["--", "true"]].concat());
+        assert!(refusal.0 == code && refusal.1.contains(words), "{wrong:?}: {refusal:?}");
     }
 }
 

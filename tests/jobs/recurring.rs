@@ -56,7 +56,10 @@ fn badly(sandbox: &Sandbox) {
     let put = |typed: &[&str], says: &[&str]| {
         refused(sandbox, &[&["recur", "put"], typed, &["--", "true"]].concat(), 2, says);
     };
-    put(&["n", "--every", "0"], &["error: cannot put the recurring job 'n'", "1s is the shortest"]);
+    put(
+        &["n", "--every", "0"],
+        &["error: cannot put the recurring job 'n'", "an interval of 0s is too short"],
+    );
     put(&["n", "--every", "10"], &["is no duration"]);
     put(
         &["n", "--cron", "0 24 * * *"],
@@ -69,7 +72,7 @@ fn badly(sandbox: &Sandbox) {
     put(&["a\u{1b}[2J", "--every", "1m"], &["'a\\x1b[2J'", "visible ASCII characters"]);
     put(&["n", "--every", "1m", "--cron", "@daily"], &["cannot be used with"]);
     put(&["n", "--every", "1m", "--tz", "UTC"], &["--tz"]);
-    put(&["n"], &["--cron <LINE>"]);
+    put(&["n"], &["--every <DURATION>|--cron <LINE>"]);
     put(&["n", "--every", "1m", "--lines"], &["--lines, --delay, --depends and --jid are of one put"]);
     put(&["n", "--every", "1m", "--overlap", "replace"], &["it is skip or allow"]);
     put(&["n", "--every", "1m", "--catch-up", "32d"], &["31d is the longest"]);

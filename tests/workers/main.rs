@@ -11,6 +11,7 @@ mod each_mode;
 mod languages;
 mod pools;
 mod protocol;
+mod qless;
 mod surroundings;
 mod templates;
 
