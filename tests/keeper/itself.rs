@@ -107,6 +107,14 @@ fn an_order_to_end_outlives_the_supervisor_that_heard_it() {
 }
 
 #[test]
+fn the_last_order_of_a_supervisor_that_left_reports_unread_is_heard() {
+    let (mut keeper, _) = Keeper::start("cgroup");
+    keeper.order(&[Order::Spawn(worker(1, 1))]);
+    keeper.leave(Order::Shutdown(7));
+    assert_eq!(keeper.wait().code(), Some(7));
+}
+
+#[test]
 fn a_supervisor_that_does_not_read_its_order_to_stop_is_stopped_for_it() {
     let (mut keeper, _) = Keeper::start_with("", &[], &["--stop-deadline", "0.2"]);
     let run = keeper.run(worker(1, 1), "sleep 1000");
