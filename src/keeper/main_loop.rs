@@ -22,6 +22,7 @@ use super::watchdog::{Watchdog, fed_within};
 use super::{EXIT_SYSTEM, sys};
 use crate::clock;
 use crate::model::{Instant, WorkerId};
+use crate::wire::keeper::Ask;
 
 /// Becomes the keeper: returns when the supervisor is done and nothing lives any more. The process must have one
 /// thread.
@@ -57,6 +58,8 @@ pub(super) struct Keeper {
     pub supervisor: Option<Supervisor>,
     pub crashes: Crashes,
     pub phase: Phase,
+    /// The order to end, which a supervisor may not have heard, or not have lived to follow.
+    pub ending: Option<Ask>,
     pub unsaid: Unsaid,
     pub watchdog: Watchdog,
     /// The highest generation spawned.
@@ -99,6 +102,7 @@ impl Keeper {
             templates: Templates::default(),
             supervisor: None,
             phase: Phase::Serving,
+            ending: None,
             unsaid: Unsaid::default(),
             generation: 0,
         };

@@ -50,7 +50,8 @@ impl Keeper {
                 self.watchdog.heard = true;
                 self.obey_all(now, &packet[..len])
             }
-            Err(Errno::EINTR) => true,
+            // A reset is told once, of one that ended with reports unread; what it ordered before is still to be read.
+            Err(Errno::EINTR | Errno::ECONNRESET) => true,
             Err(Errno::EAGAIN) => false,
             Err(_) => {
                 self.supervisor_closed(now);

@@ -170,6 +170,9 @@ impl Keeper {
         for life in stuck {
             self.unsaid.push(Report::Stuck(life.worker, life.pid));
         }
+        if let Some(ask) = self.ending {
+            self.asked(now, ask);
+        }
         self.say(now);
         Ok(())
     }
@@ -237,6 +240,7 @@ impl Keeper {
         if let Some(supervisor) = &mut self.supervisor {
             self.unsaid.push_ask(ask);
             if ask.ends() {
+                self.ending = Some(ask);
                 let at = supervisor.stop_by.get_or_insert(now + self.setup.stop_deadline);
                 self.sources.wake_by(*at);
             }

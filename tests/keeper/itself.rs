@@ -96,6 +96,25 @@ fn a_supervisor_that_crashes_too_often_is_given_up() {
 }
 
 #[test]
+fn an_order_to_end_outlives_the_supervisor_that_heard_it() {
+    let (mut keeper, _) = Keeper::start("");
+    signal(keeper.pid(), SIGTERM);
+    assert_eq!(keeper.report().0, Report::Asked(Ask::Terminate));
+    signal(keeper.supervisor, SIGKILL);
+    assert_eq!(keeper.next_supervisor().restarts, 1);
+    assert_eq!(keeper.report().0, Report::Asked(Ask::Terminate));
+    keeper.shutdown(0);
+}
+
+#[test]
+fn the_last_order_of_a_supervisor_that_left_reports_unread_is_heard() {
+    let (mut keeper, _) = Keeper::start("cgroup");
+    keeper.order(&[Order::Spawn(worker(1, 1))]);
+    keeper.leave(Order::Shutdown(7));
+    assert_eq!(keeper.wait().code(), Some(7));
+}
+
+#[test]
 fn a_supervisor_that_does_not_read_its_order_to_stop_is_stopped_for_it() {
     let (mut keeper, _) = Keeper::start_with("", &[], &["--stop-deadline", "0.2"]);
     let run = keeper.run(worker(1, 1), "sleep 1000");
