@@ -1,0 +1,234 @@
+-- Jobs in Redis, in the keys of qless: EVALSHA <sha> 0 <command> <now> [arguments...].
+--
+-- Redis runs this text from its first line at each call, so what is made up here costs every command: only what many
+-- share is a function of this level. A command is a branch of the files that follow; what only it needs is made there.
+-- Nothing is rolled back after an error: a command looks at all it was given before it writes anything.
+
+local call, encode, decode, floor, format = redis.call, cjson.encode, cjson.decode, math.floor, string.format
+
+-- The number that a text stands for, if Redis takes it too: nil for nan and infinity.
+local function number(text)
+  local value = tonumber(text)
+  if value and value - value == 0 then return value end
+end
+
+local args, command, now, clock = ARGV, ARGV[1], ARGV[2], number(ARGV[2])
+if #KEYS > 0 then error('No Keys should be provided') end
+if not command then error('Must provide a command') end
+if not clock then error('Arg "now" missing or not a number: ' .. tostring(now)) end
+-- The text of the time is handed on as it came, and loses no digits; `clock` is for reckoning.
+if now:find('[^%d.]') then now = format('%.17g', clock) end
+
+-- Commands of taskvisor alone, and what they need of others.
+local ours = command:sub(1, 10) == 'taskvisor.'
+
+-- {"name":value,...} of names and values, in this order: other programs compare what they hear word for word.
+local function object(name, value, ...)
+  local text = '{"' .. name .. '":' .. encode(value)
+  for i = 1, select('#', ...), 2 do
+    local next_name, next_value = select(i, ...)
+    text = text .. ',"' .. next_name .. '":' .. encode(next_value)
+  end
+  return text .. '}'
+end
+
+-- Tells ql:log, and returns what was told.
+local function tell(...)
+  local text = object(...)
+  call('PUBLISH', 'ql:log', text)
+  return text
+end
+
+-- Tells those who follow single jobs, if this is one of theirs.
+local function tell_followers(event, jid)
+  if call('ZSCORE', 'ql:tracked', jid) then call('PUBLISH', 'ql:' .. event, jid) end
+end
+
+-- Tells a worker, then everyone, that it has a job no more.
+local function tell_lock_lost(jid, worker)
+  local text = object('jid', jid, 'event', 'lock_lost', 'worker', worker)
+  call('PUBLISH', 'ql:w:' .. worker, text)
+  call('PUBLISH', 'ql:log', text)
+end
+
+-- What a JSON text says, after `true`; `false` if it is none.
+local function json(text)
+  return pcall(decode, text)
+end
+
+-- A JSON list as a table; nil if the text is none.
+local function list(text)
+  local fine, value = json(text)
+  if fine and type(value) == 'table' then return value end
+end
+
+-- An option that is a number.
+local function option(name, default)
+  return number(call('HGET', 'ql:config', name) or default) or default
+end
+
+-- Fields of a job's hash, `false` for each that is not there.
+local function fields(jid, ...)
+  return unpack(call('HMGET', 'ql:j:' .. jid, ...))
+end
+
+-- Appends to a job's history; `extra` is the text of a JSON object. The first entry stays, and the newest.
+local function history(jid, when, what, extra)
+  local key = 'ql:j:' .. jid .. '-history'
+  local text = '[' .. floor(when) .. ',' .. encode(what)
+  local count = call('RPUSH', key, extra and text .. ',' .. extra .. ']' or text .. ']')
+  -- Most jobs have no fourth entry, and pay nothing for the look at the option. A limit below three is taken as three.
+  if count <= 3 then return end
+  local most = option('max-job-history', 100)
+  if most > 0 and count > most then
+    local first = call('LPOP', key)
+    call('LTRIM', key, 1 - math.max(floor(most), 3), -1)
+    call('LPUSH', key, first)
+  end
+end
+
+local function know_queue(queue, when)
+  call('ZADD', 'ql:queues', 'NX', when, queue)
+end
+
+-- Lets a job wait in a queue: the highest priority first, then who has waited for longest.
+local function enter_work(jid, queue, priority, when)
+  call('ZADD', 'ql:q:' .. queue .. '-work', (number(priority) or 0) - when / 1e10, jid)
+end
+
+-- Takes a job out of wherever it is in a queue.
+local function leave(jid, queue)
+  local key = 'ql:q:' .. queue
+  call('ZREM', key .. '-work', jid)
+  call('ZREM', key .. '-locks', jid)
+  call('ZREM', key .. '-scheduled', jid)
+  call('ZREM', key .. '-depends', jid)
+end
+
+local function forget_worker_job(worker, jid)
+  if worker and worker ~= '' then call('ZREM', 'ql:w:' .. worker .. ':jobs', jid) end
+end
+
+-- The number of jobs with a tag is that of jobs which have it: who had it already is not counted again.
+local function tag(jid, when, tags)
+  for _, name in ipairs(tags) do
+    if call('ZADD', 'ql:t:' .. name, 'NX', when, jid) == 1 then call('ZINCRBY', 'ql:tags', 1, name) end
+  end
+end
+
+local function untag(jid, tags)
+  for _, name in ipairs(tags) do
+    if call('ZREM', 'ql:t:' .. name, jid) == 1 and tonumber(call('ZINCRBY', 'ql:tags', -1, name)) <= 0 then
+      call('ZREM', 'ql:tags', name)
+    end
+  end
+end
+
+-- The key of a day's figures.
+local function figures(kind, queue, when)
+  return 'ql:s:' .. kind .. ':' .. when - when % 86400 .. ':' .. queue
+end
+
+-- Adds to the counters of a day: retries, failed, failures.
+local function count(queue, when, field, by)
+  call('HINCRBY', figures('stats', queue, when), field, by)
+end
+
+-- Adds how long jobs have waited (`wait`) or run (`run`) to mean and variance (Welford's way) and to the histogram.
+local function stat(kind, queue, when, values)
+  local key, names, counts = figures(kind, queue, when), {'total', 'mean', 'vk'}, {}
+  for i, value in ipairs(values) do
+    value = math.max(value, 0)
+    values[i] = value
+    local bucket = value < 60 and 's' .. floor(value) or value < 3600 and 'm' .. floor(value / 60)
+      or value < 86400 and 'h' .. floor(value / 3600) or 'd' .. floor(value / 86400)
+    if not counts[bucket] then names[#names + 1] = bucket end
+    counts[bucket] = (counts[bucket] or 0) + 1
+  end
+  local had = call('HMGET', key, unpack(names))
+  local total, mean, vk = number(had[1]) or 0, number(had[2]) or 0, number(had[3]) or 0
+  for _, value in ipairs(values) do
+    local before = value - mean
+    total = total + 1
+    mean = mean + before / total
+    vk = vk + before * (value - mean)
+  end
+  local set = {'total', total, 'mean', mean, 'vk', vk}
+  for i = 4, #names do
+    set[#set + 1] = names[i]
+    set[#set + 1] = (number(had[i]) or 0) + counts[names[i]]
+  end
+  call('HSET', key, unpack(set))
+end
+
+local function add_failure(jid, group)
+  call('SADD', 'ql:failures', group)
+  call('LPUSH', 'ql:f:' .. group, jid)
+end
+
+local function remove_failure(jid, group)
+  if call('LREM', 'ql:f:' .. group, 0, jid) > 0 and call('EXISTS', 'ql:f:' .. group) == 0 then
+    call('SREM', 'ql:failures', group)
+  end
+end
+
+-- Removes a job without a trace, but for its id in lists of what was: those are cleaned by who finds it there.
+local function forget(jid, tags)
+  untag(jid, list(tags) or {})
+  local key = 'ql:j:' .. jid
+  call('DEL', key, key .. '-history')
+end
+
+-- Marks a job as failed, wherever it was; `extra` is for its history.
+local function set_failed(jid, queue, when, group, failure, extra)
+  history(jid, when, 'failed', extra)
+  local key = 'ql:q:' .. queue
+  call('ZREM', key .. '-work', jid)
+  call('ZREM', key .. '-locks', jid)
+  call('ZREM', key .. '-scheduled', jid)
+  call('HSET', 'ql:j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('HDEL', 'ql:j:' .. jid, 'grace')
+  add_failure(jid, group)
+  count(queue, when, 'failures', 1)
+  count(queue, when, 'failed', 1)
+end
+
+-- Lets a job that needs no more go where it was to go: to work, or to its time.
+local function set_free(jid, when)
+  local state, queue, priority, due = fields(jid, 'state', 'queue', 'priority', 'scheduled')
+  if state ~= 'depends' then return end
+  call('ZREM', 'ql:q:' .. queue .. '-depends', jid)
+  if due then
+    call('ZADD', 'ql:q:' .. queue .. '-scheduled', due, jid)
+    call('HSET', 'ql:j:' .. jid, 'state', 'scheduled')
+    call('HDEL', 'ql:j:' .. jid, 'scheduled')
+  else
+    enter_work(jid, queue, priority, when)
+    call('HSET', 'ql:j:' .. jid, 'state', 'waiting')
+  end
+end
+
+-- Those that waited for this job do so no more.
+local function release_dependents(jid, when)
+  local dependents = call('SMEMBERS', 'ql:j:' .. jid .. '-dependents')
+  if #dependents == 0 then return end
+  for _, other in ipairs(dependents) do
+    local key = 'ql:j:' .. other .. '-dependencies'
+    if call('SREM', key, jid) == 1 and call('EXISTS', key) == 0 then set_free(other, when) end
+  end
+  call('DEL', 'ql:j:' .. jid .. '-dependents')
+end
+
+-- Lets a job wait for those of `needs` that exist and are not complete; whether there is any.
+local function depend(jid, needs)
+  local any = false
+  for _, need in ipairs(needs) do
+    local state = fields(need, 'state')
+    if state and state ~= 'complete' then
+      call('SADD', 'ql:j:' .. need .. '-dependents', jid)
+      call('SADD', 'ql:j:' .. jid .. '-dependencies', need)
+      any = true
+    end
+  end
+  return any
+end

@@ -1,0 +1,2 @@
+-- No branch above has answered.
+error('Unknown command ' .. command)
