@@ -6,7 +6,7 @@
 
 #[path = "support/rules.rs"]
 mod rules;
-#[path = "support/world.rs"]
+#[path = "support/world/mod.rs"]
 mod world;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,160 @@
+//! A disk that is full or fails.
+
+use super::*;
+
+#[test]
+fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
+    if !is_root() {
+        return skipped("a small disk needs root");
+    }
+    let sandbox = Sandbox::new(Setting::Root);
+    let mount = "mkdir -m 700 \"$TASKVISOR_STATE_DIR\" && mount -t tmpfs -o size=4m,mode=700 none \"$TASKVISOR_STATE_DIR\" && exec \"$@\"";
+    let running = sandbox.start_under(&["unshare", "-m", "sh", "-c", mount, "sh"], &["-w", "2"]);
+    wait_up(&sandbox);
+    let jid = put_until_go(
+        &sandbox,
+        "head -c 300000 /dev/zero | tr '\\0' x; while [ ! -e end ]; do sleep 0.02; done",
+    );
+    // The disk is in a mount namespace that ends with the pool.
+    let disk = PathBuf::from(format!("/proc/{}/root{}", running.child.id(), sandbox.path("state").display()));
+    let mut filler = fs::File::create(disk.join("filler")).expect("a filler");
+    let mut room = 1 << 16;
+    while room > 0 {
+        match filler.write(&vec![0; room]) {
+            Ok(written) if written > 0 => {}
+            Ok(_) | Err(_) => room /= 2,
+        }
+    }
+    let mut refused = None;
+    wait_until("a put is refused", || {
+        let output = sandbox.run(&["put", "--", "true", &"x".repeat(20_000)]);
+        refused = (!output.status.success()).then_some(output);
+        refused.is_some()
+    });
+    let refused = refused.expect("an answer");
+    assert_says(&sandbox, &refused, 69, &["failed to put the job", "DIR/state/store.db", "disk is full"]);
+    assert!(refused.stdout.is_empty());
+    go(&sandbox);
+    let mut seen = String::new();
+    wait_until("the lost output is said", || {
+        let status = status(&sandbox);
+        seen = reasons(&status);
+        status["verdict"] == "degraded" && seen.contains("No space left on device")
+    });
+    assert!(seen.contains(&jid) && seen.contains("dropped"), "{seen}");
+    assert_calm(&sandbox);
+    fs::write(sandbox.work("end"), "").expect("end");
+    wait_until("the job has ended", || sandbox.job_processes().is_empty());
+    drop(filler);
+    fs::remove_file(disk.join("filler")).expect("space");
+    let job = assert_completes(&sandbox, &jid);
+    let dropped = job["forensics"]["output_dropped"].as_u64().expect("a number");
+    assert!((1..=300_000).contains(&dropped), "{job}");
+    let jid = sandbox.put(&["echo", "again"]);
+    assert_completes(&sandbox, &jid);
+    wait_healthy(&sandbox);
+    drop(running);
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn while_the_disk_fails_nothing_is_acknowledged_and_all_goes_on_afterwards() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let Some(library) = shim(&sandbox) else { return };
+    let flag = sandbox.path("eio");
+    let words = ["DIR/state/store.db", "disk I/O error"];
+    fs::write(&flag, "").expect("a flag");
+    let mut alone = sandbox.command(&["put", "--", "true"]);
+    let alone = alone.env("LD_PRELOAD", &library).env("DAYS_EIO", &flag).output().expect("put");
+    assert_says(&sandbox, &alone, 69, &words);
+    assert!(alone.stdout.is_empty());
+    fs::remove_file(&flag).expect("rm");
+    let _running = sandbox.start_with(&["-w", "2"], |command| {
+        command.env("LD_PRELOAD", &library).env("DAYS_EIO", &flag);
+    });
+    wait_up(&sandbox);
+    let jid = put_until_go(&sandbox, "true");
+    fs::write(&flag, "").expect("a flag");
+    let words = ["DIR/state/store.db-wal", "Input/output error", "os error 5"];
+    assert_says(&sandbox, &sandbox.run(&["put", "--", "true"]), 69, &words);
+    go(&sandbox);
+    wait_until("the job has ended", || sandbox.job_processes().is_empty());
+    let mut last = Value::Null;
+    wait_until("status names the disk", || {
+        last = status(&sandbox);
+        reasons(&last).contains("Input/output error")
+    });
+    assert_eq!(last["verdict"], "degraded", "{last}");
+    let since = Instant::now();
+    wait_until("some tries to mend it have failed", || {
+        let output = sandbox.run(&["put", "--", "true"]);
+        assert_says(&sandbox, &output, 69, &words);
+        assert!(output.stdout.is_empty());
+        since.elapsed() > Duration::from_secs(2)
+    });
+    assert_calm(&sandbox);
+    assert_ne!(sandbox.state(&jid), "complete", "the disk has not promised it");
+    fs::remove_file(&flag).expect("rm");
+    wait_until("the job is settled", || sandbox.state(&jid) == "complete");
+    assert_completes(&sandbox, &jid);
+    wait_until("a put is taken", || sandbox.run(&["put", "--", "true"]).status.success());
+    wait_healthy(&sandbox);
+    assert_works(&sandbox);
+}
+
+#[test]
+fn a_put_is_answered_after_its_fdatasync() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    // Nothing else is written meanwhile.
+    sandbox.put(&["true"]);
+    wait_until("it is idle", || {
+        sandbox.json(&["queue", "list", "--json"]).to_string().contains("\"complete\":1")
+    });
+    sandbox.ok(&["queue", "pause", "default"]);
+    let (supervisor, trace) = (sandbox.one("tv-supervisor").to_string(), sandbox.path("trace"));
+    let calls = "trace=fdatasync,fsync,write,writev,sendto,sendmsg,pwrite64";
+    let strace = Command::new("strace")
+        .args(["-f", "-y", "-s", "300", "-e", calls, "-p", &supervisor, "-o"])
+        .arg(&trace)
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut strace) = strace else { return skipped("no strace") };
+    let traced = || {
+        fs::read_dir(format!("/proc/{supervisor}/task")).expect("tasks").flatten().all(|task| {
+            let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            !status.contains("TracerPid:\t0\n")
+        })
+    };
+    let mut over = false;
+    wait_until("strace is attached", || {
+        over = strace.try_wait().expect("wait").is_some();
+        over || traced()
+    });
+    if over {
+        return skipped("strace may not attach");
+    }
+    let jid = sandbox.put(&["true"]);
+    wait_until("the answer is traced", || fs::read_to_string(&trace).is_ok_and(|trace| trace.contains(&jid)));
+    kill(strace.id() as i32, "INT");
+    strace.wait().expect("wait");
+    let trace = fs::read_to_string(&trace).expect("a trace");
+    let lines: Vec<&str> = trace.lines().collect();
+    let find = |from: usize, what: &dyn Fn(&str) -> bool| {
+        lines[from..]
+            .iter()
+            .position(|line| what(line))
+            .map(|at| from + at)
+            .unwrap_or_else(|| panic!("{trace}"))
+    };
+    let written = find(0, &|line| line.contains("pwrite64(") && line.contains("store.db-wal"));
+    let begun = find(written, &|line| line.contains("fdatasync(") && line.contains("store.db-wal"));
+    let done = match lines[begun].ends_with("= 0") {
+        true => begun,
+        false => find(begun, &|line| line.contains("fdatasync resumed") && line.ends_with("= 0")),
+    };
+    let answered = find(0, &|line| line.contains("HTTP/1.1 200") && line.contains(&jid));
+    assert!(done < answered, "{trace}");
+    let late = lines[begun..answered].iter().any(|line| line.contains("pwrite64(") && line.contains("-wal"));
+    assert!(!late, "written after the sync: {trace}");
+}

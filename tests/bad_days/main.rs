@@ -1,0 +1,180 @@
+//! Bad days of the machine, on the real binary: a disk that is full or fails, descriptors, processes and locks that run
+//! out, a clock that jumps, what does not die. Each is said by name; nothing is lost; nothing spins.
+
+#[path = "../support/sandbox.rs"]
+mod sandbox;
+
+mod disk;
+mod shortages;
+mod starts;
+mod still;
+mod store;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use sandbox::{Sandbox, Setting, alive, is_root, kill, wait_until, wait_within};
+use serde_json::Value;
+
+fn status(sandbox: &Sandbox) -> Value {
+    let output = sandbox.run(&["status", "--json"]);
+    serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+}
+
+fn slots(status: &Value) -> Vec<&Value> {
+    let pools = status["pools"].as_array().into_iter().flatten();
+    pools.flat_map(|pool| pool["slots"].as_array().into_iter().flatten()).collect()
+}
+
+fn reasons(status: &Value) -> String {
+    status["reasons"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn wait_healthy(sandbox: &Sandbox) {
+    wait_until("all is well again", || status(sandbox)["verdict"] == "healthy");
+}
+
+fn wait_up(sandbox: &Sandbox) {
+    wait_until("all slots are up", || {
+        let status = status(sandbox);
+        let slots = slots(&status);
+        !slots.is_empty() && slots.iter().all(|slot| slot["state"] == "ready" || slot["state"] == "busy")
+    });
+}
+
+/// The exit code, and stderr with the sandbox's own directory as DIR.
+fn said(sandbox: &Sandbox, output: &Output) -> (Option<i32>, String) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), text.replace(&sandbox.path("").display().to_string(), "DIR/"))
+}
+
+#[track_caller]
+fn assert_says(sandbox: &Sandbox, output: &Output, code: i32, words: &[&str]) {
+    let (got, stderr) = said(sandbox, output);
+    assert_eq!(got, Some(code), "{stderr}");
+    for word in words {
+        assert!(stderr.contains(word), "no {word:?} in:\n{stderr}");
+    }
+}
+
+/// A job that ends when the file `go` is there.
+const UNTIL_GO: &str = "touch begun; while [ ! -e go ]; do sleep 0.02; done";
+
+fn put_until_go(sandbox: &Sandbox, then: &str) -> String {
+    let jid = sandbox.put(&["sh", "-c", &format!("{UNTIL_GO}; {then}")]);
+    wait_until("the job runs", || sandbox.work("begun").exists());
+    jid
+}
+
+fn go(sandbox: &Sandbox) {
+    fs::write(sandbox.work("go"), "").expect("go");
+}
+
+/// It runs to its end and is complete, in its first attempt and without an interruption.
+fn assert_completes(sandbox: &Sandbox, jid: &str) -> Value {
+    sandbox.run(&["job", "wait", jid, "--timeout", "40s"]);
+    let job = sandbox.job(jid);
+    assert_eq!(job["state"], "complete", "{job}");
+    assert_eq!((job["attempt"].as_u64(), job["interrupted"].as_u64()), (Some(1), Some(0)), "{job}");
+    job
+}
+
+fn assert_works(sandbox: &Sandbox) {
+    let jid = sandbox.put(&["true"]);
+    assert_completes(sandbox, &jid);
+}
+
+/// CPU time used, in ticks of 10 ms.
+fn cpu_ticks(pid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+    let fields: Vec<&str> = stat[stat.rfind(')').expect("a name") + 2..].split(' ').collect();
+    fields[11].parse::<u64>().expect("ticks") + fields[12].parse::<u64>().expect("ticks")
+}
+
+/// The pids of keeper and supervisor.
+fn both(sandbox: &Sandbox) -> [i32; 2] {
+    let status = status(sandbox);
+    ["keeper", "supervisor"].map(|name| status[name]["pid"].as_i64().expect("a pid") as i32)
+}
+
+/// Soon there is a second in which neither keeper nor supervisor uses a processor to speak of.
+#[track_caller]
+fn assert_calm(sandbox: &Sandbox) {
+    let both = both(sandbox);
+    let mut used = Vec::new();
+    while used.len() < 5 {
+        let (since, before) = (Instant::now(), both.map(cpu_ticks));
+        wait_until("a second has passed", || since.elapsed() > Duration::from_secs(1));
+        let after = both.map(cpu_ticks);
+        used.push([after[0] - before[0], after[1] - before[1]]);
+        if used.last().is_some_and(|used| used.iter().all(|ticks| *ticks < 15)) {
+            return println!("calm: {used:?}");
+        }
+    }
+    panic!("ticks used by keeper and supervisor that have nothing to do, of 100 a second: {used:?}");
+}
+
+fn skipped(why: &str) {
+    println!("skipped: {why}");
+}
+
+/// A cgroup of one controller; what is left in it dies with it.
+struct Cell(PathBuf);
+
+impl Cell {
+    fn new(controller: &str, name: &str) -> Option<Cell> {
+        let cell = Path::new("/sys/fs/cgroup")
+            .join(controller)
+            .join(format!("tv-days-{name}-{}", std::process::id()));
+        (is_root() && fs::create_dir(&cell).is_ok()).then(|| Cell(cell))
+    }
+
+    fn set(&self, file: &str, value: &str) {
+        fs::write(self.0.join(file), value).unwrap_or_else(|error| panic!("{file}: {error}"));
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        fs::write(self.0.join("freezer.state"), "THAWED").ok();
+        for pid in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines() {
+            kill(pid.parse().expect("a pid"), "KILL");
+        }
+        if !std::thread::panicking() {
+            wait_until("the cgroup is empty", || fs::remove_dir(&self.0).is_ok());
+        } else {
+            for _ in 0..200 {
+                if fs::remove_dir(&self.0).is_ok() {
+                    break;
+                }
+                std::thread::park_timeout(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+/// The library of `support/days.c`, made with the machine's C compiler.
+fn shim(sandbox: &Sandbox) -> Option<String> {
+    let library = sandbox.path("days.so").display().to_string();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/days.c");
+    match Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o", &library, source]).status() {
+        Ok(made) => {
+            assert!(made.success(), "days.c does not compile");
+            Some(library)
+        }
+        Err(error) => {
+            skipped(&format!("no C compiler: {error}"));
+            None
+        }
+    }
+}

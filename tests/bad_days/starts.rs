@@ -1,0 +1,107 @@
+//! Starts that are refused, with the name of what is wrong.
+
+use super::*;
+
+#[test]
+fn a_start_on_a_full_disk_is_refused_with_the_file_that_has_no_room() {
+    if !is_root() {
+        return skipped("a small disk needs root");
+    }
+    let sandbox = Sandbox::new(Setting::Root);
+    for (room, file) in [("0", "DIR/state/lock"), ("12k", "DIR/state/store.db")] {
+        fs::remove_dir_all(sandbox.path("state")).ok();
+        let full = format!(
+            "mkdir -m 700 \"$TASKVISOR_STATE_DIR\" && mount -t tmpfs -o size=64k,mode=700 none \"$TASKVISOR_STATE_DIR\" &&
+             cd \"$TASKVISOR_STATE_DIR\" && {{ truncate -s {room} room && head -c {room} /dev/zero > room
+             head -c 1M /dev/zero > filler 2> /dev/null; rm room; cd /; exec \"$@\"; }}"
+        );
+        let mut running = sandbox.start_under(&["unshare", "-m", "sh", "-c", &full, "sh"], &["-w", "1"]);
+        let status = running.wait();
+        let stderr = sandbox.stderr().replace(&sandbox.path("").display().to_string(), "DIR/");
+        assert!(stderr.contains(file), "{stderr}");
+        assert!(stderr.contains("No space left") || stderr.contains("disk is full"), "{stderr}");
+        assert!(matches!(status.code(), Some(69 | 74)), "{status}: {stderr}");
+    }
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn a_store_that_is_none_of_ours_is_refused_by_start_and_put_and_left_as_it_is() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    sandbox.put(&["true"]);
+    let store = sandbox.path("state").join("store.db");
+    let good = fs::read(&store).expect("the store");
+    let mut newer = good.clone();
+    newer[60..64].copy_from_slice(&99u32.to_be_bytes());
+    let mut damaged = good.clone();
+    let len = damaged.len();
+    damaged[4096..len.min(16384)].fill(0x5a);
+    let text =
+        b"no database at all, but a text that is longer than a header of one hundred bytes, as it should be"
+            .to_vec();
+    for (content, why) in [
+        (newer, "its schema is 99, this program knows"),
+        (damaged, "it is damaged"),
+        (text, "not a SQLite file"),
+    ] {
+        fs::write(&store, &content).expect("a file");
+        for args in [&["start", "-w", "1"][..], &["put", "--", "true"]] {
+            assert_says(&sandbox, &sandbox.run(args), 69, &["DIR/state/store.db", why]);
+            assert!(fs::read(&store).expect("the store") == content, "{why}: {args:?} changed it");
+        }
+    }
+    fs::remove_file(&store).expect("rm");
+    fs::create_dir(&store).expect("mkdir");
+    for args in [&["start", "-w", "1"][..], &["put", "--", "true"]] {
+        assert_says(&sandbox, &sandbox.run(args), 69, &["DIR/state/store.db", "it is a directory"]);
+    }
+    fs::remove_dir(&store).expect("still an empty directory");
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn a_start_that_cannot_be_is_refused_with_the_name_of_what_is_wrong() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    assert_says(&sandbox, &sandbox.run(&["start", "-w", "0"]), 2, &["-w", "0 is not in 1.."]);
+    assert_says(&sandbox, &sandbox.run(&["start", "-w", "70000"]), 2, &["-w", "70000 is not in 1..=65535"]);
+    assert_says(&sandbox, &sandbox.run(&["start", "--wrokers", "2"]), 2, &["--wrokers", "--workers"]);
+    let words = ["a lease of 5s is too short for a grace of 10s"];
+    assert_says(&sandbox, &sandbox.run(&["start", "--lease", "5s", "--grace", "10s"]), 78, &words);
+    fs::write(sandbox.work("wrong.yaml"), "pools:\n  - nmae: a\n").expect("a file");
+    let words = ["wrong.yaml:2:5: unknown setting 'nmae'", "did you mean 'name'?"];
+    assert_says(&sandbox, &sandbox.run(&["start", "-c", "wrong.yaml"]), 78, &words);
+
+    let secret = sandbox.work("secret.yaml");
+    fs::write(&secret, "lease: 1m\n").expect("a file");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o000)).expect("chmod");
+    let words = ["failed to read secret.yaml", "Permission denied"];
+    assert_says(&sandbox, &sandbox.run(&["start", "-c", "secret.yaml"]), 78, &words);
+
+    let closed = sandbox.path("closed");
+    fs::create_dir(&closed).expect("mkdir");
+    if is_root() {
+        chown(&closed, Some(0), Some(0)).expect("chown");
+    }
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).expect("chmod");
+    let inside = closed.join("state").display().to_string();
+    let words = ["DIR/closed/state", "Permission denied"];
+    assert_says(&sandbox, &sandbox.run(&["start", "--state-dir", &inside]), 77, &words);
+    assert_says(&sandbox, &sandbox.run(&["put", "--state-dir", &inside, "--", "true"]), 77, &words);
+    if !is_root() {
+        let words = ["DIR/closed", "Permission denied"];
+        assert_says(
+            &sandbox,
+            &sandbox.run(&["start", "--state-dir", &closed.display().to_string()]),
+            77,
+            &words,
+        );
+    }
+
+    let long = sandbox.path(&"long".repeat(30)).display().to_string();
+    let words = ["longlong/ctl.sock", "107 bytes", "--run-dir"];
+    for args in [&["start", "--run-dir", &long][..], &["put", "--run-dir", &long, "--", "true"]] {
+        assert_says(&sandbox, &sandbox.run(args), 78, &words);
+    }
+    assert!(!Path::new(&long).exists(), "nothing was made");
+    sandbox.assert_nothing_left();
+}

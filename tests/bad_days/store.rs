@@ -1,0 +1,93 @@
+//! A store that others have locked, and a clock that jumps.
+
+use super::*;
+
+#[test]
+fn a_store_locked_by_another_program_is_named_and_loses_nothing() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "2"]);
+    let jid = put_until_go(&sandbox, "true");
+    let other = rusqlite::Connection::open(sandbox.path("state").join("store.db")).expect("the store");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("the lock");
+    let since = Instant::now();
+    let mut puts: Vec<_> = (0..6)
+        .map(|_| {
+            let mut put = sandbox.command(&["put", "--", "true"]);
+            put.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("put")
+        })
+        .collect();
+    go(&sandbox);
+    let asked = |sandbox: &Sandbox| {
+        let since = Instant::now();
+        let status = status(sandbox);
+        (since.elapsed(), status)
+    };
+    wait_until("its silence is known", || reasons(&status(&sandbox)).contains("broker: "));
+    let (took, seen) = (0..3).map(|_| asked(&sandbox)).min_by_key(|(took, _)| *took).expect("a status");
+    assert!(took < Duration::from_secs(1), "status took {took:?}");
+    assert!(reasons(&seen).contains("broker: "), "{seen}");
+    wait_within(Duration::from_secs(16), "all puts are answered", || {
+        puts.iter_mut().all(|put| put.try_wait().expect("wait").is_some())
+    });
+    println!("answered after {:?}", since.elapsed());
+    for put in puts {
+        let output = put.wait_with_output().expect("put");
+        assert_says(&sandbox, &output, 69, &["DIR/state/store.db", "another program has locked it"]);
+    }
+    assert_calm(&sandbox);
+    other.execute_batch("ROLLBACK").expect("the end of the lock");
+    assert_completes(&sandbox, &jid);
+    assert_works(&sandbox);
+    wait_healthy(&sandbox);
+}
+
+#[test]
+fn a_supervisor_that_dies_while_the_store_is_locked_comes_back_when_it_is_free() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = sandbox.start(&["-w", "1"]);
+    let jid = put_until_go(&sandbox, "true");
+    let other = rusqlite::Connection::open(sandbox.path("state").join("store.db")).expect("the store");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("the lock");
+    kill(sandbox.one("tv-supervisor"), "KILL");
+    wait_until("the new one is refused", || {
+        let said = sandbox.stderr();
+        said.contains("another program has locked it") && said.contains("trying again")
+    });
+    other.execute_batch("ROLLBACK").expect("the end of the lock");
+    go(&sandbox);
+    wait_until("the job is complete", || {
+        sandbox.run(&["status"]).status.success() && sandbox.state(&jid) == "complete"
+    });
+    assert_eq!(sandbox.job(&jid)["interrupted"], 1);
+    wait_healthy(&sandbox);
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn a_wall_clock_that_jumps_a_day_moves_no_delay_and_no_lease() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let Some(library) = shim(&sandbox) else { return };
+    let wall = sandbox.path("wall");
+    let _running = sandbox.start_with(&["-w", "2", "--lease", "6s", "--grace", "1s"], |command| {
+        command.env("LD_PRELOAD", &library).env("DAYS_WALL", &wall);
+    });
+    wait_up(&sandbox);
+    let jid = put_until_go(&sandbox, "true");
+    for (day, name) in [("86400", "ahead"), ("-86400", "back")] {
+        let since = Instant::now();
+        let late = sandbox.ok(&["put", "--delay", "2s", "--", "touch", name]);
+        fs::write(&wall, day).expect("a jump");
+        wait_within(Duration::from_secs(10), "the delayed job runs", || sandbox.work(name).exists());
+        assert!(since.elapsed() >= Duration::from_millis(1990), "{name}: early, after {:?}", since.elapsed());
+        assert_completes(&sandbox, late.trim());
+        // Longer than the lease: it was renewed under the wrong clock.
+        wait_until("the lease has been renewed", || since.elapsed() > Duration::from_millis(6500));
+        assert_eq!(sandbox.state(&jid), "running", "{name}");
+        assert_eq!(status(&sandbox)["verdict"], "healthy");
+    }
+    go(&sandbox);
+    assert_completes(&sandbox, &jid);
+    assert_calm(&sandbox);
+}

@@ -1,0 +1,191 @@
+//! Failure groups, and what is done to many jobs at a time.
+
+use super::*;
+
+contract!(
+    failures_are_counted_by_their_groups,
+    a_group_is_left_with_the_state,
+    the_jobs_of_a_group_are_listed_by_pages,
+    many_jobs_are_retried_by_what_they_are,
+    many_jobs_are_taken_stretch_by_stretch,
+    a_limit_takes_those_first_that_were_put_first,
+    a_rehearsal_changes_nothing,
+    only_what_has_ended_is_swept,
+    discarded_jobs_are_gone,
+);
+
+async fn failures_are_counted_by_their_groups(scene: Scene) {
+    assert_eq!(groups(&scene).await, []);
+    failed(&scene, "a", "exit 1").await;
+    failed(&scene, "b", "killed").await;
+    scene.clock.forward(Duration::from_secs(5));
+    failed(&scene, "c", "exit 1").await;
+    ended(&scene, job("d"), Verdict::Hold { failure: wrong("killed", "d") }).await;
+    ended(&scene, job("e"), Verdict::Hold { failure: wrong("killed", "e") }).await;
+    ended(&scene, job("f"), Verdict::Fail { failure: wrong("", "no name") }).await;
+    let newest = async |id: &str| scene.record(&id.into()).await.ended_at.unwrap();
+    let group = |group: &str, failed, held, newest, job: &str, message: &str| FailureGroup {
+        group: group.into(),
+        failed,
+        held,
+        newest,
+        job: job.into(),
+        message: message.into(),
+    };
+    let expected = [
+        group("killed", 1, 2, newest("e").await, "e", "e"),
+        group("exit 1", 2, 0, newest("c").await, "c", "c"),
+        group("", 1, 0, newest("f").await, "f", "no name"),
+    ];
+    assert_eq!(groups(&scene).await, expected);
+}
+
+async fn a_group_is_left_with_the_state(scene: Scene) {
+    failed(&scene, "a", "exit 1").await;
+    scene.retry("a".into()).await.unwrap();
+    assert_eq!(groups(&scene).await, []);
+    let elsewhere = NewJob { queue: "p".into(), ..job("b") };
+    ended(&scene, elsewhere, Verdict::Hold { failure: failure() }).await;
+    assert_eq!(groups(&scene).await.len(), 1);
+    scene.cancel("b".into()).await.unwrap();
+    assert_eq!(groups(&scene).await, []);
+    // A job canceled while it ran has not failed, whatever its last words were; nor has one that will be tried again.
+    let taken = scene.take().await.unwrap();
+    scene.cancel("a".into()).await.unwrap();
+    scene.say(&taken, Verdict::Fail { failure: failure() }).await;
+    ended(&scene, job("c"), retry_after(Duration::ZERO)).await;
+    assert_eq!(groups(&scene).await, []);
+    for _ in 0..5 {
+        assert_eq!(scene.take().await.unwrap().job.id.as_str(), "c");
+        scene.recover("me".into(), vec![]).await.unwrap();
+    }
+    assert_eq!(groups(&scene).await[0].group, "interrupted");
+}
+
+async fn the_jobs_of_a_group_are_listed_by_pages(scene: Scene) {
+    for n in 0..5 {
+        failed(&scene, &format!("a{n}"), "exit 1").await;
+        failed(&scene, &format!("b{n}"), "exit 2").await;
+    }
+    ended(&scene, job("h"), Verdict::Hold { failure: failure() }).await;
+    let mut filter = Filter { group: Some("exit 1".into()), limit: 4, ..Filter::default() };
+    let ids = async |filter: &Filter| -> Vec<String> {
+        scene.list(filter.clone()).await.unwrap().iter().map(|job| job.id.to_string()).collect()
+    };
+    assert_eq!(ids(&filter).await, ["h", "a4", "a3", "a2"]);
+    filter.after = Some("a2".into());
+    assert_eq!(ids(&filter).await, ["a1", "a0"]);
+    let held = Filter { states: vec![JobState::Held], after: None, ..filter.clone() };
+    assert_eq!(ids(&held).await, ["h"]);
+    assert!(ids(&Filter { states: vec![JobState::Waiting], ..held.clone() }).await.is_empty());
+    assert!(ids(&Filter { group: Some("exit".into()), ..filter }).await.is_empty());
+}
+
+async fn many_jobs_are_retried_by_what_they_are(scene: Scene) {
+    let fail = |group: &str| Verdict::Fail { failure: wrong(group, "") };
+    ended(&scene, NewJob { class: "mail".into(), ..job("class") }, fail("x")).await;
+    ended(&scene, NewJob { queue: "p".into(), ..job("queue") }, fail("x")).await;
+    ended(&scene, job("group"), fail("y")).await;
+    ended(&scene, job("held"), Verdict::Hold { failure: wrong("x", "") }).await;
+    scene.clock.forward(Duration::from_secs(10));
+    ended(&scene, job("late"), fail("x")).await;
+    let since = scene.record(&"late".into()).await.ended_at;
+    let all = bulk(Act::Retry, JobState::Failed);
+    let cases = [
+        (Bulk { class: Some("mail".into()), ..all.clone() }, "class"),
+        (Bulk { queue: Some("p".into()), ..all.clone() }, "queue"),
+        (Bulk { group: Some("y".into()), ..all.clone() }, "group"),
+        (Bulk { group: Some("x".into()), state: JobState::Held, ..all.clone() }, "held"),
+        (Bulk { since, ..all.clone() }, "late"),
+    ];
+    for (asked, id) in cases {
+        let none = Bulk { class: Some("none".into()), ..asked.clone() };
+        assert_eq!(swept(&scene, none).await, 0);
+        let answer: Swept = scene.tell(asked, "uid 7").await.unwrap();
+        assert_eq!(answer, Swept { count: 1, needed: 0, jobs: vec![id.into()], next: None });
+        let record = scene.record(&id.into()).await;
+        assert_eq!((record.state, record.failure, record.attempt), (JobState::Waiting, None, 0), "{id}");
+        let last = record.history.last().unwrap();
+        assert!(matches!(&last.what, Happened::Retried { by, .. } if by == "uid 7"), "{last:?}");
+    }
+    assert_eq!(swept(&scene, all).await, 0);
+    assert_eq!(scene.take().await.unwrap().job.id.as_str(), "class");
+}
+
+async fn many_jobs_are_taken_stretch_by_stretch(scene: Scene) {
+    const MANY: u64 = 1_234;
+    scene.enqueue((0..MANY).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    while let Some(taken) = scene.fetch(request(&["q"], 500)).await.ok().filter(|taken| !taken.is_empty()) {
+        let fail = |one: &Fetched| settlement(&one.lease, Verdict::Fail { failure: failure() });
+        scene.settle(taken.iter().map(fail).collect()).await.unwrap();
+    }
+    let all = bulk(Act::Retry, JobState::Failed);
+    assert_eq!(groups(&scene).await[0].failed, MANY);
+    let first: Swept = scene.tell(all.clone(), "").await.unwrap();
+    assert!(first.count < MANY && first.next.is_some(), "{first:?}");
+    assert_eq!(first.count + swept(&scene, Bulk { after: first.next, ..all.clone() }).await, MANY);
+    assert_eq!(waiting(&scene).await.len() as u64, MANY);
+    for n in 0..MANY {
+        scene.cancel(n.to_string().as_str().into()).await.unwrap();
+    }
+    assert_eq!(swept(&scene, bulk(Act::Discard, JobState::Canceled)).await, MANY);
+    assert_eq!(scene.counts().await.unwrap()[&"q".into()].jobs, BTreeMap::new());
+}
+
+async fn a_limit_takes_those_first_that_were_put_first(scene: Scene) {
+    for id in ["a", "b", "c", "d"] {
+        failed(&scene, id, "exit 1").await;
+    }
+    let two = Bulk { limit: Some(2), ..bulk(Act::Retry, JobState::Failed) };
+    assert_eq!(swept(&scene, two.clone()).await, 2);
+    assert_eq!(waiting(&scene).await, ["a", "b"]);
+    assert_eq!(swept(&scene, Bulk { limit: Some(0), ..two.clone() }).await, 0);
+    assert_eq!(swept(&scene, Bulk { group: Some("exit 1".into()), ..two }).await, 2);
+    assert_eq!(waiting(&scene).await, ["a", "b", "c", "d"]);
+}
+
+async fn a_rehearsal_changes_nothing(scene: Scene) {
+    for n in 0..20 {
+        failed(&scene, &n.to_string(), "exit 1").await;
+    }
+    for act in [Act::Retry, Act::Discard] {
+        let asked = Bulk { dry_run: true, ..bulk(act, JobState::Failed) };
+        let answer: Swept = scene.tell(asked, "").await.unwrap();
+        assert_eq!((answer.count, answer.jobs.len(), answer.jobs[0].as_str()), (20, 10, "0"));
+    }
+    assert_eq!(groups(&scene).await[0].failed, 20);
+}
+
+async fn only_what_has_ended_is_swept(scene: Scene) {
+    scene.put(job("a")).await;
+    for state in JobState::ALL.into_iter().filter(|state| !state.has_ended()) {
+        let refused = scene.tell(bulk(Act::Discard, state), "").await.unwrap_err();
+        assert!(matches!(&refused, Error::Refused(why) if why.contains(state.as_str())), "{refused}");
+    }
+    assert_eq!(waiting(&scene).await, ["a"]);
+}
+
+async fn discarded_jobs_are_gone(mut scene: Scene) {
+    let large = NewJob { payload: Payload::Data(Bytes(vec![7; 5_000])), ..job("large") };
+    ended(&scene, large, Verdict::Fail { failure: failure() }).await;
+    ended(&scene, job("held"), Verdict::Hold { failure: failure() }).await;
+    ended(&scene, job("done"), complete()).await;
+    scene.put(job("canceled")).await;
+    scene.cancel("canceled".into()).await.unwrap();
+    for state in [JobState::Failed, JobState::Held, JobState::Complete, JobState::Canceled] {
+        assert_eq!(swept(&scene, bulk(Act::Discard, state)).await, 1, "{state}");
+    }
+    assert_eq!(scene.get("large".into()).await, Ok(None));
+    assert_eq!(scene.list(Filter::default()).await, Ok(vec![]));
+    assert_eq!(groups(&scene).await, []);
+    scene.put(job("large")).await;
+    assert_eq!(scene.record(&"large".into()).await.history, []);
+    if let Place::File(directory) = &scene.place {
+        scene.store = None;
+        let conn = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
+        let left = |table: &str| -> u64 {
+            conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+        };
+        assert_eq!(["job", "body", "history"].map(left), [1, 0, 0]);
+    }
+}

@@ -1,0 +1,95 @@
+//! What becomes of jobs after their end.
+
+mod counters;
+mod expiry;
+mod failures;
+mod statistics;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::support::*;
+use taskvisor::broker::{Broker, Error, Verbs};
+use taskvisor::model::verb::{Act, Bulk, Failed, FailureGroup, Forget, QueueDay, SetOption, Stats, Swept};
+use taskvisor::model::*;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn wrong(group: &str, message: &str) -> Failure {
+    Failure { group: group.into(), message: message.into(), trace: None }
+}
+
+/// Puts a job and has it end by this verdict.
+async fn ended(scene: &Scene, new: NewJob, verdict: Verdict) {
+    let queue = new.queue.clone();
+    let id = scene.put(new).await;
+    let taken = scene.take_from(queue.as_str()).await.unwrap();
+    assert_eq!(taken.job.id, id);
+    scene.say(&taken, verdict).await;
+}
+
+async fn failed(scene: &Scene, id: &str, group: &str) {
+    ended(scene, job(id), Verdict::Fail { failure: wrong(group, id) }).await;
+}
+
+async fn groups(scene: &Scene) -> Vec<FailureGroup> {
+    scene.tell(Failed {}, "").await.unwrap()
+}
+
+fn bulk(act: Act, state: JobState) -> Bulk {
+    Bulk {
+        act,
+        state,
+        group: None,
+        class: None,
+        queue: None,
+        since: None,
+        limit: None,
+        dry_run: false,
+        after: None,
+    }
+}
+
+/// How many it was done with, asking until there are no more.
+async fn swept(scene: &Scene, mut asked: Bulk) -> u64 {
+    let mut count = 0;
+    loop {
+        let answer: Swept = scene.tell(asked.clone(), "uid 7").await.unwrap();
+        count += answer.count;
+        asked.after = answer.next;
+        if answer.next.is_none() {
+            return count;
+        }
+    }
+}
+
+async fn waiting(scene: &Scene) -> Vec<String> {
+    let filter = Filter { states: vec![JobState::Waiting], limit: 9_999, ..Filter::default() };
+    scene.list(filter).await.unwrap().iter().rev().map(|job| job.id.to_string()).collect()
+}
+
+async fn stats(scene: &Scene) -> QueueDay {
+    scene.tell(Stats { queue: "q".into(), day: None }, "").await.unwrap()
+}
+
+async fn forget(scene: &Scene, queue: &str) -> Result<(), Error> {
+    scene.tell(Forget { queue: queue.into() }, "").await.map(drop)
+}
+
+/// Lets the store look at what it keeps, for as long as that takes.
+async fn look(scene: &Scene) {
+    scene.clock.forward(Duration::from_secs(61));
+    for _ in 0..50 {
+        scene.fetch(request(&["none"], 1)).await.unwrap();
+        scene.clock.forward(Duration::from_millis(20));
+    }
+}
+
+async fn left(scene: &Scene) -> Vec<String> {
+    let all = scene.list(Filter { limit: 9_999, ..Filter::default() }).await.unwrap();
+    all.iter().rev().map(|job| job.id.to_string()).collect()
+}
+
+async fn set(scene: &Scene, name: &str, value: &str) {
+    scene.tell(SetOption { name: name.into(), value: value.into(), queue: None }, "me").await.unwrap();
+}

@@ -1,0 +1,321 @@
+//! Jobs that need others: put, released, edited, canceled together.
+
+mod beside_a_model;
+
+use std::time::Duration;
+
+use crate::support::*;
+use taskvisor::broker::{Broker, Error, Notice, Verbs};
+use taskvisor::model::verb::{Cancel, DependOff, DependOn, Each, Fate, Refusal};
+use taskvisor::model::*;
+
+contract!(
+    a_job_runs_when_all_it_needs_is_complete,
+    what_is_complete_already_need_not_be_waited_for,
+    a_delay_counts_from_the_put,
+    a_batch_may_name_its_own_jobs_in_any_order,
+    circles_in_a_batch_are_refused_with_their_names,
+    who_needs_what_is_not_there_is_refused,
+    what_has_failed_is_waited_for_until_it_is_retried,
+    a_job_that_is_retried_after_all_takes_nobody_back,
+    a_job_is_made_to_wait_and_let_off,
+    circles_by_edits_are_refused_with_their_names,
+    only_what_has_not_begun_can_be_made_to_wait,
+    what_others_need_is_not_canceled_without_them,
+    a_refusal_spreads_to_what_the_refused_job_needs,
+    all_dependents_are_canceled_together,
+    thousands_of_dependents_are_canceled_together,
+    a_canceled_job_still_needs_what_it_needed,
+    the_release_wakes,
+    ten_thousand_in_a_row_are_no_circle,
+);
+
+fn needing(id: &str, needs: &[&str]) -> NewJob {
+    NewJob { depends: needs.iter().map(|id| JobId::from(*id)).collect(), ..job(id) }
+}
+
+fn names(ids: &[&str]) -> Vec<JobId> {
+    ids.iter().map(|id| JobId::from(*id)).collect()
+}
+
+async fn done(scene: &Scene, id: &str) {
+    let fetched = scene.take().await.unwrap();
+    assert_eq!(fetched.job.id.as_str(), id);
+    scene.say(&fetched, complete()).await;
+}
+
+async fn on(scene: &Scene, id: &str, jobs: &[&str]) -> Result<JobState, Error> {
+    let verb = DependOn { job: id.into(), jobs: names(jobs) };
+    scene.tell(verb, "uid 7").await.map(|answer| answer.state)
+}
+
+async fn off(scene: &Scene, id: &str, jobs: Option<&[&str]>) -> Result<JobState, Error> {
+    let verb = DependOff { job: id.into(), jobs: jobs.map(names) };
+    scene.tell(verb, "uid 7").await.map(|answer| answer.state)
+}
+
+async fn cancel(scene: &Scene, jobs: &[&str], dependents: bool) -> Vec<(String, Fate)> {
+    let each = scene.tell(Cancel { jobs: names(jobs), dependents }, "uid 7").await.unwrap();
+    each.into_iter().map(|Each { job, fate }| (job.to_string(), fate)).collect()
+}
+
+fn now(id: &str, state: JobState) -> (String, Fate) {
+    (id.into(), Fate::State(state))
+}
+
+fn needed(id: &str, by: &[&str]) -> (String, Fate) {
+    (id.into(), Fate::Refused(Refusal::NeededBy { jobs: names(by) }))
+}
+
+async fn needs(scene: &Scene, id: &str) -> Vec<(String, JobState)> {
+    let record = scene.record(&id.into()).await;
+    record.needs.into_iter().map(|need| (need.job.to_string(), need.state)).collect()
+}
+
+async fn a_job_runs_when_all_it_needs_is_complete(mut scene: Scene) {
+    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put(needing("c", &["a", "b", "a"])).await;
+    assert_eq!(scene.state(&"c".into()).await, JobState::Depends);
+    let waiting = |id: &str| (id.to_owned(), JobState::Waiting);
+    assert_eq!(needs(&scene, "c").await, [waiting("a"), waiting("b")]);
+    assert_eq!(scene.record(&"a".into()).await.needed_by, names(&["c"]));
+    done(&scene, "a").await;
+    assert_eq!(needs(&scene, "c").await, [waiting("b")]);
+    scene.reopen();
+    done(&scene, "b").await;
+    assert_eq!(scene.state(&"c".into()).await, JobState::Waiting);
+    done(&scene, "c").await;
+    let counts = scene.counts().await.unwrap();
+    assert_eq!(counts[&"q".into()].jobs, [(JobState::Complete, 3)].into());
+}
+
+async fn what_is_complete_already_need_not_be_waited_for(scene: Scene) {
+    scene.put(job("a")).await;
+    done(&scene, "a").await;
+    scene.put(needing("b", &["a"])).await;
+    scene.put(NewJob { delay: LEASE, ..needing("c", &["a"]) }).await;
+    assert_eq!(scene.state(&"c".into()).await, JobState::Delayed);
+    assert!(needs(&scene, "b").await.is_empty());
+    done(&scene, "b").await;
+}
+
+async fn a_delay_counts_from_the_put(scene: Scene) {
+    scene.put(job("a")).await;
+    scene.put(NewJob { delay: Duration::from_secs(10), ..needing("b", &["a"]) }).await;
+    scene.put(NewJob { delay: Duration::from_secs(2), ..needing("c", &["a"]) }).await;
+    let due = scene.record(&"b".into()).await.due_at;
+    assert!(due.is_some());
+    scene.clock.forward(Duration::from_secs(4));
+    done(&scene, "a").await;
+    assert_eq!(scene.state(&"b".into()).await, JobState::Delayed);
+    assert_eq!(scene.record(&"b".into()).await.due_at, due);
+    done(&scene, "c").await;
+    assert!(scene.take().await.is_none());
+    scene.clock.forward(Duration::from_secs(6));
+    done(&scene, "b").await;
+}
+
+async fn a_batch_may_name_its_own_jobs_in_any_order(scene: Scene) {
+    let batch =
+        vec![needing("last", &["mid"]), needing("mid", &["first", "second"]), job("first"), job("second")];
+    scene.enqueue(batch).await.unwrap();
+    for id in ["first", "second", "mid", "last"] {
+        done(&scene, id).await;
+    }
+}
+
+fn said<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
+    result.unwrap_err().to_string()
+}
+
+async fn circles_in_a_batch_are_refused_with_their_names(scene: Scene) {
+    let batch = vec![needing("x", &["a"]), needing("a", &["b"]), needing("b", &["c"]), needing("c", &["a"])];
+    assert_eq!(
+        said(scene.enqueue(batch).await),
+        "jobs cannot wait for each other in a circle: 'a' needs 'b' needs 'c' needs 'a'"
+    );
+    assert_eq!(said(scene.enqueue(vec![needing("a", &["a"])]).await), "job 'a' cannot depend on itself");
+    assert!(scene.list(Filter::default()).await.unwrap().is_empty());
+}
+
+async fn who_needs_what_is_not_there_is_refused(scene: Scene) {
+    let refused = scene.enqueue(vec![job("a"), needing("b", &["a", "x"])]).await;
+    assert_eq!(said(refused), "a job cannot depend on 'x': no job has that id");
+    assert_eq!(scene.get("a".into()).await, Ok(None));
+}
+
+async fn what_has_failed_is_waited_for_until_it_is_retried(scene: Scene) {
+    scene.put(job("a")).await;
+    scene.put(needing("b", &["a"])).await;
+    let a = scene.take().await.unwrap();
+    scene.say(&a, Verdict::Fail { failure: failure() }).await;
+    assert_eq!(needs(&scene, "b").await, [("a".into(), JobState::Failed)]);
+    scene.put(needing("c", &["a"])).await;
+    assert!(scene.take().await.is_none());
+    scene.retry("a".into()).await.unwrap();
+    for id in ["a", "b", "c"] {
+        done(&scene, id).await;
+    }
+}
+
+async fn a_job_that_is_retried_after_all_takes_nobody_back(scene: Scene) {
+    scene.put(job("a")).await;
+    scene.put(needing("b", &["a"])).await;
+    done(&scene, "a").await;
+    scene.retry("a".into()).await.unwrap();
+    assert_eq!(scene.state(&"b".into()).await, JobState::Waiting);
+    assert!(scene.record(&"a".into()).await.needed_by.is_empty());
+    scene.cancel("a".into()).await.unwrap();
+    done(&scene, "b").await;
+}
+
+async fn a_job_is_made_to_wait_and_let_off(scene: Scene) {
+    scene.enqueue(vec![job("a"), job("b"), job("c")]).await.unwrap();
+    scene.put(NewJob { delay: Duration::from_secs(10), ..job("d") }).await;
+    assert_eq!(on(&scene, "a", &["b", "c"]).await, Ok(JobState::Depends));
+    assert_eq!(on(&scene, "d", &["c"]).await, Ok(JobState::Depends));
+    assert_eq!(off(&scene, "a", Some(&["b"])).await, Ok(JobState::Depends));
+    assert_eq!(off(&scene, "d", None).await, Ok(JobState::Delayed));
+    assert_eq!(
+        off(&scene, "d", None).await,
+        Err(Error::WrongState {
+            id: "d".into(),
+            state: JobState::Delayed,
+            verb: "let off: it depends on nothing",
+        })
+    );
+    assert_eq!(off(&scene, "a", Some(&["x"])).await, Err(Error::NoJob("x".into())));
+    let Happened::Edited { by, what } = &scene.record(&"a".into()).await.history[1].what else { panic!() };
+    assert_eq!((by.as_str(), what.as_str()), ("uid 7", "it does not depend on b any more"));
+    // Its place in the queue is the one it was put to.
+    assert_eq!(off(&scene, "a", Some(&["c", "b"])).await, Ok(JobState::Waiting));
+    for id in ["a", "b", "c"] {
+        done(&scene, id).await;
+    }
+    assert_eq!(on(&scene, "d", &["a"]).await, Ok(JobState::Delayed), "what is complete is not waited for");
+    scene.clock.forward(Duration::from_secs(10));
+    done(&scene, "d").await;
+}
+
+async fn circles_by_edits_are_refused_with_their_names(scene: Scene) {
+    scene.enqueue(vec![job("a"), needing("b", &["a"]), needing("c", &["b"]), job("d")]).await.unwrap();
+    assert_eq!(
+        said(on(&scene, "a", &["d", "c"]).await),
+        "jobs cannot wait for each other in a circle: 'a' needs 'c' needs 'b' needs 'a'"
+    );
+    assert_eq!(said(on(&scene, "a", &["a"]).await), "job 'a' cannot depend on itself");
+    assert!(said(on(&scene, "a", &["x"]).await).ends_with("no job has that id"));
+    assert_eq!(scene.state(&"a".into()).await, JobState::Waiting);
+    assert!(scene.record(&"a".into()).await.history.is_empty());
+}
+
+async fn only_what_has_not_begun_can_be_made_to_wait(scene: Scene) {
+    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    let a = scene.take().await.unwrap();
+    let wrong = |state| Err(Error::WrongState { id: "a".into(), state, verb: "made to depend on others" });
+    assert_eq!(on(&scene, "a", &["b"]).await, wrong(JobState::Running));
+    scene.say(&a, complete()).await;
+    assert_eq!(on(&scene, "a", &["b"]).await, wrong(JobState::Complete));
+    assert_eq!(on(&scene, "x", &["b"]).await, Err(Error::NoJob("x".into())));
+}
+
+async fn what_others_need_is_not_canceled_without_them(scene: Scene) {
+    scene.enqueue(vec![job("a"), needing("b", &["a"]), job("c")]).await.unwrap();
+    let refused = Error::Needed { id: "a".into(), by: names(&["b"]), verb: "canceled" };
+    assert_eq!(scene.cancel("a".into()).await, Err(refused.clone()));
+    assert_eq!(refused.to_string(), "job 'a' cannot be canceled: 'b' needs it");
+    let unknown = ("x".to_owned(), Fate::Refused(Refusal::NoJob));
+    assert_eq!(
+        cancel(&scene, &["a", "x", "c", "c"], false).await,
+        [needed("a", &["b"]), unknown, now("c", JobState::Canceled)]
+    );
+    assert_eq!(scene.state(&"a".into()).await, JobState::Waiting);
+    let both = [now("b", JobState::Canceled), now("a", JobState::Canceled)];
+    assert_eq!(cancel(&scene, &["b", "a"], false).await, both);
+}
+
+async fn a_refusal_spreads_to_what_the_refused_job_needs(scene: Scene) {
+    scene.enqueue(vec![job("a"), needing("b", &["a"]), needing("c", &["b"])]).await.unwrap();
+    assert_eq!(cancel(&scene, &["a", "b"], false).await, [needed("a", &["b"]), needed("b", &["c"])]);
+    for id in ["a", "b", "c"] {
+        done(&scene, id).await;
+    }
+    let state = Fate::Refused(Refusal::State { state: JobState::Complete });
+    assert_eq!(cancel(&scene, &["a"], true).await, [("a".to_owned(), state)]);
+}
+
+async fn all_dependents_are_canceled_together(scene: Scene) {
+    let batch =
+        vec![job("a"), needing("b", &["a"]), needing("c", &["a"]), needing("d", &["b", "c"]), job("e")];
+    scene.enqueue(batch).await.unwrap();
+    let a = scene.take().await.unwrap();
+    let ended = |id| now(id, JobState::Canceled);
+    assert_eq!(
+        cancel(&scene, &["a"], true).await,
+        [now("a", JobState::Canceling), ended("b"), ended("d"), ended("c")]
+    );
+    // It was done before its kill: what had waited for it stays canceled.
+    scene.say(&a, complete()).await;
+    assert_eq!(scene.state(&"b".into()).await, JobState::Canceled);
+    done(&scene, "e").await;
+    assert!(scene.take().await.is_none());
+}
+
+async fn thousands_of_dependents_are_canceled_together(scene: Scene) {
+    let many: Vec<String> = (0..1500).map(|n| n.to_string()).collect();
+    let row = |n: usize| {
+        needing(&format!("row {n}"), &[&if n == 0 { "a".into() } else { format!("row {}", n - 1) }])
+    };
+    scene.put(job("a")).await;
+    scene
+        .enqueue(many.iter().map(|id| needing(id, &["a"])).chain((0..1500).map(row)).collect())
+        .await
+        .unwrap();
+    assert_eq!(scene.record(&"a".into()).await.needed_by.len(), 1000, "the first of them are shown");
+    let all_but_the_last: Vec<String> = (0..1499).map(|n| format!("row {n}")).collect();
+    let named: Vec<&str> = all_but_the_last.iter().map(String::as_str).collect();
+    let each = cancel(&scene, &named, false).await;
+    let next = |n: usize| needed(&format!("row {n}"), &[&format!("row {}", n + 1)]);
+    assert!(each.into_iter().eq((0..1499).map(next)));
+    let refused = scene.cancel("a".into()).await;
+    assert!(matches!(refused, Err(Error::Needed { by, .. }) if by.len() == 1501));
+    let each = cancel(&scene, &["a"], true).await;
+    assert!(each.len() == 3001 && each.iter().all(|(_, fate)| *fate == Fate::State(JobState::Canceled)));
+    assert_eq!(scene.counts().await.unwrap()[&"q".into()].jobs, [(JobState::Canceled, 3001)].into());
+}
+
+async fn a_canceled_job_still_needs_what_it_needed(mut scene: Scene) {
+    scene.enqueue(vec![job("a"), needing("b", &["a"])]).await.unwrap();
+    scene.cancel("b".into()).await.unwrap();
+    assert!(scene.record(&"a".into()).await.needed_by.is_empty(), "it does not wait any more");
+    scene.retry("b".into()).await.unwrap();
+    assert_eq!(scene.state(&"b".into()).await, JobState::Depends);
+    scene.cancel("b".into()).await.unwrap();
+    scene.reopen();
+    done(&scene, "a").await;
+    scene.retry("b".into()).await.unwrap();
+    done(&scene, "b").await;
+}
+
+async fn the_release_wakes(scene: Scene) {
+    scene.enqueue(vec![job("a"), needing("b", &["a"])]).await.unwrap();
+    assert_eq!(scene.next_notice().await, Notice::Wake);
+    let a = scene.take().await.unwrap();
+    scene.say(&a, complete()).await;
+    assert_eq!(scene.next_notice().await, Notice::Wake);
+}
+
+async fn ten_thousand_in_a_row_are_no_circle(scene: Scene) {
+    const MANY: usize = 10_000;
+    let one = |n: usize| match n {
+        0 => job("0"),
+        _ => needing(&n.to_string(), &[&(n - 1).to_string()]),
+    };
+    scene.enqueue((0..MANY).map(one).collect()).await.unwrap();
+    let last = (MANY - 1).to_string();
+    assert!(
+        said(on(&scene, "0", &[&last]).await).starts_with("jobs cannot wait for each other in a circle: '0'")
+    );
+    done(&scene, "0").await;
+    done(&scene, "1").await;
+}

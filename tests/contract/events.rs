@@ -1,0 +1,81 @@
+//! What a store tells of what it does.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::support::*;
+use taskvisor::broker::sqlite::{Options, World};
+use taskvisor::broker::{Broker, Newsroom, Sqlite};
+use taskvisor::model::*;
+
+contract!(what_happens_is_told_in_order);
+
+async fn what_happens_is_told_in_order(scene: Scene) {
+    let room = Newsroom::default();
+    scene.publish(room.clone());
+    scene.put(job("unheard")).await;
+    scene.cancel("unheard".into()).await.unwrap();
+    let mut news = room.listen();
+    scene.enqueue(vec![job("a"), NewJob { delay: LEASE, queue: "later".into(), ..job("b") }]).await.unwrap();
+    let taken = scene.take().await.unwrap();
+    scene.say(&taken, retry_after(std::time::Duration::ZERO)).await;
+    let taken = scene.take().await.unwrap();
+    scene.say(&taken, complete()).await;
+    scene.retry("a".into()).await.unwrap();
+    scene.take().await.unwrap();
+    scene.cancel("a".into()).await.unwrap();
+    scene.recover("me".into(), vec![]).await.unwrap();
+    scene.cancel("b".into()).await.unwrap();
+    scene.put(job("c")).await;
+    scene.take().await.unwrap();
+    scene.clock.forward(LEASE * 2);
+    assert_eq!(scene.take().await.unwrap().job.id, "c".into());
+    let expected = [
+        "put a q waiting",
+        "put b later delayed",
+        "fetched a q running",
+        "again a q waiting",
+        "fetched a q running",
+        "complete a q complete",
+        "retried a q waiting",
+        "fetched a q running",
+        "canceling a q canceling",
+        "canceled a q canceled",
+        "canceled b later canceled",
+        "put c q waiting",
+        "fetched c q running",
+        "lock_lost c q waiting",
+        "fetched c q running",
+    ];
+    for (n, expected) in expected.iter().enumerate() {
+        let told = news.recv().await.unwrap();
+        let (job, queue) = (told.job.as_ref().unwrap(), told.queue.as_ref().unwrap());
+        assert_eq!(format!("{} {job} {queue} {}", told.what, told.state.unwrap()), *expected);
+        assert_eq!(told.n, n as u64 + 1, "what nobody heard has no number");
+    }
+    drop(news);
+    assert!(!room.is_heard());
+}
+
+#[tokio::test]
+async fn nothing_is_told_that_is_not_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let fails = Arc::new(AtomicBool::new(false));
+    let broken = fails.clone();
+    let sync = move |file: &std::fs::File| match broken.load(Ordering::SeqCst) {
+        true => Err(io::Error::other("the disk is gone")),
+        false => file.sync_data(),
+    };
+    let world = World { sync: Arc::new(sync), ..World::default() };
+    let store = Sqlite::open(dir.path().join("store.db"), Options { world, ..Options::default() }).unwrap();
+    let room = Newsroom::default();
+    store.publish(room.clone());
+    let mut news = room.listen();
+    store.enqueue(vec![job("a")]).await.unwrap();
+    assert_eq!(news.recv().await.unwrap().job, Some("a".into()));
+    fails.store(true, Ordering::SeqCst);
+    store.enqueue(vec![job("b")]).await.unwrap_err();
+    drop(store);
+    assert!(news.try_recv().is_err());
+}

@@ -1,0 +1,136 @@
+//! What is written down of attempts, of renewals, and of who did what to a job.
+
+use std::time::Duration;
+
+use crate::support::*;
+use taskvisor::broker::Broker;
+use taskvisor::model::*;
+
+contract!(
+    a_job_that_completes_at_once_has_no_history,
+    an_attempt_that_does_not_complete_is_in_the_history,
+    what_goes_back_unspent_is_in_the_history_if_it_counts,
+    what_people_do_is_in_the_history,
+    an_attempt_that_nobody_settled_is_in_the_history,
+    the_history_keeps_the_latest_hundred,
+    renewals_are_counted_for_each_lease,
+);
+
+/// The attempts in the history of the job `a`, and who did what to it meanwhile.
+async fn history(scene: &Scene) -> (Vec<Attempt>, Vec<Happened>) {
+    let (mut attempts, mut acts) = (Vec::new(), Vec::new());
+    for entry in scene.record(&"a".into()).await.history {
+        match entry.what {
+            Happened::Attempt(attempt) => attempts.push(*attempt),
+            act => acts.push(act),
+        }
+    }
+    (attempts, acts)
+}
+
+async fn a_job_that_completes_at_once_has_no_history(scene: Scene) {
+    scene.put(NewJob { by: Some("uid 5".into()), ..job("a") }).await;
+    let a = scene.take().await.unwrap();
+    assert_eq!(scene.record(&"a".into()).await.expires_at.map(|at| at.0 > 0), Some(true));
+    scene.say(&a, complete()).await;
+    let record = scene.record(&"a".into()).await;
+    assert_eq!((record.history, record.expires_at, record.put_by), (vec![], None, Some("uid 5".into())));
+}
+
+async fn an_attempt_that_does_not_complete_is_in_the_history(scene: Scene) {
+    scene.put(job("a")).await;
+    let first = scene.take().await.unwrap();
+    scene.clock.forward(Duration::from_secs(20));
+    scene.renew(vec![first.lease.clone()], LEASE).await.unwrap();
+    let left = Forensics { stderr_tail: "no\n".repeat(5000), ran: LEASE, ..Forensics::default() };
+    let verdict = retry_after(Duration::from_secs(5));
+    let crash =
+        Settlement { crashed: true, forensics: Some(left.clone()), ..settlement(&first.lease, verdict) };
+    scene.settle(vec![crash]).await.unwrap();
+    scene.clock.forward(Duration::from_secs(5));
+    let second = scene.take().await.unwrap();
+    scene.say(&second, complete()).await;
+    let (attempts, acts) = history(&scene).await;
+    let [one] = &attempts[..] else { panic!("{attempts:?}") };
+    assert_eq!((one.attempt, one.fence, one.state), (1, first.lease.fence, JobState::Delayed));
+    assert_eq!((one.instance.clone(), one.worker), (Some("me".into()), Some(worker(1))));
+    let begun = one.started_at.unwrap().0;
+    assert_eq!((one.renewals, one.renewed_at), (1, Some(Millis(begun + 20_000))));
+    assert_eq!(one.due_at, Some(Millis(begun + 25_000)));
+    assert_eq!((one.crashed, one.counts, &one.failure), (true, None, &Some(failure())));
+    let kept = one.forensics.as_ref().unwrap();
+    assert!(kept.ran == LEASE && kept.at.is_some() && left.stderr_tail.ends_with(&kept.stderr_tail));
+    assert!(kept.stderr_tail.starts_with("no\n") && kept.stderr_tail.len() < 3000);
+    assert_eq!(acts, []);
+}
+
+async fn what_goes_back_unspent_is_in_the_history_if_it_counts(scene: Scene) {
+    scene.put(job("a")).await;
+    for counts in [None, Some(Count::Interrupted), None, Some(Count::UnknownClass)] {
+        let a = scene.take().await.unwrap();
+        scene.say(&a, Verdict::Release { after: Duration::ZERO, counts }).await;
+    }
+    let counted: Vec<_> = history(&scene).await.0.iter().map(|one| (one.counts, one.fence)).collect();
+    assert_eq!(counted, [(Some(Count::Interrupted), Fence(2)), (Some(Count::UnknownClass), Fence(4))]);
+}
+
+async fn what_people_do_is_in_the_history(mut scene: Scene) {
+    scene.put(job("a")).await;
+    let a = scene.take().await.unwrap();
+    let left = Forensics { stderr_tail: "fine".into(), ..Forensics::default() };
+    let settled = Settlement { forensics: Some(left), ..settlement(&a.lease, complete()) };
+    scene.settle(vec![settled]).await.unwrap();
+    scene.retry("a".into()).await.unwrap();
+    scene.cancel("a".into()).await.unwrap();
+    scene.cancel("a".into()).await.unwrap();
+    scene.reopen();
+    let (attempts, acts) = history(&scene).await;
+    assert_eq!((attempts.len(), attempts[0].state), (1, JobState::Complete));
+    assert_eq!(attempts[0].forensics.as_ref().unwrap().stderr_tail, "fine");
+    let by = "uid 7".to_owned();
+    let retried = Happened::Retried { by: by.clone(), from: JobState::Complete };
+    assert_eq!(acts, [retried, Happened::Canceled { by }]);
+}
+
+async fn an_attempt_that_nobody_settled_is_in_the_history(scene: Scene) {
+    scene.put(job("a")).await;
+    scene.take().await.unwrap();
+    scene.clock.forward(LEASE + GRACE);
+    scene.take().await.unwrap();
+    scene.recover("me".into(), vec![]).await.unwrap();
+    let attempts = history(&scene).await.0;
+    let seen: Vec<_> = attempts.iter().map(|one| (one.counts, one.fence, one.state)).collect();
+    let interrupted = Some(Count::Interrupted);
+    assert_eq!(
+        seen,
+        [(interrupted, Fence(1), JobState::Waiting), (interrupted, Fence(2), JobState::Waiting)]
+    );
+}
+
+async fn the_history_keeps_the_latest_hundred(scene: Scene) {
+    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    let both = scene.fetch(request(&["q"], 2)).await.unwrap();
+    scene.say(&both[1], Verdict::Fail { failure: failure() }).await;
+    scene.say(&both[0], retry_after(Duration::ZERO)).await;
+    for _ in 0..119 {
+        let a = scene.take().await.unwrap();
+        scene.say(&a, retry_after(Duration::ZERO)).await;
+    }
+    let fences: Vec<u64> = history(&scene).await.0.iter().map(|one| one.fence.0).collect();
+    assert_eq!(fences, (21..=120).collect::<Vec<_>>());
+    assert_eq!(scene.record(&"b".into()).await.history.len(), 1);
+}
+
+async fn renewals_are_counted_for_each_lease(scene: Scene) {
+    scene.put(job("a")).await;
+    let a = scene.take().await.unwrap();
+    for _ in 0..2 {
+        scene.renew(vec![a.lease.clone()], LEASE).await.unwrap();
+    }
+    let record = scene.record(&"a".into()).await;
+    assert_eq!((record.renewals, record.renewed_at), (2, record.started_at));
+    scene.say(&a, release()).await;
+    scene.take().await.unwrap();
+    let record = scene.record(&"a".into()).await;
+    assert_eq!((record.renewals, record.renewed_at), (0, None));
+}

@@ -1,0 +1,145 @@
+//! Who may run a job until when: cancellation, late settlements, renewal, fences, recovery.
+
+use std::time::Duration;
+
+use crate::support::*;
+use taskvisor::broker::{Broker, Error, Notice, Renewal, Settling};
+use taskvisor::model::*;
+
+contract!(
+    a_waiting_job_is_canceled_at_once,
+    a_running_job_is_canceled_when_it_settles,
+    a_job_done_before_its_kill_is_complete,
+    only_what_is_not_over_can_be_canceled,
+    only_what_is_over_can_be_retried,
+    a_late_settlement_is_not_ours,
+    a_lease_is_renewed,
+    a_lease_that_ran_out_is_lost,
+    a_canceled_job_is_not_renewed,
+    fences_ascend,
+    recover_releases_what_an_instance_held,
+    recover_keeps_what_it_is_told_to_keep,
+);
+
+async fn a_waiting_job_is_canceled_at_once(scene: Scene) {
+    scene.enqueue(vec![job("a"), NewJob { delay: LEASE, ..job("b") }]).await.unwrap();
+    assert_eq!(scene.cancel("a".into()).await, Ok(JobState::Canceled));
+    assert_eq!(scene.cancel("b".into()).await, Ok(JobState::Canceled));
+    assert_eq!(scene.cancel("b".into()).await, Ok(JobState::Canceled));
+    scene.clock.forward(LEASE);
+    assert!(scene.take().await.is_none());
+}
+
+async fn a_running_job_is_canceled_when_it_settles(scene: Scene) {
+    scene.put(job("a")).await;
+    let a = scene.take().await.unwrap();
+    assert_eq!(scene.next_notice().await, Notice::Wake);
+    assert_eq!(scene.cancel("a".into()).await, Ok(JobState::Canceling));
+    assert_eq!(scene.next_notice().await, Notice::Revoked("a".into(), a.lease.fence, Revocation::Canceled));
+    assert_eq!(scene.say(&a, retry_after(Duration::from_secs(1))).await, Settling::Settled);
+    assert_eq!(scene.state(&"a".into()).await, JobState::Canceled);
+}
+
+async fn a_job_done_before_its_kill_is_complete(scene: Scene) {
+    scene.put(job("a")).await;
+    let a = scene.take().await.unwrap();
+    scene.cancel("a".into()).await.unwrap();
+    scene.say(&a, complete()).await;
+    assert_eq!(scene.state(&"a".into()).await, JobState::Complete);
+}
+
+async fn only_what_is_not_over_can_be_canceled(scene: Scene) {
+    scene.put(job("a")).await;
+    let a = scene.take().await.unwrap();
+    scene.say(&a, complete()).await;
+    let wrong = Error::WrongState { id: "a".into(), state: JobState::Complete, verb: "canceled" };
+    assert_eq!(scene.cancel("a".into()).await, Err(wrong));
+    assert_eq!(scene.cancel("x".into()).await, Err(Error::NoJob("x".into())));
+}
+
+async fn only_what_is_over_can_be_retried(scene: Scene) {
+    scene.put(job("a")).await;
+    let wrong = Error::WrongState { id: "a".into(), state: JobState::Waiting, verb: "retried" };
+    assert_eq!(scene.retry("a".into()).await, Err(wrong));
+    assert_eq!(scene.retry("x".into()).await, Err(Error::NoJob("x".into())));
+}
+
+async fn a_late_settlement_is_not_ours(scene: Scene) {
+    scene.put(job("a")).await;
+    let first = scene.take().await.unwrap();
+    assert_eq!(scene.say(&first, release()).await, Settling::Settled);
+    assert_eq!(scene.say(&first, complete()).await, Settling::NotOurs);
+    let second = scene.take().await.unwrap();
+    assert_eq!(scene.say(&first, complete()).await, Settling::NotOurs);
+    assert_eq!(scene.say(&second, complete()).await, Settling::Settled);
+    assert_eq!(scene.say(&second, complete()).await, Settling::NotOurs);
+}
+
+async fn a_lease_is_renewed(scene: Scene) {
+    scene.put(job("a")).await;
+    let a = scene.take().await.unwrap();
+    scene.clock.forward(LEASE / 2);
+    let renewed = scene.renew(vec![a.lease.clone()], LEASE).await.unwrap();
+    let expires_at = a.lease.expires_at + LEASE / 2;
+    assert_eq!(renewed, [Renewal::Renewed(Lease { expires_at, ..a.lease.clone() })]);
+    scene.clock.forward(LEASE / 2);
+    assert!(scene.take().await.is_none());
+    assert_eq!(scene.say(&a, complete()).await, Settling::Settled);
+}
+
+async fn a_lease_that_ran_out_is_lost(scene: Scene) {
+    scene.put(job("a")).await;
+    let a = scene.take().await.unwrap();
+    assert_eq!(scene.next_notice().await, Notice::Wake);
+    scene.clock.forward(LEASE + GRACE);
+    let again = scene.take().await.unwrap();
+    assert_eq!((again.job.attempt, again.job.interrupted), (1, 1));
+    assert_eq!(scene.next_notice().await, Notice::Revoked("a".into(), a.lease.fence, Revocation::LockLost));
+    assert_eq!(
+        scene.renew(vec![a.lease.clone()], LEASE).await.unwrap(),
+        [Renewal::Lost(Revocation::LockLost)]
+    );
+    assert_eq!(scene.say(&a, complete()).await, Settling::NotOurs);
+    assert_eq!(scene.say(&again, complete()).await, Settling::Settled);
+}
+
+async fn a_canceled_job_is_not_renewed(scene: Scene) {
+    scene.put(job("a")).await;
+    let a = scene.take().await.unwrap();
+    scene.cancel("a".into()).await.unwrap();
+    assert_eq!(scene.renew(vec![a.lease], LEASE).await.unwrap(), [Renewal::Lost(Revocation::Canceled)]);
+}
+
+async fn fences_ascend(mut scene: Scene) {
+    scene.put(job("a")).await;
+    let mut last = Fence(0);
+    for _ in 0..3 {
+        let a = scene.take().await.unwrap();
+        assert!(a.lease.fence > last);
+        last = a.lease.fence;
+        scene.say(&a, release()).await;
+        scene.reopen();
+    }
+}
+
+async fn recover_releases_what_an_instance_held(mut scene: Scene) {
+    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.take().await.unwrap();
+    scene.take().await.unwrap();
+    scene.cancel("b".into()).await.unwrap();
+    scene.reopen();
+    assert_eq!(scene.recover("other".into(), vec![]).await, Ok(0));
+    assert_eq!(scene.recover("me".into(), vec![]).await, Ok(2));
+    assert_eq!(scene.state(&"b".into()).await, JobState::Canceled);
+    let again = scene.take().await.unwrap();
+    assert_eq!((again.job.id.as_str(), again.job.attempt, again.job.interrupted), ("a", 1, 1));
+}
+
+async fn recover_keeps_what_it_is_told_to_keep(scene: Scene) {
+    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    let a = scene.take().await.unwrap();
+    scene.take().await.unwrap();
+    assert_eq!(scene.recover("me".into(), vec![("a".into(), a.lease.fence)]).await, Ok(1));
+    assert_eq!(scene.state(&"a".into()).await, JobState::Running);
+    assert_eq!(scene.say(&a, complete()).await, Settling::Settled);
+}

@@ -1,0 +1,167 @@
+//! Lists: where they go on, what they leave out, and those that are longer than a page.
+
+use crate::support::*;
+use taskvisor::broker::{Broker, Verbs};
+use taskvisor::model::*;
+
+/// Three pages and a bit.
+const JOBS: usize = 1600;
+
+contract!(
+    lists_go_on_after_a_job,
+    lists_are_filtered,
+    lists_of_any_states_are_whole_and_in_order,
+    a_list_goes_on_while_its_jobs_move,
+    a_page_has_few_jobs_with_large_results,
+);
+
+async fn lists_go_on_after_a_job(scene: Scene) {
+    scene.enqueue((0..10).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    let mut filter = Filter { limit: 4, ..Filter::default() };
+    let mut seen = String::new();
+    loop {
+        let page = scene.list(filter.clone()).await.unwrap();
+        let Some(last) = page.last() else { break };
+        filter.after = Some(last.id.clone());
+        page.iter().for_each(|job| seen.push_str(job.id.as_str()));
+        assert!(page.iter().all(|job| job.payload.is_none()));
+    }
+    assert_eq!(seen, "9876543210");
+}
+
+async fn lists_are_filtered(scene: Scene) {
+    let jobs =
+        vec![job("a"), NewJob { class: "x".into(), ..job("b") }, NewJob { queue: "r".into(), ..job("c") }];
+    scene.enqueue(jobs).await.unwrap();
+    scene.cancel("a".into()).await.unwrap();
+    let base = Filter { limit: 9, ..Filter::default() };
+    let cases = [
+        (Filter { states: vec![JobState::Canceled], ..base.clone() }, "a"),
+        (Filter { states: vec![JobState::Waiting, JobState::Canceled], ..base.clone() }, "cba"),
+        (Filter { class: Some("x".into()), ..base.clone() }, "b"),
+        (Filter { queue: Some("r".into()), ..base.clone() }, "c"),
+        (Filter { queue: Some("r".into()), class: Some("x".into()), ..base }, ""),
+    ];
+    for (filter, want) in cases {
+        let got: String = scene.list(filter).await.unwrap().iter().map(|job| job.id.to_string()).collect();
+        assert_eq!(got, want);
+    }
+}
+
+/// Jobs in many states and two queues, each in its place: what the list of all is, newest first.
+async fn crowd(scene: &Scene) -> Vec<(String, String, JobState)> {
+    let mut known = Vec::new();
+    for batch in (0..JOBS).collect::<Vec<_>>().chunks(200) {
+        let new = |n: &usize| NewJob {
+            queue: if n.is_multiple_of(5) { "q".into() } else { "r".into() },
+            delay: if n % 7 == 3 { LEASE } else { std::time::Duration::ZERO },
+            ..job(&format!("j{n}"))
+        };
+        scene.enqueue(batch.iter().map(new).collect()).await.unwrap();
+    }
+    for n in (0..JOBS).filter(|n| n % 11 == 2) {
+        scene.cancel(format!("j{n}").as_str().into()).await.unwrap();
+    }
+    for (n, verdict) in
+        [complete(), Verdict::Fail { failure: failure() }, Verdict::Hold { failure: failure() }]
+            .into_iter()
+            .cycle()
+            .take(300)
+            .enumerate()
+    {
+        let taken = scene.take_from(if n % 2 == 0 { "q" } else { "r" }).await.unwrap();
+        scene.say(&taken, verdict).await;
+    }
+    let running = scene.fetch(request(&["r"], 40)).await.unwrap();
+    scene.cancel(running[3].job.id.clone()).await.unwrap();
+    for n in (0..JOBS).rev() {
+        let record = scene.record(&format!("j{n}").as_str().into()).await;
+        known.push((record.id.to_string(), record.queue.to_string(), record.state));
+    }
+    known
+}
+
+/// A list by its pages, which are never longer than what one look may be.
+async fn by_pages(scene: &Scene, filter: &Filter) -> Vec<String> {
+    let (mut ids, mut at) = (Vec::new(), None);
+    loop {
+        let page = scene.page(filter, at).await.unwrap();
+        assert!(page.jobs.len() <= 500);
+        ids.extend(page.jobs.iter().map(|job| job.id.to_string()));
+        match page.next {
+            Some(next) => at = Some(next),
+            None => return ids,
+        }
+    }
+}
+
+async fn lists_of_any_states_are_whole_and_in_order(scene: Scene) {
+    use JobState::*;
+    let known = crowd(&scene).await;
+    let sets: [&[JobState]; 9] = [
+        &[],
+        &[Waiting],
+        &[Failed],
+        &[Failed, Held],
+        &[Running, Canceling, Canceled],
+        &[Complete, Failed],
+        &[Failed, Failed, Held, Canceled],
+        &[Depends],
+        &JobState::ALL,
+    ];
+    for states in sets {
+        for queue in [None, Some("q")] {
+            for limit in [0, 1, 499, 500, 501, 9999] {
+                for after in [None, Some("j801")] {
+                    let filter = Filter {
+                        states: states.into(),
+                        queue: queue.map(Into::into),
+                        limit,
+                        after: after.map(Into::into),
+                        ..Filter::default()
+                    };
+                    let older = known.iter().skip(after.map_or(0, |_| JOBS - 801));
+                    let matching = older
+                        .filter(|(_, of, _)| queue.is_none_or(|queue| queue == of))
+                        .filter(|(_, _, state)| states.is_empty() || states.contains(state))
+                        .map(|(id, _, _)| id.clone());
+                    let most = if limit == 0 { usize::MAX } else { limit as usize };
+                    let expected: Vec<String> = matching.take(most).collect();
+                    assert_eq!(by_pages(&scene, &filter).await, expected, "{filter:?}");
+                }
+            }
+        }
+    }
+    let all = scene.list(Filter { limit: 0, ..Filter::default() }).await.unwrap();
+    assert_eq!(all.len(), JOBS);
+}
+
+async fn a_list_goes_on_while_its_jobs_move(scene: Scene) {
+    scene.enqueue((0..1200).map(|n| job(&format!("j{n}"))).collect()).await.unwrap();
+    let filter = Filter { limit: 0, states: vec![JobState::Waiting], ..Filter::default() };
+    let first = scene.page(&filter, None).await.unwrap();
+    for last in first.jobs.iter().rev().take(50) {
+        scene.cancel(last.id.clone()).await.unwrap();
+    }
+    scene.put(job("new")).await;
+    let (mut count, mut at) = (first.jobs.len(), first.next);
+    while at.is_some() {
+        let page = scene.page(&filter, at).await.unwrap();
+        (count, at) = (count + page.jobs.len(), page.next);
+    }
+    assert_eq!(count, 1200, "each once, without the one that came later");
+}
+
+async fn a_page_has_few_jobs_with_large_results(scene: Scene) {
+    let large = format!("\"{}\"", "x".repeat(600 << 10));
+    for id in ["a", "b", "c"] {
+        scene.put(job(id)).await;
+        let taken = scene.take().await.unwrap();
+        scene.say(&taken, Verdict::Complete { result: Some(large.clone()), next: None }).await;
+    }
+    let filter = Filter::default();
+    let page = scene.page(&filter, None).await.unwrap();
+    assert_eq!(page.jobs.len(), 2, "the third would be more than a page is to have");
+    let rest = scene.page(&filter, page.next).await.unwrap();
+    assert_eq!((rest.jobs.len(), rest.jobs[0].id.as_str(), rest.next), (1, "a", None));
+}

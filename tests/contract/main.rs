@@ -1,0 +1,21 @@
+//! What every broker does, case by case, over each of them.
+#![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, clippy::too_many_lines)]
+
+#[macro_use]
+#[path = "../support/store.rs"]
+mod support;
+
+mod afterwards;
+mod attempts;
+mod dependencies;
+mod edits;
+mod events;
+mod history;
+mod leases;
+mod lists;
+mod options;
+mod order;
+mod puts;
+mod random;
+mod recurring;
+mod stages;

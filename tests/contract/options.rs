@@ -1,0 +1,154 @@
+//! Options of a store, and what they do: limits of queues, the grace of a lease.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::support::*;
+use taskvisor::broker::{Broker, Error, Notice, Renewal, Settling, Verbs};
+use taskvisor::model::verb::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
+use taskvisor::model::*;
+
+contract!(
+    an_option_of_a_queue_comes_before_that_of_all,
+    options_are_loaded_all_or_none,
+    a_queue_runs_so_many_at_a_time,
+    a_limit_counts_what_others_run,
+    an_end_makes_room_and_wakes,
+    a_lease_that_ran_out_keeps_others_away_for_its_grace,
+    a_renewal_in_its_grace_gives_a_lease_back,
+    a_settlement_in_its_grace_counts,
+);
+
+async fn set(scene: &Scene, name: &str, value: &str, queue: Option<&str>) -> Result<(), Error> {
+    let queue = queue.map(QueueName::from);
+    scene.tell(SetOption { name: name.into(), value: value.into(), queue }, "me").await.map(drop)
+}
+
+async fn shown(scene: &Scene, name: &str) -> Vec<(Option<String>, String, bool)> {
+    let all: Vec<OptionShown> = scene.tell(ShowOptions {}, "me").await.unwrap();
+    let named = all.into_iter().filter(|option| option.name == name);
+    named.map(|option| (option.queue.map(|queue| queue.to_string()), option.value, option.is_set)).collect()
+}
+
+async fn an_option_of_a_queue_comes_before_that_of_all(mut scene: Scene) {
+    assert_eq!(shown(&scene, "grace").await, [(None, "10s".into(), false)]);
+    set(&scene, "grace", "5s", None).await.unwrap();
+    set(&scene, "grace", "1m30s", Some("q")).await.unwrap();
+    scene.reopen();
+    let both = [(None, "5s".into(), true), (Some("q".into()), "1m30s".into(), true)];
+    assert_eq!(shown(&scene, "grace").await, both);
+    let unset = |queue: Option<&str>| UnsetOption { name: "grace".into(), queue: queue.map(Into::into) };
+    scene.tell(unset(Some("q")), "me").await.unwrap();
+    scene.tell(unset(None), "me").await.unwrap();
+    assert_eq!(shown(&scene, "grace").await, [(None, "10s".into(), false)]);
+    let refused = |error: Result<(), Error>| match error {
+        Err(Error::Refused(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        refused(set(&scene, "grace", "-1", None).await),
+        "option grace: '-1' is no duration like 250ms, 10s, 1m30s, 2h or 1d"
+    );
+    assert!(refused(set(&scene, "gracious", "1s", None).await).starts_with("no option is called 'gracious'"));
+    assert!(refused(set(&scene, "keep_failed", "1d", Some("q")).await).contains("for all queues"));
+}
+
+async fn options_are_loaded_all_or_none(scene: Scene) {
+    set(&scene, "max_concurrency", "3", Some("q")).await.unwrap();
+    let of = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+    let load = async |options: Options, clear| scene.tell(LoadOptions { options, clear }, "me").await;
+    let bad = Options { all: of("grace", "1s"), queues: BTreeMap::from([("a".into(), of("grace", "x"))]) };
+    assert!(matches!(load(bad, true).await, Err(Error::Refused(_))));
+    assert_eq!(shown(&scene, "max_concurrency").await.len(), 2);
+    let good = Options { all: of("grace", "1s"), queues: BTreeMap::new() };
+    load(good.clone(), false).await.unwrap();
+    assert_eq!(shown(&scene, "max_concurrency").await.len(), 2);
+    load(good, true).await.unwrap();
+    assert_eq!(shown(&scene, "max_concurrency").await, [(None, "0".into(), false)]);
+    assert_eq!(shown(&scene, "grace").await, [(None, "1s".into(), true)]);
+}
+
+async fn a_queue_runs_so_many_at_a_time(scene: Scene) {
+    set(&scene, "max_concurrency", "2", Some("q")).await.unwrap();
+    scene.enqueue((0..5).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    scene.put(NewJob { queue: "other".into(), ..job("o") }).await;
+    let first = scene.fetch(request(&["q", "other"], 5)).await.unwrap();
+    assert_eq!(ids(&first), ["0", "1", "o"]);
+    assert!(scene.take().await.is_none());
+    scene.say(&first[0], complete()).await;
+    assert_eq!(ids(&scene.fetch(request(&["q"], 5)).await.unwrap()), ["2"]);
+    // One that is being canceled runs until its end.
+    scene.cancel("1".into()).await.unwrap();
+    assert!(scene.take().await.is_none());
+    set(&scene, "max_concurrency", "0", Some("q")).await.unwrap();
+    assert_eq!(ids(&scene.fetch(request(&["q"], 5)).await.unwrap()), ["3", "4"]);
+}
+
+async fn a_limit_counts_what_others_run(scene: Scene) {
+    let Some(second) = scene.second() else { return };
+    set(&scene, "max_concurrency", "2", None).await.unwrap();
+    scene.enqueue((0..5).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    let mine = scene.fetch(request(&["q"], 1)).await.unwrap();
+    assert_eq!(ids(&second.fetch(request(&["q"], 5)).await.unwrap()), ["1"]);
+    assert!(second.fetch(request(&["q"], 5)).await.unwrap().is_empty());
+    scene.say(&mine[0], complete()).await;
+    assert_eq!(ids(&second.fetch(request(&["q"], 5)).await.unwrap()), ["2"]);
+}
+
+async fn an_end_makes_room_and_wakes(scene: Scene) {
+    set(&scene, "max_concurrency", "1", Some("q")).await.unwrap();
+    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    let a = scene.take().await.unwrap();
+    assert!(scene.take().await.is_none());
+    assert_eq!(scene.next_notice().await, Notice::Wake);
+    scene.say(&a, complete()).await;
+    assert_eq!(scene.next_notice().await, Notice::Wake);
+    assert_eq!(scene.take().await.unwrap().job.id.as_str(), "b");
+}
+
+async fn a_lease_that_ran_out_keeps_others_away_for_its_grace(scene: Scene) {
+    scene.put(job("a")).await;
+    let a = scene.take().await.unwrap();
+    assert_eq!(scene.next_notice().await, Notice::Wake);
+    scene.clock.forward(LEASE);
+    assert!(scene.take().await.is_none());
+    assert_eq!(scene.next_notice().await, Notice::Revoked("a".into(), a.lease.fence, Revocation::LockLost));
+    scene.clock.forward(GRACE - Duration::from_millis(1));
+    assert!(scene.take().await.is_none());
+    assert_eq!(scene.state(&"a".into()).await, JobState::Running);
+    scene.clock.forward(Duration::from_millis(1));
+    assert_eq!(scene.take().await.unwrap().job.interrupted, 1);
+    assert_eq!(scene.say(&a, complete()).await, Settling::NotOurs);
+}
+
+async fn a_renewal_in_its_grace_gives_a_lease_back(scene: Scene) {
+    scene.put(job("a")).await;
+    let a = scene.take().await.unwrap();
+    for _ in 0..2 {
+        // Each lease that runs out has its own grace.
+        scene.clock.forward(LEASE + GRACE / 2);
+        assert!(scene.take().await.is_none());
+        let renewed = scene.renew(vec![a.lease.clone()], LEASE).await.unwrap();
+        assert!(matches!(renewed[0], Renewal::Renewed(_)), "{renewed:?}");
+    }
+    scene.clock.forward(LEASE - Duration::from_millis(1));
+    assert!(scene.take().await.is_none());
+    // And a cancel is told again.
+    scene.cancel("a".into()).await.unwrap();
+    let told = async || loop {
+        if let Notice::Revoked(_, _, Revocation::Canceled) = scene.next_notice().await {
+            return;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), told()).await.unwrap();
+}
+
+async fn a_settlement_in_its_grace_counts(scene: Scene) {
+    scene.put(job("a")).await;
+    let a = scene.take().await.unwrap();
+    scene.clock.forward(LEASE);
+    assert!(scene.take().await.is_none());
+    assert_eq!(scene.say(&a, complete()).await, Settling::Settled);
+    scene.clock.forward(GRACE);
+    assert!(scene.take().await.is_none());
+}

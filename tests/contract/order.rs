@@ -1,0 +1,219 @@
+//! Which job comes next: queues in order and in turn, priorities, delays, classes that a worker takes.
+
+use std::time::Duration;
+
+use crate::support::*;
+use taskvisor::broker::{Broker, Error, Fetch, Notice, Verbs};
+use taskvisor::model::*;
+
+const SIZES: [&[u16]; 4] = [&[10], &[1; 10], &[8, 2], &[3, 3, 3, 3]];
+
+contract!(
+    jobs_run_in_insertion_order,
+    a_batch_goes_to_as_many_workers,
+    queues_are_tried_in_order,
+    one_queue_is_emptied_before_the_next,
+    each_queue_has_its_turn,
+    a_turn_is_left_out_by_what_is_paused_or_empty,
+    a_turn_takes_the_highest_priority,
+    classes_are_taken_as_the_filter_says,
+    a_filter_leaves_the_others_in_their_places,
+    a_filter_that_found_nothing_finds_what_comes_later,
+    higher_priority_runs_first,
+    a_delayed_job_waits_for_its_time,
+    a_paused_queue_gives_nothing,
+    a_queue_that_is_not_there_cannot_be_resumed,
+    a_put_wakes,
+);
+
+async fn jobs_run_in_insertion_order(scene: Scene) {
+    scene.enqueue(vec![job("b"), job("a"), job("c")]).await.unwrap();
+    for id in ["b", "a", "c"] {
+        assert_eq!(scene.take().await.unwrap().job.id.as_str(), id);
+    }
+    assert!(scene.take().await.is_none());
+}
+
+async fn a_batch_goes_to_as_many_workers(scene: Scene) {
+    scene.enqueue(vec![job("a"), job("b"), job("c")]).await.unwrap();
+    assert_eq!(ids(&scene.fetch(request(&["q"], 2)).await.unwrap()), ["a", "b"]);
+    let held = scene.held_by("me".into()).await.unwrap();
+    assert_eq!(held, [("a".into(), Fence(1), worker(1)), ("b".into(), Fence(1), worker(2))]);
+    assert_eq!(ids(&scene.fetch(request(&["q"], 2)).await.unwrap()), ["c"]);
+}
+
+async fn queues_are_tried_in_order(scene: Scene) {
+    scene.put(NewJob { queue: "low".into(), ..job("l") }).await;
+    scene.put(NewJob { queue: "high".into(), ..job("h") }).await;
+    assert_eq!(ids(&scene.fetch(request(&["high", "none", "low"], 3)).await.unwrap()), ["h", "l"]);
+}
+
+/// Queues C, B and A with 3, 2 and 5 jobs.
+async fn three_queues(scene: &Scene) {
+    for (queue, jobs) in [("A", 5), ("B", 2), ("C", 3)] {
+        let job = |n| NewJob { queue: queue.into(), ..job(&format!("{queue}{n}")) };
+        scene.enqueue((0..jobs).map(job).collect()).await.unwrap();
+    }
+}
+
+/// The queues that fetches of these sizes take from. With `Take::InTurn` each begins behind the queue that had the last turn.
+async fn taken(scene: &Scene, take: Take, sizes: &[u16]) -> String {
+    let mut queues = vec!["C", "B", "A"];
+    let mut seen = String::new();
+    for size in sizes {
+        let fetched = scene.fetch(Fetch { take, ..request(&queues, *size) }).await.unwrap();
+        fetched.iter().for_each(|fetched| seen.push_str(fetched.job.queue.as_str()));
+        let last =
+            fetched.last().and_then(|last| queues.iter().position(|queue| last.job.queue.as_str() == *queue));
+        if let Some(last) = last.filter(|_| take == Take::InTurn) {
+            queues.rotate_left(last + 1);
+        }
+    }
+    seen
+}
+
+async fn one_queue_is_emptied_before_the_next(mut scene: Scene) {
+    for sizes in SIZES {
+        three_queues(&scene).await;
+        assert_eq!(taken(&scene, Take::InOrder, sizes).await, "CCCBBAAAAA", "{sizes:?}");
+        scene = scene.afresh();
+    }
+}
+
+async fn each_queue_has_its_turn(mut scene: Scene) {
+    for sizes in SIZES {
+        three_queues(&scene).await;
+        assert_eq!(taken(&scene, Take::InTurn, sizes).await, "CBACBACAAA", "{sizes:?}");
+        scene = scene.afresh();
+    }
+}
+
+async fn a_turn_is_left_out_by_what_is_paused_or_empty(scene: Scene) {
+    three_queues(&scene).await;
+    scene.pause("B".into(), "me".into(), None).await.unwrap();
+    let queues = ["none", "C", "B", "A"];
+    let fetched = scene.fetch(Fetch { take: Take::InTurn, ..request(&queues, 4) }).await.unwrap();
+    assert_eq!(ids(&fetched), ["C0", "A0", "C1", "A1"]);
+    scene.resume("B".into()).await.unwrap();
+    let fetched = scene.fetch(Fetch { take: Take::InTurn, ..request(&queues, 9) }).await.unwrap();
+    assert_eq!(ids(&fetched), ["C2", "B0", "A2", "B1", "A3", "A4"]);
+}
+
+async fn a_turn_takes_the_highest_priority(scene: Scene) {
+    for (id, queue, priority) in
+        [("x", "X", 0), ("x5", "X", 5), ("y", "Y", 0), ("y9", "Y", 9), ("x5b", "X", 5)]
+    {
+        scene.put(NewJob { queue: queue.into(), priority, ..job(id) }).await;
+    }
+    let fetched = scene.fetch(Fetch { take: Take::InTurn, ..request(&["X", "Y"], 9) }).await.unwrap();
+    assert_eq!(ids(&fetched), ["x5", "y9", "x5b", "y", "x"]);
+}
+
+fn filter(only: &[&str], except: &[&str]) -> ClassFilter {
+    let names = |names: &[&str]| names.iter().map(|name| Class::from(*name)).collect();
+    ClassFilter { only: names(only), except: names(except) }
+}
+
+async fn classes_are_taken_as_the_filter_says(mut scene: Scene) {
+    let classes =
+        ["mail.Send", "mail.Sändung", "mail", "Mail.Send", "ml.Train", "ml_x", "m%", "größe", "größen"];
+    let names: [&[&str]; 7] =
+        [&[], &["mail.Send"], &["mail.*", "ml.Train"], &["*"], &["m%*"], &["größe*", "x"], &["none"]];
+    for (only, except) in names.iter().flat_map(|only| names.map(|except| (only, except))) {
+        let filter = filter(only, except);
+        scene
+            .enqueue(classes.map(|class| NewJob { class: class.into(), ..job(class) }).into())
+            .await
+            .unwrap();
+        let fetched = scene.fetch(Fetch { filter: filter.clone(), ..request(&["q"], 99) }).await.unwrap();
+        let want: Vec<&str> = classes.into_iter().filter(|class| filter.matches(&(*class).into())).collect();
+        assert_eq!(ids(&fetched), want, "{filter:?}");
+        scene = scene.afresh();
+    }
+}
+
+async fn a_filter_leaves_the_others_in_their_places(scene: Scene) {
+    three_queues(&scene).await;
+    for (id, queue, priority) in [("a", "A", 0), ("a9", "A", 9), ("b", "B", 0)] {
+        scene.put(NewJob { queue: queue.into(), class: "rare".into(), priority, ..job(id) }).await;
+    }
+    let ask = |filter, take| scene.fetch(Fetch { filter, take, ..request(&["C", "B", "A"], 20) });
+    assert_eq!(ids(&ask(filter(&["none"], &[]), Take::InTurn).await.unwrap()), [""; 0]);
+    assert_eq!(ids(&ask(filter(&["rare"], &[]), Take::InTurn).await.unwrap()), ["b", "a9", "a"]);
+    let rest = ask(filter(&[], &["rare"]), Take::InOrder).await.unwrap();
+    assert_eq!(ids(&rest), ["C0", "C1", "C2", "B0", "B1", "A0", "A1", "A2", "A3", "A4"]);
+}
+
+async fn a_filter_that_found_nothing_finds_what_comes_later(scene: Scene) {
+    let rare = |id: &str| NewJob { class: "rare".into(), ..job(id) };
+    let take = async || {
+        let fetched =
+            scene.fetch(Fetch { filter: filter(&["rare"], &[]), ..request(&["q"], 2) }).await.unwrap();
+        let other = scene.fetch(Fetch { filter: filter(&["ra*"], &[]), ..request(&["q"], 2) }).await.unwrap();
+        assert_eq!(other, []);
+        fetched.into_iter().next()
+    };
+    scene.put(job("other")).await;
+    assert_eq!(take().await, None);
+    scene.put(rare("a")).await;
+    let a = take().await.unwrap();
+    assert_eq!(take().await, None);
+    scene.say(&a, release()).await;
+    let a = take().await.unwrap();
+    scene.say(&a, retry_after(Duration::from_secs(1))).await;
+    assert_eq!(take().await, None);
+    scene.clock.forward(Duration::from_secs(1));
+    take().await.unwrap();
+    assert_eq!(take().await, None);
+    scene.clock.forward(LEASE + GRACE);
+    take().await.unwrap();
+    assert_eq!(take().await, None);
+    scene.recover("me".into(), vec![]).await.unwrap();
+    let a = take().await.unwrap();
+    scene.say(&a, complete()).await;
+    assert_eq!(take().await, None);
+    scene.retry("a".into()).await.unwrap();
+    take().await.unwrap();
+    assert_eq!(take().await, None);
+    if let Some(second) = scene.second() {
+        second.enqueue(vec![rare("b")]).await.unwrap();
+        assert_eq!(take().await.unwrap().job.id.as_str(), "b");
+    }
+}
+
+async fn higher_priority_runs_first(scene: Scene) {
+    for (id, priority) in [("n", 0), ("h1", 5), ("l", -5), ("h2", 5)] {
+        scene.put(NewJob { priority, ..job(id) }).await;
+    }
+    assert_eq!(ids(&scene.fetch(request(&["q"], 9)).await.unwrap()), ["h1", "h2", "n", "l"]);
+}
+
+async fn a_delayed_job_waits_for_its_time(scene: Scene) {
+    scene.put(NewJob { delay: Duration::from_secs(10), ..job("d") }).await;
+    assert_eq!(scene.state(&"d".into()).await, JobState::Delayed);
+    scene.clock.forward(Duration::from_millis(9_999));
+    assert!(scene.take().await.is_none());
+    scene.clock.forward(Duration::from_millis(1));
+    assert_eq!(scene.take().await.unwrap().job.id.as_str(), "d");
+}
+
+async fn a_paused_queue_gives_nothing(mut scene: Scene) {
+    scene.put(job("a")).await;
+    scene.pause("q".into(), "uid 0".into(), Some("lunch".into())).await.unwrap();
+    scene.reopen();
+    assert!(scene.take().await.is_none());
+    let paused = scene.counts().await.unwrap()[&"q".into()].paused.clone().unwrap();
+    assert_eq!((paused.by.as_str(), paused.reason.as_deref()), ("uid 0", Some("lunch")));
+    scene.resume("q".into()).await.unwrap();
+    assert!(scene.take().await.is_some());
+}
+
+async fn a_queue_that_is_not_there_cannot_be_resumed(scene: Scene) {
+    assert_eq!(scene.resume("x".into()).await, Err(Error::NoQueue("x".into())));
+}
+
+async fn a_put_wakes(scene: Scene) {
+    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put(job("c")).await;
+    assert_eq!(scene.next_notice().await, Notice::Wake);
+}

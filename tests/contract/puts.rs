@@ -1,0 +1,87 @@
+//! What was put comes back: batches, payloads, arguments, counts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::support::*;
+use taskvisor::broker::{Broker, Error, Verbs};
+use taskvisor::model::*;
+
+contract!(
+    counts_follow_the_jobs,
+    a_batch_is_put_whole_or_not_at_all,
+    a_large_payload_comes_back,
+    arguments_need_not_be_text,
+    everything_put_comes_back,
+    a_mistake_leaves_what_comes_with_it_alone,
+);
+
+async fn counts_follow_the_jobs(scene: Scene) {
+    scene.enqueue(vec![job("a"), job("b"), NewJob { delay: LEASE, ..job("c") }]).await.unwrap();
+    let put_at = scene.record(&"b".into()).await.put_at;
+    let a = scene.take().await.unwrap();
+    scene.say(&a, complete()).await;
+    let counts = scene.counts().await.unwrap();
+    let jobs = [(JobState::Waiting, 1), (JobState::Delayed, 1), (JobState::Complete, 1)];
+    let want = QueueCounts { jobs: jobs.into(), oldest_waiting: Some(put_at), ..QueueCounts::default() };
+    assert_eq!(counts, BTreeMap::from([("q".into(), want)]));
+}
+
+async fn a_batch_is_put_whole_or_not_at_all(scene: Scene) {
+    scene.put(job("a")).await;
+    let taken = Err(Error::Exists("a".into()));
+    assert_eq!(scene.enqueue(vec![job("b"), job("a")]).await, taken);
+    assert_eq!(scene.enqueue(vec![job("c"), job("c")]).await, Err(Error::Exists("c".into())));
+    assert_eq!(scene.list(Filter { limit: 9, ..Filter::default() }).await.unwrap().len(), 1);
+    let made = scene.enqueue(vec![NewJob { id: None, ..job("") }]).await.unwrap();
+    assert_eq!(made[0].as_str().len(), 32);
+}
+
+async fn a_large_payload_comes_back(mut scene: Scene) {
+    let payload = Payload::Data(Bytes((0..10 << 20).map(|n| (n % 251) as u8).collect()));
+    scene.put(NewJob { payload: payload.clone(), ..job("a") }).await;
+    scene.reopen();
+    assert!(scene.take().await.unwrap().job.payload == payload);
+}
+
+async fn arguments_need_not_be_text(scene: Scene) {
+    let exec = Exec {
+        argv: vec!["cat".into(), Bytes(b"\xff\n".to_vec())],
+        cwd: Bytes(b"/\xfe".to_vec()),
+        umask: 0o22,
+        stdin: Bytes(vec![0, 255]),
+    };
+    let payload = Payload::Exec(exec);
+    scene.put(NewJob { payload: payload.clone(), ..job("a") }).await;
+    assert_eq!(scene.record(&"a".into()).await.payload, Some(payload.clone()));
+    assert_eq!(scene.take().await.unwrap().job.payload, payload);
+}
+
+async fn everything_put_comes_back(scene: Scene) {
+    let put = NewJob {
+        priority: -3,
+        tags: vec!["x".into(), "y z".into()],
+        retry: Some(Retry { retries: 2, delay: Duration::from_nanos(1), cap: Duration::from_secs(9) }),
+        time_limit: Some(Duration::from_millis(1500)),
+        ..job("a")
+    };
+    scene.put(put.clone()).await;
+    let got = scene.take().await.unwrap().job;
+    assert_eq!((&got.queue, &got.class, &got.payload), (&put.queue, &put.class, &put.payload));
+    assert_eq!(
+        (got.priority, &got.tags, got.retry, got.time_limit),
+        (-3, &put.tags, put.retry, put.time_limit)
+    );
+}
+
+async fn a_mistake_leaves_what_comes_with_it_alone(scene: Scene) {
+    scene.put(job("a")).await;
+    let (before, mistake, after) = tokio::join!(
+        scene.enqueue(vec![job("b")]),
+        scene.enqueue(vec![job("c"), job("a")]),
+        scene.enqueue(vec![job("d")]),
+    );
+    assert_eq!(mistake, Err(Error::Exists("a".into())));
+    assert!(before.is_ok() && after.is_ok());
+    assert_eq!(ids(&scene.fetch(request(&["q"], 9)).await.unwrap()), ["a", "b", "d"]);
+}

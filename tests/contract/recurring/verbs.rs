@@ -1,0 +1,180 @@
+//! What is put again, removed, listed, run at once and refused.
+
+use super::*;
+
+contract!(
+    put_again_it_keeps_its_number_and_its_time,
+    put_again_with_another_schedule_it_is_due_by_that,
+    removed_it_puts_no_more_and_no_number_is_used_twice,
+    ids_that_are_taken_are_passed_over,
+    jobs_for_a_paused_queue_wait,
+    all_that_a_job_brings_is_put,
+    it_can_be_run_at_once,
+    they_are_listed_by_name_and_their_jobs_by_theirs,
+    what_cannot_be_is_refused_and_changes_nothing,
+    an_unknown_zone_is_refused_with_a_name_that_is_near,
+);
+
+async fn put_again_it_keeps_its_number_and_its_time(scene: Scene) {
+    scene.recur(every(HOUR)).await;
+    scene.clock.forward(HOUR);
+    assert_eq!(scene.done().await, ["n-1"]);
+    scene.clock.forward(HOUR / 2);
+    let changed = NewJob { id: None, priority: 9, ..job("") };
+    let again = scene.recur(Recurring { job: changed, ..every(HOUR) }).await;
+    assert_eq!((again.count, again.next_at), (1, Some(Millis(START + 7_200_000))));
+    assert_eq!((again.put_by.as_str(), again.put_at), ("uid 7", Millis(START + 5_400_000)));
+    scene.clock.forward(HOUR / 2);
+    let taken = scene.taken().await;
+    assert_eq!((ids(&taken), taken[0].job.priority), (vec!["n-2"], 9));
+}
+
+async fn put_again_with_another_schedule_it_is_due_by_that(scene: Scene) {
+    scene.recur(every(HOUR)).await;
+    let again = scene.recur(every(10 * MINUTE)).await;
+    assert_eq!(again.next_at, Some(Millis(START + 600_000)));
+    let again = scene.recur(cron("@hourly", "UTC")).await;
+    assert_eq!(again.next_at, Some(Millis(START + 2_550_000)));
+    scene.clock.forward(HOUR);
+    assert_eq!(scene.done().await, Vec::<String>::new(), "at 11:17:30 it is late");
+    scene.clock.forward(43 * MINUTE);
+    assert_eq!(scene.done().await, ["n-1"], "a quarter of a minute late is not missed");
+}
+
+async fn removed_it_puts_no_more_and_no_number_is_used_twice(scene: Scene) {
+    scene.recur(every(HOUR)).await;
+    scene.clock.forward(HOUR);
+    assert_eq!(scene.done().await, ["n-1"]);
+    scene.tell(RemoveRecurring { name: "n".into() }, "uid 7").await.unwrap();
+    scene.clock.forward(2 * HOUR);
+    assert_eq!(scene.taken().await, []);
+    assert_eq!(scene.tell(ListRecurring {}, "").await.unwrap(), []);
+    let gone = Error::NoRecurring("n".into());
+    assert_eq!(scene.tell(ShowRecurring { name: "n".into() }, "").await, Err(gone.clone()));
+    assert_eq!(scene.tell(RemoveRecurring { name: "n".into() }, "").await, Err(gone.clone()));
+    assert_eq!(scene.tell(RunRecurring { name: "n".into() }, "").await, Err(gone));
+    assert_eq!(scene.record("n-1").await.recurring.as_deref(), Some("n"), "its jobs stay");
+    let again = scene.recur(every(HOUR)).await;
+    assert_eq!((again.count, again.missed_at), (1, None));
+    scene.clock.forward(HOUR);
+    assert_eq!(scene.done().await, ["n-2"]);
+}
+
+async fn ids_that_are_taken_are_passed_over(scene: Scene) {
+    scene.enqueue(vec![job("n-1"), job("n-2"), job("n-4")]).await.unwrap();
+    assert_eq!(scene.done().await, ["n-1", "n-2", "n-4"]);
+    scene.recur(every(MINUTE)).await;
+    for id in ["n-3", "n-5"] {
+        scene.clock.forward(MINUTE);
+        assert_eq!(scene.done().await, [id]);
+    }
+    assert_eq!(scene.record("n-4").await.recurring, None);
+}
+
+async fn jobs_for_a_paused_queue_wait(scene: Scene) {
+    scene.recur(every(MINUTE)).await;
+    scene.pause("q".into(), "uid 7".into(), None).await.unwrap();
+    scene.clock.forward(2 * MINUTE);
+    assert_eq!(scene.taken().await, []);
+    scene.clock.forward(MINUTE);
+    assert_eq!(scene.taken().await, []);
+    scene.resume("q".into()).await.unwrap();
+    assert_eq!(scene.done().await, ["n-1"], "one of them: the others found it waiting");
+}
+
+async fn all_that_a_job_brings_is_put(scene: Scene) {
+    let exec = Exec { argv: vec!["true".into()], cwd: "/".into(), umask: 0o22, stdin: "x".into() };
+    let retry = Some(Retry { retries: 2, ..Retry::CLASS });
+    let brought = NewJob {
+        id: None,
+        class: Class::EXEC.into(),
+        payload: Payload::Exec(exec.clone()),
+        priority: -7,
+        tags: vec!["a".into(), "b".into()],
+        retry,
+        time_limit: Some(MINUTE),
+        ..job("")
+    };
+    scene.recur(Recurring { job: brought, ..every(MINUTE) }).await;
+    scene.clock.forward(MINUTE);
+    let taken = scene.taken().await.remove(0).job;
+    assert_eq!((&taken.payload, taken.priority, taken.tags.len()), (&Payload::Exec(exec), -7, 2));
+    assert_eq!((taken.retry, taken.time_limit, taken.class.as_str()), (retry, Some(MINUTE), "exec"));
+}
+
+async fn it_can_be_run_at_once(scene: Scene) {
+    scene.recur(every(HOUR)).await;
+    scene.clock.forward(MINUTE);
+    let run = || scene.tell(RunRecurring { name: "n".into() }, "uid 9");
+    let (one, two) = (run().await.unwrap(), run().await.unwrap());
+    assert_eq!((one.id.as_str(), one.state, one.at), ("n-1", JobState::Waiting, Millis(START + 60_000)));
+    assert_eq!(two.id.as_str(), "n-2", "whatever became of the other one");
+    assert_eq!(scene.record("n-1").await.put_by.as_deref(), Some("uid 9, recurring n"));
+    assert_eq!(scene.known("n").await.next_at, Some(Millis(START + 3_600_000)));
+    assert_eq!(scene.done().await, ["n-1", "n-2"]);
+}
+
+async fn they_are_listed_by_name_and_their_jobs_by_theirs(scene: Scene) {
+    for name in ["b", "a", "B"] {
+        scene.recur(Recurring { name: name.into(), ..every(MINUTE) }).await;
+    }
+    let all = scene.tell(ListRecurring {}, "").await.unwrap();
+    let names: Vec<&str> = all.iter().map(|one| one.recurring.name.as_str()).collect();
+    assert_eq!(names, ["B", "a", "b"]);
+    scene.enqueue(vec![job("other")]).await.unwrap();
+    scene.clock.forward(MINUTE);
+    assert_eq!(scene.done().await.len(), 4);
+    let of = |name: &str| Filter { recurring: Some(name.into()), ..Filter::default() };
+    let jobs = scene.list(of("a")).await.unwrap();
+    assert_eq!(jobs.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["a-1"]);
+    assert_eq!(scene.list(of("x")).await.unwrap(), []);
+}
+
+async fn what_cannot_be_is_refused_and_changes_nothing(scene: Scene) {
+    scene.recur(every(HOUR)).await;
+    let named = |name: &str| Recurring { name: name.into(), ..every(HOUR) };
+    let carrying = |job: NewJob| Recurring { job, ..every(HOUR) };
+    let large = Payload::Data("x".repeat(60_000).as_str().into());
+    let cases = [
+        (every(Duration::ZERO), "1s is the shortest"),
+        (every(Duration::from_millis(999)), "1s is the shortest"),
+        (every(Duration::MAX), "3660d is the longest"),
+        (named(""), "1 to 100 visible ASCII characters"),
+        (named("a b"), "visible ASCII"),
+        (named("a\u{1b}[2Jb"), "visible ASCII"),
+        (named("ä"), "visible ASCII"),
+        (named(&"x".repeat(101)), "1 to 100"),
+        (Recurring { catch_up: 32 * DAY, ..every(HOUR) }, "31d is the longest"),
+        (Recurring { backlog: 0, ..every(HOUR) }, "1 to 1000 jobs"),
+        (Recurring { backlog: 1001, ..every(HOUR) }, "1 to 1000 jobs"),
+        (carrying(job("x")), "ids made of its name"),
+        (carrying(NewJob { id: None, delay: MINUTE, ..job("") }), "no delay but its schedule"),
+        (carrying(NewJob { id: None, payload: large, ..job("") }), "longer than 48 KiB"),
+    ];
+    for (wrong, why) in cases {
+        let refused = scene.tell(wrong.clone(), "uid 7").await;
+        let Err(Error::Refused(said)) = refused else { panic!("{wrong:?}: {refused:?}") };
+        assert!(said.starts_with("cannot put the recurring job '") && said.contains(why), "{said}");
+        assert!(said.len() < 300, "{said}");
+    }
+    let all = scene.tell(ListRecurring {}, "").await.unwrap();
+    assert_eq!((all.len(), &all[0].recurring), (1, &every(HOUR)));
+    let longest = "x".repeat(100);
+    scene.recur(named(&longest)).await;
+    let run = scene.tell(RunRecurring { name: longest }, "uid 7").await.unwrap();
+    assert!(run.id.as_str().ends_with("x-1"));
+}
+
+async fn an_unknown_zone_is_refused_with_a_name_that_is_near(scene: Scene) {
+    let refused = scene.tell(cron("@daily", "Europe/Wien"), "uid 7").await.unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "cannot put the recurring job 'n': no time zone is called 'Europe/Wien'; names are like Europe/Vienna, \
+         America/New_York or UTC"
+    );
+    let refused = scene.tell(cron("@daily", "Vienna"), "uid 7").await.unwrap_err().to_string();
+    assert!(refused.ends_with("no time zone is called 'Vienna'; did you mean Europe/Vienna?"), "{refused}");
+    for zone in ["", "../../etc/passwd", "/etc/localtime", "a\0b"] {
+        assert!(scene.tell(cron("@daily", zone), "uid 7").await.is_err(), "{zone}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Jobs that go on in another queue.
+
+use std::time::Duration;
+
+use crate::support::*;
+use taskvisor::broker::{Broker, Verbs};
+use taskvisor::model::*;
+
+contract!(
+    a_job_goes_on_in_another_queue_as_if_put_there,
+    what_needs_a_job_waits_for_its_last_stage,
+    a_job_that_cannot_go_on_is_held_with_the_reason,
+    a_job_that_is_canceled_goes_on_nowhere,
+    a_job_may_go_on_in_its_own_queue,
+);
+
+fn next(queue: &str) -> Next {
+    Next { queue: queue.into(), delay: Duration::ZERO, depends: vec![] }
+}
+
+fn advance(next: Next) -> Verdict {
+    Verdict::Complete { result: Some("{\"bytes\": 5}".into()), next: Some(next) }
+}
+
+async fn states(scene: &Scene, queue: &str) -> Vec<(JobState, u64)> {
+    scene.counts().await.unwrap().remove(&queue.into()).unwrap_or_default().jobs.into_iter().collect()
+}
+
+async fn a_job_goes_on_in_another_queue_as_if_put_there(mut scene: Scene) {
+    scene.put(NewJob { tags: vec!["x".into()], priority: 3, ..job("a") }).await;
+    let first = scene.take().await.unwrap();
+    scene.say(&first, retry_after(Duration::ZERO)).await;
+    // Nothing there is of its class as yet.
+    let filter = ClassFilter { only: vec!["work".into()], except: vec![] };
+    scene.put(NewJob { queue: "r".into(), class: "other".into(), ..job("o") }).await;
+    let ask =
+        |queue| scene.fetch(taskvisor::broker::Fetch { filter: filter.clone(), ..request(&[queue], 1) });
+    assert!(ask("r").await.unwrap().is_empty());
+    let second = scene.take().await.unwrap();
+    let forensics = Forensics { stderr_tail: "first stage\n".into(), ..Forensics::default() };
+    let said = Settlement { forensics: Some(forensics), ..settlement(&second.lease, advance(next("r"))) };
+    scene.settle(vec![said]).await.unwrap();
+    assert_eq!(scene.say(&second, complete()).await, taskvisor::broker::Settling::NotOurs);
+    assert_eq!(states(&scene, "q").await, []);
+    assert_eq!(states(&scene, "r").await, [(JobState::Waiting, 2)]);
+    let record = scene.record(&"a".into()).await;
+    assert_eq!((record.queue.as_str(), record.state, record.attempt), ("r", JobState::Waiting, 0));
+    assert_eq!((record.result, record.failure, record.forensics), (None, None, None));
+    let [_, Entry { what: Happened::Attempt(last), .. }, Entry { what: advanced, .. }] = &record.history[..]
+    else {
+        panic!("{:?}", record.history)
+    };
+    assert_eq!((last.state, last.attempt), (JobState::Complete, 2));
+    assert_eq!(last.forensics.as_ref().unwrap().stderr_tail, "first stage\n");
+    let (from, to, result) = ("q".into(), "r".into(), Some("{\"bytes\": 5}".into()));
+    assert_eq!(*advanced, Happened::Advanced { from, to, result });
+    let third = ask("r").await.unwrap().remove(0);
+    assert_eq!((third.job.attempt, third.job.priority, &third.job.tags[..]), (1, 3, &["x".to_owned()][..]));
+    scene.reopen();
+    scene.say(&third, complete()).await;
+    assert_eq!(states(&scene, "r").await, [(JobState::Waiting, 1), (JobState::Complete, 1)]);
+}
+
+async fn what_needs_a_job_waits_for_its_last_stage(scene: Scene) {
+    scene.enqueue(vec![job("a"), job("c")]).await.unwrap();
+    scene.put(NewJob { depends: vec!["a".into()], queue: "after".into(), ..job("b") }).await;
+    let a = scene.take().await.unwrap();
+    let later = Next { delay: Duration::from_secs(5), depends: vec!["c".into()], ..next("r") };
+    scene.say(&a, advance(later)).await;
+    assert_eq!(scene.state(&"a".into()).await, JobState::Depends);
+    let c = scene.take().await.unwrap();
+    scene.say(&c, complete()).await;
+    assert_eq!(scene.state(&"a".into()).await, JobState::Delayed);
+    assert!(scene.take_from("after").await.is_none());
+    scene.clock.forward(Duration::from_secs(5));
+    let a = scene.take_from("r").await.unwrap();
+    scene.say(&a, complete()).await;
+    assert_eq!(scene.take_from("after").await.unwrap().job.id.as_str(), "b");
+}
+
+async fn a_job_that_cannot_go_on_is_held_with_the_reason(scene: Scene) {
+    for (depends, queue, why) in [
+        ("x", "r", "a job cannot depend on 'x': no job has that id"),
+        ("b", "r", "jobs cannot wait for each other in a circle: 'a' needs 'b' needs 'a'"),
+        ("b", "", "a queue's name cannot be empty"),
+    ] {
+        let scene = scene.afresh();
+        scene.enqueue(vec![job("a"), NewJob { depends: vec!["a".into()], ..job("b") }]).await.unwrap();
+        let a = scene.take().await.unwrap();
+        scene.say(&a, advance(Next { depends: vec![depends.into()], ..next(queue) })).await;
+        let a = scene.record(&"a".into()).await;
+        assert_eq!((a.state, a.queue.as_str()), (JobState::Held, "q"));
+        let said = a.failure.unwrap();
+        assert_eq!((said.group.as_str(), said.message.ends_with(why)), ("advance", true), "{said:?}");
+        scene.retry("a".into()).await.unwrap();
+        assert!(scene.take().await.is_some());
+    }
+}
+
+async fn a_job_that_is_canceled_goes_on_nowhere(scene: Scene) {
+    scene.put(job("a")).await;
+    let a = scene.take().await.unwrap();
+    scene.cancel("a".into()).await.unwrap();
+    scene.say(&a, advance(next("r"))).await;
+    let a = scene.record(&"a".into()).await;
+    assert_eq!((a.state, a.queue.as_str()), (JobState::Canceled, "q"));
+    assert_eq!(states(&scene, "q").await, [(JobState::Canceled, 1)]);
+}
+
+async fn a_job_may_go_on_in_its_own_queue(scene: Scene) {
+    scene.put(job("a")).await;
+    for _ in 0..3 {
+        let a = scene.take().await.unwrap();
+        assert_eq!(a.job.attempt, 1);
+        scene.say(&a, advance(next("q"))).await;
+        assert_eq!(states(&scene, "q").await, [(JobState::Waiting, 1)]);
+    }
+    assert_eq!(scene.record(&"a".into()).await.history.len(), 6);
+}

@@ -1,0 +1,140 @@
+//! `check` and `config show`.
+
+use super::*;
+
+#[test]
+fn check_says_what_start_would_refuse_with_the_same_words_and_code() {
+    let sandbox = Sandbox::new(Setting::Root);
+    for yaml in [
+        "pools:\n- name: a\n  wokers: 2\n",
+        "pools:\n- {name: a, command: nosuch}\n",
+        "pools:\n- {name: a, user: nosuch}\n",
+        "lease: 15s\n",
+    ] {
+        fs::write(sandbox.work("t.yaml"), yaml).unwrap();
+        let (checked, started) =
+            (sandbox.run(&["check", "-c", "t.yaml"]), sandbox.run(&["start", "-c", "t.yaml"]));
+        assert_eq!((checked.status.code(), started.status.code()), (Some(78), Some(78)), "{yaml}");
+        assert_eq!(text(&checked.stderr), text(&started.stderr));
+    }
+    assert!(!sandbox.path("state").exists(), "it makes nothing");
+    fs::write(sandbox.path("state"), "").unwrap();
+    for verb in ["check", "start"] {
+        let in_the_way = sandbox.run(&[verb, "--state-dir", "../state/dir"]);
+        assert_eq!(in_the_way.status.code(), Some(74), "{}", text(&in_the_way.stderr));
+    }
+    fs::remove_file(sandbox.path("state")).unwrap();
+    fs::create_dir(sandbox.path("state")).unwrap();
+    fs::set_permissions(sandbox.path("state"), fs::Permissions::from_mode(0o777)).unwrap();
+    for verb in ["check", "start"] {
+        let refused = sandbox.run(&[verb]);
+        assert_eq!(refused.status.code(), Some(77));
+        assert!(text(&refused.stderr).contains("can be written by others (mode 777)"));
+    }
+    let report = sandbox.run(&["check", "-c", "none.yaml", "--json"]);
+    let report = (report.status.code(), serde_json::from_slice::<Value>(&report.stdout).unwrap());
+    assert_eq!((report.0, report.1["verdict"].as_str()), (Some(78), Some("refused")));
+    assert!(report.1["error"].as_str().unwrap().contains("failed to read none.yaml"));
+}
+
+#[test]
+fn a_contradiction_is_a_warning_with_its_place_and_start_logs_it_once() {
+    in_all_settings(|sandbox| {
+        let yaml = "lease: 2m\npools:\n- name: mail\n  queues: [a, a]\n  grace: 40s\n";
+        fs::write(sandbox.work("t.yaml"), yaml).unwrap();
+        let warned = sandbox.ok(&["check", "-c", "t.yaml", "--stop-deadline", "30s"]);
+        assert!(warned.contains("warning: t.yaml:5:3: pool 'mail': a grace of 40s"), "{warned}");
+        assert!(warned.contains("[queue-twice]\nhint: name it once\n"), "{warned}");
+        assert!(warned.ends_with("2 warnings\n"), "{warned}");
+        assert_eq!(sandbox.ok(&["check", "-c", "t.yaml", "--grace", "3s", "-q", "a"]), "fine\n");
+        assert_eq!(sandbox.run(&["check", "-c", "t.yaml", "--strict"]).status.code(), Some(1));
+        let report = sandbox.json(&["check", "-c", "t.yaml", "--json", "--grace", "50s"]);
+        let found = &report["findings"][0];
+        assert_eq!(report["verdict"], "warnings");
+        assert_eq!((&found["rule"], &found["place"]), (&"grace-beyond-stop".into(), &"--grace".into()));
+
+        let mut running = sandbox.start(&["-c", "t.yaml"]);
+        let keeper = sandbox.one("tv-supervisor");
+        sandbox::kill(keeper, "KILL");
+        wait_until("another supervisor serves", || {
+            let output = sandbox.run(&["status", "--json"]);
+            serde_json::from_slice::<Value>(&output.stdout)
+                .is_ok_and(|status| status["supervisor_restarts"] == 1)
+        });
+        sandbox.ok(&["stop", "--kill"]);
+        running.wait();
+        assert_eq!(sandbox.stderr().matches("grace-beyond-stop").count(), 1, "{}", sandbox.stderr());
+        sandbox.assert_nothing_left();
+    });
+}
+
+#[test]
+fn check_sees_who_may_do_what_with_files() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let program = sandbox.script("worker", "#!/bin/sh\n");
+    let yaml = format!(
+        "pools:\n- name: a\n  command: [{program}]\n  user: daemon\n  env: {{set: {{API_KEY: x}}}}\n"
+    );
+    fs::write(sandbox.work("t.yaml"), yaml).unwrap();
+    let rules = |modes: [u32; 3]| -> Vec<String> {
+        for (name, mode) in ["t.yaml", "worker", ""].iter().zip(modes) {
+            fs::set_permissions(sandbox.work(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let report = sandbox.json(&["check", "-c", "t.yaml", "--json"]);
+        let found = report["findings"].as_array().unwrap().clone();
+        found.iter().map(|found| found["rule"].as_str().unwrap().to_owned()).collect()
+    };
+    if !sandbox::is_root() {
+        println!("skipped: only root may name a user");
+        return;
+    }
+    assert_eq!(rules([0o600, 0o755, 0o755]), [""; 0]);
+    assert_eq!(rules([0o644, 0o755, 0o755]), ["secret-readable"]);
+    assert_eq!(rules([0o602, 0o755, 0o755]), ["config-open"]);
+    assert_eq!(rules([0o600, 0o757, 0o755]), ["program-open"]);
+    assert_eq!(rules([0o600, 0o750, 0o755]), ["program-closed"]);
+    assert_eq!(rules([0o600, 0o755, 0o700]), ["program-closed"]);
+    assert_eq!(rules([0o600, 0o755, 0o777]), ["config-open", "program-open"]);
+}
+
+#[test]
+fn config_show_prints_what_start_reads_again() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let yaml = "lease: 2m\nlog: {level: warn}\npools:\n- {name: a, workers: 2, umask: \"022\"}\n- name: b\n  run: cat\n  env: {set: {API_KEY: s3cret}}\n";
+    fs::write(sandbox.work("t.yaml"), yaml).unwrap();
+    let shown = sandbox.ok(&["config", "show", "-c", "t.yaml", "--secrets"]);
+    for line in [
+        "lease: 2m  # t.yaml:1:1",
+        "state_dir: ",
+        "# TASKVISOR_STATE_DIR",
+        "grace: 10s  # default",
+        "API_KEY: s3cret  # t.yaml:7:3",
+    ] {
+        assert!(shown.contains(line), "no {line:?} in\n{shown}");
+    }
+    fs::write(sandbox.work("again.yaml"), &shown).unwrap();
+    let values = |file: &str| {
+        let mut command = sandbox.command(&["config", "show", "-c", file, "--json", "--secrets"]);
+        command.env_remove("TASKVISOR_STATE_DIR").env_remove("TASKVISOR_RUN_DIR");
+        let mut shown: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        let pools =
+            shown["pools"].as_array_mut().unwrap().iter_mut().flat_map(|pool| pool.as_object_mut().unwrap());
+        pools.for_each(|(_, setting)| drop(setting.as_object_mut().unwrap().remove("from")));
+        shown
+    };
+    assert_eq!(values("again.yaml")["pools"], values("t.yaml")["pools"]);
+    assert_eq!(
+        values("again.yaml")["settings"]["state_dir"]["value"],
+        sandbox.path("state").display().to_string()
+    );
+    let mut running = sandbox.start(&["-c", "again.yaml"]);
+    sandbox.ok(&["stop", "--kill"]);
+    running.wait();
+
+    let hidden = sandbox.ok(&["config", "show", "b", "-c", "t.yaml"]);
+    assert!(hidden.contains("API_KEY: null  # hidden; t.yaml:7:3") && !hidden.contains("s3cret"), "{hidden}");
+    assert!(!hidden.contains("name: a") && !hidden.contains("lease:"), "{hidden}");
+    let none = sandbox.run(&["config", "show", "c", "-c", "t.yaml"]);
+    assert_eq!(none.status.code(), Some(7));
+    assert!(text(&none.stderr).contains("no pool has the name 'c'\nhint: the pools are a, b"));
+}

@@ -1,0 +1,276 @@
+//! The API over TCP: who comes in, who does not, and the commands from elsewhere.
+
+use super::*;
+
+const TOKEN: &str = "correct-horse-battery-staple";
+
+/// Settings with a port of the kernel's choice and a token.
+fn with_port(sandbox: &Sandbox, more: &str) -> String {
+    fs::write(sandbox.work("token"), format!("{TOKEN}\n")).unwrap();
+    fs::set_permissions(sandbox.work("token"), fs::Permissions::from_mode(0o600)).unwrap();
+    let owner = fs::metadata(sandbox.path("work")).unwrap();
+    std::os::unix::fs::chown(sandbox.work("token"), Some(owner.uid()), Some(owner.gid())).unwrap();
+    let yaml = format!("api:\n  listen: 127.0.0.1:0\n  token_file: token\n{more}");
+    fs::write(sandbox.work("api.yaml"), yaml).unwrap();
+    sandbox.work("api.yaml").display().to_string()
+}
+
+/// Where it listens, as its log says, which is written beside all else.
+fn port(sandbox: &Sandbox) -> SocketAddr {
+    let mut address = None;
+    wait_until("the log says where it listens", || {
+        let said = sandbox.stderr();
+        let line = said.split_once("the API listens address=").and_then(|(_, rest)| rest.split_once('\n'));
+        address = line.map(|(address, _)| address.parse().unwrap());
+        address.is_some()
+    });
+    address.unwrap()
+}
+
+/// The answer to a request of these headers, by TCP.
+fn by_tcp(sandbox: &Sandbox, first: &str, headers: &[&str], body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(port(sandbox)).unwrap();
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let length = body.len();
+    write!(
+        stream,
+        "{first} HTTP/1.1\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+}
+
+#[test]
+fn by_tcp_comes_in_who_knows_the_token_and_calls_us_by_our_name() {
+    in_all_settings(|sandbox| {
+        let config =
+            with_port(sandbox, "  hosts: [jobs.example.org]\n  origins: ['https://jobs.example.org']\n");
+        let _running = sandbox.start(&["-c", &config]);
+        let knows = format!("authorization: Bearer {TOKEN}");
+        let get = |path: &str, headers: &[&str]| by_tcp(sandbox, &format!("GET {path}"), headers, "").0;
+        for path in ["/v1", "/v1/status", "/metrics", "/livez", "/readyz"] {
+            assert_eq!(get(path, &["host: localhost:1", &knows]), 200, "{path}");
+            assert_eq!(get(path, &["host: localhost:1"]), 401, "{path}");
+            assert_eq!(
+                get(path, &["host: localhost:1", "authorization: Bearer correct-horse"]),
+                401,
+                "{path}"
+            );
+            assert_eq!(get(path, &["host: evil.example.org", &knows]), 403, "{path}");
+            assert_eq!(
+                get(path, &["host: localhost", &knows, "origin: https://evil.example.org"]),
+                403,
+                "{path}"
+            );
+        }
+        assert_eq!(get("/nothing", &["host: localhost"]), 401, "not even what is not there");
+        assert_eq!(get("/v1", &["host: jobs.example.org", &knows, "origin: https://jobs.example.org"]), 200);
+        assert_eq!(by_tcp(sandbox, "DELETE /v1", &["host: localhost"], "").0, 401);
+        assert!(by_tcp(sandbox, "GET /v1", &["host: localhost"], "").1.contains("www-authenticate: Bearer"));
+
+        let headers = ["host: localhost", knows.as_str()];
+        let put = |job: &str| by_tcp(sandbox, "POST /v1/jobs", &headers, &format!("{{\"jobs\":[{job}]}}"));
+        let program =
+            r#"{"queue":"default","class":"exec","payload":{"exec":{"argv":["true"],"cwd":"/","umask":18}}}"#;
+        let data = r#"{"queue":"mail","class":"Welcome","payload":{"data":"1"}}"#;
+        for jobs in [program, &format!("{data},{program}"), &data.replace("Welcome", "exec")] {
+            let (code, answer) = put(jobs);
+            assert!(code == 403 && answer.contains("programs cannot be put by TCP"), "{answer}");
+        }
+        let recur = |job: &str| {
+            let every = r#"{"every":{"interval":{"secs":60,"nanos":0}}}"#;
+            let body = format!("{{\"schedule\":{every},\"job\":{job}}}");
+            by_tcp(sandbox, "POST /v1/recurring/often", &headers, &body)
+        };
+        let (code, answer) = recur(program);
+        assert!(code == 403 && answer.contains("programs cannot be put by TCP"), "{answer}");
+        assert_eq!(recur(data).0, 200);
+        assert_eq!(put(data).0, 200);
+        assert_eq!(by_tcp(sandbox, "POST /v1/queues/mail/pause", &headers, "").0, 200);
+        let queues = sandbox.json(&["queue", "list", "--json"]);
+        let text = queues.to_string();
+        assert!(text.contains("\"by\":\"127.0.0.1\"") && !text.contains("default"), "{text}");
+    });
+}
+
+#[test]
+fn programs_are_put_by_tcp_where_that_is_allowed() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let config = with_port(&sandbox, "  allow_exec: true\n");
+    let _running = sandbox.start(&["-c", &config]);
+    let headers = ["host: 127.0.0.1", &format!("authorization: Bearer {TOKEN}")];
+    let job = r#"{"jobs":[{"id":"j1","queue":"default","class":"exec","payload":{"exec":{"argv":["true"],"cwd":"/","umask":18}}}]}"#;
+    assert_eq!(by_tcp(&sandbox, "POST /v1/jobs", &headers, job).0, 200);
+    assert!(by_tcp(&sandbox, "GET /v1/jobs/j1/wait", &headers, "").1.contains("complete"));
+}
+
+#[test]
+fn without_a_good_token_nobody_listens() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let token = sandbox.work("token");
+    let refused = |yaml: &str, words: &str| {
+        fs::write(sandbox.work("t.yaml"), yaml).unwrap();
+        for verb in ["start", "check"] {
+            let output = sandbox.run(&[verb, "-c", "t.yaml"]);
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(78), "{said}");
+            assert!(said.contains(words) && said.contains("hint: "), "{said}");
+            assert!(!said.contains("horse"), "{said}");
+        }
+    };
+    let write = |text: &str, mode| {
+        fs::write(&token, text).unwrap();
+        fs::set_permissions(&token, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let listen = "api:\n  listen: 127.0.0.1:0\n";
+    refused(listen, "error: t.yaml:2:3: to listen by TCP takes a token");
+    refused("api:\n  listen: 0.0.0.0:0\n", "error: t.yaml:2:3: to listen by TCP takes a token");
+    refused("api:\n  listen: 9180\n  token_file: token\n", "t.yaml:2:3: '9180' is nothing to listen on");
+    refused("api:\n  listen: localhost\n", "t.yaml:2:3: 'localhost' is nothing to listen on");
+    refused("api:\n  token: correct-horse-battery\n", "t.yaml:2:3: unknown setting 'token'");
+    let file = format!("{listen}  token_file: token\n");
+    refused(&file, "t.yaml:3:3: the token file");
+    refused(&file, "cannot be opened: No such file");
+    write("", 0o600);
+    refused(&file, "token is empty");
+    write("short-horse", 0o600);
+    refused(&file, "has 11 letters, and 16 are the least");
+    write("correct horse battery staple", 0o600);
+    refused(&file, "without blanks");
+    write(&"horse".repeat(1000), 0o600);
+    refused(&file, "has more than 4096 letters");
+    for mode in [0o604, 0o602, 0o620] {
+        write(TOKEN, mode);
+        refused(&file, &format!("can be read or changed by others (mode {mode:o})"));
+    }
+    refused(&file.replace("token\n", "/tmp\n"), "is no file");
+    write(TOKEN, 0o640);
+    refused(&format!("{file}  hosts: ['http://x/']\n"), "'http://x/' in hosts is no name of a host");
+    refused(&format!("{file}  origins: [x]\n"), "'x' in origins is none");
+    fs::write(sandbox.work("t.yaml"), &file).unwrap();
+    assert_eq!(sandbox.ok(&["check", "-c", "t.yaml"]), "fine\n");
+    fs::remove_file(&token).unwrap();
+    assert!(sandbox.ok(&["config", "show", "-c", "t.yaml"]).contains("token_file: token  # t.yaml:3:3"));
+}
+
+#[test]
+fn a_port_in_use_is_said_before_anything_runs() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let config = with_port(&sandbox, "");
+    let yaml = fs::read_to_string(&config).unwrap().replace("127.0.0.1:0", &address);
+    fs::write(&config, yaml).unwrap();
+    let mut running = sandbox.start_raw(&["-c", &config]);
+    assert_eq!(running.wait().code(), Some(69), "{}", sandbox.stderr());
+    let said = sandbox.stderr();
+    assert!(
+        said.contains(&format!("error: failed to listen on {address}\ncaused by: Address already in use")),
+        "{said}"
+    );
+    assert!(!said.contains(TOKEN) && said.contains("hint: "), "{said}");
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn a_crowd_at_the_port_keeps_nobody_out_of_the_socket() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let config = with_port(&sandbox, "");
+    let _running = sandbox.start(&["-c", &config]);
+    let address = port(&sandbox);
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard.min(4096), hard).unwrap();
+    let silent: Vec<TcpStream> = (0..1000).map(|_| TcpStream::connect(address).unwrap()).collect();
+    assert_eq!(get(&sandbox, "/livez").0, "HTTP/1.1 200 OK");
+    sandbox.ok(&["put", "--", "true"]);
+    // Whoever asks comes in as soon as somebody has been silent for a second.
+    let headers = ["host: localhost", &format!("authorization: Bearer {TOKEN}")];
+    wait_until("one of the silent has made room", || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET /livez HTTP/1.1\r\n{}\r\nconnection: close\r\n\r\n", headers.join("\r\n")).ok();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok();
+        answer.starts_with("HTTP/1.1 200")
+    });
+    drop(silent);
+}
+
+#[test]
+fn the_commands_work_from_elsewhere_with_the_token() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let config = with_port(&sandbox, "  allow_exec: true\n");
+    let mut running = sandbox.start(&["-c", &config]);
+    let url = format!("http://{}", port(&sandbox));
+    let token = sandbox.work("token").display().to_string();
+    // Of the machine itself it sees nothing.
+    let there = |args: &[&str]| {
+        let mut command = sandbox.command(args);
+        command.env("TASKVISOR_RUN_DIR", "/nowhere").env("TASKVISOR_STATE_DIR", "/nowhere");
+        command.env("TASKVISOR_URL", &url).env("TASKVISOR_TOKEN_FILE", &token).output().unwrap()
+    };
+    let ok = |args: &[&str]| {
+        let output = there(args);
+        assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let jid = ok(&["put", "--", "true"]).trim().to_owned();
+    ok(&["job", "wait", &jid]);
+    assert!(ok(&["job", "show", &jid]).contains("complete"));
+    assert_eq!(ok(&["job", "list", "-n", "0", "--json"]).lines().count(), 1);
+    ok(&["job", "retry", &jid]);
+    ok(&["queue", "pause", "default"]);
+    assert!(ok(&["queue", "list"]).contains("by 127.0.0.1"));
+    ok(&["queue", "resume", "default"]);
+    ok(&["why", "job", &jid]);
+    ok(&["status", "--json"]);
+    ok(&["scale", "default", "2"]);
+    ok(&["drain"]);
+    let refused = |args: &[&str], code: i32, words: &str| {
+        let output = there(args);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(words), "{args:?}: {}", text(&output.stderr));
+    };
+    refused(&["job", "logs", &jid], 2, "can only be done on the supervisor's machine");
+    refused(&["status", "--url", "https://localhost:1"], 2, "TLS is a proxy's business");
+    refused(
+        &["status", "--token-file", "/nowhere/token"],
+        78,
+        "the token file /nowhere/token cannot be opened",
+    );
+    fs::write(sandbox.work("token"), "another-token-of-somebody\n").unwrap();
+    refused(&["queue", "list"], 77, "this is not the token");
+    refused(&["put", "--", "true"], 77, "this is not the token");
+    fs::write(sandbox.work("token"), TOKEN).unwrap();
+    ok(&["stop"]);
+    running.wait();
+    refused(&["queue", "list"], 3, "no supervisor listens on 127.0.0.1:");
+    assert!(sandbox.json(&["job", "show", &jid, "--json"])["id"].is_string());
+}
+
+#[test]
+fn no_worker_sees_the_token_whatever_its_pool_passes_on() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    fs::write(sandbox.work("t.yaml"), "api: {listen: '127.0.0.1:0'}\npools:\n- env: {pass: ['*']}\n")
+        .unwrap();
+    let config = sandbox.work("t.yaml").display().to_string();
+    let mut running = sandbox.start_with(&["-c", &config], |command| {
+        command.env("TASKVISOR_API_TOKEN", TOKEN).env("SEEN", "yes");
+    });
+    let mut ready = false;
+    wait_until("it listens", || {
+        ready |= sandbox.stderr().contains("supervisor is up");
+        ready
+    });
+    assert_eq!(
+        by_tcp(&sandbox, "GET /v1", &["host: localhost", &format!("authorization: Bearer {TOKEN}")], "").0,
+        200
+    );
+    let jid = sandbox.put(&["env"]);
+    sandbox.ok(&["job", "wait", &jid]);
+    let seen = sandbox.ok(&["job", "logs", &jid]);
+    assert!(seen.contains("SEEN=yes") && !seen.contains("horse"), "{seen}");
+    running.signal("TERM");
+    running.wait();
+}

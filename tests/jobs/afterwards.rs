@@ -1,0 +1,119 @@
+//! What went wrong is found, put right and removed by the verbs.
+
+use crate::sandbox::{Sandbox, Setting};
+use taskvisor::model::*;
+
+/// What it wrote to stderr, and its code.
+fn refusal(sandbox: &Sandbox, args: &[&str]) -> (i32, String) {
+    let output = sandbox.run(args);
+    (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn what_went_wrong_is_found_and_put_right_by_the_binary() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    for code in [3, 3, 4] {
+        sandbox.put(&["sh", "-c", &format!("echo 'no {code}' >&2; [ -e right ] || exit {code}")]);
+    }
+    let ids: Vec<String> = sandbox.json(&["job", "list", "--json", "-n", "1"])["id"]
+        .as_str()
+        .map(Into::into)
+        .into_iter()
+        .collect();
+    sandbox.ok(&["start", "-w", "2", "--burst"]);
+    let check = |sandbox: &Sandbox| {
+        let groups = sandbox.ok(&["failed"]);
+        let rows: Vec<Vec<&str>> = groups.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0][..4], ["GROUP", "FAILED", "HELD", "NEWEST"]);
+        assert_eq!((rows[1][..4].join(" ").as_str(), rows.len()), ("exit 3 2 0", 3), "{groups}");
+        assert!(groups.contains("no 4"), "{groups}");
+        let one = sandbox.json(&["failed", "exit 4", "--json"]);
+        assert_eq!((one["id"].as_str(), one["state"].as_str()), (Some(ids[0].as_str()), Some("failed")));
+        let (code, why) = refusal(sandbox, &["failed", "exit 9"]);
+        assert!(code == 7 && why.contains("'exit 9'"), "{why}");
+        let dry =
+            sandbox.ok(&["job", "retry", "--failed", "--since", "1h", "--group", "exit 4", "--dry-run"]);
+        assert_eq!(dry, format!("1 job would be retried\n  {}\n", ids[0]));
+        assert_eq!(sandbox.ok(&["job", "retry", "--held"]), "0 jobs retried\n");
+        let swept = sandbox.json(&["job", "discard", "--failed", "--class", "none", "--json"]);
+        assert_eq!(swept.to_string(), r#"{"count":0,"dry_run":false,"jobs":[],"needed":0}"#);
+        for (args, why) in [
+            (&["job", "retry"][..], "required"),
+            (&["job", "discard"], "required"),
+            (&["job", "retry", "--group", "x"], "required"),
+            (&["job", "retry", "j", "--failed"], "cannot be used with"),
+            (&["job", "discard", "--failed", "--since", "soon"], "give a duration like 2h"),
+            (&["queue", "stats", "default", "--day", "2026-02-31"], "is no day"),
+        ] {
+            let (code, said) = refusal(sandbox, args);
+            assert!(code == 2 && said.contains(why), "{args:?}: {said}");
+        }
+        let (code, why) = refusal(sandbox, &["queue", "forget", "default"]);
+        assert!(
+            code == 1 && why.contains("queue 'default' cannot be forgotten: it has jobs (3 failed)"),
+            "{why}"
+        );
+        assert_eq!(refusal(sandbox, &["queue", "forget", "none"]).0, 7);
+        assert_eq!(refusal(sandbox, &["queue", "stats", "none"]).0, 7);
+        let before = sandbox.json(&["queue", "stats", "default", "--day", "2026-01-31", "--json"]);
+        assert_eq!((before["day"].as_str(), &before["failures"]), (Some("2026-01-31"), &0.into()));
+        let older = sandbox.ok(&["failed", "exit 3", "--after", &ids[0], "-n", "1"]);
+        assert_eq!(older.lines().count(), 2, "{older}");
+        let stats = sandbox.json(&["queue", "stats", "default", "--json"]);
+        assert_eq!(
+            (&stats["failures"], &stats["failed"], &stats["wait"]["count"]),
+            (&3.into(), &3.into(), &3.into())
+        );
+    };
+    check(&sandbox);
+    let mut running = sandbox.start(&["-w", "2"]);
+    check(&sandbox);
+    std::fs::write(sandbox.work("right"), "").unwrap();
+    assert_eq!(sandbox.ok(&["job", "retry", "--failed", "--group", "exit 3"]), "2 jobs retried\n");
+    crate::sandbox::wait_until("they are complete", || {
+        sandbox.ok(&["job", "list", "--state", "complete"]).lines().count() == 3
+    });
+    let page = sandbox.ok(&["queue", "stats", "default"]);
+    assert!(page.contains("2 complete, 3 failed, 1 of them still, 0 attempts tried again"), "{page}");
+    assert_eq!(sandbox.ok(&["job", "discard", "--failed"]), "1 job discarded\n");
+    assert_eq!(refusal(&sandbox, &["job", "show", &ids[0]]).0, 7);
+    let forgotten = sandbox.json(&["queue", "forget", "default", "--discard", "--json"]);
+    assert_eq!(forgotten["forgotten"], true);
+    assert_eq!(sandbox.ok(&["queue", "list"]), "");
+    sandbox.ok(&["stop"]);
+    running.wait();
+}
+
+#[test]
+fn a_supervisor_removes_what_has_been_kept_for_long_enough() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    sandbox.ok(&["option", "set", "keep_complete_count", "2"]);
+    sandbox.ok(&["option", "set", "keep_failed", "1ms"]);
+    let mut running = sandbox.start(&["-w", "2"]);
+    let ids: Vec<String> = (0..5).map(|_| sandbox.put(&["true"])).collect();
+    sandbox.put(&["false"]);
+    let runs = sandbox.put(&["sleep", "1000"]);
+    let list = || -> Vec<String> {
+        let list = sandbox.ok(&["job", "list", "--json"]);
+        list.lines().map(|line| serde_json::from_str::<JobRecord>(line).unwrap().id.to_string()).collect()
+    };
+    crate::sandbox::wait_until("two complete jobs and the one that runs are left", || list().len() == 3);
+    assert_eq!(list(), [runs.as_str(), &ids[4], &ids[3]]);
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
+    assert!(sandbox.ok(&["job", "list"]).contains(&runs));
+}
+
+#[test]
+fn a_queue_that_cannot_be_forgotten_loses_no_job() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    sandbox.ok(&["put", "--jid", "over", "--", "true"]);
+    sandbox.ok(&["job", "cancel", "over"]);
+    sandbox.ok(&["put", "--jid", "waits", "--", "true"]);
+    let refused = sandbox.run(&["queue", "forget", "default", "--discard"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert_eq!(sandbox.job("over")["state"], "canceled");
+    sandbox.ok(&["job", "cancel", "waits"]);
+    sandbox.ok(&["queue", "forget", "default", "--discard"]);
+    assert_eq!(sandbox.ok(&["queue", "list", "--json"]).trim(), "{}");
+}

@@ -1,0 +1,15 @@
+//! What becomes of jobs, with the real binary: by a supervisor, and straight to the store.
+#![allow(missing_docs, clippy::unwrap_used, clippy::too_many_lines)]
+
+#[path = "../support/python.rs"]
+mod python;
+#[path = "../support/sandbox.rs"]
+mod sandbox;
+
+mod afterwards;
+mod dependencies;
+mod events;
+mod lists;
+mod options;
+mod recurring;
+mod shared_store;

@@ -1,0 +1,220 @@
+//! Trees that are killed and proven dead, whoever dies first.
+
+use super::*;
+
+stories! {
+    a_daemon_left_behind_is_killed_and_counted
+    who_ignores_term_dies_by_kill_tree
+    terminate_reaches_the_whole_group
+    a_stopped_tree_dies
+    a_storm_of_forks_is_proven_dead
+    a_tree_of_fifty_is_proven_dead
+    the_fence_kills_while_the_supervisor_is_stopped
+    a_killed_supervisor_takes_its_trees_along_and_the_next_hears_of_what_had_ended
+    a_killed_keeper_takes_its_children_along
+    what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else
+}
+
+fn a_daemon_left_behind_is_killed_and_counted(mut keeper: Keeper) {
+    let run = keeper.run(worker(1, 1), &format!("{DAEMON}; exit 0"));
+    let daemon: i32 = run.line().trim().parse().unwrap();
+    let exit = keeper.exited(worker(1, 1));
+    assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(0), 1));
+    assert!(!lives(daemon));
+    assert!(exit.proof < Duration::from_secs(2), "{:?}", exit.proof);
+    keeper.shutdown(0);
+}
+
+fn who_ignores_term_dies_by_kill_tree(mut keeper: Keeper) {
+    let run = keeper.run(worker(1, 1), &format!("trap '' TERM; {DAEMON}; while :; do sleep 1; done"));
+    let daemon: i32 = run.line().trim().parse().unwrap();
+    keeper.order(&[Order::Terminate(worker(1, 1)), Order::Terminate(worker(9, 9))]);
+    assert!(lives(daemon) && lives(run.pid));
+    keeper.order(&[Order::KillTree(worker(1, 1)), Order::KillTree(worker(1, 1))]);
+    assert_eq!(keeper.exited(worker(1, 1)).status, KILLED);
+    assert!(!lives(daemon) && !lives(run.pid));
+    keeper.shutdown(0);
+}
+
+fn terminate_reaches_the_whole_group(mut keeper: Keeper) {
+    let run = keeper.run(worker(1, 1), "trap 'wait; exit 5' TERM; sleep 1000 & echo $!; kill -STOP $$; wait");
+    let sleep: i32 = run.line().trim().parse().unwrap();
+    let stat = |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    wait_until("it sleeps and its parent has stopped", SOON, || {
+        stat(sleep).contains("(sleep)") && stat(run.pid).contains(") T")
+    });
+    keeper.order(&[Order::Terminate(worker(1, 1))]);
+    let exit = keeper.exited(worker(1, 1));
+    assert!(matches!(exit.status, ExitStatus::Code(5)), "{exit:?}");
+    assert_eq!(exit.left_behind, 0, "the sleep had the signal too");
+    keeper.shutdown(0);
+}
+
+fn a_stopped_tree_dies(mut keeper: Keeper) {
+    let run = keeper.run(worker(1, 1), "sh -c 'echo $$; kill -STOP $$' & wait");
+    let below: i32 = run.line().trim().parse().unwrap();
+    let state = |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    wait_until("it has stopped", SOON, || state(below).contains(") T"));
+    signal(run.pid, SIGSTOP);
+    keeper.order(&[Order::KillTree(worker(1, 1))]);
+    assert_eq!(keeper.exited(worker(1, 1)).status, KILLED);
+    assert!(!lives(below));
+    keeper.shutdown(0);
+}
+
+fn a_storm_of_forks_is_proven_dead(mut keeper: Keeper) {
+    let Some(_limit) = PidsLimit::around(keeper.pid(), 200) else {
+        println!("SKIPPED: a storm needs a pids limit around it");
+        return keeper.shutdown(0);
+    };
+    // Each runner starts its successor and ends: a scan of /proc sees nobody most of the time.
+    let runner = keeper.dir.path().join("runner");
+    fs::write(&runner, "#!/bin/sh\n: storm\n\"$0\" &\nexit 0\n").unwrap();
+    fs::set_permissions(&runner, fs::Permissions::from_mode(0o755)).unwrap();
+    let name = runner.to_str().unwrap().to_owned();
+    let storm = format!("for i in 1 2 3 4; do {name} & done; echo up");
+    for (generation, ending) in [(1, "exit 0"), (2, "sleep 1000"), (3, "kill -9 $$")] {
+        let run = keeper.run(worker(1, generation), &format!("{storm}; {ending}"));
+        assert_eq!(run.line(), "up\n");
+        if generation == 2 {
+            keeper.order(&[Order::KillTree(run.worker)]);
+        }
+        let exit = keeper.exited(run.worker);
+        assert!(exit.proof < Duration::from_secs(5), "{exit:?}");
+        let runs = |pid: i32| {
+            fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(&name))
+        };
+        let pids = fs::read_dir("/proc").unwrap().flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        assert_eq!(pids.filter(|&pid| runs(pid) && pid != run.pid).count(), 0);
+        println!("proof of a storm's end: {:?}, {} left behind", exit.proof, exit.left_behind);
+    }
+    keeper.shutdown(0);
+}
+
+fn a_tree_of_fifty_is_proven_dead(mut keeper: Keeper) {
+    let deep = "n() { if [ $1 -gt 0 ]; then (n $(($1 - 1))); else echo up; sleep 1000; fi; }; \
+                for i in $(seq 24); do setsid sleep 1000 & done; n 25; true";
+    let run = keeper.run(worker(1, 1), deep);
+    assert_eq!(run.line(), "up\n");
+    keeper.order(&[Order::KillTree(worker(1, 1))]);
+    let exit = keeper.exited(worker(1, 1));
+    // A shell whose child was killed first may have reaped it before its own turn came.
+    assert!(exit.left_behind >= 20, "{exit:?}");
+    println!("proof of a tree's end: {:?}, {} below it", exit.proof, exit.left_behind);
+    keeper.shutdown(0);
+}
+
+fn the_fence_kills_while_the_supervisor_is_stopped(mut keeper: Keeper) {
+    let run = keeper.run(worker(1, 1), &format!("{DAEMON}; trap '' TERM; while :; do sleep 1; done"));
+    let daemon: i32 = run.line().trim().parse().unwrap();
+    let safe = keeper.run(worker(2, 1), "sleep 1000");
+    let soon = clock::now() + Duration::from_millis(100);
+    keeper.order(&[
+        Order::KillAt(worker(1, 1), Some(soon + Duration::from_secs(1000))),
+        Order::KillAt(worker(2, 1), Some(soon)),
+        Order::KillAt(worker(1, 1), Some(soon)),
+        Order::KillAt(worker(2, 1), None),
+    ]);
+    signal(keeper.supervisor, SIGSTOP);
+    wait_until("the fence has killed it", SOON, || !lives(run.pid) && !lives(daemon));
+    assert!(clock::now() >= soon);
+    assert!(lives(safe.pid));
+    assert_eq!(keeper.exited(worker(1, 1)).status, KILLED);
+    keeper.order(&[Order::KillTree(worker(2, 1))]);
+    keeper.exited(worker(2, 1));
+    signal(keeper.supervisor, nix::sys::signal::Signal::SIGCONT);
+    keeper.shutdown(0);
+}
+
+fn a_killed_supervisor_takes_its_trees_along_and_the_next_hears_of_what_had_ended(mut keeper: Keeper) {
+    let ended = keeper.run(worker(1, 6), "echo kept; exit 4");
+    keeper.exited(ended.worker);
+    let settled = keeper.run(worker(2, 7), "exit 0");
+    keeper.exited(settled.worker);
+    let running = keeper.run(worker(3, 8), &format!("{DAEMON}; while :; do sleep 1; done"));
+    let daemon: i32 = running.line().trim().parse().unwrap();
+    // Its last word is heard even if it dies right behind it.
+    signal(keeper.pid(), SIGSTOP);
+    keeper.order(&[Order::Forget(settled.worker)]);
+    signal(keeper.supervisor, SIGKILL);
+    signal(keeper.pid(), nix::sys::signal::Signal::SIGCONT);
+    let hello = keeper.next_supervisor();
+    assert!(!lives(daemon) && !lives(running.pid));
+    assert_eq!((hello.restarts, hello.generation, hello.pid), (1, 8, keeper.pid()));
+    assert_eq!(hello.ended, Some(KILLED));
+    let (exit, fds) = keeper.left(ended.worker);
+    assert_eq!(exit.status, ExitStatus::Code(4));
+    drop(ended);
+    assert_eq!(read_until(&fds[1], |text| text.ends_with('\n')), "kept\n");
+    keeper.order(&[Order::Forget(worker(1, 6)), Order::Spawn(worker(1, 9))]);
+    assert!(matches!(keeper.report().0, Report::Started(id, _) if id == worker(1, 9)));
+    keeper.shutdown(0);
+}
+
+fn a_killed_keeper_takes_its_children_along(mut keeper: Keeper) {
+    let tag = taskvisor::keeper::tag(keeper.pid()).unwrap();
+    let sweeper = taskvisor::keeper::Sweeper::new(keeper.pid(), &tag);
+    let parked = keeper.park(worker(1, 1));
+    let running = keeper.park(worker(2, 1));
+    let mut order = shell(&format!("{DAEMON}; while :; do sleep 1; done"));
+    order.env.push(format!("{}={tag}", taskvisor::keeper::TAG_VARIABLE).into_bytes());
+    running.exec(&order);
+    let daemon: i32 = running.line().trim().parse().unwrap();
+    signal(keeper.pid(), SIGKILL);
+    assert_eq!(keeper.wait().signal(), Some(libc::SIGKILL));
+    let (_, clean) = sweeper.sweep(SOON);
+    assert!(clean);
+    wait_until("all are dead", SOON, || ![parked.pid, running.pid, daemon].into_iter().any(lives));
+}
+
+/// Processes in here do not even die of SIGKILL.
+struct Freezer(std::path::PathBuf);
+
+impl Freezer {
+    fn around(pid: i32) -> Option<Freezer> {
+        let freezer = Freezer(std::path::PathBuf::from(format!("/sys/fs/cgroup/freezer/tv-test-{pid}")));
+        fs::create_dir(&freezer.0).ok()?;
+        fs::write(freezer.0.join("cgroup.procs"), pid.to_string()).ok()?;
+        fs::write(freezer.0.join("freezer.state"), "FROZEN").ok()?;
+        Some(freezer)
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        _ = fs::write(self.0.join("freezer.state"), "THAWED");
+        let dir = self.0.clone();
+        wait_until("the freezer is empty", SOON, || fs::remove_dir(&dir).is_ok());
+    }
+}
+
+fn what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else(mut keeper: Keeper) {
+    let stuck = |keeper: &mut Keeper, worker, pid| {
+        keeper.expect(|report| (*report == Report::Stuck(worker, pid)).then_some(()));
+    };
+    let leader = keeper.run(worker(1, 1), &format!("{DAEMON}; sleep 1000"));
+    let below: i32 = leader.line().trim().parse().unwrap();
+    let left = keeper.run(worker(2, 1), &format!("{DAEMON}; sleep 1000"));
+    let daemon: i32 = left.line().trim().parse().unwrap();
+    let Some(frozen) = Freezer::around(leader.pid) else {
+        println!("SKIPPED: no freezer");
+        return keeper.shutdown(0);
+    };
+    keeper.order(&[Order::KillTree(leader.worker)]);
+    stuck(&mut keeper, leader.worker, leader.pid);
+    assert!(!lives(below), "what can die has died");
+    let other = keeper.run(worker(3, 1), "exit 3");
+    assert_eq!(keeper.exited(other.worker).status, ExitStatus::Code(3));
+
+    let Some(stray) = Freezer::around(daemon) else { panic!("one freezer was made, the other not") };
+    keeper.order(&[Order::KillTree(left.worker)]);
+    stuck(&mut keeper, left.worker, daemon);
+    let other = keeper.run(worker(3, 2), &format!("{DAEMON}; exit 3"));
+    let exit = keeper.exited(other.worker);
+    assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(3), 1));
+    drop((frozen, stray));
+    assert_eq!(keeper.exited(leader.worker).status, KILLED);
+    keeper.exited(left.worker);
+    keeper.shutdown(0);
+}

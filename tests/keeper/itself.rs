@@ -1,0 +1,220 @@
+//! The keeper itself: what it lacks, what it holds, and supervisors that crash or hang.
+
+use super::*;
+
+#[test]
+fn a_keeper_removes_what_dead_keepers_have_left_and_nothing_of_a_living_one() {
+    let (mut dead, hello) = Keeper::start("");
+    if !hello.cgroup {
+        println!("SKIPPED: no cgroup v2 to write to");
+        return dead.shutdown(0);
+    }
+    let parked = dead.park(worker(1, 1));
+    signal(dead.pid(), SIGKILL);
+    dead.wait();
+    wait_until("its child is dead", SOON, || !lives(parked.pid));
+    let left = support::cgroups_of(dead.pid());
+    assert_eq!(left.len(), 1);
+    let namespace = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    let ours = || support::cgroups_of(1);
+    let others = ours();
+    let (mut hidden, _) = Keeper::start_with("", &namespace, &[]);
+    let hers: Vec<_> = ours().into_iter().filter(|path| !others.contains(path)).collect();
+    assert_eq!(hers.len(), 1);
+
+    let (keeper, _) = Keeper::start("");
+    assert!(!left[0].exists(), "a dead keeper's directory is left");
+    assert!(hers[0].exists(), "a living keeper's directory is gone");
+    let parked = hidden.park(worker(1, 1));
+    assert!(hers[0].join(parked.worker.to_string()).exists());
+    hidden.shutdown(0);
+    assert!(!hers[0].exists());
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_fork_that_fails_is_reported_and_the_keeper_lives() {
+    for without in ["", "cgroup"] {
+        let (mut keeper, _) = Keeper::start(without);
+        let Some(limit) = PidsLimit::around(keeper.pid(), 1) else {
+            println!("SKIPPED: no pids cgroup");
+            return keeper.shutdown(0);
+        };
+        keeper.order(&[Order::Spawn(worker(1, 1))]);
+        assert_eq!(keeper.report().0, Report::SpawnFailed(worker(1, 1), Step::Fork, libc::EAGAIN));
+        limit.set(100);
+        let parked = keeper.park(worker(1, 1));
+        assert!(lives(parked.pid));
+        keeper.shutdown(0);
+    }
+}
+
+#[test]
+fn running_out_of_descriptors_is_reported_and_the_keeper_lives() {
+    let (mut keeper, _) = Keeper::start_with("cgroup", &["prlimit", "--nofile=24:24"], &[]);
+    let (mut started, mut failed) = (Vec::new(), 0);
+    for generation in 1..=20 {
+        keeper.order(&[Order::Spawn(worker(1, generation))]);
+        match keeper.report() {
+            (Report::Started(id, _), fds) => started.push((id, fds)),
+            (Report::SpawnFailed(_, _, errno), _) if errno == libc::EMFILE => failed += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(failed > 5 && !started.is_empty(), "{failed} failed");
+    let first = started[0].0;
+    keeper.order(&[Order::KillTree(first)]);
+    keeper.exited(first);
+    keeper.order(&[Order::Forget(first)]);
+    let again = keeper.park(worker(2, 21));
+    let limits = fs::read_to_string(format!("/proc/{}/limits", again.pid)).unwrap();
+    assert!(limits.contains("Max open files            24"), "{limits}");
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_refusal_to_start_is_the_keepers_own_exit_code() {
+    for (line, code) in [("exit 78", 78), ("exit 0", 0), ("exec /nonexistent 2>/dev/null", 127)] {
+        let status = std::process::Command::new(support::KEEPER)
+            .args(["keeper", "--", "/bin/sh", "-c", line])
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(code), "{line}");
+    }
+}
+
+#[test]
+fn a_supervisor_that_crashes_too_often_is_given_up() {
+    let output = std::process::Command::new(support::KEEPER)
+        .args(["keeper", "--", "/bin/sh", "-c", "kill -9 $$"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(70));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.ends_with("the supervisor ended by signal 9, too often: giving up\n"), "{said}");
+    assert_eq!(said.lines().count(), 5);
+}
+
+#[test]
+fn a_supervisor_that_does_not_read_its_order_to_stop_is_stopped_for_it() {
+    let (mut keeper, _) = Keeper::start_with("", &[], &["--stop-deadline", "0.2"]);
+    let run = keeper.run(worker(1, 1), "sleep 1000");
+    signal(keeper.pid(), SIGTERM);
+    assert_eq!(keeper.wait().code(), Some(124));
+    assert!(!lives(run.pid));
+}
+
+#[test]
+fn it_has_the_time_that_was_said_last_for_its_order_to_stop() {
+    let (mut keeper, _) = Keeper::start_with("", &[], &["--stop-deadline", "1000"]);
+    keeper.order(&[Order::StopDeadline(Duration::from_millis(200))]);
+    let run = keeper.run(worker(1, 1), "sleep 1000");
+    signal(keeper.pid(), SIGTERM);
+    assert_eq!(keeper.wait().code(), Some(124));
+    assert!(!lives(run.pid));
+}
+
+#[test]
+fn as_process_1_it_reaps_orphans() {
+    if !nix::unistd::geteuid().is_root() {
+        return println!("SKIPPED: a pid namespace needs root");
+    }
+    for without in ["", "cgroup"] {
+        let before = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+        let (mut keeper, hello) = Keeper::start_with(without, &before, &[]);
+        assert_eq!(hello.pid, 1);
+        let run = keeper.run(worker(1, 1), &format!("{DAEMON}; exit 0"));
+        run.line();
+        let exit = keeper.exited(worker(1, 1));
+        assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(0), 1));
+        keeper.shutdown(5);
+    }
+}
+
+#[test]
+fn what_the_supervisor_says_to_systemd_arrives_and_only_the_keeper_has_its_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notify");
+    let systemd = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    systemd.set_read_timeout(Some(SOON)).unwrap();
+    let address = format!("NOTIFY_SOCKET={}", path.display());
+    let (keeper, _) = Keeper::start_with("", &["env", &address], &[]);
+    keeper.order(&[Order::Notify("READY=1\nSTATUS=up".into())]);
+    let mut text = [0; 64];
+    let len = systemd.recv(&mut text).unwrap();
+    assert_eq!(&text[..len], b"READY=1\nSTATUS=up");
+    let environ = fs::read_to_string(format!("/proc/{}/environ", keeper.supervisor)).unwrap();
+    assert!(environ.contains("TASKVISOR_KEEPER_FD=3") && !environ.contains("NOTIFY_SOCKET"));
+    keeper.shutdown(0);
+}
+
+#[test]
+fn a_lock_is_held_by_keeper_and_supervisor_and_by_no_child() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = dir.path().join("lock");
+    let script = format!("exec 9>{}; exec \"$@\"", lock.display());
+    let (mut keeper, _) = Keeper::start_with("", &["sh", "-c", &script, "sh"], &["--lock-fd", "9"]);
+    let holds = |pid: i32| fs::read_link(format!("/proc/{pid}/fd/9")).is_ok_and(|target| target == lock);
+    let run = keeper.run(worker(1, 1), "echo up; sleep 1000");
+    assert_eq!(run.line(), "up\n");
+    assert_eq!([keeper.pid(), keeper.supervisor, run.pid].map(holds), [true, true, false]);
+    keeper.shutdown(0);
+}
+
+#[test]
+fn exits_wait_for_a_supervisor_that_does_not_read_and_none_is_lost() {
+    let (mut keeper, _) = Keeper::start("cgroup");
+    const LIVES: u32 = 400;
+    // Reports with descriptors fill the socket; the keeper then takes no more orders until it is read.
+    for first in (1..=LIVES).step_by(100) {
+        let lives = (first..first + 100).map(|generation| worker(1, generation));
+        let orders: Vec<Order> = lives.flat_map(|id| [Order::Spawn(id), Order::KillTree(id)]).collect();
+        keeper.order(&orders);
+    }
+    let (mut started, mut exited) = (0, 0);
+    while exited < LIVES {
+        match keeper.report().0 {
+            Report::Started(..) => started += 1,
+            Report::Exited(id, exit) => {
+                assert_eq!(exit.status, KILLED, "{id}");
+                exited += 1;
+            }
+            Report::SpawnFailed(..) => panic!("a spawn failed"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(started, LIVES);
+    keeper.shutdown(0);
+}
+
+/// Not a race against a clock: a figure to read, and a bound that only a mistake exceeds.
+#[test]
+fn a_cycle_costs_the_keeper_little() {
+    let cycles: u32 = std::env::var("TV_CYCLES").map_or(200, |cycles| cycles.parse().unwrap());
+    for (without, forked) in [("", false), ("", true), ("cgroup", false), ("cgroup", true)] {
+        let (mut keeper, hello) = Keeper::start(without);
+        let template = forked.then(|| keeper.template(TEMPLATE, &["forks"]));
+        let (before, mut wait) = (support::cpu(keeper.pid()), Duration::ZERO);
+        for generation in 1..=cycles {
+            let asked = clock::now();
+            let run = match &template {
+                Some(template) => keeper.fork(worker(1, generation), template.worker),
+                None => keeper.park(worker(1, generation)),
+            };
+            wait += clock::now().since(asked);
+            match forked {
+                true => run.job("exec /bin/true"),
+                false => run.exec(&program(&["/bin/true"])),
+            }
+            assert_eq!(keeper.exited(run.worker).status, ExitStatus::Code(0));
+            keeper.order(&[Order::Forget(run.worker)]);
+        }
+        let cost = (support::cpu(keeper.pid()) - before) / cycles;
+        let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", keeper.pid())).unwrap();
+        let private = rollup.lines().find(|line| line.starts_with("Private_Dirty")).unwrap();
+        let of = format!("cgroup {}, forked by a template {forked}", hello.cgroup);
+        println!("{of}: {cost:?} of CPU a cycle, {:?} until it has started; {private}", wait / cycles);
+        assert!(cost < Duration::from_millis(5), "{cost:?}");
+        keeper.shutdown(0);
+    }
+}

@@ -1,0 +1,52 @@
+//! The real keeper with real children; the test speaks for the supervisor.
+#![allow(unsafe_code, missing_docs, clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
+
+/// Each story runs with and without cgroups, and says when it could not.
+macro_rules! stories {
+    ($($story:ident)*) => {
+        mod with_cgroup { $( #[test] fn $story() {
+            let (keeper, hello) = super::Keeper::start("");
+            if hello.cgroup { super::$story(keeper) } else {
+                println!("SKIPPED {}: no cgroup v2 to write to", stringify!($story));
+                keeper.shutdown(0);
+            }
+        } )* }
+        mod without_cgroup { $( #[test] fn $story() {
+            let (keeper, hello) = super::Keeper::start("cgroup");
+            assert!(!hello.cgroup);
+            super::$story(keeper)
+        } )* }
+    };
+}
+
+mod deaths;
+mod itself;
+mod programs;
+#[path = "../support/mod.rs"]
+mod support;
+mod templates;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+use nix::sys::signal::Signal::{SIGKILL, SIGSTOP, SIGTERM};
+use support::{Keeper, PidsLimit, SOON, lives, program, read_until, shell, signal, wait_until, worker};
+use taskvisor::clock;
+use taskvisor::model::{ExitStatus, SlotId, WorkerId};
+use taskvisor::wire::keeper::{Ask, Order, Report, Step};
+use taskvisor::wire::program::{Failed, Identity, Program, Step as ProgramStep};
+
+const KILLED: ExitStatus = ExitStatus::Signal { signal: libc::SIGKILL, core: false };
+const TEMPLATE: WorkerId = WorkerId { slot: SlotId { pool: 1, index: 0 }, generation: 1 };
+
+/// Its output does not hold ours, and it is in a session of its own, under init as far as it can tell.
+const DAEMON: &str = "setsid sh -c 'setsid sleep 1000 >/dev/null & echo $!'";
+
+/// Not a test: what the keeper starts as its supervisor.
+#[test]
+fn relay_supervisor() {
+    support::relay();
+}

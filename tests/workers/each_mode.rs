@@ -1,0 +1,249 @@
+//! How jobs run, end and die in each mode, and what the others notice of it.
+
+use super::*;
+
+/// What an interrupted job of it is hit by.
+fn hit_by(mode: &str, error: &str) -> String {
+    if mode == "coroutine" { "CancelledError".into() } else { error.into() }
+}
+
+/// Makes a test of each check for each mode.
+macro_rules! in_each_mode {
+    ($($story:ident: $check:ident),* $(,)?) => {
+        mod prefork { $( #[test] fn $story() { super::$check("prefork"); } )* }
+        mod fork { $( #[test] fn $story() { super::$check("fork"); } )* }
+        mod coroutine { $( #[test] fn $story() { super::$check("coroutine"); } )* }
+    };
+}
+
+in_each_mode! {
+    a_canceled_job_is_interrupted: check_cancel,
+    a_job_sees_its_time_limit: check_time_limit,
+    a_job_that_kills_its_worker_has_crashed: check_crashes,
+    a_stop_waits_for_the_job_and_one_at_once_interrupts_it: check_stop,
+    nothing_survives_a_killed_supervisor_or_keeper_and_jobs_run_again: check_killed,
+}
+
+fn check_outcomes(mode: &str) {
+    let sandbox = python::new();
+    let _running = start(&sandbox, mode, "app", &["-w", "2"]);
+    let failed = run(&sandbox, "raises", "\"value\"");
+    assert_eq!(failed["state"], "failed", "{failed}");
+    assert_eq!(
+        (&failed["failure"]["group"], &failed["failure"]["message"]),
+        (&json!("ValueError"), &json!("no such value"))
+    );
+    assert!(failed["failure"]["trace"].as_str().unwrap().contains("in raises"), "{failed}");
+    let retried = run(&sandbox, "raises", "\"retry\"");
+    assert_eq!((result(&retried), counts(&retried)), (json!(2), [2, 0, 0]), "{retried}");
+    let snoozed = run(&sandbox, "raises", "\"snooze\"");
+    assert_eq!((result(&snoozed), counts(&snoozed)), (json!(1), [1, 0, 0]), "{snoozed}");
+    let jid = sandbox.ok(&["put", "--retries", "5", "default", "raises", "\"fail\""]);
+    let gone = ended(&sandbox, jid.trim());
+    assert_eq!((&gone["state"], &gone["failure"]["group"]), (&json!("failed"), &json!("Fail")), "{gone}");
+    assert_eq!(counts(&gone), [1, 0, 0]);
+    let depth = 5000;
+    let deep = run(&sandbox, "raises", &format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+    let failure = &deep["failure"];
+    assert_eq!(
+        (&deep["state"], &failure["group"]),
+        (&json!("failed"), &json!("RecursionError")),
+        "{failure}"
+    );
+    let puts = run(&sandbox, "puts", "null");
+    let child = ended(&sandbox, result(&puts).as_str().unwrap());
+    assert_eq!((&child["state"], &child["class"]), (&json!("complete"), &json!("look")), "{child}");
+}
+
+#[test]
+fn what_a_job_raises_decides_what_becomes_of_it_in_a_prefork_worker() {
+    check_outcomes("prefork");
+}
+
+#[test]
+fn what_a_job_raises_decides_what_becomes_of_it_in_a_fork() {
+    check_outcomes("fork");
+}
+
+#[test]
+fn what_a_job_raises_decides_what_becomes_of_it_in_a_coroutine_worker() {
+    check_outcomes("coroutine");
+}
+
+fn check_cancel(mode: &str) {
+    let sandbox = python::new();
+    let _running = start(&sandbox, mode, "app", &["-w", "1"]);
+    let jid = put(&sandbox, hold(mode), "\"a\"");
+    word(&sandbox, "begun-a");
+    sandbox.ok(&["job", "cancel", "--wait", &jid]);
+    let job = sandbox.job(&jid);
+    assert_eq!((&job["state"], counts(&job)), (&json!("canceled"), [1, 0, 0]), "{job}");
+    assert!(word(&sandbox, "hit-a").starts_with(&hit_by(mode, "Interrupted:")));
+    assert_eq!(sandbox.ok(&["job", "logs", &jid]), "", "it has printed nothing");
+    assert_eq!(run(&sandbox, "look", "null")["state"], "complete");
+}
+
+fn check_time_limit(mode: &str) {
+    let sandbox = python::new();
+    let _running = start(&sandbox, mode, "app", &["-w", "1", "--time-limit", "300ms"]);
+    let job = run(&sandbox, hold(mode), "\"a\"");
+    assert_eq!((&job["state"], &job["failure"]["group"]), (&json!("failed"), &json!("time limit")), "{job}");
+    assert!(word(&sandbox, "hit-a").starts_with(&hit_by(mode, "TimeLimit: the time limit of 0.3 s")));
+    assert_eq!(sent(&job), if mode == "coroutine" { vec![] } else { vec!["TERM"] }, "{job}");
+}
+
+fn check_crashes(mode: &str) {
+    let sandbox = python::new();
+    let _running = start(&sandbox, mode, "app", &["-w", "1"]);
+    for (class, why) in [("leaves", "exit 3"), ("segfault", "signal 11")] {
+        let job = run(&sandbox, class, "null");
+        assert_eq!((&job["state"], counts(&job)), (&json!("failed"), [1, 1, 0]), "{job}");
+        assert!(job["failure"]["message"].as_str().unwrap().contains(why), "{job}");
+    }
+    assert_eq!(run(&sandbox, "look", "null")["state"], "complete");
+}
+
+fn check_stop(mode: &str) {
+    let sandbox = python::new();
+    let mut running = start(&sandbox, mode, "app", &["-w", "1"]);
+    let jid = put(&sandbox, hold(mode), "\"a\"");
+    word(&sandbox, "begun-a");
+    assert_eq!(sandbox.run(&["stop", "--timeout", "300ms"]).status.code(), Some(124), "it waits for the job");
+    assert!(!sandbox.work("hit-a").exists());
+    touch(&sandbox, "go");
+    assert!(running.wait().success());
+    let job = sandbox.job(&jid);
+    assert_eq!((&job["state"], counts(&job)), (&json!("complete"), [1, 0, 0]), "{job}");
+
+    fs::remove_file(sandbox.work("go")).unwrap();
+    let mut running = start(&sandbox, mode, "app", &["-w", "1"]);
+    let jid = put(&sandbox, hold(mode), "\"b\"");
+    word(&sandbox, "begun-b");
+    sandbox.ok(&["stop", "--now"]);
+    assert!(running.wait().success());
+    assert!(word(&sandbox, "hit-b").starts_with(&hit_by(mode, "Interrupted:")));
+    let job = sandbox.job(&jid);
+    assert_eq!((&job["state"], &job["interrupted"]), (&json!("waiting"), &json!(1)), "{job}");
+    sandbox.assert_nothing_left();
+    let log = sandbox.stderr();
+    assert!(!log.contains("Traceback") && !log.contains("Exception ignored"), "{log}");
+}
+
+/// Both a supervisor and, at the next start, a keeper that are killed in the middle: nothing survives, jobs run again.
+fn check_killed(mode: &str) {
+    let sandbox = python::new();
+    let runs_again = |jid: &str, times: u64| {
+        wait_until("it runs again", || {
+            let output = sandbox.run(&["job", "show", jid, "--json"]);
+            let job: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            job["state"] == "running" && job["interrupted"] == times && sandbox.work("begun-a").exists()
+        });
+    };
+    let worker = || word(&sandbox, "begun-a").parse::<i32>().unwrap();
+    let mut running = start(&sandbox, mode, "app", &["-w", "1"]);
+    let jid = put(&sandbox, hold(mode), "\"a\"");
+    let old = worker();
+    fs::remove_file(sandbox.work("begun-a")).unwrap();
+    kill(sandbox.one("tv-supervisor"), "KILL");
+    wait_until("the old worker is dead", || !alive(old));
+    runs_again(&jid, 1);
+    kill(running.child.id() as i32, "KILL");
+    running.wait();
+    sandbox.assert_nothing_left();
+    assert!(!alive(worker()));
+    fs::remove_file(sandbox.work("begun-a")).unwrap();
+    let _running = start(&sandbox, mode, "app", &["-w", "1"]);
+    runs_again(&jid, 2);
+    touch(&sandbox, "go");
+    let job = ended(&sandbox, &jid);
+    assert_eq!((&job["state"], counts(&job)), (&json!("complete"), [1, 0, 2]), "{job}");
+}
+
+/// The settings of a class win over those of the pool.
+fn check_class_settings(mode: &str) {
+    let sandbox = python::new();
+    let _running = start(&sandbox, mode, "app", &["-w", "1", "--time-limit", "60s"]);
+    let job = run(&sandbox, "limited", "null");
+    assert_eq!((&job["state"], &job["failure"]["group"]), (&json!("failed"), &json!("time limit")), "{job}");
+    assert_eq!((counts(&job), word(&sandbox, "limits").as_str()), ([2, 0, 0], "0.3 0.3 "), "{job}");
+}
+
+#[test]
+fn the_settings_of_a_class_win_over_those_of_the_pool() {
+    check_class_settings("prefork");
+    check_class_settings("fork");
+}
+
+/// Its workers are replaced as planned: nothing is a restart, no job notices.
+fn check_max_jobs(mode: &str, options: &[&str]) {
+    let sandbox = python::new();
+    let _running = start(&sandbox, mode, "app", &[&["-w", "1", "--max-jobs", "5"], options].concat());
+    let jids = put_lines(&sandbox, "default", "look", &[], &vec!["null".into(); 20]);
+    let jobs: Vec<Value> = jids.iter().map(|jid| ended(&sandbox, jid)).collect();
+    assert!(jobs.iter().all(|job| counts(job) == [1, 0, 0]), "{jobs:?}");
+    let pids: HashSet<i64> = jobs.iter().map(|job| result(job)["pid"].as_i64().unwrap()).collect();
+    assert_eq!(pids.len(), 4);
+    assert_eq!(slots(&sandbox)[0]["restarts"], 0);
+}
+
+#[test]
+fn a_worker_is_replaced_after_the_jobs_of_its_life() {
+    check_max_jobs("prefork", &[]);
+    check_max_jobs("coroutine", &["--concurrency", "3"]);
+}
+
+#[test]
+fn a_burst_ends_when_all_is_done_in_each_mode() {
+    for mode in ["prefork", "fork", "coroutine"] {
+        let sandbox = python::new();
+        let jids = put_lines(&sandbox, "default", "look", &[], &vec!["null".into(); 20]);
+        let env = format!("PYTHONPATH={}", python::path());
+        let args = ["-m", mode, "-w", "2", "--burst", "--env", &env];
+        let command = ["--", "python3", "-m", "taskvisor.worker", "app"];
+        let mut running = sandbox.start_raw(&[&args[..], &command].concat());
+        assert!(running.wait().success(), "{}", sandbox.stderr());
+        jids.iter().for_each(|jid| assert_eq!(sandbox.state(jid), "complete"));
+        sandbox.assert_nothing_left();
+    }
+}
+
+/// A process that dies under a hundred jobs leaves them waiting to run alone. An end of the supervisor in that moment, in
+/// order or not, costs none of them an attempt.
+fn check_end_in_the_middle(end: impl FnOnce(&Sandbox), interrupted: u64) {
+    let sandbox = python::new();
+    let mut running = start(&sandbox, "coroutine", "app", &["-w", "1"]);
+    let bomb = sandbox.ok(&["put", "--retries", "5", "default", "bomb"]).trim().to_owned();
+    let jids = put_lines(&sandbox, "default", "hold.async", &[], &names("a", 30));
+    wait_until("all run", || words(&sandbox, "begun-") == 31);
+    touch(&sandbox, "boom");
+    // One of them holds up all the others.
+    wait_until("they wait for the one that runs alone", || {
+        slots(&sandbox)[0]["waits"].as_array().is_some_and(|waits| !waits.is_empty() && waits.len() < 30)
+    });
+    end(&sandbox);
+    running.wait();
+    fs::remove_file(sandbox.work("boom")).unwrap();
+    touch(&sandbox, "go");
+    let _running = start(&sandbox, "coroutine", "app", &["-w", "1"]);
+    // If it is due again by now, it may have the only worker for itself.
+    sandbox.ok(&["job", "cancel", "--wait", &bomb]);
+    for jid in &jids {
+        let job = ended(&sandbox, jid);
+        assert_eq!(
+            (&job["state"], &job["attempt"], &job["crashes"]),
+            (&json!("complete"), &json!(1), &json!(0)),
+            "{job}"
+        );
+        assert!(job["interrupted"].as_u64().unwrap() <= interrupted, "{job}");
+    }
+}
+
+#[test]
+fn a_stop_while_jobs_wait_to_run_alone_gives_them_back_unspent() {
+    check_end_in_the_middle(|sandbox| drop(sandbox.ok(&["stop", "--now"])), 1);
+}
+
+#[test]
+fn a_killed_keeper_while_jobs_wait_to_run_alone_costs_them_no_attempt() {
+    check_end_in_the_middle(|sandbox| kill(keeper(sandbox), "KILL"), 1);
+}

@@ -1,0 +1,280 @@
+//! Workers that speak the protocol, well and badly: what becomes of their jobs, of them, and of the pool.
+
+use crate::sandbox::{Sandbox, Setting, alive, kill, wait_until};
+use serde_json::{Value, json};
+
+const ACTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/actor.py");
+
+/// Puts a job of a class and gives its jid.
+fn put(sandbox: &Sandbox, class: &str, data: &str) -> String {
+    sandbox.ok(&["put", "default", class, data]).trim().to_owned()
+}
+
+/// Runs one to its end and gives its record.
+fn run(sandbox: &Sandbox, class: &str, data: &str) -> Value {
+    let jid = put(sandbox, class, data);
+    sandbox.run(&["job", "wait", &jid, "--timeout", "60s"]);
+    sandbox.job(&jid)
+}
+
+/// A pool of one actor; `options` come before its command.
+fn with_actor(options: &[&str], story: impl FnOnce(&Sandbox)) {
+    let sandbox = Sandbox::new(Setting::Root);
+    let args = ["-w", "1", "--retries", "0", "--grace", "300ms"];
+    let _running = sandbox
+        .start(&args.iter().chain(options).copied().chain(["--", "python3", ACTOR]).collect::<Vec<_>>());
+    story(&sandbox);
+    assert_eq!(run(&sandbox, "fine", "null")["state"], "complete", "the pool still works");
+}
+
+fn slot(sandbox: &Sandbox) -> Value {
+    sandbox.json(&["status", "--json"])["pools"][0]["slots"][0].clone()
+}
+
+/// A job under which the worker goes wrong: its reason, and another worker for the next job.
+fn check_crash(class: &str, words: &str) {
+    with_actor(&[], |sandbox| {
+        let before = slot(sandbox)["process"]["pid"].clone();
+        let job = run(sandbox, class, "null");
+        assert_eq!(job["state"], "failed", "{job}");
+        assert_eq!(job["crashes"], 1, "{job}");
+        let message = job["failure"]["message"].as_str().unwrap();
+        assert!(message.contains(words), "{message}");
+        wait_until("another worker is ready", || slot(sandbox)["state"] == "ready");
+        assert_ne!(slot(sandbox)["process"]["pid"], before);
+    });
+}
+
+#[test]
+fn a_worker_runs_jobs_and_its_words_are_kept_as_they_are() {
+    with_actor(&[], |sandbox| {
+        let job = run(sandbox, "fine", "{\"to\":\n  [1.50, \"\\u00e4\"]}");
+        assert_eq!(job["state"], "complete", "{job}");
+        assert_eq!(job["result"], "{\"data\": {\"to\": [1.5, \"\\u00e4\"]}, \"attempt\": 1}");
+        let jid = job["id"].as_str().unwrap();
+        assert_eq!(sandbox.ok(&["job", "logs", jid]), "a word on stdout\n");
+    });
+}
+
+#[test]
+fn a_line_that_is_no_frame_ends_the_worker_and_is_quoted() {
+    check_crash("garbage", "a line that is no frame");
+}
+
+#[test]
+fn half_a_frame_is_a_crash_whatever_the_exit_code() {
+    check_crash("half", "exit 0");
+}
+
+#[test]
+fn a_frame_over_the_limit_ends_the_worker() {
+    check_crash("long", "longer than 16777216 bytes");
+}
+
+#[test]
+fn an_unknown_frame_ends_the_worker_and_is_named() {
+    check_crash("unknown", "unknown frame 'dome'");
+}
+
+#[test]
+fn an_exit_without_a_last_word_is_a_crash() {
+    check_crash("leaves", "exit 0");
+}
+
+#[test]
+fn a_worker_that_closes_its_channel_and_lives_on_is_ended() {
+    check_crash("shuts", "closed its channel");
+}
+
+#[test]
+fn a_worker_that_forks_and_exits_leaves_nobody() {
+    check_crash("forks", "exit 0");
+}
+
+#[test]
+fn done_counts_once_and_for_its_own_job_only() {
+    with_actor(&[], |sandbox| {
+        let pid = slot(sandbox)["process"]["pid"].clone();
+        assert_eq!(run(sandbox, "twice", "null")["result"], "1");
+        assert_eq!(run(sandbox, "other", "null")["result"], "\"right\"");
+        assert_eq!(slot(sandbox)["process"]["pid"], pid, "the worker lives on");
+        let log = sandbox.stderr();
+        assert_eq!(log.matches("a worker says 'done' of a job it does not have").count(), 3, "{log}");
+    });
+}
+
+#[test]
+fn a_worker_that_blocks_all_signals_is_killed_at_its_time_limit() {
+    with_actor(&["--time-limit", "300ms"], |sandbox| {
+        let job = run(sandbox, "blocks", "null");
+        assert_eq!(
+            (&job["state"], &job["failure"]["group"]),
+            (&json!("failed"), &json!("time limit")),
+            "{job}"
+        );
+        let signals = job["forensics"]["signals"].as_array().unwrap();
+        let sent: Vec<&str> = signals.iter().map(|sent| sent["signal"].as_str().unwrap()).collect();
+        assert_eq!(sent, ["TERM", "KILL"], "{job}");
+    });
+}
+
+#[test]
+fn a_job_that_prints_100_mb_is_cut_and_completes() {
+    with_actor(&[], |sandbox| {
+        let job = run(sandbox, "floods", "null");
+        assert_eq!(job["state"], "complete", "{job}");
+        let dropped = job["forensics"]["output_dropped"].as_u64().unwrap();
+        assert_eq!(dropped, (100 << 20) - (10 << 20), "{job}");
+        let log = sandbox.ok(&["job", "logs", job["id"].as_str().unwrap()]);
+        assert!(log.len() < 11 << 20 && log.contains("was dropped"), "{}", log.len());
+    });
+}
+
+#[test]
+fn a_worker_asks_the_supervisor_to_put_jobs() {
+    with_actor(&[], |sandbox| {
+        let job = run(sandbox, "calls", "null");
+        let answers: Value = serde_json::from_str(job["result"].as_str().unwrap()).unwrap();
+        let child = answers[0]["ok"]["ids"][0].as_str().unwrap();
+        assert!(answers[1]["error"].as_str().unwrap().contains("known are: put"), "{answers}");
+        assert!(answers[2]["error"].as_str().unwrap().contains("queue"), "{answers}");
+        sandbox.run(&["job", "wait", child, "--timeout", "30s"]);
+        let child = sandbox.job(child);
+        assert_eq!((&child["state"], &child["tags"]), (&json!("complete"), &json!(["child"])));
+        assert_eq!(child["result"], "{\"data\": {\"n\": [1, 2.5]}, \"attempt\": 1}");
+    });
+}
+
+#[test]
+fn what_a_job_leaves_running_is_told_or_killed() {
+    with_actor(&[], |sandbox| {
+        let job = run(sandbox, "litters", "null");
+        let left = job["forensics"]["left"].as_array().unwrap().clone();
+        assert_eq!(left.len(), 2, "{job}");
+        assert!(left[0].as_str().unwrap().starts_with("python3 (pid "), "{job}");
+        let next = run(sandbox, "fine", "null");
+        assert!(next["forensics"].get("left").is_none(), "told once: {next}");
+    });
+    let sandbox = Sandbox::new(Setting::Root);
+    let config = sandbox.work("pools.yaml");
+    std::fs::write(&config, format!("pools: [{{command: [python3, '{ACTOR}'], leftovers: kill}}]\n"))
+        .unwrap();
+    let _running = sandbox.start(&["-c", config.to_str().unwrap()]);
+    let worker = slot(&sandbox)["process"]["pid"].as_i64().unwrap();
+    let job = run(&sandbox, "litters", "null");
+    let left = job["forensics"]["left"].as_array().unwrap().clone();
+    assert!(left.len() == 2 && left[0].as_str().unwrap().ends_with(", killed"), "{job}");
+    let pid: i32 = left[0].as_str().unwrap().split(['(', ')']).nth(1).unwrap()[4..].parse().unwrap();
+    assert!(!alive(pid));
+    assert!(alive(worker as i32), "the worker lives on");
+}
+
+#[test]
+fn a_worker_that_asks_without_end_and_reads_no_answer_costs_the_supervisor_little() {
+    with_actor(&["--time-limit", "2s"], |sandbox| {
+        let data = sandbox.work("data.json");
+        std::fs::write(&data, format!("\"{}\"", "x".repeat(1 << 20))).unwrap();
+        let large = format!("@{}", data.display());
+        let large = sandbox.ok(&["put", "elsewhere", "fine", &large]).trim().to_owned();
+        let job = run(sandbox, "asks", &format!("\"{large}\""));
+        assert_eq!(job["failure"]["group"], "time limit", "{job}");
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", sandbox.one("tv-supervisor"))).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+        assert!(peak < 400 << 10, "the supervisor took {peak} KB");
+    });
+}
+
+/// A worker that never takes a job: what status says of it.
+fn check_boot(part: &str, options: &[&str], why: &str, trace: &str) {
+    let sandbox = Sandbox::new(Setting::Root);
+    let args = ["-w", "2", "--grace", "300ms"];
+    let command = ["--", "python3", ACTOR, part];
+    let args: Vec<&str> = args.iter().chain(options).chain(&command).copied().collect();
+    let _running = sandbox.start_raw(&args);
+    wait_until("status says why", || {
+        let output = sandbox.run(&["status", "--json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let slots = status["pools"][0]["slots"].as_array().cloned().unwrap_or_default();
+        slots.iter().any(|slot| {
+            slot["why"].as_str().is_some_and(|text| text.contains(why))
+                && slot["trace"].as_str().unwrap_or_default().contains(trace)
+        })
+    });
+    wait_until("it is probing", || sandbox.json(&["status", "--json"])["pools"][0]["probing"].is_string());
+    assert_ne!(sandbox.run(&["status", "-q"]).status.code(), Some(0));
+    assert!(sandbox.ok(&["status"]).contains(trace.lines().next_back().unwrap_or(why)));
+}
+
+#[test]
+fn a_worker_that_dies_at_import_shows_its_traceback() {
+    check_boot("traceback", &[], "exit 1", "RuntimeError: cannot be imported");
+}
+
+#[test]
+fn a_worker_of_another_protocol_is_refused() {
+    check_boot("modern", &[], "it speaks protocol 2, this supervisor speaks 1", "");
+}
+
+#[test]
+fn a_worker_that_never_says_hello_or_ready_is_killed_at_its_boot_timeout() {
+    check_boot("mute", &["--boot-timeout", "500ms"], "not ready in time", "");
+    check_boot("shy", &["--boot-timeout", "500ms"], "not ready in time", "");
+}
+
+#[test]
+fn a_worker_whose_supervisor_dies_is_ended_and_its_job_runs_again() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["-w", "1", "--grace", "300ms", "--", "python3", ACTOR]);
+    let jid = put(&sandbox, "blocks", "null");
+    wait_until("the job runs", || sandbox.work("begun").exists());
+    let worker = slot(&sandbox)["process"]["pid"].as_i64().unwrap() as i32;
+    kill(sandbox.one("tv-supervisor"), "KILL");
+    wait_until("the old worker is dead", || !alive(worker));
+    wait_until("it runs again", || {
+        // Nobody may answer in the moment between two supervisors.
+        let output = sandbox.run(&["job", "show", &jid, "--json"]);
+        let job: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        job["state"] == "running" && job["interrupted"] == 1
+    });
+    sandbox.ok(&["job", "cancel", "--wait", &jid]);
+}
+
+#[test]
+fn each_job_of_a_sandboxed_pool_finds_an_empty_directory() {
+    with_actor(&["--sandbox"], |sandbox| {
+        let results: Vec<Value> = (0..3)
+            .map(|_| serde_json::from_str(run(sandbox, "where", "null")["result"].as_str().unwrap()).unwrap())
+            .collect();
+        assert!(results.iter().all(|result| result["found"] == json!([])), "{results:?}");
+        let dir = results[0]["cwd"].as_str().unwrap();
+        assert!(dir.starts_with(sandbox.path("state").to_str().unwrap()), "{dir}");
+    });
+}
+
+#[test]
+fn a_worker_sees_what_is_passed_and_nothing_else() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let args = ["-w", "1", "--env", "WANTED_*", "--env", "SET=here", "--", "python3", ACTOR];
+    let _running = sandbox.start_with(&args, |command| {
+        command.env("WANTED_A", "1").env("SECRET_TOKEN", "x").env("SET", "there");
+    });
+    let job = run(&sandbox, "who", "null");
+    let result: Value = serde_json::from_str(job["result"].as_str().unwrap()).unwrap();
+    let env = result["env"].as_object().unwrap();
+    assert_eq!((&env["WANTED_A"], &env["SET"]), (&json!("1"), &json!("here")));
+    assert!(!env.contains_key("SECRET_TOKEN"));
+    let own: Vec<&String> = env.keys().filter(|name| name.starts_with("TASKVISOR_")).collect();
+    let known = [
+        "TASKVISOR_CONCURRENCY",
+        "TASKVISOR_FD",
+        "TASKVISOR_KEEPER",
+        "TASKVISOR_MODE",
+        "TASKVISOR_POOL",
+        "TASKVISOR_PROTOCOL",
+        "TASKVISOR_SOCKET",
+        "TASKVISOR_WORKER",
+    ];
+    assert_eq!(own, known);
+}

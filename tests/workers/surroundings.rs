@@ -1,0 +1,147 @@
+//! What workers find around them: directory, umask, variables, user; and what they leave.
+
+use super::*;
+
+#[test]
+fn each_job_finds_an_empty_directory_in_every_kind_of_sandboxed_pool() {
+    let sandbox = python::new();
+    let look = sandbox.script("look", "#!/bin/sh\nls -A\npwd\necho x > left\n");
+    let text = format!(
+        "pools:
+  - {{name: programs, queues: [programs], sandbox: true}}
+  - {{name: run, queues: [run], sandbox: true, run: {look}}}
+  - {{name: forked, mode: fork, queues: [forked], sandbox: true, PYTHON app}}"
+    );
+    let _running = start_file(&sandbox, &text);
+    let state = sandbox.path("state").display().to_string();
+    for _ in 0..3 {
+        let jids = [
+            sandbox.ok(&["put", "-q", "programs", "--", &look]),
+            put_into(&sandbox, "run", "any"),
+            put_into(&sandbox, "forked", "surroundings"),
+        ];
+        let [programs, run, forked] = jids.map(|jid| ended(&sandbox, jid.trim()));
+        for job in [programs, run] {
+            assert_eq!(job["state"], "complete", "{job}");
+            let log = log(&sandbox, &job);
+            assert!(log.lines().count() == 1 && log.starts_with(&state), "{log}");
+        }
+        let seen = result(&forked);
+        assert!(seen["cwd"].as_str().unwrap().starts_with(&state), "{seen}");
+        assert_eq!(seen["found"], json!([]), "{seen}");
+    }
+}
+
+#[test]
+fn workers_have_the_umask_directory_and_variables_of_their_pool_and_no_others() {
+    let sandbox = python::new();
+    fs::create_dir(sandbox.work("there")).unwrap();
+    let text = "pools: [{mode: fork, umask: '027', cwd: there, PYTHON app}]";
+    let path = python::file(&sandbox, text);
+    let _running = sandbox.start_with(&["-c", &path, "--env", "WANTED_*"], |command| {
+        command.env("WANTED_A", "1").env("SECRET_TOKEN", "x");
+    });
+    wait_until("it listens", || status(&sandbox).is_object());
+    let seen = result(&run(&sandbox, "surroundings", "null"));
+    assert_eq!(seen["mode"], 0o750);
+    assert_eq!(seen["cwd"], sandbox.work("there").display().to_string());
+    assert_eq!((&seen["env"]["WANTED_A"], &seen["env"]["SECRET_TOKEN"]), (&json!("1"), &Value::Null));
+    assert!(sandbox.work("there/made").exists());
+}
+
+#[test]
+fn workers_are_the_user_and_group_of_their_pool() {
+    if !is_root() {
+        return skipped("only root can set a user");
+    }
+    let sandbox = python::new();
+    let waits = sandbox.script(
+        "waits",
+        "#!/bin/sh\necho \"$HOME $USER $LOGNAME\"\nwhile [ ! -e \"$1/go\" ]; do sleep 0.02; done\n",
+    );
+    let text = format!(
+        "pools:
+  - {{name: user, queues: [user], user: nobody}}
+  - {{name: both, queues: [both], user: nobody, group: daemon, run: [{waits}, {dir}]}}",
+        dir = sandbox.path("work").display()
+    );
+    let _running = start_file(&sandbox, &text);
+    let jids = [
+        sandbox.ok(&["put", "-q", "user", "--", &waits, sandbox.path("work").to_str().unwrap()]),
+        put_into(&sandbox, "both", "any"),
+    ];
+    let nobody = nix::unistd::User::from_name("nobody").unwrap().unwrap();
+    let daemon = nix::unistd::Group::from_name("daemon").unwrap().unwrap();
+    for (name, gid) in [("user", nobody.gid), ("both", daemon.gid)] {
+        let mut pid = 0;
+        wait_until("the job runs", || {
+            let slot = pool(&sandbox, name)["slots"][0].clone();
+            let runs = slot["state"] == "busy" && slot["process"]["name"] == "waits";
+            pid = if runs { pid_of(&slot["process"]) } else { 0 };
+            runs
+        });
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let ids = |field: &str| {
+            let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+            line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(ids("Uid:"), vec![nobody.uid.to_string(); 4]);
+        assert_eq!(ids("Gid:"), vec![gid.to_string(); 4]);
+        assert!(!ids("Groups:").contains(&"0".to_owned()), "{status}");
+    }
+    touch(&sandbox, "go");
+    for jid in jids {
+        let job = ended(&sandbox, jid.trim());
+        assert_eq!(job["state"], "complete", "{job}");
+        assert_eq!(log(&sandbox, &job), format!("{} nobody nobody\n", nobody.dir.display()));
+    }
+}
+
+/// Takes one job after the other, each in its directory; needs nothing that only root may read.
+const PLAIN_WORKER: &str = r#"#!/bin/bash
+echo '{"hello":{"protocol":1,"sdk":"bash"}}
+{"ready":{}}' >&3
+field() { sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" <<<"$frame"; }
+while IFS= read -r frame <&3; do
+    [ -n "$(field cwd)" ] || continue
+    cd "$(field cwd)" && echo "$(id -u) $(pwd) $(ls -A)" && touch made || exit 1
+    echo "{\"done\":{\"job\":\"$(field id)\",\"fence\":$(field fence),\"outcome\":\"complete\"}}" >&3
+done
+"#;
+
+#[test]
+fn workers_of_another_user_find_their_way_to_the_directory_of_each_job() {
+    if !is_root() {
+        return skipped("only root can set a user");
+    }
+    let sandbox = python::new();
+    let worker = sandbox.script("worker", PLAIN_WORKER);
+    let text = format!("pools: [{{sandbox: true, user: nobody, retries: 0, command: {worker}}}]");
+    let _running = start_file(&sandbox, &text);
+    let uid = nix::unistd::User::from_name("nobody").unwrap().unwrap().uid;
+    let dir = sandbox.path("state").join("sandbox").join("default-1");
+    for _ in 0..2 {
+        let job = run(&sandbox, "any", "null");
+        assert_eq!(job["state"], "complete", "{job}");
+        assert_eq!(log(&sandbox, &job), format!("{uid} {} \n", dir.display()));
+    }
+    // Of the rest of the state they see nothing.
+    assert_eq!(sandbox::mode(&sandbox.path("state")), 0o711);
+    for name in fs::read_dir(sandbox.path("state")).unwrap().flatten() {
+        let mode = sandbox::mode(&name.path());
+        assert!(name.file_name() == "sandbox" || mode & 0o077 == 0, "{name:?} {mode:o}");
+    }
+}
+
+#[test]
+fn what_a_forked_job_leaves_running_is_killed_and_counted() {
+    let sandbox = python::new();
+    let _running = start(&sandbox, "fork", "app", &["-w", "1"]);
+    let job = run(&sandbox, "litters", "null");
+    assert_eq!(
+        (&job["state"], &job["forensics"]["exit"]["left_behind"]),
+        (&json!("complete"), &json!(1)),
+        "{job}"
+    );
+    assert!(sandbox.ok(&["job", "show", job["id"].as_str().unwrap()]).contains("1 process, killed"));
+}
