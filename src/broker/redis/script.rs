@@ -8,4 +8,5 @@ macro_rules! sources {
 }
 
 /// The whole of it, for `EVALSHA <sha> 0 <command> <now> [arguments…]`.
-pub const SCRIPT: &str = sources!("base", "job", "end");
+pub const SCRIPT: &str =
+    sources!("base", "job", "due", "pop", "put", "hold", "complete", "cancel", "get", "end");

@@ -19,24 +19,40 @@ if not clock then error('Arg "now" missing or not a number: ' .. tostring(now)) 
 -- The text of the time is handed on as it came, and loses no digits; `clock` is for reckoning.
 if now:find('[^%d.]') then now = format('%.17g', clock) end
 
--- Commands of taskvisor alone, and what they need of others.
+-- Commands of taskvisor alone: they build upon all the others.
 local ours = command:sub(1, 10) == 'taskvisor.'
 
--- {"name":value,...} of names and values, in this order: other programs compare what they hear word for word.
-local function object(name, value, ...)
-  local text = '{"' .. name .. '":' .. encode(value)
-  for i = 1, select('#', ...), 2 do
-    local next_name, next_value = select(i, ...)
-    text = text .. ',"' .. next_name .. '":' .. encode(next_value)
-  end
-  return text .. '}'
+-- A value that must be; if it is none, an error with this text and with what was given.
+local function need(value, text, ...)
+  if not value then error(text .. (select('#', ...) > 0 and tostring((...)) or '')) end
+  return value
 end
 
--- Tells ql:log, and returns what was told.
-local function tell(...)
-  local text = object(...)
+-- The arguments from one on as names and values.
+local function named_args(first)
+  if #args >= first and (#args - first) % 2 == 0 then error('Odd number of additional args: ' .. tostring(args)) end
+  local given = {}
+  for i = first, #args, 2 do given[args[i]] = args[i + 1] end
+  return given
+end
+
+-- The arguments from one on.
+local function args_from(first)
+  local rest = {}
+  for i = first, #args do rest[#rest + 1] = args[i] end
+  return rest
+end
+
+-- A command with many values, some at a time: Lua's stack is short.
+local function call_many(name, key, values)
+  for i = 1, #values, 1000 do call(name, key, unpack(values, i, math.min(i + 999, #values))) end
+end
+
+-- What is told is written out word for word: other programs compare it as text, and `cjson` has an order of its own.
+
+-- Tells everyone.
+local function tell(text)
   call('PUBLISH', 'ql:log', text)
-  return text
 end
 
 -- Tells those who follow single jobs, if this is one of theirs.
@@ -44,22 +60,42 @@ local function tell_followers(event, jid)
   if call('ZSCORE', 'ql:tracked', jid) then call('PUBLISH', 'ql:' .. event, jid) end
 end
 
--- Tells a worker, then everyone, that it has a job no more.
-local function tell_lock_lost(jid, worker)
-  local text = object('jid', jid, 'event', 'lock_lost', 'worker', worker)
-  call('PUBLISH', 'ql:w:' .. worker, text)
-  call('PUBLISH', 'ql:log', text)
+-- What is told of a job that waits anew.
+local function tell_put(jid, queue)
+  tell('{"jid":' .. encode(jid) .. ',"event":"put","queue":' .. encode(queue) .. '}')
 end
 
--- What a JSON text says, after `true`; `false` if it is none.
+local function tell_failed(jid, group, message, worker)
+  tell('{"message":' .. encode(message) .. ',"jid":' .. encode(jid) .. ',"group":' .. encode(group)
+    .. ',"event":"failed","worker":' .. encode(worker) .. '}')
+end
+
+-- Tells a worker, then everyone, that it has a job no more.
+local function tell_lock_lost(jid, worker)
+  local text = '{"jid":' .. encode(jid) .. ',"event":"lock_lost","worker":' .. encode(worker) .. '}'
+  call('PUBLISH', 'ql:w:' .. worker, text)
+  tell(text)
+end
+
+-- Whether a text is JSON, and what it says.
 local function json(text)
   return pcall(decode, text)
 end
 
--- A JSON list as a table; nil if the text is none.
-local function list(text)
+-- A JSON list or object as a table; nil if the text is neither.
+local function json_table(text)
   local fine, value = json(text)
   if fine and type(value) == 'table' then return value end
+end
+
+-- A JSON list of names; nil if the text is none.
+local function json_names(text)
+  if text == '{}' or text == '[]' then return {} end
+  local names = json_table(text)
+  for _, name in pairs(names or {}) do
+    if type(name) ~= 'string' and type(name) ~= 'number' then return end
+  end
+  return names
 end
 
 -- An option that is a number.
@@ -75,8 +111,8 @@ end
 -- Appends to a job's history; `extra` is the text of a JSON object. The first entry stays, and the newest.
 local function history(jid, when, what, extra)
   local key = 'ql:j:' .. jid .. '-history'
-  local text = '[' .. floor(when) .. ',' .. encode(what)
-  local count = call('RPUSH', key, extra and text .. ',' .. extra .. ']' or text .. ']')
+  local text = '[' .. floor(when) .. ',' .. encode(what) .. (extra and ',' .. extra .. ']' or ']')
+  local count = call('RPUSH', key, text)
   -- Most jobs have no fourth entry, and pay nothing for the look at the option. A limit below three is taken as three.
   if count <= 3 then return end
   local most = option('max-job-history', 100)
@@ -94,6 +130,12 @@ end
 -- Lets a job wait in a queue: the highest priority first, then who has waited for longest.
 local function enter_work(jid, queue, priority, when)
   call('ZADD', 'ql:q:' .. queue .. '-work', (number(priority) or 0) - when / 1e10, jid)
+end
+
+-- What a failed job keeps of its failure, as JSON.
+local function failure_text(group, message, when, worker)
+  return '{"group":' .. encode(group) .. ',"message":' .. encode(message) .. ',"when":' .. encode(when) .. ',"worker":'
+    .. encode(worker) .. '}'
 end
 
 -- Takes a job out of wherever it is in a queue.
@@ -129,9 +171,16 @@ local function figures(kind, queue, when)
   return 'ql:s:' .. kind .. ':' .. when - when % 86400 .. ':' .. queue
 end
 
+-- Lets a day's figures go when they are old, as the option says.
+local function keep_days(key)
+  local days = floor(option('stats-history', 30))
+  if days > 0 then call('EXPIRE', key, days * 86400) end
+end
+
 -- Adds to the counters of a day: retries, failed, failures.
 local function count(queue, when, field, by)
-  call('HINCRBY', figures('stats', queue, when), field, by)
+  local key = figures('stats', queue, when)
+  if call('HINCRBY', key, field, by) == by then keep_days(key) end
 end
 
 -- Adds how long jobs have waited (`wait`) or run (`run`) to mean and variance (Welford's way) and to the histogram.
@@ -159,6 +208,7 @@ local function stat(kind, queue, when, values)
     set[#set + 1] = (number(had[i]) or 0) + counts[names[i]]
   end
   call('HSET', key, unpack(set))
+  if not had[1] then keep_days(key) end
 end
 
 local function add_failure(jid, group)
@@ -172,16 +222,22 @@ local function remove_failure(jid, group)
   end
 end
 
--- Removes a job without a trace, but for its id in lists of what was: those are cleaned by who finds it there.
-local function forget(jid, tags)
-  untag(jid, list(tags) or {})
-  local key = 'ql:j:' .. jid
-  call('DEL', key, key .. '-history')
+-- A job is failed no more: neither its group nor the day and the queue it failed in count it.
+local function forget_failure(jid, queue, failure)
+  local told = json_table(failure) or {}
+  if type(told.group) == 'string' then remove_failure(jid, told.group) end
+  if number(told.when) then count(queue, told.when, 'failed', -1) end
 end
 
--- Marks a job as failed, wherever it was; `extra` is for its history.
-local function set_failed(jid, queue, when, group, failure, extra)
-  history(jid, when, 'failed', extra)
+-- Removes a job and all that is its own.
+local function forget(jid, tags)
+  untag(jid, json_names(tags) or {})
+  local key = 'ql:j:' .. jid
+  call('DEL', key, key .. '-history', key .. '-dependencies', key .. '-dependents')
+end
+
+-- Marks a job as failed, wherever it was.
+local function set_failed(jid, queue, when, group, failure)
   local key = 'ql:q:' .. queue
   call('ZREM', key .. '-work', jid)
   call('ZREM', key .. '-locks', jid)
@@ -219,14 +275,14 @@ local function release_dependents(jid, when)
   call('DEL', 'ql:j:' .. jid .. '-dependents')
 end
 
--- Lets a job wait for those of `needs` that exist and are not complete; whether there is any.
+-- Lets a job wait for those of `needs` that are others, exist and are not complete; whether there is any.
 local function depend(jid, needs)
   local any = false
-  for _, need in ipairs(needs) do
-    local state = fields(need, 'state')
-    if state and state ~= 'complete' then
-      call('SADD', 'ql:j:' .. need .. '-dependents', jid)
-      call('SADD', 'ql:j:' .. jid .. '-dependencies', need)
+  for _, other in ipairs(needs) do
+    local state = fields(other, 'state')
+    if state and state ~= 'complete' and other ~= jid then
+      call('SADD', 'ql:j:' .. other .. '-dependents', jid)
+      call('SADD', 'ql:j:' .. jid .. '-dependencies', other)
       any = true
     end
   end

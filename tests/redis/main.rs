@@ -1,0 +1,79 @@
+//! The script that runs in Redis, command by command: arguments, answers, errors, events and what it leaves in the keys.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/redis.rs"]
+mod support;
+
+mod complete;
+mod holds;
+mod pop;
+mod put;
+
+use support::{Ears, RedisServer, Scripted};
+
+/// A server of its own, ears on all channels, and our script.
+struct Scene {
+    _server: RedisServer,
+    ears: Ears,
+    script: Scripted,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let server = RedisServer::start();
+        let (ears, script) =
+            (Ears::new(&server), Scripted::new(&server, taskvisor::broker::redis::script::SCRIPT));
+        Scene { _server: server, ears, script }
+    }
+
+    /// A job put at 0 into `queue`, and what that told forgotten.
+    fn put(&mut self, jid: &str, queue: &str, more: &[&str]) {
+        let args = [&["put", "0", "me", queue, jid, "klass", "{}", "0"], more].concat();
+        assert_eq!(self.script.call::<String>(&args), jid);
+        self.ears.heard();
+    }
+
+    /// The jids that a worker gets at some time.
+    fn pop(&mut self, now: &str, queue: &str, worker: &str, count: usize) -> Vec<String> {
+        let jobs = self.script.json(&format!("pop {now} {queue} {worker} {count}"));
+        let jids = |jobs: &Vec<serde_json::Value>| {
+            jobs.iter().map(|job| job["jid"].as_str().unwrap().into()).collect()
+        };
+        jobs.as_array().map(jids).unwrap_or_default()
+    }
+
+    /// Each of these is refused with a text that has that in it, and leaves everything as it was.
+    fn refused(&mut self, cases: &[(&str, &str)]) {
+        let before = self.script.everything();
+        for (line, text) in cases {
+            let args: Vec<&str> = line.split(' ').collect();
+            let refusal = self.script.refusal(&args);
+            assert!(refusal.contains(text), "{line}: {refusal}");
+            assert_eq!(self.script.everything(), before, "{line}");
+        }
+        assert_eq!(self.ears.heard(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_is_no_command_is_refused() {
+    let mut scene = Scene::new();
+    scene.refused(&[
+        ("fly 0", "Unknown command fly"),
+        ("put", "Arg \"now\" missing or not a number: nil"),
+        ("put soon", "Arg \"now\" missing or not a number: soon"),
+        ("put nan me q j klass {} 0", "Arg \"now\" missing or not a number: nan"),
+        ("put inf me q j klass {} 0", "Arg \"now\" missing or not a number: inf"),
+    ]);
+    let error = scene.script.refusal(&[]);
+    assert!(error.contains("Must provide a command"), "{error}");
+}
+
+#[test]
+fn a_user_script_line_stands_before_each_error() {
+    // Clients in Ruby look for exactly this.
+    let error = Scene::new().script.refusal(&["put", "0"]);
+    let (_, rest) = error.split_once("user_script:").unwrap();
+    let line: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    assert!(!line.is_empty() && rest[line.len()..].starts_with(": Put(): Arg \"jid\" missing"), "{error}");
+}
