@@ -5,9 +5,13 @@
 mod support;
 
 mod complete;
+mod edit;
 mod holds;
+mod look;
 mod pop;
 mod put;
+mod queues;
+mod recur;
 
 use support::{Ears, RedisServer, Scripted};
 

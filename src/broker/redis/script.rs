@@ -8,5 +8,7 @@ macro_rules! sources {
 }
 
 /// The whole of it, for `EVALSHA <sha> 0 <command> <now> [arguments…]`.
-pub const SCRIPT: &str =
-    sources!("base", "job", "due", "pop", "put", "hold", "complete", "cancel", "get", "end");
+pub const SCRIPT: &str = sources!(
+    "base", "job", "due", "pop", "put", "hold", "complete", "cancel", "edit", "look", "queues", "recur",
+    "config", "end"
+);

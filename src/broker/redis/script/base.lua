@@ -152,7 +152,7 @@ local function forget_worker_job(worker, jid)
 end
 
 -- The number of jobs with a tag is that of jobs which have it: who had it already is not counted again.
-local function tag(jid, when, tags)
+local function tag(jid, tags, when)
   for _, name in ipairs(tags) do
     if call('ZADD', 'ql:t:' .. name, 'NX', when, jid) == 1 then call('ZINCRBY', 'ql:tags', 1, name) end
   end

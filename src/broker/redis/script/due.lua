@@ -1,7 +1,7 @@
 -- What of a queue is due: leases that have ended, jobs that recur or are scheduled.
 
 local fail_spent, take_expired, spawn_due, free_scheduled, need_count
-if command == 'pop' or command == 'peek' or command == 'retry' or ours then
+if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jobs' or command == 'queues' or ours then
   -- How many jobs are asked for.
   function need_count(text, of)
     local count = need(number(text), of .. '(): Arg "count" missing or not a number: ', text)
@@ -65,7 +65,7 @@ if command == 'pop' or command == 'peek' or command == 'retry' or ours then
       'tags', recurring.tags or '{}', 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', queue,
       'retries', retries, 'remaining', retries, 'time', format('%.20f', due), 'spawned_from_jid', parent)
     call('ZREM', 'ql:completed', jid)
-    tag(jid, clock, json_names(recurring.tags) or {})
+    tag(jid, json_names(recurring.tags) or {}, clock)
     history(jid, due, 'put', '{"q":' .. encode(queue) .. '}')
     enter_work(jid, queue, priority, due)
   end

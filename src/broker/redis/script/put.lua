@@ -58,7 +58,7 @@ if command == 'put' or command == 'requeue' or ours then
     end
     priority, retries = given.priority or priority or '0', given.retries or retries or '5'
     if given.tags or not tags then tags = encode(checked.tags) end
-    if tags ~= '{}' then tag(jid, when, json_names(tags) or {}) end
+    if tags ~= '{}' then tag(jid, json_names(tags) or {}, when) end
 
     local waits = depend(jid, needs) or state and call('SCARD', key .. '-dependencies') > 0
     local due, becomes = checked.delay > 0 and when + checked.delay, 'waiting'
