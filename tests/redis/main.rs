@@ -81,3 +81,28 @@ fn a_user_script_line_stands_before_each_error() {
     let line: String = rest.chars().take_while(char::is_ascii_digit).collect();
     assert!(!line.is_empty() && rest[line.len()..].starts_with(": Put(): Arg \"jid\" missing"), "{error}");
 }
+
+#[test]
+fn a_script_is_made_of_several_commands() {
+    let server = RedisServer::start();
+    let script = format!(
+        "{}local jid = taskvisor({{}}, {{'put', ARGV[1], 'me', 'q', ARGV[2], 'klass', '{{}}', '0'}})\n\
+         taskvisor({{}}, {{'track', ARGV[1], 'track', jid}})\n\
+         return taskvisor({{}}, {{'get', ARGV[1], jid}})",
+        printed(&["redis", "script", "--lib"])
+    );
+    let job = Scripted::new(&server, &script).json("5 j");
+    assert_eq!((&job["jid"], &job["tracked"]), (&serde_json::json!("j"), &serde_json::json!(true)));
+}
+
+#[test]
+fn the_command_prints_the_script_that_runs() {
+    assert_eq!(printed(&["redis", "script"]), taskvisor::broker::redis::script::SCRIPT);
+}
+
+/// What taskvisor prints.
+fn printed(args: &[&str]) -> String {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_taskvisor")).args(args).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}

@@ -1,14 +1,53 @@
 //! The script that runs in Redis: every command of qless, and those of our own, over the same keys.
 
-/// Joins the sources in their order: each may use what those before it made.
-macro_rules! sources {
-    ($($name:literal),* $(,)?) => {
-        concat!($(include_str!(concat!("script/", $name, ".lua")), "\n"),*)
+/// The sources between two texts, in their order: each may use what those before it made.
+macro_rules! script {
+    ($before:literal, [$($name:literal),* $(,)?], $after:literal) => {
+        concat!($before, $(include_str!(concat!("script/", $name, ".lua")), "\n",)* $after)
+    };
+    ($before:literal, $after:literal) => {
+        script!(
+            $before,
+            [
+                "base", "job", "due", "pop", "put", "hold", "complete", "cancel", "edit", "look", "queues", "recur",
+                "config", "end",
+            ],
+            $after
+        )
     };
 }
 
 /// The whole of it, for `EVALSHA <sha> 0 <command> <now> [arguments…]`.
-pub const SCRIPT: &str = sources!(
-    "base", "job", "due", "pop", "put", "hold", "complete", "cancel", "edit", "look", "queues", "recur",
-    "config", "end"
-);
+pub const SCRIPT: &str = script!("", "");
+
+/// The same as a function `taskvisor(KEYS, ARGV)`, to be put before a script that calls it.
+pub const LIB: &str = script!("local function taskvisor(KEYS, ARGV)\n\n", "end\n");
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn sources() -> Vec<(String, String)> {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/broker/redis/script");
+        let paths = fs::read_dir(dir).expect("the sources").map(|entry| entry.expect("a source").path());
+        paths.map(|path| (path.display().to_string(), fs::read_to_string(&path).expect("text"))).collect()
+    }
+
+    #[test]
+    fn every_source_is_part_of_the_script() {
+        assert!(sources().len() > 10);
+        for (path, text) in sources() {
+            assert!(SCRIPT.contains(&text) && LIB.contains(&text), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_source_fits_in_a_head_and_on_a_screen() {
+        for (path, text) in sources() {
+            assert!(text.lines().count() <= 400, "{path}");
+            assert!(text.lines().all(|line| line.chars().count() <= 120), "{path}");
+        }
+    }
+}
