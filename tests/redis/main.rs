@@ -7,6 +7,7 @@ mod support;
 mod complete;
 mod edit;
 mod holds;
+mod interop;
 mod look;
 mod pop;
 mod put;
