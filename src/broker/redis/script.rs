@@ -1,13 +1,12 @@
 //! The script that runs in Redis: every command of qless, and those of our own, over the same keys.
 
-/// The sources between two texts, in their order: each may use what those before it made.
+/// The sources in their order, each of which may use what those before it made, and what comes after them.
 macro_rules! script {
-    ($before:literal, [$($name:literal),* $(,)?], $after:literal) => {
-        concat!($before, $(include_str!(concat!("script/", $name, ".lua")), "\n",)* $after)
+    ([$($name:literal),* $(,)?], $after:literal) => {
+        concat!($(include_str!(concat!("script/", $name, ".lua")), "\n",)* $after)
     };
-    ($before:literal, $after:literal) => {
+    ($after:literal) => {
         script!(
-            $before,
             [
                 "base", "job", "due", "pop", "put", "hold", "complete", "cancel", "edit", "look", "queues", "recur",
                 "config", "end",
@@ -17,11 +16,11 @@ macro_rules! script {
     };
 }
 
-/// The whole of it, for `EVALSHA <sha> 0 <command> <now> [arguments…]`.
-pub const SCRIPT: &str = script!("", "");
+/// All but the entry point: the function `taskvisor(KEYS, ARGV)`, to be put before a script that calls it.
+pub const LIB: &str = script!("");
 
-/// The same as a function `taskvisor(KEYS, ARGV)`, to be put before a script that calls it.
-pub const LIB: &str = script!("local function taskvisor(KEYS, ARGV)\n\n", "end\n");
+/// The whole of it, for `EVALSHA <sha> 0 <command> <now> [arguments…]`.
+pub const SCRIPT: &str = script!("return taskvisor(KEYS, ARGV)\n");
 
 #[cfg(test)]
 mod tests {

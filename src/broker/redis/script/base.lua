@@ -1,10 +1,13 @@
 -- Jobs in Redis, in the keys of qless: EVALSHA <sha> 0 <command> <now> [arguments...].
 --
--- Redis runs this text from its first line at each call, so what is made up here costs every command: only what many
--- share is a function of this level. A command is a branch of the files that follow; what only it needs is made there.
+-- Redis runs this text from its first line at each call, so what is made here costs every command: only what many share
+-- is a function of this level. A command is a branch of the files that follow, where what only it needs is made. That
+-- all is one function has a reason too: those in it find what is outside of it at no cost.
 -- Nothing is rolled back after an error: a command looks at all it was given before it writes anything.
 
 local call, encode, decode, floor, format = redis.call, cjson.encode, cjson.decode, math.floor, string.format
+
+local function taskvisor(KEYS, ARGV)
 
 -- The number that a text stands for, if Redis takes it too: nil for nan and infinity.
 local function number(text)
@@ -123,8 +126,8 @@ local function history(jid, when, what, extra)
   end
 end
 
-local function know_queue(queue, when)
-  call('ZADD', 'ql:queues', 'NX', when, queue)
+local function know_queue(queue)
+  call('ZADD', 'ql:queues', 'NX', now, queue)
 end
 
 -- Lets a job wait in a queue: the highest priority first, then who has waited for longest.
@@ -177,6 +180,12 @@ local function keep_days(key)
   if days > 0 then call('EXPIRE', key, days * 86400) end
 end
 
+-- Whether this worker holds the job. With `hold`, the number of the hold has to be the same too: an answer to an
+-- earlier one comes too late.
+local function is_holder(worker, hold, has_worker, has_hold)
+  return has_worker == worker and (not hold or hold == (has_hold or '0'))
+end
+
 -- Adds to the counters of a day: retries, failed, failures.
 local function count(queue, when, field, by)
   local key = figures('stats', queue, when)
@@ -185,30 +194,21 @@ end
 
 -- Adds how long jobs have waited (`wait`) or run (`run`) to mean and variance (Welford's way) and to the histogram.
 local function stat(kind, queue, when, values)
-  local key, names, counts = figures(kind, queue, when), {'total', 'mean', 'vk'}, {}
-  for i, value in ipairs(values) do
-    value = math.max(value, 0)
-    values[i] = value
-    local bucket = value < 60 and 's' .. floor(value) or value < 3600 and 'm' .. floor(value / 60)
-      or value < 86400 and 'h' .. floor(value / 3600) or 'd' .. floor(value / 86400)
-    if not counts[bucket] then names[#names + 1] = bucket end
-    counts[bucket] = (counts[bucket] or 0) + 1
-  end
-  local had = call('HMGET', key, unpack(names))
-  local total, mean, vk = number(had[1]) or 0, number(had[2]) or 0, number(had[3]) or 0
-  for _, value in ipairs(values) do
+  local key = figures(kind, queue, when)
+  local mean, vk = unpack(call('HMGET', key, 'mean', 'vk'))
+  mean, vk = number(mean or 0) or 0, number(vk or 0) or 0
+  local total = call('HINCRBY', key, 'total', #values) - #values
+  if total == 0 then keep_days(key) end
+  for i = 1, #values do
+    local value = values[i] > 0 and values[i] or 0
     local before = value - mean
-    total = total + 1
-    mean = mean + before / total
+    mean = mean + before / (total + i)
     vk = vk + before * (value - mean)
+    call('HINCRBY', key, value < 60 and 's' .. floor(value) or value < 3600 and 'm' .. floor(value / 60)
+      or value < 86400 and 'h' .. floor(value / 3600) or 'd' .. floor(value / 86400), 1)
   end
-  local set = {'total', total, 'mean', mean, 'vk', vk}
-  for i = 4, #names do
-    set[#set + 1] = names[i]
-    set[#set + 1] = (number(had[i]) or 0) + counts[names[i]]
-  end
-  call('HSET', key, unpack(set))
-  if not had[1] then keep_days(key) end
+  -- As texts: of a number Redis would write 17 digits, which takes longer than all of this.
+  call('HSET', key, 'mean', tostring(mean), 'vk', tostring(vk))
 end
 
 local function add_failure(jid, group)

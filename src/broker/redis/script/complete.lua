@@ -31,7 +31,7 @@ if command == 'complete' or ours then
     tell('{"jid":' .. encode(jid) .. ',"to":' .. encode(next_queue) .. ',"event":"advanced","queue":' .. encode(queue)
       .. '}')
     history(jid, clock, 'put', '{"q":' .. encode(next_queue) .. '}')
-    know_queue(next_queue, clock)
+    know_queue(next_queue)
     if depend(jid, needs) then
       becomes = 'depends'
       call('ZADD', key .. '-depends', now, jid)

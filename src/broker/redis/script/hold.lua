@@ -1,14 +1,7 @@
 -- What the worker that holds a job may do with it: fail, retry, heartbeat; and timeout, which takes it away.
 
-local is_holder, fail_job, retry_job, renew_job, time_out
-if command == 'complete' or command == 'fail' or command == 'retry' or command == 'heartbeat'
-  or command == 'timeout' or ours then
-  -- Whether this worker holds the job. With `hold`, the number of the hold has to be the same too: an answer to an
-  -- earlier one comes too late.
-  function is_holder(worker, hold, has_worker, has_hold)
-    return has_worker == worker and (not hold or hold == (has_hold or '0'))
-  end
-
+local fail_job, retry_job, renew_job, time_out
+if command == 'fail' or command == 'retry' or command == 'heartbeat' or command == 'timeout' or ours then
   -- The last pair of arguments, if it names a hold: `most` is how many arguments there are before it at the most.
   local function last_hold(least, most)
     local before = #args - 4

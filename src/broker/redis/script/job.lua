@@ -8,13 +8,10 @@ if command == 'pop' or command == 'peek' or command == 'get' or command == 'mult
     return encode(json_table(text) or {})
   end
 
-  -- A line of a history as an object. Those we write are turned as text; others (`log`, foreign ones) are read.
+  -- A line of a history as an object. Those of most jobs are turned as they are; any other is read first.
   local function event_text(text)
-    local when, what, extra = text:match('^%[(%d+),("%l[%l-]*"),?(.*)%]$')
-    if when and extra == '' then return '{"when":' .. when .. ',"what":' .. what .. '}' end
-    if when and extra:find('^{"[gqw][^{}]*}$') and not extra:find('"wh', 1, true) then
-      return '{"when":' .. when .. ',"what":' .. what .. ',' .. extra:sub(2)
-    end
+    local when, what, extra = text:match('^%[(%d+),("%l[%l-]*"),({"%l+":"[^"\\]*")}%]$')
+    if when then return extra .. ',"when":' .. when .. ',"what":' .. what .. '}' end
     local entry = json_table(text) or {}
     local event = type(entry[3]) == 'table' and entry[3] or {}
     event.when, event.what = entry[1], entry[2]

@@ -2,20 +2,6 @@
 
 local put_job
 if command == 'put' or command == 'requeue' or ours then
-  -- What `put` is given, once it has been looked at.
-  local function put_given(jid, klass, data, delay, given)
-    need(jid, 'Put(): Arg "jid" missing')
-    need(klass, 'Put(): Arg "klass" missing')
-    need(json(data), 'Put(): Arg "data" missing or not JSON: ', data)
-    return {
-      delay = need(number(delay), 'Put(): Arg "delay" not a number: ', delay),
-      priority = need(number(given.priority or 0), 'Put(): Arg "priority" not a number: ', given.priority),
-      retries = need(number(given.retries or 0), 'Put(): Arg "retries" not a number: ', given.retries),
-      tags = need(json_names(given.tags or '[]'), 'Put(): Arg "tags" not JSON: ', given.tags),
-      needs = need(json_names(given.depends or '[]'), 'Put(): Arg "depends" not JSON: ', given.depends),
-    }
-  end
-
   -- Takes a job out of all that it was in; whoever held it hears of it.
   local function lift(jid, me, state, queue, worker, failure)
     if queue and queue ~= '' then leave(jid, queue) end
@@ -42,8 +28,17 @@ if command == 'put' or command == 'requeue' or ours then
 
   -- Puts a job at `when`. `given` has what is other than it was: texts of priority, tags, retries, depends.
   function put_job(me, queue, jid, klass, data, delay, given, when)
-    local checked, key = put_given(jid, klass, data, delay, given), 'ql:j:' .. jid
-    local state, needs = call('HGET', key, 'state'), checked.needs
+    need(jid, 'Put(): Arg "jid" missing')
+    need(klass, 'Put(): Arg "klass" missing')
+    need(json(data), 'Put(): Arg "data" missing or not JSON: ', data)
+    delay = need(number(delay), 'Put(): Arg "delay" not a number: ', delay)
+    need(number(given.priority or 0), 'Put(): Arg "priority" not a number: ', given.priority)
+    need(number(given.retries or 0), 'Put(): Arg "retries" not a number: ', given.retries)
+    local new_tags = need(json_names(given.tags or '[]'), 'Put(): Arg "tags" not JSON: ', given.tags)
+    local needs = need(json_names(given.depends or '[]'), 'Put(): Arg "depends" not JSON: ', given.depends)
+
+    local key = 'ql:j:' .. jid
+    local state = call('HGET', key, 'state')
     local priority, tags, from, failure, retries, worker
     if state then
       priority, tags, from, failure, retries, worker =
@@ -57,11 +52,11 @@ if command == 'put' or command == 'requeue' or ours then
       lift(jid, me, state, from, worker, failure)
     end
     priority, retries = given.priority or priority or '0', given.retries or retries or '5'
-    if given.tags or not tags then tags = encode(checked.tags) end
+    if given.tags or not tags then tags = encode(new_tags) end
     if tags ~= '{}' then tag(jid, json_names(tags) or {}, when) end
 
     local waits = depend(jid, needs) or state and call('SCARD', key .. '-dependencies') > 0
-    local due, becomes = checked.delay > 0 and when + checked.delay, 'waiting'
+    local due, becomes = delay > 0 and when + delay, 'waiting'
     if waits then
       becomes = 'depends'
       call('ZADD', 'ql:q:' .. queue .. '-depends', when, jid)
@@ -75,7 +70,7 @@ if command == 'put' or command == 'requeue' or ours then
       'worker', '', 'expires', '0', 'queue', queue, 'retries', retries, 'remaining', retries,
       'time', format('%.20f', when))
     if waits and due then call('HSET', key, 'scheduled', due) end
-    know_queue(queue, when)
+    know_queue(queue)
     tell_followers('put', jid)
     return jid
   end

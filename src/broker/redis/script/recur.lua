@@ -24,7 +24,7 @@ if command == 'recur' then
     'state', 'recur', 'queue', queue, 'type', 'interval', 'count', made or '0', 'interval', interval,
     'retries', given.retries or '0', 'backlog', given.backlog or '0')
   call('ZADD', 'ql:q:' .. queue .. '-recur', clock + wait, jid)
-  know_queue(queue, clock)
+  know_queue(queue)
   return jid
 end
 
@@ -66,7 +66,7 @@ if command == 'recur.update' then
     elseif name == 'queue' then
       call('ZREM', 'ql:q:' .. queue .. '-recur', jid)
       call('ZADD', 'ql:q:' .. value .. '-recur', due, jid)
-      know_queue(value, clock)
+      know_queue(value)
       queue = value
     end
     call('HSET', key, name, value)
