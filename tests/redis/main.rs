@@ -107,3 +107,16 @@ fn printed(args: &[&str]) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
+
+#[test]
+fn every_command_is_explained() {
+    let page = include_str!("../../docs/redis.md");
+    let script = taskvisor::broker::redis::script::SCRIPT;
+    let commands = script.split("command == '").skip(1).map(|rest| rest.split('\'').next().unwrap());
+    let commands: std::collections::BTreeSet<&str> = commands.collect();
+    assert!(commands.len() > 35);
+    // Those of taskvisor alone are nobody else's.
+    let missing = commands.iter().filter(|name| !name.starts_with("taskvisor."));
+    let missing: Vec<&&str> = missing.filter(|name| !page.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "docs/redis.md says nothing of {missing:?}");
+}
