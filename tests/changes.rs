@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use python::{ended, pid_of, put_lines, result, status, touch, word};
+use python::{ended, pid_of, put_lines, result, touch, word};
 use sandbox::{Running, Sandbox, alive, wait_until};
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ fn file(sandbox: &Sandbox) -> String {
 
 /// All slots of all pools of the name, as one list.
 fn slots(sandbox: &Sandbox) -> Vec<Value> {
-    let status = status(sandbox);
+    let status = sandbox.status();
     let pools = status["pools"].as_array().cloned().unwrap_or_default();
     pools.iter().flat_map(|pool| pool["slots"].as_array().cloned().unwrap_or_default()).collect()
 }
@@ -114,7 +114,7 @@ fn a_new_version_that_cannot_start_replaces_nobody() {
     write(&sandbox, &version(2, "workers: 2").replace("worker app", "worker no_such_module"));
     running.signal("HUP");
     wait_until("it is told why", || {
-        let status = status(&sandbox).to_string();
+        let status = sandbox.status().to_string();
         status.contains("no_such_module") && status.contains("before they were ready")
     });
     assert_eq!(version_of_a_job(&sandbox), "v1");
@@ -138,7 +138,10 @@ fn settings_that_are_wrong_change_nothing_and_are_shown_with_their_line() {
         ("pools: [\n", "pools.yaml:"),
         ("", "empty"),
         ("broker: 'memory:'\n", "broker is not what it was, and changes with a restart only"),
-        ("api: {listen: '127.0.0.1:0', token_file: token}\n", "api is not what it was, and changes with a"),
+        (
+            "api: {listen: '127.0.0.1:0', token_file: token}\n",
+            "api.listen is not what it was, and changes with a",
+        ),
         ("pools:\n  - {name: app, command: /no/such/program}\n", "/no/such/program"),
     ];
     for (text, shown) in wrong {
@@ -146,7 +149,7 @@ fn settings_that_are_wrong_change_nothing_and_are_shown_with_their_line() {
         let output = sandbox.run(&["reload"]);
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && words.contains(shown), "{text:?}: {words}");
-        let seen = status(&sandbox);
+        let seen = sandbox.status();
         assert_eq!(seen["verdict"], "degraded");
         assert!(seen["reasons"].to_string().contains(shown), "{text:?}: {}", seen["reasons"]);
         assert_eq!(pids(&sandbox), old);
@@ -156,7 +159,7 @@ fn settings_that_are_wrong_change_nothing_and_are_shown_with_their_line() {
     assert_eq!(pids(&sandbox), old);
     write(&sandbox, &good);
     assert_eq!(sandbox.ok(&["reload"]), "app: unchanged\n");
-    assert_eq!(status(&sandbox)["verdict"], "healthy");
+    assert_eq!(sandbox.status()["verdict"], "healthy");
     assert_eq!(pids(&sandbox), old);
 }
 
@@ -170,7 +173,7 @@ fn without_a_file_there_is_nothing_to_read_again_and_that_is_said() {
     assert_eq!(sandbox.json(&["reload", "--json"])["file"], Value::Null);
     running.signal("HUP");
     wait_until("the log says so", || sandbox.stderr().contains("nothing to reload"));
-    assert_eq!(status(&sandbox)["verdict"], "healthy");
+    assert_eq!(sandbox.status()["verdict"], "healthy");
 }
 
 #[test]
@@ -185,7 +188,7 @@ fn a_supervisor_that_is_started_again_goes_by_the_settings_in_force_whatever_the
         write(&sandbox, text);
         let supervisor = sandbox.one("tv-supervisor");
         sandbox::kill(supervisor, "KILL");
-        wait_until("another one is there", || !alive(supervisor) && status(&sandbox).is_object());
+        wait_until("another one is there", || !alive(supervisor) && sandbox.status().is_object());
         assert_eq!(version_of_a_job(&sandbox), "v2", "{text:?}");
     }
     running.signal("HUP");
@@ -200,7 +203,7 @@ fn what_was_asked_of_pools_outlives_the_supervisor_and_ends_with_the_keeper() {
     all_ready(&sandbox, 2);
     let seen = || {
         let of = |pool: &Value| (pool["scaled"].as_u64(), pool["paused"] == true);
-        Some(status(&sandbox)["pools"].as_array()?.iter().map(of).collect::<Vec<_>>())
+        Some(sandbox.status()["pools"].as_array()?.iter().map(of).collect::<Vec<_>>())
     };
     sandbox.ok(&["scale", "app", "+2"]);
     for (change, paused) in [("pause", true), ("resume", false)] {
@@ -286,7 +289,7 @@ fn nothing_is_taken_while_it_is_paused_and_a_drain_waits_for_what_runs() {
     let jid = sandbox.ok(&["put", "default", "hold", "[\"long\"]"]).trim().to_owned();
     word(&sandbox, "begun-long");
     running.signal("USR2");
-    wait_until("it is paused", || status(&sandbox)["pools"][0]["paused"] == true);
+    wait_until("it is paused", || sandbox.status()["pools"][0]["paused"] == true);
     let waiting = sandbox.ok(&["put", "default", "version"]).trim().to_owned();
     let output = sandbox.run(&["drain", "--wait", "--timeout", "200ms"]);
     assert_eq!(output.status.code(), Some(124));
@@ -297,7 +300,7 @@ fn nothing_is_taken_while_it_is_paused_and_a_drain_waits_for_what_runs() {
     running.signal("CONT");
     assert_eq!(result(&ended(&sandbox, &waiting)), "v1");
     sandbox.ok(&["pause", "app"]);
-    assert_eq!(status(&sandbox)["pools"][0]["paused"], true);
+    assert_eq!(sandbox.status()["pools"][0]["paused"], true);
     sandbox.ok(&["resume", "app"]);
     assert_eq!(version_of_a_job(&sandbox), "v1");
 }

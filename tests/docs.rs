@@ -78,6 +78,11 @@ fn the_examples_of_workers_run() {
 }
 
 #[test]
+fn the_examples_of_coming_from_qless_run() {
+    runs("docs/qless.md");
+}
+
+#[test]
 fn the_examples_of_operations_run() {
     runs("docs/operations.md");
 }

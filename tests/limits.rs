@@ -49,11 +49,6 @@ fn assert_ended_by(job: &Value, limit: &str, signals: &[&str]) {
 /// Limits are kept by looking alone, and by the kernel too.
 const WAYS: [Setting; 2] = [Setting::Root, Setting::RootCgroup];
 
-fn assert_calm(sandbox: &Sandbox) {
-    wait_until("no process of a job is left", || sandbox.job_processes().is_empty());
-    assert_eq!(program(sandbox, &["true"])["state"], "complete", "the pool still works");
-}
-
 const HOG: &str = "import time\nkept = [bytearray(b'x' * 10_000_000) for _ in range(40)]\ntime.sleep(1000)";
 
 #[test]
@@ -65,7 +60,7 @@ fn a_program_that_takes_too_much_memory_is_killed_and_says_why() {
         let shown = sandbox.ok(&["job", "show", job["id"].as_str().unwrap()]);
         let named = ["the limit is 100 MB", "its limit of 100 MB"].iter().any(|words| shown.contains(words));
         assert!(shown.contains("memory limit") && named, "{shown}");
-        assert_calm(sandbox);
+        sandbox.assert_calm();
     });
 }
 
@@ -77,7 +72,7 @@ fn of_a_tree_the_sum_counts_though_each_process_takes_little() {
         let tree = "for i in 1 2 3 4 5; do setsid python3 -c \"$0\" & done; wait";
         let job = program(sandbox, &["sh", "-c", tree, child]);
         assert_ended_by(&job, "memory limit", &["KILL"]);
-        assert_calm(sandbox);
+        sandbox.assert_calm();
     });
 }
 
@@ -130,7 +125,7 @@ fn a_job_that_uses_cpu_for_ever_is_asked_to_end_and_killed_if_it_does_not() {
         assert_ended_by(&job, "cpu limit", &["TERM"]);
         let deaf = "trap '' TERM; (while :; do :; done) & while :; do :; done";
         assert_ended_by(&program(sandbox, &["sh", "-c", deaf]), "cpu limit", &["TERM", "KILL"]);
-        assert_calm(sandbox);
+        sandbox.assert_calm();
     });
 }
 
@@ -155,7 +150,7 @@ fn a_job_with_too_many_processes_is_killed_as_a_whole() {
         let _running = programs(sandbox, "{processes: 20}");
         let crowd = "for i in $(seq 40); do setsid sleep 1000 & done; wait";
         assert_ended_by(&program(sandbox, &["sh", "-c", crowd]), "process limit", &["KILL"]);
-        assert_calm(sandbox);
+        sandbox.assert_calm();
     });
 }
 
@@ -168,7 +163,7 @@ fn a_fork_bomb_dies_of_its_limit() {
         let bomb = "echo $$ > \"$0\"; b() { b | b & }; b; b; sleep 1000";
         let job = program(&sandbox, &["bash", "-c", bomb, &cell.procs()]);
         assert_ended_by(&job, "process limit", &["KILL"]);
-        assert_calm(&sandbox);
+        sandbox.assert_calm();
     }
 }
 
@@ -207,7 +202,7 @@ fn a_job_that_prints_for_ever_ends_at_its_limit_of_output() {
         assert_ended_by(&job, "output limit", &["TERM"]);
         let log = sandbox.ok(&["job", "logs", job["id"].as_str().unwrap()]);
         assert!(log.contains("was dropped"), "what is kept of it has a cap of its own");
-        assert_calm(sandbox);
+        sandbox.assert_calm();
     });
 }
 

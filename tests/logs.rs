@@ -17,19 +17,6 @@ use serde_json::Value;
 
 const ACTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/actor.py");
 
-fn status(sandbox: &Sandbox) -> Value {
-    let output = sandbox.run(&["status", "--json"]);
-    serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
-}
-
-fn reasons(sandbox: &Sandbox) -> String {
-    status(sandbox)["reasons"].to_string()
-}
-
-fn wait_healthy(sandbox: &Sandbox) {
-    wait_until("all is well", || status(sandbox)["verdict"] == "healthy");
-}
-
 /// A file of settings; gives its path.
 fn settings(sandbox: &Sandbox, text: &str) -> String {
     let path = sandbox.work("settings.yaml");
@@ -145,19 +132,19 @@ fn a_log_that_is_lost_later_holds_up_nothing_and_is_told_until_it_is_mended() {
     fs::create_dir(&own).unwrap();
     let jid = cancel_one(&sandbox);
     wait_until("the trouble is told", || {
-        let reasons = reasons(&sandbox);
+        let reasons = sandbox.reasons();
         reasons.contains("taskvisor.log: Is a directory") && reasons.contains("0 lines")
     });
     assert_works(&sandbox);
     fs::remove_dir(&own).unwrap();
-    wait_healthy(&sandbox);
+    sandbox.wait_healthy();
     assert!(read(&own).contains(&jid), "nothing was lost: {}", read(&own));
     // The directory itself goes, and comes back.
     fs::rename(sandbox.work("logs"), sandbox.work("elsewhere")).unwrap();
     cancel_one(&sandbox);
-    wait_until("the trouble is told", || reasons(&sandbox).contains("No such file"));
+    wait_until("the trouble is told", || sandbox.reasons().contains("No such file"));
     fs::rename(sandbox.work("elsewhere"), sandbox.work("logs")).unwrap();
-    wait_healthy(&sandbox);
+    sandbox.wait_healthy();
 }
 
 /// A pipe whose reader does nothing.
@@ -181,7 +168,7 @@ fn nobody_waits_for_a_reader_of_stderr_who_has_fallen_asleep() {
     });
     let mut seen = Value::Null;
     wait_until("lines are dropped, and that is told", || {
-        seen = status(&sandbox);
+        seen = sandbox.status();
         seen["logs"]["lines_dropped"].as_u64().is_some_and(|lines| lines > 1000)
     });
     let told = seen["reasons"].to_string();
@@ -190,15 +177,15 @@ fn nobody_waits_for_a_reader_of_stderr_who_has_fallen_asleep() {
     let jid = sandbox.ok(&["put", "default", "fine", "null"]);
     sandbox.ok(&["job", "wait", jid.trim(), "--timeout", "40s"]);
     // The keeper has a word to say, too.
-    kill(status(&sandbox)["supervisor"]["pid"].as_i64().unwrap() as i32, "KILL");
-    wait_until("it was started again", || status(&sandbox)["supervisor_restarts"] == 1);
-    wait_until("lines are dropped again", || status(&sandbox)["logs"]["lines_dropped"].as_u64() > Some(1000));
+    kill(sandbox.status()["supervisor"]["pid"].as_i64().unwrap() as i32, "KILL");
+    wait_until("it was started again", || sandbox.status()["supervisor_restarts"] == 1);
+    wait_until("lines are dropped again", || sandbox.status()["logs"]["lines_dropped"].as_u64() > Some(1000));
     let all = std::thread::spawn(move || {
         let mut text = String::new();
         reader.read_to_string(&mut text).map(|_| text)
     });
-    wait_healthy(&sandbox);
-    let dropped = status(&sandbox)["logs"]["lines_dropped"].as_u64().unwrap();
+    sandbox.wait_healthy();
+    let dropped = sandbox.status()["logs"]["lines_dropped"].as_u64().unwrap();
     sandbox.ok(&["stop"]);
     assert!(running.wait().success());
     drop(running);
@@ -217,7 +204,7 @@ fn a_stop_does_not_wait_for_a_reader_either() {
     let mut running = sandbox.start_with(&args, |command| {
         command.stderr(writer);
     });
-    wait_until("lines are dropped", || status(&sandbox)["logs"]["lines_dropped"].as_u64() > Some(1000));
+    wait_until("lines are dropped", || sandbox.status()["logs"]["lines_dropped"].as_u64() > Some(1000));
     sandbox.ok(&["stop", "--timeout", "20s"]);
     assert!(running.wait().success());
     sandbox.assert_nothing_left();
@@ -236,15 +223,15 @@ fn a_stderr_that_is_closed_ends_nothing() {
                 command.stderr(writer);
             }),
         };
-        wait_healthy(&sandbox);
+        sandbox.wait_healthy();
         drop(reader);
         cancel_one(&sandbox);
         if !closed {
-            wait_until("it is told", || reasons(&sandbox).contains("to stderr: Broken pipe"));
+            wait_until("it is told", || sandbox.reasons().contains("to stderr: Broken pipe"));
         }
         assert_works(&sandbox);
-        kill(status(&sandbox)["supervisor"]["pid"].as_i64().unwrap() as i32, "KILL");
-        wait_until("it was started again", || status(&sandbox)["supervisor_restarts"] == 1);
+        kill(sandbox.status()["supervisor"]["pid"].as_i64().unwrap() as i32, "KILL");
+        wait_until("it was started again", || sandbox.status()["supervisor_restarts"] == 1);
         assert_works(&sandbox);
         sandbox.ok(&["stop"]);
         assert!(running.wait().success());
@@ -317,11 +304,11 @@ fn the_journal_gets_entries_with_fields_and_one_that_is_away_is_waited_for() {
     drop(journal);
     cancel_one(&sandbox);
     wait_until("it is told", || {
-        reasons(&sandbox).contains("to the journal at /run/systemd/journal/socket: ")
+        sandbox.reasons().contains("to the journal at /run/systemd/journal/socket: ")
     });
     assert_works(&sandbox);
     let journal = UnixDatagram::bind(&socket).unwrap();
-    wait_healthy(&sandbox);
+    sandbox.wait_healthy();
     entry(&journal, "MESSAGE=signal ");
     sandbox.ok(&["stop"]);
     assert!(running.wait().success());
@@ -343,7 +330,7 @@ fn a_job_that_prints_without_end_is_cut_and_marked_and_the_rest_counted() {
     let job = run(&sandbox, &["sh", "-c", "printf '\\377\\000\\033[2Jx' >&2"]);
     let output = sandbox.run(&["job", "logs", job["id"].as_str().unwrap()]);
     assert_eq!(output.stdout, b"\xff\0\x1b[2Jx");
-    wait_healthy(&sandbox);
+    sandbox.wait_healthy();
 }
 
 #[test]
@@ -413,18 +400,18 @@ fn a_full_disk_of_logs_stops_no_job_and_is_told_until_there_is_room() {
     let file = settings(&sandbox, &text);
     let mount = format!("mount -t tmpfs -o size=256k,mode=700 none {} && exec \"$@\"", dir.display());
     let running = sandbox.start_under(&["unshare", "-m", "sh", "-c", &mount, "sh"], &["-c", &file]);
-    wait_healthy(&sandbox);
+    sandbox.wait_healthy();
     let disk = PathBuf::from(format!("/proc/{}/root{}", running.child.id(), dir.display()));
     fs::write(disk.join("filler"), vec![0; 1 << 20]).unwrap_err();
-    let seen = || status(&sandbox)["pools"][0]["slots"][0]["process"]["pid"].as_i64();
+    let seen = || sandbox.status()["pools"][0]["slots"][0]["process"]["pid"].as_i64();
     seen().into_iter().for_each(|pid| kill(pid as i32, "KILL"));
-    wait_until("the trouble is told", || reasons(&sandbox).contains("/slot-default.1.log: No space"));
+    wait_until("the trouble is told", || sandbox.reasons().contains("/slot-default.1.log: No space"));
     let jid = sandbox.ok(&["put", "default", "fine", "null"]);
     sandbox.ok(&["job", "wait", jid.trim(), "--timeout", "40s"]);
-    assert!(status(&sandbox)["logs"]["output_dropped"].as_u64() > Some(0));
+    assert!(sandbox.status()["logs"]["output_dropped"].as_u64() > Some(0));
     fs::remove_file(disk.join("filler")).unwrap();
     // Nothing more is printed: it is found out without.
-    wait_until("all is well again", || status(&sandbox)["verdict"] == "healthy");
+    wait_until("all is well again", || sandbox.status()["verdict"] == "healthy");
 }
 
 #[test]
@@ -449,7 +436,7 @@ fn a_secret_in_the_url_of_the_broker_is_in_no_command_line_and_no_message() {
             .map(|seen| read(format!("/proc/{}/cmdline", seen.pid)))
             .collect::<String>();
         assert!(shown.contains("supervisor") && !shown.contains("hunter2"), "{shown}");
-        assert_eq!(status(&sandbox)["broker"], Value::from(url.as_str()), "it is used nevertheless");
+        assert_eq!(sandbox.status()["broker"], Value::from(url.as_str()), "it is used nevertheless");
         sandbox.ok(&["stop"]);
         assert!(running.wait().success());
     }

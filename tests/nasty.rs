@@ -5,18 +5,13 @@ mod sandbox;
 
 use std::process::Stdio;
 
-use sandbox::{Sandbox, Setting, alive, in_all_settings, kill, wait_until};
+use sandbox::{Sandbox, Setting, alive, cpu_ticks, in_all_settings, kill, wait_until};
 
 /// Runs one program to its end and gives its record.
 fn run(sandbox: &Sandbox, argv: &[&str]) -> serde_json::Value {
     let jid = sandbox.put(argv);
     sandbox.run(&["job", "wait", &jid, "--timeout", "60s"]);
     sandbox.job(&jid)
-}
-
-fn assert_calm(sandbox: &Sandbox) {
-    wait_until("no process of a job is left", || sandbox.job_processes().is_empty());
-    assert_eq!(run(sandbox, &["true"])["state"], "complete", "the pool still works");
 }
 
 #[test]
@@ -31,7 +26,7 @@ fn what_a_job_leaves_behind_is_killed_counted_and_never_seen_again() {
         assert_eq!(job["state"], "complete", "{job}");
         let left = job["forensics"]["exit"]["left_behind"].as_u64().expect("a number");
         assert!((2..=4).contains(&left), "{job}");
-        assert_calm(sandbox);
+        sandbox.assert_calm();
     });
 }
 
@@ -63,7 +58,7 @@ fn cancel_kills_every_kind_of_descendant() {
             assert_eq!(sandbox.state(&jid), "canceled", "{name}");
             assert!(sandbox.job_processes().is_empty(), "{name} left {:?}", sandbox.job_processes());
         }
-        assert_calm(sandbox);
+        sandbox.assert_calm();
     });
 }
 
@@ -144,7 +139,7 @@ fn closing_stdout_or_ending_at_once_costs_nothing() {
         }
         assert!(cpu_ticks(supervisor) - before < 150, "the supervisor spins on a closed pipe");
         sandbox.ok(&["job", "cancel", "--wait", &closer]);
-        assert_calm(sandbox);
+        sandbox.assert_calm();
         drop(running);
     });
 }
@@ -172,7 +167,7 @@ fn a_fork_bomb_dies_with_its_job() {
         });
         sandbox.ok(&["job", "cancel", "--wait", &jid]);
         assert!(sandbox.job_processes().is_empty(), "{:?}", sandbox.job_processes());
-        assert_calm(&sandbox);
+        sandbox.assert_calm();
     }
     wait_until("the cell is empty", || std::fs::remove_dir(&cell).is_ok());
 }
@@ -186,7 +181,7 @@ fn a_stopped_job_is_cancelled_and_a_killed_parked_child_is_replaced() {
         wait_until("a new one is parked", || {
             !alive(parked) && sandbox.processes().iter().any(|seen| seen.comm == "tv-parked")
         });
-        assert_calm(sandbox);
+        sandbox.assert_calm();
     });
 }
 
@@ -239,11 +234,4 @@ fn burst_does_not_wait_for_a_paused_queue() {
         (sandbox.state(&open).as_str(), sandbox.state(paused.trim()).as_str()),
         ("complete", "waiting")
     );
-}
-
-/// CPU time used, in ticks of 10 ms.
-fn cpu_ticks(pid: i32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
-    let fields: Vec<&str> = stat[stat.rfind(')').expect("a name") + 2..].split(' ').collect();
-    fields[11].parse::<u64>().expect("ticks") + fields[12].parse::<u64>().expect("ticks")
 }

@@ -10,7 +10,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use python::{ended, pool, status};
+use python::{ended, pool};
 use sandbox::{Running, Sandbox, Setting, wait_until};
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ fn start(sandbox: &Sandbox) -> Running<'_> {
     assert!(made.success());
     let limits = ["prlimit", "--nofile=8192:8192", "--nproc=6000:6000", "--as=4000000000:4000000000"];
     let running = sandbox.start_under(&limits, &["-c", &python::file(sandbox, &text)]);
-    wait_until("it listens", || status(sandbox).is_object());
+    wait_until("it listens", || sandbox.status().is_object());
     running
 }
 
@@ -96,9 +96,9 @@ fn check_calm_after(sandbox: &Sandbox, mut running: Running) {
     });
     let why = sandbox.ok(&["status"]);
     assert!(why.contains("5 workers died within 30 s before they were ready"), "{why}");
-    assert!(status(sandbox)["reasons"].as_array().unwrap().len() < 10, "a line for each of 1,000");
+    assert!(sandbox.status()["reasons"].as_array().unwrap().len() < 10, "a line for each of 1,000");
     assert_takes_little(sandbox);
-    assert_eq!(status(sandbox)["supervisor_restarts"], 0);
+    assert_eq!(sandbox.status()["supervisor_restarts"], 0);
     sandbox.ok(&["stop", "--timeout", "10s"]);
     assert!(running.wait().success(), "{}", sandbox.stderr());
     sandbox.assert_nothing_left();

@@ -336,6 +336,11 @@ fn wait_tells_by_its_code() {
     stage.check(&["job", "wait", "x", "c2"], 7, "c2 complete\n", "error: no job has the id 'x'\n");
     let late = "error: not all jobs have ended within 50ms\n";
     stage.check(&["job", "wait", "c1", "r1", "--timeout", "50ms"], 124, "c1 complete\n", late);
+    stage.check(&["job", "wait", "f1", "c1", "--timeout", "0s"], 1, "f1 failed\nc1 complete\n", "");
+    stage.check(&["job", "wait", "r1", "c1", "--timeout", "50ms"], 124, "c1 complete\n", late);
+    let at_once = "error: not all jobs have ended within 0s\n";
+    stage.check(&["job", "wait", "r1", "c1", "--timeout", "0s"], 124, "c1 complete\n", at_once);
+    stage.check(&["job", "wait", "x", "--timeout", "0s"], 7, "", "error: no job has the id 'x'\n");
 }
 
 #[test]
@@ -407,7 +412,8 @@ fn logs_that_were_removed_are_said_to_be() {
         said,
         "output written before 2026-09-21 14:13:20 was removed (log.keep, log.quota); this job has none that is newer\n"
     );
-    std::fs::write(logs.join("removed"), "-1000").unwrap();
+    // More than a minute before the job was put, which clocks are not apart.
+    std::fs::write(logs.join("removed"), "-60001").unwrap();
     stage.check(&["job", "logs", "c1"], 0, "", "");
 }
 

@@ -35,8 +35,9 @@ class Job:
     2
     """
 
-    __slots__ = ("id", "class_name", "queue", "attempt", "priority", "tags", "data", "time_limit", "soft_time_limit", "cwd", "fence",
-                 "started", "canceled", "ended", "runtime", "partial_lines", "__weakref__")
+    __slots__ = ("id", "class_name", "queue", "attempt", "priority", "tags", "data", "retries", "time_limit",
+                 "soft_time_limit", "cwd", "fence", "started", "canceled", "ended", "runtime", "partial_lines",
+                 "__weakref__")
 
     #: Its id.
     id: str
@@ -52,6 +53,8 @@ class Job:
     tags: list[str]
     #: What was put: any JSON value, or bytes.
     data: Any
+    #: Tries after the first one, before it has failed; None if the supervisor does not say.
+    retries: Optional[int]
     #: The longest run of this attempt in seconds, from `started` on.
     time_limit: Optional[float]
     #: Seconds from `started` on, after which the job is told that its time is nearly over.
@@ -74,6 +77,7 @@ class Job:
         self.attempt = get("attempt", 1)
         self.priority = get("priority", 0)
         self.tags = get("tags") or []
+        self.retries = get("retries")
         self.time_limit = get("time_limit")
         self.soft_time_limit = get("soft_time_limit")
         self.cwd = get("cwd")

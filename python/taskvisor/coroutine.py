@@ -15,13 +15,13 @@ from collections import deque
 from contextvars import copy_context
 from typing import Any, Optional
 
-from . import frames, outcome, registry, streams
+from . import frames, outcome, streams
+from .application import Application, Function
 from .channel import answer, split_lines
 from .context import Job, of_task
 from .errors import Interrupted, PutError, SoftTimeLimit
 from .fork_guard import ForkGuard, leave_child
 from .outgoing import Outgoing
-from .registry import JobFunction
 
 _CHUNK = 64 * 1024
 _LARGE_CHUNK = 1024 * 1024
@@ -45,7 +45,9 @@ class _Run:
 class Worker:
     """Reads frames, starts jobs as tasks or in threads, and says what has become of them."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int, concurrency: int) -> None:
+    def __init__(self, application: Application, loop: asyncio.AbstractEventLoop, descriptor: int,
+                 concurrency: int) -> None:
+        self._application = application
         os.set_blocking(descriptor, False)
         self.ended: asyncio.Future[int] = loop.create_future()
         self.outgoing = Outgoing(loop, descriptor, self._gone)
@@ -192,7 +194,7 @@ class Worker:
     # Jobs.
 
     def _start(self, job: Job) -> None:
-        function = registry.functions.get(job.class_name)
+        function = self._application.find(job)
         if function is None:
             self.send(outcome.unknown_class(job))
             return
@@ -209,7 +211,7 @@ class Worker:
         finally:
             of_task.reset(token)
 
-    async def _in_task(self, run: _Run, function: JobFunction[..., Any]) -> None:
+    async def _in_task(self, run: _Run, function: Function) -> None:
         try:
             args, kwargs = function.call_for(run.job.data)
             result = await function.function(*args, **kwargs)
@@ -220,7 +222,7 @@ class Worker:
             leave_child(line)
         self._end(run, line)
 
-    def _in_thread(self, run: _Run, function: JobFunction[..., Any]) -> None:
+    def _in_thread(self, run: _Run, function: Function) -> None:
         try:
             args, kwargs = function.call_for(run.job.data)
             line = self._returned(run, function.function(*args, **kwargs))
@@ -255,11 +257,11 @@ class Worker:
             self._stop_serving(0)
 
 
-def serve(descriptor: int, concurrency: int, hello: bytes) -> int:
+def serve(application: Application, descriptor: int, concurrency: int, hello: bytes) -> int:
     """Runs jobs until told to stop. Returns the exit status."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    worker = Worker(loop, descriptor, concurrency)
+    worker = Worker(application, loop, descriptor, concurrency)
     worker.send(hello)
     while True:
         try:

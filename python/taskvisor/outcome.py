@@ -16,12 +16,24 @@ if TYPE_CHECKING:
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 #: More than this of a message or a trace helps nobody.
-_LONGEST_MESSAGE = 16 * 1024
+LONGEST_MESSAGE = 16 * 1024
 _LONGEST_TRACE = 128 * 1024
+
+
+class Ending:
+    """Returned by functions of other systems, which say themselves how their job ended: the fields of `done`."""
+
+    __slots__ = ("fields", "outcome")
+
+    def __init__(self, outcome: str, **fields: Any) -> None:
+        self.outcome = outcome
+        self.fields = fields
 
 
 def complete(job: Job, result: Any) -> bytes:
     """The job has returned; a result that cannot be sent makes it failed."""
+    if isinstance(result, Ending):
+        return _done(job, result.outcome, **result.fields)
     advance = result if isinstance(result, Advance) else None
     if advance is not None:
         result = advance.result
@@ -72,7 +84,7 @@ def describe(error: BaseException) -> dict[str, str]:
     >>> described["group"], described["message"]
     ('ValueError', 'no')
     """
-    described = {"group": _group(type(error)), "message": _message(error)[:_LONGEST_MESSAGE]}
+    described = {"group": _group(type(error)), "message": _message(error)[:LONGEST_MESSAGE]}
     if not isinstance(error, DataMismatch):
         described["trace"] = _trace(error)[-_LONGEST_TRACE:]
     return described

@@ -5,30 +5,33 @@ from __future__ import annotations
 import os
 import sys
 
-from . import context, outcome, registry
+from . import context, outcome
 from .channel import Channel, Closed, EndOfFile, give_up
 from .context import Job
 from .fork_guard import ForkGuard, leave_child
 from .frames import decode, frame, refusal
 from .outputs import Outputs
-from .registry import JobFunction
 from .termination import Termination
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
 
+    from .application import Application, Function
 
-def prepare() -> None:
+
+def prepare(application: Application) -> None:
     """Loads what the jobs of the application need, before the first of them has come."""
-    if any(function.is_async for function in registry.functions.values()):
+    if application.has_coroutines():
         from . import own_loop as _
 
 
 class Worker:
     """Runs jobs as they come, in the main thread."""
 
-    def __init__(self, descriptor: int, termination: Termination, jobs: Optional[int] = None) -> None:
+    def __init__(self, application: Application, descriptor: int, termination: Termination,
+                 jobs: Optional[int] = None) -> None:
+        self._application = application
         self._jobs = jobs
         self.termination = termination
         self.channel = Channel(descriptor, termination)
@@ -65,7 +68,7 @@ class Worker:
             guard = self._guard = self._guarded()
             self.channel.renew()
         job = Job(fields, self.channel)
-        function = registry.functions.get(job.class_name)
+        function = self._application.find(job)
         if function is None:
             self.channel.write(outcome.unknown_class(job))
             return
@@ -84,7 +87,7 @@ class Worker:
     def _guarded(self) -> ForkGuard:
         return ForkGuard([self.channel.descriptor, *self._outputs.spares()])
 
-    def _outcome(self, job: Job, function: JobFunction[..., Any]) -> bytes:
+    def _outcome(self, job: Job, function: Function) -> bytes:
         context.of_process.job = job
         try:
             try:

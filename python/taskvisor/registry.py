@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import ParamSpec
 
+    from .context import Job
+
     P = ParamSpec("P")
     R = TypeVar("R")
 else:
@@ -203,6 +205,16 @@ def job(function: Union[Callable[..., Any], str, None] = None, /, *, queue: str 
 def hello_classes() -> dict[str, dict[str, float]]:
     """What this worker can run, as its hello says it."""
     return {name: function.settings for name, function in functions.items()}
+
+
+def has_coroutines() -> bool:
+    """Whether any of them needs an event loop."""
+    return any(function.is_async for function in functions.values())
+
+
+def find(job: Job) -> Optional[JobFunction[Any, Any]]:
+    """The function of its class."""
+    return functions.get(job.class_name)
 
 
 def _default_name(function: Callable[..., Any]) -> str:

@@ -21,6 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn, Optional
 
+    from .application import Application
+
 _NUMBER_BYTES = 8
 #: The child's channel, stdout and stderr.
 _ENDS = 3
@@ -34,7 +36,9 @@ _OUT_OF_THE_WAY = 5
 class Template:
     """Forks children as the keeper asks for them."""
 
-    def __init__(self, descriptor: int, fork_descriptor: int, channel: Channel, termination: Termination) -> None:
+    def __init__(self, application: Application, descriptor: int, fork_descriptor: int, channel: Channel,
+                 termination: Termination) -> None:
+        self._application = application
         self._descriptor = descriptor
         self._channel = channel
         self._termination = termination
@@ -107,7 +111,7 @@ class Template:
         _flush()
         worker = self._worker
         if worker is None:
-            worker = self._worker = Worker(self._descriptor, self._termination, jobs=1)
+            worker = self._worker = Worker(self._application, self._descriptor, self._termination, jobs=1)
             # Children that never look at old objects never copy their pages.
             gc.collect()
             forking.give_back()

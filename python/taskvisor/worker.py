@@ -18,7 +18,9 @@ from .version import VERSION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Optional
+    from typing import Any, Callable, Optional
+
+    from .application import Application
 
 _PROTOCOL = 1
 
@@ -26,34 +28,42 @@ _PROTOCOL = 1
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Loads the modules, says hello, and runs jobs until told to stop. Returns the exit status."""
     modules, coroutines = _parse(sys.argv[1:] if arguments is None else arguments)
+    return run(registry, lambda: _load(modules), coroutines, f"taskvisor.worker {' '.join(modules)}")
+
+
+def run(application: Application, load: Callable[[], bool], coroutines: bool, command: str) -> int:
+    """Loads the application and runs its jobs. `command` is how it is started, for those who do it by hand."""
     # While the application is loaded there is no job to lose. The runtimes listen in their own ways.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
-    descriptor = _channel_descriptor(modules)
+    descriptor = _channel_descriptor(command)
     concurrent = coroutines or os.environ.get("TASKVISOR_MODE") == "coroutine"
     _prepare_streams()
     if concurrent:
         from . import streams
 
         streams.install()
-    if not _load(modules):
+    if not load():
         return 1
     _prepare_logging()
     if concurrent:
         from . import coroutine
 
-        return coroutine.serve(descriptor, _concurrency(), hello(False))
-    return _serve_one_at_a_time(descriptor)
+        return coroutine.serve(application, descriptor, _concurrency(), hello(application, False))
+    return _serve_one_at_a_time(application, descriptor)
 
 
-def hello(template: bool) -> bytes:
+def hello(application: Application, template: bool) -> bytes:
     """The first frames."""
-    fields = {"protocol": _PROTOCOL, "sdk": f"taskvisor-python {VERSION}", "classes": registry.hello_classes()}
+    fields: dict[str, Any] = {"protocol": _PROTOCOL, "sdk": f"taskvisor-python {VERSION}"}
+    classes = application.hello_classes()
+    if classes is not None:
+        fields["classes"] = classes
     if template:
         fields["template"] = True
     return frame("hello", fields) + frame("ready", {})
 
 
-def _serve_one_at_a_time(descriptor: int) -> int:
+def _serve_one_at_a_time(application: Application, descriptor: int) -> int:
     termination = Termination()
     termination.install()
     fork_descriptor = os.environ.get("TASKVISOR_FORK_FD")
@@ -61,18 +71,18 @@ def _serve_one_at_a_time(descriptor: int) -> int:
     try:
         from . import prefork
 
-        prefork.prepare()
+        prefork.prepare(application)
         if not is_template:
-            worker = prefork.Worker(descriptor, termination)
-            worker.channel.write(hello(False))
+            worker = prefork.Worker(application, descriptor, termination)
+            worker.channel.write(hello(application, False))
             return worker.serve()
         try:
             from .template import Template
         except ImportError as error:
             give_up(f"the mode fork needs a Python with ctypes ({error}); use -m prefork")
         channel = Channel(descriptor, termination)
-        template = Template(descriptor, int(fork_descriptor or ""), channel, termination)
-        channel.write(hello(True))
+        template = Template(application, descriptor, int(fork_descriptor or ""), channel, termination)
+        channel.write(hello(application, True))
         return template.serve()
     except Closed as error:
         give_up(str(error))
@@ -98,11 +108,11 @@ def _parse_with_help(arguments: Sequence[str]) -> tuple[list[str], bool]:
     return options.modules, options.coroutines
 
 
-def _channel_descriptor(modules: Sequence[str]) -> int:
+def _channel_descriptor(command: str) -> int:
     named = os.environ.get("TASKVISOR_FD")
     if named is None:
         give_up("a worker is started by taskvisor, not by hand; try\n"
-                f"    taskvisor start -w 2 -m prefork -- python3 -m taskvisor.worker {' '.join(modules)}")
+                f"    taskvisor start -w 2 -m prefork -- python3 -m {command}")
     protocol = os.environ.get("TASKVISOR_PROTOCOL", str(_PROTOCOL))
     if protocol != str(_PROTOCOL):
         give_up(f"the supervisor speaks protocol {protocol}, this package {_PROTOCOL}: install the package that "

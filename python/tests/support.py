@@ -84,8 +84,8 @@ class Channel:
 class Worker(Channel):
     """A worker process with its channel. Its output goes to files."""
 
-    def __init__(self, *arguments, mode="prefork", concurrency=1, module="sample", env=None, fork_socket=None,
-                 greet=True, subreaper=False):
+    def __init__(self, *arguments, mode="prefork", concurrency=1, program="taskvisor.worker", module="sample",
+                 env=None, fork_socket=None, greet=True, subreaper=False):
         super().__init__()
         environment = {"PATH": os.environ["PATH"], "HOME": "/", "PYTHONPATH": f"{PACKAGE}:{HERE}", "LANG": "C.UTF-8",
                        "PYTHONDONTWRITEBYTECODE": "1", "TASKVISOR_FD": "3", "TASKVISOR_PROTOCOL": "1",
@@ -98,7 +98,7 @@ class Worker(Channel):
         high = [(fcntl.fcntl(source.fileno(), fcntl.F_DUPFD_CLOEXEC, 50), target) for source, target in moves]
         actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
         actions += [(os.POSIX_SPAWN_DUP2, source, target) for source, target in high]
-        command = [sys.executable, "-m", "taskvisor.worker", module, *arguments]
+        command = [sys.executable, "-m", program, *([module] if module else []), *arguments]
         if subreaper:
             command[1:1] = ["-c", _SUBREAPER]
         self.pid = os.posix_spawn(sys.executable, command, environment, file_actions=actions)

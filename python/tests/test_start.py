@@ -109,7 +109,7 @@ class Documentation(unittest.TestCase):
 
     def test_the_examples_of_the_docstrings_work(self):
         for name in ("", ".arguments", ".channel", ".client", ".context", ".errors", ".frames", ".outcome", ".outside",
-                     ".registry"):
+                     ".registry", ".qless.classes", ".qless.client", ".qless.decorators", ".qless.exceptions"):
             module = importlib.import_module("taskvisor" + name)
             self.assertEqual(doctest.testmod(module).failed, 0, module)
         for kind in (taskvisor.Retry, taskvisor.Snooze, taskvisor.Fail, taskvisor.Interrupted, taskvisor.TimeLimit):

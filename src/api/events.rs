@@ -29,8 +29,13 @@ pub(super) async fn events(
 ) -> Result<Response, Problem> {
     let Query(interest) = interest.map_err(|error| Problem::bad_request(error.body_text()))?;
     let form = if lists::takes_lines(&headers) { Form::Lines } else { Form::Events };
-    let (pieces, body) = stream();
-    tokio::spawn(send(api.news(), interest, form, pieces));
+    let (pieces, gone, body) = stream();
+    let mut news = api.news();
+    tokio::spawn(async move {
+        send(&mut news, interest, form, pieces).await;
+        // To the last byte it listens: the supervisor does not end before.
+        gone.wait().await;
+    });
     let kind = match form {
         Form::Lines => lists::LINES,
         Form::Events => "text/event-stream",
@@ -40,7 +45,7 @@ pub(super) async fn events(
 }
 
 /// Each once the one before is on its way. A reader that is slower than what happens loses the oldest, and is told.
-async fn send(mut news: Receiver<Arc<News>>, interest: Interest, form: Form, pieces: Sender<Piece>) {
+async fn send(news: &mut Receiver<Arc<News>>, interest: Interest, form: Form, pieces: Sender<Piece>) {
     // The head of the answer goes out with the first piece.
     let mut piece = Some(form.nothing());
     // Of what is passed over the reader sees nothing: that does not count as a sign of life.
@@ -60,6 +65,10 @@ async fn send(mut news: Receiver<Arc<News>>, interest: Interest, form: Form, pie
             () = pieces.closed() => return,
         };
         piece = match next {
+            Ok(news) if news.what == What::Ended => {
+                let _ = pieces.send(Ok(form.of(&news))).await;
+                return;
+            }
             Ok(news) => interest.takes(&news).then(|| form.of(&news)),
             Err(RecvError::Lagged(count)) => Some(form.of(&lost(count))),
             Err(RecvError::Closed) => return,

@@ -4,7 +4,7 @@
 //! and the origin a page that a browser with a token in it has opened.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
@@ -13,9 +13,30 @@ use axum::response::{IntoResponse, Response};
 
 use super::Problem;
 
+/// A gate, whose terms can change while it stands.
+#[derive(Clone)]
+pub struct Gate(Arc<RwLock<Terms>>);
+
+impl Gate {
+    /// A gate with these terms.
+    pub fn new(terms: Terms) -> Self {
+        Gate(Arc::new(RwLock::new(terms)))
+    }
+
+    /// From now on it has these.
+    pub fn change(&self, terms: Terms) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = terms;
+    }
+
+    fn judge(&self, request: &Request) -> Result<(), Problem> {
+        let terms = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        terms.judge(request.uri(), request.headers())
+    }
+}
+
 /// What clients have to show.
 #[derive(Clone)]
-pub struct Gate {
+pub struct Terms {
     /// What they know.
     pub token: String,
     /// Names they may call us by besides those of this machine to itself, in small letters.
@@ -25,8 +46,8 @@ pub struct Gate {
 }
 
 /// Lets a request through, or says why not.
-pub(super) async fn watch(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    match gate.judge(request.uri(), request.headers()) {
+pub(super) async fn watch(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    match gate.judge(&request) {
         Ok(()) => next.run(request).await,
         Err(problem) if problem.code == 401 => {
             let ask = [(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
@@ -36,7 +57,7 @@ pub(super) async fn watch(State(gate): State<Arc<Gate>>, request: Request, next:
     }
 }
 
-impl Gate {
+impl Terms {
     fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         let refused = |why: String| Problem::new(403, why);
         let name = called(uri, headers).map_err(|why| refused(why.into()))?;
@@ -109,7 +130,7 @@ mod tests {
     use super::*;
 
     fn judged(headers: &[(&str, &str)]) -> Result<(), u16> {
-        let gate = Gate {
+        let gate = Terms {
             token: "0123456789abcdef".into(),
             hosts: vec!["jobs.example.org".into()],
             origins: vec!["https://jobs.example.org".into()],

@@ -23,7 +23,7 @@ pub(super) async fn answer(
     let is_lines = takes_lines(headers);
     // Before the answer has begun it can still be a refusal.
     let first = api.page(&filter, None).await?;
-    let (pieces, body) = stream();
+    let (pieces, _, body) = stream();
     let text = Text { is_lines, has_begun: false };
     tokio::spawn(send(api, filter, first, text, pieces));
     let kind = if is_lines { LINES } else { "application/json" };

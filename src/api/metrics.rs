@@ -1,20 +1,15 @@
 //! `/metrics`: the text format of Prometheus, version 0.0.4.
 //!
-//! Labels are pools, queues, states and verdicts: words of the settings and of this program. Of queues, which anybody who
-//! puts a job may name, so many have their own; the others are counted together.
+//! Labels are pools, queues, states and verdicts: words of the settings and of this program.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
-use crate::model::{Health, JobState, LogStatus, Meters, PoolStatus, Process, SlotState, Status};
+use super::queue_metrics;
+use crate::model::{Health, LogStatus, Meters, PoolStatus, Process, SlotState, Status};
 
 /// What the answer is.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// Queues with a label of their own.
-const QUEUES: usize = 100;
-/// The label of the others.
-const OTHER: &str = "other";
 
 const SLOT_STATES: [SlotState; 7] = [
     SlotState::Down,
@@ -37,7 +32,7 @@ pub(super) fn render(meters: &Meters) -> String {
     pools(&mut page, meters);
     broker(&mut page, meters);
     logs(&mut page, &meters.status.logs);
-    queues(&mut page, meters);
+    queue_metrics::queues(&mut page, meters);
     page.0
 }
 
@@ -158,55 +153,12 @@ fn logs(page: &mut Page, logs: &LogStatus) {
     page.one("log_troubles", "gauge", "Logs that cannot be written at the moment.", logs.troubles.len());
 }
 
-/// One queue, or those without a label.
-#[derive(Default)]
-struct Queue {
-    jobs: [u64; JobState::ALL.len()],
-    oldest: Option<i64>,
-    paused: u64,
-}
-
-fn queues(page: &mut Page, meters: &Meters) {
-    // The pools' own come first.
-    let own =
-        |name: &&str| meters.status.pools.iter().any(|pool| pool.queues.iter().any(|q| q.as_str() == *name));
-    let names = meters.status.queues.keys().map(|name| name.as_str());
-    let (served, others): (Vec<&str>, Vec<&str>) = names.partition(own);
-    let labeled: Vec<&str> = served.into_iter().chain(others).take(QUEUES).collect();
-    let mut queues: BTreeMap<&str, Queue> = BTreeMap::new();
-    for (name, counts) in &meters.status.queues {
-        let label = if labeled.contains(&name.as_str()) { name.as_str() } else { OTHER };
-        let queue = queues.entry(label).or_default();
-        for (sum, state) in queue.jobs.iter_mut().zip(JobState::ALL) {
-            *sum += counts.jobs.get(&state).copied().unwrap_or_default();
-        }
-        let age = counts.oldest_waiting.map(|put| meters.now.0.saturating_sub(put.0).max(0));
-        queue.oldest = queue.oldest.max(age);
-        queue.paused += u64::from(counts.paused.is_some());
-    }
-    page.family("queue_jobs", "gauge", "Jobs in the store, by state.");
-    for (label, queue) in &queues {
-        for (count, state) in queue.jobs.iter().zip(JobState::ALL) {
-            page.sample("queue_jobs", &[("queue", label), ("state", state.as_str())], count);
-        }
-    }
-    page.family("queue_oldest_waiting_seconds", "gauge", "Age of the oldest job that waits; none waits: 0.");
-    for (label, queue) in &queues {
-        let age = queue.oldest.unwrap_or_default() as f64 / 1000.0;
-        page.sample("queue_oldest_waiting_seconds", &[("queue", label)], age);
-    }
-    page.family("queue_paused", "gauge", "Whether nothing is taken from it.");
-    for (label, queue) in &queues {
-        page.sample("queue_paused", &[("queue", label)], queue.paused);
-    }
-}
-
 /// Text that grows.
 #[derive(Default)]
-struct Page(String);
+pub(super) struct Page(String);
 
 impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = write!(self.0, "# HELP taskvisor_{name} {help}\n# TYPE taskvisor_{name} {kind}\n");
     }
 
@@ -215,7 +167,7 @@ impl Page {
         self.sample(name, &[], value);
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         let _ = write!(self.0, "taskvisor_{name}");
         for (at, (label, value)) in labels.iter().enumerate() {
             let _ = write!(self.0, "{}{label}=\"", if at == 0 { '{' } else { ',' });
@@ -243,6 +195,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
+    use super::super::queue_metrics::{OTHER, QUEUES};
     use super::*;
     use crate::model::{Counters, Millis, PoolCounters, Tally};
 
@@ -279,7 +232,9 @@ mod tests {
     }
 
     fn queue(waiting: u64) -> Value {
-        json!({ "jobs": { "waiting": waiting }, "oldest_waiting": 90_000, "paused": null })
+        let today = json!({ "wait": { "count": 4, "seconds": 2.5 }, "run": { "count": 3, "seconds": 0.5 },
+                            "retries": 2, "failures": 7, "failed": 5 });
+        json!({ "jobs": { "waiting": waiting }, "oldest_waiting": 90_000, "paused": null, "today": today })
     }
 
     /// The samples of a page that follows the rules of the format.
@@ -329,6 +284,11 @@ mod tests {
             ("taskvisor_fetch_seconds_count", 3.0),
             ("taskvisor_queue_jobs{queue=\"served\",state=\"waiting\"}", 3.0),
             ("taskvisor_queue_oldest_waiting_seconds{queue=\"served\"}", 10.0),
+            ("taskvisor_queue_wait_seconds_sum{queue=\"served\"}", 2.5),
+            ("taskvisor_queue_run_seconds_count{queue=\"served\"}", 3.0),
+            ("taskvisor_queue_retries_total{queue=\"served\"}", 2.0),
+            ("taskvisor_queue_failures_total{queue=\"served\"}", 7.0),
+            ("taskvisor_queue_failed_today{queue=\"served\"}", 5.0),
             ("taskvisor_process_cpu_seconds_total{process=\"keeper\"}", 1.5),
             ("taskvisor_process_open_descriptors{process=\"keeper\"}", 9.0),
         ] {
@@ -352,6 +312,7 @@ mod tests {
             (waiting("served"), waiting("a\\\"} 1\\nx{y=\\\"\\\\"), waiting(OTHER)),
             (1.0, 1.0, 904.0)
         );
+        assert_eq!(found["taskvisor_queue_failures_total{queue=\"other\"}"], 904.0 * 7.0);
     }
 
     #[test]

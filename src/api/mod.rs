@@ -14,6 +14,7 @@ mod patience;
 mod peer;
 mod place;
 mod pools;
+mod queue_metrics;
 mod router;
 mod routes;
 mod server;
@@ -29,7 +30,7 @@ mod stream_tests;
 mod tests;
 
 pub use client::{Client, Error};
-pub use gate::Gate;
+pub use gate::{Gate, Terms};
 pub use lines::Lines;
 pub use peer::{Door, Peer, Port};
 pub use place::Place;

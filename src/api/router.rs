@@ -70,7 +70,7 @@ fn routes() -> Routes {
 
 /// The same routes for those who pass the gate.
 pub fn behind(gate: Gate, router: Router) -> Router {
-    router.layer(from_fn_with_state(Arc::new(gate), gate::watch))
+    router.layer(from_fn_with_state(gate, gate::watch))
 }
 
 /// Whoever gets no answer to something else may ask this: it waits for nothing.

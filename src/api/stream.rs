@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::Frame;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 
 use super::Problem;
 
@@ -13,12 +14,26 @@ use super::Problem;
 pub(super) type Piece = Result<Vec<u8>, Problem>;
 
 /// An answer, and the way to its next piece. The way is closed when the reader has gone.
-pub(super) fn stream() -> (Sender<Piece>, Body) {
+pub(super) fn stream() -> (Sender<Piece>, Gone, Body) {
     let (sender, pieces) = channel(1);
-    (sender, Body::new(Stream(pieces)))
+    let (here, gone) = oneshot::channel();
+    (sender, Gone(gone), Body::new(Stream { pieces, _here: here }))
 }
 
-struct Stream(Receiver<Piece>);
+/// Whether the answer is over.
+pub(super) struct Gone(oneshot::Receiver<()>);
+
+impl Gone {
+    /// Waits until the reader has been given all there was, or has gone.
+    pub(super) async fn wait(self) {
+        let _ = self.0.await;
+    }
+}
+
+struct Stream {
+    pieces: Receiver<Piece>,
+    _here: oneshot::Sender<()>,
+}
 
 impl HttpBody for Stream {
     type Data = Bytes;
@@ -28,7 +43,7 @@ impl HttpBody for Stream {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Problem>>> {
-        let piece = self.0.poll_recv(context);
+        let piece = self.pieces.poll_recv(context);
         piece.map(|piece| piece.map(|piece| piece.map(|bytes| Frame::data(bytes.into()))))
     }
 }

@@ -123,20 +123,56 @@ async fn silence_is_broken_and_news_have_number_kind_and_data() {
     reader.write_all(b"GET /v1/events?kind=complete HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let mut text = String::new();
     while text.matches(":\n\n").count() < 4 {
-        let mut bytes = [0; 1024];
-        let count = reader.read(&mut bytes).await.unwrap();
-        text += std::str::from_utf8(&bytes[..count]).unwrap();
+        text += &some(&mut reader).await;
     }
     assert!(text.contains("text/event-stream"), "{text}");
     tell(&served, 7, What::Put, "a");
     tell(&served, 8, What::Complete, "a");
     while !text.contains("data: ") {
-        let mut bytes = [0; 1024];
-        let count = reader.read(&mut bytes).await.unwrap();
-        text += std::str::from_utf8(&bytes[..count]).unwrap();
+        text += &some(&mut reader).await;
     }
     let expected = "id: 8\nevent: complete\ndata: {\"n\":8,\"at\":5,\"what\":\"complete\",\"job\":\"a\",\"queue\":\"mail\"}\n\n";
     assert!(text.contains(expected), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_is_shown_life_however_much_passes_that_it_does_not_want() {
+    let served = served(Limits::default());
+    let mut reader = UnixStream::connect(&served.socket).await.unwrap();
+    reader.write_all(b"GET /v1/events?kind=failed HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut text = String::new();
+    while !text.contains(":\n\n") {
+        text += &some(&mut reader).await;
+    }
+    let before = Instant::now();
+    text.clear();
+    while !text.contains(":\n\n") {
+        assert!(before.elapsed() < Duration::from_secs(16), "nothing came");
+        tell(&served, 1, What::Complete, "a");
+        let moment = tokio::time::timeout(Duration::from_millis(100), some(&mut reader));
+        text += &moment.await.unwrap_or_default();
+    }
+    assert!(before.elapsed() > Duration::from_secs(14), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_of_the_news_ends_the_answer_properly_whatever_was_wanted() {
+    let served = served(Limits::default());
+    let failures = Interest { kinds: vec![What::Failed], ..Interest::default() };
+    let mut lines = served.client.events(&failures).await.unwrap();
+    tell(&served, 1, What::Put, "a");
+    served.fake.news.send(Arc::new(News::new(What::Ended, Millis(5)))).unwrap();
+    let some = lines.next().await.unwrap();
+    assert_eq!(some.into_iter().map(|news| news.what).collect::<Vec<_>>(), [What::Ended]);
+    assert!(lines.next().await.unwrap().is_empty(), "the answer is whole");
+    served.fake.news.closed().await;
+}
+
+/// What comes next, as text.
+async fn some(reader: &mut UnixStream) -> String {
+    let mut bytes = [0; 1024];
+    let count = reader.read(&mut bytes).await.unwrap();
+    std::str::from_utf8(&bytes[..count]).unwrap().to_owned()
 }
 
 #[tokio::test(start_paused = true)]

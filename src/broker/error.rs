@@ -9,6 +9,9 @@ pub enum Error {
     /// No such job.
     #[error("no job has the id '{0}'")]
     NoJob(JobId),
+    /// No such job, which another was to wait for.
+    #[error("a job cannot depend on '{0}': no job has that id")]
+    NoneToNeed(JobId),
     /// No such queue.
     #[error("no queue is called '{0}'")]
     NoQueue(QueueName),

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-use crate::model::News;
+use crate::model::{Millis, News, What};
 
 /// What a listener may fall behind before it loses the oldest.
 const KEPT: usize = 4096;
+/// For so long the last of the news waits for those who read slowly.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// One for a supervisor and its broker. Nobody who tells waits for those who listen.
 #[derive(Clone, Debug)]
@@ -34,6 +37,13 @@ impl Newsroom {
         let n = self.told.fetch_add(1, Ordering::Relaxed) + 1;
         // Nobody may be there any more.
         let _ = self.out.send(Arc::new(News { n, ..news }));
+    }
+
+    /// Tells that there are no more, and comes back when those who listen have heard it.
+    pub async fn close(&self, at: Millis) {
+        self.tell(News::new(What::Ended, at));
+        // Who does not read gets no more than a moment.
+        let _ = tokio::time::timeout(FAREWELL, self.out.closed()).await;
     }
 
     /// From now on.

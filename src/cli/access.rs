@@ -17,8 +17,8 @@ use crate::model::{JobId, JobRecord, JobState, NewJob, Subject, Why};
 
 /// One of the two ways.
 pub enum Access {
-    /// A supervisor listens.
-    Api(Client),
+    /// A supervisor listens. Should it go away, the next way is found by these settings.
+    Api(Client, Arc<Config>),
     /// None does.
     Store(Arc<dyn Broker>),
 }
@@ -34,7 +34,7 @@ impl Access {
     pub async fn open(config: &Config) -> Result<Self, Failure> {
         let client = client(config)?;
         match client.probe().await {
-            Ok(()) => Ok(Access::Api(client)),
+            Ok(()) => Ok(Access::Api(client, Arc::new(config.clone()))),
             Err(error @ api::Error::NotRunning(_)) if config.remote.is_some() => Err(error.into()),
             Err(error @ api::Error::NotRunning(_)) => match &config.broker {
                 BrokerUrl::Memory => Err(error.into()),
@@ -50,7 +50,7 @@ impl Access {
     /// Puts jobs, all or none; `Err` with `None` when the supervisor went away meanwhile.
     async fn put_here(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Option<Failure>> {
         match self {
-            Access::Api(api) => {
+            Access::Api(api, _) => {
                 let first = jobs.first().and_then(|job| job.id.clone());
                 api.put(jobs).await.map_err(|error| match (&error, first) {
                     (api::Error::Silent(..), Some(id)) => Some(in_doubt(error.into(), &id)),
@@ -90,11 +90,31 @@ impl Access {
         }
     }
 
-    /// Asks for one verb.
+    /// The way to whoever is there, when all that is wrong is that the supervisor went away.
+    pub async fn after(config: &Config, wrong: api::Error) -> Result<Self, Failure> {
+        match unless_gone(wrong) {
+            Some(failure) => Err(failure),
+            None => {
+                tokio::time::sleep(BETWEEN).await;
+                Access::open(config).await
+            }
+        }
+    }
+
+    /// Asks for one verb. What only looks, or was not heard, is asked once more when the supervisor went away: only once, as
+    /// the question may be what it died of.
     pub async fn ask<V: Asked>(&self, verb: V) -> Result<V::Answer, Failure> {
-        match self {
-            Access::Api(api) => Ok(api.ask(&verb).await?),
-            Access::Store(store) => Ok(store.tell(verb, me()).await?),
+        let (api, config) = match self {
+            Access::Api(api, config) => (api, config),
+            Access::Store(store) => return Ok(store.tell(verb, me()).await?),
+        };
+        match api.ask(&verb).await {
+            Ok(answer) => Ok(answer),
+            Err(error @ api::Error::Lost(..)) if !V::ROUTE.only_looks() => Err(error.into()),
+            Err(error) => match Access::after(config, error).await? {
+                Access::Api(api, _) => Ok(api.ask(&verb).await?),
+                Access::Store(store) => Ok(store.tell(verb, me()).await?),
+            },
         }
     }
 
@@ -106,7 +126,7 @@ impl Access {
     /// Why a job is as it is, and whether a supervisor could tell: the store knows nothing of pools.
     pub async fn why(&self, id: &JobId) -> Result<(Why, bool), Failure> {
         let store = match self {
-            Access::Api(api) => return Ok((api.why(&Subject::Job(id.clone())).await?, true)),
+            Access::Api(api, _) => return Ok((api.why(&Subject::Job(id.clone())).await?, true)),
             Access::Store(store) => store,
         };
         let job = self.job(id).await?;
@@ -120,7 +140,7 @@ impl Access {
     /// Waits for the end of a job.
     pub async fn ended(&self, id: &JobId) -> Result<JobState, Failure> {
         match self {
-            Access::Api(api) => Ok(api.ended(id).await?),
+            Access::Api(api, _) => Ok(api.ended(id).await?),
             Access::Store(store) => Ok(store.ended(id.clone()).await?),
         }
     }
@@ -128,7 +148,7 @@ impl Access {
     /// Waits for the end of a job; `Err` with `None` when the supervisor went away meanwhile.
     async fn ended_here(&self, id: &JobId) -> Result<JobState, Option<Failure>> {
         match self {
-            Access::Api(api) => api.ended(id).await.map_err(unless_gone),
+            Access::Api(api, _) => api.ended(id).await.map_err(unless_gone),
             Access::Store(store) => store.ended(id.clone()).await.map_err(|error| Some(error.into())),
         }
     }
@@ -207,7 +227,7 @@ impl Ends {
     pub async fn open(config: &Config, ids: &[String]) -> Result<Self, Failure> {
         let way = Access::open(config).await?;
         let store = match &way {
-            Access::Api(_) => None,
+            Access::Api(..) => None,
             Access::Store(store) => Some(store.clone()),
         };
         let ids = ids.iter().map(|id| id.as_str().into()).collect();
@@ -258,6 +278,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Flags, Surroundings, resolve};
     use crate::model::{Class, Exec, Payload};
 
     #[tokio::test(start_paused = true)]
@@ -268,7 +289,10 @@ mod tests {
         let program = Payload::Exec(Exec::default());
         let job =
             NewJob { id: Some("j1".into()), ..NewJob::new("default".into(), Class::EXEC.into(), program) };
-        let put = Access::Api(Client::new(&socket)).put_here(vec![job]).await;
+        let flags = Flags { run_dir: Some(dir.path().into()), ..Flags::default() };
+        let around = Surroundings { home: Some(dir.path().into()), ..Surroundings::default() };
+        let config = Arc::new(resolve(flags, &around).unwrap());
+        let put = Access::Api(Client::new(&socket), config).put_here(vec![job]).await;
         let said = put.unwrap_err().unwrap().render().replace(dir.path().to_str().unwrap(), "DIR");
         insta::assert_snapshot!("silent_put", said);
     }

@@ -1,5 +1,7 @@
 //! `events`: what happens, as it happens.
 
+use std::io::{self, Write};
+
 use super::elsewhere::client;
 use super::exit;
 use super::failure::Failure;
@@ -18,6 +20,9 @@ pub struct Events {
     /// Of this job
     #[arg(short, long, value_name = "JID")]
     pub job: Option<String>,
+    /// Of jobs with this tag
+    #[arg(short, long, value_name = "TAG")]
+    pub tag: Option<String>,
     /// One JSON document a line
     #[arg(long)]
     pub json: bool,
@@ -25,31 +30,43 @@ pub struct Events {
 
 /// Below `events --help`.
 pub const HELP: &str = "\
-From now on, until it is interrupted or the supervisor ends. What other processes do with the store is not among it.
+From now on, until it is interrupted or the supervisor ends: when that stops as it was told to, with exit code 0. What other processes do with
+the store is not among it.
 Kinds, of jobs: put fetched complete advanced released failed held again canceling canceled retried
-removed lock_lost;
+edited removed lock_lost;
 of workers: started ready asked killed exited. A reader that is too slow loses some: `lost` says how many.
+The last one is `ended`.
 
 Examples:
   taskvisor events
-  taskvisor events --kind failed,held --json";
+  taskvisor events --kind failed,held --json
+  taskvisor events --tag invoices";
 
 /// Prints what comes.
 pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
-    let interest =
-        Interest { kinds: args.kind, queue: args.queue.map(Into::into), job: args.job.map(Into::into) };
+    let interest = Interest {
+        kinds: args.kind,
+        queue: args.queue.map(Into::into),
+        job: args.job.map(Into::into),
+        tag: args.tag,
+    };
     let mut lines = client(config)?.events(&interest).await?;
     let look = Look::of_stdout(false);
     loop {
         let some = lines.next().await?;
-        if some.is_empty() {
-            return Ok(exit::OK);
-        }
         for news in &some {
             match args.json {
                 true => print_json(news)?,
                 false => print(&line(news, &look))?,
             }
+        }
+        if some.iter().any(|news| news.what == What::Ended) {
+            writeln!(io::stderr(), "the supervisor has ended")?;
+            return Ok(exit::OK);
+        }
+        if some.is_empty() {
+            return Err(Failure::new(exit::FAILED, "the events broke off, and nobody said why")
+                .hint("taskvisor status tells whether a supervisor is there"));
         }
     }
 }

@@ -133,9 +133,10 @@ impl From<api::Error> for Failure {
 impl From<broker::Error> for Failure {
     fn from(error: broker::Error) -> Self {
         let code = match &error {
-            broker::Error::NoJob(_) | broker::Error::NoQueue(_) | broker::Error::NoRecurring(_) => {
-                exit::NOTHING_MATCHED
-            }
+            broker::Error::NoJob(_)
+            | broker::Error::NoneToNeed(_)
+            | broker::Error::NoQueue(_)
+            | broker::Error::NoRecurring(_) => exit::NOTHING_MATCHED,
             broker::Error::Refused(_) => exit::USAGE,
             broker::Error::Exists(_)
             | broker::Error::WrongState { .. }

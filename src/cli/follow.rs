@@ -18,6 +18,9 @@ use crate::config::{Config, logs as logs_of};
 use crate::log::removed_until;
 use crate::model::{JobId, Millis};
 
+/// Milliseconds by which the store's clock and that of the files may differ, and more.
+const CLOCKS_APART: i64 = 60_000;
+
 /// Prints the output of a job. A job that printed nothing has no file, nor has one whose output was removed since.
 pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     only_here(config, "to read the output of a job")?;
@@ -31,7 +34,8 @@ pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     }
     output.copy()?;
     output.finish()?;
-    let removed = removed_until(&logs_of(&config.state_dir)).filter(|until| job.put_at <= *until);
+    let near = |until: &Millis| job.put_at.0 <= until.0 + CLOCKS_APART;
+    let removed = removed_until(&logs_of(&config.state_dir)).filter(near);
     if let (Some(until), false) = (removed, output.found) {
         writeln!(io::stderr(), "{}", gone(until))?;
     }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use tokio::time::{Instant, timeout_at};
+
 use super::access::{Access, Ends, for_each};
 use super::args::{JobCancel, JobCommand, JobList, JobShow, JobWait};
 use super::failure::Failure;
@@ -10,7 +12,7 @@ use super::screen::{Columns, Look, age, escaped, print, print_json};
 use super::{edit, follow, many};
 use super::{exit, page};
 use crate::broker::Error;
-use crate::config::Config;
+use crate::config::{Config, format_duration};
 use crate::model::verb::{Cancel, Each, Fate, Refusal};
 use crate::model::{Filter, JobId, JobRecord, JobState, Millis};
 
@@ -134,25 +136,58 @@ pub fn between(from: Millis, to: Millis) -> Duration {
 
 /// Waits for the end of all.
 pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
-    let all = async {
-        let mut complete = true;
-        let mut ends = Ends::open(config, &args.jids).await?;
-        let code = for_each(ids(&args.jids), async |id| {
-            let state = ends.next().await?;
-            complete &= state == JobState::Complete;
-            Ok(tell(&id, state, args.json)?)
-        })
-        .await?;
-        Ok(if code == exit::OK && !complete { exit::FAILED } else { code })
-    };
-    match args.timeout {
-        None => all.await,
-        Some(timeout) => match tokio::time::timeout(timeout, all).await {
-            Ok(code) => code,
-            Err(_) => {
-                Err(Failure::new(exit::TIMED_OUT, format!("not all jobs have ended within {}", age(timeout))))
+    let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let mut ends = Ends::open(config, &args.jids).await?;
+    let mut glances = Glances { config, access: None, until: Instant::now() };
+    let (mut complete, mut all) = (true, true);
+    let code = for_each(ids(&args.jids), async |id| {
+        let ended = match deadline {
+            None => Some(ends.next().await?),
+            Some(deadline) if Instant::now() < deadline => {
+                timeout_at(deadline, ends.next()).await.ok().transpose()?
             }
-        },
+            Some(_) => None,
+        };
+        let ended = match ended {
+            None => glances.end_of(&id).await?,
+            ended => ended,
+        };
+        let Some(state) = ended else {
+            all = false;
+            return Ok(());
+        };
+        complete &= state == JobState::Complete;
+        Ok(tell(&id, state, args.json)?)
+    })
+    .await?;
+    match args.timeout.filter(|_| !all) {
+        Some(timeout) => Err(Failure::new(
+            exit::TIMED_OUT,
+            format!("not all jobs have ended within {}", format_duration(timeout)),
+        )),
+        None => Ok(if code == exit::OK && !complete { exit::FAILED } else { code }),
+    }
+}
+
+/// When the time to wait is over each job is looked at once.
+struct Glances<'a> {
+    config: &'a Config,
+    access: Option<Access>,
+    until: Instant,
+}
+
+impl Glances<'_> {
+    /// How the job has ended, if it has. Who does not answer such a question soon is not asked the next.
+    async fn end_of(&mut self, id: &JobId) -> Result<Option<JobState>, Failure> {
+        const SOON: Duration = Duration::from_secs(2);
+        if self.access.is_none() {
+            self.access = Some(Access::open(self.config).await?);
+            self.until = Instant::now() + SOON;
+        }
+        let Some(access) = &self.access else { return Ok(None) };
+        let Ok(job) = timeout_at(self.until, access.job(id)).await else { return Ok(None) };
+        self.until = Instant::now() + SOON;
+        Ok(Some(job?.state).filter(|state| state.has_ended()))
     }
 }
 

@@ -20,8 +20,15 @@ pub enum Listing {
 impl Listing {
     /// Begins a list.
     pub async fn open(access: Access, filter: Filter) -> Result<Self, Failure> {
+        let access = match access {
+            Access::Api(api, config) => match api.list(&filter).await {
+                Ok(lines) => return Ok(Listing::Api(lines)),
+                Err(error) => Access::after(&config, error).await?,
+            },
+            access @ Access::Store(_) => access,
+        };
         Ok(match access {
-            Access::Api(api) => Listing::Api(api.list(&filter).await?),
+            Access::Api(api, _) => Listing::Api(api.list(&filter).await?),
             Access::Store(store) => Listing::Store { store, filter, at: None, is_over: false },
         })
     }

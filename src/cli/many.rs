@@ -9,7 +9,7 @@ use super::job::{ids, tell};
 use super::page::counted;
 use super::screen::{escaped, print, print_json};
 use crate::config::Config;
-use crate::model::verb::{Act, Bulk, Discard, Forget, ListRecurring, Queues, Retry, Swept};
+use crate::model::verb::{Act, Bulk, Discard, Forget, Retry, Swept};
 use crate::model::{JobState, QueueName};
 
 /// Puts jobs back to waiting.
@@ -39,28 +39,19 @@ pub async fn forget(config: &Config, args: &QueueForget) -> Result<u8, Failure> 
     let access = Access::open(config).await?;
     for_each(&args.queues, async |name| {
         let queue = QueueName::from(name.as_str());
-        for state in [JobState::Complete, JobState::Failed, JobState::Canceled] {
-            if args.discard && may_be_forgotten(&access, &queue).await? {
-                let all = Bulk { queue: Some(queue.clone()), ..every(Act::Discard, state) };
-                sweep(&access, all, &mut Swept::default()).await?;
+        let mut asked = Forget { queue: queue.clone(), discard: args.discard, after: None };
+        loop {
+            asked.after = access.ask(asked.clone()).await?.next;
+            if asked.after.is_none() {
+                break;
             }
         }
-        access.ask(Forget { queue: queue.clone() }).await?;
         if args.json {
             print_json(&serde_json::json!({ "queue": queue, "forgotten": true }))?;
         }
         Ok(())
     })
     .await
-}
-
-/// Whether nothing but jobs that may be removed keeps a queue: else the refusal comes before anything is removed.
-async fn may_be_forgotten(access: &Access, queue: &QueueName) -> Result<bool, Failure> {
-    let queues = access.ask(Queues {}).await?;
-    let recurs = access.ask(ListRecurring {}).await?.iter().any(|one| one.recurring.job.queue == *queue);
-    let goes = |state: &JobState| matches!(state, JobState::Complete | JobState::Failed | JobState::Canceled);
-    Ok(!recurs
-        && queues.get(queue).is_some_and(|found| found.paused.is_none() && found.jobs.keys().all(goes)))
 }
 
 async fn sweep_and_tell(access: &Access, act: Act, many: &Many) -> Result<u8, Failure> {

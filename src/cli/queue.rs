@@ -56,13 +56,51 @@ pub async fn resume(config: &Config, args: &QueueResume) -> Result<u8, Failure> 
 
 /// The table of queues, also below the tree of `status`.
 pub fn render(queues: &BTreeMap<QueueName, QueueCounts>, now: Millis, look: &Look) -> String {
-    let rows: Vec<Vec<String>> = queues.iter().map(|(name, counts)| row(name, counts, now)).collect();
-    let heads = ["QUEUE", "WAITING", "DELAYED", "RUNNING", "COMPLETE", "FAILED", "HELD", "OLDEST", "STATE"];
+    let columns: Vec<&Column> = COLUMNS.iter().filter(|column| column.is_shown(queues)).collect();
+    let heads = columns.iter().map(|column| column.head);
+    let heads: Vec<&str> = std::iter::once("QUEUE").chain(heads).chain(["OLDEST", "STATE"]).collect();
+    let rows: Vec<_> = queues.iter().map(|(name, counts)| row(name, counts, &columns, now)).collect();
     table(look, &heads, &rows)
 }
 
-fn row(name: &QueueName, counts: &QueueCounts, now: Millis) -> Vec<String> {
-    let count = |state| counts.jobs.get(&state).copied().unwrap_or(0);
+/// Jobs that are counted together.
+struct Column {
+    head: &'static str,
+    states: &'static [JobState],
+    /// Left out where there are none at all: on a narrow screen the last columns are cut.
+    is_rare: bool,
+}
+
+impl Column {
+    const fn of(head: &'static str, states: &'static [JobState]) -> Column {
+        Column { head, states, is_rare: false }
+    }
+
+    const fn rare(head: &'static str, states: &'static [JobState]) -> Column {
+        Column { head, states, is_rare: true }
+    }
+
+    fn count(&self, counts: &QueueCounts) -> u64 {
+        self.states.iter().filter_map(|state| counts.jobs.get(state)).sum()
+    }
+
+    fn is_shown(&self, queues: &BTreeMap<QueueName, QueueCounts>) -> bool {
+        !self.is_rare || queues.values().any(|counts| self.count(counts) > 0)
+    }
+}
+
+const COLUMNS: [Column; 8] = [
+    Column::of("WAITING", &[JobState::Waiting]),
+    Column::of("DELAYED", &[JobState::Delayed]),
+    Column::rare("DEPENDS", &[JobState::Depends]),
+    Column::of("RUNNING", &[JobState::Running, JobState::Canceling]),
+    Column::of("COMPLETE", &[JobState::Complete]),
+    Column::of("FAILED", &[JobState::Failed]),
+    Column::of("HELD", &[JobState::Held]),
+    Column::rare("CANCELED", &[JobState::Canceled]),
+];
+
+fn row(name: &QueueName, counts: &QueueCounts, columns: &[&Column], now: Millis) -> Vec<String> {
     let state = match &counts.paused {
         None => "open".to_string(),
         Some(pause) => {
@@ -70,15 +108,33 @@ fn row(name: &QueueName, counts: &QueueCounts, now: Millis) -> Vec<String> {
             format!("paused {} ago by {}{reason}", age(between(pause.since, now)), pause.by)
         }
     };
-    vec![
-        escaped(name.as_str()).into_owned(),
-        count(JobState::Waiting).to_string(),
-        count(JobState::Delayed).to_string(),
-        (count(JobState::Running) + count(JobState::Canceling)).to_string(),
-        count(JobState::Complete).to_string(),
-        count(JobState::Failed).to_string(),
-        count(JobState::Held).to_string(),
-        counts.oldest_waiting.map_or("-".into(), |put| age(between(put, now))),
-        escaped(&state).into_owned(),
-    ]
+    let mut row = vec![escaped(name.as_str()).into_owned()];
+    row.extend(columns.iter().map(|column| column.count(counts).to_string()));
+    row.push(counts.oldest_waiting.map_or("-".into(), |put| age(between(put, now))));
+    row.push(escaped(&state).into_owned());
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::page::tests::look;
+
+    #[test]
+    fn a_queue_whose_jobs_all_wait_for_others_does_not_look_empty() {
+        let queue = |state| QueueCounts { jobs: [(state, 3)].into(), ..QueueCounts::default() };
+        let shown = |queues: &[(&str, QueueCounts)]| {
+            let queues = queues.iter().map(|(name, counts)| ((*name).into(), counts.clone())).collect();
+            render(&queues, Millis(0), &look(120))
+        };
+        insta::assert_snapshot!(
+            "queues",
+            [
+                shown(&[("mail", queue(JobState::Waiting))]),
+                shown(&[("mail", queue(JobState::Waiting)), ("video", queue(JobState::Depends))]),
+                shown(&[("mail", queue(JobState::Canceling)), ("video", queue(JobState::Canceled))]),
+            ]
+            .join("\n")
+        );
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Arg, Subcommand};
+use clap::{Arg, ArgGroup, Subcommand};
 
 use super::args::Put;
 use crate::config::parse_duration;
@@ -58,18 +58,19 @@ Examples:
   taskvisor recur put poll --every 10m --offset 30s --time-limit 5m -- ./poll";
 
 #[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("schedule").required(true))]
 pub struct RecurPut {
     /// What it is called
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
     /// Again after this long: 1s or more
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "cron", help_heading = "When")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, group = "schedule", help_heading = "When")]
     pub every: Option<Duration>,
     /// With --every, the first time this long from now [default: at once]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "cron", help_heading = "When")]
     pub offset: Option<Duration>,
     /// By the wall clock
-    #[arg(long, value_name = "LINE", value_parser = parse_cron, required_unless_present = "every", help_heading = "When")]
+    #[arg(long, value_name = "LINE", value_parser = parse_cron, group = "schedule", help_heading = "When")]
     pub cron: Option<Cron>,
     /// With --cron, the time zone, as Europe/Vienna [default: that of this machine]
     #[arg(long, value_name = "ZONE", conflicts_with = "every", help_heading = "When")]

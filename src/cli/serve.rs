@@ -18,7 +18,7 @@ use tracing::{error, warn};
 use super::exit;
 use super::failure::Failure;
 use super::in_force;
-use crate::api::Gate;
+use crate::api::{Gate, Terms};
 use crate::broker::{Broker, Sqlite, sqlite};
 use crate::config::{self, Api, BrokerUrl, Config};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
@@ -43,10 +43,12 @@ pub(super) fn serve(
     be_the_supervisor()?;
     let sweeper = sweeper();
     let log = log::start(&config.log).map_err(|error| Failure::from(error).of("failed to start the log"))?;
-    let known = config.clone();
-    let read_settings: ReadSettings =
-        Arc::new(move || fresh(&known, read_again().map_err(|failure| failure.in_a_line())?));
-    let ended = run(&config, keeper, sweeper, &log, read_settings);
+    let gate = config.api.as_ref().map(|api| Gate::new(terms(api)));
+    let (known, own_gate) = (config.clone(), gate.clone());
+    let read_settings: ReadSettings = Arc::new(move || {
+        fresh(&known, read_again().map_err(|failure| failure.in_a_line())?, own_gate.as_ref())
+    });
+    let ended = run(&config, keeper, sweeper, &log, read_settings, gate);
     if let Err(failure) = &ended {
         error!(why = failure.render(), "the supervisor ends");
     }
@@ -80,20 +82,25 @@ fn sweeper() -> Option<Sweeper> {
 }
 
 /// What was read again, unless it changes what this process has opened already.
-fn fresh(known: &Config, read: Config) -> Result<Fresh, String> {
+fn fresh(known: &Config, read: Config, gate: Option<&Gate>) -> Result<Fresh, String> {
     let fixed = [
         ("broker", known.broker != read.broker),
         ("state_dir", known.state_dir != read.state_dir),
         ("run_dir", known.run_dir != read.run_dir),
         ("log", known.log != read.log),
-        ("api", known.api != read.api),
+        ("api.listen", of_api(known, |api| api.listen) != of_api(&read, |api| api.listen)),
+        ("api.allow_exec", of_api(known, |api| api.allow_exec) != of_api(&read, |api| api.allow_exec)),
     ];
     match fixed.iter().find(|(_, changed)| *changed) {
         Some((key, _)) => Err(format!("{key} is not what it was, and changes with a restart only")),
         None => {
             let path = in_force::path(known);
             let (file, text) = read.file.map(|file| (file.name, file.text)).unzip();
+            let gate = gate.cloned().zip(read.api.as_ref().map(terms));
             let keep = move || {
+                if let Some((gate, terms)) = gate {
+                    gate.change(terms);
+                }
                 if let Some(Err(error)) = text.map(|text| in_force::keep(&path, &text)) {
                     warn!(path = %path.display(), %error, "failed to keep the settings");
                 }
@@ -103,12 +110,17 @@ fn fresh(known: &Config, read: Config) -> Result<Fresh, String> {
     }
 }
 
+fn of_api<T>(config: &Config, of: impl Fn(&Api) -> T) -> Option<T> {
+    config.api.as_ref().map(of)
+}
+
 fn run(
     config: &Config,
     keeper: OwnedFd,
     sweeper: Option<Sweeper>,
     log: &OwnLog,
     read_settings: ReadSettings,
+    gate: Option<Gate>,
 ) -> Result<Ended, Failure> {
     let parent = nix::unistd::getppid();
     let listener = listen(&config.socket())?;
@@ -130,7 +142,7 @@ fn run(
         socket: config.socket(),
         sandboxes: config.state_dir.join("sandbox"),
         listener,
-        port: config.api.as_ref().map(port).transpose()?,
+        port: config.api.as_ref().zip(gate).map(|(api, gate)| port(api, gate)).transpose()?,
         log: log.clone(),
         outputs: config.log.clone(),
         places: Places {
@@ -167,15 +179,21 @@ fn listen(path: &Path) -> Result<UnixListener, Failure> {
 }
 
 /// The door for those who know the token.
-fn port(api: &Api) -> Result<(TcpListener, bool, Gate), Failure> {
-    let Api { listen, token, hosts, origins, allow_exec } = api.clone();
+fn port(api: &Api, gate: Gate) -> Result<(TcpListener, bool, Gate), Failure> {
+    let Api { listen, allow_exec, .. } = *api;
     let listener = TcpListener::bind(listen).map_err(|error| {
         let hint = "is another supervisor, or another program, there? set api.listen to a free port";
         Failure::new(exit::UNAVAILABLE, error.to_string())
             .of(format!("failed to listen on {listen}"))
             .hint(hint)
     })?;
-    Ok((listener, allow_exec, Gate { token: token.0, hosts, origins }))
+    Ok((listener, allow_exec, gate))
+}
+
+/// What those have to show who come in by that door.
+fn terms(api: &Api) -> Terms {
+    let Api { token, hosts, origins, .. } = api.clone();
+    Terms { token: token.0, hosts, origins }
 }
 
 /// The name under which this state directory holds leases; made once.

@@ -44,8 +44,10 @@ fn events(job: &JobRecord, look: &Look) -> Vec<Event> {
                 events.push(plain(*at, format!("put back to waiting by {by}; it was {from}")));
             }
             Happened::Edited { by, what } => events.push(plain(*at, format!("{what} (by {by})"))),
-            Happened::Advanced { from, to, .. } => {
-                events.push(plain(*at, format!("advanced from queue {from} to queue {to}")));
+            Happened::Advanced { from, to, result_bytes, .. } => {
+                let long = result_bytes.map(|bytes| format!(" (its result of {bytes} bytes is not kept)"));
+                let long = long.unwrap_or_default();
+                events.push(plain(*at, format!("advanced from queue {from} to queue {to}{long}")));
             }
         }
     }

@@ -12,7 +12,7 @@ use super::reload::Fresh;
 use super::systemd;
 use crate::api::Problem;
 use crate::clock;
-use crate::model::{Change, Counters, LogStatus, PoolStatus, Process, Stop};
+use crate::model::{Change, Counters, LogStatus, Millis, PoolStatus, Process, Stop};
 use crate::process::usage;
 use crate::supervisor::{Event, Step, Supervisor};
 use crate::wire::keeper::Order;
@@ -83,6 +83,7 @@ pub(super) async fn run(
         show_systemd(&supervisor, &mut outside);
         outside.flush()?;
         if outside.is_done() {
+            outside.newsroom.close(Millis(clock::wall_millis())).await;
             return Ok(Ended::Stopped);
         }
         let deadline = supervisor.poll_timeout().into_iter().chain(outside.due()).min();

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::calls::Answer;
 use super::event_loop::Request;
 use super::outside::Outside;
 use super::snapshots::Seen;
+use super::worker_calls::Answer;
 use crate::clock;
 use crate::model::Instant;
 use crate::process::Letter;

@@ -17,6 +17,7 @@ mod service;
 mod snapshots;
 mod supervise;
 mod systemd;
+mod worker_calls;
 
 pub use event_loop::Ended;
 pub use reload::{Fresh, KeepChanges, ReadSettings};

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use super::asks::{Asks, Wish};
-use super::calls::{self, Answer};
+use super::calls;
 use super::counting::Counting;
 use super::decisions::Decisions;
 use super::news;
@@ -19,6 +19,7 @@ use super::reload::{KeepChanges, Reloader, Wardrobe};
 use super::reports::Reports;
 use super::snapshots::{Seen, Snapshots, is_limit};
 use super::systemd::Systemd;
+use super::worker_calls::{self, Answer};
 use crate::broker::{Broker, Fetch, Newsroom};
 use crate::clock;
 use crate::failpoint::failpoint;
@@ -89,7 +90,9 @@ impl Outside {
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
             Command::Spawn(worker) => self.link.order(&Order::Spawn(worker)),
             Command::Fork(worker, template) => self.link.order(&Order::Fork(worker, template)),
-            Command::Assign(worker, job, fence, limits) => self.assign(worker, &job, fence, limits),
+            Command::Assign(worker, job, fence, limits, retries) => {
+                self.assign(worker, &job, fence, limits, retries);
+            }
             Command::Signal(worker, signal, why) => {
                 let job = self.children.only_job(worker).map(tracing::field::display);
                 info!(%worker, pool = self.children.pool(worker), job, ?signal, why, "signal");
@@ -250,7 +253,14 @@ impl Outside {
                 return None;
             }
             Word::Call(worker, n, verb, args) => {
-                tokio::spawn(calls::call(self.broker.clone(), self.answers.clone(), worker, n, verb, args));
+                tokio::spawn(worker_calls::grant(
+                    self.broker.clone(),
+                    self.answers.clone(),
+                    worker,
+                    n,
+                    verb,
+                    args,
+                ));
                 return None;
             }
             Word::Faulty(worker, why) => {
@@ -317,12 +327,12 @@ impl Outside {
         order.iter().for_each(|order| self.link.order(order));
     }
 
-    fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence, limits: Limits) {
+    fn assign(&mut self, worker: WorkerId, job: &Arc<Job>, fence: Fence, limits: Limits, retries: u32) {
         failpoint("supervisor-4-before-assign");
         if let Some(bounds) = self.children.bound(worker, &limits).filter(|_| self.hello.bounds) {
             self.link.order(&Order::Bound(worker, bounds));
         }
-        if let Err(unassigned) = self.children.assign(worker, job, fence, limits) {
+        if let Err(unassigned) = self.children.assign(worker, job, fence, limits, retries) {
             if unassigned.idle_for_ever {
                 self.link.order(&Order::KillTree(worker));
             }

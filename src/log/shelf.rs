@@ -41,17 +41,24 @@ struct Look {
 }
 
 enum Aim {
-    /// Bytes by the minute of the last write.
-    Count(BTreeMap<i64, u64>),
+    Count(Found),
     Remove(Cut),
+}
+
+/// Bytes by the moment of the last write, told apart as finely as a bounded number of them can be.
+struct Found {
+    /// Milliseconds that are one moment.
+    grain: i64,
+    bytes: BTreeMap<i64, u64>,
 }
 
 /// Where old ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cut {
-    /// What was last written to before this minute goes.
-    minute: i64,
-    /// And of this minute so many bytes.
+    grain: i64,
+    /// What was last written to before this moment goes.
+    moment: i64,
+    /// And of this moment so many bytes.
     rest: u64,
 }
 
@@ -61,13 +68,12 @@ const EVERY: Duration = Duration::from_secs(3600);
 /// Files in one step.
 const STEP: usize = 1000;
 
+/// Moments that are told apart.
+const MOMENTS: usize = 10_000;
+
 /// What a file takes: whole blocks.
 pub(super) fn room(len: u64) -> u64 {
     len.next_multiple_of(4096)
-}
-
-fn minute(millis: i64) -> i64 {
-    millis.div_euclid(60_000)
 }
 
 /// The name of the file that says until when files were removed.
@@ -101,7 +107,10 @@ impl Shelf {
         if self.wait(now) > Duration::ZERO {
             return;
         }
-        let mut look = self.look.take().unwrap_or_else(|| self.look(Aim::Count(BTreeMap::new())));
+        let mut look = self
+            .look
+            .take()
+            .unwrap_or_else(|| self.look(Aim::Count(Found { grain: 1, bytes: BTreeMap::new() })));
         for _ in 0..STEP {
             let Some(entry) = look.next() else { return self.looked(look, now, wall) };
             look.meet(&entry, written);
@@ -138,29 +147,30 @@ impl Shelf {
     }
 
     /// What has to go. When there is too much, a tenth of the quota is made free, so that it is not too much again at once.
-    fn cut(&self, found: &BTreeMap<i64, u64>, wall: Millis) -> Option<Cut> {
-        let keep = i64::try_from(self.limits.keep.as_secs() / 60).unwrap_or(i64::MAX);
-        let mut cut = Cut { minute: minute(wall.0).saturating_sub(keep), rest: 0 };
+    fn cut(&self, found: &Found, wall: Millis) -> Option<Cut> {
+        let grain = found.grain;
+        let keep = i64::try_from(self.limits.keep.as_millis()).unwrap_or(i64::MAX);
+        let mut cut = Cut { grain, moment: wall.0.saturating_sub(keep).div_euclid(grain), rest: 0 };
         let mut excess = match self.used > self.limits.quota {
             true => self.used - self.limits.quota / 10 * 9,
             false => 0,
         };
-        for (&minute, &bytes) in found {
-            if minute >= cut.minute {
+        for (&moment, &bytes) in &found.bytes {
+            if moment >= cut.moment {
                 if excess == 0 {
                     break;
                 }
-                cut = Cut { minute, rest: excess };
+                cut = Cut { moment, rest: excess, ..cut };
             }
             excess = excess.saturating_sub(bytes);
         }
-        let oldest = found.keys().next().copied()?;
-        (oldest < cut.minute || cut.rest > 0).then_some(cut)
+        let oldest = found.bytes.keys().next().copied()?;
+        (oldest < cut.moment || cut.rest > 0).then_some(cut)
     }
 
     /// Best effort: it helps a person only.
     fn note(&self, cut: Cut) {
-        let until = (cut.minute + i64::from(cut.rest > 0)) * 60_000;
+        let until = (cut.moment + i64::from(cut.rest > 0)) * cut.grain;
         if removed_until(&self.root).is_none_or(|before| before.0 < until) {
             fs::write(self.root.join(REMOVED), until.to_string()).ok();
         }
@@ -184,20 +194,33 @@ impl Look {
     fn meet(&mut self, entry: &DirEntry, written: &HashSet<PathBuf>) {
         let Some(found) = entry.metadata().ok().filter(|found| found.is_file()) else { return };
         let bytes = room(found.len());
-        let minute = found.mtime().div_euclid(60);
+        let written_at = found.mtime() * 1000 + found.mtime_nsec() / 1_000_000;
         match &mut self.aim {
             Aim::Count(all) => {
-                *all.entry(minute).or_default() += bytes;
+                all.add(written_at, bytes);
                 self.bytes += bytes;
             }
             Aim::Remove(cut) => {
-                let goes = minute < cut.minute || (minute == cut.minute && cut.rest > 0);
+                let moment = written_at.div_euclid(cut.grain);
+                let goes = moment < cut.moment || (moment == cut.moment && cut.rest > 0);
                 if goes && !written.contains(&entry.path()) && fs::remove_file(entry.path()).is_ok() {
                     self.bytes += bytes;
-                    if minute == cut.minute {
+                    if moment == cut.moment {
                         cut.rest = cut.rest.saturating_sub(bytes);
                     }
                 }
+            }
+        }
+    }
+}
+
+impl Found {
+    fn add(&mut self, millis: i64, bytes: u64) {
+        *self.bytes.entry(millis.div_euclid(self.grain)).or_default() += bytes;
+        while self.bytes.len() > MOMENTS {
+            self.grain *= 4;
+            for (moment, bytes) in std::mem::take(&mut self.bytes) {
+                *self.bytes.entry(moment.div_euclid(4)).or_default() += bytes;
             }
         }
     }
@@ -270,7 +293,7 @@ mod tests {
         stage.file("b1", DAY, 10);
         stage.work();
         assert_eq!(stage.names(), ["b1"]);
-        assert_eq!(removed_until(stage.dir.path()), Some(Millis(minute(NOW.0 - 172_800_000) * 60_000)));
+        assert_eq!(removed_until(stage.dir.path()), Some(Millis(NOW.0 - 172_800_000)));
         stage.file("c1", 3 * DAY, 10);
         assert_eq!(stage.work(), 0, "it waits for its hour");
         stage.now = stage.now + EVERY;
@@ -282,7 +305,7 @@ mod tests {
     fn too_much_is_brought_below_the_quota_from_the_oldest_on() {
         let mut stage = Stage::new(10 * 4096, 30 * DAY);
         for n in 0..12 {
-            stage.file(&format!("f{n:02}"), DAY - Duration::from_secs(60 * n), 100);
+            stage.file(&format!("f{n:02}"), DAY - Duration::from_millis(n), 100);
         }
         stage.work();
         // Down to nine tenths of it.
@@ -292,13 +315,25 @@ mod tests {
     }
 
     #[test]
-    fn of_one_minute_no_more_goes_than_must() {
+    fn of_one_moment_no_more_goes_than_must() {
         let mut stage = Stage::new(10 * 4096, 30 * DAY);
         for n in 0..12 {
             stage.file(&format!("g{n:02}"), DAY, 100);
         }
         stage.work();
         assert_eq!(stage.names().len(), 9);
+    }
+
+    #[test]
+    fn many_moments_are_told_apart_less_finely() {
+        let mut found = Found { grain: 1, bytes: BTreeMap::new() };
+        for n in 0..30_000 {
+            found.add(NOW.0 + n, 1);
+        }
+        assert_eq!((found.grain, found.bytes.values().sum()), (4, 30_000u64));
+        let shelf = Shelf::new(PathBuf::new(), Limits { quota: 20_000, keep: DAY }, Instant(0));
+        let cut = Shelf { used: 30_000, ..shelf }.cut(&found, NOW);
+        assert_eq!(cut, Some(Cut { grain: 4, moment: NOW.0 / 4 + 2_999, rest: 4 }));
     }
 
     #[test]

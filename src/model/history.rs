@@ -46,11 +46,30 @@ pub enum Happened {
         from: QueueName,
         /// To where.
         to: QueueName,
-        /// What the worker gave back, JSON text.
+        /// What the worker gave back, JSON text, if it is no longer than 2048 bytes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<String>,
+        /// Else how long it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result_bytes: Option<usize>,
     },
 }
+
+impl Happened {
+    /// The job goes on in another queue. A result that is cut would be no JSON: a long one is left out.
+    pub fn advanced(from: QueueName, to: QueueName, result: Option<&str>) -> Happened {
+        let is_long = |result: &&str| result.len() > KEPT;
+        Happened::Advanced {
+            from,
+            to,
+            result: result.filter(|result| !is_long(result)).map(str::to_owned),
+            result_bytes: result.filter(is_long).map(str::len),
+        }
+    }
+}
+
+/// Of a text of any length so many bytes are kept.
+const KEPT: usize = 2048;
 
 /// One attempt, from the lease to what became of the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -91,10 +110,11 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Without what is long: the last lines of its output and of its trace stay.
+    /// Without what is long: the first words of its failure and the last lines of its output and of its trace stay.
     #[must_use]
     pub fn shortened(mut self) -> Attempt {
         if let Some(failure) = &mut self.failure {
+            failure.message.truncate(failure.message.floor_char_boundary(KEPT));
             failure.trace = failure.trace.as_deref().map(|trace| last_lines(trace).to_owned());
         }
         if let Some(forensics) = &mut self.forensics {
@@ -106,7 +126,6 @@ impl Attempt {
 
 /// The end of a text, at the start of a line if one starts there.
 fn last_lines(text: &str) -> &str {
-    const KEPT: usize = 2048;
     let Some(cut) = (text.len().saturating_sub(KEPT)..text.len()).find(|&at| text.is_char_boundary(at))
     else {
         return text;
@@ -120,7 +139,7 @@ fn last_lines(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::last_lines;
+    use super::{Happened, last_lines};
 
     #[test]
     fn of_a_long_text_the_last_whole_lines_are_kept() {
@@ -131,5 +150,16 @@ mod tests {
         assert!(kept.len() <= 2048 && kept.starts_with('0') && kept.len() > 2000, "{}", kept.len());
         let one = "é".repeat(5000);
         assert!(last_lines(&one).len() <= 2048 && one.ends_with(last_lines(&one)));
+    }
+
+    #[test]
+    fn of_a_long_result_its_length_is_kept() {
+        let kept = |length: usize| {
+            let happened = Happened::advanced("a".into(), "b".into(), Some(&"1".repeat(length)));
+            let Happened::Advanced { result, result_bytes, .. } = happened else { panic!("{happened:?}") };
+            (result.map(|kept| kept.len()), result_bytes)
+        };
+        assert_eq!(kept(2048), (Some(2048), None));
+        assert_eq!(kept(16 << 20), (None, Some(16 << 20)));
     }
 }

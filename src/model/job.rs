@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, Progress, QueueName, WorkerId,
+    Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, Progress, QueueName, Today,
+    WorkerId,
 };
 
 /// What a job carries to its worker.
@@ -33,6 +34,17 @@ pub struct Exec {
     /// Standard input; empty = end of file at once.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub stdin: Bytes,
+}
+
+impl Payload {
+    /// What no store could take.
+    pub fn fault(&self) -> Option<String> {
+        const UMASK_MAX: u32 = 0o777;
+        let Payload::Exec(Exec { umask, .. }) = self else { return None };
+        (*umask > UMASK_MAX).then(|| {
+            format!("{umask} is no umask: it is a number from 0 to {UMASK_MAX}, octal {UMASK_MAX:o}")
+        })
+    }
 }
 
 fn is_empty(bytes: &Bytes) -> bool {
@@ -288,7 +300,7 @@ pub struct Need {
 }
 
 /// Jobs of one queue by state, and whether it is paused.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueCounts {
     /// Jobs in each state; a state without jobs is left out.
     pub jobs: BTreeMap<JobState, u64>,
@@ -299,6 +311,9 @@ pub struct QueueCounts {
     /// How many of its jobs may run at a time, if that is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrency: Option<u64>,
+    /// How its jobs have fared today, if any has.
+    #[serde(default, skip_serializing_if = "Today::is_quiet")]
+    pub today: Today,
 }
 
 /// A pause of a queue: nothing is fetched from it.

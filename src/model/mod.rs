@@ -22,6 +22,7 @@ mod settings;
 mod snapshot;
 mod status;
 mod time;
+mod today;
 pub mod verb;
 mod why;
 
@@ -50,4 +51,5 @@ pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};
 pub use snapshot::{Caught, Snapshot};
 pub use status::{Health, Host, LogStatus, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis};
+pub use today::{Sum, Today};
 pub use why::{Decision, Fit, Subject, Why};

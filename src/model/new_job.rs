@@ -116,6 +116,7 @@ impl NewJob {
         });
         id.or_else(|| name_fault("a queue's name", self.queue.as_str()))
             .or_else(|| name_fault("a class", self.class.as_str()))
+            .or_else(|| self.payload.fault())
             .or(delay)
             .or(depends)
             .or_else(|| tags_fault(&self.tags))
@@ -148,6 +149,7 @@ pub fn name_fault(what: &str, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Exec;
 
     fn job() -> NewJob {
         NewJob::new("q".into(), "c".into(), Payload::Data("1".into()))
@@ -169,6 +171,12 @@ mod tests {
         assert!(said(NewJob { tags: vec!["x".into(); 101], ..job() }).contains("101 tags"));
         assert!(said(NewJob { delay: NewJob::DELAY_MAX, ..job() }).is_empty());
         assert!(said(NewJob { delay: Duration::MAX, ..job() }).contains("a hundred years"));
+        let exec = |umask| Payload::Exec(Exec { umask, ..Exec::default() });
+        assert_eq!(said(NewJob { payload: exec(0o777), ..job() }), "");
+        assert_eq!(
+            said(NewJob { payload: exec(u32::MAX), ..job() }),
+            "4294967295 is no umask: it is a number from 0 to 511, octal 777"
+        );
         assert!(said(NewJob { depends: vec!["a".into(); 1001], ..job() }).contains("1001 others"));
     }
 }

@@ -21,13 +21,16 @@ pub struct News {
     /// Of which queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
+    /// With which tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
     /// What the job is now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<JobState>,
     /// To which worker, or by which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerId>,
-    /// Why, in words.
+    /// Why, or what has changed, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// How many were lost.
@@ -38,7 +41,18 @@ pub struct News {
 impl News {
     /// Of nothing in particular, not numbered yet.
     pub fn new(what: What, at: Millis) -> News {
-        News { n: 0, at, what, job: None, queue: None, state: None, worker: None, why: None, count: None }
+        News {
+            n: 0,
+            at,
+            what,
+            job: None,
+            queue: None,
+            tags: Vec::new(),
+            state: None,
+            worker: None,
+            why: None,
+            count: None,
+        }
     }
 }
 
@@ -68,6 +82,8 @@ pub enum What {
     Canceled,
     /// Somebody has put it back to waiting.
     Retried,
+    /// Somebody has changed its priority, its tags, what it needs, or whether it is followed.
+    Edited,
     /// It is forgotten, by a person or after its time.
     Removed,
     /// Its lease ran out, or its supervisor died: it waits again.
@@ -84,11 +100,13 @@ pub enum What {
     Exited,
     /// Whoever listens was too slow: so many are lost.
     Lost,
+    /// The supervisor has ended as it was told to: this is the last of the news.
+    Ended,
 }
 
 impl What {
     /// Every kind.
-    pub const ALL: [What; 19] = [
+    pub const ALL: [What; 21] = [
         What::Put,
         What::Fetched,
         What::Complete,
@@ -100,6 +118,7 @@ impl What {
         What::Canceling,
         What::Canceled,
         What::Retried,
+        What::Edited,
         What::Removed,
         What::LockLost,
         What::Started,
@@ -108,6 +127,7 @@ impl What {
         What::Killed,
         What::Exited,
         What::Lost,
+        What::Ended,
     ];
 
     /// The word people type and read.
@@ -124,6 +144,7 @@ impl What {
             What::Canceling => "canceling",
             What::Canceled => "canceled",
             What::Retried => "retried",
+            What::Edited => "edited",
             What::Removed => "removed",
             What::LockLost => "lock_lost",
             What::Started => "started",
@@ -132,6 +153,7 @@ impl What {
             What::Killed => "killed",
             What::Exited => "exited",
             What::Lost => "lost",
+            What::Ended => "ended",
         }
     }
 
@@ -180,15 +202,19 @@ pub struct Interest {
     /// Of this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
+    /// Of jobs with this tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
 }
 
 impl Interest {
-    /// Whether this is wanted. That something was lost always is.
+    /// Whether this is wanted. That something was lost always is, and that there is no more.
     pub fn takes(&self, news: &News) -> bool {
         let is = |wanted: bool, same: bool| !wanted || same;
-        news.what == What::Lost
+        matches!(news.what, What::Lost | What::Ended)
             || (is(!self.kinds.is_empty(), self.kinds.contains(&news.what))
                 && is(self.queue.is_some(), self.queue == news.queue)
-                && is(self.job.is_some(), self.job == news.job))
+                && is(self.job.is_some(), self.job == news.job)
+                && self.tag.as_ref().is_none_or(|tag| news.tags.contains(tag)))
     }
 }

@@ -37,6 +37,7 @@ impl Children {
         job: &Arc<Job>,
         fence: Fence,
         limits: Limits,
+        retries: u32,
     ) -> Result<(), Unassigned> {
         let Some((life, around)) = self.look(worker) else { return Ok(()) };
         let plan = around.plan;
@@ -57,7 +58,7 @@ impl Children {
             }
         } else {
             let cwd = cwd.map(|dir| dir.to_string_lossy().into_owned());
-            say_run(&mut life.channel, job, fence, limits, cwd).map_err(unassigned)?;
+            say_run(&mut life.channel, job, (fence, retries), limits, cwd).map_err(unassigned)?;
         }
         let gauged = around.gauge.watch(worker, life.pid, (&job.id, fence), limits);
         life.jobs.push(Running { job: job.clone(), fence, printed: Printed::up_to(limits.output), gauged });
@@ -102,7 +103,7 @@ impl Children {
 fn say_run(
     channel: &mut super::channel::Channel,
     job: &Job,
-    fence: Fence,
+    (fence, retries): (Fence, u32),
     limits: Limits,
     cwd: Option<String>,
 ) -> Result<(), Outcome> {
@@ -124,6 +125,7 @@ fn say_run(
             data,
             body_b64,
             attempt: job.attempt,
+            retries: Some(retries),
             priority: job.priority,
             tags: job.tags.clone(),
             time_limit: limits.time.map(|limit| limit.as_secs_f64()),

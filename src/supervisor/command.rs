@@ -14,8 +14,8 @@ pub enum Command {
     Spawn(WorkerId),
     /// Have the template of its pool make a worker: answered as `Spawn` is.
     Fork(WorkerId, WorkerId),
-    /// Hand the job to the worker, and say what it may take: `Finished`, and/or `Exited`, and `Exceeded` before.
-    Assign(WorkerId, Arc<Job>, Fence, Limits),
+    /// Hand the job to the worker, and say what it may take and how often it is tried again: `Finished`, and/or `Exited`, and `Exceeded` before.
+    Assign(WorkerId, Arc<Job>, Fence, Limits, u32),
     /// End one job of a worker that runs several: `Finished` once it has really stopped. The text says why.
     Cancel(WorkerId, JobId, &'static str),
     /// End the worker: `Exited`. The text says why, for logs.

@@ -45,7 +45,8 @@ impl Slot {
         orders: &mut VecDeque<Command>,
     ) {
         let limits = classes::limits(pool, &job.job);
-        orders.push_back(Command::Assign(self.id, job.job.clone(), job.lease.fence, limits));
+        let retries = classes::retry(pool, &job.job).retries;
+        orders.push_back(Command::Assign(self.id, job.job.clone(), job.lease.fence, limits, retries));
         let deadline = limits.time.map(|limit| now + limit);
         self.jobs.push(Running { since: now, deadline, limits, ..job });
         self.life.taken += 1;

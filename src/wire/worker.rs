@@ -255,6 +255,9 @@ pub struct Job<'a> {
     pub body_b64: Option<String>,
     /// Which attempt this is, from 1.
     pub attempt: u32,
+    /// Tries after the first one, before it has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
     /// Higher runs first.
     pub priority: i32,
     /// Free words.

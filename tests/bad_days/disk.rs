@@ -10,7 +10,7 @@ fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     let sandbox = Sandbox::new(Setting::Root);
     let mount = "mkdir -m 700 \"$TASKVISOR_STATE_DIR\" && mount -t tmpfs -o size=4m,mode=700 none \"$TASKVISOR_STATE_DIR\" && exec \"$@\"";
     let running = sandbox.start_under(&["unshare", "-m", "sh", "-c", mount, "sh"], &["-w", "2"]);
-    wait_up(&sandbox);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
     let jid = put_until_go(
         &sandbox,
         "head -c 300000 /dev/zero | tr '\\0' x; while [ ! -e end ]; do sleep 0.02; done",
@@ -37,7 +37,7 @@ fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     go(&sandbox);
     let mut seen = String::new();
     wait_until("the lost output is said", || {
-        let status = status(&sandbox);
+        let status = sandbox.status();
         seen = reasons(&status);
         status["verdict"] == "degraded" && seen.contains("No space left on device")
     });
@@ -52,7 +52,7 @@ fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     assert!((1..=300_000).contains(&dropped), "{job}");
     let jid = sandbox.put(&["echo", "again"]);
     assert_completes(&sandbox, &jid);
-    wait_healthy(&sandbox);
+    sandbox.wait_healthy();
     drop(running);
     sandbox.assert_nothing_left();
 }
@@ -72,7 +72,7 @@ fn while_the_disk_fails_nothing_is_acknowledged_and_all_goes_on_afterwards() {
     let _running = sandbox.start_with(&["-w", "2"], |command| {
         command.env("LD_PRELOAD", &library).env("DAYS_EIO", &flag);
     });
-    wait_up(&sandbox);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
     let jid = put_until_go(&sandbox, "true");
     fs::write(&flag, "").expect("a flag");
     let words = ["DIR/state/store.db-wal", "Input/output error", "os error 5"];
@@ -81,7 +81,7 @@ fn while_the_disk_fails_nothing_is_acknowledged_and_all_goes_on_afterwards() {
     wait_until("the job has ended", || sandbox.job_processes().is_empty());
     let mut last = Value::Null;
     wait_until("status names the disk", || {
-        last = status(&sandbox);
+        last = sandbox.status();
         reasons(&last).contains("Input/output error")
     });
     assert_eq!(last["verdict"], "degraded", "{last}");
@@ -98,7 +98,7 @@ fn while_the_disk_fails_nothing_is_acknowledged_and_all_goes_on_afterwards() {
     wait_until("the job is settled", || sandbox.state(&jid) == "complete");
     assert_completes(&sandbox, &jid);
     wait_until("a put is taken", || sandbox.run(&["put", "--", "true"]).status.success());
-    wait_healthy(&sandbox);
+    sandbox.wait_healthy();
     assert_works(&sandbox);
 }
 

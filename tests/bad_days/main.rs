@@ -17,40 +17,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use sandbox::{Sandbox, Setting, alive, is_root, kill, wait_until, wait_within};
+use sandbox::{
+    Sandbox, Setting, alive, cpu_ticks, is_root, is_up, kill, reasons, slots, wait_until, wait_within,
+};
 use serde_json::Value;
-
-fn status(sandbox: &Sandbox) -> Value {
-    let output = sandbox.run(&["status", "--json"]);
-    serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
-}
-
-fn slots(status: &Value) -> Vec<&Value> {
-    let pools = status["pools"].as_array().into_iter().flatten();
-    pools.flat_map(|pool| pool["slots"].as_array().into_iter().flatten()).collect()
-}
-
-fn reasons(status: &Value) -> String {
-    status["reasons"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect::<Vec<_>>()
-        .join("\n")
-}
-
-fn wait_healthy(sandbox: &Sandbox) {
-    wait_until("all is well again", || status(sandbox)["verdict"] == "healthy");
-}
-
-fn wait_up(sandbox: &Sandbox) {
-    wait_until("all slots are up", || {
-        let status = status(sandbox);
-        let slots = slots(&status);
-        !slots.is_empty() && slots.iter().all(|slot| slot["state"] == "ready" || slot["state"] == "busy")
-    });
-}
 
 /// The exit code, and stderr with the sandbox's own directory as DIR.
 fn said(sandbox: &Sandbox, output: &Output) -> (Option<i32>, String) {
@@ -94,16 +64,9 @@ fn assert_works(sandbox: &Sandbox) {
     assert_completes(sandbox, &jid);
 }
 
-/// CPU time used, in ticks of 10 ms.
-fn cpu_ticks(pid: i32) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
-    let fields: Vec<&str> = stat[stat.rfind(')').expect("a name") + 2..].split(' ').collect();
-    fields[11].parse::<u64>().expect("ticks") + fields[12].parse::<u64>().expect("ticks")
-}
-
 /// The pids of keeper and supervisor.
 fn both(sandbox: &Sandbox) -> [i32; 2] {
-    let status = status(sandbox);
+    let status = sandbox.status();
     ["keeper", "supervisor"].map(|name| status[name]["pid"].as_i64().expect("a pid") as i32)
 }
 

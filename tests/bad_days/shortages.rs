@@ -8,7 +8,7 @@ fn too_few_descriptors_for_all_slots_leave_the_others_working_and_name_the_limit
     let mut running = sandbox.start_under(&["prlimit", "--nofile=40:40"], &["-w", "16"]);
     let mut last = Value::Null;
     wait_until("the limit is named", || {
-        last = status(&sandbox);
+        last = sandbox.status();
         reasons(&last).contains("EMFILE")
     });
     assert_eq!(last["verdict"], "degraded", "{last}");
@@ -24,7 +24,7 @@ fn too_few_descriptors_for_all_slots_leave_the_others_working_and_name_the_limit
     assert_completes(&sandbox, data.trim());
     assert_calm(&sandbox);
     kill(both(&sandbox)[1], "KILL");
-    wait_until("a new supervisor has found room", || status(&sandbox)["supervisor_restarts"] == 1);
+    wait_until("a new supervisor has found room", || sandbox.status()["supervisor_restarts"] == 1);
     assert_works(&sandbox);
     sandbox.ok(&["stop"]);
     assert!(running.wait().success(), "{}", sandbox.stderr());
@@ -36,7 +36,7 @@ fn slots_come_up_by_themselves_once_there_are_descriptors_again() {
     // The limits of another user's process are not ours to set.
     let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
     let _running = sandbox.start_under(&["prlimit", "--nofile=1024:1024"], &["-w", "12"]);
-    wait_up(&sandbox);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
     let set = |limit: &str| {
         for pid in both(&sandbox) {
             let limit = format!("--nofile={limit}:1024");
@@ -48,11 +48,11 @@ fn slots_come_up_by_themselves_once_there_are_descriptors_again() {
     for seen in sandbox.processes().iter().filter(|seen| seen.comm == "tv-parked") {
         kill(seen.pid, "KILL");
     }
-    wait_until("the limit is named", || reasons(&status(&sandbox)).contains("EMFILE"));
+    wait_until("the limit is named", || sandbox.reasons().contains("EMFILE"));
     assert_works(&sandbox);
     set("1024");
-    wait_up(&sandbox);
-    wait_healthy(&sandbox);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
+    sandbox.wait_healthy();
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_fork_that_is_refused_is_named_waited_for_and_made_good() {
     let Some(cell) = Cell::new("pids", "fork") else { return skipped("no pids cgroup") };
     let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", cell.0.display());
     let mut running = sandbox.start_under(&["sh", "-c", &enter, "sh"], &["-w", "3"]);
-    wait_up(&sandbox);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
     let pipe = sandbox.work("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     // It forks no more once it has begun.
@@ -73,7 +73,7 @@ fn a_fork_that_is_refused_is_named_waited_for_and_made_good() {
     }
     let mut last = Value::Null;
     wait_until("the refusal is named", || {
-        last = status(&sandbox);
+        last = sandbox.status();
         slots(&last).iter().filter(|slot| slot["state"] == "down").count() == 2
             && reasons(&last).contains("failed to fork")
             && reasons(&last).contains("EAGAIN")
@@ -84,10 +84,10 @@ fn a_fork_that_is_refused_is_named_waited_for_and_made_good() {
     assert!(tries < 30, "{tries} tries");
     assert_eq!(sandbox.state(&jid), "running");
     cell.set("pids.max", "max");
-    wait_up(&sandbox);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
     fs::write(&pipe, "on\n").expect("a word");
     assert_completes(&sandbox, &jid);
-    wait_healthy(&sandbox);
+    sandbox.wait_healthy();
     sandbox.ok(&["stop"]);
     assert!(running.wait().success(), "{}", sandbox.stderr());
     sandbox.assert_nothing_left();

@@ -19,7 +19,7 @@ fn what_does_not_die_is_shown_with_its_cause_and_is_not_settled() {
     sandbox.ok(&["job", "cancel", &jid]);
     let mut last = Value::Null;
     wait_until("it is called unkillable", || {
-        last = status(&sandbox);
+        last = sandbox.status();
         slots(&last).iter().any(|slot| slot["state"] == "unkillable")
     });
     let stuck = slots(&last).into_iter().find(|slot| slot["state"] == "unkillable").expect("a slot");
@@ -44,7 +44,7 @@ fn what_does_not_die_is_shown_with_its_cause_and_is_not_settled() {
     assert_eq!(sandbox.state(&jid), "canceled");
     let job = sandbox.job(&jid);
     assert!(caught(&job["forensics"]["snapshot"]), "{job}");
-    wait_healthy(&sandbox);
+    sandbox.wait_healthy();
     sandbox.ok(&["stop"]);
     assert!(running.wait().success(), "{}", sandbox.stderr());
     sandbox.assert_nothing_left();
@@ -75,7 +75,7 @@ fn readers_that_stall_or_are_killed_delay_nobody() {
     for _ in 0..5 {
         assert_works(&sandbox);
     }
-    wait_healthy(&sandbox);
+    sandbox.wait_healthy();
     assert_calm(&sandbox);
     kill(watcher.id() as i32, "KILL");
     watcher.wait().expect("wait");

@@ -19,10 +19,10 @@ fn a_store_locked_by_another_program_is_named_and_loses_nothing() {
     go(&sandbox);
     let asked = |sandbox: &Sandbox| {
         let since = Instant::now();
-        let status = status(sandbox);
+        let status = sandbox.status();
         (since.elapsed(), status)
     };
-    wait_until("its silence is known", || reasons(&status(&sandbox)).contains("broker: "));
+    wait_until("its silence is known", || sandbox.reasons().contains("broker: "));
     let (took, seen) = (0..3).map(|_| asked(&sandbox)).min_by_key(|(took, _)| *took).expect("a status");
     assert!(took < Duration::from_secs(1), "status took {took:?}");
     assert!(reasons(&seen).contains("broker: "), "{seen}");
@@ -38,7 +38,7 @@ fn a_store_locked_by_another_program_is_named_and_loses_nothing() {
     other.execute_batch("ROLLBACK").expect("the end of the lock");
     assert_completes(&sandbox, &jid);
     assert_works(&sandbox);
-    wait_healthy(&sandbox);
+    sandbox.wait_healthy();
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_supervisor_that_dies_while_the_store_is_locked_comes_back_when_it_is_free()
         sandbox.run(&["status"]).status.success() && sandbox.state(&jid) == "complete"
     });
     assert_eq!(sandbox.job(&jid)["interrupted"], 1);
-    wait_healthy(&sandbox);
+    sandbox.wait_healthy();
     sandbox.ok(&["stop"]);
     assert!(running.wait().success(), "{}", sandbox.stderr());
     sandbox.assert_nothing_left();
@@ -73,7 +73,7 @@ fn a_wall_clock_that_jumps_a_day_moves_no_delay_and_no_lease() {
     let _running = sandbox.start_with(&["-w", "2", "--lease", "6s", "--grace", "1s"], |command| {
         command.env("LD_PRELOAD", &library).env("DAYS_WALL", &wall);
     });
-    wait_up(&sandbox);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
     let jid = put_until_go(&sandbox, "true");
     for (day, name) in [("86400", "ahead"), ("-86400", "back")] {
         let since = Instant::now();
@@ -85,7 +85,7 @@ fn a_wall_clock_that_jumps_a_day_moves_no_delay_and_no_lease() {
         // Longer than the lease: it was renewed under the wrong clock.
         wait_until("the lease has been renewed", || since.elapsed() > Duration::from_millis(6500));
         assert_eq!(sandbox.state(&jid), "running", "{name}");
-        assert_eq!(status(&sandbox)["verdict"], "healthy");
+        assert_eq!(sandbox.status()["verdict"], "healthy");
     }
     go(&sandbox);
     assert_completes(&sandbox, &jid);

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use crate::support::*;
 use taskvisor::broker::{Broker, Error, Verbs};
-use taskvisor::model::verb::{Discard, Prioritize, Tag, Track, Untrack};
+use taskvisor::model::verb::{Discard, Prioritize, SetData, Tag, Track, Untrack};
 use taskvisor::model::*;
 
 contract!(
     a_new_priority_keeps_the_place_among_equals,
     a_running_job_has_its_new_priority_at_its_next_attempt,
+    who_runs_a_job_changes_its_data,
+    nobody_else_changes_the_data_of_a_job,
     tags_are_added_and_removed,
     jobs_are_found_by_tag,
     jobs_are_found_by_tag_page_by_page,
@@ -71,6 +73,45 @@ async fn a_running_job_has_its_new_priority_at_its_next_attempt(scene: Scene) {
     prioritize(&scene, "a", -1).await.unwrap();
     scene.say(&a, release()).await;
     assert_eq!(ids(&scene.fetch(request(&["q"], 9)).await.unwrap()), ["b", "a"]);
+}
+
+async fn set_data(scene: &Scene, lease: &Lease, data: &str) -> Result<(), Error> {
+    let verb = SetData { job: lease.job.clone(), fence: lease.fence, data: data.into() };
+    scene.tell(verb, "worker 1.1").await.map(drop)
+}
+
+async fn who_runs_a_job_changes_its_data(mut scene: Scene) {
+    scene.put(job("a")).await;
+    let long = format!("\"{}\"", "x".repeat(100_000));
+    for data in [r#"{"n": 1.0}"#, &long, &long.replace('x', "y"), "[]"] {
+        let taken = scene.take().await.unwrap();
+        set_data(&scene, &taken.lease, data).await.unwrap();
+        assert_eq!(scene.record(&"a".into()).await.payload, Some(Payload::Data(data.into())));
+        scene.say(&taken, retry_after(Duration::ZERO)).await;
+        scene.reopen();
+        let next = scene.take().await.unwrap();
+        assert_eq!(next.job.payload, Payload::Data(data.into()));
+        scene.say(&next, release()).await;
+    }
+}
+
+async fn nobody_else_changes_the_data_of_a_job(scene: Scene) {
+    scene.put(job("a")).await;
+    let taken = scene.take().await.unwrap();
+    let before = scene.record(&"a".into()).await.payload;
+    let other = Lease { fence: Fence(taken.lease.fence.0 + 1), ..taken.lease.clone() };
+    let refused = "job 'a' is run by somebody else: its data is theirs to change";
+    assert_eq!(set_data(&scene, &other, "1").await, Err(Error::Refused(refused.into())));
+    let missing = Lease { job: "x".into(), ..taken.lease.clone() };
+    assert_eq!(set_data(&scene, &missing, "1").await, Err(Error::NoJob("x".into())));
+    scene.cancel("a".into()).await.unwrap();
+    let error = set_data(&scene, &taken.lease, "1").await.unwrap_err();
+    assert_eq!(error.to_string(), "job 'a' is canceling: it cannot be given other data");
+    assert_eq!(scene.record(&"a".into()).await.payload, before);
+    scene.put(NewJob { payload: Payload::Exec(Exec::default()), ..job("p") }).await;
+    let program = scene.take().await.unwrap();
+    let error = set_data(&scene, &program.lease, "1").await.unwrap_err();
+    assert_eq!(error.to_string(), "job 'p' is a program, which has no data to change");
 }
 
 async fn tags_are_added_and_removed(mut scene: Scene) {

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::*;
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Newsroom, Sqlite};
+use taskvisor::broker::{Broker, Newsroom, Sqlite, Verbs};
+use taskvisor::model::verb::{DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
 use taskvisor::model::*;
 
-contract!(what_happens_is_told_in_order);
+contract!(what_happens_is_told_in_order, changes_are_told_and_found_by_their_tags);
 
 async fn what_happens_is_told_in_order(scene: Scene) {
     let room = Newsroom::default();
@@ -56,6 +57,45 @@ async fn what_happens_is_told_in_order(scene: Scene) {
     }
     drop(news);
     assert!(!room.is_heard());
+}
+
+async fn changes_are_told_and_found_by_their_tags(scene: Scene) {
+    let room = Newsroom::default();
+    scene.publish(room.clone());
+    let mut news = room.listen();
+    scene.enqueue(vec![NewJob { tags: vec!["x".into()], ..job("a") }, job("b")]).await.unwrap();
+    let (a, b): (JobId, JobId) = ("a".into(), "b".into());
+    scene.tell(Prioritize { job: b.clone(), priority: 3 }, "me").await.unwrap();
+    scene.tell(Tag { job: b.clone(), add: vec!["x".into()], remove: vec![] }, "me").await.unwrap();
+    scene.tell(DependOn { job: b.clone(), jobs: vec![a.clone()] }, "me").await.unwrap();
+    scene.tell(Track { job: b.clone() }, "me").await.unwrap();
+    scene.tell(Untrack { job: b.clone() }, "me").await.unwrap();
+    // That is what it has already.
+    scene.tell(Prioritize { job: b.clone(), priority: 3 }, "me").await.unwrap();
+    scene.tell(DependOff { job: b.clone(), jobs: None }, "me").await.unwrap();
+    scene.cancel(b.clone()).await.unwrap();
+    scene.tell(Discard { job: b.clone() }, "me").await.unwrap();
+    let of_x = Interest { tag: Some("x".into()), ..Interest::default() };
+    let expected = [
+        (true, "put a waiting "),
+        (false, "put b waiting "),
+        (false, "edited b waiting priority 3; it was 0"),
+        (true, "edited b waiting tags x"),
+        (true, "edited b depends it depends on a"),
+        (true, "edited b depends tracked"),
+        (true, "edited b depends not tracked any more"),
+        (true, "edited b depends it does not depend on all others any more"),
+        (true, "released b waiting "),
+        (true, "canceled b canceled "),
+        (true, "removed b canceled "),
+    ];
+    for (has_tag, words) in expected {
+        let told = news.recv().await.unwrap();
+        let (job, why) = (told.job.as_ref().unwrap(), told.why.as_deref().unwrap_or_default());
+        assert_eq!(format!("{} {job} {} {why}", told.what, told.state.unwrap()), words);
+        assert_eq!(of_x.takes(&told), has_tag, "{words}");
+    }
+    assert!(news.try_recv().is_err());
 }
 
 #[tokio::test]

@@ -23,7 +23,10 @@ async fn counts_follow_the_jobs(scene: Scene) {
     scene.say(&a, complete()).await;
     let counts = scene.counts().await.unwrap();
     let jobs = [(JobState::Waiting, 1), (JobState::Delayed, 1), (JobState::Complete, 1)];
-    let want = QueueCounts { jobs: jobs.into(), oldest_waiting: Some(put_at), ..QueueCounts::default() };
+    let one = Sum { count: 1, seconds: 0.0 };
+    let today = Today { wait: one, run: one, ..Today::default() };
+    let want =
+        QueueCounts { jobs: jobs.into(), oldest_waiting: Some(put_at), today, ..QueueCounts::default() };
     assert_eq!(counts, BTreeMap::from([("q".into(), want)]));
 }
 

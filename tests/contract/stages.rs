@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use crate::support::*;
 use taskvisor::broker::{Broker, Verbs};
+use taskvisor::model::verb::SetData;
 use taskvisor::model::*;
 
 contract!(
     a_job_goes_on_in_another_queue_as_if_put_there,
+    a_job_takes_along_the_data_that_a_stage_gave_it,
+    what_is_long_is_not_kept_of_each_stage,
     what_needs_a_job_waits_for_its_last_stage,
     a_job_that_cannot_go_on_is_held_with_the_reason,
     a_job_that_is_canceled_goes_on_nowhere,
@@ -53,12 +56,43 @@ async fn a_job_goes_on_in_another_queue_as_if_put_there(mut scene: Scene) {
     assert_eq!((last.state, last.attempt), (JobState::Complete, 2));
     assert_eq!(last.forensics.as_ref().unwrap().stderr_tail, "first stage\n");
     let (from, to, result) = ("q".into(), "r".into(), Some("{\"bytes\": 5}".into()));
-    assert_eq!(*advanced, Happened::Advanced { from, to, result });
+    assert_eq!(*advanced, Happened::Advanced { from, to, result, result_bytes: None });
     let third = ask("r").await.unwrap().remove(0);
     assert_eq!((third.job.attempt, third.job.priority, &third.job.tags[..]), (1, 3, &["x".to_owned()][..]));
     scene.reopen();
     scene.say(&third, complete()).await;
     assert_eq!(states(&scene, "r").await, [(JobState::Waiting, 1), (JobState::Complete, 1)]);
+}
+
+async fn a_job_takes_along_the_data_that_a_stage_gave_it(scene: Scene) {
+    scene.put(job("a")).await;
+    let first = scene.take().await.unwrap();
+    let Lease { job, fence, .. } = first.lease.clone();
+    scene.tell(SetData { job, fence, data: "[1.0]".into() }, "worker 1.1").await.unwrap();
+    scene.say(&first, advance(next("r"))).await;
+    let second = scene.take_from("r").await.unwrap();
+    assert_eq!(second.job.payload, Payload::Data("[1.0]".into()));
+}
+
+async fn what_is_long_is_not_kept_of_each_stage(scene: Scene) {
+    let id = scene.put(job("a")).await;
+    let long = format!("\"{}\"", "x".repeat(1 << 20));
+    for stage in ["r", "q", "r"] {
+        let taken = scene.take_from(if stage == "r" { "q" } else { "r" }).await.unwrap();
+        scene.say(&taken, Verdict::Complete { result: Some(long.clone()), next: Some(next(stage)) }).await;
+    }
+    let record = scene.record(&id).await;
+    let bytes: Vec<Option<usize>> = (record.history.iter())
+        .filter_map(|entry| match &entry.what {
+            Happened::Advanced { result_bytes, .. } => Some(*result_bytes),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(bytes, [Some(long.len()); 3]);
+    assert!(serde_json::to_string(&record).unwrap().len() < 10_000);
+    let taken = scene.take_from("r").await.unwrap();
+    scene.say(&taken, Verdict::Complete { result: Some(long.clone()), next: None }).await;
+    assert_eq!(scene.record(&id).await.result, Some(long), "the job's own is whole");
 }
 
 async fn what_needs_a_job_waits_for_its_last_stage(scene: Scene) {

@@ -31,6 +31,10 @@ fn metrics_count_what_happened() {
             ("taskvisor_slots{pool=\"default\",state=\"busy\"}", 0.0),
             ("taskvisor_health{verdict=\"healthy\"}", 1.0),
             ("taskvisor_broker_trouble", 0.0),
+            ("taskvisor_queue_wait_seconds_count{queue=\"default\"}", 4.0),
+            ("taskvisor_queue_run_seconds_count{queue=\"default\"}", 3.0),
+            ("taskvisor_queue_failures_total{queue=\"default\"}", 1.0),
+            ("taskvisor_queue_failures_total{queue=\"other \\\"queue\\\"\"}", 0.0),
         ] {
             assert_eq!(sample(&page, key), Some(value), "{key}\n{page}");
         }

@@ -43,6 +43,34 @@ fn by_tcp(sandbox: &Sandbox, first: &str, headers: &[&str], body: &str) -> (u16,
 }
 
 #[test]
+fn a_new_token_opens_after_a_reload_and_the_old_one_no_more() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let file = with_port(&sandbox, "");
+    let mut running = sandbox.start(&["-w", "1", "-c", &file]);
+    let code = |token: &str| {
+        let bearer = format!("authorization: Bearer {token}");
+        by_tcp(&sandbox, "GET /livez", &["host: localhost", &bearer], "").0
+    };
+    assert_eq!(code(TOKEN), 200);
+    let rotated = "the-next-horse-has-another-battery";
+    fs::write(sandbox.work("token"), rotated).unwrap();
+    fs::set_permissions(sandbox.work("token"), fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = sandbox.run(&["reload"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("the token file"), "{refused:?}");
+    fs::set_permissions(sandbox.work("token"), fs::Permissions::from_mode(0o600)).unwrap();
+    sandbox.ok(&["reload", "--dry-run"]);
+    assert_eq!((code(TOKEN), code(rotated)), (200, 401), "nothing was taken in");
+    sandbox.ok(&["reload"]);
+    assert_eq!((code(TOKEN), code(rotated)), (401, 200));
+    fs::write(sandbox.work("token"), TOKEN).unwrap();
+    running.signal("HUP");
+    wait_until("the signal has done the same", || code(TOKEN) == 200);
+    assert_eq!(code(rotated), 401);
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
+}
+
+#[test]
 fn by_tcp_comes_in_who_knows_the_token_and_calls_us_by_our_name() {
     in_all_settings(|sandbox| {
         let config =

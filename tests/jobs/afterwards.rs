@@ -3,12 +3,6 @@
 use crate::sandbox::{Sandbox, Setting};
 use taskvisor::model::*;
 
-/// What it wrote to stderr, and its code.
-fn refusal(sandbox: &Sandbox, args: &[&str]) -> (i32, String) {
-    let output = sandbox.run(args);
-    (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
-}
-
 #[test]
 fn what_went_wrong_is_found_and_put_right_by_the_binary() {
     let sandbox = Sandbox::new(Setting::Plain);
@@ -29,7 +23,7 @@ fn what_went_wrong_is_found_and_put_right_by_the_binary() {
         assert!(groups.contains("no 4"), "{groups}");
         let one = sandbox.json(&["failed", "exit 4", "--json"]);
         assert_eq!((one["id"].as_str(), one["state"].as_str()), (Some(ids[0].as_str()), Some("failed")));
-        let (code, why) = refusal(sandbox, &["failed", "exit 9"]);
+        let (code, why) = sandbox.refused(&["failed", "exit 9"]);
         assert!(code == 7 && why.contains("'exit 9'"), "{why}");
         let dry =
             sandbox.ok(&["job", "retry", "--failed", "--since", "1h", "--group", "exit 4", "--dry-run"]);
@@ -45,16 +39,16 @@ fn what_went_wrong_is_found_and_put_right_by_the_binary() {
             (&["job", "discard", "--failed", "--since", "soon"], "give a duration like 2h"),
             (&["queue", "stats", "default", "--day", "2026-02-31"], "is no day"),
         ] {
-            let (code, said) = refusal(sandbox, args);
+            let (code, said) = sandbox.refused(args);
             assert!(code == 2 && said.contains(why), "{args:?}: {said}");
         }
-        let (code, why) = refusal(sandbox, &["queue", "forget", "default"]);
+        let (code, why) = sandbox.refused(&["queue", "forget", "default"]);
         assert!(
             code == 1 && why.contains("queue 'default' cannot be forgotten: it has jobs (3 failed)"),
             "{why}"
         );
-        assert_eq!(refusal(sandbox, &["queue", "forget", "none"]).0, 7);
-        assert_eq!(refusal(sandbox, &["queue", "stats", "none"]).0, 7);
+        assert_eq!(sandbox.refused(&["queue", "forget", "none"]).0, 7);
+        assert_eq!(sandbox.refused(&["queue", "stats", "none"]).0, 7);
         let before = sandbox.json(&["queue", "stats", "default", "--day", "2026-01-31", "--json"]);
         assert_eq!((before["day"].as_str(), &before["failures"]), (Some("2026-01-31"), &0.into()));
         let older = sandbox.ok(&["failed", "exit 3", "--after", &ids[0], "-n", "1"]);
@@ -76,7 +70,7 @@ fn what_went_wrong_is_found_and_put_right_by_the_binary() {
     let page = sandbox.ok(&["queue", "stats", "default"]);
     assert!(page.contains("2 complete, 3 failed, 1 of them still, 0 attempts tried again"), "{page}");
     assert_eq!(sandbox.ok(&["job", "discard", "--failed"]), "1 job discarded\n");
-    assert_eq!(refusal(&sandbox, &["job", "show", &ids[0]]).0, 7);
+    assert_eq!(sandbox.refused(&["job", "show", &ids[0]]).0, 7);
     let forgotten = sandbox.json(&["queue", "forget", "default", "--discard", "--json"]);
     assert_eq!(forgotten["forgotten"], true);
     assert_eq!(sandbox.ok(&["queue", "list"]), "");

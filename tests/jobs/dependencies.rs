@@ -3,19 +3,9 @@
 use crate::sandbox::{Sandbox, in_all_settings, wait_until};
 use serde_json::{Value, json};
 
-/// What a verb that must fail said, and its exit code.
-fn refused(sandbox: &Sandbox, args: &[&str]) -> (i32, String) {
-    let output = sandbox.run(args);
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-}
-
 fn put(sandbox: &Sandbox, options: &[&str]) -> String {
     let args = [&["put"], options, &["--", "true"]].concat();
     sandbox.ok(&args).trim().to_owned()
-}
-
-fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// All that can be done to jobs that wait; the same whoever answers.
@@ -26,29 +16,29 @@ fn check_edits(sandbox: &Sandbox) {
     }
     put(sandbox, &["--jid", "c", "--depends", "a,b", "--delay", "2h", "--tag", "x"]);
     assert_eq!(put(sandbox, &["--jid", "a", "--exists", "skip"]), "a");
-    assert_eq!(refused(sandbox, &["put", "--jid", "a", "--", "true"]).0, 1);
+    assert_eq!(sandbox.refused(&["put", "--jid", "a", "--", "true"]).0, 1);
     let shown = ok(&["job", "show", "c"]);
     assert!(shown.contains("\nneeds       a (delayed), b (delayed)\n"), "{shown}");
     assert!(ok(&["job", "show", "a"]).contains("\nneeded by   c\n"));
     let why = ok(&["why", "job", "c"]);
     assert!(why.starts_with("It waits until a (delayed), b (delayed) are complete.\n"), "{why}");
-    let circle = refused(sandbox, &["job", "depends", "a", "on", "c"]);
+    let circle = sandbox.refused(&["job", "depends", "a", "on", "c"]);
     assert_eq!(circle.0, 2, "{}", circle.1);
     assert!(circle.1.contains("'a' needs 'c' needs 'a'"), "{}", circle.1);
     assert_eq!(ok(&["job", "depends", "a", "on", "b", "--json"]), "{\"id\":\"a\",\"state\":\"depends\"}\n");
     assert_eq!(ok(&["job", "depends", "a", "off", "--all"]), "a delayed\n");
-    assert_eq!(refused(sandbox, &["job", "depends", "a", "off", "--all"]).0, 1);
-    assert_eq!(refused(sandbox, &["job", "depends", "a", "on", "--all"]).0, 2);
+    assert_eq!(sandbox.refused(&["job", "depends", "a", "off", "--all"]).0, 1);
+    assert_eq!(sandbox.refused(&["job", "depends", "a", "on", "--all"]).0, 2);
     assert_eq!(ok(&["job", "priority", "a", "b", "-7"]), "a priority -7\nb priority -7\n");
     assert_eq!(sandbox.job("a")["priority"], -7);
-    assert_eq!(refused(sandbox, &["job", "priority", "a", "3000000000"]).0, 2);
+    assert_eq!(sandbox.refused(&["job", "priority", "a", "3000000000"]).0, 2);
     assert_eq!(
         ok(&["job", "tag", "c", "add", "y", "z", "--json"]),
         "{\"id\":\"c\",\"tags\":[\"x\",\"y\",\"z\"]}\n"
     );
     assert_eq!(ok(&["job", "tag", "c", "remove", "x"]), "c y z\n");
     let ids = |args: &[&str]| {
-        let jobs = lines(&ok(&[&["job", "list", "--json"], args].concat()));
+        let jobs = sandbox.lines(&[&["job", "list", "--json"], args].concat());
         jobs.iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!([ids(&["--tag", "z"]), ids(&["--tag", "x"])], [vec!["c".to_owned()], vec![]]);
@@ -68,21 +58,30 @@ fn check_ends(sandbox: &Sandbox) {
     let expected = "error: job 'a' cannot be canceled: 'c' needs it\nhint: taskvisor job cancel --dependents a ends them too\n\
                     error: no job has the id 'x'\n";
     assert!(said.starts_with(expected), "{said}");
-    assert_eq!(refused(sandbox, &["job", "discard", "a"]).0, 1);
+    assert_eq!(sandbox.refused(&["job", "discard", "a"]).0, 1);
     assert_eq!(ok(&["job", "cancel", "--dependents", "a"]), "a canceled\nc canceled\n");
     let one = "{\"id\":\"b\",\"state\":\"canceled\"}\n";
     assert_eq!(ok(&["job", "cancel", "--wait", "--json", "b"]), one);
     assert_eq!(ok(&["job", "discard", "a", "b", "c"]), "a discarded\nb discarded\nc discarded\n");
-    assert_eq!(refused(sandbox, &["job", "show", "a"]).0, 7);
-    for (wrong, words) in [
-        (&["--depends", "none"][..], "a job cannot depend on 'none'"),
-        (&["--jid", "a", "--depends", "a"], "job 'a' cannot depend on itself"),
-        (&["--jid", ""], "a job's id cannot be empty"),
-        (&["--tag", "a\u{7}b"], "a tag cannot have control characters in it: \"a\\u{7}b\""),
-        (&["--delay", "99999d"], "too long"),
+    assert_eq!(sandbox.refused(&["job", "show", "a"]).0, 7);
+    for (args, words) in [
+        (&["job", "retry", "--failed", "--queue", "nope"][..], "no queue is called 'nope'"),
+        (&["job", "discard", "--complete", "--queue", "nope", "--dry-run"], "no queue is called 'nope'"),
+        (&["job", "list", "--queue", "nope"], "no queue is called 'nope'"),
+        (&["job", "list", "--recurring", "nope"], "no recurring job is called 'nope'"),
     ] {
-        let (code, said) = refused(sandbox, &[&["put"], wrong, &["--", "true"]].concat());
-        assert!(code == 2 && said.contains(words), "{wrong:?}: {code} {said}");
+        let (code, said) = sandbox.refused(args);
+        assert!(code == 7 && said.contains(words), "{args:?}: {code} {said}");
+    }
+    for (wrong, code, words) in [
+        (&["--depends", "none"][..], 7, "a job cannot depend on 'none': no job has that id"),
+        (&["--jid", "a", "--depends", "a"], 2, "job 'a' cannot depend on itself"),
+        (&["--jid", ""], 2, "a job's id cannot be empty"),
+        (&["--tag", "a\u{7}b"], 2, "a tag cannot have control characters in it: \"a\\u{7}b\""),
+        (&["--delay", "99999d"], 2, "too long"),
+    ] {
+        let refusal = sandbox.refused(&[&["put"], wrong, &["--", "true"]].concat());
+        assert!(refusal.0 == code && refusal.1.contains(words), "{wrong:?}: {refusal:?}");
     }
 }
 

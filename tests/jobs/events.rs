@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::sandbox::{Sandbox, Setting, is_root, wait_until};
+use crate::sandbox::{Sandbox, Setting, is_root, kill, wait_until};
 use serde_json::Value;
 
 #[test]
@@ -12,7 +12,7 @@ fn the_command_tells_of_jobs_and_workers_until_the_supervisor_ends() {
     let mut running = sandbox.start(&["-w", "1"]);
     let heard = std::fs::File::create(sandbox.path("heard")).unwrap();
     let mut command = sandbox.command(&["events", "--json"]);
-    let mut listener = command.stdout(heard).stderr(Stdio::null()).spawn().unwrap();
+    let listener = command.stdout(heard).stderr(Stdio::piped()).spawn().unwrap();
     let lines = || -> Vec<Value> {
         let text = std::fs::read_to_string(sandbox.path("heard")).unwrap();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -38,5 +38,27 @@ fn the_command_tells_of_jobs_and_workers_until_the_supervisor_ends() {
     wait_until("the worker's end is told", || told("exited", "signal 9"));
     sandbox.ok(&["stop", "--now"]);
     running.wait();
-    assert!(!listener.wait().unwrap().success());
+    let ended = listener.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "the supervisor has ended\n");
+    assert_eq!(lines().last().unwrap()["what"], "ended");
+}
+
+#[test]
+fn a_supervisor_that_is_lost_is_no_end_of_the_events() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = sandbox.start(&["-w", "1"]);
+    let heard = std::fs::File::create(sandbox.path("heard")).unwrap();
+    let mut command = sandbox.command(&["events"]);
+    let listener = command.stdout(heard).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("somebody listens", || {
+        sandbox.put(&["true"]);
+        std::fs::metadata(sandbox.path("heard")).unwrap().len() > 0
+    });
+    kill(sandbox.one("tv-supervisor"), "KILL");
+    let ended = listener.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("error: lost the supervisor"), "{ended:?}");
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
 }

@@ -7,6 +7,7 @@ mod python;
 mod sandbox;
 
 mod afterwards;
+mod between;
 mod dependencies;
 mod events;
 mod lists;

@@ -14,10 +14,6 @@ fn refused(sandbox: &Sandbox, args: &[&str], code: i32, says: &[&str]) {
     }
 }
 
-fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-}
-
 fn by_hand(sandbox: &Sandbox, name: &str) {
     let yearly = ["--cron", "0 0 1 jan *", "--tz", "Europe/Vienna"];
     let put = |json: bool, data: &str| {
@@ -43,7 +39,7 @@ fn by_hand(sandbox: &Sandbox, name: &str) {
         assert!(shown.contains(words), "{shown}");
     }
     assert_eq!(sandbox.ok(&["recur", "show", name]), shown);
-    let list = lines(&sandbox.ok(&["recur", "list", "--json"]));
+    let list = sandbox.lines(&["recur", "list", "--json"]);
     assert_eq!(list.iter().filter(|one| one["recurring"]["name"] == name).count(), 1);
     assert!(sandbox.ok(&["recur", "list"]).starts_with("NAME"));
     assert_eq!(sandbox.ok(&["recur", "remove", name]), format!("{name} removed\n"));
@@ -60,7 +56,10 @@ fn badly(sandbox: &Sandbox) {
     let put = |typed: &[&str], says: &[&str]| {
         refused(sandbox, &[&["recur", "put"], typed, &["--", "true"]].concat(), 2, says);
     };
-    put(&["n", "--every", "0"], &["error: cannot put the recurring job 'n'", "1s is the shortest"]);
+    put(
+        &["n", "--every", "0"],
+        &["error: cannot put the recurring job 'n'", "an interval of 0s is too short"],
+    );
     put(&["n", "--every", "10"], &["is no duration"]);
     put(
         &["n", "--cron", "0 24 * * *"],
@@ -73,7 +72,7 @@ fn badly(sandbox: &Sandbox) {
     put(&["a\u{1b}[2J", "--every", "1m"], &["'a\\x1b[2J'", "visible ASCII characters"]);
     put(&["n", "--every", "1m", "--cron", "@daily"], &["cannot be used with"]);
     put(&["n", "--every", "1m", "--tz", "UTC"], &["--tz"]);
-    put(&["n"], &["--cron <LINE>"]);
+    put(&["n"], &["--every <DURATION>|--cron <LINE>"]);
     put(&["n", "--every", "1m", "--lines"], &["--lines, --delay, --depends and --jid are of one put"]);
     put(&["n", "--every", "1m", "--overlap", "replace"], &["it is skip or allow"]);
     put(&["n", "--every", "1m", "--catch-up", "32d"], &["31d is the longest"]);
@@ -94,7 +93,7 @@ fn recurring_jobs_are_kept_with_and_without_a_supervisor() {
 /// The jobs of a recurring job, oldest first.
 fn jobs_of(sandbox: &Sandbox, args: &[&str], name: &str) -> Vec<Value> {
     let list = ["job", "list", "--json", "-n", "1000", "--recurring", name];
-    let mut jobs = lines(&sandbox.ok(&[&list[..], args].concat()));
+    let mut jobs = sandbox.lines(&[&list[..], args].concat());
     jobs.reverse();
     jobs
 }

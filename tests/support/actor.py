@@ -116,6 +116,19 @@ def calls(job):
     done(job, result=answers)
 
 
+def calls_about_jobs(job):
+    """Asks about itself and about others; gives the answers."""
+    me, other = job["id"], job["data"]
+    wishes = [("tag", {"id": me, "add": ["a"]}), ("data", {"id": me, "fence": job["fence"], "data": [1.50]}),
+              ("priority", {"id": other, "priority": 3}), ("data", {"id": other, "fence": 1, "data": 0}),
+              ("data", {"id": me, "fence": job["fence"] + 1, "data": 0}), ("data", {"id": me, "fence": 1}),
+              ("tag", {"add": ["a"]}), ("track", {"id": "none"}), ("priority", {"id": me, "priority": 3.5})]
+    for n, (verb, args) in enumerate(wishes):
+        say(call={"n": n, "verb": verb, "args": args})
+    answers = sorted((next(stream)["reply"] for _ in wishes), key=lambda answer: answer["n"])
+    done(job, result=[answer.get("ok", answer.get("error")) for answer in answers])
+
+
 def asks(job):
     """Asks without end and reads no answer."""
     frame = json.dumps({"call": {"n": 1, "verb": "job", "args": {"id": job["data"]}}}).encode() + b"\n"

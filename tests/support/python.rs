@@ -93,18 +93,11 @@ pub fn counts(job: &Value) -> [u64; 3] {
 
 /// All jobs of a state.
 pub fn all(sandbox: &Sandbox, state: &str) -> Vec<Value> {
-    let text = sandbox.ok(&["job", "list", "-s", state, "-n", "2000", "--json"]);
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-}
-
-pub fn status(sandbox: &Sandbox) -> Value {
-    let output = sandbox.run(&["status", "--json"]);
-    // Nobody may answer in the moment between two supervisors.
-    serde_json::from_slice(&output.stdout).unwrap_or_default()
+    sandbox.lines(&["job", "list", "-s", state, "-n", "2000", "--json"])
 }
 
 pub fn pool(sandbox: &Sandbox, name: &str) -> Value {
-    let status = status(sandbox);
+    let status = sandbox.status();
     let pools = status["pools"].as_array().into_iter().flatten();
     pools.into_iter().find(|pool| pool["name"] == name).cloned().unwrap_or_default()
 }

@@ -192,6 +192,19 @@ impl Sandbox {
         String::from_utf8(output.stdout).expect("text")
     }
 
+    /// Runs a verb that fails, and gives its code and what it said.
+    pub fn refused(&self, args: &[&str]) -> (i32, String) {
+        let output = self.run(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code().unwrap_or_else(|| panic!("{args:?}: {}", output.status)), said)
+    }
+
+    /// What a verb printed, a value a line.
+    pub fn lines(&self, args: &[&str]) -> Vec<Value> {
+        let text = self.ok(args);
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
     pub fn json(&self, args: &[&str]) -> Value {
         let text = self.ok(args);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
@@ -207,6 +220,30 @@ impl Sandbox {
         self.json(&["job", "show", jid, "--json"])
     }
 
+    /// Null where nobody answers, as in the moment between two supervisors.
+    pub fn status(&self) -> Value {
+        serde_json::from_slice(&self.run(&["status", "--json"]).stdout).unwrap_or_default()
+    }
+
+    /// Why the verdict is not `healthy`, a reason a line.
+    pub fn reasons(&self) -> String {
+        reasons(&self.status())
+    }
+
+    #[track_caller]
+    pub fn wait_healthy(&self) {
+        wait_until("all is well", || self.status()["verdict"] == "healthy");
+    }
+
+    /// No process of a job is left, and the pool runs the next one.
+    #[track_caller]
+    pub fn assert_calm(&self) {
+        wait_until("no process of a job is left", || self.job_processes().is_empty());
+        let jid = self.put(&["true"]);
+        self.run(&["job", "wait", &jid, "--timeout", "40s"]);
+        assert_eq!(self.state(&jid), "complete", "the pool still works");
+    }
+
     pub fn state(&self, jid: &str) -> String {
         self.job(jid)["state"].as_str().expect("a state").to_owned()
     }
@@ -214,16 +251,11 @@ impl Sandbox {
     /// `start` in the background, with all slots ready.
     pub fn start(&self, args: &[&str]) -> Running<'_> {
         let running = self.start_raw(args);
+        // One that was killed may answer until it is gone.
+        let keeper = (self.setting != Setting::Pid1).then_some(running.child.id());
         wait_until("all slots are up", || {
-            let output = self.run(&["status", "--json"]);
-            let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) else { return false };
-            let slots = status["pools"]
-                .as_array()
-                .expect("pools")
-                .iter()
-                .flat_map(|pool| pool["slots"].as_array().expect("slots"));
-            slots.clone().count() > 0
-                && slots.into_iter().all(|slot| slot["state"] == "ready" || slot["state"] == "busy")
+            let status = self.status();
+            keeper.is_none_or(|keeper| status["keeper"]["pid"] == keeper) && is_up(&status)
         });
         running
     }
@@ -285,12 +317,15 @@ impl Sandbox {
     pub fn one(&self, comm: &str) -> i32 {
         let mut pid = None;
         wait_until(&format!("one process is called '{comm}'"), || {
-            let found: Vec<i32> =
-                self.processes().iter().filter(|seen| seen.comm == comm).map(|seen| seen.pid).collect();
-            pid = found.first().copied();
-            found.len() == 1
+            pid = self.only(comm);
+            pid.is_some()
         });
         pid.expect("a process")
+    }
+
+    fn only(&self, comm: &str) -> Option<i32> {
+        let found: Vec<Seen> = self.processes().into_iter().filter(|seen| seen.comm == comm).collect();
+        (found.len() == 1).then(|| found[0].pid)
     }
 
     pub fn assert_nothing_left(&self) {
@@ -315,6 +350,23 @@ impl Drop for Sandbox {
             }
         }
     }
+}
+
+/// All slots of all pools.
+pub fn slots(status: &Value) -> Vec<&Value> {
+    let pools = status["pools"].as_array().into_iter().flatten();
+    pools.flat_map(|pool| pool["slots"].as_array().into_iter().flatten()).collect()
+}
+
+/// All slots are ready or busy.
+pub fn is_up(status: &Value) -> bool {
+    let slots = slots(status);
+    !slots.is_empty() && slots.iter().all(|slot| slot["state"] == "ready" || slot["state"] == "busy")
+}
+
+pub fn reasons(status: &Value) -> String {
+    let reasons = status["reasons"].as_array().into_iter().flatten();
+    reasons.filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
 }
 
 /// A process as /proc shows it.
@@ -364,6 +416,13 @@ pub fn kill(pid: i32, signal: &str) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).ok();
 }
 
+/// CPU time used, in ticks of 10 ms.
+pub fn cpu_ticks(pid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+    let fields: Vec<&str> = stat[stat.rfind(')').expect("a name") + 2..].split(' ').collect();
+    fields[11].parse::<u64>().expect("ticks") + fields[12].parse::<u64>().expect("ticks")
+}
+
 pub fn alive(pid: i32) -> bool {
     Seen::look(pid).is_some()
 }
@@ -378,8 +437,15 @@ impl Running<'_> {
     /// Sends a signal to the keeper.
     pub fn signal(&self, signal: &str) {
         match self.sandbox.setting {
-            // The child here is `unshare`; the keeper is process 1 below it.
-            Setting::Pid1 => kill(self.sandbox.one("taskvisor"), signal),
+            // The child here is `unshare`; the keeper is process 1 below it, unless it has ended by itself.
+            Setting::Pid1 => {
+                let mut keeper = None;
+                wait_until("process 1 is there, or has ended", || {
+                    keeper = self.sandbox.only("taskvisor");
+                    keeper.is_some() || !alive(self.child.id() as i32)
+                });
+                keeper.into_iter().for_each(|keeper| kill(keeper, signal));
+            }
             Setting::RootCgroup | Setting::Root | Setting::Plain => kill(self.child.id() as i32, signal),
         }
     }

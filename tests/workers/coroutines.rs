@@ -77,7 +77,7 @@ fn check_bomb(meanwhile: impl Fn(&Sandbox)) {
     let job = sandbox.job(&bomb);
     assert_eq!(counts(&job), [3, 3, 0], "{job}");
     wait_until("all others have ended", || {
-        status(&sandbox)["queues"]["default"]["jobs"]
+        sandbox.status()["queues"]["default"]["jobs"]
             == json!({"complete": all(&sandbox, "complete").len(), "held": 1})
     });
     let complete = all(&sandbox, "complete");

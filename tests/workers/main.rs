@@ -11,6 +11,7 @@ mod each_mode;
 mod languages;
 mod pools;
 mod protocol;
+mod qless;
 mod surroundings;
 mod templates;
 
@@ -21,8 +22,8 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use python::{
-    all, counts, ended, pid_of, pool, put, put_lines, result, run, slots, start, start_file, status, touch,
-    word, words,
+    all, counts, ended, pid_of, pool, put, put_lines, result, run, slots, start, start_file, touch, word,
+    words,
 };
 use sandbox::{Sandbox, alive, is_root, kill, wait_until};
 use serde_json::{Value, json};
@@ -33,7 +34,7 @@ fn hold(mode: &str) -> &'static str {
 }
 
 fn keeper(sandbox: &Sandbox) -> i32 {
-    pid_of(&status(sandbox)["keeper"])
+    pid_of(&sandbox.status()["keeper"])
 }
 
 fn sent(job: &Value) -> Vec<&str> {

@@ -13,7 +13,7 @@ fn pools_of_different_modes_take_each_its_own_queue_and_one_that_cannot_boot_hur
   - {name: four, queues: [default]}";
     let path = python::file(&sandbox, text);
     let _running = sandbox.start_raw(&["-c", &path]);
-    wait_until("it listens", || status(&sandbox).is_object());
+    wait_until("it listens", || sandbox.status().is_object());
     let never = put_into(&sandbox, "never", "where");
     let own = [("one", "prefork"), ("two", "fork"), ("three", "coroutine")];
     let jids: Vec<String> =

@@ -146,6 +146,33 @@ fn a_worker_asks_the_supervisor_to_put_jobs() {
 }
 
 #[test]
+fn a_worker_changes_what_it_may_about_jobs() {
+    with_actor(&[], |sandbox| {
+        let other = sandbox.ok(&["put", "--delay", "1h", "default", "fine", "1"]);
+        let other = other.trim();
+        let job = run(sandbox, "calls_about_jobs", &json!(other).to_string());
+        let me = job["id"].as_str().unwrap();
+        let answers: Value = serde_json::from_str(job["result"].as_str().unwrap()).unwrap();
+        let granted = [json!({ "tags": ["a"] }), json!({}), json!({})];
+        assert_eq!(answers.as_array().unwrap()[..3], granted, "{answers}");
+        let refused = [
+            format!("job '{other}' is delayed: it cannot be given other data"),
+            format!("job '{me}' is run by somebody else: its data is theirs to change"),
+            "data: missing field `data`".into(),
+            "tag: missing field `id`".into(),
+            "no job has the id 'none'".into(),
+            "priority: invalid type: floating point `3.5`, expected i32".into(),
+        ];
+        for (answer, refused) in answers.as_array().unwrap()[3..].iter().zip(refused) {
+            assert!(answer.as_str().unwrap().starts_with(&refused), "{answer}\n{refused}");
+        }
+        assert_eq!((&job["tags"], &job["payload"]["data"]), (&json!(["a"]), &json!("[1.5]")));
+        let other = sandbox.job(other);
+        assert_eq!((&other["priority"], &other["payload"]["data"]), (&json!(3), &json!("1")));
+    });
+}
+
+#[test]
 fn what_a_job_leaves_running_is_told_or_killed() {
     with_actor(&[], |sandbox| {
         let job = run(sandbox, "litters", "null");

@@ -41,7 +41,7 @@ fn workers_have_the_umask_directory_and_variables_of_their_pool_and_no_others() 
     let _running = sandbox.start_with(&["-c", &path, "--env", "WANTED_*"], |command| {
         command.env("WANTED_A", "1").env("SECRET_TOKEN", "x");
     });
-    wait_until("it listens", || status(&sandbox).is_object());
+    wait_until("it listens", || sandbox.status().is_object());
     let seen = result(&run(&sandbox, "surroundings", "null"));
     assert_eq!(seen["mode"], 0o750);
     assert_eq!(seen["cwd"], sandbox.work("there").display().to_string());

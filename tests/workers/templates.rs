@@ -41,7 +41,7 @@ fn jobs_that_leak_leave_template_keeper_and_supervisor_as_they_were() {
     let sandbox = python::new();
     let _running = start(&sandbox, "fork", "app", &["-w", "2"]);
     let rss = || {
-        let status = status(&sandbox);
+        let status = sandbox.status();
         let template = &status["pools"][0]["template"]["process"];
         [template, &status["keeper"], &status["supervisor"]].map(|process| process["rss"].as_u64().unwrap())
     };

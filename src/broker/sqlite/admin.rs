@@ -31,6 +31,7 @@ pub(super) fn put_back(
 ) -> Result<(), Trouble> {
     if from == JobState::Complete {
         history::complete(store, row)?;
+        needs::release_rest(store, row, now)?;
     }
     history::note(store, row, now, Happened::Retried { by: by.into(), from })?;
     if from == JobState::Failed {
@@ -42,7 +43,8 @@ pub(super) fn put_back(
         .conn
         .prepare_cached(
             "UPDATE job SET state = ?2, attempt = 0, crashes = 0, interrupted = 0, unknown = 0, ended_at = NULL,
-             progress = NULL, result = NULL, failure = NULL, failure_group = NULL, ready_at = ?3 WHERE id = ?1",
+             due_at = NULL, progress = NULL, result = NULL, failure = NULL, failure_group = NULL, ready_at = ?3
+             WHERE id = ?1",
         )?
         .execute(params![row, to as i64, now])?;
     store.moved(queue, Some(from), to);
@@ -70,7 +72,7 @@ pub(super) fn pause(
 }
 
 pub(super) fn resume(store: &mut Store, queue: &QueueName) -> Result<(), Trouble> {
-    let Some(found) = store.queue(queue)? else { return Err(Error::NoQueue(queue.clone()).into()) };
+    let found = store.queue_there(queue)?;
     store.conn.execute(
         "UPDATE queue SET paused_at = NULL, paused_by = NULL, reason = NULL WHERE id = ?1",
         [found.id],

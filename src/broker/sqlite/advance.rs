@@ -39,7 +39,9 @@ pub(super) fn fault(
         .and_then(|()| needs::refuse_cycle(store, row, &job.job, &next.depends));
     match checked {
         Ok(()) => Ok(None),
-        Err(Trouble::Mine(Error::Refused(why))) => Ok(because(why)),
+        Err(Trouble::Mine(error @ (Error::Refused(_) | Error::NoneToNeed(_)))) => {
+            Ok(because(error.to_string()))
+        }
         Err(trouble) => Err(trouble),
     }
 }
@@ -59,12 +61,7 @@ pub(super) fn go_on(
         .conn
         .prepare_cached("SELECT name FROM queue WHERE id = ?1")?
         .query_row([queue], |row| row.get(0))?;
-    let what = Happened::Advanced {
-        from: QueueName::from(from),
-        to: next.queue.clone(),
-        result: result.map(ToOwned::to_owned),
-    };
-    history::note(store, row, now, what)?;
+    history::note(store, row, now, Happened::advanced(QueueName::from(from), next.queue.clone(), result))?;
     let due = Some(now.saturating_add(millis_up(next.delay))).filter(|due| *due > now);
     let (to, due, not_before) = match due {
         due if needs::write(store, row, &next.depends)? => (JobState::Depends, None, due),

@@ -12,9 +12,9 @@ use crate::model::verb::{Act, Bulk, Swept};
 use crate::model::{Class, Instant, JobId, JobState, QueueName};
 
 /// Jobs looked at in one call.
-const STRETCH: u64 = 500;
+pub(super) const STRETCH: u64 = 500;
 /// Ids in an answer.
-const SHOWN: usize = 10;
+pub(super) const SHOWN: usize = 10;
 
 /// A job that matches.
 struct Match {
@@ -30,6 +30,9 @@ pub(super) fn sweep(store: &mut Store, asked: &Bulk, by: &str, now: Instant) -> 
         let why =
             format!("jobs that are {state} cannot be retried or discarded: name a state that jobs end in");
         return Err(Error::Refused(why).into());
+    }
+    if let Some(queue) = &asked.queue {
+        store.queue_there(queue)?;
     }
     let now = store.millis(now);
     let (last, matches) = next(store, asked)?;

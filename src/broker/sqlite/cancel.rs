@@ -36,6 +36,10 @@ struct Named {
     dependents: Vec<JobId>,
 }
 
+/// So many jobs are ended at a time at most. They are ended together or not at all, so in one transaction, which nobody else
+/// gets by.
+const MOST: usize = 10_000;
+
 /// Those that were named, each once; with `dependents` also those that wait for them, and so on.
 fn named(store: &Store, verb: &Cancel) -> Result<Vec<Named>, Trouble> {
     let mut seen = HashSet::new();
@@ -52,12 +56,22 @@ fn named(store: &Store, verb: &Cancel) -> Result<Vec<Named>, Trouble> {
         };
         let dependents =
             place.map_or_else(|| Ok(Vec::new()), |(row, ..)| needs::dependents(store, row, u32::MAX))?;
+        if found.len() == MOST {
+            return Err(too_many(&job).into());
+        }
         if verb.dependents {
             open.extend(dependents.iter().rev().cloned());
         }
         found.push(Named { job, place, dependents });
     }
     Ok(found)
+}
+
+fn too_many(next: &JobId) -> Error {
+    Error::Refused(format!(
+        "more than {MOST} jobs cannot be canceled at a time, and '{next}' would be one more: first cancel, in parts, those \
+         that wait for the others"
+    ))
 }
 
 /// Who is left as it is, and why. A job is, too, when one that waits for it is.

@@ -26,7 +26,6 @@ pub(super) fn on(store: &mut Store, verb: &DependOn, by: &str, now: Instant) -> 
         return Ok(from);
     }
     needs::write(store, row, jobs)?;
-    edit::note(store, row, by, store.millis(now), format!("it depends on {}", listed(jobs)))?;
     if from != JobState::Depends {
         store
             .conn
@@ -34,6 +33,7 @@ pub(super) fn on(store: &mut Store, verb: &DependOn, by: &str, now: Instant) -> 
             .execute([row])?;
         store.moved(queue, Some(from), JobState::Depends);
     }
+    edit::note(store, id, by, store.millis(now), format!("it depends on {}", listed(jobs)))?;
     Ok(JobState::Depends)
 }
 
@@ -65,7 +65,7 @@ pub(super) fn off(store: &mut Store, verb: &DependOff, by: &str, now: Instant) -
             }
         }
     }
-    edit::note(store, row, by, now, format!("it does not depend on {what} any more"))?;
+    edit::note(store, id, by, now, format!("it does not depend on {what} any more"))?;
     Ok(needs::set_free(store, row, now)?.unwrap_or(from))
 }
 

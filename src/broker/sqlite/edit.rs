@@ -4,18 +4,32 @@ use rusqlite::params;
 
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{history, needs, remove};
+use super::{history, needs, put, remove};
 use crate::broker::Error;
-use crate::model::verb::{Prioritize, Tag};
-use crate::model::{Happened, Instant, JobId, tags_fault};
+use crate::model::verb::{Prioritize, SetData, Tag};
+use crate::model::{Fence, Happened, Instant, JobId, JobState, News, What, tags_fault};
 
-/// Has the history of a job tell of a change.
-pub(super) fn note(store: &Store, row: i64, by: &str, now: i64, what: String) -> Result<(), Trouble> {
+/// Has the history of a job tell of a change, and those who listen.
+pub(super) fn note(store: &mut Store, id: &JobId, by: &str, now: i64, what: String) -> Result<(), Trouble> {
+    let row = tell(store, id, &what)?;
     history::note(store, row, now, Happened::Edited { by: by.into(), what })
 }
 
+/// Gives the row.
+fn tell(store: &mut Store, id: &JobId, what: &str) -> Result<i64, Trouble> {
+    let (row, queue, state) = store.place(id)?;
+    let news = store.news_of(id, queue, What::Edited, state)?;
+    store.effects.news.extend(news.map(|news| News { why: Some(what.into()), ..news }));
+    Ok(row)
+}
+
 /// Its place among equals is that of its insertion.
-pub(super) fn prioritize(store: &Store, verb: &Prioritize, by: &str, now: Instant) -> Result<(), Trouble> {
+pub(super) fn prioritize(
+    store: &mut Store,
+    verb: &Prioritize,
+    by: &str,
+    now: Instant,
+) -> Result<(), Trouble> {
     let (row, ..) = store.place(&verb.job)?;
     let before: i32 =
         store.conn.query_row("SELECT priority FROM job WHERE id = ?1", [row], |row| row.get(0))?;
@@ -23,11 +37,30 @@ pub(super) fn prioritize(store: &Store, verb: &Prioritize, by: &str, now: Instan
         return Ok(());
     }
     store.conn.execute("UPDATE job SET priority = ?2 WHERE id = ?1", params![row, verb.priority])?;
-    note(store, row, by, store.millis(now), format!("priority {}; it was {before}", verb.priority))
+    let what = format!("priority {}; it was {before}", verb.priority);
+    note(store, &verb.job, by, store.millis(now), what)
+}
+
+/// Only who runs it may: its data is what its next attempt begins with.
+pub(super) fn set_data(store: &Store, verb: &SetData) -> Result<(), Trouble> {
+    let (row, _, state) = store.place(&verb.job)?;
+    if state != JobState::Running {
+        return Err(Error::WrongState { id: verb.job.clone(), state, verb: "given other data" }.into());
+    }
+    let (fence, is_program): (u64, bool) =
+        store.conn.query_row("SELECT fence, kind FROM job WHERE id = ?1", [row], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+    let refused = |why: &str| Err(Error::Refused(format!("job '{}' {why}", verb.job)).into());
+    match (Fence(fence) == verb.fence, is_program) {
+        (false, _) => refused("is run by somebody else: its data is theirs to change"),
+        (true, true) => refused("is a program, which has no data to change"),
+        (true, false) => put::replace_data(store, row, &verb.data.0),
+    }
 }
 
 /// Gives all the tags that the job then has.
-pub(super) fn tag(store: &Store, verb: &Tag, by: &str, now: Instant) -> Result<Vec<String>, Trouble> {
+pub(super) fn tag(store: &mut Store, verb: &Tag, by: &str, now: Instant) -> Result<Vec<String>, Trouble> {
     let (row, ..) = store.place(&verb.job)?;
     let text: Option<String> =
         store.conn.query_row("SELECT tags FROM job WHERE id = ?1", [row], |row| row.get(0))?;
@@ -47,7 +80,7 @@ pub(super) fn tag(store: &Store, verb: &Tag, by: &str, now: Instant) -> Result<V
     untag(store, row, &before)?;
     write_tags(store, row, &tags)?;
     let what = if tags.is_empty() { "no tags".into() } else { format!("tags {}", tags.join(" ")) };
-    note(store, row, by, store.millis(now), what)?;
+    note(store, &verb.job, by, store.millis(now), what)?;
     Ok(tags)
 }
 
@@ -72,19 +105,19 @@ fn untag(store: &Store, row: i64, tags: &[String]) -> Result<(), Trouble> {
     Ok(())
 }
 
-pub(super) fn track(store: &Store, id: &JobId, now: Instant) -> Result<(), Trouble> {
+pub(super) fn track(store: &mut Store, id: &JobId, now: Instant) -> Result<(), Trouble> {
     let (row, ..) = store.place(id)?;
     store.conn.execute(
         "INSERT OR IGNORE INTO tracked (job, at) VALUES (?1, ?2)",
         params![row, store.millis(now)],
     )?;
-    Ok(())
+    tell(store, id, "tracked").map(drop)
 }
 
-pub(super) fn untrack(store: &Store, id: &JobId) -> Result<(), Trouble> {
+pub(super) fn untrack(store: &mut Store, id: &JobId) -> Result<(), Trouble> {
     let (row, ..) = store.place(id)?;
     store.conn.execute("DELETE FROM tracked WHERE job = ?1", [row])?;
-    Ok(())
+    tell(store, id, "not tracked any more").map(drop)
 }
 
 /// Forgets a job that has ended and that nobody waits for.

@@ -8,9 +8,8 @@ use rusqlite::{OptionalExtension, params};
 use super::spread::Spread;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::Error;
 use crate::model::verb::{QueueDay, Stats};
-use crate::model::{Day, Instant, Millis};
+use crate::model::{Day, Instant, Millis, Sum, Today};
 
 /// How long figures wait to be written, in milliseconds.
 const DELAY: i64 = 1_000;
@@ -35,6 +34,18 @@ impl Figures {
         self.retries += other.retries;
         self.failures += other.failures;
         self.failed += other.failed;
+    }
+
+    /// Without what cannot be added up.
+    pub(super) fn in_sums(&self) -> Today {
+        let sum = |spread: &Spread| Sum { count: spread.count, seconds: spread.mean * spread.count as f64 };
+        Today {
+            wait: sum(&self.wait),
+            run: sum(&self.run),
+            retries: number(self.retries),
+            failures: number(self.failures),
+            failed: number(self.failed),
+        }
     }
 }
 
@@ -129,28 +140,36 @@ fn write_spread(store: &Store, queue: i64, day: Day, kind: i64, sum: &Spread) ->
 }
 
 /// What is on file and what is gathered, of a queue on a day.
-pub(super) fn of(store: &mut Store, asked: &Stats, now: Instant) -> Result<QueueDay, Trouble> {
-    let found = store.queue(&asked.queue)?.ok_or_else(|| Error::NoQueue(asked.queue.clone()))?;
-    let day = asked.day.unwrap_or(Day::of(Millis(store.millis(now))));
-    let (wait, run) =
-        (spread_on_file(store, found.id, day, WAIT)?, spread_on_file(store, found.id, day, RUN)?);
+pub(super) fn on_day(store: &Store, queue: i64, day: Day) -> Result<Figures, Trouble> {
+    let (wait, run) = (spread_on_file(store, queue, day, WAIT)?, spread_on_file(store, queue, day, RUN)?);
     let mut statement = store
         .conn
         .prepare_cached("SELECT retries, failures, failed FROM tally WHERE queue = ?1 AND day = ?2")?;
-    let tally = statement.query_row([found.id, day.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    let tally = statement.query_row([queue, day.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
     let (retries, failures, failed) = tally.optional()?.unwrap_or_default();
     let mut sum = Figures { wait, run, retries, failures, failed };
-    if let Some(gathered) = store.figures.0.get(&(found.id, day)) {
+    if let Some(gathered) = store.figures.0.get(&(queue, day)) {
         sum.merge(gathered);
     }
-    let number = |count: i64| u64::try_from(count).unwrap_or(0);
+    Ok(sum)
+}
+
+/// The same as people are told.
+pub(super) fn of(store: &mut Store, asked: &Stats, now: Instant) -> Result<QueueDay, Trouble> {
+    let found = store.queue_there(&asked.queue)?;
+    let day = asked.day.unwrap_or(Day::of(Millis(store.millis(now))));
+    let sum = on_day(store, found.id, day)?;
     Ok(QueueDay {
         queue: asked.queue.clone(),
         day,
-        wait: sum.wait.times(),
-        run: sum.run.times(),
         retries: number(sum.retries),
         failures: number(sum.failures),
         failed: number(sum.failed),
+        wait: sum.wait.times(),
+        run: sum.run.times(),
     })
+}
+
+fn number(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or(0)
 }

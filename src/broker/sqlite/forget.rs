@@ -2,29 +2,88 @@
 
 use rusqlite::params;
 
+use super::bulk::{SHOWN, STRETCH};
+use super::remove::{self, IS_NEEDED};
 use super::store::{Queue, Store};
 use super::trouble::Trouble;
 use crate::broker::Error;
-use crate::model::{JobState, QueueName};
+use crate::model::JobState;
+use crate::model::verb::{Forget, Swept};
 
-pub(super) fn queue(store: &mut Store, name: &QueueName) -> Result<(), Trouble> {
-    let found = store.queue(name)?.ok_or_else(|| Error::NoQueue(name.clone()))?;
-    if let Some(why) = hindrance(store, found)? {
-        return Err(Error::InUse(name.clone(), why).into());
+/// Removes the queue, or the next of its ended jobs, if those are to go first. What keeps it is told before any job goes.
+pub(super) fn queue(store: &mut Store, asked: &Forget) -> Result<Swept, Trouble> {
+    let queue = store.queue_there(&asked.queue)?;
+    refuse_unless_free(store, asked, queue, asked.discard)?;
+    let swept = if asked.discard { sweep(store, queue, asked.after)? } else { Swept::default() };
+    if swept.next.is_none() {
+        refuse_unless_free(store, asked, queue, false)?;
+        remove(store, asked, queue)?;
     }
+    Ok(swept)
+}
+
+fn remove(store: &mut Store, asked: &Forget, queue: Queue) -> Result<(), Trouble> {
     for table in ["statistic", "tally"] {
-        store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE queue = ?1"))?.execute([found.id])?;
+        store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE queue = ?1"))?.execute([queue.id])?;
     }
-    store.conn.prepare_cached("DELETE FROM queue WHERE id = ?1")?.execute([found.id])?;
-    store.queues.remove(name);
-    store.barren.forget(found.id);
-    store.figures.forget(found.id);
-    store.effects.figures.forget(found.id);
+    store.conn.prepare_cached("DELETE FROM queue WHERE id = ?1")?.execute([queue.id])?;
+    store.queues.remove(&asked.queue);
+    store.barren.forget(queue.id);
+    store.figures.forget(queue.id);
+    store.effects.figures.forget(queue.id);
     Ok(())
 }
 
-/// What the queue is still good for.
-fn hindrance(store: &mut Store, queue: Queue) -> Result<Option<String>, Trouble> {
+/// Removes those of the next jobs that are the queue's and have ended. What others need stays, and keeps the queue.
+fn sweep(store: &mut Store, queue: Queue, after: Option<i64>) -> Result<Swept, Trouble> {
+    let after = after.unwrap_or(i64::MIN);
+    let (seen, last): (u64, i64) = store
+        .conn
+        .prepare_cached(&format!(
+            "SELECT count(*), coalesce(max(id), ?1) FROM
+             (SELECT id FROM job NOT INDEXED WHERE id > ?1 ORDER BY id LIMIT {STRETCH})"
+        ))?
+        .query_row([after], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT id, jid, {IS_NEEDED} FROM job NOT INDEXED
+         WHERE id > ?1 AND id <= ?2 AND queue = ?3 AND state IN (4, 5, 7) ORDER BY id"
+    ))?;
+    let found = statement.query_map(params![after, last, queue.id], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, bool>(2)?))
+    })?;
+    let found: Vec<_> = found.collect::<Result<_, _>>()?;
+    drop(statement);
+    let mut swept = Swept { next: (seen == STRETCH).then_some(last), ..Swept::default() };
+    for (row, id, is_needed) in found {
+        if is_needed {
+            swept.needed += 1;
+            continue;
+        }
+        remove::job(store, row)?;
+        swept.count += 1;
+        if swept.jobs.len() < SHOWN {
+            swept.jobs.push(id.into());
+        }
+    }
+    Ok(swept)
+}
+
+/// An error if the queue is still good for something.
+fn refuse_unless_free(
+    store: &mut Store,
+    asked: &Forget,
+    queue: Queue,
+    ended_go: bool,
+) -> Result<(), Trouble> {
+    let hindrance = match of_jobs(store, queue, ended_go)? {
+        None => of_itself(store, queue)?,
+        hindrance => hindrance,
+    };
+    hindrance.map_or(Ok(()), |why| Err(Error::InUse(asked.queue.clone(), why).into()))
+}
+
+/// The jobs that keep the queue.
+fn of_jobs(store: &mut Store, queue: Queue, ended_go: bool) -> Result<Option<String>, Trouble> {
     store.write_counts()?;
     let mut statement = store.conn.prepare_cached(
         "SELECT waiting, delayed, running, canceling, complete, failed, held, canceled, depends FROM queue WHERE id = ?1",
@@ -32,15 +91,21 @@ fn hindrance(store: &mut Store, queue: Queue) -> Result<Option<String>, Trouble>
     let counts: Vec<(JobState, u64)> = statement.query_row([queue.id], |row| {
         JobState::ALL.into_iter().map(|state| Ok((state, row.get(state as usize)?))).collect()
     })?;
+    let goes =
+        |state| ended_go && matches!(state, JobState::Complete | JobState::Failed | JobState::Canceled);
     let has: Vec<String> = counts
         .iter()
-        .filter(|(_, count)| *count > 0)
+        .filter(|(state, count)| *count > 0 && !goes(*state))
         .map(|(state, count)| format!("{count} {state}"))
         .collect();
-    if !has.is_empty() {
-        let jobs = format!("it has jobs ({}); those that have ended can be discarded", has.join(", "));
-        return Ok(Some(jobs));
-    }
+    let jobs = has.join(", ");
+    Ok((!has.is_empty()).then(|| {
+        format!("it has jobs ({jobs}); those that have ended can be discarded, unless others depend on them")
+    }))
+}
+
+/// What else keeps it.
+fn of_itself(store: &Store, queue: Queue) -> Result<Option<String>, Trouble> {
     if queue.paused {
         return Ok(Some(
             "it is paused, and jobs that are put into it later would run: resume it first".into(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::history::{self, End};
+use super::needs;
 use super::occur;
 use super::put::millis_up;
 use super::read;
@@ -22,8 +23,10 @@ use crate::select::Turns;
 /// A job interrupted so often is held: it may be what interrupts.
 pub(super) const INTERRUPTIONS_MAX: u32 = 5;
 
+/// Jobs that are moved on in one transaction because of a time or of another job.
+pub(super) const STRETCH: usize = 500;
+
 pub(super) fn fetch(store: &mut Store, request: &Fetch, now: Instant) -> Result<Vec<Fetched>, Trouble> {
-    come_due(store, store.millis(now))?;
     let mut round = Round { request, now, workers: request.workers.iter(), fetched: Vec::new() };
     let mut turns = Turns::new(request.take, open_queues(store, &request.queues)?);
     // In order, one look takes all that a queue has for us.
@@ -255,14 +258,26 @@ pub(super) fn come_due(store: &mut Store, now: i64) -> Result<(), Trouble> {
     Ok(())
 }
 
+/// What is due: delayed jobs wait, and complete ones have more of those that need them go on. A stretch at a time; what is
+/// left is due still.
 fn promote(store: &mut Store, now: i64) -> Result<(), Trouble> {
-    let mut statement = store.conn.prepare_cached(
-        "UPDATE job SET state = 0, ready_at = due_at, due_at = NULL WHERE due_at <= ?1 RETURNING queue",
-    )?;
-    let queues: Vec<i64> = statement.query_map([now], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut statement = store
+        .conn
+        .prepare_cached("SELECT id, queue, state FROM job WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2")?;
+    let found = statement
+        .query_map(params![now, STRETCH], |row| Ok((row.get(0)?, row.get(1)?, state(row.get(2)?))))?;
+    let due: Vec<(i64, i64, JobState)> = found.collect::<Result<_, _>>()?;
     drop(statement);
-    for queue in queues {
-        store.moved(queue, Some(JobState::Delayed), JobState::Waiting);
+    for (row, queue, from) in due {
+        if from == JobState::Complete {
+            // A stretch of its own.
+            return needs::release_more(store, row, now);
+        }
+        store
+            .conn
+            .prepare_cached("UPDATE job SET state = 0, ready_at = due_at, due_at = NULL WHERE id = ?1")?
+            .execute([row])?;
+        store.moved(queue, Some(from), JobState::Waiting);
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use rusqlite::params;
 
 use super::read::{RECORD, record};
+use super::recurring;
 use super::store::Store;
 use super::trouble::Trouble;
 use crate::model::{Cursor, Filter, JobState, Page, QueueName};
@@ -14,7 +15,7 @@ const ROWS: u32 = 500;
 const BYTES: usize = 1 << 20;
 
 /// The matching jobs among the next rows.
-pub(super) fn page(store: &Store, filter: &Filter, at: Option<Cursor>) -> Result<Page, Trouble> {
+pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Result<Page, Trouble> {
     let Cursor { place, mut left } = match at {
         Some(at) => at,
         None => start(store, filter)?,
@@ -52,8 +53,15 @@ pub(super) fn page(store: &Store, filter: &Filter, at: Option<Cursor>) -> Result
     Ok(Page { jobs, next: goes_on.then_some(Cursor { place: last, left }) })
 }
 
-/// The place a list begins at: behind the job it is to follow.
-fn start(store: &Store, filter: &Filter) -> Result<Cursor, Trouble> {
+/// The place a list begins at: behind the job it is to follow. A queue or a recurring job that is named has to be there: a
+/// name that was mistyped would be an empty list.
+fn start(store: &mut Store, filter: &Filter) -> Result<Cursor, Trouble> {
+    if let Some(queue) = &filter.queue {
+        store.queue_there(queue)?;
+    }
+    if let Some(name) = &filter.recurring {
+        recurring::must_have_been(store, name)?;
+    }
     let place = match &filter.after {
         Some(id) => store.place(id)?.0,
         None => i64::MAX,

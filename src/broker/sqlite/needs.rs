@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use rusqlite::{OptionalExtension, params};
 
+use super::lease::STRETCH;
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::Error;
@@ -31,23 +32,49 @@ pub(super) fn any(store: &Store, row: i64) -> Result<bool, Trouble> {
 pub(super) fn must_be_waited_for(store: &Store, id: &JobId) -> Result<bool, Trouble> {
     match store.place(id) {
         Ok((_, _, state)) => Ok(state != JobState::Complete),
-        Err(Trouble::Mine(Error::NoJob(id))) => {
-            Err(Error::Refused(format!("a job cannot depend on '{id}': no job has that id")).into())
-        }
+        Err(Trouble::Mine(Error::NoJob(id))) => Err(Error::NoneToNeed(id).into()),
         Err(trouble) => Err(trouble),
     }
 }
 
-/// A job is complete: those that needed nothing else go on.
+/// A job is complete: those that needed nothing else go on. Where they are many the first do, and the job is due until the
+/// last of them has: whoever holds the store then goes on.
 pub(super) fn release(store: &mut Store, row: i64, now: i64) -> Result<(), Trouble> {
-    let mut statement = store.conn.prepare_cached("SELECT job FROM dependency WHERE needs = ?1")?;
-    let waiting: Vec<i64> = statement.query_map([row], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    drop(statement);
-    if waiting.is_empty() {
-        return Ok(());
+    if release_some(store, row, now)? {
+        store.conn.prepare_cached("UPDATE job SET due_at = ?2 WHERE id = ?1")?.execute([row, now])?;
+        store.expect(now);
     }
-    store.conn.prepare_cached("DELETE FROM dependency WHERE needs = ?1")?.execute([row])?;
-    waiting.into_iter().try_for_each(|job| set_free(store, job, now).map(drop))
+    Ok(())
+}
+
+/// Goes on with those that need a job which was complete before. What else is due by now comes before the rest of them.
+pub(super) fn release_more(store: &mut Store, row: i64, now: i64) -> Result<(), Trouble> {
+    let due = release_some(store, row, now)?.then_some(now);
+    store.conn.prepare_cached("UPDATE job SET due_at = ?2 WHERE id = ?1")?.execute(params![row, due])?;
+    Ok(())
+}
+
+/// All of them, before it is not complete any more.
+pub(super) fn release_rest(store: &mut Store, row: i64, now: i64) -> Result<(), Trouble> {
+    while release_some(store, row, now)? {}
+    Ok(())
+}
+
+/// The next of those that need it, in the order of insertion. Says whether there may be more.
+fn release_some(store: &mut Store, row: i64, now: i64) -> Result<bool, Trouble> {
+    let mut statement =
+        store.conn.prepare_cached("SELECT job FROM dependency WHERE needs = ?1 ORDER BY job LIMIT ?2")?;
+    let found = statement.query_map(params![row, STRETCH], |row| row.get(0))?;
+    let waiting: Vec<i64> = found.collect::<Result<_, _>>()?;
+    drop(statement);
+    let Some(last) = waiting.last() else { return Ok(false) };
+    store
+        .conn
+        .prepare_cached("DELETE FROM dependency WHERE needs = ?1 AND job <= ?2")?
+        .execute([row, *last])?;
+    let may_be_more = waiting.len() == STRETCH;
+    waiting.into_iter().try_for_each(|job| set_free(store, job, now).map(drop))?;
+    Ok(may_be_more)
 }
 
 /// Lets a job go on that waits and needs nothing any more; gives its state if it does.
@@ -178,4 +205,97 @@ fn circle(names: &[JobId]) -> Trouble {
         _ => format!("jobs cannot wait for each other in a circle: {}", way.join(" needs ")),
     })
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::sqlite::call::Kind;
+    use crate::broker::sqlite::{admin, lease};
+    use crate::broker::{Broker, Sqlite, Verbs};
+    use crate::model::{NewJob, Payload};
+
+    const MANY: usize = 3 * STRETCH + 7;
+
+    fn job(id: &str) -> NewJob {
+        NewJob { id: Some(id.into()), ..NewJob::new("q".into(), "c".into(), Payload::Data("1".into())) }
+    }
+
+    /// A store in which many jobs need one.
+    async fn crowd() -> Sqlite {
+        let store = Sqlite::memory().unwrap();
+        let needing = |n| NewJob { depends: vec!["a".into()], ..job(&format!("n{n}")) };
+        store.enqueue([job("a")].into_iter().chain((0..MANY).map(needing)).collect()).await.unwrap();
+        store
+    }
+
+    fn count(store: &Store, state: JobState) -> usize {
+        let mut statement = store.conn.prepare("SELECT count(*) FROM job WHERE state = ?1").unwrap();
+        statement.query_row([state as i64], |row| row.get(0)).unwrap()
+    }
+
+    /// Completes the job that all need, as a settlement does.
+    fn complete(store: &mut Store) -> Result<i64, Trouble> {
+        let (row, queue, from) = store.place(&"a".into())?;
+        store.conn.execute("UPDATE job SET state = 4, ended_at = 1 WHERE id = ?1", [row])?;
+        store.moved(queue, Some(from), JobState::Complete);
+        let now = store.time();
+        release(store, row, now)?;
+        Ok(row)
+    }
+
+    #[tokio::test]
+    async fn a_crowd_is_released_a_stretch_at_a_time_and_wholly() {
+        let store = crowd().await;
+        let first = |store: &mut Store| {
+            complete(store)?;
+            // What is on file says that there is more to do, whoever comes next.
+            assert!(store.next_due_on_file()?.is_some_and(|due| due <= store.time()));
+            Ok(count(store, JobState::Waiting))
+        };
+        assert_eq!(store.run(Kind::Durable, first).await, Ok(STRETCH));
+        let turn = |store: &mut Store| {
+            let (before, now) = (count(store, JobState::Waiting), store.time());
+            lease::come_due(store, now)?;
+            Ok((count(store, JobState::Waiting) - before, before))
+        };
+        loop {
+            let (more, before) = store.run(Kind::Lease, turn).await.unwrap();
+            assert!(more <= STRETCH);
+            if before == MANY {
+                break;
+            }
+        }
+        let counted = store.counts().await.unwrap();
+        assert_eq!(counted[&"q".into()].jobs[&JobState::Waiting], MANY as u64);
+        let is_quiet = |store: &mut Store| Ok(store.next_due_on_file()?.is_none());
+        assert_eq!(store.run(Kind::Read, is_quiet).await, Ok(true));
+    }
+
+    #[tokio::test]
+    async fn who_retries_a_job_whose_crowd_still_goes_leaves_nobody_behind() {
+        let store = crowd().await;
+        let both = |store: &mut Store| {
+            complete(store)?;
+            let now = (store.world.now)();
+            admin::retry(store, &"a".into(), "me", now)?;
+            Ok(count(store, JobState::Waiting))
+        };
+        assert_eq!(store.run(Kind::Durable, both).await, Ok(MANY + 1));
+    }
+
+    #[tokio::test]
+    async fn many_that_are_due_at_once_wait_a_stretch_at_a_time() {
+        let store = Sqlite::memory().unwrap();
+        store.enqueue((0..MANY).map(|n| job(&format!("n{n}"))).collect()).await.unwrap();
+        let turn = |store: &mut Store| {
+            store.conn.execute("UPDATE job SET state = 1, due_at = 1 WHERE state = 0", [])?;
+            store.next_due = Some(1);
+            let now = store.time();
+            lease::come_due(store, now)?;
+            assert!(store.next_due.is_some_and(|due| due <= now), "there is more to do");
+            Ok(count(store, JobState::Waiting))
+        };
+        assert_eq!(store.run(Kind::Lease, turn).await, Ok(STRETCH));
+    }
 }

@@ -135,10 +135,7 @@ pub(super) fn insert(
     let row = store.conn.last_insert_rowid();
     edit::write_tags(store, row, &job.tags)?;
     if inline.is_none() {
-        store
-            .conn
-            .prepare_cached("INSERT INTO body (job, data) VALUES (?1, ?2)")?
-            .execute(params![row, data])?;
+        write_body(store, row, &data)?;
     }
     if let Some(due) = due {
         store.expect(due);
@@ -149,6 +146,25 @@ pub(super) fn insert(
     }
     store.happened(id, queue, What::Put, state)?;
     Ok(row)
+}
+
+fn write_body(store: &Store, row: i64, data: &[u8]) -> Result<(), Trouble> {
+    store
+        .conn
+        .prepare_cached("INSERT OR REPLACE INTO body (job, data) VALUES (?1, ?2)")?
+        .execute(params![row, data])?;
+    Ok(())
+}
+
+/// Other data for a job that is there.
+pub(super) fn replace_data(store: &Store, row: i64, data: &[u8]) -> Result<(), Trouble> {
+    let inline = (data.len() <= INLINE_MAX).then_some(data);
+    store.conn.prepare_cached("UPDATE job SET payload = ?2 WHERE id = ?1")?.execute(params![row, inline])?;
+    match inline {
+        Some(_) => drop(store.conn.prepare_cached("DELETE FROM body WHERE job = ?1")?.execute([row])?),
+        None => write_body(store, row, data)?,
+    }
+    Ok(())
 }
 
 /// A payload as it is kept: whether it is a program, and its bytes.

@@ -9,11 +9,11 @@ use serde::de::DeserializeOwned;
 
 use super::store::{Store, state};
 use super::trouble::Trouble;
-use super::{history, needs};
+use super::{figures, history, needs};
 use crate::broker::Error;
 use crate::model::{
-    Bytes, Fence, Instance, JobId, JobRecord, JobState, Millis, OptionName, Pause, Payload, QueueCounts,
-    QueueName, Retry, WorkerId,
+    Bytes, Day, Fence, Instance, Instant, JobId, JobRecord, JobState, Millis, OptionName, Pause, Payload,
+    QueueCounts, QueueName, Retry, WorkerId,
 };
 
 /// Jobs that wait for another are shown with it up to this number.
@@ -52,8 +52,9 @@ pub(super) fn before(store: &Store, id: &JobId) -> Result<u64, Trouble> {
     Ok(statement.query_row([row, queue], |row| row.get(0))?)
 }
 
-pub(super) fn counts(store: &mut Store) -> Result<BTreeMap<QueueName, QueueCounts>, Trouble> {
+pub(super) fn counts(store: &mut Store, now: Instant) -> Result<BTreeMap<QueueName, QueueCounts>, Trouble> {
     store.write_counts()?;
+    let day = Day::of(Millis(store.millis(now)));
     let mut statement = store.conn.prepare_cached(
         "SELECT id, name, paused_at, paused_by, reason, waiting, delayed, running, canceling, complete, failed, held,
          canceled, depends FROM queue",
@@ -70,8 +71,10 @@ pub(super) fn counts(store: &mut Store) -> Result<BTreeMap<QueueName, QueueCount
         let by: Option<String> = row.get(3)?;
         let reason = row.get(4)?;
         let paused = since.map(|since| Pause { since: Millis(since), by: by.unwrap_or_default(), reason });
-        let oldest_waiting = oldest_waiting(store, row.get(0)?)?;
-        let counted = QueueCounts { jobs, oldest_waiting, paused, max_concurrency: None };
+        let queue = row.get(0)?;
+        let oldest_waiting = oldest_waiting(store, queue)?;
+        let today = figures::on_day(store, queue, day)?.in_sums();
+        let counted = QueueCounts { jobs, oldest_waiting, paused, max_concurrency: None, today };
         counts.insert(QueueName::from(row.get::<_, String>(1)?), counted);
     }
     drop(rows);

@@ -116,6 +116,12 @@ fn find_row(store: &Store, name: &str) -> Result<i64, Trouble> {
     row.ok_or_else(|| Error::NoRecurring(name.into()).into())
 }
 
+/// An error unless there is one of this name, or has been: its jobs stay.
+pub(super) fn must_have_been(store: &Store, name: &str) -> Result<(), Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT 1 FROM recurring WHERE name = ?1")?;
+    if statement.exists([name])? { Ok(()) } else { Err(Error::NoRecurring(name.into()).into()) }
+}
+
 /// The columns [`record`] reads.
 const RECORD: &str =
     "spec, recurring.put_at, recurring.put_by, next_at, count, skipped, missed_at, jid, state, job.put_at

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, params};
 use super::read;
 use super::store::{Store, state};
 use super::trouble::Trouble;
-use crate::model::{JobState, What};
+use crate::model::{JobState, News, What};
 
 /// Whether others wait for the `job` of a statement.
 pub(super) const IS_NEEDED: &str =
@@ -39,7 +39,8 @@ pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
         store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([row])?;
     }
     store.conn.prepare_cached("DELETE FROM dependency WHERE needs = ?1")?.execute([row])?;
-    for tag in tags.unwrap_or_default() {
+    let tags = tags.unwrap_or_default();
+    for tag in &tags {
         let mut statement = store.conn.prepare_cached("DELETE FROM tag WHERE tag = ?1 AND job = ?2")?;
         statement.execute(params![tag, row])?;
     }
@@ -48,7 +49,8 @@ pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
         store.conn.prepare_cached(forget)?.execute([recurring, row])?;
     }
     store.gone(queue, from);
-    store.happened(&id.into(), queue, What::Removed, from)?;
+    let news = store.news_of(&id.into(), queue, What::Removed, from)?;
+    store.effects.news.extend(news.map(|news| News { tags, ..news }));
     if from == JobState::Failed {
         store.effects.figures.on(queue, ended_at).failed -= 1;
     }

@@ -42,7 +42,7 @@ CREATE TABLE job (
     unknown     INTEGER NOT NULL DEFAULT 0,  -- how often no worker knew its class
     put_at      INTEGER NOT NULL,
     put_by      TEXT,
-    due_at      INTEGER,               -- only while delayed
+    due_at      INTEGER,               -- only while delayed; of a complete job, while not all that need it have been told
     expires_at  INTEGER,               -- only while running or canceling
     renewals    INTEGER NOT NULL DEFAULT 0,  -- of the latest lease
     renewed_at  INTEGER,

@@ -13,6 +13,7 @@ use super::figures::{self, Gathered};
 use super::notices::Notices;
 use super::occur;
 use super::options::World;
+use super::read;
 use super::trouble::Trouble;
 use crate::broker::{Error, Notice};
 use crate::model::{
@@ -147,16 +148,30 @@ impl Store {
         what: What,
         state: JobState,
     ) -> Result<(), Trouble> {
-        if self.notices.heard().is_none() {
-            return Ok(());
-        }
-        let mut statement = self.conn.prepare_cached("SELECT name FROM queue WHERE id = ?1")?;
-        let name: String = statement.query_row([queue], |row| row.get(0))?;
-        drop(statement);
-        let news = News::new(what, Millis(self.time()));
-        let (job, queue) = (Some(id.clone()), Some(name.into()));
-        self.effects.news.push(News { job, queue, state: Some(state), ..news });
+        let news = self.news_of(id, queue, what, state)?;
+        self.effects.news.extend(news);
         Ok(())
+    }
+
+    /// What is told of a job, if anybody listens.
+    pub(super) fn news_of(
+        &self,
+        id: &JobId,
+        queue: i64,
+        what: What,
+        state: JobState,
+    ) -> Result<Option<News>, Trouble> {
+        if self.notices.heard().is_none() {
+            return Ok(None);
+        }
+        let mut statement = self
+            .conn
+            .prepare_cached("SELECT name, tags FROM queue LEFT JOIN job ON jid = ?2 WHERE queue.id = ?1")?;
+        let mut rows = statement.query(params![queue, id.as_str()])?;
+        let found = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let (queue, tags) = (found.get::<_, String>(0)?, read::json(found, 1)?.unwrap_or_default());
+        let news = News::new(what, Millis(self.time()));
+        Ok(Some(News { job: Some(id.clone()), queue: Some(queue.into()), tags, state: Some(state), ..news }))
     }
 
     /// Something happens by itself at `at`.
@@ -178,6 +193,11 @@ impl Store {
             self.queues.insert(name.clone(), queue);
         }
         Ok(found)
+    }
+
+    /// The queue, or that there is none.
+    pub(super) fn queue_there(&mut self, name: &QueueName) -> Result<Queue, Trouble> {
+        self.queue(name)?.ok_or_else(|| Error::NoQueue(name.clone()).into())
     }
 
     /// The queue's number; the queue is made if need be.

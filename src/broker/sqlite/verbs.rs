@@ -20,12 +20,13 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
         Verb::DependOn(it) => Answer::DependOn(State { state: depend::on(store, it, by, now)? }),
         Verb::DependOff(it) => Answer::DependOff(State { state: depend::off(store, it, by, now)? }),
         Verb::Prioritize(it) => Answer::Prioritize(edit::prioritize(store, it, by, now).map(done)?),
+        Verb::SetData(it) => Answer::SetData(edit::set_data(store, it).map(done)?),
         Verb::Tag(it) => Answer::Tag(Tags { tags: edit::tag(store, it, by, now)? }),
         Verb::Track(it) => Answer::Track(edit::track(store, &it.job, now).map(done)?),
         Verb::Untrack(it) => Answer::Untrack(edit::untrack(store, &it.job).map(done)?),
         Verb::Discard(it) => Answer::Discard(edit::discard(store, &it.job).map(done)?),
         Verb::Bulk(it) => Answer::Bulk(bulk::sweep(store, it, by, now)?),
-        Verb::Queues(_) => Answer::Queues(read::counts(store)?),
+        Verb::Queues(_) => Answer::Queues(read::counts(store, now)?),
         Verb::Pause(it) => {
             Answer::Pause(admin::pause(store, &it.queue, by, it.reason.as_deref(), now).map(done)?)
         }
@@ -36,7 +37,7 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
         Verb::RunRecurring(it) => Answer::RunRecurring(occur::run(store, &it.name, by, now)?),
         Verb::RemoveRecurring(it) => Answer::RemoveRecurring(recurring::remove(store, &it.name).map(done)?),
         Verb::Stats(it) => Answer::Stats(figures::of(store, it, now)?),
-        Verb::Forget(it) => Answer::Forget(forget::queue(store, &it.queue).map(done)?),
+        Verb::Forget(it) => Answer::Forget(forget::queue(store, it)?),
         Verb::ShowOptions(_) => Answer::ShowOptions(in_force::show(store)?),
         Verb::SetOption(it) => Answer::SetOption(in_force::set(store, it).map(done)?),
         Verb::UnsetOption(it) => Answer::UnsetOption(in_force::unset(store, it).map(done)?),

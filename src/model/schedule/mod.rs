@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub use cron::Cron;
 pub use line::WrongLine;
 
+use super::format_duration;
+
 /// When a recurring job is due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -50,9 +52,10 @@ impl Schedule {
     /// What is wrong with it, other than that its zone may be unknown here.
     pub fn fault(&self) -> Option<String> {
         match self {
-            Schedule::Every { interval, .. } if *interval < Self::SHORTEST => {
-                Some(format!("an interval of {interval:?} is too short: 1s is the shortest"))
-            }
+            Schedule::Every { interval, .. } if *interval < Self::SHORTEST => Some(format!(
+                "an interval of {} is too short: 1s is the shortest",
+                format_duration(*interval)
+            )),
             Schedule::Every { interval, offset } if *interval.max(offset) > Self::LONGEST => {
                 Some("the interval or the offset is too long: 3660d is the longest".into())
             }

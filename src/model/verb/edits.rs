@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::JobId;
+use crate::model::{Bytes, Fence, JobId};
 
 /// Has a job wait for others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +34,18 @@ pub struct Prioritize {
     pub job: JobId,
     /// Higher runs first.
     pub priority: i32,
+}
+
+/// Gives a job other data while it runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetData {
+    /// Which.
+    pub job: JobId,
+    /// The proof of the right to run it: nobody else may.
+    pub fence: Fence,
+    /// What it carries from now on.
+    pub data: Bytes,
 }
 
 /// Adds tags to a job and removes others.

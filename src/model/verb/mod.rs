@@ -11,7 +11,7 @@ mod recurring;
 mod table;
 
 pub use answers::{Done, Each, Fate, Number, Refusal, State, Tags};
-pub use edits::{DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
+pub use edits::{DependOff, DependOn, Discard, Prioritize, SetData, Tag, Track, Untrack};
 pub use failed::{Act, Bulk, Failed, FailureGroup, Swept};
 pub use jobs::{Before, Cancel, Get, Retry};
 pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};

@@ -31,12 +31,18 @@ pub struct Resume {
     pub queue: QueueName,
 }
 
-/// Removes a queue that has no jobs.
+/// Removes a queue that has no jobs, or with them if they have ended: a stretch of them at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Forget {
     /// Which.
     pub queue: QueueName,
+    /// Its complete, failed and canceled jobs first. Refused before the first of them if anything else keeps the queue.
+    #[serde(default)]
+    pub discard: bool,
+    /// Where to go on: `next` of the answer before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<i64>,
 }
 
 /// Tells how the jobs of a queue fared on a day.

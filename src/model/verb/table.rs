@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use super::{
     Before, Bulk, Cancel, DependOff, DependOn, Discard, Done, Each, Failed, FailureGroup, Forget, Get,
     ListRecurring, LoadOptions, Number, OptionShown, Pause, Prioritize, QueueDay, Queues, RemoveRecurring,
-    Resume, Retry, RunRecurring, SetOption, ShowOptions, ShowRecurring, State, Stats, Swept, Tag, Tags,
-    Track, UnsetOption, Untrack,
+    Resume, Retry, RunRecurring, SetData, SetOption, ShowOptions, ShowRecurring, State, Stats, Swept, Tag,
+    Tags, Track, UnsetOption, Untrack,
 };
 use crate::model::{Filter, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord};
 
@@ -110,6 +110,7 @@ verbs! {
     DependOn(DependOn) => State, "POST" "/v1/jobs/{job}/depends/on", "Has a job that has not begun wait until others are complete, too.";
     DependOff(DependOff) => State, "POST" "/v1/jobs/{job}/depends/off", "Has a job wait for others no more; its delay stays.";
     Prioritize(Prioritize) => Done, "POST" "/v1/jobs/{job}/priority", "Gives a job another priority; among equals it keeps its place.";
+    SetData(SetData) => Done, "POST" "/v1/jobs/{job}/data", "Gives a running job other data, for its next attempt or queue; only who holds its lease may.";
     Tag(Tag) => Tags, "POST" "/v1/jobs/{job}/tags", "Adds tags to a job and removes others.";
     Track(Track) => Done, "POST" "/v1/jobs/{job}/track", "Marks a job as one that somebody follows.";
     Untrack(Untrack) => Done, "POST" "/v1/jobs/{job}/untrack", "Takes that mark away.";
@@ -125,7 +126,7 @@ verbs! {
     RunRecurring(RunRecurring) => LatestJob, "POST" "/v1/recurring/{name}/run", "Puts the job of a recurring job now, whatever its schedule and its latest job.";
     RemoveRecurring(RemoveRecurring) => Done, "POST" "/v1/recurring/{name}/remove", "Ends a recurrence; the jobs that it has put stay.";
     Stats(Stats) => QueueDay, "GET" "/v1/queues/{queue}/stats", "Tells how the jobs of a queue fared on a day: how long they waited and ran, how many failed.";
-    Forget(Forget) => Done, "POST" "/v1/queues/{queue}/forget", "Removes a queue that has no jobs, with its statistics.";
+    Forget(Forget) => Swept, "POST" "/v1/queues/{queue}/forget", "Removes a queue that has no jobs, with its statistics; if asked its ended jobs first: the next of them, and where to go on.";
     ShowOptions(ShowOptions) => Vec<OptionShown>, "GET" "/v1/options", "Shows the options in force, and what is set for single queues.";
     SetOption(SetOption) => Done, "POST" "/v1/options/{name}", "Sets an option, for all queues or for one.";
     UnsetOption(UnsetOption) => Done, "POST" "/v1/options/{name}/unset", "Puts an option back to its default, or that of a queue to what all have.";

@@ -5,6 +5,7 @@ use super::*;
 contract!(
     a_queue_without_jobs_is_forgotten,
     a_queue_that_is_of_use_is_not_forgotten,
+    a_queue_is_forgotten_with_its_ended_jobs_or_loses_none,
     ended_jobs_go_when_they_are_old,
     too_many_complete_jobs_go_the_oldest_first,
     what_is_kept_for_ever_stays,
@@ -22,6 +23,41 @@ async fn a_queue_without_jobs_is_forgotten(mut scene: Scene) {
     scene.put(job("b")).await;
     assert_eq!(stats(&scene).await.run.count, 0);
     assert_eq!(scene.take().await.unwrap().job.id.as_str(), "b");
+}
+
+async fn a_queue_is_forgotten_with_its_ended_jobs_or_loses_none(scene: Scene) {
+    let ask = |after| scene.tell(Forget { queue: "q".into(), discard: true, after }, "");
+    let why = async || match ask(None).await {
+        Err(Error::InUse(_, why)) => why,
+        other => panic!("{other:?}"),
+    };
+    scene.enqueue((0..1100).map(|n| job(&format!("j{n}"))).collect()).await.unwrap();
+    scene.put(NewJob { queue: "p".into(), depends: vec!["j7".into()], ..job("dependent") }).await;
+    for n in (0..1100).filter(|n| *n != 7) {
+        scene.cancel(format!("j{n}").into()).await.unwrap();
+    }
+    assert!(why().await.starts_with("it has jobs (1 waiting);"));
+    let j7 = scene.take().await.unwrap();
+    scene.pause("q".into(), "me".into(), None).await.unwrap();
+    scene.say(&j7, Verdict::Fail { failure: wrong("x", "y") }).await;
+    assert!(why().await.starts_with("it is paused"));
+    scene.resume("q".into()).await.unwrap();
+    assert_eq!(
+        scene.list(Filter { limit: 0, ..Filter::default() }).await.unwrap().len(),
+        1101,
+        "none is lost"
+    );
+    let first = ask(None).await.unwrap();
+    assert_eq!((first.count, first.needed), (499, 1));
+    let second = ask(first.next).await.unwrap();
+    assert_eq!((second.count, second.needed), (500, 0));
+    assert!(matches!(ask(second.next).await, Err(Error::InUse(_, why)) if why.contains("(1 failed)")));
+    scene.cancel("dependent".into()).await.unwrap();
+    let mut next = ask(None).await.unwrap().next;
+    while next.is_some() {
+        next = ask(next).await.unwrap().next;
+    }
+    assert_eq!(scene.counts().await.unwrap().into_keys().collect::<Vec<_>>(), ["p".into()]);
 }
 
 async fn a_queue_that_is_of_use_is_not_forgotten(scene: Scene) {

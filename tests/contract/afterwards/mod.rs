@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use crate::support::*;
 use taskvisor::broker::{Broker, Error, Verbs};
-use taskvisor::model::verb::{Act, Bulk, Failed, FailureGroup, Forget, QueueDay, SetOption, Stats, Swept};
+use taskvisor::model::verb::{
+    Act, Bulk, Failed, FailureGroup, Forget, QueueDay, SetOption, Stats, Swept, Times,
+};
 use taskvisor::model::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -68,12 +70,18 @@ async fn waiting(scene: &Scene) -> Vec<String> {
     scene.list(filter).await.unwrap().iter().rev().map(|job| job.id.to_string()).collect()
 }
 
+/// Of today. The counts of the queues say the same.
 async fn stats(scene: &Scene) -> QueueDay {
-    scene.tell(Stats { queue: "q".into(), day: None }, "").await.unwrap()
+    let day = scene.tell(Stats { queue: "q".into(), day: None }, "").await.unwrap();
+    let today = scene.counts().await.unwrap()[&"q".into()].today;
+    let sum = |times: &Times| Sum { count: times.count, seconds: times.mean * times.count as f64 };
+    let QueueDay { retries, failures, failed, .. } = day;
+    assert_eq!(today, Today { wait: sum(&day.wait), run: sum(&day.run), retries, failures, failed });
+    day
 }
 
 async fn forget(scene: &Scene, queue: &str) -> Result<(), Error> {
-    scene.tell(Forget { queue: queue.into() }, "").await.map(drop)
+    scene.tell(Forget { queue: queue.into(), discard: false, after: None }, "").await.map(drop)
 }
 
 /// Lets the store look at what it keeps, for as long as that takes.

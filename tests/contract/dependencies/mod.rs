@@ -25,6 +25,7 @@ contract!(
     a_refusal_spreads_to_what_the_refused_job_needs,
     all_dependents_are_canceled_together,
     thousands_of_dependents_are_canceled_together,
+    too_many_dependents_are_not_canceled_at_all,
     a_canceled_job_still_needs_what_it_needed,
     the_release_wakes,
     ten_thousand_in_a_row_are_no_circle,
@@ -282,6 +283,23 @@ async fn thousands_of_dependents_are_canceled_together(scene: Scene) {
     let each = cancel(&scene, &["a"], true).await;
     assert!(each.len() == 3001 && each.iter().all(|(_, fate)| *fate == Fate::State(JobState::Canceled)));
     assert_eq!(scene.counts().await.unwrap()[&"q".into()].jobs, [(JobState::Canceled, 3001)].into());
+}
+
+async fn too_many_dependents_are_not_canceled_at_all(scene: Scene) {
+    scene.put(job("a")).await;
+    let many = 10_000;
+    scene.enqueue((0..many).map(|n| needing(&n.to_string(), &["a"])).collect()).await.unwrap();
+    let all = || scene.tell(Cancel { jobs: names(&["a"]), dependents: true }, "uid 7");
+    let said = all().await.unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "more than 10000 jobs cannot be canceled at a time, and '9999' would be one more: first cancel, in parts, those that wait for the others"
+    );
+    let counts = async || scene.counts().await.unwrap()[&"q".into()].jobs.clone();
+    assert_eq!(counts().await, [(JobState::Waiting, 1), (JobState::Depends, many)].into());
+    scene.cancel("7".into()).await.unwrap();
+    assert_eq!(all().await.unwrap().len() as u64, many);
+    assert_eq!(counts().await, [(JobState::Canceled, many + 1)].into());
 }
 
 async fn a_canceled_job_still_needs_what_it_needed(mut scene: Scene) {

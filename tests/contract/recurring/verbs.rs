@@ -127,7 +127,9 @@ async fn they_are_listed_by_name_and_their_jobs_by_theirs(scene: Scene) {
     let of = |name: &str| Filter { recurring: Some(name.into()), ..Filter::default() };
     let jobs = scene.list(of("a")).await.unwrap();
     assert_eq!(jobs.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["a-1"]);
-    assert_eq!(scene.list(of("x")).await.unwrap(), []);
+    assert_eq!(scene.list(of("x")).await, Err(Error::NoRecurring("x".into())));
+    scene.tell(RemoveRecurring { name: "a".into() }, "").await.unwrap();
+    assert_eq!(scene.list(of("a")).await.unwrap(), jobs, "its jobs stay");
 }
 
 async fn what_cannot_be_is_refused_and_changes_nothing(scene: Scene) {
@@ -136,7 +138,7 @@ async fn what_cannot_be_is_refused_and_changes_nothing(scene: Scene) {
     let carrying = |job: NewJob| Recurring { job, ..every(HOUR) };
     let large = Payload::Data("x".repeat(60_000).as_str().into());
     let cases = [
-        (every(Duration::ZERO), "1s is the shortest"),
+        (every(Duration::ZERO), "an interval of 0s is too short: 1s is the shortest"),
         (every(Duration::from_millis(999)), "1s is the shortest"),
         (every(Duration::MAX), "3660d is the longest"),
         (named(""), "1 to 100 visible ASCII characters"),

@@ -11,7 +11,7 @@ impl World {
                 Command::Spawn(worker) => self.spawn(worker),
                 Command::Fork(worker, template) => self.fork(worker, template),
                 Command::AskWaiting(pool, queues) => self.soon(100, Happening::AskWaiting(pool, queues)),
-                Command::Assign(worker, job, fence, _) => self.assign(worker, &job, fence),
+                Command::Assign(worker, job, fence, ..) => self.assign(worker, &job, fence),
                 Command::Cancel(worker, job, _) => {
                     if !self.unlucky(30) {
                         self.soon(3_000, Happening::Ends(worker, job, complete()));

@@ -1,0 +1,200 @@
+"""A job as qless-py shows it, running or not: what is known of it, and what can be asked for it from outside."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+from ..errors import PutError
+from .exceptions import QlessException
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn, Optional
+
+    from .client import Client
+
+#: States by the names that qless has for them. It knows no more of the others.
+_STATES = {"delayed": "scheduled", "held": "failed", "canceling": "running"}
+
+
+class BaseJob:
+    """Any job. What is not known at once is asked for when it is looked at first, by one call for all of it."""
+
+    def __init__(self, client: Client, jid: str, klass_name: str, queue_name: str, data: Any, priority: int,
+                 tags: list[str]) -> None:
+        #: By which it asks.
+        self.client = client
+        #: Its id.
+        self.jid = jid
+        #: What it is: ``module.Class``.
+        self.klass_name = klass_name
+        #: Where it waits, or was taken from.
+        self.queue_name = queue_name
+        #: What was put: any JSON value.
+        self.data = data
+        #: The words to find it by.
+        self.tags = tags
+        self._priority = priority
+        self._record: Optional[dict[str, Any]] = None
+
+    def __getitem__(self, key: str) -> Any:
+        return self.data.get(key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.data[key] = value
+
+    def __repr__(self) -> str:
+        return f"<{self.klass_name} {self.jid}>"
+
+    @property
+    def klass(self) -> Any:
+        """The class itself."""
+        from .classes import imported
+
+        return imported(self.klass_name)
+
+    @property
+    def queue(self) -> Any:
+        """Its queue, to put other jobs into."""
+        return self.client.queues[self.queue_name]
+
+    @property
+    def priority(self) -> int:
+        """Higher runs first. A new value holds from the next attempt on."""
+        return self._priority
+
+    @priority.setter
+    def priority(self, value: int) -> None:
+        self.client.ask("priority", id=self.jid, priority=value)
+        self._priority = value
+
+    @property
+    def state(self) -> str:
+        """By the name that qless has for it; one that was canceled is ``canceled``."""
+        state = str(self.record()["state"])
+        return _STATES.get(state, state)
+
+    @property
+    def tracked(self) -> bool:
+        """Whether somebody follows it."""
+        return bool(self.record().get("tracked"))
+
+    @property
+    def worker_name(self) -> str:
+        """Who runs it: host, pool and slot; empty if nobody does."""
+        worker = self.record().get("worker") if self.state == "running" else None
+        if worker is None:
+            return ""
+        return f"{socket.gethostname()}-{os.environ.get('TASKVISOR_POOL', 'default')}.{worker['slot']['index']}"
+
+    @property
+    def expires_at(self) -> float:
+        """Until when it may run, in seconds since 1970; 0 if it does not. The supervisor renews that in time."""
+        return float(self.record().get("expires_at") or 0) / 1000
+
+    @property
+    def ttl(self) -> float:
+        """Seconds until then."""
+        return self.expires_at - time.time()
+
+    @property
+    def original_retries(self) -> Optional[int]:
+        """Tries after the first one; None if the job leaves that to its pool."""
+        retry = self.record().get("retry")
+        return None if retry is None else int(retry["retries"])
+
+    @property
+    def retries_left(self) -> Optional[int]:
+        """Tries that remain."""
+        retries = self.original_retries
+        return None if retries is None else retries - max(int(self.record()["attempt"]) - 1, 0)
+
+    @property
+    def dependencies(self) -> list[str]:
+        """The ids of the jobs it waits for."""
+        return [need["job"] for need in self.record().get("needs", ())]
+
+    @property
+    def dependents(self) -> list[str]:
+        """The ids of the jobs that wait for it."""
+        return list(self.record().get("needed_by", ()))
+
+    @property
+    def failure(self) -> dict[str, Any]:
+        """Why it failed last: group, message, when, and the trace where there is one. Empty if it has not."""
+        record = self.record()
+        failure = record.get("failure")
+        if failure is None:
+            return {}
+        when = (record.get("forensics") or {}).get("at") or record.get("ended_at") or 0
+        return {**failure, "when": when // 1000, "worker": ""}
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """What has happened to it, oldest first: ``what`` and ``when``, and what else is known."""
+        record = self.record()
+        entries = [{"what": "put", "when": record["put_at"] // 1000}]
+        for entry in record.get("history", ()):
+            (what, told), = ((name, value) for name, value in entry.items() if name != "at")
+            entries.append({**told, "what": what, "when": entry["at"] // 1000})
+        return entries
+
+    def record(self) -> dict[str, Any]:
+        """All that is known of it, as ``taskvisor job show --json`` prints it."""
+        if self._record is None:
+            found: dict[str, Any] = self.client.ask("job", id=self.jid)
+            self._record = found
+        return self._record
+
+    def cancel(self) -> str:
+        """Ends it for good. One that runs is told by SIGTERM, also if that is this one, and then killed."""
+        self.client.ask("cancel", id=self.jid)
+        return self.jid
+
+    def tag(self, *tags: str) -> list[str]:
+        """Adds tags, and gives all that it then has."""
+        self.tags = self.client.ask("tag", id=self.jid, add=list(tags))["tags"]
+        return self.tags
+
+    def untag(self, *tags: str) -> list[str]:
+        """Removes tags, and gives those that it then has."""
+        self.tags = self.client.ask("tag", id=self.jid, remove=list(tags))["tags"]
+        return self.tags
+
+    def track(self) -> bool:
+        """Marks it as one that somebody follows."""
+        self.client.ask("track", id=self.jid)
+        return True
+
+    def untrack(self) -> bool:
+        """Takes that mark away."""
+        self.client.ask("untrack", id=self.jid)
+        return True
+
+    def depend(self, *_jids: str) -> NoReturn:
+        """Cannot be had here."""
+        self._refuse("depend()", "give `depends` to put or complete, or run `taskvisor job depends JID on OTHER`")
+
+    def undepend(self, *_jids: str, **_options: Any) -> NoReturn:
+        """Cannot be had here."""
+        self._refuse("undepend()", "run `taskvisor job depends JID off OTHER`")
+
+    def timeout(self) -> NoReturn:
+        """Cannot be had here."""
+        self._refuse("timeout()", "a job gives itself back by retry(); others end it by cancel()")
+
+    def _refuse(self, what: str, instead: str) -> NoReturn:
+        raise QlessException(f"{what} of job {self.jid}: taskvisor's workers cannot do that; {instead}")
+
+
+def asked(runtime: Any, verb: str, arguments: dict[str, Any]) -> Any:
+    """What the supervisor answers, or a QlessException that says why it does not."""
+    if runtime is None:
+        raise QlessException(f"failed to {verb}: only the worker itself can ask the supervisor, not a process that a "
+                             "job has started")
+    try:
+        return runtime.call(verb, arguments)
+    except PutError as error:
+        raise QlessException(str(error)) from None

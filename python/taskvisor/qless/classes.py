@@ -1,0 +1,137 @@
+"""Finds the method for a job: by the class that the job names, in the queue that it comes from."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+import types
+
+from ..arguments import is_async
+from ..context import Job as Run
+from .job import Job
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Callable, Optional
+
+
+class Classes:
+    """The application of a worker for qless: any class that can be imported."""
+
+    def __init__(self, reloads: bool) -> None:
+        self._fresh = Freshness() if reloads else None
+
+    def hello_classes(self) -> None:
+        """Whatever is put."""
+
+    def has_coroutines(self) -> bool:
+        """Nobody knows before the class has come."""
+        return False
+
+    def find(self, run: Run) -> Call:
+        """The method, or why there is none: the job then fails."""
+        job = Job(run)
+        try:
+            klass = imported(job.klass_name, self._fresh)
+            name = job.queue_name if hasattr(klass, job.queue_name) else "process"
+            method = getattr(klass, name, None)
+        except (Exception, SystemExit) as error:
+            return Call(job, None, type(error).__name__, error)
+        if method is None:
+            why = f'{job.klass_name} is missing a method "{job.queue_name}" or "process"'
+            return Call(job, None, "method-missing", AttributeError(why))
+        if not _is_static(klass, name, method):
+            why = f"{job.klass_name}.{name} is not static: put @staticmethod above it"
+            return Call(job, None, "method-type", TypeError(why))
+        return Call(job, method)
+
+
+class Call:
+    """A method with its job."""
+
+    def __init__(self, job: Job, method: Any, suffix: str = "", error: Optional[BaseException] = None) -> None:
+        self._job = job
+        self._method = method
+        self._refused = None if error is None else job.failed_by(suffix, error)
+        self.is_async = method is not None and is_async(method)
+
+    @property
+    def function(self) -> Callable[[], Any]:
+        """Runs the method and gives what the job has become."""
+        return self._await if self.is_async else self._run
+
+    def call_for(self, _data: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The job has its data."""
+        return (), {}
+
+    def _run(self) -> Any:
+        if self._refused is not None:
+            return self._refused
+        try:
+            self._method(self._job)
+            return self._job.returned()
+        except (Exception, SystemExit) as error:
+            return self._job.raised(error)
+
+    async def _await(self) -> Any:
+        try:
+            await self._method(self._job)
+            return self._job.returned()
+        except (Exception, SystemExit) as error:
+            return self._job.raised(error)
+
+
+def imported(name: str, fresh: Optional[Freshness] = None) -> Any:
+    """The class of that name.
+
+    >>> imported("taskvisor.qless.classes.Classes") is Classes
+    True
+    """
+    module_name, _, class_name = name.rpartition(".")
+    if not module_name:
+        raise ImportError(f"the class {name!r} names no module; a class is called module.Class")
+    module = importlib.import_module(module_name) if fresh is None else fresh.imported(module_name)
+    return getattr(module, class_name)
+
+
+class Freshness:
+    """Imports modules anew whose files have changed."""
+
+    def __init__(self) -> None:
+        self._started = time.time()
+        self._seen: dict[str, float] = {}
+
+    def imported(self, name: str) -> types.ModuleType:
+        """The module as its file is now."""
+        known = name in sys.modules
+        module = importlib.import_module(name)
+        try:
+            changed = os.stat(module.__file__ or "").st_mtime
+        except (OSError, AttributeError):
+            # Built in, or its file is gone: there is nothing newer.
+            return module
+        if known and changed > self._seen.get(name, self._started):
+            importlib.invalidate_caches()
+            module = importlib.reload(module)
+        self._seen[name] = changed
+        return module
+
+
+def _is_static(klass: Any, name: str, method: Any) -> bool:
+    """Python 3 takes a function of a class for a static one; so do we, if it is happy with the job alone.
+
+    >>> class Mail:
+    ...     def process(self, job): ...
+    ...     def mail(job): ...
+    >>> _is_static(Mail, "process", Mail.process), _is_static(Mail, "mail", Mail.mail)
+    (False, True)
+    """
+    if not isinstance(method, types.FunctionType):
+        return False
+    mro = getattr(klass, "__mro__", ())
+    kept = next((vars(base)[name] for base in mro if name in vars(base)), None)
+    needed = method.__code__.co_argcount - len(method.__defaults__ or ())
+    return isinstance(kept, staticmethod) or needed < 2

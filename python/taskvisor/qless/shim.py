@@ -1,0 +1,47 @@
+"""`import qless` where qless-py is not installed: what code of jobs takes from it, and nothing else."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import sys
+import types
+
+from . import decorators, exceptions
+from .base import BaseJob
+from .job import Job
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Client:
+    """Is not to be had: there is no connection to Redis in this package."""
+
+    def __init__(self, *_arguments: Any, **_options: Any) -> None:
+        raise exceptions.QlessException("qless.Client: this is taskvisor's stand-in for qless-py, which is not "
+                                        "installed. Inside of a job use job.client; for a connection of your own "
+                                        "install qless-py or reqless")
+
+
+def install() -> bool:
+    """Puts the stand-in where `import qless` finds it, in this process only, unless qless-py is there."""
+    if "qless" in sys.modules or importlib.util.find_spec("qless") is not None:
+        return False
+    _module("qless", "taskvisor's stand-in for qless-py.", retry=decorators.retry, Client=Client, Job=Job,
+            QlessException=exceptions.QlessException, LostLockException=exceptions.LostLockException,
+            logger=logging.getLogger("qless"), __path__=[])
+    for name, of in (("decorators", decorators), ("exceptions", exceptions)):
+        _module(f"qless.{name}", of.__doc__, **{key: value for key, value in vars(of).items() if key[0] != "_"})
+    _module("qless.job", Job.__doc__, Job=Job, BaseJob=BaseJob)
+    return True
+
+
+def _module(name: str, doc: Any, **contents: Any) -> None:
+    module = types.ModuleType(name, doc)
+    vars(module).update(contents)
+    sys.modules[name] = module
+    parent, _, last = name.rpartition(".")
+    if parent:
+        setattr(sys.modules[parent], last, module)

@@ -1,0 +1,179 @@
+//! What workers ask for by `call`: a verb with its arguments in, JSON or a reason out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc::Sender;
+
+use crate::broker::{Broker, Verbs};
+use crate::model::verb::{Asked, Get, Prioritize, SetData, Tag, Track, Untrack};
+use crate::model::{Bytes, Class, Exists, Fence, JobId, NewJob, Payload, Retry, WorkerId};
+
+/// What came of it.
+pub(super) struct Answer {
+    pub(super) worker: WorkerId,
+    pub(super) n: u64,
+    pub(super) result: Result<String, String>,
+}
+
+/// Does it, as a task of its own.
+pub(super) async fn grant(
+    broker: Arc<dyn Broker>,
+    answers: Sender<Answer>,
+    worker: WorkerId,
+    n: u64,
+    verb: String,
+    args: String,
+) {
+    let result = answer(&*broker, &verb, &args, format!("worker {worker}")).await;
+    let result = result.map_err(|Wrong(why)| why);
+    answers.send(Answer { worker, n, result }).await.ok();
+}
+
+/// Why there is no answer.
+struct Wrong(String);
+
+impl From<crate::broker::Error> for Wrong {
+    fn from(error: crate::broker::Error) -> Self {
+        Wrong(error.to_string())
+    }
+}
+
+async fn answer(broker: &dyn Broker, verb: &str, args: &str, by: String) -> Result<String, Wrong> {
+    let wrong = |error: serde_json::Error| Wrong(format!("{verb}: {error}"));
+    match verb {
+        "put" => put(broker, serde_json::from_str(args).map_err(wrong)?, &by).await,
+        "cancel" => {
+            let Named { id } = serde_json::from_str(args).map_err(wrong)?;
+            json(&serde_json::json!({ "state": broker.cancel(id, by).await? }))
+        }
+        "job" => {
+            let Named { id } = serde_json::from_str(args).map_err(wrong)?;
+            ask(broker, Get { job: id }, by).await
+        }
+        "data" => {
+            let Rewritten { id, fence, data } = serde_json::from_str(args).map_err(wrong)?;
+            ask(broker, SetData { job: id, fence, data: data.get().into() }, by).await
+        }
+        "priority" => {
+            let Prioritized { id, priority } = serde_json::from_str(args).map_err(wrong)?;
+            ask(broker, Prioritize { job: id, priority }, by).await
+        }
+        "tag" => {
+            let Tagged { id, add, remove } = serde_json::from_str(args).map_err(wrong)?;
+            ask(broker, Tag { job: id, add, remove }, by).await
+        }
+        "track" => {
+            let Named { id } = serde_json::from_str(args).map_err(wrong)?;
+            ask(broker, Track { job: id }, by).await
+        }
+        "untrack" => {
+            let Named { id } = serde_json::from_str(args).map_err(wrong)?;
+            ask(broker, Untrack { job: id }, by).await
+        }
+        _ => Err(Wrong(format!(
+            "no verb is called '{verb}'; known are: put, cancel, job, data, priority, tag, track, untrack"
+        ))),
+    }
+}
+
+async fn ask<V: Asked>(broker: &dyn Broker, verb: V, by: String) -> Result<String, Wrong> {
+    json(&broker.tell(verb, by).await?)
+}
+
+fn json(answer: &impl serde::Serialize) -> Result<String, Wrong> {
+    serde_json::to_string(answer).map_err(|error| Wrong(error.to_string()))
+}
+
+#[derive(Deserialize)]
+struct Named {
+    id: JobId,
+}
+
+#[derive(Deserialize)]
+struct Rewritten<'a> {
+    id: JobId,
+    fence: Fence,
+    #[serde(borrow)]
+    data: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Prioritized {
+    id: JobId,
+    priority: i32,
+}
+
+#[derive(Deserialize)]
+struct Tagged {
+    id: JobId,
+    #[serde(default)]
+    add: Vec<String>,
+    #[serde(default)]
+    remove: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Put<'a> {
+    #[serde(borrow)]
+    jobs: Vec<PutJob<'a>>,
+}
+
+/// A job as a worker puts it; times in seconds.
+#[derive(Deserialize)]
+struct PutJob<'a> {
+    queue: String,
+    class: String,
+    #[serde(borrow, default)]
+    data: Option<&'a RawValue>,
+    #[serde(default)]
+    priority: i32,
+    #[serde(default)]
+    delay: f64,
+    #[serde(default)]
+    tags: Vec<String>,
+    retries: Option<u32>,
+    time_limit: Option<f64>,
+    id: Option<String>,
+    #[serde(default)]
+    exists: Exists,
+    #[serde(default)]
+    depends: Vec<JobId>,
+}
+
+async fn put(broker: &dyn Broker, put: Put<'_>, by: &str) -> Result<String, Wrong> {
+    let jobs = put.jobs.into_iter().map(|job| new_job(job, by)).collect::<Result<Vec<_>, String>>();
+    let ids = broker.enqueue(jobs.map_err(Wrong)?).await?;
+    json(&serde_json::json!({ "ids": ids }))
+}
+
+fn new_job(job: PutJob<'_>, by: &str) -> Result<NewJob, String> {
+    let seconds = |name: &str, number: f64| {
+        Duration::try_from_secs_f64(number)
+            .map_err(|_| format!("put: {name} {number} is no number of seconds"))
+    };
+    if job.queue.is_empty() || job.class.is_empty() {
+        return Err("put: a job needs a queue and a class, each with a name".into());
+    }
+    if job.class == Class::EXEC {
+        return Err(
+            "put: jobs of the class 'exec' are programs; put them with taskvisor put -- COMMAND".into()
+        );
+    }
+    Ok(NewJob {
+        id: job.id.map(Into::into),
+        queue: job.queue.into(),
+        class: job.class.into(),
+        payload: Payload::Data(Bytes::from(job.data.map_or("null", RawValue::get))),
+        exists: job.exists,
+        priority: job.priority,
+        delay: seconds("delay", job.delay)?,
+        depends: job.depends,
+        tags: job.tags,
+        retry: job.retries.map(|retries| Retry { retries, ..Retry::CLASS }),
+        time_limit: job.time_limit.map(|limit| seconds("time_limit", limit)).transpose()?,
+        by: Some(by.into()),
+    })
+}

@@ -1,0 +1,147 @@
+"""Classes as they are written for qless-py, for tests with the real binary."""
+
+import json
+import os
+import signal
+import time
+
+import qless
+
+
+def tell(call):
+    """Prints what the call gives, or what it raises."""
+    try:
+        print(json.dumps(call()))
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")
+
+
+class Mail:
+    """Two methods for two queues."""
+
+    @staticmethod
+    def mail(job):
+        print("mail to", job["to"])
+        job.complete()
+
+    @staticmethod
+    def process(job):
+        print("processed in", job.queue_name, "for", job["to"])
+        job.complete()
+
+
+class Film:
+    """A pipeline: each stage leaves in the data what the next one needs."""
+
+    @staticmethod
+    def download(job):
+        job["bytes"] = 5
+        print(job.complete("encode"))
+
+    @staticmethod
+    def encode(job):
+        print("encodes", job["bytes"], "bytes")
+        job.data = {"done": True}
+        job.complete()
+
+
+class Words:
+    """Says what its data says of its end, one word after the other."""
+
+    @staticmethod
+    def process(job):
+        for name, *arguments in job["words"]:
+            if name == "raise":
+                raise KeyError(*arguments)
+            tell(lambda: getattr(job, name)(*arguments))
+
+
+class Silent:
+    """Returns without a word."""
+
+    @staticmethod
+    def process(job):
+        print("silent")
+
+
+class Wrong:
+    """Methods that cannot be called with a job."""
+
+    def process(self, job):
+        job.complete()
+
+
+class Empty:
+    """No method at all."""
+
+
+class Tries:
+    """Never has luck."""
+
+    @staticmethod
+    @qless.retry(OSError)
+    def process(job):
+        print("left", job.original_retries, job.retries_left)
+        raise OSError("no luck")
+
+
+class Dies:
+    """Leaves without a word to anyone."""
+
+    @staticmethod
+    def process(job):
+        job.complete()
+        os._exit(0)
+
+
+class Hangs:
+    """Cannot be talked to."""
+
+    @staticmethod
+    def process(job):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        with open(".hangs", "w") as file:
+            file.write(str(os.getpid()))
+        os.rename(".hangs", "hangs")
+        while True:
+            time.sleep(3600)
+
+
+class EndsItself:
+    """Cancels the job that it is."""
+
+    @staticmethod
+    def process(job):
+        job.cancel()
+        while True:
+            time.sleep(3600)
+
+
+class Asks:
+    """All that goes through the supervisor."""
+
+    @staticmethod
+    def process(job):
+        tell(lambda: job.tag("a", "b"))
+        tell(lambda: job.untag("a"))
+        tell(job.track)
+        job.priority = 7
+        tell(lambda: (job.heartbeat() - time.time()) > 1)
+        tell(lambda: [job.tracked, job.dependents, job.history[0]["what"], job.failure])
+        tell(lambda: job.client.queues["later"].put(Silent, {"from": job.jid}, delay=3600, jid="child"))
+        tell(lambda: [job.client.jobs["child"].state, job.client.jobs["child"].data, job.client.jobs["none"]])
+        tell(lambda: job.client.queues["later"].put(Silent, None, jid="child"))
+        tell(lambda: job.client.jobs["child"].cancel())
+        tell(lambda: job.depend("child"))
+        job.log("a line", n=1)
+        job.complete()
+
+
+class Where:
+    """Works in its directory, and leaves something there."""
+
+    @staticmethod
+    def process(job):
+        print(os.listdir("."), os.getcwd() == job.sandbox)
+        open("left", "w").close()
+        job.complete()
