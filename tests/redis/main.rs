@@ -78,9 +78,11 @@ fn what_is_no_command_is_refused() {
 fn a_user_script_line_stands_before_each_error() {
     // Clients in Ruby look for exactly this.
     let error = Scene::new().script.refusal(&["put", "0"]);
-    let (_, rest) = error.split_once("user_script:").unwrap();
-    let line: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    assert!(!line.is_empty() && rest[line.len()..].starts_with(": Put(): Arg \"jid\" missing"), "{error}");
+    let is_so = |rest: &str| {
+        let text = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        text.len() < rest.len() && text.starts_with(": Put(): Arg \"jid\" missing")
+    };
+    assert!(error.split("user_script:").skip(1).any(is_so), "{error}");
 }
 
 #[test]
