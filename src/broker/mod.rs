@@ -3,6 +3,7 @@
 mod contract;
 mod error;
 mod newsroom;
+pub mod redis;
 pub mod sqlite;
 mod verbs;
 

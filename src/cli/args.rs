@@ -16,8 +16,9 @@ pub use super::job_args::{
 };
 pub use super::option_args::OptionCommand;
 pub use super::recur_args::RecurCommand;
+pub use super::redis::RedisCommand;
 pub use super::start_args::Start;
-use super::{events, exit, form, reference};
+use super::{doctor, events, exit, form, reference};
 use crate::config::{Flags, parse_duration};
 use crate::model::Exists;
 
@@ -99,6 +100,7 @@ impl Args {
             | Command::Events(_)
             | Command::Completion(_)
             | Command::Man(_)
+            | Command::Redis(_)
             | Command::Put(_)
             | Command::Job(_)
             | Command::Queue(_)
@@ -185,11 +187,14 @@ pub enum Command {
     #[command(after_help = "The workers stay: taskvisor resume takes jobs again.")]
     Drain(Drain),
     /// Say what this machine lacks, what follows from it, and what to do
-    #[command(after_help = DOCTOR_HELP)]
-    Doctor(Doctor),
+    #[command(after_help = doctor::HELP)]
+    Doctor(doctor::Doctor),
     /// Print what happens to jobs and workers, as it happens
     #[command(after_help = events::HELP)]
     Events(events::Events),
+    /// What there is for jobs in Redis
+    #[command(subcommand)]
+    Redis(RedisCommand),
     /// Print what makes a shell complete this command line
     #[command(after_help = reference::COMPLETION_HELP)]
     Completion(reference::Completion),
@@ -198,10 +203,6 @@ pub enum Command {
     Man(reference::Manual),
 }
 
-/// Below `doctor --help`.
-const DOCTOR_HELP: &str = "\
-It looks as a supervisor would that is started here: by this user, in this cgroup. Nothing it does leaves a trace.
-Exit code: 0 all that is needed is there; 1 something is bad.";
 #[derive(Debug, Subcommand)]
 pub enum WhyCommand {
     /// A job, by its id
@@ -359,13 +360,6 @@ pub struct Status {
     /// Draw with ASCII only
     #[arg(long)]
     pub ascii: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct Doctor {
-    /// As JSON, schema taskvisor.doctor/1
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[cfg(test)]

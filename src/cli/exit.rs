@@ -9,8 +9,8 @@ use super::args::{Args, Command, ConfigCommand};
 use super::failure::Failure;
 use super::serve::serve;
 use super::{
-    check, config, doctor, events, failed, in_force, job, option, put, queue, recur, reference, reload,
-    start, status, stop, why,
+    check, config, doctor, events, failed, in_force, job, option, put, queue, recur, redis, reference,
+    reload, start, status, stop, why,
 };
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
@@ -107,6 +107,9 @@ fn without_settings(args: &Args) -> Option<Result<ExitCode, Failure>> {
     if let Command::Completion(of) = &args.command {
         return Some(reference::completion(of).map(ExitCode::from));
     }
+    if let Command::Redis(command) = &args.command {
+        return Some(redis::redis(command).map(ExitCode::from));
+    }
     let Command::Man(of) = &args.command else { return None };
     Some(reference::manual(of).map(ExitCode::from))
 }
@@ -134,6 +137,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
             | Command::Config(_)
             | Command::Doctor(_)
             | Command::Completion(_)
+            | Command::Redis(_)
             | Command::Man(_) => Ok(OK),
             Command::Stop(stop) => stop::stop(&config, &stop).await,
             Command::Put(put) => put::put(&config, put).await,

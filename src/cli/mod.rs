@@ -34,6 +34,7 @@ mod put;
 mod queue;
 mod recur;
 mod recur_args;
+mod redis;
 mod reference;
 mod reload;
 mod screen;

@@ -8,11 +8,22 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::args::Doctor;
 use super::exit;
 use super::failure::Failure;
 use super::screen::{escaped, print, print_json};
 use crate::config::Config;
+
+/// Below `doctor --help`.
+pub const HELP: &str = "\
+It looks as a supervisor would that is started here: by this user, in this cgroup. Nothing it does leaves a trace.
+Exit code: 0 all that is needed is there; 1 something is bad.";
+
+#[derive(Debug, clap::Args)]
+pub struct Doctor {
+    /// As JSON, schema taskvisor.doctor/1
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// The name of what `--json` prints.
 const SCHEMA: &str = "taskvisor.doctor/1";

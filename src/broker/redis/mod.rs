@@ -1,0 +1,3 @@
+//! Jobs in Redis, in the keys of qless.
+
+pub mod script;

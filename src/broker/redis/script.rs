@@ -1,0 +1,52 @@
+//! The script that runs in Redis: every command of qless, and those of our own, over the same keys.
+
+/// The sources in their order, each of which may use what those before it made, and what comes after them.
+macro_rules! script {
+    ([$($name:literal),* $(,)?], $after:literal) => {
+        concat!($(include_str!(concat!("script/", $name, ".lua")), "\n",)* $after)
+    };
+    ($after:literal) => {
+        script!(
+            [
+                "base", "job", "due", "pop", "put", "hold", "complete", "cancel", "edit", "look", "queues", "recur",
+                "config", "end",
+            ],
+            $after
+        )
+    };
+}
+
+/// All but the entry point: the function `taskvisor(KEYS, ARGV)`, to be put before a script that calls it.
+pub const LIB: &str = script!("");
+
+/// The whole of it, for `EVALSHA <sha> 0 <command> <now> [arguments…]`.
+pub const SCRIPT: &str = script!("return taskvisor(KEYS, ARGV)\n");
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn sources() -> Vec<(String, String)> {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/broker/redis/script");
+        let paths = fs::read_dir(dir).expect("the sources").map(|entry| entry.expect("a source").path());
+        paths.map(|path| (path.display().to_string(), fs::read_to_string(&path).expect("text"))).collect()
+    }
+
+    #[test]
+    fn every_source_is_part_of_the_script() {
+        assert!(sources().len() > 10);
+        for (path, text) in sources() {
+            assert!(SCRIPT.contains(&text) && LIB.contains(&text), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_source_fits_in_a_head_and_on_a_screen() {
+        for (path, text) in sources() {
+            assert!(text.lines().count() <= 400, "{path}");
+            assert!(text.lines().all(|line| line.chars().count() <= 120), "{path}");
+        }
+    }
+}

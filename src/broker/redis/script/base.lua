@@ -1,0 +1,290 @@
+-- Jobs in Redis, in the keys of qless: EVALSHA <sha> 0 <command> <now> [arguments...].
+--
+-- Redis runs this text from its first line at each call, so what is made here costs every command: only what many share
+-- is a function of this level. A command is a branch of the files that follow, where what only it needs is made. That
+-- all is one function has a reason too: those in it find what is outside of it at no cost.
+-- Nothing is rolled back after an error: a command looks at all it was given before it writes anything.
+
+local call, encode, decode, floor, format = redis.call, cjson.encode, cjson.decode, math.floor, string.format
+
+local function taskvisor(KEYS, ARGV)
+
+-- The number that a text stands for, if Redis takes it too: nil for nan and infinity.
+local function number(text)
+  local value = tonumber(text)
+  if value and value - value == 0 then return value end
+end
+
+local args, command, now, clock = ARGV, ARGV[1], ARGV[2], number(ARGV[2])
+if #KEYS > 0 then error('No Keys should be provided') end
+if not command then error('Must provide a command') end
+if not clock then error('Arg "now" missing or not a number: ' .. tostring(now)) end
+-- The text of the time is handed on as it came, and loses no digits; `clock` is for reckoning.
+if now:find('[^%d.]') then now = format('%.17g', clock) end
+
+-- Commands of taskvisor alone: they build upon all the others.
+local ours = command:sub(1, 10) == 'taskvisor.'
+
+-- A value that must be; if it is none, an error with this text and with what was given.
+local function need(value, text, ...)
+  if not value then error(text .. (select('#', ...) > 0 and tostring((...)) or '')) end
+  return value
+end
+
+-- The arguments from one on as names and values.
+local function named_args(first)
+  if #args >= first and (#args - first) % 2 == 0 then error('Odd number of additional args: ' .. tostring(args)) end
+  local given = {}
+  for i = first, #args, 2 do given[args[i]] = args[i + 1] end
+  return given
+end
+
+-- The arguments from one on.
+local function args_from(first)
+  local rest = {}
+  for i = first, #args do rest[#rest + 1] = args[i] end
+  return rest
+end
+
+-- A command with many values, some at a time: Lua's stack is short.
+local function call_many(name, key, values)
+  for i = 1, #values, 1000 do call(name, key, unpack(values, i, math.min(i + 999, #values))) end
+end
+
+-- What is told is written out word for word: other programs compare it as text, and `cjson` has an order of its own.
+
+-- Tells everyone.
+local function tell(text)
+  call('PUBLISH', 'ql:log', text)
+end
+
+-- Tells those who follow single jobs, if this is one of theirs.
+local function tell_followers(event, jid)
+  if call('ZSCORE', 'ql:tracked', jid) then call('PUBLISH', 'ql:' .. event, jid) end
+end
+
+-- What is told of a job that waits anew.
+local function tell_put(jid, queue)
+  tell('{"jid":' .. encode(jid) .. ',"event":"put","queue":' .. encode(queue) .. '}')
+end
+
+local function tell_failed(jid, group, message, worker)
+  tell('{"message":' .. encode(message) .. ',"jid":' .. encode(jid) .. ',"group":' .. encode(group)
+    .. ',"event":"failed","worker":' .. encode(worker) .. '}')
+end
+
+-- Tells a worker, then everyone, that it has a job no more.
+local function tell_lock_lost(jid, worker)
+  local text = '{"jid":' .. encode(jid) .. ',"event":"lock_lost","worker":' .. encode(worker) .. '}'
+  call('PUBLISH', 'ql:w:' .. worker, text)
+  tell(text)
+end
+
+-- Whether a text is JSON, and what it says.
+local function json(text)
+  return pcall(decode, text)
+end
+
+-- A JSON list or object as a table; nil if the text is neither.
+local function json_table(text)
+  local fine, value = json(text)
+  if fine and type(value) == 'table' then return value end
+end
+
+-- A JSON list of names; nil if the text is none.
+local function json_names(text)
+  if text == '{}' or text == '[]' then return {} end
+  local names = json_table(text)
+  for _, name in pairs(names or {}) do
+    if type(name) ~= 'string' and type(name) ~= 'number' then return end
+  end
+  return names
+end
+
+-- An option that is a number.
+local function option(name, default)
+  return number(call('HGET', 'ql:config', name) or default) or default
+end
+
+-- Fields of a job's hash, `false` for each that is not there.
+local function fields(jid, ...)
+  return unpack(call('HMGET', 'ql:j:' .. jid, ...))
+end
+
+-- Appends to a job's history; `extra` is the text of a JSON object. The first entry stays, and the newest.
+local function history(jid, when, what, extra)
+  local key = 'ql:j:' .. jid .. '-history'
+  local text = '[' .. floor(when) .. ',' .. encode(what) .. (extra and ',' .. extra .. ']' or ']')
+  local count = call('RPUSH', key, text)
+  -- Most jobs have no fourth entry, and pay nothing for the look at the option. A limit below three is taken as three.
+  if count <= 3 then return end
+  local most = option('max-job-history', 100)
+  if most > 0 and count > most then
+    local first = call('LPOP', key)
+    call('LTRIM', key, 1 - math.max(floor(most), 3), -1)
+    call('LPUSH', key, first)
+  end
+end
+
+local function know_queue(queue)
+  call('ZADD', 'ql:queues', 'NX', now, queue)
+end
+
+-- Lets a job wait in a queue: the highest priority first, then who has waited for longest.
+local function enter_work(jid, queue, priority, when)
+  call('ZADD', 'ql:q:' .. queue .. '-work', (number(priority) or 0) - when / 1e10, jid)
+end
+
+-- What a failed job keeps of its failure, as JSON.
+local function failure_text(group, message, when, worker)
+  return '{"group":' .. encode(group) .. ',"message":' .. encode(message) .. ',"when":' .. encode(when) .. ',"worker":'
+    .. encode(worker) .. '}'
+end
+
+-- Takes a job out of wherever it is in a queue.
+local function leave(jid, queue)
+  local key = 'ql:q:' .. queue
+  call('ZREM', key .. '-work', jid)
+  call('ZREM', key .. '-locks', jid)
+  call('ZREM', key .. '-scheduled', jid)
+  call('ZREM', key .. '-depends', jid)
+end
+
+local function forget_worker_job(worker, jid)
+  if worker and worker ~= '' then call('ZREM', 'ql:w:' .. worker .. ':jobs', jid) end
+end
+
+-- The number of jobs with a tag is that of jobs which have it: who had it already is not counted again.
+local function tag(jid, tags, when)
+  for _, name in ipairs(tags) do
+    if call('ZADD', 'ql:t:' .. name, 'NX', when, jid) == 1 then call('ZINCRBY', 'ql:tags', 1, name) end
+  end
+end
+
+local function untag(jid, tags)
+  for _, name in ipairs(tags) do
+    if call('ZREM', 'ql:t:' .. name, jid) == 1 and tonumber(call('ZINCRBY', 'ql:tags', -1, name)) <= 0 then
+      call('ZREM', 'ql:tags', name)
+    end
+  end
+end
+
+-- The key of a day's figures.
+local function figures(kind, queue, when)
+  return 'ql:s:' .. kind .. ':' .. when - when % 86400 .. ':' .. queue
+end
+
+-- Lets a day's figures go when they are old, as the option says.
+local function keep_days(key)
+  local days = floor(option('stats-history', 30))
+  if days > 0 then call('EXPIRE', key, days * 86400) end
+end
+
+-- Whether this worker holds the job. With `hold`, the number of the hold has to be the same too: an answer to an
+-- earlier one comes too late.
+local function is_holder(worker, hold, has_worker, has_hold)
+  return has_worker == worker and (not hold or hold == (has_hold or '0'))
+end
+
+-- Adds to the counters of a day: retries, failed, failures.
+local function count(queue, when, field, by)
+  local key = figures('stats', queue, when)
+  if call('HINCRBY', key, field, by) == by then keep_days(key) end
+end
+
+-- Adds how long jobs have waited (`wait`) or run (`run`) to mean and variance (Welford's way) and to the histogram.
+local function stat(kind, queue, when, values)
+  local key = figures(kind, queue, when)
+  local mean, vk = unpack(call('HMGET', key, 'mean', 'vk'))
+  mean, vk = number(mean or 0) or 0, number(vk or 0) or 0
+  local total = call('HINCRBY', key, 'total', #values) - #values
+  if total == 0 then keep_days(key) end
+  for i = 1, #values do
+    local value = values[i] > 0 and values[i] or 0
+    local before = value - mean
+    mean = mean + before / (total + i)
+    vk = vk + before * (value - mean)
+    call('HINCRBY', key, value < 60 and 's' .. floor(value) or value < 3600 and 'm' .. floor(value / 60)
+      or value < 86400 and 'h' .. floor(value / 3600) or 'd' .. floor(value / 86400), 1)
+  end
+  -- As texts: of a number Redis would write 17 digits, which takes longer than all of this.
+  call('HSET', key, 'mean', tostring(mean), 'vk', tostring(vk))
+end
+
+local function add_failure(jid, group)
+  call('SADD', 'ql:failures', group)
+  call('LPUSH', 'ql:f:' .. group, jid)
+end
+
+local function remove_failure(jid, group)
+  if call('LREM', 'ql:f:' .. group, 0, jid) > 0 and call('EXISTS', 'ql:f:' .. group) == 0 then
+    call('SREM', 'ql:failures', group)
+  end
+end
+
+-- A job is failed no more: neither its group nor the day and the queue it failed in count it.
+local function forget_failure(jid, queue, failure)
+  local told = json_table(failure) or {}
+  if type(told.group) == 'string' then remove_failure(jid, told.group) end
+  if number(told.when) then count(queue, told.when, 'failed', -1) end
+end
+
+-- Removes a job and all that is its own.
+local function forget(jid, tags)
+  untag(jid, json_names(tags) or {})
+  local key = 'ql:j:' .. jid
+  call('DEL', key, key .. '-history', key .. '-dependencies', key .. '-dependents')
+end
+
+-- Marks a job as failed, wherever it was.
+local function set_failed(jid, queue, when, group, failure)
+  local key = 'ql:q:' .. queue
+  call('ZREM', key .. '-work', jid)
+  call('ZREM', key .. '-locks', jid)
+  call('ZREM', key .. '-scheduled', jid)
+  call('HSET', 'ql:j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('HDEL', 'ql:j:' .. jid, 'grace')
+  add_failure(jid, group)
+  count(queue, when, 'failures', 1)
+  count(queue, when, 'failed', 1)
+end
+
+-- Lets a job that needs no more go where it was to go: to work, or to its time.
+local function set_free(jid, when)
+  local state, queue, priority, due = fields(jid, 'state', 'queue', 'priority', 'scheduled')
+  if state ~= 'depends' then return end
+  call('ZREM', 'ql:q:' .. queue .. '-depends', jid)
+  if due then
+    call('ZADD', 'ql:q:' .. queue .. '-scheduled', due, jid)
+    call('HSET', 'ql:j:' .. jid, 'state', 'scheduled')
+    call('HDEL', 'ql:j:' .. jid, 'scheduled')
+  else
+    enter_work(jid, queue, priority, when)
+    call('HSET', 'ql:j:' .. jid, 'state', 'waiting')
+  end
+end
+
+-- Those that waited for this job do so no more.
+local function release_dependents(jid, when)
+  local dependents = call('SMEMBERS', 'ql:j:' .. jid .. '-dependents')
+  if #dependents == 0 then return end
+  for _, other in ipairs(dependents) do
+    local key = 'ql:j:' .. other .. '-dependencies'
+    if call('SREM', key, jid) == 1 and call('EXISTS', key) == 0 then set_free(other, when) end
+  end
+  call('DEL', 'ql:j:' .. jid .. '-dependents')
+end
+
+-- Lets a job wait for those of `needs` that are others, exist and are not complete; whether there is any.
+local function depend(jid, needs)
+  local any = false
+  for _, other in ipairs(needs) do
+    local state = fields(other, 'state')
+    if state and state ~= 'complete' and other ~= jid then
+      call('SADD', 'ql:j:' .. other .. '-dependents', jid)
+      call('SADD', 'ql:j:' .. jid .. '-dependencies', other)
+      any = true
+    end
+  end
+  return any
+end

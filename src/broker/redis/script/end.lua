@@ -1,0 +1,3 @@
+-- No branch above has answered.
+error('Unknown command ' .. command)
+end

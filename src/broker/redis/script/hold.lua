@@ -1,0 +1,141 @@
+-- What the worker that holds a job may do with it: fail, retry, heartbeat; and timeout, which takes it away.
+
+local fail_job, retry_job, renew_job, time_out
+if command == 'fail' or command == 'retry' or command == 'heartbeat' or command == 'timeout' or ours then
+  -- The last pair of arguments, if it names a hold: `most` is how many arguments there are before it at the most.
+  local function last_hold(least, most)
+    local before = #args - 4
+    if args[#args - 1] == 'hold' and before >= least and before <= most then
+      local hold = args[#args]
+      args[#args], args[#args - 1] = nil, nil
+      return hold
+    end
+  end
+
+  function fail_job(jid, worker, group, message, data, hold)
+    need(worker, 'Fail(): Arg "worker" missing')
+    need(group, 'Fail(): Arg "group" missing')
+    need(message, 'Fail(): Arg "message" missing')
+    if data then need(json(data), 'Fail(): Arg "data" not JSON: ', data) end
+    local state, queue, has_worker, has_hold = fields(jid, 'state', 'queue', 'worker', 'hold')
+    if not state then error('Fail(): Job ' .. jid .. 'does not exist') end
+    if state ~= 'running' then error('Fail(): Job ' .. jid .. 'not currently running: ' .. state) end
+    if not is_holder(worker, hold, has_worker, has_hold) then
+      error('Fail(): Job ' .. jid .. ' running with another worker: ' .. tostring(has_worker))
+    end
+
+    tell_failed(jid, group, message, worker)
+    tell_followers('failed', jid)
+    forget_worker_job(worker, jid)
+    history(jid, clock, 'failed', '{"worker":' .. encode(worker) .. ',"group":' .. encode(group) .. '}')
+    if data then call('HSET', 'ql:j:' .. jid, 'data', data) end
+    set_failed(jid, queue, clock, group, failure_text(group, message, floor(clock), worker))
+    return jid
+  end
+
+  -- Another try, in `queue`, or the end of them: what remains after this one, less than 0 if the job has failed.
+  function retry_job(jid, queue, worker, delay, group, message, hold)
+    need(queue, 'Retry(): Arg "queue" missing')
+    need(worker, 'Retry(): Arg "worker" missing')
+    delay = need(number(delay or 0), 'Retry(): Arg "delay" not a number: ', delay)
+    local state, from, has_worker, priority, remaining, has_hold =
+      fields(jid, 'state', 'queue', 'worker', 'priority', 'remaining', 'hold')
+    if not state then error('Retry(): Job ' .. jid .. ' does not exist') end
+    if state ~= 'running' then error('Retry(): Job ' .. jid .. ' is not currently running: ' .. state) end
+    if not is_holder(worker, hold, has_worker, has_hold) then
+      error('Retry(): Job ' .. jid .. ' has been given to another worker: ' .. tostring(has_worker))
+    end
+
+    local key = 'ql:j:' .. jid
+    remaining = (number(remaining) or 0) - 1
+    call('HSET', key, 'remaining', remaining)
+    call('HDEL', key, 'grace')
+    call('ZREM', 'ql:q:' .. from .. '-locks', jid)
+    forget_worker_job(worker, jid)
+    local failure = group and message and failure_text(group, message, floor(clock), worker)
+    if remaining < 0 then
+      fail_spent(jid, from, worker, group or 'failed-retries-' .. queue, message, failure)
+      return remaining
+    end
+    if failure then call('HSET', key, 'failure', failure) end
+    call('HSET', key, 'state', delay > 0 and 'scheduled' or 'waiting', 'queue', queue, 'worker', '', 'expires', '0')
+    if delay > 0 then
+      call('ZADD', 'ql:q:' .. queue .. '-scheduled', clock + delay, jid)
+    else
+      enter_work(jid, queue, priority, clock)
+    end
+    history(jid, clock, 'retried', '{"q":' .. encode(queue) .. '}')
+    tell_put(jid, queue)
+    return remaining
+  end
+
+  -- For how long a job of a queue is held.
+  local function lease_of(queue)
+    local own, all = unpack(call('HMGET', 'ql:config', queue .. '-heartbeat', 'heartbeat'))
+    return number(own) or number(all) or 60
+  end
+
+  -- A longer lease: until when.
+  function renew_job(jid, worker, data, hold)
+    need(worker, 'Heartbeat(): Arg "worker" missing')
+    if data then need(json(data), 'Heartbeat(): Arg "data" not JSON: ', data) end
+    local state, queue, has_worker, has_hold, grace = fields(jid, 'state', 'queue', 'worker', 'hold', 'grace')
+    if not state then error('Heartbeat(): Job ' .. jid .. ' does not exist') end
+    if state ~= 'running' then error('Heartbeat(): Job ' .. jid .. ' not currently running: ' .. state) end
+    if not is_holder(worker, hold, has_worker, has_hold) then
+      error('Heartbeat(): Job ' .. jid .. ' given out to another worker: ' .. tostring(has_worker))
+    end
+
+    local key, expires = 'ql:j:' .. jid, clock + lease_of(queue)
+    local expires_text = format('%.17g', expires)
+    call('HSET', key, 'expires', expires_text)
+    if data then call('HSET', key, 'data', data) end
+    -- The next end of the lease is told anew.
+    if grace then call('HDEL', key, 'grace') end
+    call('ZADD', 'ql:w:' .. worker .. ':jobs', expires_text, jid)
+    call('ZADD', 'ql:workers', now, worker)
+    call('ZADD', 'ql:q:' .. queue .. '-locks', expires_text, jid)
+    return expires
+  end
+
+  -- Takes a job from its worker; it is the next that is handed out.
+  function time_out(jid)
+    local queue, worker = fields(jid, 'queue', 'worker')
+    local key = 'ql:q:' .. queue
+    history(jid, clock, 'timed-out')
+    call('ZREM', key .. '-locks', jid)
+    call('ZADD', key .. '-work', '+inf', jid)
+    call('HSET', 'ql:j:' .. jid, 'state', 'stalled', 'expires', '0')
+    call('HDEL', 'ql:j:' .. jid, 'grace')
+    tell_lock_lost(jid, worker or '')
+  end
+
+  if command == 'fail' then
+    local hold = last_hold(4, 5)
+    local jid, worker, group, message, data = unpack(args, 3, 7)
+    return fail_job(need(jid, 'Fail(): Arg "jid" missing'), worker, group, message, data, hold)
+  end
+
+  if command == 'retry' then
+    -- With four arguments before it the pair would be a group named `hold` and its message.
+    local hold = last_hold(3, 3) or last_hold(6, 6)
+    local jid, queue, worker, delay, group, message = unpack(args, 3, 8)
+    return retry_job(need(jid, 'Retry(): Arg "jid" missing'), queue, worker, delay, group, message, hold)
+  end
+
+  if command == 'heartbeat' then
+    local hold = last_hold(2, 3)
+    local jid, worker, data = unpack(args, 3, 5)
+    return renew_job(need(jid, 'Heartbeat(): Arg "jid" missing'), worker, data, hold)
+  end
+
+  if command == 'timeout' then
+    for i = 3, #args do
+      local state = fields(args[i], 'state')
+      if not state then error('Timeout(): Job ' .. args[i] .. ' does not exist') end
+      if state ~= 'running' then error('Timeout(): Job ' .. args[i] .. ' not running') end
+    end
+    for i = 3, #args do time_out(args[i]) end
+    return
+  end
+end

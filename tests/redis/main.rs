@@ -1,0 +1,124 @@
+//! The script that runs in Redis, command by command: arguments, answers, errors, events and what it leaves in the keys.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/redis.rs"]
+mod support;
+
+mod complete;
+mod edit;
+mod holds;
+mod interop;
+mod look;
+mod pop;
+mod put;
+mod queues;
+mod recur;
+
+use support::{Ears, RedisServer, Scripted};
+
+/// A server of its own, ears on all channels, and our script.
+struct Scene {
+    _server: RedisServer,
+    ears: Ears,
+    script: Scripted,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let server = RedisServer::start();
+        let (ears, script) =
+            (Ears::new(&server), Scripted::new(&server, taskvisor::broker::redis::script::SCRIPT));
+        Scene { _server: server, ears, script }
+    }
+
+    /// A job put at 0 into `queue`, and what that told forgotten.
+    fn put(&mut self, jid: &str, queue: &str, more: &[&str]) {
+        let args = [&["put", "0", "me", queue, jid, "klass", "{}", "0"], more].concat();
+        assert_eq!(self.script.call::<String>(&args), jid);
+        self.ears.heard();
+    }
+
+    /// The jids that a worker gets at some time.
+    fn pop(&mut self, now: &str, queue: &str, worker: &str, count: usize) -> Vec<String> {
+        let jobs = self.script.json(&format!("pop {now} {queue} {worker} {count}"));
+        let jids = |jobs: &Vec<serde_json::Value>| {
+            jobs.iter().map(|job| job["jid"].as_str().unwrap().into()).collect()
+        };
+        jobs.as_array().map(jids).unwrap_or_default()
+    }
+
+    /// Each of these is refused with a text that has that in it, and leaves everything as it was.
+    fn refused(&mut self, cases: &[(&str, &str)]) {
+        let before = self.script.everything();
+        for (line, text) in cases {
+            let args: Vec<&str> = line.split(' ').collect();
+            let refusal = self.script.refusal(&args);
+            assert!(refusal.contains(text), "{line}: {refusal}");
+            assert_eq!(self.script.everything(), before, "{line}");
+        }
+        assert_eq!(self.ears.heard(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_is_no_command_is_refused() {
+    let mut scene = Scene::new();
+    scene.refused(&[
+        ("fly 0", "Unknown command fly"),
+        ("put", "Arg \"now\" missing or not a number: nil"),
+        ("put soon", "Arg \"now\" missing or not a number: soon"),
+        ("put nan me q j klass {} 0", "Arg \"now\" missing or not a number: nan"),
+        ("put inf me q j klass {} 0", "Arg \"now\" missing or not a number: inf"),
+    ]);
+    let error = scene.script.refusal(&[]);
+    assert!(error.contains("Must provide a command"), "{error}");
+}
+
+#[test]
+fn a_user_script_line_stands_before_each_error() {
+    // Clients in Ruby look for exactly this.
+    let error = Scene::new().script.refusal(&["put", "0"]);
+    let is_so = |rest: &str| {
+        let text = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        text.len() < rest.len() && text.starts_with(": Put(): Arg \"jid\" missing")
+    };
+    assert!(error.split("user_script:").skip(1).any(is_so), "{error}");
+}
+
+#[test]
+fn a_script_is_made_of_several_commands() {
+    let server = RedisServer::start();
+    let script = format!(
+        "{}local jid = taskvisor({{}}, {{'put', ARGV[1], 'me', 'q', ARGV[2], 'klass', '{{}}', '0'}})\n\
+         taskvisor({{}}, {{'track', ARGV[1], 'track', jid}})\n\
+         return taskvisor({{}}, {{'get', ARGV[1], jid}})",
+        printed(&["redis", "script", "--lib"])
+    );
+    let job = Scripted::new(&server, &script).json("5 j");
+    assert_eq!((&job["jid"], &job["tracked"]), (&serde_json::json!("j"), &serde_json::json!(true)));
+}
+
+#[test]
+fn the_command_prints_the_script_that_runs() {
+    assert_eq!(printed(&["redis", "script"]), taskvisor::broker::redis::script::SCRIPT);
+}
+
+/// What taskvisor prints.
+fn printed(args: &[&str]) -> String {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_taskvisor")).args(args).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn every_command_is_explained() {
+    let page = include_str!("../../docs/redis.md");
+    let script = taskvisor::broker::redis::script::SCRIPT;
+    let commands = script.split("command == '").skip(1).map(|rest| rest.split('\'').next().unwrap());
+    let commands: std::collections::BTreeSet<&str> = commands.collect();
+    assert!(commands.len() > 35);
+    // Those of taskvisor alone are nobody else's.
+    let missing = commands.iter().filter(|name| !name.starts_with("taskvisor."));
+    let missing: Vec<&&str> = missing.filter(|name| !page.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "docs/redis.md says nothing of {missing:?}");
+}

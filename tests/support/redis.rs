@@ -1,0 +1,197 @@
+//! A Redis of one's own, and a client of our script.
+
+// Each test binary uses a part of it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use redis::{Connection, FromRedisValue, RedisError, Value};
+use serde_json::Value as Json;
+
+/// A server on a free port of the loopback, without persistence; it ends with this value, and with the thread that made it.
+pub struct RedisServer {
+    child: Child,
+    pub port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl RedisServer {
+    pub fn start() -> RedisServer {
+        RedisServer::start_with(&[])
+    }
+
+    /// With more arguments for the server. `TASKVISOR_TEST_REDIS` names another program to take: a Valkey, another release.
+    pub fn start_with(args: &[&str]) -> RedisServer {
+        // A port that was free a moment ago may be somebody else's by now: the server ends then, and the next is tried.
+        for _ in 0..20 {
+            let port =
+                TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+            if let Some(server) = RedisServer::start_at(port, args) {
+                return server;
+            }
+        }
+        panic!("no redis-server came up on any port");
+    }
+
+    fn start_at(port: u16, args: &[&str]) -> Option<RedisServer> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let program = std::env::var("TASKVISOR_TEST_REDIS").unwrap_or_else(|_| "redis-server".into());
+        let mut child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", &program, "--bind", "127.0.0.1", "--port", &port.to_string()])
+            .args(["--save", "", "--appendonly", "no", "--loglevel", "notice", "--logfile", "", "--dir"])
+            .arg(dir.path())
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("redis-server, by setpriv");
+        let mut lines =
+            BufReader::new(child.stdout.take().expect("its output")).lines().map_while(Result::ok);
+        let ready = lines.any(|line| line.contains("Ready to accept connections"));
+        std::thread::spawn(move || lines.for_each(drop));
+        let server = RedisServer { child, port, _dir: dir };
+        ready.then_some(server)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    pub fn connect(&self) -> Connection {
+        let client = redis::Client::open(self.url()).expect("an address");
+        let connection = client.get_connection().expect("a connection");
+        connection.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+        connection
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        // It may have ended by itself, or by the test.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Speaks to a server by a script.
+pub struct Scripted {
+    pub redis: Connection,
+    sha: String,
+}
+
+impl Scripted {
+    pub fn new(server: &RedisServer, script: &str) -> Scripted {
+        let mut redis = server.connect();
+        let sha =
+            redis::cmd("SCRIPT").arg("LOAD").arg(script).query(&mut redis).expect("a script without faults");
+        Scripted { redis, sha }
+    }
+
+    /// What a command answers, or its error; `line` is command, time and arguments, separated by blanks.
+    pub fn try_line(&mut self, line: &str) -> Result<Value, RedisError> {
+        self.try_call(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    pub fn try_call(&mut self, args: &[&str]) -> Result<Value, RedisError> {
+        redis::cmd("EVALSHA").arg(&self.sha).arg(0).arg(args).query(&mut self.redis)
+    }
+
+    pub fn call<T: FromRedisValue>(&mut self, args: &[&str]) -> T {
+        let value = self.try_call(args).unwrap_or_else(|error| panic!("{args:?}: {error}"));
+        redis::from_redis_value(value).unwrap_or_else(|error| panic!("{args:?}: {error}"))
+    }
+
+    /// The answer to a line of words.
+    pub fn line<T: FromRedisValue>(&mut self, line: &str) -> T {
+        self.call(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    /// The answer to a line of words that is to be JSON.
+    pub fn json(&mut self, line: &str) -> Json {
+        let text: String = self.line(line);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {text}: {error}"))
+    }
+
+    /// The text of an error.
+    pub fn refusal(&mut self, args: &[&str]) -> String {
+        match self.try_call(args) {
+            Ok(value) => panic!("{args:?} was not refused: {value:?}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// A plain Redis command, as a line of words.
+    pub fn raw<T: FromRedisValue>(&mut self, line: &str) -> T {
+        self.raw_call(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    pub fn raw_call<T: FromRedisValue>(&mut self, args: &[&str]) -> T {
+        let answer = redis::cmd(args[0]).arg(&args[1..]).query(&mut self.redis);
+        answer.unwrap_or_else(|error| panic!("{args:?}: {error}"))
+    }
+
+    /// A field of a job's hash.
+    pub fn field(&mut self, jid: &str, field: &str) -> Option<String> {
+        self.raw(&format!("HGET ql:j:{jid} {field}"))
+    }
+
+    /// All that there is, as text: key to content.
+    pub fn everything(&mut self) -> BTreeMap<String, String> {
+        let keys: Vec<String> = self.raw("KEYS *");
+        let content =
+            |redis: &mut Scripted, key: &str| match redis.raw_call::<String>(&["TYPE", key]).as_str() {
+                "hash" => format!("{:?}", redis.raw_call::<BTreeMap<String, String>>(&["HGETALL", key])),
+                "zset" => {
+                    format!("{:?}", redis.raw_call::<Vec<String>>(&["ZRANGE", key, "0", "-1", "WITHSCORES"]))
+                }
+                "list" => format!("{:?}", redis.raw_call::<Vec<String>>(&["LRANGE", key, "0", "-1"])),
+                "set" => {
+                    let mut members: Vec<String> = redis.raw_call(&["SMEMBERS", key]);
+                    members.sort();
+                    format!("{members:?}")
+                }
+                _ => redis.raw_call(&["GET", key]),
+            };
+        keys.into_iter().map(|key| (key.clone(), content(self, &key))).collect()
+    }
+}
+
+/// What is told on all channels from now on.
+pub struct Ears {
+    listener: Connection,
+    teller: Connection,
+}
+
+impl Ears {
+    pub fn new(server: &RedisServer) -> Ears {
+        let mut listener = server.connect();
+        let listen = redis::cmd("PSUBSCRIBE").arg("*").get_packed_command();
+        listener.send_packed_command(&listen).expect("to listen");
+        listener.recv_response().expect("ears");
+        Ears { listener, teller: server.connect() }
+    }
+
+    /// What was told since the last look, as `channel text`, in order.
+    pub fn heard(&mut self) -> Vec<String> {
+        let end = "test:end";
+        let _: i64 = redis::cmd("PUBLISH").arg(end).arg("").query(&mut self.teller).expect("a last word");
+        let mut heard = Vec::new();
+        loop {
+            let message = self.listener.recv_response().expect("a message");
+            let [_, _, channel, text]: [String; 4] =
+                redis::from_redis_value::<Vec<String>>(message).expect("text").try_into().expect("a message");
+            if channel == end {
+                return heard;
+            }
+            heard.push(format!("{channel} {text}"));
+        }
+    }
+}
