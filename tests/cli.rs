@@ -74,9 +74,9 @@ fn wrong_settings_are_placed() {
     sandbox.refused(&["start", "-c", "t.yaml"], 78, &[expected]);
     sandbox.refused(&["start", "-c", "none.yaml"], 78, &["failed to read none.yaml: No such file"]);
     sandbox.refused(
-        &["start", "-b", "redis://:pw@h/0"],
+        &["start", "-b", "amqp://:pw@h/0"],
         78,
-        &["no broker speaks 'redis:'", "hint: sqlite:PATH"],
+        &["no broker speaks 'amqp:'", "hint: sqlite:PATH"],
     );
     sandbox.refused(&["start", "--grace", "1m"], 78, &["a lease of 1m is too short for a grace of 1m"]);
 }

@@ -418,7 +418,7 @@ fn a_full_disk_of_logs_stops_no_job_and_is_told_until_there_is_room() {
 fn a_secret_in_the_url_of_the_broker_is_in_no_command_line_and_no_message() {
     let sandbox = Sandbox::new(Setting::Plain);
     for flag in ["-b", "--broker"] {
-        let output = sandbox.run(&["start", flag, "redis://user:hunter2@host/0"]);
+        let output = sandbox.run(&["start", flag, "amqp://user:hunter2@host/0"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
             output.status.code() == Some(78) && !said.contains("hunter2") && !said.contains("user"),

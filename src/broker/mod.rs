@@ -1,8 +1,12 @@
 //! Where jobs wait: one contract, several brokers.
 
+mod cancel;
+mod circle;
 mod contract;
 mod error;
 mod newsroom;
+mod notices;
+mod options;
 pub mod redis;
 pub mod sqlite;
 mod verbs;
@@ -10,5 +14,6 @@ mod verbs;
 pub use contract::{Broker, Capabilities, Fetch, Notice, Renewal, Settling};
 pub use error::Error;
 pub use newsroom::Newsroom;
+pub use redis::Redis;
 pub use sqlite::Sqlite;
 pub use verbs::Verbs;

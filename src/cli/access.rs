@@ -10,7 +10,7 @@ use super::elsewhere::client;
 use super::exit;
 use super::failure::Failure;
 use crate::api::{self, Client};
-use crate::broker::{self, Broker, Sqlite, Verbs, sqlite};
+use crate::broker::{self, Broker, Redis, Sqlite, Verbs, redis, sqlite};
 use crate::config::{BrokerUrl, Config, private_dir};
 use crate::model::verb::{Asked, Before, Get};
 use crate::model::{JobId, JobRecord, JobState, NewJob, Subject, Why};
@@ -38,6 +38,10 @@ impl Access {
             Err(error @ api::Error::NotRunning(_)) if config.remote.is_some() => Err(error.into()),
             Err(error @ api::Error::NotRunning(_)) => match &config.broker {
                 BrokerUrl::Memory => Err(error.into()),
+                BrokerUrl::Redis(url) => {
+                    let redis = Redis::open(url.reveal(), &url.to_string(), redis::Options::default())?;
+                    Ok(Access::Store(Arc::new(redis)))
+                }
                 BrokerUrl::Sqlite(path) => {
                     private_dir(&config.state_dir)?;
                     Ok(Access::Store(open_store(path).map_err(Failure::unopened)?))

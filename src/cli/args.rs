@@ -66,7 +66,7 @@ pub struct Common {
         help_heading = "Where"
     )]
     run_dir: Option<PathBuf>,
-    /// Where jobs wait: sqlite:PATH or memory:
+    /// Where jobs wait: sqlite:PATH, memory: or redis://HOST:PORT/DB
     #[arg(
         short,
         long,

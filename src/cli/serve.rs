@@ -19,7 +19,7 @@ use super::exit;
 use super::failure::Failure;
 use super::in_force;
 use crate::api::{Gate, Terms};
-use crate::broker::{Broker, Sqlite, sqlite};
+use crate::broker::{Broker, Redis, Sqlite, redis, sqlite};
 use crate::config::{self, Api, BrokerUrl, Config};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::keeper::{self, Sweeper};
@@ -130,6 +130,9 @@ fn run(
             Arc::new(Sqlite::open(path, sqlite::Options::default()).map_err(Failure::unopened)?)
         }
         BrokerUrl::Memory => Arc::new(Sqlite::memory()?),
+        BrokerUrl::Redis(url) => {
+            Arc::new(Redis::open(url.reveal(), &url.to_string(), redis::Options::default())?)
+        }
     };
     let files = config.clone();
     let setup = Setup {

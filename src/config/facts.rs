@@ -79,7 +79,7 @@ impl Facts {
         can_be_private(&config.state_dir)?;
         let store = match &config.broker {
             BrokerUrl::Sqlite(path) => disk(path.parent().unwrap_or(path)),
-            BrokerUrl::Memory => Disk::Local,
+            BrokerUrl::Memory | BrokerUrl::Redis(_) => Disk::Local,
         };
         if store == Disk::Network {
             let message = "the store is on NFS, where locks and fsync do not hold";

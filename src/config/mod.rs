@@ -26,7 +26,7 @@ mod wrong;
 
 pub use crate::model::{format_duration, parse_duration};
 pub use api::{Api, ApiSection, Remote, Token};
-pub use broker_url::BrokerUrl;
+pub use broker_url::{BrokerUrl, Secret};
 pub use check::{Finding, check};
 pub use error::{Error, Fault};
 pub use facts::{Disk, Facts, PoolFacts, Rights};

@@ -115,7 +115,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     fits_a_socket(&run_dir)?;
     let broker = match broker {
         Some(BrokerUrl::Sqlite(path)) => BrokerUrl::Sqlite(from_here(path)?),
-        Some(BrokerUrl::Memory) => BrokerUrl::Memory,
+        Some(other @ (BrokerUrl::Memory | BrokerUrl::Redis(_))) => other,
         None => BrokerUrl::Sqlite(state_dir.join("store.db")),
     };
     let log = file.log.resolve(flags.log_format, flags.log_level)?;

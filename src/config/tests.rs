@@ -181,7 +181,7 @@ fn what_cannot_work_is_refused() {
         ("pools:\n- {name: ../a}\n", Flags::default(), "this is no name"),
         ("pools:\n- {name: a/b}\n", Flags::default(), "this is no name"),
         ("lease: 15s\n", Flags::default(), "too short for a grace of 10s"),
-        ("broker: redis://:secret@q1/0\n", Flags::default(), "no broker speaks 'redis:'"),
+        ("broker: amqp://:secret@q1/0\n", Flags::default(), "no broker speaks 'amqp:'"),
         ("broker: memory\n", Flags::default(), "no URL"),
     ] {
         let error = with_file(text, flags).unwrap_err();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Fence, JobId, Millis, QueueName};
+use super::{Fence, JobId, Millis, NewJob, Payload, QueueName};
 
 /// Why an attempt did not complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +51,24 @@ pub struct Next {
     pub delay: Duration,
     /// Not before these jobs are complete.
     pub depends: Vec<JobId>,
+}
+
+impl Next {
+    /// Why no job could be put there.
+    pub fn fault(&self) -> Option<String> {
+        let anew = NewJob {
+            delay: self.delay,
+            depends: self.depends.clone(),
+            ..NewJob::new(self.queue.clone(), "any".into(), Payload::Data("null".into()))
+        };
+        anew.fault()
+    }
+
+    /// Why a job that is complete cannot go on there, as it is held.
+    pub fn refused(&self, why: &str) -> Failure {
+        let message = format!("it is complete here, but cannot go on in queue '{}': {why}", self.queue);
+        Failure { group: "advance".into(), message, trace: None }
+    }
 }
 
 /// What we tell the broker about a job we hold a lease on.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Broker, Error, Settling, Verbs};
+use taskvisor::broker::{Error, Settling, Verbs};
 use taskvisor::model::verb::Before;
 use taskvisor::model::*;
 

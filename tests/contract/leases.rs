@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Broker, Error, Notice, Renewal, Settling};
+use taskvisor::broker::{Error, Notice, Renewal, Settling};
 use taskvisor::model::*;
 
 contract!(

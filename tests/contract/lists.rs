@@ -1,7 +1,7 @@
 //! Lists: where they go on, what they leave out, and those that are longer than a page.
 
 use crate::support::*;
-use taskvisor::broker::{Broker, Verbs};
+use taskvisor::broker::Verbs;
 use taskvisor::model::*;
 
 /// Three pages and a bit.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Broker, Error, Notice, Renewal, Settling, Verbs};
+use taskvisor::broker::{Error, Notice, Renewal, Settling, Verbs};
 use taskvisor::model::verb::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
 use taskvisor::model::*;
 

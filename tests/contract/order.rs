@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Broker, Error, Fetch, Notice, Verbs};
+use taskvisor::broker::{Error, Fetch, Notice, Verbs};
 use taskvisor::model::*;
 
 const SIZES: [&[u16]; 4] = [&[10], &[1; 10], &[8, 2], &[3, 3, 3, 3]];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Broker, Verbs};
+use taskvisor::broker::Verbs;
 use taskvisor::model::verb::SetData;
 use taskvisor::model::*;
 

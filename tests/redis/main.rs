@@ -1,6 +1,8 @@
 //! The script that runs in Redis, command by command: arguments, answers, errors, events and what it leaves in the keys.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../support/sandbox.rs"]
+mod sandbox;
 #[path = "../support/redis.rs"]
 mod support;
 
@@ -13,6 +15,7 @@ mod pop;
 mod put;
 mod queues;
 mod recur;
+mod supervisors;
 
 use support::{Ears, RedisServer, Scripted};
 

@@ -37,7 +37,7 @@ impl RedisServer {
         panic!("no redis-server came up on any port");
     }
 
-    fn start_at(port: u16, args: &[&str]) -> Option<RedisServer> {
+    pub fn start_at(port: u16, args: &[&str]) -> Option<RedisServer> {
         let dir = tempfile::tempdir().expect("a directory");
         let program = std::env::var("TASKVISOR_TEST_REDIS").unwrap_or_else(|_| "redis-server".into());
         let mut child = Command::new("setpriv")

@@ -6,11 +6,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Fetch, Settling, Sqlite, Verbs};
+use taskvisor::broker::{Broker, Error, Fetch, Redis, Settling, Sqlite, Verbs, redis};
 use taskvisor::model::*;
 
 /// Runs each case over each broker.
 macro_rules! contract {
+    ($($case:ident),* $(,)?) => {
+        embedded!($($case),*);
+        mod redis { $( #[tokio::test] async fn $case() { super::$case(super::Scene::redis()).await; } )* }
+    };
+}
+
+/// Runs each case over the embedded store, in memory and in a file.
+macro_rules! embedded {
     ($($case:ident),* $(,)?) => {
         mod memory { $( #[tokio::test] async fn $case() { super::$case(super::Scene::memory()).await; } )* }
         mod file { $( #[tokio::test] async fn $case() { super::$case(super::Scene::file()).await; } )* }
@@ -20,6 +28,11 @@ macro_rules! contract {
 pub const LEASE: Duration = Duration::from_secs(60);
 /// How long a lease that ran out keeps others away.
 pub const GRACE: Duration = Duration::from_secs(10);
+
+#[path = "redis.rs"]
+pub mod server;
+
+pub use server::RedisServer;
 
 #[derive(Clone, Default)]
 pub struct Clock(Arc<AtomicU64>);
@@ -44,20 +57,28 @@ impl Clock {
 pub enum Place {
     Memory,
     File(tempfile::TempDir),
+    Redis(RedisServer),
 }
 
 /// The store under test.
 pub struct Scene {
     pub clock: Clock,
     pub place: Place,
-    pub store: Option<Sqlite>,
+    pub store: Option<Arc<dyn Broker>>,
 }
 
 impl Scene {
     pub fn memory() -> Self {
         let clock = Clock::default();
-        let store = Some(Sqlite::memory_in(clock.world()).unwrap());
-        Scene { clock, place: Place::Memory, store }
+        let store: Arc<dyn Broker> = Arc::new(Sqlite::memory_in(clock.world()).unwrap());
+        Scene { clock, place: Place::Memory, store: Some(store) }
+    }
+
+    pub fn redis() -> Self {
+        let place = Place::Redis(RedisServer::start());
+        let mut scene = Scene { clock: Clock::default(), place, store: None };
+        scene.store = scene.second();
+        scene
     }
 
     pub fn file() -> Self {
@@ -72,19 +93,36 @@ impl Scene {
         match self.place {
             Place::Memory => Scene::memory(),
             Place::File(_) => Scene::file(),
+            Place::Redis(_) => Scene::redis(),
         }
     }
 
     /// Another opening of the same store; none for a store in memory.
-    pub fn second(&self) -> Option<Sqlite> {
-        let Place::File(directory) = &self.place else { return None };
-        let options = Options { world: self.clock.world(), ..Options::default() };
-        Some(Sqlite::open(directory.path().join("store.db"), options).unwrap())
+    pub fn second(&self) -> Option<Arc<dyn Broker>> {
+        match &self.place {
+            Place::Memory => None,
+            Place::File(directory) => {
+                let options = Options { world: self.clock.world(), ..Options::default() };
+                Some(Arc::new(Sqlite::open(directory.path().join("store.db"), options).unwrap()))
+            }
+            Place::Redis(server) => {
+                let world = self.clock.world();
+                // As the wall clock of the others has it when a test begins.
+                let ahead = Some(1_790_000_000_000_000 - 1_000_000_000);
+                let options = redis::Options {
+                    now: world.now,
+                    wall_millis: world.wall_millis,
+                    ahead,
+                    ..Default::default()
+                };
+                Some(Arc::new(Redis::open(&server.url(), "the test's", options).unwrap()))
+            }
+        }
     }
 
     /// Closes and opens the store, where it outlives its closing.
     pub fn reopen(&mut self) {
-        if let Place::File(_) = self.place {
+        if !matches!(self.place, Place::Memory) {
             self.store = None;
             self.store = self.second();
         }
@@ -124,10 +162,10 @@ impl Scene {
 }
 
 impl std::ops::Deref for Scene {
-    type Target = Sqlite;
+    type Target = dyn Broker;
 
-    fn deref(&self) -> &Sqlite {
-        self.store.as_ref().unwrap()
+    fn deref(&self) -> &Self::Target {
+        self.store.as_deref().unwrap()
     }
 }
 

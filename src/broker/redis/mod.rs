@@ -1,3 +1,22 @@
-//! Jobs in Redis, in the keys of qless.
+//! Jobs in a Redis or Valkey that several hosts share, in the keys of qless: other programs that use qless see them, and
+//! theirs are seen here. Everything that changes jobs is done by one script (see `script/`), so each request is whole.
 
+mod address;
+mod broker;
+mod ears;
+mod edits;
+mod failures;
+mod holds;
+mod link;
+mod offset;
+mod options;
+mod put;
+mod queues;
+mod reply;
 pub mod script;
+mod settle;
+mod shared;
+mod trouble;
+mod verbs;
+
+pub use broker::{Options, Redis};

@@ -1,5 +1,7 @@
 //! The script that runs in Redis: every command of qless, and those of our own, over the same keys.
 
+use std::sync::OnceLock;
+
 /// The sources in their order, each of which may use what those before it made, and what comes after them.
 macro_rules! script {
     ([$($name:literal),* $(,)?], $after:literal) => {
@@ -9,7 +11,8 @@ macro_rules! script {
         script!(
             [
                 "base", "job", "due", "pop", "put", "hold", "complete", "cancel", "edit", "look", "queues", "recur",
-                "config", "end",
+                "config", "ours/base", "ours/remove", "ours/expiry", "ours/holds", "ours/put", "ours/settle",
+                "ours/asked", "ours/lists", "ours/edits", "ours/failures", "ours/queues", "ours/end", "end",
             ],
             $after
         )
@@ -22,6 +25,12 @@ pub const LIB: &str = script!("");
 /// The whole of it, for `EVALSHA <sha> 0 <command> <now> [arguments…]`.
 pub const SCRIPT: &str = script!("return taskvisor(KEYS, ARGV)\n");
 
+/// What Redis knows it by.
+pub(super) fn sha() -> &'static str {
+    static SHA: OnceLock<String> = OnceLock::new();
+    SHA.get_or_init(|| redis::Script::new(SCRIPT).get_hash().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -30,7 +39,11 @@ mod tests {
 
     fn sources() -> Vec<(String, String)> {
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/broker/redis/script");
-        let paths = fs::read_dir(dir).expect("the sources").map(|entry| entry.expect("a source").path());
+        let paths = |dir: String| {
+            let entries = fs::read_dir(dir).expect("the sources");
+            entries.map(|entry| entry.expect("a source").path()).filter(|path| path.is_file())
+        };
+        let paths = paths(dir.into()).chain(paths(format!("{dir}/ours")));
         paths.map(|path| (path.display().to_string(), fs::read_to_string(&path).expect("text"))).collect()
     }
 

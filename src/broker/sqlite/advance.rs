@@ -8,7 +8,7 @@ use super::put::millis_up;
 use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::Error;
-use crate::model::{Failure, Happened, JobState, NewJob, Next, Payload, QueueName, Settlement, What};
+use crate::model::{Failure, Happened, JobState, Next, QueueName, Settlement, What};
 
 /// The row and the queue of a job.
 pub(super) type Place = (i64, i64);
@@ -20,17 +20,8 @@ pub(super) fn fault(
     job: &Settlement,
     next: &Next,
 ) -> Result<Option<Failure>, Trouble> {
-    let because = |why: String| {
-        let message = format!("it is complete here, but cannot go on in queue '{}': {why}", next.queue);
-        Some(Failure { group: "advance".into(), message, trace: None })
-    };
-    let anew = NewJob {
-        delay: next.delay,
-        depends: next.depends.clone(),
-        ..NewJob::new(next.queue.clone(), "any".into(), Payload::Data("null".into()))
-    };
-    if let Some(fault) = anew.fault() {
-        return Ok(because(fault));
+    if let Some(fault) = next.fault() {
+        return Ok(Some(next.refused(&fault)));
     }
     let checked = next
         .depends
@@ -40,7 +31,7 @@ pub(super) fn fault(
     match checked {
         Ok(()) => Ok(None),
         Err(Trouble::Mine(error @ (Error::Refused(_) | Error::NoneToNeed(_)))) => {
-            Ok(because(error.to_string()))
+            Ok(Some(next.refused(&error.to_string())))
         }
         Err(trouble) => Err(trouble),
     }

@@ -1,6 +1,6 @@
 //! People end jobs, several at a time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use rusqlite::params;
 
@@ -9,15 +9,16 @@ use super::needs;
 use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::Error;
+use crate::broker::cancel::{self, Named};
 use crate::model::verb::{Cancel, Each, Fate, Refusal};
 use crate::model::{Happened, Instant, JobId, JobState, Revocation, What};
 
 pub(super) fn cancel(store: &mut Store, verb: &Cancel, by: &str, now: Instant) -> Result<Vec<Each>, Trouble> {
     let now = store.millis(now);
-    let named = named(store, verb)?;
-    let refused = refused(&named);
+    let (named, places) = named(store, verb)?;
+    let refused = cancel::refused(&named);
     let mut all = Vec::with_capacity(named.len());
-    for Named { job, place, .. } in named {
+    for (Named { job, .. }, place) in named.into_iter().zip(places) {
         let fate = match (place, refused.get(&job)) {
             (Some(place), None) => Fate::State(end(store, &job, place, by, now)?),
             (None, _) => Fate::Refused(Refusal::NoJob),
@@ -28,22 +29,13 @@ pub(super) fn cancel(store: &mut Store, verb: &Cancel, by: &str, now: Instant) -
     Ok(all)
 }
 
-/// A job that is to end.
-struct Named {
-    job: JobId,
-    /// None = there is no such job.
-    place: Option<(i64, i64, JobState)>,
-    dependents: Vec<JobId>,
-}
-
-/// So many jobs are ended at a time at most. They are ended together or not at all, so in one transaction, which nobody else
-/// gets by.
-const MOST: usize = 10_000;
+/// Where a job is kept.
+type Place = (i64, i64, JobState);
 
 /// Those that were named, each once; with `dependents` also those that wait for them, and so on.
-fn named(store: &Store, verb: &Cancel) -> Result<Vec<Named>, Trouble> {
+fn named(store: &Store, verb: &Cancel) -> Result<(Vec<Named>, Vec<Option<Place>>), Trouble> {
     let mut seen = HashSet::new();
-    let mut found = Vec::new();
+    let (mut found, mut places) = (Vec::new(), Vec::new());
     let mut open: Vec<JobId> = verb.jobs.iter().rev().cloned().collect();
     while let Some(job) = open.pop() {
         if !seen.insert(job.clone()) {
@@ -56,59 +48,22 @@ fn named(store: &Store, verb: &Cancel) -> Result<Vec<Named>, Trouble> {
         };
         let dependents =
             place.map_or_else(|| Ok(Vec::new()), |(row, ..)| needs::dependents(store, row, u32::MAX))?;
-        if found.len() == MOST {
-            return Err(too_many(&job).into());
+        if found.len() == cancel::MOST {
+            return Err(cancel::too_many(&job).into());
         }
         if verb.dependents {
             open.extend(dependents.iter().rev().cloned());
         }
-        found.push(Named { job, place, dependents });
+        found.push(Named { job, state: place.map(|(_, _, state)| state), dependents });
+        places.push(place);
     }
-    Ok(found)
-}
-
-fn too_many(next: &JobId) -> Error {
-    Error::Refused(format!(
-        "more than {MOST} jobs cannot be canceled at a time, and '{next}' would be one more: first cancel, in parts, those \
-         that wait for the others"
-    ))
-}
-
-/// Who is left as it is, and why. A job is, too, when one that waits for it is.
-fn refused(named: &[Named]) -> HashMap<JobId, Refusal> {
-    let mut refused = HashMap::new();
-    let mut ending: HashSet<&JobId> = HashSet::new();
-    let mut needs: HashMap<&JobId, Vec<&JobId>> = HashMap::new();
-    for Named { job, place, dependents } in named {
-        match place {
-            Some((_, _, state @ (JobState::Complete | JobState::Failed))) => {
-                refused.insert(job.clone(), Refusal::State { state: *state });
-            }
-            Some(_) => drop(ending.insert(job)),
-            None => {}
-        }
-        dependents.iter().for_each(|dependent| needs.entry(dependent).or_default().push(job));
-    }
-    let mut staying: Vec<&JobId> = needs.keys().copied().filter(|job| !ending.contains(job)).collect();
-    staying.sort_unstable();
-    while let Some(job) = staying.pop() {
-        for needed in needs.get(job).into_iter().flatten().copied() {
-            if ending.remove(needed) {
-                staying.push(needed);
-            }
-            let refusal = refused.entry(needed.clone()).or_insert(Refusal::NeededBy { jobs: Vec::new() });
-            if let Refusal::NeededBy { jobs } = refusal {
-                jobs.push(job.clone());
-            }
-        }
-    }
-    refused
+    Ok((found, places))
 }
 
 fn end(
     store: &mut Store,
     id: &JobId,
-    (row, queue, from): (i64, i64, JobState),
+    (row, queue, from): Place,
     by: &str,
     now: i64,
 ) -> Result<JobState, Trouble> {

@@ -14,7 +14,6 @@ use super::bell::{Bell, Ear};
 use super::call::{Ask, Kind};
 use super::checkpoint::Checkpoints;
 use super::expiry::Expiry;
-use super::notices::Notices;
 use super::open;
 use super::options::{Options, World};
 use super::store::{Effects, Store};
@@ -22,6 +21,7 @@ use super::syncer::Syncer;
 use super::thread::{Disk, Message, Room};
 use super::trouble::{Trouble, explain};
 use crate::broker::Error;
+use crate::broker::notices::Notices;
 use crate::model::Instant;
 
 /// Requests under way at most; the others wait for a place.

@@ -4,7 +4,7 @@ use rusqlite::params;
 
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::broker::Error;
+use crate::broker::{Error, options};
 use crate::model::verb::{LoadOptions, OptionShown, SetOption, UnsetOption};
 use crate::model::{JobState, OptionName, OptionsInForce, QueueName, name_fault};
 
@@ -50,20 +50,8 @@ fn on_file(store: &Store) -> Result<OptionsInForce, rusqlite::Error> {
     Ok(options)
 }
 
-/// First what holds for all, then what is set for single queues.
 pub(super) fn show(store: &mut Store) -> Result<Vec<OptionShown>, Trouble> {
-    let options = store.options()?;
-    let shown = |queue: Option<&QueueName>, name: OptionName, is_set| OptionShown {
-        name: name.to_string(),
-        queue: queue.cloned(),
-        value: options.value(queue, name).to_string(),
-        is_set,
-        does: name.does().into(),
-    };
-    let is_set = |name| options.iter().any(|(queue, set, _)| queue.is_none() && set == name);
-    let all = OptionName::ALL.into_iter().map(|name| shown(None, name, is_set(name)));
-    let of_queues = options.iter().filter(|(queue, ..)| queue.is_some());
-    Ok(all.chain(of_queues.map(|(queue, name, _)| shown(queue, name, true))).collect())
+    Ok(options::shown(store.options()?))
 }
 
 pub(super) fn set(store: &mut Store, it: &SetOption) -> Result<(), Trouble> {

@@ -72,7 +72,6 @@ mod in_force;
 mod lease;
 mod list;
 mod needs;
-mod notices;
 mod occur;
 mod open;
 mod options;

@@ -1,14 +1,14 @@
 //! What jobs need: rows of `dependency`, each gone when the job that is needed is complete. A job that needs something is
 //! in the state `depends`, with its delay kept aside.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use rusqlite::{OptionalExtension, params};
 
 use super::lease::STRETCH;
 use super::store::{Store, state};
 use super::trouble::Trouble;
-use crate::broker::Error;
+use crate::broker::{Error, circle};
 use crate::model::{JobId, JobState, Need, What};
 
 /// Has the job in `row` wait for those of `needed` that are not complete, and says whether there are any.
@@ -140,7 +140,7 @@ pub(super) fn refuse_cycle(store: &Store, row: i64, id: &JobId, needed: &[JobId]
         }
         from.insert(at, before);
         if at == row {
-            return Err(circle(&way_back(store, row, &from, id)?));
+            return Err(circle::refusal(&way_back(store, row, &from, id)?).into());
         }
         for next in statement.query_map([at], |row| row.get(0))? {
             open.push_back((next?, at));
@@ -161,50 +161,6 @@ fn way_back(store: &Store, row: i64, from: &HashMap<i64, i64>, id: &JobId) -> Re
     names.push(id.clone());
     names.reverse();
     Ok(names)
-}
-
-/// An error if jobs of one batch wait for each other in a circle. Each comes with those of the batch that it needs.
-pub(super) fn refuse_cycle_among(batch: &BTreeMap<&JobId, Vec<&JobId>>) -> Result<(), Trouble> {
-    let mut needed_by: HashMap<&JobId, Vec<&JobId>> = HashMap::new();
-    let mut counts: HashMap<&JobId, usize> = HashMap::new();
-    for (id, needs) in batch {
-        counts.insert(id, needs.len());
-        needs.iter().for_each(|need| needed_by.entry(need).or_default().push(id));
-    }
-    let mut free: Vec<&JobId> =
-        batch.iter().filter(|(_, needs)| needs.is_empty()).map(|(id, _)| *id).collect();
-    let mut stuck: BTreeSet<&JobId> = batch.keys().copied().collect();
-    while let Some(id) = free.pop() {
-        stuck.remove(id);
-        for next in needed_by.get(id).into_iter().flatten() {
-            let count = counts.entry(next).or_default();
-            *count -= 1;
-            if *count == 0 {
-                free.push(next);
-            }
-        }
-    }
-    let Some(first) = stuck.first() else { return Ok(()) };
-    // Each that is stuck needs another that is: the way ends where it has been before.
-    let mut way = vec![*first];
-    loop {
-        let needs = batch.get(way[way.len() - 1]).into_iter().flatten();
-        let Some(next) = needs.copied().find(|need| stuck.contains(need)) else { return Ok(()) };
-        if let Some(start) = way.iter().position(|id| *id == next) {
-            let names: Vec<JobId> = way[start..].iter().chain([&next]).map(|id| (*id).clone()).collect();
-            return Err(circle(&names));
-        }
-        way.push(next);
-    }
-}
-
-fn circle(names: &[JobId]) -> Trouble {
-    let way = names.iter().map(|id| format!("'{id}'")).collect::<Vec<_>>();
-    Error::Refused(match &way[..] {
-        [only] | [only, _] => format!("job {only} cannot depend on itself"),
-        _ => format!("jobs cannot wait for each other in a circle: {}", way.join(" needs ")),
-    })
-    .into()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::store::Store;
 use super::trouble::Trouble;
 use super::{edit, needs};
-use crate::broker::Error;
+use crate::broker::{Error, circle};
 use crate::model::{Exists, Instant, JobId, JobState, NewJob, Payload, What};
 
 /// A larger payload has a row of its own.
@@ -95,7 +95,7 @@ fn plan_needs(store: &Store, plans: &mut [Plan<'_>]) -> Result<(), Trouble> {
             }
         }
     }
-    needs::refuse_cycle_among(&batch)?;
+    circle::refuse_among(&batch)?;
     plans.iter_mut().for_each(|plan| plan.waits = !plan.exists && waiting.contains(&plan.id));
     Ok(())
 }

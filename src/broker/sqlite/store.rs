@@ -10,11 +10,11 @@ use tokio::sync::oneshot;
 use super::barren::Barren;
 use super::expiry::Expiry;
 use super::figures::{self, Gathered};
-use super::notices::Notices;
 use super::occur;
 use super::options::World;
 use super::read;
 use super::trouble::Trouble;
+use crate::broker::notices::Notices;
 use crate::broker::{Error, Notice};
 use crate::model::{
     Fence, Instant, JobId, JobState, Millis, News, OptionsInForce, QueueName, Revocation, What,

@@ -10,8 +10,9 @@ use nix::sys::statfs::statfs;
 use nix::sys::statvfs::statvfs;
 
 use super::Check;
+use crate::broker::{Redis, Verbs, redis};
 use crate::cli::screen::size;
-use crate::config::{BrokerUrl, Config};
+use crate::config::{BrokerUrl, Config, Secret};
 
 /// Slower than this, and the disk is what a queue of short jobs waits for.
 const SLOW: Duration = Duration::from_millis(10);
@@ -25,6 +26,7 @@ pub(super) fn checks(config: &Config) -> Vec<Check> {
     let directory = match &config.broker {
         BrokerUrl::Sqlite(path) => path.parent().unwrap_or(Path::new("/")),
         BrokerUrl::Memory => return vec![memory()],
+        BrokerUrl::Redis(url) => return vec![redis(url)],
     };
     let existing = existing(directory);
     vec![file_system(directory, &existing), room(&existing), durability(time_to_disk(&existing))]
@@ -32,6 +34,25 @@ pub(super) fn checks(config: &Config) -> Vec<Check> {
 
 fn memory() -> Check {
     Check::less("store", "in memory", "jobs are gone with the supervisor", "--broker sqlite:PATH")
+}
+
+/// Whether a Redis answers, and lets us in.
+fn redis(url: &Secret) -> Check {
+    let asked = async {
+        let redis = Redis::open(url.reveal(), &url.to_string(), redis::Options::default())?;
+        redis.counts().await
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime.map(|runtime| runtime.block_on(asked)) {
+        Ok(Ok(queues)) => Check::ok("store", format!("{url} answers, and has {} queues", queues.len())),
+        Ok(Err(error)) => Check::bad(
+            "store",
+            error.to_string(),
+            "no job can be put or fetched",
+            "--broker with another URL",
+        ),
+        Err(error) => Check::bad("store", error.to_string(), "it cannot be asked", "more open files"),
+    }
 }
 
 /// The directory, or the one it will be made in.

@@ -5,7 +5,7 @@ mod beside_a_model;
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Broker, Error, Notice, Verbs};
+use taskvisor::broker::{Error, Notice, Verbs};
 use taskvisor::model::verb::{Cancel, DependOff, DependOn, Each, Fate, Refusal};
 use taskvisor::model::*;
 

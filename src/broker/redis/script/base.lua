@@ -251,7 +251,7 @@ end
 
 -- Lets a job that needs no more go where it was to go: to work, or to its time.
 local function set_free(jid, when)
-  local state, queue, priority, due = fields(jid, 'state', 'queue', 'priority', 'scheduled')
+  local state, queue, priority, due, order = fields(jid, 'state', 'queue', 'priority', 'scheduled', 'order')
   if state ~= 'depends' then return end
   call('ZREM', 'ql:q:' .. queue .. '-depends', jid)
   if due then
@@ -259,8 +259,9 @@ local function set_free(jid, when)
     call('HSET', 'ql:j:' .. jid, 'state', 'scheduled')
     call('HDEL', 'ql:j:' .. jid, 'scheduled')
   else
-    enter_work(jid, queue, priority, when)
+    enter_work(jid, queue, priority, number(order) or when)
     call('HSET', 'ql:j:' .. jid, 'state', 'waiting')
+    call('PUBLISH', 'ql:taskvisor', queue)
   end
 end
 

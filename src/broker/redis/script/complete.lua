@@ -1,18 +1,19 @@
 -- complete: the end of a job, or its way into the next queue.
 
-local complete_job
+local complete_job, expire_complete
 if command == 'complete' or ours then
   -- How many old jobs one completion removes at the most: nobody waits long for what others have left.
   local EXPIRED_AT_ONCE = 1000
 
   -- Removes a job that has been complete for long. One that lives again, under an id that was complete, stays.
   local function expire(jid)
-    local state, tags = fields(jid, 'state', 'tags')
+    local state, tags, from, ended = fields(jid, 'state', 'tags', 'from', 'ended')
+    if state == 'complete' and from and ended then call('HINCRBY', 'ql:taskvisor:ended', 'complete:' .. from, -1) end
     if state == 'complete' or not state then forget(jid, tags) end
   end
 
   -- Removes complete jobs that are too old or too many.
-  local function expire_complete()
+  function expire_complete()
     local age, most = unpack(call('HMGET', 'ql:config', 'jobs-history', 'jobs-history-count'))
     age, most = number(age) or 604800, floor(number(most) or 50000)
     local old = call('ZRANGEBYSCORE', 'ql:completed', '-inf', clock - age, 'LIMIT', 0, EXPIRED_AT_ONCE)

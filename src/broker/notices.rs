@@ -1,4 +1,4 @@
-//! What the store says on its own. Bounded: one wake-up at most, and one revocation for each lease.
+//! What a broker says on its own. Bounded: one wake-up at most, and one revocation for each lease.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use crate::broker::{Newsroom, Notice};
 
 #[derive(Default)]
-pub(super) struct Notices {
+pub(in crate::broker) struct Notices {
     queue: Mutex<VecDeque<Notice>>,
     more: Notify,
     trouble: Mutex<Option<String>>,
@@ -16,7 +16,7 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    pub(super) fn push(&self, notice: Notice) {
+    pub(in crate::broker) fn push(&self, notice: Notice) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.contains(&notice) {
             queue.push_back(notice);
@@ -24,26 +24,26 @@ impl Notices {
         }
     }
 
-    /// What keeps the store from being written to.
-    pub(super) fn trouble(&self) -> Option<String> {
+    /// What keeps the broker from its work.
+    pub(in crate::broker) fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn set_trouble(&self, trouble: Option<String>) {
+    pub(in crate::broker) fn set_trouble(&self, trouble: Option<String>) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
     /// Where what happens is told; the first one counts.
-    pub(super) fn publish(&self, room: Newsroom) {
+    pub(in crate::broker) fn publish(&self, room: Newsroom) {
         let _ = self.room.set(room);
     }
 
     /// Where somebody listens.
-    pub(super) fn heard(&self) -> Option<&Newsroom> {
+    pub(in crate::broker) fn heard(&self) -> Option<&Newsroom> {
         self.room.get().filter(|room| room.is_heard())
     }
 
-    pub(super) async fn next(&self) -> Notice {
+    pub(in crate::broker) async fn next(&self) -> Notice {
         loop {
             if let Some(notice) = self.pop() {
                 return notice;

@@ -1,0 +1,58 @@
+//! Which of several jobs that somebody ends can be ended.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Error;
+use crate::model::verb::Refusal;
+use crate::model::{JobId, JobState};
+
+/// So many jobs are ended at a time at most: they are ended together or not at all, and nobody else gets by.
+pub(super) const MOST: usize = 10_000;
+
+/// A job that is to end.
+pub(super) struct Named {
+    pub(super) job: JobId,
+    /// None = there is no such job.
+    pub(super) state: Option<JobState>,
+    /// The jobs that wait for it.
+    pub(super) dependents: Vec<JobId>,
+}
+
+/// Who is left as it is, and why. A job is, too, when one that waits for it is.
+pub(super) fn refused(named: &[Named]) -> HashMap<JobId, Refusal> {
+    let mut refused = HashMap::new();
+    let mut ending: HashSet<&JobId> = HashSet::new();
+    let mut needs: HashMap<&JobId, Vec<&JobId>> = HashMap::new();
+    for Named { job, state, dependents } in named {
+        match state {
+            Some(state @ (JobState::Complete | JobState::Failed)) => {
+                refused.insert(job.clone(), Refusal::State { state: *state });
+            }
+            Some(_) => drop(ending.insert(job)),
+            None => {}
+        }
+        dependents.iter().for_each(|dependent| needs.entry(dependent).or_default().push(job));
+    }
+    let mut staying: Vec<&JobId> = needs.keys().copied().filter(|job| !ending.contains(job)).collect();
+    staying.sort_unstable();
+    while let Some(job) = staying.pop() {
+        for needed in needs.get(job).into_iter().flatten().copied() {
+            if ending.remove(needed) {
+                staying.push(needed);
+            }
+            let refusal = refused.entry(needed.clone()).or_insert(Refusal::NeededBy { jobs: Vec::new() });
+            if let Refusal::NeededBy { jobs } = refusal {
+                jobs.push(job.clone());
+            }
+        }
+    }
+    refused
+}
+
+/// What is said of more.
+pub(super) fn too_many(next: &JobId) -> Error {
+    Error::Refused(format!(
+        "more than {MOST} jobs cannot be canceled at a time, and '{next}' would be one more: first cancel, in parts, those \
+         that wait for the others"
+    ))
+}

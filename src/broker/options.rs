@@ -1,0 +1,19 @@
+//! Options as people are shown them.
+
+use crate::model::verb::OptionShown;
+use crate::model::{OptionName, OptionsInForce, QueueName};
+
+/// First what holds for all, then what is set for single queues.
+pub(super) fn shown(options: &OptionsInForce) -> Vec<OptionShown> {
+    let shown = |queue: Option<&QueueName>, name: OptionName, is_set| OptionShown {
+        name: name.to_string(),
+        queue: queue.cloned(),
+        value: options.value(queue, name).to_string(),
+        is_set,
+        does: name.does().into(),
+    };
+    let is_set = |name| options.iter().any(|(queue, set, _)| queue.is_none() && set == name);
+    let all = OptionName::ALL.into_iter().map(|name| shown(None, name, is_set(name)));
+    let of_queues = options.iter().filter(|(queue, ..)| queue.is_some());
+    all.chain(of_queues.map(|(queue, name, _)| shown(queue, name, true))).collect()
+}

@@ -1,0 +1,342 @@
+//! The broker's contract on Redis, call by call: each is one request to the script.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::{Cmd, Value};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use super::link::Link;
+use super::offset::Offset;
+use super::shared::Shared;
+use super::{ears, put, reply, settle, verbs};
+use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling};
+use crate::clock;
+use crate::model::verb::{Answer, Verb};
+use crate::model::{
+    Cursor, Fence, Fetched, Filter, Instance, Instant, JobId, JobState, Lease, NewJob, Page, Progress,
+    Revocation, Settlement, Take, What, WorkerId,
+};
+
+/// How to open it, and the outside world as functions, so that tests can bend it.
+#[derive(Clone)]
+pub struct Options {
+    /// The name of this host, which the names of its workers begin with.
+    pub host: String,
+    /// The boot-time clock.
+    pub now: Arc<dyn Fn() -> Instant + Send + Sync>,
+    /// Milliseconds since 1970; asked for what is due by the wall clock.
+    pub wall_millis: Arc<dyn Fn() -> i64 + Send + Sync>,
+    /// How far the server's clock is ahead of `now`, in microseconds; else the server is asked.
+    pub ahead: Option<i64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
+        Options {
+            host: host.unwrap_or_else(|_| "host".into()),
+            now: Arc::new(clock::now),
+            wall_millis: Arc::new(clock::wall_millis),
+            ahead: None,
+        }
+    }
+}
+
+/// A Redis.
+pub struct Redis {
+    pub(super) shared: Arc<Shared>,
+    host: String,
+    ears: OnceLock<(JoinHandle<()>, watch::Receiver<bool>)>,
+}
+
+/// The events are heard within this time after the first fetch, or the fetch fails.
+const READY: Duration = Duration::from_secs(5);
+/// A job's end that nobody tells of is found after this long.
+const LOOK: Duration = Duration::from_secs(5);
+
+impl Redis {
+    /// The Redis at `url`, which is called `name` where people see it. Nothing is asked of it yet.
+    pub fn open(url: &str, name: &str, options: Options) -> Result<Redis, Error> {
+        let now = options.now.clone();
+        let shared = Shared::new(Link::new(url, name, options.ahead, move || now())?);
+        Ok(Redis { shared, host: options.host, ears: OnceLock::new() })
+    }
+
+    /// What the names of a supervisor's workers begin with.
+    fn workers(&self, instance: &Instance) -> String {
+        let short: String =
+            instance.as_str().chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
+        format!("{}-{short}-", self.host)
+    }
+
+    /// Begins to listen, and waits until something would be heard.
+    async fn listen(&self, instance: &Instance) -> Result<(), Error> {
+        let (_, ready) = self.ears.get_or_init(|| {
+            let (tell, ready) = watch::channel(false);
+            let channels = format!("ql:w:{}", self.workers(instance));
+            (tokio::spawn(ears::listen(self.shared.clone(), channels, tell)), ready)
+        });
+        let mut ready = ready.clone();
+        match tokio::time::timeout(READY, ready.wait_for(|ready| *ready)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => {
+                let trouble = self.shared.link.trouble();
+                Err(Error::Failed(trouble.unwrap_or_else(|| "the events of Redis are not heard".into())))
+            }
+        }
+    }
+
+    /// Gives back what an instance held before this process, but for those to keep.
+    async fn give_back(&self, instance: &Instance, keep: &[(JobId, Fence)]) -> Result<u64, Error> {
+        let answer = self.call("release jobs in", "taskvisor.recover", |cmd, _| {
+            cmd.arg(instance.as_str()).arg(keep.len());
+            for (job, fence) in keep {
+                cmd.arg(job.as_str()).arg(fence.0);
+            }
+        });
+        Ok(reply::number(&answer.await?))
+    }
+
+    pub(super) async fn call(
+        &self,
+        verb: &str,
+        command: &str,
+        args: impl FnOnce(&mut Cmd, Offset),
+    ) -> Result<Value, Error> {
+        self.shared.link.call(verb, command, self.shared.link.now(), args).await
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        if let Some((task, _)) = self.ears.get() {
+            task.abort();
+        }
+        self.shared.wake_at(None);
+    }
+}
+
+#[async_trait]
+impl Broker for Redis {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            revocations: true,
+            longest_lease: Duration::from_secs(365 * 24 * 3600),
+            batch: 1000,
+            cancel: true,
+            priorities: true,
+            news_of_all: false,
+            release_unspent: true,
+        }
+    }
+
+    async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
+        self.listen(&request.instance).await?;
+        if self.shared.owes.load(Ordering::Relaxed) {
+            self.give_back(&request.instance, &[]).await?;
+            self.shared.owes.store(false, Ordering::Relaxed);
+        }
+        self.shared.watch(&request.queues);
+        let at = self.shared.link.now();
+        let workers = self.workers(&request.instance);
+        let mut next = None;
+        let answer = self.shared.link.call("fetch jobs from", "taskvisor.fetch", at, |cmd, offset| {
+            next = Some(offset);
+            cmd.arg(request.instance.as_str()).arg(request.lease.as_secs_f64());
+            cmd.arg(match request.take {
+                Take::InOrder => "order",
+                Take::InTurn => "turn",
+            });
+            for names in [&request.filter.only, &request.filter.except] {
+                cmd.arg(names.len());
+                for name in names {
+                    cmd.arg(name.as_str());
+                }
+            }
+            cmd.arg(request.queues.len());
+            for queue in &request.queues {
+                cmd.arg(queue.as_str());
+            }
+            cmd.arg(request.workers.len());
+            for worker in &request.workers {
+                cmd.arg(format!("{workers}{}.{}", worker.slot.pool, worker.slot.index));
+                cmd.arg(serde_json::to_string(worker).unwrap_or_default());
+            }
+        });
+        let [due, jobs] = reply::parts(answer.await?)?;
+        let due = reply::text(&due).and_then(|due| due.parse::<f64>().ok());
+        self.shared.wake_at(due.zip(next).map(|(due, offset)| offset.until(due, self.shared.link.now())));
+        let expires_at = at + request.lease;
+        let mut fetched = Vec::new();
+        for job in reply::array(jobs)? {
+            let (job, fence) = reply::given(job)?;
+            self.shared.tell(What::Fetched, &job.id, Some(&job.queue), JobState::Running);
+            if self.shared.holds.granted(&job.id, fence, self.shared.link.now()) {
+                self.shared.verify(vec![(job.id.clone(), fence)]);
+            }
+            let lease = Lease { job: job.id.clone(), fence, expires_at };
+            fetched.push(Fetched { job: Arc::new(job), lease });
+        }
+        Ok(fetched)
+    }
+
+    async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
+        let at = self.shared.link.now();
+        let answer = self.shared.link.call("renew leases in", "taskvisor.renew", at, |cmd, _| {
+            cmd.arg(by.as_secs_f64()).arg(leases.len());
+            for lease in &leases {
+                cmd.arg(lease.job.as_str()).arg(lease.fence.0);
+            }
+        });
+        let answers = reply::array(answer.await?)?;
+        Ok(leases
+            .into_iter()
+            .zip(answers)
+            .map(|(lease, answer)| match reply::text(&answer).as_deref() {
+                Some("renewed") => {
+                    self.shared.holds.renewed(&lease.job, lease.fence, at);
+                    Renewal::Renewed(Lease { expires_at: at + by, ..lease })
+                }
+                Some("canceled") => Renewal::Lost(Revocation::Canceled),
+                _ => Renewal::Lost(Revocation::LockLost),
+            })
+            .collect())
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
+        let answer = self
+            .call("settle jobs in", "taskvisor.settle", |cmd, offset| {
+                let at = offset.millis(self.shared.link.now());
+                cmd.arg(settlements.len());
+                settlements.iter().for_each(|settlement| settle::write(cmd, settlement, at));
+            })
+            .await?;
+        let answers = reply::array(answer)?;
+        Ok(settlements
+            .iter()
+            .zip(answers)
+            .map(|(settlement, answer)| {
+                self.shared.holds.ended(&settlement.job, settlement.fence);
+                let (what, state) = match reply::text(&answer).as_deref() {
+                    None | Some("not_ours") => return Settling::NotOurs,
+                    Some("advanced") => (What::Advanced, JobState::Waiting),
+                    Some(word) => {
+                        let state = word.parse().unwrap_or(JobState::Waiting);
+                        (What::of_end(state), state)
+                    }
+                };
+                self.shared.tell(what, &settlement.job, None, state);
+                self.shared.happened(&settlement.job);
+                Settling::Settled
+            })
+            .collect())
+    }
+
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Error> {
+        let ids: Vec<JobId> = jobs
+            .iter()
+            .map(|job| job.id.clone().unwrap_or_else(|| Uuid::now_v7().simple().to_string().into()))
+            .collect();
+        put::check(&jobs)?;
+        let answer =
+            self.call("put jobs into", "taskvisor.put", |cmd, _| put::write(cmd, &jobs, &ids)).await?;
+        let states = reply::array(reply::unless_refused(answer, |_| None)?)?;
+        for ((job, id), state) in jobs.iter().zip(&ids).zip(states) {
+            if let Some(state) = reply::text(&state).and_then(|state| state.parse().ok()) {
+                self.shared.tell(What::Put, id, Some(&job.queue), state);
+            }
+        }
+        // Else the put is heard like those of others.
+        if self.ears.get().is_none() {
+            self.shared.notices.push(Notice::Wake);
+        }
+        Ok(ids)
+    }
+
+    async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
+        let written = self.call("note progress in", "taskvisor.progress", |cmd, _| {
+            cmd.arg(notes.len());
+            for (job, fence, progress) in &notes {
+                cmd.arg(job.as_str()).arg(fence.0).arg(serde_json::to_string(progress).unwrap_or_default());
+            }
+        });
+        written.await.map(drop)
+    }
+
+    async fn next_notice(&self) -> Notice {
+        let notice = self.shared.notices.next().await;
+        if let Notice::Revoked(job, fence, why) = &notice
+            && *why != Revocation::Canceled
+        {
+            self.shared.holds.ended(job, *fence);
+        }
+        notice
+    }
+
+    async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
+        let released = match self.give_back(&instance, &keep).await {
+            Ok(released) => released,
+            // Nothing is fetched before that is done.
+            Err(error @ Error::Failed(_)) => {
+                tracing::warn!(%error, "what was held before is given back once the server is there");
+                self.shared.owes.store(true, Ordering::Relaxed);
+                0
+            }
+            Err(error) => return Err(error),
+        };
+        let now = self.shared.link.now();
+        for (job, fence) in &keep {
+            self.shared.holds.granted(job, *fence, now);
+        }
+        Ok(released)
+    }
+
+    async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
+        let answer = self
+            .call("ask about jobs in", "taskvisor.held", |cmd, _| {
+                cmd.arg(instance.as_str());
+            })
+            .await?;
+        let held = |value: Value| {
+            let [job, fence, life] = reply::parts(value)?;
+            let life = reply::text(&life).and_then(|life| serde_json::from_str(&life).ok());
+            let life = life.ok_or_else(|| reply::odd("a worker"))?;
+            Ok((reply::text(&job).unwrap_or_default().into(), Fence(reply::number(&fence)), life))
+        };
+        reply::array(answer)?.into_iter().map(held).collect()
+    }
+
+    fn publish(&self, room: Newsroom) {
+        self.shared.notices.publish(room);
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.shared.link.trouble()
+    }
+
+    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
+        verbs::ask(self, verb, by).await
+    }
+
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
+        verbs::page(self, filter, at).await
+    }
+
+    async fn ended(&self, id: JobId) -> Result<JobState, Error> {
+        loop {
+            let changed = self.shared.changed.notified();
+            let state = verbs::state(self, &id).await?;
+            if state.has_ended() {
+                return Ok(state);
+            }
+            // What happens by others' hands is heard by a supervisor; else it is looked for.
+            let wait = if self.ears.get().is_some() { LOOK } else { Duration::from_millis(200) };
+            let _ = tokio::time::timeout(wait, changed).await;
+        }
+    }
+}

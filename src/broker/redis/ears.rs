@@ -1,0 +1,157 @@
+//! The connection that listens: what happens to the jobs that are held here, and where there are new ones.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_core::Stream;
+use redis::Msg;
+use serde::Deserialize;
+use tokio::sync::watch;
+use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
+use uuid::Uuid;
+
+use super::holds::{Hearing, revocation};
+use super::shared::Shared;
+use crate::broker::{Error, Notice};
+use crate::model::{JobId, QueueName};
+
+/// How often it is tried whether anything would be heard: one request.
+const TRIED: Duration = Duration::from_secs(15);
+/// At how many of these tries the server's clock is measured: clocks drift, and are set.
+const MEASURED: u32 = 20;
+/// What was said is heard after this long, or never.
+const HEARD: Duration = Duration::from_secs(5);
+/// The first wait after a connection that broke, doubled up to the second.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// What is said of a job.
+#[derive(Deserialize)]
+struct Said {
+    jid: Option<String>,
+    event: String,
+    queue: Option<serde_json::Value>,
+}
+
+/// Listens for as long as somebody wants it to, on one connection after the other. `ready` tells whether it hears.
+pub(super) async fn listen(shared: Arc<Shared>, workers: String, ready: watch::Sender<bool>) {
+    let (mut failed, mut again) = (0, false);
+    loop {
+        let began = Moment::now();
+        let heard = hear(&shared, &workers, &ready, again).await;
+        again = true;
+        ready.send_replace(false);
+        if let Err(error) = heard {
+            tracing::warn!(%error, "the events of Redis are not heard");
+        }
+        failed = if began.elapsed() > BACKOFF.1 { 0 } else { (failed + 1).min(16) };
+        let wait = BACKOFF.1.min(BACKOFF.0 * 2u32.saturating_pow(failed));
+        sleep(wait + wait * u32::from(Uuid::now_v7().as_bytes()[15]) / 512).await;
+    }
+}
+
+/// Listens until the connection breaks; `again` says that there was one before.
+async fn hear(
+    shared: &Arc<Shared>,
+    workers: &str,
+    ready: &watch::Sender<bool>,
+    again: bool,
+) -> Result<(), Error> {
+    let failed = |error: redis::RedisError| shared.link.explain("listen to", &error);
+    let own = format!("{workers}alive");
+    let (mut sink, mut messages) = shared.link.listener().await?.split();
+    let subscribed = timeout(HEARD, async {
+        sink.psubscribe(pattern(workers)).await?;
+        sink.subscribe(&["ql:log", "ql:taskvisor"]).await
+    });
+    subscribed.await.map_err(|_| shared.link.silent("listen to"))?.map_err(failed)?;
+    ready.send_replace(true);
+    // What was said while nobody listened is lost: each hold is asked about, and there may be jobs.
+    if again {
+        shared.notices.push(Notice::Wake);
+        shared.verify_all();
+    }
+    let mut try_at = Moment::now() + TRIED;
+    let mut tries = 0;
+    let mut deadline = None;
+    loop {
+        let next = poll_fn(|context| Pin::new(&mut messages).poll_next(context));
+        tokio::select! {
+            message = next => match message {
+                Some(message) if message.get_channel_name() == own => deadline = None,
+                Some(message) => heard(shared, &message),
+                None => return Err(shared.link.broken("listen to")),
+            },
+            () = sleep_until(try_at) => {
+                try_at = Moment::now() + TRIED;
+                deadline = deadline.or(Some(Moment::now() + HEARD));
+                tries += 1;
+                let (shared, own, measures) = (shared.clone(), own.clone(), tries % MEASURED == 0);
+                tokio::spawn(async move {
+                    // What fails is known to whoever asks next.
+                    let _ = shared.link.publish(&own, "").await;
+                    if measures {
+                        let _ = shared.link.measure().await;
+                    }
+                });
+            }
+            () = sleep_until(deadline.unwrap_or(try_at)), if deadline.is_some() => {
+                return Err(shared.link.silent("listen to"));
+            }
+        }
+    }
+}
+
+fn heard(shared: &Arc<Shared>, message: &Msg) {
+    let channel = message.get_channel_name();
+    if channel == "ql:taskvisor" {
+        let queue = String::from_utf8_lossy(message.get_payload_bytes());
+        shared.wake(&QueueName::from(&*queue));
+        return;
+    }
+    let Ok(said) = serde_json::from_slice::<Said>(message.get_payload_bytes()) else {
+        tracing::debug!("an event of Redis cannot be read");
+        return;
+    };
+    if channel == "ql:log" {
+        if let ("put", Some(serde_json::Value::String(queue))) = (said.event.as_str(), &said.queue) {
+            shared.wake(&QueueName::from(queue.as_str()));
+        }
+        if let Some(job) = said.jid {
+            shared.happened(&job.into());
+        }
+        return;
+    }
+    let (Some(why), Some(job)) = (revocation(&said.event), said.jid) else { return };
+    let job = JobId::from(job);
+    match shared.holds.heard(&job, shared.link.now()) {
+        Hearing::Nothing => {}
+        Hearing::Lost(fence) => {
+            shared.notices.push(Notice::Revoked(job, fence, why));
+        }
+        Hearing::Ask(fence) => shared.verify(vec![(job, fence)]),
+    }
+}
+
+/// The channels of this supervisor's workers, as a pattern: what is special in it stands for itself.
+fn pattern(workers: &str) -> String {
+    let mut pattern = String::with_capacity(workers.len() + 1);
+    for letter in workers.chars() {
+        if matches!(letter, '*' | '?' | '[' | ']' | '\\' | '^') {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    pattern + "*"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pattern;
+
+    #[test]
+    fn a_pattern_means_its_own_workers_alone() {
+        assert_eq!(pattern("ql:w:host[1]-*-"), r"ql:w:host\[1\]-\*-*");
+    }
+}

@@ -1,0 +1,115 @@
+//! What people change about a job.
+
+use redis::Value;
+
+use super::broker::Redis;
+use super::reply::{parts, text};
+use super::verbs::{LOOKS, asked, asked_to};
+use crate::broker::Error;
+use crate::model::verb::{DependOff, DependOn, Discard, Done, Prioritize, SetData, State, Tag, Tags};
+use crate::model::{JobId, JobState, What, tags_fault};
+
+pub(super) async fn prioritize(redis: &Redis, it: &Prioritize, by: &str) -> Result<Done, Error> {
+    let done = asked(redis, "taskvisor.prioritize", |cmd| {
+        cmd.arg(it.job.as_str()).arg(by).arg(it.priority);
+    });
+    done.await.map(|_| Done {})
+}
+
+/// Gives all the tags that the job then has.
+pub(super) async fn tag(redis: &Redis, it: &Tag, by: &str) -> Result<Tags, Error> {
+    for _ in 0..LOOKS {
+        let kept = asked(redis, "taskvisor.tags", |cmd| {
+            cmd.arg(it.job.as_str());
+        });
+        let [kept] = parts(kept.await?)?;
+        let kept = text(&kept).unwrap_or_default();
+        let before: Vec<String> = serde_json::from_str(&kept).unwrap_or_default();
+        let tags = edited(it, &before);
+        if let Some(fault) = tags_fault(&tags) {
+            return Err(Error::Refused(fault));
+        }
+        if tags == before {
+            return Ok(Tags { tags });
+        }
+        let what = if tags.is_empty() { "no tags".into() } else { format!("tags {}", tags.join(" ")) };
+        let written = asked(redis, "taskvisor.tag", |cmd| {
+            cmd.arg(it.job.as_str()).arg(by).arg(&kept);
+            cmd.arg(serde_json::to_string(&tags).unwrap_or_default()).arg(what);
+        });
+        if written.await? == Value::Int(1) {
+            return Ok(Tags { tags });
+        }
+    }
+    Err(Error::Failed(format!("the tags of job '{}' keep changing: try again", it.job)))
+}
+
+fn edited(it: &Tag, before: &[String]) -> Vec<String> {
+    let is_new = |(n, tag): &(usize, &String)| !before.contains(tag) && !it.add[..*n].contains(tag);
+    let added = it.add.iter().enumerate().filter(is_new).map(|(_, tag)| tag);
+    before.iter().chain(added).filter(|tag| !it.remove.contains(tag)).cloned().collect()
+}
+
+/// Only who runs it may: its data is what its next attempt begins with.
+pub(super) async fn set_data(redis: &Redis, it: &SetData) -> Result<Done, Error> {
+    let answer = asked_to(redis, "given other data", "taskvisor.set_data", |cmd| {
+        cmd.arg(it.job.as_str()).arg(it.fence.0).arg(&it.data.0);
+    });
+    let refused = |why: &str| Err(Error::Refused(format!("job '{}' {why}", it.job)));
+    match text(&answer.await?).as_deref() {
+        Some("lost") => refused("is run by somebody else: its data is theirs to change"),
+        Some("program") => refused("is a program, which has no data to change"),
+        _ => Ok(Done {}),
+    }
+}
+
+/// Follows a job, or does so no more.
+pub(super) async fn track(redis: &Redis, job: &JobId, follows: bool) -> Result<Done, Error> {
+    let command = if follows { "taskvisor.track" } else { "taskvisor.untrack" };
+    let done = asked(redis, command, |cmd| {
+        cmd.arg(job.as_str());
+    });
+    done.await.map(|_| Done {})
+}
+
+pub(super) async fn discard(redis: &Redis, it: &Discard) -> Result<Done, Error> {
+    let gone = asked_to(redis, "discarded", "taskvisor.discard", |cmd| {
+        cmd.arg(it.job.as_str());
+    });
+    let [state, queue] = parts(gone.await?)?;
+    redis.tell(What::Removed, &it.job, &queue, state_of(&state));
+    Ok(Done {})
+}
+
+pub(super) async fn depend_on(redis: &Redis, it: &DependOn, by: &str) -> Result<State, Error> {
+    let answer = asked_to(redis, "made to depend on others", "taskvisor.depend_on", |cmd| {
+        cmd.arg(it.job.as_str()).arg(by).arg(it.jobs.len());
+        for job in &it.jobs {
+            cmd.arg(job.as_str());
+        }
+    });
+    let [state, _queue] = parts(answer.await?)?;
+    Ok(State { state: state_of(&state) })
+}
+
+pub(super) async fn depend_off(redis: &Redis, it: &DependOff, by: &str) -> Result<State, Error> {
+    let jobs = it.jobs.as_deref().unwrap_or_default();
+    let answer = asked_to(redis, "let off: it depends on nothing", "taskvisor.depend_off", |cmd| {
+        let which = if it.jobs.is_none() { "all" } else { "these" };
+        cmd.arg(it.job.as_str()).arg(by).arg(which).arg(jobs.len());
+        for job in jobs {
+            cmd.arg(job.as_str());
+        }
+    });
+    let [state, queue] = parts(answer.await?)?;
+    let state = state_of(&state);
+    if state != JobState::Depends {
+        redis.tell(What::Released, &it.job, &queue, state);
+    }
+    Ok(State { state })
+}
+
+/// What the script calls a state.
+pub(super) fn state_of(value: &Value) -> JobState {
+    text(value).and_then(|word| word.parse().ok()).unwrap_or(JobState::Waiting)
+}

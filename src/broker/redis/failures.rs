@@ -1,0 +1,124 @@
+//! What went wrong, and many jobs at a time.
+
+use std::collections::BTreeMap;
+
+use super::broker::Redis;
+use super::edits::state_of;
+use super::reply::{self, array, number, parts, some_number, text};
+use super::verbs::{asked, retried, write_asked};
+use crate::broker::Error;
+use crate::model::verb::{Act, Bulk, FailureGroup, Swept};
+use crate::model::{Failure, Filter, JobId, JobState, Millis, What};
+
+/// Held jobs counted in one call.
+const HELD: usize = 1_000;
+/// More groups are not told: those with the fewest jobs are left out.
+const MOST: usize = 1_000;
+/// Jobs looked at in one call.
+const STRETCH: usize = 500;
+/// Ids in an answer.
+const SHOWN: usize = 10;
+
+/// All groups, the largest first.
+pub(super) async fn groups(redis: &Redis) -> Result<Vec<FailureGroup>, Error> {
+    // Each with the place of its newest job among those that ended in the same moment.
+    let mut groups: BTreeMap<String, (f64, FailureGroup)> = BTreeMap::new();
+    let mut from = 0;
+    loop {
+        let answer = asked(redis, "taskvisor.failed", |cmd| {
+            cmd.arg(from).arg(HELD);
+        });
+        let [goes_on, found] = parts(answer.await?)?;
+        for found in array(found)? {
+            let (order, group) = group(found)?;
+            let newest = match groups.remove(&group.group) {
+                Some(known) => merged(known, (order, group)),
+                None => (order, group),
+            };
+            groups.insert(newest.1.group.clone(), newest);
+        }
+        if number::<u8>(&goes_on) == 0 {
+            break;
+        }
+        from += HELD;
+    }
+    let mut groups: Vec<FailureGroup> = groups.into_values().map(|(_, group)| group).collect();
+    groups.sort_by(|a, b| (b.failed + b.held).cmp(&(a.failed + a.held)).then_with(|| a.group.cmp(&b.group)));
+    groups.truncate(MOST);
+    Ok(groups)
+}
+
+fn group(found: redis::Value) -> Result<(f64, FailureGroup), Error> {
+    let [group, failed, held, ended, order, job, why] = parts(found)?;
+    let failure: Option<Failure> = reply::json(&why);
+    let told = FailureGroup {
+        group: text(&group).unwrap_or_default(),
+        failed: number(&failed),
+        held: number(&held),
+        newest: Millis(number(&ended)),
+        job: text(&job).unwrap_or_default().into(),
+        message: failure.map(|failure| failure.message).unwrap_or_default(),
+    };
+    Ok((text(&order).and_then(|order| order.parse().ok()).unwrap_or(0.0), told))
+}
+
+/// The counts of both, and the words of the newer one.
+fn merged(one: (f64, FailureGroup), other: (f64, FailureGroup)) -> (f64, FailureGroup) {
+    let (failed, held) = (one.1.failed + other.1.failed, one.1.held + other.1.held);
+    let is_newer = (one.1.newest, one.0) > (other.1.newest, other.0);
+    let (order, newer) = if is_newer { one } else { other };
+    (order, FailureGroup { failed, held, ..newer })
+}
+
+pub(super) async fn sweep(redis: &Redis, it: &Bulk, by: &str) -> Result<Swept, Error> {
+    let state = it.state;
+    if !state.has_ended() {
+        let why =
+            format!("jobs that are {state} cannot be retried or discarded: name a state that jobs end in");
+        return Err(Error::Refused(why));
+    }
+    let filter = Filter {
+        states: vec![state],
+        group: it.group.clone(),
+        class: it.class.clone(),
+        queue: it.queue.clone(),
+        ..Filter::default()
+    };
+    sweep_of(redis, it, &filter, by).await
+}
+
+/// The same with what a filter finds.
+pub(super) async fn sweep_of(redis: &Redis, it: &Bulk, filter: &Filter, by: &str) -> Result<Swept, Error> {
+    let answer = redis.call("change jobs in", "taskvisor.sweep", |cmd, offset| {
+        cmd.arg(match it.act {
+            Act::Retry => "retry",
+            Act::Discard => "discard",
+        });
+        cmd.arg(retried(offset.millis(redis.shared.link.now()), by)).arg(u8::from(it.dry_run));
+        cmd.arg(it.after.unwrap_or(-1)).arg(STRETCH).arg(it.limit.unwrap_or(u64::MAX));
+        cmd.arg(it.since.map_or(0, |since| since.0));
+        write_asked(cmd, filter);
+    });
+    let [next, needed, done] = parts(reply::unless_refused(answer.await?, |_| None)?)?;
+    let mut swept = Swept { needed: number(&needed), next: some_number(&next), ..Swept::default() };
+    for done in array(done)? {
+        let [job, queue, state] = parts(done)?;
+        let job: JobId = text(&job).unwrap_or_default().into();
+        if !it.dry_run {
+            tell(redis, it.act, &job, &queue, state_of(&state));
+        }
+        swept.count += 1;
+        if swept.jobs.len() < SHOWN {
+            swept.jobs.push(job);
+        }
+    }
+    Ok(swept)
+}
+
+fn tell(redis: &Redis, act: Act, job: &JobId, queue: &redis::Value, state: JobState) {
+    let what = match act {
+        Act::Retry => What::Retried,
+        Act::Discard => What::Removed,
+    };
+    redis.tell(what, job, queue, state);
+}

@@ -1,0 +1,248 @@
+//! The connection to a Redis: made when it is needed, and made anew when it breaks. What is asked travels at once, one
+//! behind the other; nobody waits for another's answer.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+use tokio::time::{Instant as Moment, timeout};
+use uuid::Uuid;
+
+use super::address::Address;
+use super::offset::Offset;
+use super::script;
+use super::trouble::explain;
+use crate::broker::Error;
+use crate::model::Instant;
+
+/// A server that does not let us in after this long is away.
+const CONNECT: Duration = Duration::from_secs(3);
+/// A server that does not answer after this long, or somebody between, has swallowed the question.
+const ANSWER: Duration = Duration::from_secs(5);
+/// The first wait after a failure to connect, doubled up to the second.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// Asks one server.
+pub(super) struct Link {
+    address: Address,
+    /// The URL without its password.
+    name: String,
+    now: Box<dyn Fn() -> Instant + Send + Sync>,
+    /// The server's time, if it is not to be asked for it.
+    ahead: Option<i64>,
+    line: tokio::sync::Mutex<Line>,
+    trouble: Mutex<Option<String>>,
+}
+
+/// The connection, or how it stands with the next one.
+#[derive(Default)]
+struct Line {
+    live: Option<Live>,
+    /// How often it could not be made in a row.
+    failed: u32,
+    /// Not before this moment.
+    again: Option<Moment>,
+    /// What was wrong the last time.
+    why: Option<Error>,
+    count: u64,
+}
+
+#[derive(Clone)]
+struct Live {
+    conn: MultiplexedConnection,
+    offset: Offset,
+    /// Which of the connections it is.
+    number: u64,
+}
+
+impl Link {
+    /// To the server at `url`, shown as `name`.
+    pub(super) fn new(
+        url: &str,
+        name: &str,
+        ahead: Option<i64>,
+        now: impl Fn() -> Instant + Send + Sync + 'static,
+    ) -> Result<Link, Error> {
+        // There may be one already: another link's.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Ok(Link {
+            address: Address::read(url)?,
+            name: name.into(),
+            now: Box::new(now),
+            ahead,
+            line: tokio::sync::Mutex::default(),
+            trouble: Mutex::default(),
+        })
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        (self.now)()
+    }
+
+    /// What is wrong with the server, as the latest call found.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has the script do `command` at the moment `at`; `verb` says what that is, e.g. `put jobs into`.
+    pub(super) async fn call(
+        &self,
+        verb: &str,
+        command: &str,
+        at: Instant,
+        args: impl FnOnce(&mut Cmd, Offset),
+    ) -> Result<Value, Error> {
+        let live = self.live(verb).await?;
+        let mut cmd = redis::cmd("EVALSHA");
+        cmd.arg(script::sha()).arg(0).arg(command).arg(live.offset.seconds(at));
+        args(&mut cmd, live.offset);
+        let mut conn = live.conn.clone();
+        let mut answer: RedisResult<Value> = cmd.query_async(&mut conn).await;
+        if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)) {
+            let loaded: RedisResult<Value> =
+                redis::cmd("SCRIPT").arg("LOAD").arg(script::SCRIPT).query_async(&mut conn).await;
+            answer = match loaded {
+                Ok(_) => cmd.query_async(&mut conn).await,
+                Err(error) => Err(error),
+            };
+        }
+        self.heard(verb, live.number, answer).await
+    }
+
+    /// Says something to whoever listens on a channel. What is heard of it is nobody's answer.
+    pub(super) async fn publish(&self, channel: &str, text: &str) -> Result<(), Error> {
+        let live = self.live("publish to").await?;
+        let mut cmd = redis::cmd("PUBLISH");
+        cmd.arg(channel).arg(text);
+        let answer: RedisResult<Value> = cmd.query_async(&mut live.conn.clone()).await;
+        self.heard("publish to", live.number, answer).await.map(drop)
+    }
+
+    /// Measures the server's clock again.
+    pub(super) async fn measure(&self) -> Result<(), Error> {
+        let mut live = self.live("ask the time of").await?;
+        let measured = Offset::measure(&mut live.conn, &self.now).await;
+        let measured = self.heard("ask the time of", live.number, measured).await?;
+        if let Some(held) = &mut self.line.lock().await.live
+            && held.number == live.number
+        {
+            held.offset = held.offset.or(measured);
+        }
+        Ok(())
+    }
+
+    /// A connection of its own, to listen on.
+    pub(super) async fn listener(&self) -> Result<PubSub, Error> {
+        let opened = timeout(CONNECT, async { self.address.client().await?.get_async_pubsub().await }).await;
+        let opened =
+            opened.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain("listen to", &error));
+        self.note(opened.as_ref().err());
+        opened
+    }
+
+    /// The connection, which is made if there is none. Who comes just after a failure is told of it and tries nothing.
+    async fn live(&self, verb: &str) -> Result<Live, Error> {
+        let mut line = self.line.lock().await;
+        if let Some(live) = &line.live {
+            return Ok(live.clone());
+        }
+        if line.again.is_some_and(|again| again > Moment::now())
+            && let Some(why) = &line.why
+        {
+            return Err(why.clone());
+        }
+        let connected = timeout(CONNECT, self.connect()).await.unwrap_or_else(|_| Err(late()));
+        match connected {
+            Ok((conn, offset)) => {
+                *line = Line { count: line.count + 1, ..Line::default() };
+                let live = Live { conn, offset, number: line.count };
+                line.live = Some(live.clone());
+                drop(line);
+                self.note(None);
+                Ok(live)
+            }
+            Err(error) => {
+                let error = self.explain(verb, &error);
+                line.failed = (line.failed + 1).min(16);
+                line.again = Some(Moment::now() + backoff(line.failed));
+                line.why = Some(error.clone());
+                drop(line);
+                self.note(Some(&error));
+                Err(error)
+            }
+        }
+    }
+
+    async fn connect(&self) -> RedisResult<(MultiplexedConnection, Offset)> {
+        let client: Client = self.address.client().await?;
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT))
+            .set_response_timeout(Some(ANSWER));
+        let mut conn = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let offset = match self.ahead {
+            Some(ahead) => Offset::known(ahead),
+            None => Offset::measure(&mut conn, &self.now).await?,
+        };
+        Ok((conn, offset))
+    }
+
+    /// What the server said; a connection that is of no more use is given up.
+    async fn heard<T>(&self, verb: &str, number: u64, answer: RedisResult<T>) -> Result<T, Error> {
+        let error = match answer {
+            Ok(answer) => {
+                self.note(None);
+                return Ok(answer);
+            }
+            Err(error) => error,
+        };
+        if is_over(&error) {
+            let mut line = self.line.lock().await;
+            if line.live.as_ref().is_some_and(|live| live.number == number) {
+                line.live = None;
+            }
+        }
+        let explained = self.explain(verb, &error);
+        self.note(Some(&explained));
+        Err(explained)
+    }
+
+    pub(super) fn explain(&self, verb: &str, error: &RedisError) -> Error {
+        explain(verb, &self.name, error)
+    }
+
+    /// Nothing was heard for too long.
+    pub(super) fn silent(&self, verb: &str) -> Error {
+        self.explain(verb, &late())
+    }
+
+    /// The server, or somebody between, ended the connection.
+    pub(super) fn broken(&self, verb: &str) -> Error {
+        self.explain(verb, &std::io::Error::from(std::io::ErrorKind::ConnectionReset).into())
+    }
+
+    fn note(&self, error: Option<&Error>) {
+        let trouble = error.filter(|error| matches!(error, Error::Failed(_))).map(ToString::to_string);
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+}
+
+/// Whether the connection is of no more use: it broke, was silent for too long, or leads to a server that is not the
+/// first one any more.
+fn is_over(error: &RedisError) -> bool {
+    error.is_io_error()
+        || error.is_timeout()
+        || error.is_unrecoverable_error()
+        || matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
+}
+
+fn late() -> RedisError {
+    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
+}
+
+/// Doubled with each failure, and up to a half longer: those that lost the same server do not come back at once.
+fn backoff(failed: u32) -> Duration {
+    let wait = BACKOFF.1.min(BACKOFF.0 * 2u32.saturating_pow(failed.saturating_sub(1)));
+    let chance = u32::from(Uuid::now_v7().as_bytes()[15]);
+    wait + wait * chance / 512
+}

@@ -1,0 +1,91 @@
+//! The server's clock, by which all hosts agree on leases and delays, reckoned from this host's own: a host whose wall
+//! clock is wrong does no harm.
+
+use std::time::Duration;
+
+use redis::RedisResult;
+use redis::aio::MultiplexedConnection;
+
+use crate::model::{Instant, Millis};
+
+/// How far the server's wall clock is ahead of this host's time since boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Offset {
+    /// Microseconds.
+    ahead: i64,
+    /// How much that may be wrong: half of what the question took, in microseconds.
+    doubt: i64,
+}
+
+impl Offset {
+    /// Asks for the time.
+    pub(super) async fn measure(
+        conn: &mut MultiplexedConnection,
+        now: &(dyn Fn() -> Instant + Send + Sync),
+    ) -> RedisResult<Offset> {
+        let asked = micros(now());
+        let (seconds, fraction): (i64, i64) = redis::cmd("TIME").query_async(conn).await?;
+        Ok(Offset::of(asked, micros(now()), seconds * 1_000_000 + fraction))
+    }
+
+    /// One that needs no question.
+    pub(super) fn known(ahead: i64) -> Offset {
+        Offset { ahead, doubt: 0 }
+    }
+
+    fn of(asked: i64, heard: i64, said: i64) -> Offset {
+        let doubt = (heard - asked) / 2;
+        Offset { ahead: said - asked - doubt, doubt }
+    }
+
+    /// What holds after another measurement: the better one, unless they contradict each other: then a clock was set.
+    pub(super) fn or(self, later: Offset) -> Offset {
+        let contradict = (self.ahead - later.ahead).abs() > self.doubt + later.doubt;
+        if contradict || later.doubt <= self.doubt { later } else { self }
+    }
+
+    /// A moment as the script is told: seconds since 1970 with six decimals.
+    pub(super) fn seconds(self, at: Instant) -> String {
+        let micros = self.micros(at);
+        format!("{}.{:06}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000))
+    }
+
+    fn micros(self, at: Instant) -> i64 {
+        micros(at) + self.ahead
+    }
+
+    /// A moment as people are told.
+    pub(super) fn millis(self, at: Instant) -> Millis {
+        Millis(self.micros(at).div_euclid(1000))
+    }
+
+    /// How long it is until a moment that the script told.
+    pub(super) fn until(self, seconds: f64, now: Instant) -> Duration {
+        let at = (seconds * 1e6).ceil() as i64;
+        Duration::from_micros(u64::try_from(at.saturating_sub(self.micros(now))).unwrap_or(0))
+    }
+}
+
+fn micros(at: Instant) -> i64 {
+    i64::try_from(at.0 / 1000).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_time_is_reckoned_from_the_middle_of_the_question() {
+        let offset = Offset::of(1_000, 1_200, 5_001_100);
+        assert_eq!(offset.seconds(Instant(1_100_000)), "5.001100");
+        assert_eq!(offset.millis(Instant(1_100_000)), Millis(5_001));
+    }
+
+    #[test]
+    fn the_better_measurement_holds_until_a_clock_is_set() {
+        let (good, rough) = (Offset { ahead: 100, doubt: 10 }, Offset { ahead: 150, doubt: 60 });
+        assert_eq!((good.or(rough), rough.or(good)), (good, good));
+        let set = Offset { ahead: 9_000_000, doubt: 60 };
+        assert_eq!(good.or(set), set);
+    }
+}

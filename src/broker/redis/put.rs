@@ -1,0 +1,73 @@
+//! Jobs as the script takes them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use redis::Cmd;
+
+use crate::broker::{Error, circle};
+use crate::model::{Exists, JobId, NewJob, Payload, Retry};
+
+/// What can be told without asking.
+pub(super) fn check(jobs: &[NewJob]) -> Result<(), Error> {
+    if let Some(fault) = jobs.iter().find_map(NewJob::fault) {
+        return Err(Error::Refused(fault));
+    }
+    let mut batch: BTreeMap<&JobId, Vec<&JobId>> =
+        jobs.iter().filter_map(|job| Some((job.id.as_ref()?, Vec::new()))).collect();
+    for job in jobs {
+        for need in &job.depends {
+            let is_of_batch = batch.contains_key(need);
+            let needs = job.id.as_ref().and_then(|id| batch.get_mut(id));
+            if let Some(needs) = needs.filter(|needs| is_of_batch && !needs.contains(&need)) {
+                needs.push(need);
+            }
+        }
+    }
+    circle::refuse_among(&batch)
+}
+
+/// The jobs with the ids they get.
+pub(super) fn write(cmd: &mut Cmd, jobs: &[NewJob], ids: &[JobId]) {
+    let by = jobs.first().and_then(|job| job.by.as_deref()).unwrap_or_default();
+    cmd.arg(by).arg(jobs.len());
+    for (job, id) in jobs.iter().zip(ids) {
+        cmd.arg(id.as_str());
+        cmd.arg(if job.exists == Exists::Skip { "skip" } else { "refuse" });
+        cmd.arg(job.queue.as_str()).arg(job.class.as_str()).arg(&*data(&job.payload)).arg(job.priority);
+        cmd.arg(job.delay.as_secs_f64()).arg(serde_json::to_string(&job.tags).unwrap_or_default());
+        cmd.arg(job.retry.unwrap_or(Retry::CLASS).retries);
+        let more = more(job);
+        cmd.arg(more.len() * 2);
+        for (name, value) in more {
+            cmd.arg(name).arg(value);
+        }
+        cmd.arg(job.depends.len());
+        for need in &job.depends {
+            cmd.arg(need.as_str());
+        }
+    }
+}
+
+/// A program is kept as JSON.
+fn data(payload: &Payload) -> Cow<'_, [u8]> {
+    match payload {
+        Payload::Exec(exec) => serde_json::to_vec(exec).unwrap_or_default().into(),
+        Payload::Data(bytes) => bytes.0.as_slice().into(),
+    }
+}
+
+/// The fields that qless does not know.
+fn more(job: &NewJob) -> Vec<(&'static str, String)> {
+    // What says nothing of retries is as the pool says, and not as qless would have it.
+    let policy =
+        job.retry.map_or_else(String::new, |retry| serde_json::to_string(&retry).unwrap_or_default());
+    let mut more = vec![("policy", policy)];
+    if let Some(limit) = job.time_limit {
+        more.push(("limit", limit.as_nanos().to_string()));
+    }
+    if matches!(job.payload, Payload::Exec(_)) {
+        more.push(("exec", "1".into()));
+    }
+    more
+}

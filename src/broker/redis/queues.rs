@@ -1,0 +1,161 @@
+//! Queues: how their jobs fared, and how they go.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use super::broker::Redis;
+use super::failures;
+use super::reply::{array, number, parts, text};
+use super::verbs::{self, LOOKS, asked};
+use crate::broker::Error;
+use crate::model::verb::{Act, Bulk, Forget, QueueDay, Stats, Swept, Times};
+use crate::model::{Day, Filter, JobState, Sum, Today};
+
+/// Statistics are kept for so many days.
+const DAYS: u32 = 91;
+
+/// The figures of a queue on a day.
+pub(super) async fn stats(redis: &Redis, it: &Stats) -> Result<QueueDay, Error> {
+    let answer = asked(redis, "taskvisor.stats", |cmd| {
+        cmd.arg(it.queue.as_str()).arg(it.day.map_or_else(|| "today".into(), |day| day.0.to_string()));
+    });
+    let [day, wait, run, tally] = parts(answer.await?)?;
+    let [retries, failures, failed] = parts(tally)?;
+    let count = |value: &Value| u64::try_from(number::<i64>(value)).unwrap_or(0);
+    Ok(QueueDay {
+        queue: it.queue.clone(),
+        day: Day(number(&day)),
+        wait: times(wait)?,
+        run: times(run)?,
+        retries: count(&retries),
+        failures: count(&failures),
+        failed: count(&failed),
+    })
+}
+
+/// What the script tells of a queue's figures of this day.
+pub(super) fn today(figures: Value) -> Result<Today, Error> {
+    let [wait, run, tally] = parts(figures)?;
+    let sum = |fields: Value| {
+        let [total, mean] = parts(fields)?;
+        let (count, mean) = (number::<u64>(&total), text(&mean).and_then(|mean| mean.parse::<f64>().ok()));
+        Ok::<_, Error>(Sum { count, seconds: count as f64 * mean.unwrap_or(0.0) })
+    };
+    let [retries, failures, failed] = parts(tally)?;
+    let count = |value: &Value| u64::try_from(number::<i64>(value)).unwrap_or(0);
+    Ok(Today {
+        wait: sum(wait)?,
+        run: sum(run)?,
+        retries: count(&retries),
+        failures: count(&failures),
+        failed: count(&failed),
+    })
+}
+
+/// What the fields of such a hash say; the others are counts of its histogram.
+fn times(fields: Value) -> Result<Times, Error> {
+    let (mut times, mut vk) = (Times::default(), 0.0);
+    let mut histogram: BTreeMap<u32, u64> = BTreeMap::new();
+    for pair in array(fields)?.chunks_exact(2) {
+        let real = || text(&pair[1]).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+        match text(&pair[0]).unwrap_or_default().as_str() {
+            "total" => times.count = number(&pair[1]),
+            "mean" => times.mean = real(),
+            "vk" => vk = real(),
+            bucket => {
+                if let Some(start) = bucket_start(bucket) {
+                    *histogram.entry(start).or_default() += number::<u64>(&pair[1]);
+                }
+            }
+        }
+    }
+    let std = if times.count > 1 { (vk / (times.count - 1) as f64).max(0.0).sqrt() } else { 0.0 };
+    Ok(Times { std, histogram, ..times })
+}
+
+/// Where a bucket begins, in seconds: `m3` is the fourth minute. What takes longer than six days is in the last.
+fn bucket_start(bucket: &str) -> Option<u32> {
+    const DAY: u32 = 86_400;
+    let width = match bucket.get(..1)? {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => DAY,
+        _ => return None,
+    };
+    let number: u32 = bucket.get(1..)?.parse().ok()?;
+    Some(number.saturating_mul(width).min(6 * DAY))
+}
+
+/// A queue goes, when nothing is left of it, or the next of its ended jobs, if those are to go first. What keeps it is told
+/// before any job goes.
+pub(super) async fn forget(redis: &Redis, it: &Forget, by: &str) -> Result<Swept, Error> {
+    refuse_unless_free(redis, it, it.discard).await?;
+    let swept = if it.discard { sweep(redis, it, by).await? } else { Swept::default() };
+    if swept.next.is_some() {
+        return Ok(swept);
+    }
+    for _ in 0..LOOKS {
+        refuse_unless_free(redis, it, false).await?;
+        let gone = asked(redis, "taskvisor.forget", |cmd| {
+            cmd.arg(it.queue.as_str()).arg(DAYS);
+        });
+        if gone.await? == Value::Int(1) {
+            return Ok(swept);
+        }
+    }
+    Err(Error::Failed(format!("jobs keep coming into queue '{}': try again", it.queue)))
+}
+
+/// The states whose jobs go with their queue. What is held waits for a person.
+const GO: [JobState; 3] = [JobState::Complete, JobState::Failed, JobState::Canceled];
+
+async fn sweep(redis: &Redis, it: &Forget, by: &str) -> Result<Swept, Error> {
+    let queue = Some(it.queue.clone());
+    let filter = Filter { states: GO.into(), queue: queue.clone(), ..Filter::default() };
+    let all = Bulk {
+        act: Act::Discard,
+        state: JobState::Complete,
+        group: None,
+        class: None,
+        queue,
+        since: None,
+        limit: None,
+        dry_run: false,
+        after: it.after,
+    };
+    failures::sweep_of(redis, &all, &filter, by).await
+}
+
+/// An error if the queue is still good for something.
+async fn refuse_unless_free(redis: &Redis, it: &Forget, ended_go: bool) -> Result<(), Error> {
+    let counts = verbs::queues(redis).await?;
+    let found = counts.get(&it.queue).ok_or_else(|| Error::NoQueue(it.queue.clone()))?;
+    let stays = |state: &JobState| !(ended_go && GO.contains(state));
+    let count = |state: JobState| Some((state, *found.jobs.get(&state)?)).filter(|(state, _)| stays(state));
+    let has: Vec<_> = JobState::ALL.into_iter().filter_map(count).collect();
+    let has: Vec<_> = has.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    let why = if !has.is_empty() {
+        let jobs = has.join(", ");
+        format!("it has jobs ({jobs}); those that have ended can be discarded, unless others depend on them")
+    } else if found.paused.is_some() {
+        "it is paused, and jobs that are put into it later would run: resume it first".into()
+    } else {
+        return Ok(());
+    };
+    Err(Error::InUse(it.queue.clone(), why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bucket_start;
+
+    #[test]
+    fn buckets_begin_where_their_names_say() {
+        let names = ["s0", "s59", "m1", "h23", "d1", "d9", "total", "s-1", ""];
+        let starts =
+            [Some(0), Some(59), Some(60), Some(82_800), Some(86_400), Some(518_400), None, None, None];
+        assert_eq!(names.map(bucket_start), starts);
+    }
+}

@@ -1,0 +1,277 @@
+//! What the script answers, as this program's words.
+
+use std::time::Duration;
+
+use redis::Value;
+use serde::de::DeserializeOwned;
+
+use crate::broker::Error;
+use crate::model::{
+    Bytes, Class, Entry, Exec, Fence, Job, JobId, JobRecord, JobState, Millis, Payload, QueueName, Retry,
+};
+
+/// An answer that is none of ours.
+pub(super) fn odd(what: &str) -> Error {
+    Error::Failed(format!(
+        "Redis answered something else than {what}: is another program's data under the keys ql:*?"
+    ))
+}
+
+/// The parts of a list.
+pub(super) fn array(value: Value) -> Result<Vec<Value>, Error> {
+    if let Value::Array(values) = value {
+        return Ok(values);
+    }
+    if value == Value::Nil { Ok(Vec::new()) } else { Err(odd("a list")) }
+}
+
+/// A list of exactly so many parts.
+pub(super) fn parts<const N: usize>(value: Value) -> Result<[Value; N], Error> {
+    let values = array(value)?;
+    let count = values.len();
+    values.try_into().map_err(|_| odd(&format!("a list of {N} ({count})")))
+}
+
+/// A text; `None` if there is none.
+pub(super) fn text(value: &Value) -> Option<String> {
+    if let Value::BulkString(bytes) = value {
+        return Some(String::from_utf8_lossy(bytes).into_owned());
+    }
+    if let Value::Int(number) = value { Some(number.to_string()) } else { None }
+}
+
+/// A number; 0 if there is none.
+pub(super) fn number<T: std::str::FromStr + Default>(value: &Value) -> T {
+    some_number(value).unwrap_or_default()
+}
+
+/// A number, if there is one. What other programs write may have a fraction.
+pub(super) fn some_number<T: std::str::FromStr>(value: &Value) -> Option<T> {
+    let text = text(value)?;
+    text.parse().ok().or_else(|| text.split('.').next()?.parse().ok())
+}
+
+/// JSON text in a field. What cannot be read is as if it were not there: a foreign program's field does not hide the job.
+pub(super) fn json<T: DeserializeOwned>(value: &Value) -> Option<T> {
+    serde_json::from_str(&text(value)?).ok()
+}
+
+/// The error in an answer that is a refusal; else the answer.
+pub(super) fn unless_refused(
+    value: Value,
+    said: impl FnOnce(&[String]) -> Option<Error>,
+) -> Result<Value, Error> {
+    let Value::Array(values) = &value else { return Ok(value) };
+    if values.first().and_then(text).as_deref() != Some("no") {
+        return Ok(value);
+    }
+    let words: Vec<String> = values[1..].iter().map(|word| text(word).unwrap_or_default()).collect();
+    let known = |words: &[String]| match words {
+        [kind, id] if kind == "job" => Some(Error::NoJob(id.as_str().into())),
+        [kind, queue] if kind == "queue" => Some(Error::NoQueue(queue.as_str().into())),
+        [kind, name] if kind == "recurring" => Some(Error::NoRecurring(name.clone())),
+        [kind, id] if kind == "exists" => Some(Error::Exists(id.as_str().into())),
+        [kind, id] if kind == "need" => {
+            Some(Error::Refused(format!("a job cannot depend on '{id}': no job has that id")))
+        }
+        _ => None,
+    };
+    Err(said(&words).or_else(|| known(&words)).unwrap_or_else(|| odd("a refusal that is known")))
+}
+
+/// The fields of a record, in the order [`record`] takes them.
+pub(super) const RECORD: [&str; 35] = [
+    "jid",
+    "klass",
+    "queue",
+    "from",
+    "state",
+    "canceling",
+    "held",
+    "priority",
+    "tags",
+    "attempt",
+    "policy",
+    "limit",
+    "crashes",
+    "interrupted",
+    "unknown",
+    "put_at",
+    "put_by",
+    "recurring",
+    "due",
+    "started",
+    "ended",
+    "instance",
+    "life",
+    "hold",
+    "renewals",
+    "renewed",
+    "expires",
+    "progress",
+    "result",
+    "why",
+    "forensics",
+    "retries",
+    "remaining",
+    "failure",
+    "time",
+];
+/// With these at the end, for one job.
+pub(super) const WHOLE: [&str; 3] = ["data", "exec", "happened"];
+
+/// The values of a job's fields, by their names; what is not there is `Nil`.
+struct Fields<'a>(&'a [Value]);
+
+impl Fields<'_> {
+    fn of(&self, name: &str) -> &Value {
+        let place = RECORD.iter().chain(&WHOLE).position(|known| *known == name);
+        place.and_then(|place| self.0.get(place)).unwrap_or(&Value::Nil)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        text(self.of(name))
+    }
+
+    fn number<T: std::str::FromStr + Default>(&self, name: &str) -> T {
+        number(self.of(name))
+    }
+
+    fn json<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        json(self.of(name))
+    }
+
+    fn millis(&self, name: &str) -> Option<Millis> {
+        some_number(self.of(name)).map(Millis)
+    }
+
+    /// A time in the seconds of qless.
+    fn seconds(&self, name: &str) -> Option<Millis> {
+        let seconds: f64 = self.text(name)?.parse().ok()?;
+        Some(Millis((seconds * 1000.0) as i64))
+    }
+}
+
+/// A job as the fields of its hash tell. Those of another program lack ours.
+pub(super) fn record(id: &JobId, values: &[Value], tracked: bool) -> Result<JobRecord, Error> {
+    if values.len() < RECORD.len() {
+        return Err(odd("a job's fields"));
+    }
+    let job = Fields(values);
+    let is_held = job.text("held").as_deref() == Some("1");
+    let state = state_of(job.text("state").as_deref(), job.text("canceling").is_some(), is_held);
+    let queue = job.text("queue").filter(|queue| !queue.is_empty()).or_else(|| job.text("from"));
+    let spent = || job.number::<u32>("retries").saturating_sub(job.number("remaining"));
+    let is_whole = values.len() > RECORD.len();
+    Ok(JobRecord {
+        id: id.clone(),
+        queue: queue.unwrap_or_default().into(),
+        class: job.text("klass").unwrap_or_default().into(),
+        payload: is_whole.then(|| payload(job.of("data"), job.of("exec"))),
+        state,
+        priority: job.number("priority"),
+        tags: job.json("tags").unwrap_or_default(),
+        tracked,
+        needs: Vec::new(),
+        needed_by: Vec::new(),
+        attempt: some_number(job.of("attempt")).unwrap_or_else(spent),
+        retry: policy_of(job.of("policy"), job.of("retries"), job.of("attempt")),
+        time_limit: some_number(job.of("limit")).map(Duration::from_nanos),
+        crashes: job.number("crashes"),
+        interrupted: job.number("interrupted"),
+        unknown: job.number("unknown"),
+        put_at: job.millis("put_at").or_else(|| job.seconds("time")).unwrap_or(Millis(0)),
+        put_by: job.text("put_by"),
+        recurring: job.text("recurring"),
+        due_at: job.millis("due").filter(|_| matches!(state, JobState::Delayed | JobState::Depends)),
+        started_at: job.millis("started"),
+        ended_at: job.millis("ended").filter(|_| state.has_ended()),
+        instance: job.text("instance").filter(|_| state.is_leased()).map(Into::into),
+        worker: job.json("life"),
+        fence: Fence(job.number("hold")),
+        renewals: job.number("renewals"),
+        renewed_at: job.millis("renewed"),
+        expires_at: job.seconds("expires").filter(|_| state.is_leased()),
+        progress: job.json("progress"),
+        result: job.text("result"),
+        failure: job.json("why").or_else(|| job.json("failure")),
+        forensics: job.json("forensics"),
+        history: job.text("happened").map_or_else(Vec::new, |lines| history(&lines)),
+    })
+}
+
+/// Where a job is in its life, as qless's word for it and ours beside it say.
+pub(super) fn state_of(word: Option<&str>, canceling: bool, held: bool) -> JobState {
+    match word {
+        Some("running") if canceling => JobState::Canceling,
+        Some("running") => JobState::Running,
+        Some("scheduled") => JobState::Delayed,
+        Some("depends") => JobState::Depends,
+        Some("complete") => JobState::Complete,
+        Some("failed") if held => JobState::Held,
+        Some("failed") => JobState::Failed,
+        Some("canceled") => JobState::Canceled,
+        _ => JobState::Waiting,
+    }
+}
+
+/// What happens when an attempt fails: as it was put here; of another program's job, as many tries as it was put with.
+fn policy_of(policy: &Value, retries: &Value, attempt: &Value) -> Option<Retry> {
+    let foreign = || text(attempt).is_none().then(|| Retry { retries: number(retries), ..Retry::CLASS });
+    json(policy).or_else(foreign)
+}
+
+/// A program, if it is one that can be read: what another client has made of it is data that no program knows.
+fn payload(data: &Value, exec: &Value) -> Payload {
+    let bytes = if let Value::BulkString(bytes) = data { bytes.clone() } else { Vec::new() };
+    let program = || serde_json::from_slice::<Exec>(&bytes).ok();
+    let program = if text(exec).as_deref() == Some("1") { program() } else { None };
+    program.map_or_else(|| Payload::Data(Bytes(bytes)), Payload::Exec)
+}
+
+fn history(lines: &str) -> Vec<Entry> {
+    lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// A job that was given out, of the values that `taskvisor.fetch` gives: its id, its queue, its hold and its fields.
+pub(super) fn given(value: Value) -> Result<(Job, Fence), Error> {
+    let values = array(value)?;
+    let [
+        id,
+        queue,
+        hold,
+        class,
+        data,
+        priority,
+        tags,
+        attempt,
+        crashes,
+        interrupted,
+        unknown,
+        policy,
+        limit,
+        exec,
+        retries,
+        _remaining,
+    ] = &values[..]
+    else {
+        return Err(odd("a job that was given out"));
+    };
+    let foreign = Retry { retries: number(retries), ..Retry::CLASS };
+    let is_ours = !matches!(policy, Value::Nil);
+    let job = Job {
+        id: text(id).unwrap_or_default().into(),
+        queue: QueueName::from(text(queue).unwrap_or_default()),
+        class: Class::from(text(class).unwrap_or_default()),
+        payload: payload(data, exec),
+        priority: number(priority),
+        tags: json(tags).unwrap_or_default(),
+        attempt: number(attempt),
+        crashes: number(crashes),
+        interrupted: number(interrupted),
+        unknown: number(unknown),
+        retry: if is_ours { json(policy) } else { Some(foreign) },
+        time_limit: some_number(limit).map(Duration::from_nanos),
+    };
+    Ok((job, Fence(number(hold))))
+}

@@ -1,0 +1,162 @@
+-- What people ask of jobs and queues.
+
+local ENDED = {complete = true, failed = true, held = true, canceled = true}
+
+if command == 'taskvisor.get' then
+  local jid, names = take(), take_list()
+  local values = call('HMGET', 'ql:j:' .. jid, unpack(names))
+  if call('EXISTS', 'ql:j:' .. jid) == 0 then return no('job', jid) end
+  local needs = {}
+  for _, need in ipairs(call('SMEMBERS', 'ql:j:' .. jid .. '-dependencies')) do
+    local job = read(need, LOOKED_AT)
+    if job.state then needs[#needs + 1] = {need, state_of(job), job.order or '0'} end
+  end
+  local others = dependents(jid)
+  for i = #others, 1001, -1 do others[i] = nil end
+  return {values, call('ZSCORE', 'ql:tracked', jid) and 1 or 0, needs, others}
+end
+
+if command == 'taskvisor.queues' then
+  local answers, ended = {}, call('HGETALL', 'ql:taskvisor:ended')
+  for _, queue in ipairs(call('ZRANGE', 'ql:queues', 0, -1)) do
+    local key = 'ql:q:' .. queue
+    local canceling = 0
+    for _, jid in ipairs(call('ZRANGE', key .. '-locks', 0, 999)) do
+      if fields(jid, 'canceling') then canceling = canceling + 1 end
+    end
+    -- The oldest waiting job is the last of one of the priorities: where there is one, it is the very last.
+    local oldest = call('ZREVRANGE', key .. '-work', 0, 0)[1]
+    oldest = oldest and fields(oldest, 'put_at') or false
+    answers[#answers + 1] = {
+      queue, call('ZCARD', key .. '-work'), call('ZCARD', key .. '-scheduled'), call('ZCARD', key .. '-depends'),
+      call('ZCARD', key .. '-locks') - canceling, canceling, oldest,
+      call('SISMEMBER', 'ql:paused_queues', queue), call('HGET', 'ql:taskvisor:paused', queue),
+      format('%.0f', option(queue .. '-max-concurrency', option('max-concurrency', 0))),
+      {
+        call('HMGET', figures('wait', queue, clock), 'total', 'mean'),
+        call('HMGET', figures('run', queue, clock), 'total', 'mean'),
+        call('HMGET', figures('stats', queue, clock), 'retries', 'failures', 'failed'),
+      },
+    }
+  end
+  return {answers, ended}
+end
+
+if command == 'taskvisor.pause' then
+  local queue, line, by, reason = take(), nil, take(), take()
+  know_queue(queue, now)
+  call('SADD', 'ql:paused_queues', queue)
+  local before = call('HGET', 'ql:taskvisor:paused', queue)
+  local since = before and (json_table(before) or {}).since or millis
+  line = '{"since":' .. format('%.0f', since) .. ',"by":' .. encode(by) .. ',"reason":'
+    .. (reason ~= '' and encode(reason) or 'null') .. '}'
+  call('HSET', 'ql:taskvisor:paused', queue, line)
+  return 1
+end
+
+if command == 'taskvisor.resume' then
+  local queue = take()
+  if not call('ZSCORE', 'ql:queues', queue) then return no('queue', queue) end
+  call('SREM', 'ql:paused_queues', queue)
+  call('HDEL', 'ql:taskvisor:paused', queue)
+  wake(queue)
+  return 1
+end
+
+-- What is asked about before several jobs are ended: of each its state and who waits for it.
+if command == 'taskvisor.looked_at' then
+  local answers = {}
+  for i = 1, tonumber(take()) do
+    local jid = take()
+    local job = read(jid, LOOKED_AT)
+    answers[i] = {job.state and state_of(job) or false, dependents(jid)}
+  end
+  return answers
+end
+
+-- Ends jobs, if nothing has come to depend on them meanwhile: then who asks must look again.
+if command == 'taskvisor.cancel' then
+  local by, jids, named, answers = take(), take_list(), {}, {}
+  for _, jid in ipairs(jids) do named[jid] = true end
+  for _, jid in ipairs(jids) do
+    for _, other in ipairs(dependents(jid)) do
+      if not named[other] then return no('again') end
+    end
+  end
+  for i, jid in ipairs(jids) do
+    local key, job = 'ql:j:' .. jid, read(jid, HELD)
+    job.held = fields(jid, 'held') or nil
+    local state = state_of(job)
+    if not state or ENDED[state] and state ~= 'held' or state == 'canceling' then
+      answers[i] = {state or false, false}
+    else
+      note(jid, by)
+      local text = '{"jid":' .. encode(jid) .. ',"queue":' .. encode(job.queue) .. ',"event":"canceled","worker":'
+        .. encode(job.worker or '') .. '}'
+      tell(text)
+      tell_followers('canceled', jid)
+      if is_held(job) then
+        call('HSET', key, 'canceling', '1')
+        call('PUBLISH', 'ql:w:' .. job.worker, text)
+        answers[i] = {'canceling', job.queue}
+      else
+        if job.worker and job.worker ~= '' then call('PUBLISH', 'ql:w:' .. job.worker, text) end
+        leave(jid, job.queue)
+        forget_worker_job(job.worker, jid)
+        if state == 'held' then
+          leave_end(jid, read(jid, LOOKED_AT), 'held')
+          call('HDEL', key, 'group', 'held')
+        end
+        call('HDEL', key, 'scheduled')
+        end_canceled(jid, job)
+        answers[i] = {'canceled', job.queue}
+      end
+    end
+  end
+  return answers
+end
+
+-- An ended job waits again: what it is now, and its queue.
+local function retry(jid, by)
+  local key, job = 'ql:j:' .. jid, read(jid, LOOKED_AT)
+  if not job.state then return no('job', jid) end
+  local state, queue = state_of(job), queue_of(job)
+  if not ENDED[state] then return no('state', jid, state) end
+  if state == 'complete' then
+    local held = read(jid, HELD)
+    local forensics, ended = fields(jid, 'forensics', 'ended')
+    held.hold = held.hold or '0'
+    note_attempt(jid, held, 'complete', {forensics = forensics or nil, at = ended or nil})
+  end
+  leave_end(jid, job, state)
+  note(jid, (by:gsub('FROM', state)))
+  local retries = fields(jid, 'retries')
+  call('HSET', key, 'queue', queue, 'attempt', '0', 'crashes', '0', 'interrupted', '0', 'unknown', '0', 'remaining',
+    retries or '0', 'failure', '{}', 'time', now, 'worker', '', 'expires', '0')
+  call('HDEL', key, 'ended', 'progress', 'result', 'why', 'group', 'held', 'from', 'due', 'scheduled')
+  history(jid, clock, 'put', '{"q":' .. encode(queue) .. '}')
+  know_queue(queue, now)
+  -- It may have been canceled before all it needs was complete.
+  local waits = false
+  for _, need in ipairs(call('SMEMBERS', 'ql:j:' .. jid .. '-dependencies')) do
+    local of_need = fields(need, 'state')
+    if of_need and of_need ~= 'complete' then
+      waits = true
+    else
+      call('SREM', 'ql:j:' .. jid .. '-dependencies', need)
+    end
+  end
+  local becomes = place(jid, queue, job.priority, number(job.order) or clock, 0, waits)
+  if becomes == 'waiting' then wake(queue) end
+  return {becomes, queue}
+end
+
+if command == 'taskvisor.retry' then return retry(take(), take()) end
+
+-- The jobs that come before a waiting one, up to 1000.
+if command == 'taskvisor.before' then
+  local jid = take()
+  local queue = fields(jid, 'queue')
+  if not queue then return no('job', jid) end
+  return math.min(call('ZREVRANK', 'ql:q:' .. queue .. '-work', jid) or 0, 1000)
+end

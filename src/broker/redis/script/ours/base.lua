@@ -1,0 +1,144 @@
+-- What the broker of taskvisor needs beside the commands of qless: the same keys, a few more fields in a job's hash
+-- (see docs/redis.md), and batches. Times among those fields are milliseconds; `order` is the time that a job has its
+-- place among others from, which it keeps for life.
+
+if ours then
+
+-- The next of the arguments.
+local at = 2
+local function take()
+  at = at + 1
+  return args[at]
+end
+
+local function take_list()
+  local values = {}
+  for i = 1, tonumber(take()) do values[i] = take() end
+  return values
+end
+
+local millis = format('%.0f', clock * 1000)
+
+-- Fields of a job's hash by their names; what is not there is nil.
+local function read(jid, names)
+  local values, job = call('HMGET', 'ql:j:' .. jid, unpack(names)), {}
+  for i, name in ipairs(names) do job[name] = values[i] or nil end
+  return job
+end
+
+-- What is looked at of a job that somebody holds.
+local HELD = {
+  'state', 'worker', 'queue', 'klass', 'priority', 'time', 'retries', 'remaining', 'grace', 'hold', 'held_by',
+  'instance', 'life', 'started', 'renewals', 'renewed', 'attempt', 'crashes', 'interrupted', 'canceling', 'order',
+}
+
+-- Whether a supervisor of taskvisor holds a job, and nobody has taken it since.
+local function is_held(job)
+  return job.state == 'running' and job.hold and job.worker == job.held_by
+end
+
+-- Supervisors that wait for jobs are told where there are some, once in a call.
+local woken = {}
+local function wake(queue)
+  if not woken[queue] then call('PUBLISH', 'ql:taskvisor', queue) end
+  woken[queue] = true
+end
+
+-- How many jobs of a queue have ended in a state, of those that taskvisor ended.
+local function count_ended(queue, state, by)
+  call('HINCRBY', 'ql:taskvisor:ended', state .. ':' .. queue, by)
+end
+
+-- Keeps a line of JSON of what has happened to a job: the latest hundred.
+local function note(jid, line)
+  local key = 'ql:j:' .. jid
+  local text = call('HGET', key, 'happened')
+  text = text and text .. '\n' .. line or line
+  local _, breaks = text:gsub('\n', '\n')
+  if breaks >= 100 then text = text:match('^[^\n]*\n(.*)$') end
+  call('HSET', key, 'happened', text)
+end
+
+-- The line of an attempt that ended; `ended` has texts of JSON.
+local function note_attempt(jid, job, state, ended)
+  note(jid, '{"at":' .. (ended.at or millis) .. ',"attempt":{"attempt":' .. (job.attempt or 1)
+    .. ',"fence":' .. job.hold
+    .. ',"started_at":' .. (job.started or 'null') .. ',"instance":' .. encode(job.instance or '')
+    .. ',"worker":' .. (job.life or 'null') .. ',"renewals":' .. (job.renewals or 0)
+    .. ',"renewed_at":' .. (job.renewed or 'null') .. ',"state":"' .. state .. '","due_at":' .. (ended.due or 'null')
+    .. ',"crashed":' .. (ended.crashed and 'true' or 'false') .. ',"counts":' .. (ended.counts or 'null')
+    .. ',"failure":' .. (ended.failure or 'null') .. ',"forensics":' .. (ended.forensics or 'null') .. '}}')
+end
+
+-- Nobody holds the job any more.
+local function let_go(jid, job)
+  call('ZREM', 'ql:q:' .. job.queue .. '-locks', jid)
+  forget_worker_job(job.worker, jid)
+  if job.instance then call('SREM', 'ql:taskvisor:held:' .. job.instance, jid) end
+  -- Where only so many may run, there is room for one more.
+  if option(job.queue .. '-max-concurrency', option('max-concurrency', 0)) > 0 then wake(job.queue) end
+end
+
+-- A job that nobody holds goes back to its place, at once or when it is due (milliseconds).
+local function put_back(jid, job, due)
+  local set = {'worker', '', 'expires', '0', 'time', now}
+  if due then
+    call('ZADD', 'ql:q:' .. job.queue .. '-scheduled', due / 1000, jid)
+    call('HSET', 'ql:j:' .. jid, 'state', 'scheduled', 'due', due, unpack(set))
+  else
+    enter_work(jid, job.queue, job.priority, number(job.order) or clock)
+    call('HSET', 'ql:j:' .. jid, 'state', 'waiting', unpack(set))
+    wake(job.queue)
+  end
+end
+
+-- A job fails, or is held for a person: `why` is the text of the failure as taskvisor has it, with its group and
+-- message.
+local function end_badly(jid, job, state, why, group, message)
+  local list = state == 'held' and 'held' or group
+  local failure = failure_text(list, message, floor(clock), job.worker or '')
+  local held = state == 'held' and '1' or '0'
+  history(jid, clock, 'failed', '{"worker":' .. encode(job.worker or '') .. ',"group":' .. encode(list) .. '}')
+  set_failed(jid, job.queue, clock, list, failure)
+  call('HSET', 'ql:j:' .. jid, 'why', why, 'group', group, 'held', held, 'ended', millis)
+  if state == 'failed' then call('ZADD', 'ql:taskvisor:failed', now, jid) end
+  if state == 'held' then
+    -- It has not failed: a person decides.
+    count(job.queue, clock, 'failures', -1)
+    count(job.queue, clock, 'failed', -1)
+  end
+  count_ended(job.queue, state, 1)
+  tell_failed(jid, list, message, job.worker or '')
+  tell_followers('failed', jid)
+end
+
+-- A cancel that was asked for is done: nobody works on the job any more. Other clients of qless forget such a job;
+-- here it stays for people to see.
+local function end_canceled(jid, job)
+  call('HSET', 'ql:j:' .. jid, 'state', 'canceled', 'worker', '', 'expires', '0', 'ended', millis)
+  call('HDEL', 'ql:j:' .. jid, 'canceling', 'grace', 'due')
+  call('ZADD', 'ql:taskvisor:canceled', now, jid)
+  count_ended(job.queue, 'canceled', 1)
+end
+
+-- A hold ends that nobody settled: its holder is dead, or out of time. The attempt is not spent; the interruption is
+-- counted.
+local function take_back(jid, job)
+  let_go(jid, job)
+  local interrupted = (number(job.interrupted) or 0) + 1
+  call('HSET', 'ql:j:' .. jid, 'interrupted', interrupted, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
+  call('HDEL', 'ql:j:' .. jid, 'grace')
+  local ended = {counts = '"interrupted"'}
+  if job.canceling then
+    note_attempt(jid, job, 'canceled', ended)
+    end_canceled(jid, job)
+  elseif interrupted >= 5 then
+    local message = 'interrupted ' .. interrupted .. ' times, the last time by the death of its supervisor or host'
+    ended.failure = '{"group":"interrupted","message":"' .. message .. '"}'
+    note_attempt(jid, job, 'held', ended)
+    end_badly(jid, job, 'held', ended.failure, 'interrupted', message)
+  else
+    note_attempt(jid, job, 'waiting', ended)
+    put_back(jid, job)
+  end
+end

@@ -1,0 +1,2 @@
+-- No command of taskvisor has this name.
+end

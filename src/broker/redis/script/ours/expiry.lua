@@ -1,0 +1,90 @@
+-- Ended jobs are kept for a while, then they go, a few at a time when something else is asked for: complete and
+-- canceled ones when they are old or too many, failed ones when they are old. What is held waits for a person.
+
+if command == 'taskvisor.fetch' or command == 'taskvisor.settle' then
+  -- Jobs looked at in one call, of each kind.
+  local AT_ONCE = 100
+  -- Seconds from a look that found all to the next, and between two calls that go on with one.
+  local BETWEEN, BREATH = 60, 0.01
+  -- Statistics of earlier days go.
+  local DAYS = 90
+  local LOOK = 'ql:taskvisor:look'
+  local STATES = {
+    ['ql:completed'] = 'complete', ['ql:taskvisor:canceled'] = 'canceled', ['ql:taskvisor:failed'] = 'failed',
+  }
+
+  -- Whether somebody needs a job or follows it, or it is what a recurring job made last.
+  local function is_kept(jid)
+    if call('ZSCORE', 'ql:tracked', jid) or #dependents(jid) > 0 then return true end
+    local recurring = fields(jid, 'recurring')
+    return recurring and call('HGET', 'ql:r:' .. recurring, 'latest') == jid
+  end
+
+  -- The next of some indices by time, the oldest first. `look` says how many are passed by in each.
+  local function oldest(look, indices)
+    local found = {}
+    for _, index in ipairs(indices) do
+      local from = number(look[index] or 0)
+      local some = call('ZRANGE', index, from, from + AT_ONCE - 1, 'WITHSCORES')
+      for i = 1, #some, 2 do found[#found + 1] = {index = index, jid = some[i], at = number(some[i + 1]) or 0} end
+    end
+    table.sort(found, function(one, other)
+      if one.at ~= other.at then return one.at < other.at end
+      return one.jid < other.jid
+    end)
+    return found
+  end
+
+  -- Removes those that ended by `limit`, and `surplus` of the others. Whether there are no more.
+  local function walk(look, indices, limit, surplus)
+    local found = oldest(look, indices)
+    for i, one in ipairs(found) do
+      if i > AT_ONCE then return false end
+      if one.at > limit and surplus <= 0 then return true end
+      local job = read(one.jid, LOOKED_AT)
+      if state_of(job) ~= STATES[one.index] then
+        -- Another program has removed it, or it lives again.
+        call('ZREM', one.index, one.jid)
+      elseif is_kept(one.jid) then
+        look[one.index] = number(look[one.index] or 0) + 1
+      else
+        remove(one.jid, job)
+        surplus = surplus - 1
+      end
+    end
+    return #found < AT_ONCE
+  end
+
+  -- Once a day the figures go of the day that is too long ago, and of those before it that nobody was there to remove.
+  local function forget_days(look)
+    local last = floor(clock / 86400) - DAYS - 1
+    if look.day == tostring(last) then return end
+    for day = math.max(number(look.day or last - 1) + 1, last - DAYS), last do
+      for _, queue in ipairs(call('ZRANGE', 'ql:queues', 0, -1)) do
+        for _, kind in ipairs({'wait', 'run', 'stats'}) do call('DEL', figures(kind, queue, day * 86400)) end
+      end
+    end
+    look.day = tostring(last)
+  end
+
+  local at = number(call('HGET', LOOK, 'at') or 0) or 0
+  if at <= clock or at > clock + BETWEEN then
+    local look, flat = {}, call('HGETALL', LOOK)
+    for i = 1, #flat, 2 do look[flat[i]] = flat[i + 1] end
+    forget_days(look)
+    local complete, failed = option('jobs-history', 604800), option('keep-failed', 2592000)
+    local surplus = call('ZCARD', 'ql:completed') + call('ZCARD', 'ql:taskvisor:canceled') - call('ZCARD', 'ql:tracked')
+      - option('jobs-history-count', 50000)
+    local is_over = walk(look, {'ql:completed', 'ql:taskvisor:canceled'}, clock - complete, surplus)
+    is_over = walk(look, {'ql:taskvisor:failed'}, clock - failed, 0) and is_over
+    if is_over then look = {day = look.day} end
+    look.at = format('%.3f', clock + (is_over and BETWEEN or BREATH))
+    local kept = {}
+    for name, value in pairs(look) do
+      kept[#kept + 1] = name
+      kept[#kept + 1] = value
+    end
+    call('DEL', LOOK)
+    call('HSET', LOOK, unpack(kept))
+  end
+end

@@ -1,0 +1,57 @@
+-- What went wrong, and many ended jobs at a time.
+
+-- The groups of failed jobs, each with the newest; those of some of the held jobs, which are one list of qless.
+if command == 'taskvisor.failed' then
+  local from, rows, answers = tonumber(take()), tonumber(take()), {}
+  local function group(name, jid, failed, held)
+    local why, failure, ended, order = fields(jid, 'why', 'failure', 'ended', 'order')
+    local seconds = number((json_table(failure or '') or {}).when) or 0
+    ended = ended or format('%.0f', seconds * 1000)
+    local answer = {name, failed, held, ended, order or '0', jid, why or failure or ''}
+    answers[#answers + 1] = answer
+    return answer
+  end
+  for _, name in ipairs(from == 0 and call('SMEMBERS', 'ql:failures') or {}) do
+    local newest = name ~= 'held' and call('LINDEX', 'ql:f:' .. name, 0)
+    if newest then group(name, newest, call('LLEN', 'ql:f:' .. name), 0) end
+  end
+  local jids, groups = call('LRANGE', 'ql:f:held', from, from + rows - 1), {}
+  for _, jid in ipairs(jids) do
+    local name, is_held = fields(jid, 'group', 'held')
+    name = name or 'held'
+    groups[name] = groups[name] or group(name, jid, 0, 0)
+    local place = is_held == '1' and 3 or 2
+    groups[name][place] = groups[name][place] + 1
+  end
+  return {#jids == rows and 1 or 0, answers}
+end
+
+-- Does something with those of the next jobs that match; gives where to go on, how many are needed, and with which it
+-- was done.
+if command == 'taskvisor.sweep' then
+  local act, line, is_dry, from, rows, most = take(), take(), take() == '1', take(), tonumber(take()), tonumber(take())
+  local since, asked = tonumber(take()), take_asked()
+  if asked.queue ~= '' and not call('ZSCORE', 'ql:queues', asked.queue) then return no('queue', asked.queue) end
+  local looked, goes_on = stretch(asked, from, rows, true)
+  local done, needed, last = {}, 0, false
+  for _, one in ipairs(looked) do
+    if #done >= most then break end
+    last = one.place
+    local job = read(one.jid, LOOKED_AT)
+    if job.state and matches(asked, one.jid, job) and (number(job.ended or 0) or 0) >= since then
+      if act == 'discard' and #dependents(one.jid) > 0 then
+        needed = needed + 1
+      else
+        done[#done + 1] = {one.jid, queue_of(job), state_of(job)}
+        if is_dry then
+          -- It is only counted.
+        elseif act == 'retry' then
+          done[#done][3] = retry(one.jid, line)[1]
+        else
+          remove(one.jid, job)
+        end
+      end
+    end
+  end
+  return {goes_on and #done < most and last or false, needed, done}
+end

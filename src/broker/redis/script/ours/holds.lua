@@ -1,0 +1,256 @@
+-- Holds on jobs: given, extended, ended.
+
+-- The rule of qless for a hold of another program that ended without a word: a try is spent, and who has none left
+-- fails.
+local function spend(jid, job)
+  let_go(jid, job)
+  call('HDEL', 'ql:j:' .. jid, 'grace')
+  if tonumber(call('HINCRBY', 'ql:j:' .. jid, 'remaining', -1)) < 0 then
+    local group = 'failed-retries-' .. job.queue
+    local message = 'Job exhausted retries in queue "' .. job.queue .. '"'
+    local why = '{"group":' .. encode(group) .. ',"message":' .. encode(message) .. '}'
+    job.worker = ''
+    end_badly(jid, job, 'failed', why, group, message)
+  else
+    put_back(jid, job)
+  end
+end
+
+-- A lock that ran out is lost, and its holder is told. For a little time nobody else gets the job: the holder may be
+-- ending it, and may yet renew or settle.
+local function expire(queue)
+  local locks = 'ql:q:' .. queue .. '-locks'
+  local expired = call('ZRANGEBYSCORE', locks, '-inf', now, 'WITHSCORES', 'LIMIT', 0, 100)
+  for i = 1, #expired, 2 do
+    local jid, job = expired[i], read(expired[i], HELD)
+    if job.state ~= 'running' then
+      call('ZREM', locks, jid)
+    else
+      local ends = number(expired[i + 1])
+      if job.grace ~= '1' then
+        history(jid, clock, 'timed-out')
+        tell_followers('stalled', jid)
+        if job.worker and job.worker ~= '' then tell_lock_lost(jid, job.worker) end
+        count(queue, clock, 'retries', 1)
+        ends = ends + option(queue .. '-grace-period', option('grace-period', 10))
+      end
+      if ends > clock then
+        call('HSET', 'ql:j:' .. jid, 'grace', '1')
+        call('ZADD', locks, ends, jid)
+      elseif is_held(job) then
+        take_back(jid, job)
+      else
+        spend(jid, job)
+      end
+    end
+  end
+end
+
+-- Jobs whose time has come wait for workers, from the moment they were due.
+local function promote(queue)
+  local scheduled = 'ql:q:' .. queue .. '-scheduled'
+  local due = call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, 1000)
+  for i = 1, #due, 2 do
+    local jid = due[i]
+    local priority, order, state = fields(jid, 'priority', 'order', 'state')
+    call('ZREM', scheduled, jid)
+    if state then
+      enter_work(jid, queue, priority, number(order) or clock)
+      call('HSET', 'ql:j:' .. jid, 'state', 'waiting', 'time', due[i + 1])
+      call('HDEL', 'ql:j:' .. jid, 'due')
+    end
+  end
+end
+
+local function come_due(queue)
+  expire(queue)
+  spawn_due(queue, 1000)
+  promote(queue)
+end
+
+-- Whether a class is one of `names`; a name may end in `*`.
+local function is_among(names, klass)
+  for _, name in ipairs(names) do
+    if name == klass or name:sub(-1) == '*' and klass:sub(1, #name - 1) == name:sub(1, -2) then return true end
+  end
+  return false
+end
+
+if command == 'taskvisor.fetch' then
+  local instance, length, in_turn = take(), number(take()), take() == 'turn'
+  local only, except, queues = take_list(), take_list(), take_list()
+  local workers = {}
+  for i = 1, tonumber(take()) do workers[i] = {name = take(), life = take()} end
+  local expires = format('%.6f', clock + length)
+
+  local function is_wanted(klass)
+    return (#only == 0 or is_among(only, klass)) and not is_among(except, klass)
+  end
+
+  -- The first jobs of a queue that are wanted, `most` of them.
+  local function waiting(queue, most)
+    local work = 'ql:q:' .. queue .. '-work'
+    if #only + #except == 0 then return call('ZREVRANGE', work, 0, most - 1) end
+    local found, from, step = {}, 0, 100
+    while #found < most and from < 10000 do
+      local some = call('ZREVRANGE', work, from, from + step - 1)
+      for _, jid in ipairs(some) do
+        if #found < most and is_wanted(fields(jid, 'klass') or '') then found[#found + 1] = jid end
+      end
+      if #some < step then break end
+      from = from + step
+    end
+    return found
+  end
+
+  local GIVEN = {
+    'klass', 'data', 'priority', 'tags', 'attempt', 'crashes', 'interrupted', 'unknown', 'policy', 'limit', 'exec',
+    'retries', 'remaining', 'time', 'order', 'hold',
+  }
+  local given, waits = {}, {}
+
+  local function grant(jid, queue, worker)
+    local key = 'ql:j:' .. jid
+    local values = call('HMGET', key, unpack(GIVEN))
+    call('ZREM', 'ql:q:' .. queue .. '-work', jid)
+    if not values[1] then return false end
+    local retries, remaining, time, order, hold = unpack(values, 12)
+    -- A job of another program tells its tries by what remains of them.
+    local attempt = (number(values[5]) or math.max((number(retries) or 0) - (number(remaining) or 0), 0)) + 1
+    hold = format('%.0f', (number(hold) or 0) + 1)
+    history(jid, clock, 'popped', '{"worker":' .. encode(worker.name) .. '}')
+    waits[queue] = waits[queue] or {}
+    table.insert(waits[queue], clock - (number(time) or clock))
+    call('HDEL', key, 'grace', 'progress', 'renewed', 'due')
+    call('HSET', key, 'state', 'running', 'worker', worker.name, 'held_by', worker.name, 'expires', expires,
+      'time', now,
+      'hold', hold, 'instance', instance, 'life', worker.life, 'started', millis, 'renewals', '0', 'attempt', attempt,
+      'order', order or time or now, 'queue', queue)
+    call('ZADD', 'ql:q:' .. queue .. '-locks', expires, jid)
+    call('ZADD', 'ql:w:' .. worker.name .. ':jobs', expires, jid)
+    call('ZADD', 'ql:workers', now, worker.name)
+    call('SADD', 'ql:taskvisor:held:' .. instance, jid)
+    tell_followers('popped', jid)
+    values[5] = attempt
+    given[#given + 1] = {jid, queue, hold, unpack(values, 1, 13)}
+    return true
+  end
+
+  -- Queues that may give something, with how many jobs they may give.
+  local open = {}
+  for _, queue in ipairs(queues) do
+    if call('SISMEMBER', 'ql:paused_queues', queue) == 0 then
+      come_due(queue)
+      local most, room = option(queue .. '-max-concurrency', option('max-concurrency', 0)), math.huge
+      if most > 0 then room = math.max(0, most - call('ZCARD', 'ql:q:' .. queue .. '-locks')) end
+      if room > 0 then open[#open + 1] = {name = queue, room = room} end
+    end
+  end
+
+  local turn = 1
+  while #given < #workers and #open > 0 do
+    local queue = open[turn]
+    local most = math.min(in_turn and 1 or #workers, #workers - #given, queue.room)
+    local jids, before = waiting(queue.name, most), #given
+    for _, jid in ipairs(jids) do grant(jid, queue.name, workers[#given + 1]) end
+    queue.room = queue.room - (#given - before)
+    -- One that was found without its hash has given nothing, and is gone: the queue is looked at once more.
+    if #jids < most or queue.room <= 0 then
+      table.remove(open, turn)
+    elseif in_turn then
+      turn = turn + 1
+    end
+    if turn > #open then turn = 1 end
+  end
+  for queue, values in pairs(waits) do stat('wait', queue, clock, values) end
+
+  -- When time alone makes work next.
+  local next_due = math.huge
+  if #given < #workers then
+    for _, queue in ipairs(queues) do
+      for _, kind in ipairs({'-scheduled', '-locks', '-recur'}) do
+        local first = call('ZRANGE', 'ql:q:' .. queue .. kind, 0, 0, 'WITHSCORES')
+        next_due = math.min(next_due, number(first[2] or math.huge) or math.huge)
+      end
+    end
+  end
+  return {next_due < math.huge and format('%.6f', next_due) or false, given}
+end
+
+if command == 'taskvisor.renew' then
+  local expires, answers = format('%.6f', clock + number(take())), {}
+  for i = 1, tonumber(take()) do
+    local jid, hold = take(), take()
+    local job = read(jid, {'state', 'worker', 'held_by', 'hold', 'queue', 'canceling', 'instance'})
+    if is_held(job) and job.hold == hold then
+      call('HSET', 'ql:j:' .. jid, 'expires', expires, 'renewed', millis)
+      call('HINCRBY', 'ql:j:' .. jid, 'renewals', 1)
+      call('HDEL', 'ql:j:' .. jid, 'grace')
+      call('ZADD', 'ql:q:' .. job.queue .. '-locks', expires, jid)
+      call('ZADD', 'ql:w:' .. job.worker .. ':jobs', expires, jid)
+      call('ZADD', 'ql:workers', now, job.worker)
+      answers[i] = job.canceling and 'canceled' or 'renewed'
+    elseif not job.state or job.state == 'canceled' then
+      answers[i] = 'canceled'
+    else
+      answers[i] = 'lost'
+    end
+  end
+  return answers
+end
+
+-- Which of some holds are not in force any more, and why.
+if command == 'taskvisor.verify' then
+  local answers = {}
+  for i = 1, tonumber(take()) do
+    local jid, hold = take(), take()
+    local job = read(jid, {'state', 'worker', 'held_by', 'hold', 'canceling'})
+    if is_held(job) and job.hold == hold then
+      answers[i] = job.canceling and 'canceled' or 'held'
+    else
+      answers[i] = (not job.state or job.state == 'canceled') and 'canceled' or 'lost'
+    end
+  end
+  return answers
+end
+
+if command == 'taskvisor.progress' then
+  for _ = 1, tonumber(take()) do
+    local jid, hold, text = take(), take(), take()
+    local job = read(jid, {'state', 'worker', 'held_by', 'hold'})
+    if is_held(job) and job.hold == hold then call('HSET', 'ql:j:' .. jid, 'progress', text) end
+  end
+  return 0
+end
+
+-- What a supervisor holds.
+if command == 'taskvisor.held' then
+  local instance, found = take(), {}
+  for _, jid in ipairs(call('SMEMBERS', 'ql:taskvisor:held:' .. instance)) do
+    local job = read(jid, HELD)
+    if is_held(job) and job.instance == instance then
+      found[#found + 1] = {jid, job.hold, job.life, number(job.order) or 0}
+    else
+      call('SREM', 'ql:taskvisor:held:' .. instance, jid)
+    end
+  end
+  table.sort(found, function(one, two) return one[4] < two[4] end)
+  for _, one in ipairs(found) do one[4] = nil end
+  return found
+end
+
+-- A supervisor that comes back, and nothing of it runs, gives back what it held: all but those it is to settle itself.
+if command == 'taskvisor.recover' then
+  local instance, kept, released = take(), {}, 0
+  for _ = 1, tonumber(take()) do kept[take()] = take() end
+  for _, jid in ipairs(call('SMEMBERS', 'ql:taskvisor:held:' .. instance)) do
+    local job = read(jid, HELD)
+    if not is_held(job) or job.instance ~= instance then
+      call('SREM', 'ql:taskvisor:held:' .. instance, jid)
+    elseif kept[jid] ~= job.hold then
+      take_back(jid, job)
+      released = released + 1
+    end
+  end
+  return released
+end

@@ -1,0 +1,144 @@
+-- Lists of jobs by their places, the order in which they were put: some hundred looked at in a call.
+
+-- What is asked for: each part is empty if anything will do, and a group has a sign before it, for it may have no name.
+local function take_asked()
+  local asked = {states = {}}
+  for _, state in ipairs(take_list()) do asked.states[state] = true end
+  asked.queue, asked.klass, asked.tag, asked.group, asked.tracked, asked.recurring =
+    take(), take(), take(), take(), take() == '1', take()
+  asked.group = asked.group ~= '' and asked.group:sub(2) or nil
+  return asked
+end
+
+local matches, stretch
+if command == 'taskvisor.list' or command == 'taskvisor.sweep' then
+  -- Indices have orders of their own: of no more jobs than this all are gathered. Else the way is through all jobs.
+  local FEW = 2000
+  local OF_QUEUES = {
+    waiting = '-work', delayed = '-scheduled', running = '-locks', canceling = '-locks', depends = '-depends',
+  }
+  local OF_ALL = {complete = 'ql:completed', held = 'ql:f:held', canceled = 'ql:taskvisor:canceled'}
+
+  local function indices_of(state, queues, keys)
+    if OF_ALL[state] then
+      keys[#keys + 1] = OF_ALL[state]
+    elseif state == 'failed' then
+      for _, group in ipairs(call('SMEMBERS', 'ql:failures')) do keys[#keys + 1] = 'ql:f:' .. group end
+    else
+      for _, queue in ipairs(queues) do keys[#keys + 1] = 'ql:q:' .. queue .. OF_QUEUES[state] end
+    end
+  end
+
+  -- The indices that have all that is asked for; nil if there are none.
+  local function indices(asked)
+    if asked.tag ~= '' then return {'ql:t:' .. asked.tag} end
+    if asked.group then return {'ql:f:' .. asked.group, 'ql:f:held'} end
+    if asked.tracked then return {'ql:tracked'} end
+    if next(asked.states) == nil then return end
+    local keys, queues = {}, asked.queue ~= '' and {asked.queue} or call('ZRANGE', 'ql:queues', 0, -1)
+    for state in pairs(asked.states) do indices_of(state, queues, keys) end
+    return keys
+  end
+
+  -- The place of another program's job, which it gets now; nil if it is gone.
+  local function adopt(jid)
+    if call('EXISTS', 'ql:j:' .. jid) == 0 then return end
+    local place = call('INCR', 'ql:taskvisor:place')
+    call('ZADD', 'ql:taskvisor:jobs', place, jid)
+    return format('%.0f', place)
+  end
+
+  -- All jobs of some indices, if they are few.
+  local function gather(keys)
+    local count, jids, seen, found = 0, {}, {}, {}
+    for _, key in ipairs(keys) do
+      count = count + call(key:sub(1, 5) == 'ql:f:' and 'LLEN' or 'ZCARD', key)
+      if count > FEW then return end
+    end
+    for _, key in ipairs(keys) do
+      for _, jid in ipairs(call(key:sub(1, 5) == 'ql:f:' and 'LRANGE' or 'ZRANGE', key, 0, -1)) do
+        if not seen[jid] then jids[#jids + 1] = jid end
+        seen[jid] = true
+      end
+    end
+    for from = 0, #jids - 1, 1000 do
+      local places = call('ZMSCORE', 'ql:taskvisor:jobs', unpack(jids, from + 1, math.min(from + 1000, #jids)))
+      for i, place in ipairs(places) do
+        local jid = jids[from + i]
+        place = place or adopt(jid)
+        if place then found[#found + 1] = {jid = jid, place = place, at = number(place)} end
+      end
+    end
+    return found
+  end
+
+  local function walk(from, rows, is_up)
+    local name, to = is_up and 'ZRANGEBYSCORE' or 'ZREVRANGEBYSCORE', is_up and '+inf' or '-inf'
+    local found, flat = {}, call(name, 'ql:taskvisor:jobs', '(' .. from, to, 'WITHSCORES', 'LIMIT', 0, rows)
+    for i = 1, #flat, 2 do found[#found + 1] = {jid = flat[i], place = flat[i + 1]} end
+    return found
+  end
+
+  -- The next jobs behind a place that may be asked for, and whether there may be more.
+  function stretch(asked, from, rows, is_up)
+    local keys = indices(asked)
+    local all, found, behind = keys and gather(keys), {}, tonumber(from)
+    if not all then
+      found = walk(from, rows, is_up)
+      return found, #found == rows
+    end
+    local function is_before(one, other)
+      if is_up then return one < other end
+      return one > other
+    end
+    table.sort(all, function(one, other) return is_before(one.at, other.at) end)
+    for _, one in ipairs(all) do
+      if #found < rows and is_before(behind, one.at) then found[#found + 1] = one end
+    end
+    return found, #found == rows
+  end
+
+  local function group_of(job)
+    if job.state ~= 'failed' then return end
+    return job.group or tostring((json_table(job.failure or '') or {}).group or '')
+  end
+
+  function matches(asked, jid, job)
+    return (next(asked.states) == nil or asked.states[state_of(job)])
+      and (asked.queue == '' or asked.queue == queue_of(job))
+      and (asked.klass == '' or asked.klass == fields(jid, 'klass'))
+      and (asked.tag == '' or call('ZSCORE', 'ql:t:' .. asked.tag, jid))
+      and (not asked.group or asked.group == group_of(job))
+      and (not asked.tracked or call('ZSCORE', 'ql:tracked', jid))
+      and (asked.recurring == '' or asked.recurring == fields(jid, 'recurring'))
+  end
+end
+
+-- Those that match of the next jobs below a place, newest first, as the values of fields.
+if command == 'taskvisor.list' then
+  local from, rows, most, names, asked = take(), tonumber(take()), tonumber(take()), take_list(), take_asked()
+  local looked, goes_on = stretch(asked, from, rows, false)
+  local found, last, bytes = {}, false, 0
+  for _, one in ipairs(looked) do
+    local jid, job = one.jid, read(one.jid, LOOKED_AT)
+    last = one.place
+    if not job.state then
+      call('ZREM', 'ql:taskvisor:jobs', jid)
+    elseif matches(asked, jid, job) then
+      local values = call('HMGET', 'ql:j:' .. jid, unpack(names))
+      for _, value in ipairs(values) do bytes = bytes + (value and #value or 0) end
+      found[#found + 1] = {jid, values, call('ZSCORE', 'ql:tracked', jid) and 1 or 0}
+      if #found >= most or bytes > 1048576 then
+        goes_on = true
+        break
+      end
+    end
+  end
+  return {goes_on and last or false, found}
+end
+
+-- The place of a job in the list.
+if command == 'taskvisor.place' then
+  local jid = take()
+  return call('ZSCORE', 'ql:taskvisor:jobs', jid) or no('job', jid)
+end

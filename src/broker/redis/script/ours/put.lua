@@ -1,0 +1,129 @@
+-- Jobs come in, all or none.
+
+-- Why a request is refused, for the broker to say: a word for the kind, and what it needs.
+local function no(...)
+  return {'no', ...}
+end
+
+-- The names on the way from a job to itself, by what each needs, if it were to need `needs`; nil if there is none.
+local function circle(jid, needs)
+  local came_from, open = {}, {}
+  for _, need in ipairs(needs) do
+    if not came_from[need] then
+      came_from[need] = jid
+      open[#open + 1] = need
+    end
+  end
+  local i = 1
+  while open[i] do
+    local name = open[i]
+    if name == jid then
+      local way, step = {jid}, came_from[jid]
+      while step ~= jid do
+        table.insert(way, 1, step)
+        step = came_from[step]
+      end
+      table.insert(way, 1, jid)
+      return way
+    end
+    for _, need in ipairs(call('SMEMBERS', 'ql:j:' .. name .. '-dependencies')) do
+      if not came_from[need] then
+        came_from[need] = name
+        open[#open + 1] = need
+      end
+    end
+    i = i + 1
+  end
+end
+
+-- The first of some jobs that does not exist.
+local function missing(needs)
+  for _, need in ipairs(needs) do
+    if call('EXISTS', 'ql:j:' .. need) == 0 then return need end
+  end
+end
+
+-- The place of a new job among others of its priority: each has a time of its own, also those that come in one call,
+-- and times are so far apart that scores can tell them (53 bits for a priority and ten thousand years).
+local last_orders = {}
+local function next_order(priority)
+  local last = last_orders[priority] or number(call('HGET', 'ql:taskvisor:order', priority) or 0) or 0
+  local step = math.max(0.000001, math.abs(priority) * 0.000004)
+  last_orders[priority] = math.max(clock, last + step)
+  return format('%.6f', last_orders[priority])
+end
+
+local function keep_orders()
+  for priority, last in pairs(last_orders) do call('HSET', 'ql:taskvisor:order', priority, format('%.6f', last)) end
+end
+
+-- Has a job wait, be due, or wait for others; gives its state.
+local function place(jid, queue, priority, order, delay, waits)
+  local due = delay > 0 and format('%.6f', clock + delay)
+  local key = 'ql:j:' .. jid
+  if waits then
+    call('ZADD', 'ql:q:' .. queue .. '-depends', now, jid)
+    call('HSET', key, 'state', 'depends')
+    if due then call('HSET', key, 'scheduled', due, 'due', format('%.0f', due * 1000)) end
+    return 'depends'
+  elseif due then
+    call('ZADD', 'ql:q:' .. queue .. '-scheduled', due, jid)
+    call('HSET', key, 'state', 'scheduled', 'due', format('%.0f', due * 1000))
+    return 'delayed'
+  end
+  enter_work(jid, queue, priority, order)
+  call('HSET', key, 'state', 'waiting')
+  return 'waiting'
+end
+
+-- Writes a job that was looked at; `extra` has more fields for its hash.
+local function insert(job, waits)
+  local key, order = 'ql:j:' .. job.jid, next_order(job.priority)
+  -- What an earlier job of this id has left in lists of what was.
+  call('ZREM', 'ql:completed', job.jid)
+  call('DEL', key .. '-history')
+  call('HSET', key, 'jid', job.jid, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags,
+    'worker', '', 'expires', '0', 'queue', job.queue, 'retries', job.retries, 'remaining', job.retries, 'time', now,
+    'order', order, 'attempt', '0', 'put_at', millis, unpack(job.more))
+  call('ZADD', 'ql:taskvisor:jobs', call('INCR', 'ql:taskvisor:place'), job.jid)
+  tell_put(job.jid, job.queue)
+  tag(job.jid, json_names(job.tags) or {}, now)
+  history(job.jid, clock, 'put', '{"q":' .. encode(job.queue) .. '}')
+  know_queue(job.queue, now)
+  return place(job.jid, job.queue, job.priority, order, job.delay, waits)
+end
+
+if command == 'taskvisor.put' then
+  local by, jobs, fresh = take(), {}, {}
+  for i = 1, tonumber(take()) do
+    local job = {
+      jid = take(), exists = take(), queue = take(), klass = take(), data = take(), priority = take(),
+      delay = number(take()), tags = take(), retries = take(), more = take_list(), needs = take_list(),
+    }
+    if by ~= '' then
+      job.more[#job.more + 1] = 'put_by'
+      job.more[#job.more + 1] = by
+    end
+    jobs[i] = job
+    job.is_there = fresh[job.jid] or call('EXISTS', 'ql:j:' .. job.jid) == 1
+    if job.is_there and job.exists == 'refuse' then return no('exists', job.jid) end
+    fresh[job.jid] = true
+  end
+  for _, job in ipairs(jobs) do
+    for _, need in ipairs(job.is_there and {} or job.needs) do
+      local state = fields(need, 'state')
+      if not state and not fresh[need] then return no('need', need) end
+      if state ~= 'complete' then job.waits = true end
+    end
+  end
+  local states = {}
+  for i, job in ipairs(jobs) do
+    states[i] = job.is_there and 'there' or insert(job, job.waits)
+  end
+  -- A job may need one that comes after it in the batch.
+  for _, job in ipairs(jobs) do
+    if job.waits and not job.is_there then depend(job.jid, job.needs) end
+  end
+  keep_orders()
+  return states
+end

@@ -1,0 +1,66 @@
+-- Jobs that have ended, and how they leave: to wait again, or for good.
+
+-- Where a job is in its life, as taskvisor says.
+local function state_of(job)
+  if job.state == 'running' then return job.canceling and 'canceling' or 'running' end
+  if job.state == 'failed' then return job.held == '1' and 'held' or 'failed' end
+  if job.state == 'scheduled' then return 'delayed' end
+  if job.state == 'stalled' then return 'waiting' end
+  return job.state
+end
+
+local LOOKED_AT = {
+  'state', 'canceling', 'held', 'queue', 'from', 'priority', 'order', 'worker', 'held_by', 'group', 'failure', 'ended',
+}
+
+local function queue_of(job)
+  return job.queue ~= '' and job.queue or job.from or ''
+end
+
+-- The jobs that wait for one, in the order in which they were put.
+local function dependents(jid)
+  local found = {}
+  for _, other in ipairs(call('SMEMBERS', 'ql:j:' .. jid .. '-dependents')) do
+    local state, order = fields(other, 'state', 'order')
+    if state == 'depends' then found[#found + 1] = {other, number(order) or 0} end
+  end
+  table.sort(found, function(one, two) return one[2] < two[2] or one[2] == two[2] and one[1] < two[1] end)
+  for i, one in ipairs(found) do found[i] = one[1] end
+  return found
+end
+
+-- A job leaves the state that it ended in, with the index, the counter and the group of that.
+local function leave_end(jid, job, state)
+  local queue = queue_of(job)
+  if state == 'complete' then
+    call('ZREM', 'ql:completed', jid)
+  elseif state == 'canceled' then
+    call('ZREM', 'ql:taskvisor:canceled', jid)
+  else
+    local failure = json_table(job.failure or '') or {}
+    local group = tostring(failure.group or '')
+    -- The oldest are at the end of the list, and are those that go first.
+    if call('LREM', 'ql:f:' .. group, -1, jid) > 0 and call('EXISTS', 'ql:f:' .. group) == 0 then
+      call('SREM', 'ql:failures', group)
+    end
+    call('ZREM', 'ql:taskvisor:failed', jid)
+    if state == 'failed' then count(queue, number(failure.when) or clock, 'failed', -1) end
+  end
+  -- What another program ended was not counted.
+  if job.ended then count_ended(queue, state, -1) end
+end
+
+-- Removes a job that has ended, with all that is kept of it.
+local function remove(jid, job)
+  local key = 'ql:j:' .. jid
+  leave_end(jid, job, state_of(job))
+  for _, other in ipairs(call('SMEMBERS', key .. '-dependents')) do
+    call('SREM', 'ql:j:' .. other .. '-dependencies', jid)
+  end
+  for _, other in ipairs(call('SMEMBERS', key .. '-dependencies')) do
+    call('SREM', 'ql:j:' .. other .. '-dependents', jid)
+  end
+  call('ZREM', 'ql:tracked', jid)
+  call('ZREM', 'ql:taskvisor:jobs', jid)
+  forget(jid, fields(jid, 'tags'))
+end

@@ -1,0 +1,149 @@
+-- Verdicts: jobs end, go on, or go back.
+
+-- Fields of what an ended attempt has left.
+local function leave_behind(jid, left)
+  if left.forensics then call('HSET', 'ql:j:' .. jid, 'forensics', left.forensics) end
+  call('HDEL', 'ql:j:' .. jid, 'grace', 'canceling')
+end
+
+local function finish(jid, job)
+  history(jid, clock, 'done')
+  stat('run', job.queue, clock, {clock - (number(job.time) or clock)})
+end
+
+local function complete(jid, job, left)
+  finish(jid, job)
+  local key = 'ql:j:' .. jid
+  call('HSET', key, 'state', 'complete', 'worker', '', 'failure', '{}', 'queue', '', 'from', job.queue, 'expires', '0',
+    'remaining', job.retries or '0', 'ended', millis)
+  call('HDEL', key, 'why', 'group', 'result')
+  if left.result then call('HSET', key, 'result', left.result) end
+  leave_behind(jid, left)
+  call('ZADD', 'ql:completed', now, jid)
+  count_ended(job.queue, 'complete', 1)
+  tell('{"jid":' .. encode(jid) .. ',"event":"completed","queue":' .. encode(job.queue) .. '}')
+  tell_followers('completed', jid)
+  release_dependents(jid, clock)
+  expire_complete()
+  return 'complete'
+end
+
+-- Complete here, the job goes on in another queue as if it had been put there.
+local function advance(jid, job, left)
+  local wrong
+  local lost = missing(left.needs)
+  if lost then
+    wrong = "a job cannot depend on '" .. lost .. "': no job has that id"
+  else
+    local way = circle(jid, left.needs)
+    if way and #way <= 2 then
+      wrong = "job '" .. jid .. "' cannot depend on itself"
+    elseif way then
+      wrong = "jobs cannot wait for each other in a circle: '" .. table.concat(way, "' needs '") .. "'"
+    end
+  end
+  if wrong then
+    local message = "it is complete here, but cannot go on in queue '" .. left.next .. "': " .. wrong
+    local why = '{"group":"advance","message":' .. encode(message) .. '}'
+    note_attempt(jid, job, 'held', {failure = why, forensics = left.short_forensics, crashed = left.crashed})
+    leave_behind(jid, left)
+    end_badly(jid, job, 'held', why, 'advance', message)
+    return 'held'
+  end
+  finish(jid, job)
+  note_attempt(jid, job, 'complete', {forensics = left.short_forensics})
+  note(jid, '{"at":' .. millis .. ',"advanced":{"from":' .. encode(job.queue) .. ',"to":' .. encode(left.next)
+    .. (left.result and #left.result <= 2048 and ',"result":' .. encode(left.result) or '')
+    .. (left.result and #left.result > 2048 and ',"result_bytes":' .. #left.result or '') .. '}}')
+  local key = 'ql:j:' .. jid
+  tell('{"jid":' .. encode(jid) .. ',"to":' .. encode(left.next) .. ',"event":"advanced","queue":'
+    .. encode(job.queue) .. '}')
+  tell_followers('completed', jid)
+  history(jid, clock, 'put', '{"q":' .. encode(left.next) .. '}')
+  know_queue(left.next, now)
+  call('HSET', key, 'worker', '', 'failure', '{}', 'queue', left.next, 'expires', '0', 'remaining', job.retries or '0',
+    'attempt', '0', 'crashes', '0', 'interrupted', '0', 'unknown', '0', 'time', now)
+  call('HDEL', key, 'why', 'group', 'result', 'forensics', 'progress', 'instance', 'ended', 'grace', 'canceling', 'due')
+  local waits = depend(jid, left.needs)
+  local state = place(jid, left.next, job.priority, number(job.order) or clock, left.delay, waits)
+  if state == 'waiting' then wake(left.next) end
+  return 'advanced'
+end
+
+-- The attempt is over, and the job waits to be tried again.
+local function again(jid, job, left)
+  local due = left.after > 0 and format('%.0f', math.ceil((clock + left.after) * 1000 - 0.001)) or nil
+  local state = due and 'delayed' or 'waiting'
+  if left.is_spent or left.counts then
+    note_attempt(jid, job, state, {
+      due = due, crashed = left.crashed, counts = left.counts, failure = left.short_why,
+      forensics = left.short_forensics,
+    })
+  end
+  local key = 'ql:j:' .. jid
+  if left.is_spent then
+    local remaining = math.max((number(job.retries) or 0) - (number(job.attempt) or 0), 0)
+    call('HSET', key, 'why', left.why, 'remaining', remaining,
+      'failure', failure_text(left.group, left.message, floor(clock), job.worker))
+    count(job.queue, clock, 'retries', 1)
+  else
+    call('HSET', key, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
+  end
+  if left.counts then call('HINCRBY', key, left.counts == '"interrupted"' and 'interrupted' or 'unknown', 1) end
+  leave_behind(jid, left)
+  put_back(jid, job, due)
+  return state
+end
+
+local function settle(jid, job, verdict, left)
+  let_go(jid, job)
+  if left.crashed then call('HINCRBY', 'ql:j:' .. jid, 'crashes', 1) end
+  if verdict == 'complete' then return complete(jid, job, left) end
+  -- What is being canceled and had more to do ends canceled: the cancel came in time.
+  if job.canceling or verdict == 'canceled' then
+    note_attempt(jid, job, 'canceled', {
+      crashed = left.crashed, counts = left.counts, failure = left.short_why, forensics = left.short_forensics,
+    })
+    if left.why then call('HSET', 'ql:j:' .. jid, 'why', left.why) end
+    leave_behind(jid, left)
+    if left.counts or verdict == 'release' then
+      call('HSET', 'ql:j:' .. jid, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
+    end
+    end_canceled(jid, job)
+    return 'canceled'
+  end
+  if verdict == 'advance' then return advance(jid, job, left) end
+  if verdict == 'retry' or verdict == 'release' then return again(jid, job, left) end
+  local state = verdict == 'fail' and 'failed' or 'held'
+  note_attempt(jid, job, state, {crashed = left.crashed, failure = left.short_why, forensics = left.short_forensics})
+  leave_behind(jid, left)
+  end_badly(jid, job, state, left.why, left.group, left.message)
+  return state
+end
+
+-- An argument that may be left empty.
+local function take_any()
+  local text = take()
+  return text ~= '' and text or nil
+end
+
+if command == 'taskvisor.settle' then
+  local answers = {}
+  for i = 1, tonumber(take()) do
+    local jid, hold, verdict = take(), take(), take()
+    local left = {crashed = take() == '1', forensics = take_any(), short_forensics = take_any()}
+    if verdict == 'complete' then
+      left.result = take_any()
+    elseif verdict == 'advance' then
+      left.result, left.next, left.delay, left.needs = take_any(), take(), number(take()), take_list()
+    elseif verdict == 'release' then
+      left.after, left.counts = number(take()), take_any()
+    elseif verdict ~= 'canceled' then
+      left.is_spent, left.after = true, number(take())
+      left.why, left.short_why, left.group, left.message = take(), take(), take(), take()
+    end
+    local job = read(jid, HELD)
+    answers[i] = is_held(job) and job.hold == hold and settle(jid, job, verdict, left) or 'not_ours'
+  end
+  return answers
+end

@@ -1,0 +1,80 @@
+//! Verdicts as the script takes them.
+
+use redis::Cmd;
+
+use crate::model::{Attempt, Count, Failure, Fence, Forensics, JobState, Millis, Settlement, Verdict};
+
+/// One verdict at a time of Redis.
+pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
+    let refused = if let Verdict::Complete { next: Some(next), .. } = &settlement.verdict {
+        next.fault().map(|fault| Verdict::Hold { failure: next.refused(&fault) })
+    } else {
+        None
+    };
+    let said = refused.as_ref().unwrap_or(&settlement.verdict);
+    let verdict = match said {
+        Verdict::Complete { next: None, .. } => "complete",
+        Verdict::Complete { next: Some(_), .. } => "advance",
+        Verdict::Retry { .. } => "retry",
+        Verdict::Fail { .. } => "fail",
+        Verdict::Release { .. } => "release",
+        Verdict::Hold { .. } => "hold",
+        Verdict::Canceled => "canceled",
+    };
+    cmd.arg(settlement.job.as_str()).arg(settlement.fence.0).arg(verdict).arg(u8::from(settlement.crashed));
+    let stamped = settlement.forensics.clone().map(|left| Forensics { at: Some(at), ..left });
+    let short = shortened(None, stamped.clone()).1;
+    cmd.arg(json(stamped.as_ref())).arg(json(short.as_ref()));
+    match said {
+        Verdict::Complete { result, next } => {
+            cmd.arg(result.as_deref().unwrap_or_default());
+            if let Some(next) = next {
+                cmd.arg(next.queue.as_str()).arg(next.delay.as_secs_f64()).arg(next.depends.len());
+                for need in &next.depends {
+                    cmd.arg(need.as_str());
+                }
+            }
+        }
+        Verdict::Release { after, counts } => {
+            cmd.arg(after.as_secs_f64()).arg(counts.map_or("", |counts| match counts {
+                Count::Interrupted => "\"interrupted\"",
+                Count::UnknownClass => "\"unknown_class\"",
+            }));
+        }
+        Verdict::Retry { after, failure } => write_failure(cmd, after.as_secs_f64(), failure),
+        Verdict::Fail { failure } | Verdict::Hold { failure } => write_failure(cmd, 0.0, failure),
+        Verdict::Canceled => {}
+    }
+}
+
+fn write_failure(cmd: &mut Cmd, after: f64, failure: &Failure) {
+    let short = shortened(Some(failure.clone()), None).0;
+    cmd.arg(after).arg(json(Some(failure))).arg(json(short.as_ref()));
+    cmd.arg(&failure.group).arg(&failure.message);
+}
+
+/// As an earlier attempt keeps them.
+fn shortened(failure: Option<Failure>, forensics: Option<Forensics>) -> (Option<Failure>, Option<Forensics>) {
+    let short = Attempt {
+        attempt: 0,
+        fence: Fence(0),
+        started_at: None,
+        instance: None,
+        worker: None,
+        renewals: 0,
+        renewed_at: None,
+        state: JobState::Waiting,
+        due_at: None,
+        crashed: false,
+        counts: None,
+        failure,
+        forensics,
+    }
+    .shortened();
+    (short.failure, short.forensics)
+}
+
+/// As text; nothing for nothing.
+fn json<T: serde::Serialize>(value: Option<&T>) -> String {
+    value.and_then(|value| serde_json::to_string(value).ok()).unwrap_or_default()
+}

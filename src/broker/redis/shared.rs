@@ -1,0 +1,130 @@
+//! What the calls and the listener share.
+
+use std::collections::HashSet;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::holds::Holds;
+use super::link::Link;
+use super::reply;
+use crate::broker::Notice;
+use crate::broker::notices::Notices;
+use crate::clock;
+use crate::model::{Fence, JobId, JobState, Millis, News, QueueName, Revocation, What};
+
+/// The server, the holds on its jobs, and what is to be told of them.
+pub(super) struct Shared {
+    pub(super) link: Link,
+    pub(super) notices: Notices,
+    pub(super) holds: Holds,
+    /// The queues that jobs were asked from.
+    watched: Mutex<HashSet<QueueName>>,
+    /// Something has happened to some job.
+    pub(super) changed: Notify,
+    /// What was held before this process has not been given back yet: the server was away.
+    pub(super) owes: AtomicBool,
+    /// Wakes when time alone makes work.
+    timer: Mutex<Option<JoinHandle<()>>>,
+    /// For what is spawned by those who only have a part of this.
+    own: Weak<Shared>,
+}
+
+impl Shared {
+    pub(super) fn new(link: Link) -> Arc<Shared> {
+        Arc::new_cyclic(|own| Shared {
+            link,
+            notices: Notices::default(),
+            holds: Holds::default(),
+            watched: Mutex::default(),
+            changed: Notify::new(),
+            owes: AtomicBool::new(false),
+            timer: Mutex::default(),
+            own: own.clone(),
+        })
+    }
+
+    fn watched(&self) -> MutexGuard<'_, HashSet<QueueName>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on what happens in these queues wakes.
+    pub(super) fn watch(&self, queues: &[QueueName]) {
+        self.watched().extend(queues.iter().cloned());
+    }
+
+    /// There may be jobs in a queue.
+    pub(super) fn wake(&self, queue: &QueueName) {
+        if self.watched().contains(queue) {
+            self.notices.push(Notice::Wake);
+        }
+    }
+
+    /// Something has happened to a job: whoever waits for its end looks.
+    pub(super) fn happened(&self, _job: &JobId) {
+        self.changed.notify_waiters();
+    }
+
+    /// Asks about all holds.
+    pub(super) fn verify_all(&self) {
+        self.verify(self.holds.all());
+    }
+
+    /// Asks whether holds are in force, and tells of those that are not.
+    pub(super) fn verify(&self, holds: Vec<(JobId, Fence)>) {
+        let Some(shared) = self.own.upgrade() else { return };
+        if holds.is_empty() {
+            return;
+        }
+        tokio::spawn(async move {
+            let asked =
+                shared.link.call("ask about jobs in", "taskvisor.verify", shared.link.now(), |cmd, _| {
+                    cmd.arg(holds.len());
+                    for (job, fence) in &holds {
+                        cmd.arg(job.as_str()).arg(fence.0);
+                    }
+                });
+            // When it fails, the leases end in their own time, or their renewal says what is.
+            let Ok(answers) = asked.await.and_then(reply::array) else { return };
+            for ((job, fence), answer) in holds.into_iter().zip(answers) {
+                let why = match reply::text(&answer).as_deref() {
+                    Some("canceled") => Revocation::Canceled,
+                    Some("lost") => Revocation::LockLost,
+                    _ => continue,
+                };
+                shared.notices.push(Notice::Revoked(job, fence, why));
+            }
+        });
+    }
+
+    /// Wakes at a moment, and no more at the one before.
+    pub(super) fn wake_at(&self, wait: Option<Duration>) {
+        let Some(shared) = self.own.upgrade() else { return };
+        let task = wait.map(|wait| {
+            tokio::spawn(async move {
+                tokio::time::sleep(wait).await;
+                shared.notices.push(Notice::Wake);
+            })
+        });
+        let before = std::mem::replace(&mut *self.timer.lock().unwrap_or_else(PoisonError::into_inner), task);
+        if let Some(before) = before {
+            before.abort();
+        }
+    }
+
+    /// Tells whoever listens what happened to a job by this process's hands.
+    pub(super) fn tell(&self, what: What, job: &JobId, queue: Option<&QueueName>, state: JobState) {
+        if let Some(room) = self.notices.heard() {
+            let (job, queue) = (Some(job.clone()), queue.cloned());
+            room.tell(News {
+                job,
+                queue,
+                state: Some(state),
+                ..News::new(what, Millis(clock::wall_millis()))
+            });
+        }
+    }
+}

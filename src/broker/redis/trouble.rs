@@ -1,0 +1,44 @@
+//! What a Redis refuses or fails at, in words that say who must act.
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use crate::broker::Error;
+
+/// What `verb` (e.g. `put jobs into`) met at the server called `name`.
+pub(super) fn explain(verb: &str, name: &str, error: &RedisError) -> Error {
+    let said = said(error);
+    let hint = match (error.kind(), error.code().unwrap_or_default()) {
+        (ErrorKind::AuthenticationFailed, _) | (_, "NOAUTH" | "WRONGPASS") => {
+            "give the name and the password in the URL: redis://USER:PASSWORD@HOST"
+        }
+        (ErrorKind::Server(ServerErrorKind::BusyLoading), _) => {
+            "it is reading its data; it will be there soon"
+        }
+        (ErrorKind::Server(ServerErrorKind::ReadOnly), _) => {
+            "it is a replica; give the primary's address, or redis+sentinel:// to follow it"
+        }
+        (ErrorKind::Server(ServerErrorKind::MasterDown), _) => "it is a replica that has lost its primary",
+        (ErrorKind::Server(ServerErrorKind::NoPerm), _) => {
+            "the user's ACL must allow EVALSHA, SCRIPT LOAD, TIME, PUBLISH, PSUBSCRIBE and the keys and channels ql:*"
+        }
+        (_, "BUSY") => "another client's script keeps it; SCRIPT KILL ends that one",
+        (_, "OOM") => {
+            "it is at its maxmemory; give it more, or let it forget ended jobs (option keep-complete)"
+        }
+        (_, "MISCONF") => "it cannot write its snapshot; see its log and its disk",
+        _ if error.is_connection_refusal() => "is it running there?",
+        _ if error.is_timeout() => "it, or what is between, does not answer",
+        _ if error.is_io_error() => "the connection will be made again",
+        _ => "see what that means at redis.io",
+    };
+    Error::Failed(format!("cannot {verb} {name}: {said}: {hint}"))
+}
+
+/// The server's own words, or the system's.
+fn said(error: &RedisError) -> String {
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        (None, Some(detail)) if !error.is_io_error() => format!("{}: {detail}", error.category()),
+        _ => error.to_string(),
+    }
+}

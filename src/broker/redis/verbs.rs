@@ -1,0 +1,378 @@
+//! What people ask, one line each.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use redis::{Cmd, Value};
+
+use super::broker::Redis;
+use super::reply::{self, number, parts, text};
+use super::{edits, failures, options, queues};
+use crate::broker::cancel::{self, Named};
+use crate::broker::{Broker, Error, circle};
+use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Number, Refusal, Verb};
+use crate::model::{
+    Cursor, Entry, Filter, Happened, JobId, JobRecord, JobState, Millis, Need, Page, Pause, QueueCounts,
+    QueueName, What,
+};
+
+/// Why recurring jobs are not for this broker.
+const RECURS_ELSEWHERE: &str = "jobs in Redis recur by qless's own `recur` so far (see `taskvisor redis script`); taskvisor's recurring \
+                                jobs are for the embedded store";
+
+/// Does it.
+pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer, Error> {
+    Ok(match verb {
+        Verb::List(filter) => Answer::List(list(redis, &filter).await?),
+        Verb::Get(it) => Answer::Get(get(redis, &it.job).await?),
+        Verb::Before(it) => {
+            let count = asked(redis, "taskvisor.before", |cmd| {
+                cmd.arg(it.job.as_str());
+            })
+            .await?;
+            Answer::Before(Number { count: number(&count) })
+        }
+        Verb::Cancel(it) => Answer::Cancel(end(redis, &it, &by).await?),
+        Verb::Retry(it) => Answer::Retry(retry(redis, &it.job, &by).await?),
+        Verb::DependOn(it) => Answer::DependOn(edits::depend_on(redis, &it, &by).await?),
+        Verb::DependOff(it) => Answer::DependOff(edits::depend_off(redis, &it, &by).await?),
+        Verb::Prioritize(it) => Answer::Prioritize(edits::prioritize(redis, &it, &by).await?),
+        Verb::Tag(it) => Answer::Tag(edits::tag(redis, &it, &by).await?),
+        Verb::Track(it) => Answer::Track(edits::track(redis, &it.job, true).await?),
+        Verb::Untrack(it) => Answer::Untrack(edits::track(redis, &it.job, false).await?),
+        Verb::SetData(it) => Answer::SetData(edits::set_data(redis, &it).await?),
+        Verb::Discard(it) => Answer::Discard(edits::discard(redis, &it).await?),
+        Verb::Failed(_) => Answer::Failed(failures::groups(redis).await?),
+        Verb::Bulk(it) => Answer::Bulk(failures::sweep(redis, &it, &by).await?),
+        Verb::Stats(it) => Answer::Stats(queues::stats(redis, &it).await?),
+        Verb::Forget(it) => Answer::Forget(queues::forget(redis, &it, &by).await?),
+        Verb::ShowOptions(_) => Answer::ShowOptions(options::show(redis).await?),
+        Verb::SetOption(it) => Answer::SetOption(options::set(redis, &it).await?),
+        Verb::UnsetOption(it) => Answer::UnsetOption(options::unset(redis, &it).await?),
+        Verb::LoadOptions(it) => Answer::LoadOptions(options::load(redis, &it).await?),
+        Verb::Queues(_) => Answer::Queues(queues(redis).await?),
+        Verb::Pause(it) => {
+            let reason = it.reason.as_deref().unwrap_or_default();
+            if let Some(fault) = crate::model::name_fault("a queue's name", it.queue.as_str()) {
+                return Err(Error::Refused(fault));
+            }
+            let paused = asked(redis, "taskvisor.pause", |cmd| {
+                cmd.arg(it.queue.as_str()).arg(&by).arg(reason);
+            });
+            Answer::Pause(paused.await.map(done)?)
+        }
+        Verb::Resume(it) => {
+            let resumed = asked(redis, "taskvisor.resume", |cmd| {
+                cmd.arg(it.queue.as_str());
+            });
+            Answer::Resume(resumed.await.map(done)?)
+        }
+        Verb::ListRecurring(_)
+        | Verb::ShowRecurring(_)
+        | Verb::PutRecurring(_)
+        | Verb::PauseRecurring(_)
+        | Verb::ResumeRecurring(_)
+        | Verb::RunRecurring(_)
+        | Verb::RemoveRecurring(_) => return Err(Error::Refused(RECURS_ELSEWHERE.into())),
+    })
+}
+
+impl Redis {
+    /// Tells whoever listens what happened to a job of a queue that the script names.
+    pub(super) fn tell(&self, what: What, job: &JobId, queue: &Value, state: JobState) {
+        let queue = text(queue).map(QueueName::from);
+        self.shared.tell(what, job, queue.as_ref(), state);
+    }
+}
+
+fn done(_: Value) -> Done {
+    Done {}
+}
+
+/// Asks the script. What refuses a state of a job is said by the one that asks.
+pub(super) async fn asked(redis: &Redis, command: &str, args: impl FnOnce(&mut Cmd)) -> Result<Value, Error> {
+    asked_to(redis, "asked that", command, args).await
+}
+
+/// Asks for something that is called `verb`, a participle, when it is refused.
+pub(super) async fn asked_to(
+    redis: &Redis,
+    verb: &'static str,
+    command: &str,
+    args: impl FnOnce(&mut Cmd),
+) -> Result<Value, Error> {
+    let answer = redis.call("ask", command, |cmd, _| args(cmd)).await?;
+    reply::unless_refused(answer, |words| refused(verb, words))
+}
+
+fn refused(verb: &'static str, words: &[String]) -> Option<Error> {
+    let (kind, words) = words.split_first()?;
+    match (kind.as_str(), words) {
+        ("state", [id, state, ..]) => Some(Error::WrongState {
+            id: id.as_str().into(),
+            state: state.parse().unwrap_or(JobState::Waiting),
+            verb,
+        }),
+        ("needed", [id, by @ ..]) => {
+            let by = by.iter().map(|id| id.as_str().into()).collect();
+            Some(Error::Needed { id: id.as_str().into(), by, verb })
+        }
+        ("circle", names) => {
+            let names: Vec<JobId> = names.iter().map(|name| name.as_str().into()).collect();
+            Some(circle::refusal(&names))
+        }
+        ("recurs", [queue, names]) => {
+            let why = format!("recurring jobs are put into it: {names}");
+            Some(Error::InUse(queue.as_str().into(), why))
+        }
+        _ => None,
+    }
+}
+
+async fn get(redis: &Redis, id: &JobId) -> Result<JobRecord, Error> {
+    let answer = asked(redis, "taskvisor.get", |cmd| {
+        cmd.arg(id.as_str()).arg(reply::RECORD.len() + reply::WHOLE.len());
+        for name in reply::RECORD.iter().chain(&reply::WHOLE) {
+            cmd.arg(*name);
+        }
+    });
+    let [values, tracked, needs, needed_by] = parts(answer.await?)?;
+    let record = reply::record(id, &reply::array(values)?, number::<u8>(&tracked) == 1)?;
+    let mut needs = reply::array(needs)?
+        .into_iter()
+        .map(|need| {
+            let [job, state, order] = parts(need)?;
+            let state = text(&state).and_then(|state| state.parse().ok()).unwrap_or(JobState::Waiting);
+            let order = text(&order).and_then(|order| order.parse().ok()).unwrap_or(0.0);
+            Ok((order, Need { job: text(&job).unwrap_or_default().into(), state }))
+        })
+        .collect::<Result<Vec<(f64, _)>, Error>>()?;
+    needs.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let needs = needs.into_iter().map(|(_, need)| need).collect();
+    let needed_by = reply::array(needed_by)?.iter().filter_map(text).map(Into::into).collect();
+    Ok(JobRecord { needs, needed_by, ..record })
+}
+
+/// Where a job is in its life.
+pub(super) async fn state(redis: &Redis, id: &JobId) -> Result<JobState, Error> {
+    Ok(get(redis, id).await?.state)
+}
+
+async fn list(redis: &Redis, filter: &Filter) -> Result<Vec<JobRecord>, Error> {
+    let mut page = redis.page(filter, None).await?;
+    let mut jobs = page.jobs;
+    while page.next.is_some() {
+        page = redis.page(filter, page.next).await?;
+        jobs.append(&mut page.jobs);
+    }
+    Ok(jobs)
+}
+
+/// What the jobs are to be, as the script takes it. A group may have no name, and has a sign before it.
+pub(super) fn write_asked(cmd: &mut Cmd, filter: &Filter) {
+    cmd.arg(filter.states.len());
+    for state in &filter.states {
+        cmd.arg(state.as_str());
+    }
+    cmd.arg(filter.queue.as_ref().map_or("", QueueName::as_str));
+    cmd.arg(filter.class.as_ref().map_or("", |class| class.as_str()));
+    cmd.arg(filter.tag.as_deref().unwrap_or_default());
+    cmd.arg(filter.group.as_ref().map_or_else(String::new, |group| format!("={group}")));
+    cmd.arg(u8::from(filter.tracked)).arg(filter.recurring.as_deref().unwrap_or_default());
+}
+
+/// Jobs looked at in one page: what a list keeps the server for.
+const ROWS: u32 = 500;
+
+/// A stretch of a list.
+pub(super) async fn page(redis: &Redis, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
+    let Cursor { place, left } = match (at, &filter.after) {
+        (Some(at), _) => at,
+        (None, after) => {
+            let place = match after {
+                Some(id) => number(
+                    &asked(redis, "taskvisor.place", |cmd| {
+                        cmd.arg(id.as_str());
+                    })
+                    .await?,
+                ),
+                None => i64::MAX,
+            };
+            Cursor { place, left: if filter.limit == 0 { u64::MAX } else { filter.limit.into() } }
+        }
+    };
+    let answer = asked(redis, "taskvisor.list", |cmd| {
+        cmd.arg(place).arg(ROWS).arg(left.min(ROWS.into())).arg(reply::RECORD.len());
+        for name in &reply::RECORD {
+            cmd.arg(*name);
+        }
+        write_asked(cmd, filter);
+    });
+    let [next, found] = parts(answer.await?)?;
+    let jobs = reply::array(found)?
+        .into_iter()
+        .map(|found| {
+            let [id, values, tracked] = parts(found)?;
+            let id = text(&id).unwrap_or_default().into();
+            reply::record(&id, &reply::array(values)?, number::<u8>(&tracked) == 1)
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
+    let left = left - jobs.len() as u64;
+    let next = reply::some_number::<f64>(&next).filter(|_| left > 0);
+    Ok(Page { jobs, next: next.map(|place| Cursor { place: place as i64, left }) })
+}
+
+pub(super) async fn queues(redis: &Redis) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
+    let [queues, ended] = parts(asked(redis, "taskvisor.queues", |_| {}).await?)?;
+    let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
+    for queue in reply::array(queues)? {
+        let [name, waiting, delayed, depends, running, canceling, oldest, is_paused, paused, most, today] =
+            parts(queue)?;
+        let jobs = [
+            (JobState::Waiting, waiting),
+            (JobState::Delayed, delayed),
+            (JobState::Depends, depends),
+            (JobState::Running, running),
+            (JobState::Canceling, canceling),
+        ];
+        let jobs =
+            jobs.into_iter().map(|(state, count)| (state, number(&count))).filter(|(_, count)| *count > 0);
+        let paused = text(&paused).and_then(|text| serde_json::from_str(&text).ok()).or_else(|| {
+            let unknown =
+                Pause { since: crate::model::Millis(0), by: "another program".into(), reason: None };
+            (number::<u8>(&is_paused) == 1).then_some(unknown)
+        });
+        let counted = QueueCounts {
+            jobs: jobs.collect(),
+            oldest_waiting: reply::some_number(&oldest).map(crate::model::Millis),
+            paused: paused.filter(|_| number::<u8>(&is_paused) == 1),
+            max_concurrency: Some(number(&most)).filter(|most| *most > 0),
+            today: queues::today(today)?,
+        };
+        counts.insert(text(&name).unwrap_or_default().into(), counted);
+    }
+    let ended = reply::array(ended)?;
+    for pair in ended.chunks_exact(2) {
+        let (Some(name), count) = (text(&pair[0]), number::<u64>(&pair[1])) else { continue };
+        let Some((state, queue)) = name.split_once(':') else { continue };
+        let (Ok(state), true) = (state.parse(), count > 0) else { continue };
+        counts.entry(queue.into()).or_default().jobs.insert(state, count);
+    }
+    Ok(counts)
+}
+
+/// A line for the history of what a person does.
+fn line(entry: Happened, at: crate::model::Millis) -> String {
+    serde_json::to_string(&Entry { at, what: entry }).unwrap_or_default()
+}
+
+/// That somebody has put a job back, as the script completes it.
+pub(super) fn retried(at: Millis, by: &str) -> String {
+    let line = line(Happened::Retried { by: by.into(), from: JobState::Complete }, at);
+    line.replace("\"complete\"}", "\"FROM\"}")
+}
+
+async fn retry(redis: &Redis, id: &JobId, by: &str) -> Result<Done, Error> {
+    let answer = redis.call("retry a job in", "taskvisor.retry", |cmd, offset| {
+        cmd.arg(id.as_str()).arg(retried(offset.millis(redis.shared.link.now()), by));
+    });
+    let answer = reply::unless_refused(answer.await?, |words| refused("retried", words))?;
+    let [state, queue] = parts(answer)?;
+    redis.tell(What::Retried, id, &queue, edits::state_of(&state));
+    Ok(Done {})
+}
+
+/// So often it is looked again when jobs change between the look and the act.
+pub(super) const LOOKS: usize = 10;
+
+async fn end(redis: &Redis, verb: &Cancel, by: &str) -> Result<Vec<Each>, Error> {
+    for _ in 0..LOOKS {
+        if let Some(all) = try_end(redis, verb, by).await? {
+            return Ok(all);
+        }
+    }
+    Err(Error::Failed("jobs that depend on those to be canceled keep coming: try again".into()))
+}
+
+async fn try_end(redis: &Redis, verb: &Cancel, by: &str) -> Result<Option<Vec<Each>>, Error> {
+    let named = named(redis, verb).await?;
+    let refused = cancel::refused(&named);
+    let ending: Vec<&JobId> = named
+        .iter()
+        .filter(|one| one.state.is_some() && !refused.contains_key(&one.job))
+        .map(|one| &one.job)
+        .collect();
+    let answer = redis.call("cancel jobs in", "taskvisor.cancel", |cmd, offset| {
+        let at = offset.millis(redis.shared.link.now());
+        cmd.arg(line(Happened::Canceled { by: by.into() }, at)).arg(ending.len());
+        for job in &ending {
+            cmd.arg(job.as_str());
+        }
+    });
+    let answer = answer.await?;
+    if matches!(&answer, Value::Array(words) if words.first().and_then(text).as_deref() == Some("no")) {
+        return Ok(None);
+    }
+    let mut states: BTreeMap<JobId, Option<JobState>> = BTreeMap::new();
+    for (job, ended) in ending.into_iter().zip(reply::array(answer)?) {
+        let [state, queue] = parts(ended)?;
+        let state = text(&state).and_then(|state| state.parse().ok());
+        // Without a queue it was over already.
+        if let (Some(state), Some(_)) = (state, text(&queue)) {
+            redis.tell(What::of_end(state), job, &queue, state);
+        }
+        states.insert(job.clone(), state);
+    }
+    let fate = |one: &Named| match (states.get(&one.job), refused.get(&one.job)) {
+        (Some(Some(state)), _) => Fate::State(*state),
+        (_, Some(refusal)) => Fate::Refused(refusal.clone()),
+        (_, None) => Fate::Refused(Refusal::NoJob),
+    };
+    Ok(Some(named.iter().map(|one| Each { job: one.job.clone(), fate: fate(one) }).collect()))
+}
+
+/// Those that were named, each once; with `dependents` also those that wait for them, and so on.
+async fn named(redis: &Redis, verb: &Cancel) -> Result<Vec<Named>, Error> {
+    let mut known = looked_at(redis, verb).await?;
+    let mut open: Vec<JobId> = verb.jobs.iter().rev().cloned().collect();
+    let mut found = Vec::with_capacity(known.len());
+    while let Some(job) = open.pop() {
+        let Some((state, dependents)) = known.remove(&job) else { continue };
+        if found.len() == cancel::MOST {
+            return Err(cancel::too_many(&job));
+        }
+        if verb.dependents {
+            open.extend(dependents.iter().rev().cloned());
+        }
+        found.push(Named { job, state, dependents });
+    }
+    Ok(found)
+}
+
+type LookedAt = HashMap<JobId, (Option<JobState>, Vec<JobId>)>;
+
+/// The state of each, and who waits for it.
+async fn looked_at(redis: &Redis, verb: &Cancel) -> Result<LookedAt, Error> {
+    let mut known = LookedAt::new();
+    let mut open: Vec<JobId> = verb.jobs.clone();
+    while !open.is_empty() {
+        let answer = asked(redis, "taskvisor.looked_at", |cmd| {
+            cmd.arg(open.len());
+            for job in &open {
+                cmd.arg(job.as_str());
+            }
+        });
+        let (answers, mut next) = (reply::array(answer.await?)?, Vec::new());
+        for (job, looked_at) in open.drain(..).zip(answers) {
+            let [state, dependents] = parts(looked_at)?;
+            let state = text(&state).and_then(|state| state.parse().ok());
+            let dependents: Vec<JobId> =
+                reply::array(dependents)?.iter().filter_map(text).map(Into::into).collect();
+            next.extend(dependents.iter().filter(|_| verb.dependents).cloned());
+            known.insert(job, (state, dependents));
+        }
+        let mut seen = HashSet::new();
+        next.retain(|job| !known.contains_key(job) && seen.insert(job.clone()));
+        open = next;
+    }
+    Ok(known)
+}

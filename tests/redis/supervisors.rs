@@ -1,0 +1,228 @@
+//! Supervisors on a Redis: what others do to its jobs, and what becomes of it, judged from outside.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use taskvisor::broker::redis::script::SCRIPT;
+
+use crate::sandbox::{Sandbox, Setting, alive, wait_until};
+use crate::support::{RedisServer, Scripted};
+
+/// A taskvisor of one's own whose jobs wait in a Redis of one's own.
+struct Scene {
+    /// None while it is away.
+    server: RefCell<Option<RedisServer>>,
+    port: u16,
+    url: String,
+    sandbox: Sandbox,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        Scene::on(RedisServer::start())
+    }
+
+    fn on(server: RedisServer) -> Scene {
+        let (port, url) = (server.port, server.url());
+        Scene { server: RefCell::new(Some(server)), port, url, sandbox: Sandbox::new(Setting::Root) }
+    }
+
+    /// The server is killed.
+    fn server_dies(&self) {
+        drop(self.server.borrow_mut().take());
+    }
+
+    /// There is one again, on the same port.
+    fn server_comes(&self, args: &[&str]) {
+        let server = RedisServer::start_at(self.port, args).expect("the port is free again");
+        *self.server.borrow_mut() = Some(server);
+    }
+
+    /// Arguments with the broker's URL.
+    fn with<'a>(url: &'a str, args: &[&'a str]) -> Vec<&'a str> {
+        [&["--broker", url], args].concat()
+    }
+
+    fn ok(&self, args: &[&str]) -> String {
+        self.sandbox.ok(&Scene::with(&self.url, args))
+    }
+
+    fn start(&self, args: &[&str]) -> crate::sandbox::Running<'_> {
+        self.sandbox.start(&Scene::with(&self.url, args))
+    }
+
+    fn job(&self, jid: &str) -> Value {
+        serde_json::from_str(&self.ok(&["job", "show", jid, "--json"])).unwrap()
+    }
+
+    fn state(&self, jid: &str) -> String {
+        self.job(jid)["state"].as_str().unwrap().to_owned()
+    }
+
+    /// Puts a job that writes its pid down and stays; gives both once it runs.
+    fn a_long_job(&self) -> (String, i32) {
+        let file = self.sandbox.work("pid");
+        std::fs::remove_file(&file).ok();
+        let line = format!("echo $$ >{0}.new; mv {0}.new {0}; exec sleep 1000", file.display());
+        let jid = self.ok(&["put", "--", "sh", "-c", &line]).trim().to_owned();
+        let mut pid = 0;
+        wait_until("the job runs", || {
+            pid = std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+            pid != 0
+        });
+        (jid, pid)
+    }
+
+    /// Another client of qless.
+    fn other(&self) -> Scripted {
+        Scripted::new(self.server.borrow().as_ref().unwrap(), SCRIPT)
+    }
+
+    /// The time that clients of qless give.
+    fn now() -> String {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        now.as_secs_f64().to_string()
+    }
+}
+
+#[test]
+fn a_supervisor_runs_what_was_put_before_and_what_is_put_while_it_runs() {
+    let scene = Scene::new();
+    let before = scene.ok(&["put", "--", "true"]);
+    let _running = scene.start(&["-w", "2"]);
+    let later = scene.ok(&["put", "--", "sh", "-c", "exit 3"]);
+    scene.ok(&["job", "wait", before.trim()]);
+    wait_until("the other has failed", || scene.state(later.trim()) == "failed");
+    let queues: Value = serde_json::from_str(&scene.ok(&["queue", "list", "--json"])).unwrap();
+    let text = queues.to_string();
+    assert!(text.contains("\"complete\":1") && text.contains("\"failed\":1"), "{text}");
+}
+
+/// Each way in which a job is taken from its worker by another client.
+#[test]
+fn what_another_client_does_to_a_job_ends_all_of_it() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    let mut other = scene.other();
+    for event in ["cancel", "timeout", "put"] {
+        let (jid, pid) = scene.a_long_job();
+        // A hold that is younger than a second is asked about first: an older one is not.
+        let now = Scene::now();
+        match event {
+            "put" => {
+                other.try_call(&["put", &now, "somebody", "elsewhere", &jid, "exec", "{}", "0"]).unwrap();
+            }
+            event => {
+                other.try_call(&[event, &now, &jid]).unwrap();
+            }
+        }
+        wait_until(event, || !alive(pid));
+        match event {
+            "cancel" => {
+                assert!(!scene.sandbox.run(&["--broker", &scene.url, "job", "show", &jid]).status.success())
+            }
+            "put" => assert_eq!(scene.job(&jid)["queue"], "elsewhere"),
+            _ => {
+                // It is taken again at once.
+                wait_until("it runs again", || scene.state(&jid) == "running");
+                scene.ok(&["job", "cancel", "--wait", &jid]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cancel_from_anywhere_ends_the_job_within_moments() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    let (jid, pid) = scene.a_long_job();
+    let began = Instant::now();
+    // From another state directory: as if from another host.
+    let elsewhere = Sandbox::new(Setting::Root);
+    elsewhere.ok(&Scene::with(&scene.url, &["job", "cancel", "--wait", &jid]));
+    assert!(!alive(pid), "canceled is said after the proof");
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(scene.state(&jid), "canceled");
+}
+
+#[test]
+fn jobs_of_a_supervisor_that_was_killed_are_its_own_again_unspent() {
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "1"]);
+    let (jid, pid) = scene.a_long_job();
+    running.signal("KILL");
+    running.wait();
+    wait_until("the job is dead", || !alive(pid));
+    let _again = scene.start(&["-w", "1"]);
+    wait_until("it runs again", || {
+        let job = scene.job(&jid);
+        job["state"] == "running" && job["interrupted"] == 1 && job["attempt"] == 1
+    });
+}
+
+#[test]
+fn a_supervisor_that_starts_before_its_redis_works_once_it_is_there() {
+    let scene = Scene::new();
+    scene.server_dies();
+    let _running = scene.start(&["-w", "1"]);
+    let put = ["--broker", &scene.url, "put", "--", "true"];
+    let said = scene.sandbox.run(&put);
+    assert!(!said.status.success());
+    let stderr = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(stderr.contains("redis://127.0.0.1") && stderr.contains("is it running there?"), "{stderr}");
+    scene.server_comes(&[]);
+    wait_until("a job is put", || scene.sandbox.run(&put).status.success());
+    wait_until("it is complete", || scene.ok(&["queue", "list", "--json"]).contains("\"complete\":1"));
+}
+
+#[test]
+fn a_redis_that_was_killed_comes_back_with_its_jobs_and_none_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().to_str().unwrap();
+    let durable = ["--appendonly", "yes", "--appendfsync", "always", "--dir", place];
+    let scene = Scene::on(RedisServer::start_with(&durable));
+    let _running = scene.start(&["-w", "2"]);
+    let (long, pid) = scene.a_long_job();
+    scene.server_dies();
+    scene.server_comes(&durable);
+    let put = ["--broker", &scene.url, "put", "--", "true"];
+    wait_until("a job is put", || scene.sandbox.run(&put).status.success());
+    wait_until("it is complete", || scene.ok(&["queue", "list", "--json"]).contains("\"complete\":1"));
+    // The lease holds: nobody has touched the job that ran all the while.
+    assert!(alive(pid));
+    assert_eq!(scene.job(&long)["attempt"], 1);
+    scene.ok(&["job", "cancel", "--wait", &long]);
+    assert!(!alive(pid));
+}
+
+#[test]
+fn a_password_is_shown_nowhere() {
+    let server = RedisServer::start_with(&["--requirepass", "s3cr3t/word"]);
+    let sandbox = Sandbox::new(Setting::Root);
+    let url = format!("redis://:s3cr3t%2Fword@127.0.0.1:{}/0", server.port);
+    let running = sandbox.start_with(&["-w", "1"], |command| {
+        command.env("TASKVISOR_BROKER", &url);
+    });
+    let asked = |args: &[&str]| {
+        let output = sandbox.command(args).env("TASKVISOR_BROKER", &url).output().unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let jid = asked(&["put", "--", "true"]);
+    assert!(asked(&["job", "wait", jid.trim()]).contains("complete"));
+    for args in [&["status"][..], &["status", "--json"], &["config", "show"], &["doctor"]] {
+        let shown = asked(args);
+        assert!(!shown.contains("s3cr3t"), "{args:?}: {shown}");
+    }
+    assert!(asked(&["doctor"]).contains("answers"));
+    for process in sandbox.processes() {
+        let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&line).contains("s3cr3t"));
+    }
+    assert!(!sandbox.stderr().contains("s3cr3t"));
+    drop(running);
+    let wrong =
+        sandbox.command(&["put", "--", "true"]).env("TASKVISOR_BROKER", server.url()).output().unwrap();
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(!wrong.status.success() && said.contains("NOAUTH"), "{said}");
+}
