@@ -226,3 +226,66 @@ fn a_password_is_shown_nowhere() {
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(!wrong.status.success() && said.contains("NOAUTH"), "{said}");
 }
+
+/// Whatever another program has made of a job's hash, the others run; and it can be canceled.
+#[test]
+fn a_job_with_missing_or_foreign_fields_stops_no_other() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let fields = [
+        "klass",
+        "data",
+        "priority",
+        "tags",
+        "state",
+        "queue",
+        "retries",
+        "remaining",
+        "time",
+        "order",
+        "policy",
+        "exec",
+        "attempt",
+        "hold",
+        "worker",
+        "expires",
+        "put_at",
+    ];
+    let spoil = |other: &mut Scripted, jid: &str, field: &str| {
+        let key = format!("ql:j:{jid}");
+        let _: redis::Value = match jid.ends_with("gone") {
+            true => other.raw_call(&["HDEL", &key, field]),
+            false => other.raw_call(&["HSET", &key, field, "[no:\u{7}number"]),
+        };
+    };
+    let mut spoiled = Vec::new();
+    for field in fields {
+        for kind in ["gone", "odd"] {
+            let jid = format!("{field}-{kind}");
+            scene.ok(&["put", "--jid", &jid, "--", "sleep", "0"]);
+            spoil(&mut other, &jid, field);
+            spoiled.push(jid);
+        }
+    }
+    let _: redis::Value = other.raw_call(&["DEL", "ql:j:klass-gone"]);
+    let _: redis::Value = other.raw_call(&["RPUSH", "ql:j:time-gone-history", "no json"]);
+    let good = scene.ok(&["put", "--", "true"]);
+    let _running = scene.start(&["-w", "2"]);
+    wait_until("the good one is complete", || scene.state(good.trim()) == "complete");
+    // And those of jobs that run.
+    let (jid, pid) = scene.a_long_job();
+    for field in fields {
+        spoil(&mut other, &jid, field);
+    }
+    let last = scene.ok(&["put", "--", "true"]);
+    wait_until("the last one is complete", || scene.state(last.trim()) == "complete");
+    scene.ok(&["job", "list", "--limit", "0"]);
+    scene.ok(&["queue", "list"]);
+    for jid in spoiled.iter().chain([&jid]) {
+        let _ = scene.sandbox.run(&["--broker", &scene.url, "job", "cancel", jid]);
+    }
+    // Its hold cannot be proven any more: at the next renewal at the latest it is lost, and ended.
+    let _: redis::Value = other.raw_call(&["PUBLISH", "ql:taskvisor", "default"]);
+    scene.ok(&["stop", "--now"]);
+    wait_until("the spoiled one is gone", || !alive(pid));
+}

@@ -174,7 +174,12 @@ impl Broker for Redis {
         let expires_at = at + request.lease;
         let mut fetched = Vec::new();
         for job in reply::array(jobs)? {
-            let (job, fence) = reply::given(job)?;
+            // One that cannot be read does not lose the others: its lease runs out, and after five times it is held.
+            let Ok((job, fence)) =
+                reply::given(job).inspect_err(|error| tracing::warn!(%error, "a job is passed over"))
+            else {
+                continue;
+            };
             self.shared.tell(What::Fetched, &job.id, Some(&job.queue), JobState::Running);
             if self.shared.holds.granted(&job.id, fence, self.shared.link.now()) {
                 self.shared.verify(vec![(job.id.clone(), fence)]);

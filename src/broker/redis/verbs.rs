@@ -154,7 +154,10 @@ async fn get(redis: &Redis, id: &JobId) -> Result<JobRecord, Error> {
 
 /// Where a job is in its life.
 pub(super) async fn state(redis: &Redis, id: &JobId) -> Result<JobState, Error> {
-    Ok(get(redis, id).await?.state)
+    let state = asked(redis, "taskvisor.state", |cmd| {
+        cmd.arg(id.as_str());
+    });
+    text(&state.await?).and_then(|state| state.parse().ok()).ok_or_else(|| reply::odd("a state"))
 }
 
 async fn list(redis: &Redis, filter: &Filter) -> Result<Vec<JobRecord>, Error> {

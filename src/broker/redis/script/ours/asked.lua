@@ -63,6 +63,12 @@ if command == 'taskvisor.resume' then
   return 1
 end
 
+if command == 'taskvisor.state' then
+  local jid = take()
+  local job = read(jid, LOOKED_AT)
+  return job.state and state_of(job) or no('job', jid)
+end
+
 -- What is asked about before several jobs are ended: of each its state and who waits for it.
 if command == 'taskvisor.looked_at' then
   local answers = {}
@@ -86,6 +92,7 @@ if command == 'taskvisor.cancel' then
   for i, jid in ipairs(jids) do
     local key, job = 'ql:j:' .. jid, read(jid, HELD)
     job.held = fields(jid, 'held') or nil
+    job.queue = job.queue or ''
     local state = state_of(job)
     if not state or ENDED[state] and state ~= 'held' or state == 'canceling' then
       answers[i] = {state or false, false}

@@ -34,7 +34,7 @@ local HELD = {
 
 -- Whether a supervisor of taskvisor holds a job, and nobody has taken it since.
 local function is_held(job)
-  return job.state == 'running' and job.hold and job.worker == job.held_by
+  return job.state == 'running' and job.hold and job.queue and job.worker == job.held_by
 end
 
 -- Supervisors that wait for jobs are told where there are some, once in a call.

@@ -39,7 +39,7 @@ end
 -- Gives a job other data while it runs.
 if command == 'taskvisor.set_data' then
   local jid, hold, data = take(), take(), take()
-  local job = read(jid, {'state', 'canceling', 'held', 'worker', 'held_by', 'hold', 'exec'})
+  local job = read(jid, {'state', 'queue', 'canceling', 'held', 'worker', 'held_by', 'hold', 'exec'})
   if not job.state then return no('job', jid) end
   if state_of(job) ~= 'running' then return no('state', jid, state_of(job)) end
   if not is_held(job) or job.hold ~= hold then return 'lost' end

@@ -23,6 +23,8 @@ local function expire(queue)
   local expired = call('ZRANGEBYSCORE', locks, '-inf', now, 'WITHSCORES', 'LIMIT', 0, 100)
   for i = 1, #expired, 2 do
     local jid, job = expired[i], read(expired[i], HELD)
+    -- What another program has made of its hash stops no queue.
+    job.queue = job.queue or queue
     if job.state ~= 'running' then
       call('ZREM', locks, jid)
     else
@@ -204,7 +206,7 @@ if command == 'taskvisor.verify' then
   local answers = {}
   for i = 1, tonumber(take()) do
     local jid, hold = take(), take()
-    local job = read(jid, {'state', 'worker', 'held_by', 'hold', 'canceling'})
+    local job = read(jid, {'state', 'queue', 'worker', 'held_by', 'hold', 'canceling'})
     if is_held(job) and job.hold == hold then
       answers[i] = job.canceling and 'canceled' or 'held'
     else
@@ -217,7 +219,7 @@ end
 if command == 'taskvisor.progress' then
   for _ = 1, tonumber(take()) do
     local jid, hold, text = take(), take(), take()
-    local job = read(jid, {'state', 'worker', 'held_by', 'hold'})
+    local job = read(jid, {'state', 'queue', 'worker', 'held_by', 'hold'})
     if is_held(job) and job.hold == hold then call('HSET', 'ql:j:' .. jid, 'progress', text) end
   end
   return 0
