@@ -289,3 +289,51 @@ fn a_job_with_missing_or_foreign_fields_stops_no_other() {
     scene.ok(&["stop", "--now"]);
     wait_until("the spoiled one is gone", || !alive(pid));
 }
+
+#[test]
+fn what_redis_refuses_is_told_with_what_to_do_and_passes() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    let mut other = scene.other();
+    let put = ["--broker", &scene.url, "put", "--", "true"];
+    for (break_it, mend_it, words) in [
+        ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", ["OOM", "maxmemory"]),
+        ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", ["READONLY", "primary"]),
+    ] {
+        let _: redis::Value = other.raw(break_it);
+        let refused = scene.sandbox.run(&put);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && words.iter().all(|word| said.contains(word)), "{said}");
+        let _: redis::Value = other.raw(mend_it);
+        let mut jid = String::new();
+        wait_until("a job is put", || {
+            let output = scene.sandbox.run(&put);
+            jid = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            output.status.success()
+        });
+        wait_until("it is complete", || scene.state(&jid) == "complete");
+    }
+}
+
+#[test]
+fn two_supervisors_share_the_work() {
+    let scene = Scene::new();
+    let second = Sandbox::new(Setting::Root);
+    let lease = ["-w", "1", "--broker", &scene.url];
+    let _one = scene.sandbox.start(&lease);
+    let _two = second.start(&lease);
+    let line = "echo $TASKVISOR_JOB; sleep 0.05";
+    let jids: Vec<String> =
+        (0..20).map(|_| scene.ok(&["put", "--", "sh", "-c", line]).trim().to_owned()).collect();
+    for jid in &jids {
+        scene.ok(&["job", "wait", jid]);
+    }
+    let instances: std::collections::BTreeSet<String> = jids
+        .iter()
+        .map(|jid| {
+            let other = &mut scene.other();
+            other.field(jid, "held_by").unwrap()
+        })
+        .collect();
+    assert_eq!(instances.len(), 2, "{instances:?}");
+}

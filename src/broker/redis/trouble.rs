@@ -23,7 +23,7 @@ pub(super) fn explain(verb: &str, name: &str, error: &RedisError) -> Error {
         }
         (_, "BUSY") => "another client's script keeps it; SCRIPT KILL ends that one",
         (_, "OOM") => {
-            "it is at its maxmemory; give it more, or let it forget ended jobs (option keep-complete)"
+            "it is at its maxmemory; give it more, or let it forget ended jobs (option keep_complete)"
         }
         (_, "MISCONF") => "it cannot write its snapshot; see its log and its disk",
         _ if error.is_connection_refusal() => "is it running there?",

@@ -79,13 +79,15 @@ end
 -- Writes a job that was looked at; `extra` has more fields for its hash.
 local function insert(job, waits)
   local key, order = 'ql:j:' .. job.jid, next_order(job.priority)
+  -- The first of all writes is one that a full Redis refuses: what is removed first would let the others pass.
+  local place_of_all = call('INCR', 'ql:taskvisor:place')
   -- What an earlier job of this id has left in lists of what was.
   call('ZREM', 'ql:completed', job.jid)
   call('DEL', key .. '-history')
   call('HSET', key, 'jid', job.jid, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags,
     'worker', '', 'expires', '0', 'queue', job.queue, 'retries', job.retries, 'remaining', job.retries, 'time', now,
     'order', order, 'attempt', '0', 'put_at', millis, unpack(job.more))
-  call('ZADD', 'ql:taskvisor:jobs', call('INCR', 'ql:taskvisor:place'), job.jid)
+  call('ZADD', 'ql:taskvisor:jobs', place_of_all, job.jid)
   tell_put(job.jid, job.queue)
   tag(job.jid, json_names(job.tags) or {}, now)
   history(job.jid, clock, 'put', '{"q":' .. encode(job.queue) .. '}')
