@@ -337,3 +337,29 @@ fn two_supervisors_share_the_work() {
         .collect();
     assert_eq!(instances.len(), 2, "{instances:?}");
 }
+
+/// What other clients do that makes work is heard, and not found out by chance.
+#[test]
+fn what_others_free_is_taken_at_once() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    let mut other = scene.other();
+    scene.ok(&["queue", "pause", "default"]);
+    // A job that is due in a paused queue is nothing to ask for again and again.
+    let late = scene.ok(&["put", "--delay", "10ms", "--", "true"]);
+    let calls = |other: &mut Scripted| -> u64 {
+        let text: String = other.raw("INFO commandstats");
+        let line = text.lines().find(|line| line.starts_with("cmdstat_evalsha:")).unwrap().to_owned();
+        line.split(['=', ',']).nth(1).unwrap().parse().unwrap()
+    };
+    let before = calls(&mut other);
+    let began = Instant::now();
+    wait_until("a second has passed", || began.elapsed() > Duration::from_secs(1));
+    let asked = calls(&mut other) - before;
+    assert!(asked < 20, "{asked} calls in a second");
+    let now = Scene::now();
+    other.try_call(&["unpause", &now, "default"]).unwrap();
+    let began = Instant::now();
+    wait_until("it is complete", || scene.state(late.trim()) == "complete");
+    assert!(began.elapsed() < Duration::from_secs(20), "not by the look once a minute");
+}

@@ -179,7 +179,7 @@ impl Ears {
         Ears { listener, teller: server.connect() }
     }
 
-    /// What was told since the last look, as `channel text`, in order.
+    /// What was told since the last look, as `channel text`, in order; but for the word among supervisors that there is work.
     pub fn heard(&mut self) -> Vec<String> {
         let end = "test:end";
         let _: i64 = redis::cmd("PUBLISH").arg(end).arg("").query(&mut self.teller).expect("a last word");
@@ -191,7 +191,9 @@ impl Ears {
             if channel == end {
                 return heard;
             }
-            heard.push(format!("{channel} {text}"));
+            if channel != "ql:taskvisor" {
+                heard.push(format!("{channel} {text}"));
+            }
         }
     }
 }

@@ -115,8 +115,11 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
         return;
     };
     if channel == "ql:log" {
-        if let ("put", Some(serde_json::Value::String(queue))) = (said.event.as_str(), &said.queue) {
-            shared.wake(&QueueName::from(queue.as_str()));
+        match (said.event.as_str(), &said.queue) {
+            ("put", Some(serde_json::Value::String(queue))) => shared.wake(&QueueName::from(queue.as_str())),
+            // A job may be taken that was another's, and options say how many may run.
+            ("lock_lost" | "config_set" | "config_unset", _) => shared.notices.push(Notice::Wake),
+            _ => {}
         }
         if let Some(job) = said.jid {
             shared.happened(&job.into());

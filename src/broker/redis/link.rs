@@ -1,6 +1,7 @@
 //! The connection to a Redis: made when it is needed, and made anew when it breaks. What is asked travels at once, one
 //! behind the other; nobody waits for another's answer.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use crate::model::Instant;
 const CONNECT: Duration = Duration::from_secs(3);
 /// A server that does not answer after this long, or somebody between, has swallowed the question.
 const ANSWER: Duration = Duration::from_secs(5);
+/// What a supervisor asks for as long as it lives.
+const STANDING: [&str; 2] = ["fetch jobs from", "listen to"];
 /// The first wait after a failure to connect, doubled up to the second.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
@@ -32,7 +35,9 @@ pub(super) struct Link {
     /// The server's time, if it is not to be asked for it.
     ahead: Option<i64>,
     line: tokio::sync::Mutex<Line>,
-    trouble: Mutex<Option<String>>,
+    /// What was wrong with what was asked for. Of what is asked for again and again it stays until that goes well: that
+    /// other things do says nothing of it.
+    trouble: Mutex<BTreeMap<String, String>>,
 }
 
 /// The connection, or how it stands with the next one.
@@ -82,7 +87,7 @@ impl Link {
 
     /// What is wrong with the server, as the latest call found.
     pub(super) fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
     }
 
     /// Has the script do `command` at the moment `at`; `verb` says what that is, e.g. `put jobs into`.
@@ -137,7 +142,7 @@ impl Link {
         let opened = timeout(CONNECT, async { self.address.client().await?.get_async_pubsub().await }).await;
         let opened =
             opened.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain("listen to", &error));
-        self.note(opened.as_ref().err());
+        self.note("listen to", opened.as_ref().err());
         opened
     }
 
@@ -158,8 +163,6 @@ impl Link {
                 *line = Line { count: line.count + 1, ..Line::default() };
                 let live = Live { conn, offset, number: line.count };
                 line.live = Some(live.clone());
-                drop(line);
-                self.note(None);
                 Ok(live)
             }
             Err(error) => {
@@ -168,7 +171,7 @@ impl Link {
                 line.again = Some(Moment::now() + backoff(line.failed));
                 line.why = Some(error.clone());
                 drop(line);
-                self.note(Some(&error));
+                self.note(verb, Some(&error));
                 Err(error)
             }
         }
@@ -191,7 +194,7 @@ impl Link {
     async fn heard<T>(&self, verb: &str, number: u64, answer: RedisResult<T>) -> Result<T, Error> {
         let error = match answer {
             Ok(answer) => {
-                self.note(None);
+                self.note(verb, None);
                 return Ok(answer);
             }
             Err(error) => error,
@@ -203,7 +206,7 @@ impl Link {
             }
         }
         let explained = self.explain(verb, &error);
-        self.note(Some(&explained));
+        self.note(verb, Some(&explained));
         Err(explained)
     }
 
@@ -221,9 +224,13 @@ impl Link {
         self.explain(verb, &std::io::Error::from(std::io::ErrorKind::ConnectionReset).into())
     }
 
-    fn note(&self, error: Option<&Error>) {
-        let trouble = error.filter(|error| matches!(error, Error::Failed(_))).map(ToString::to_string);
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    fn note(&self, verb: &str, error: Option<&Error>) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        match error {
+            Some(Error::Failed(why)) => drop(trouble.insert(verb.into(), why.clone())),
+            Some(_) => {}
+            None => trouble.retain(|asked, _| asked != verb && STANDING.contains(&asked.as_str())),
+        }
     }
 }
 

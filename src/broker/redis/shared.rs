@@ -16,6 +16,9 @@ use crate::broker::notices::Notices;
 use crate::clock;
 use crate::model::{Fence, JobId, JobState, Millis, News, QueueName, Revocation, What};
 
+/// The shortest time from one look at what is due to the next.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// The server, the holds on its jobs, and what is to be told of them.
 pub(super) struct Shared {
     pub(super) link: Link,
@@ -105,7 +108,8 @@ impl Shared {
         let Some(shared) = self.own.upgrade() else { return };
         let task = wait.map(|wait| {
             tokio::spawn(async move {
-                tokio::time::sleep(wait).await;
+                // What is due and yet is not done just now must not be asked for without a pause.
+                tokio::time::sleep(wait.max(PAUSE)).await;
                 shared.notices.push(Notice::Wake);
             })
         });

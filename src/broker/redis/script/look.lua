@@ -99,5 +99,6 @@ if command == 'unfail' then
       moved = moved + 1
     end
   end
+  if moved > 0 then call('PUBLISH', 'ql:taskvisor', queue) end
   return moved
 end

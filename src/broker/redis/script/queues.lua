@@ -42,6 +42,7 @@ end
 
 if command == 'unpause' then
   call_many('SREM', 'ql:paused_queues', args_from(3))
+  for _, queue in ipairs(args_from(3)) do call('PUBLISH', 'ql:taskvisor', queue) end
   return
 end
 

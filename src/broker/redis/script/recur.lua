@@ -24,6 +24,7 @@ if command == 'recur' then
     'state', 'recur', 'queue', queue, 'type', 'interval', 'count', made or '0', 'interval', interval,
     'retries', given.retries or '0', 'backlog', given.backlog or '0')
   call('ZADD', 'ql:q:' .. queue .. '-recur', clock + wait, jid)
+  call('PUBLISH', 'ql:taskvisor', queue)
   know_queue(queue)
   return jid
 end

@@ -5,7 +5,9 @@
 local function spend(jid, job)
   let_go(jid, job)
   call('HDEL', 'ql:j:' .. jid, 'grace')
-  if tonumber(call('HINCRBY', 'ql:j:' .. jid, 'remaining', -1)) < 0 then
+  local remaining = (number(job.remaining) or 0) - 1
+  call('HSET', 'ql:j:' .. jid, 'remaining', remaining)
+  if remaining < 0 then
     local group = 'failed-retries-' .. job.queue
     local message = 'Job exhausted retries in queue "' .. job.queue .. '"'
     local why = '{"group":' .. encode(group) .. ',"message":' .. encode(message) .. '}'
@@ -115,7 +117,7 @@ if command == 'taskvisor.fetch' then
     local key = 'ql:j:' .. jid
     local values = call('HMGET', key, unpack(GIVEN))
     call('ZREM', 'ql:q:' .. queue .. '-work', jid)
-    if not values[1] then return false end
+    if not values[1] and not values[2] then return false end
     local retries, remaining, time, order, hold = unpack(values, 12)
     -- A job of another program tells its tries by what remains of them.
     local attempt = (number(values[5]) or math.max((number(retries) or 0) - (number(remaining) or 0), 0)) + 1
@@ -139,9 +141,11 @@ if command == 'taskvisor.fetch' then
   end
 
   -- Queues that may give something, with how many jobs they may give.
-  local open = {}
+  local open, going = {}, {}
+  write_though_full()
   for _, queue in ipairs(queues) do
     if call('SISMEMBER', 'ql:paused_queues', queue) == 0 then
+      going[#going + 1] = queue
       come_due(queue)
       local most, room = option(queue .. '-max-concurrency', option('max-concurrency', 0)), math.huge
       if most > 0 then room = math.max(0, most - call('ZCARD', 'ql:q:' .. queue .. '-locks')) end
@@ -169,7 +173,7 @@ if command == 'taskvisor.fetch' then
   -- When time alone makes work next.
   local next_due = math.huge
   if #given < #workers then
-    for _, queue in ipairs(queues) do
+    for _, queue in ipairs(going) do
       for _, kind in ipairs({'-scheduled', '-locks', '-recur'}) do
         local first = call('ZRANGE', 'ql:q:' .. queue .. kind, 0, 0, 'WITHSCORES')
         next_due = math.min(next_due, number(first[2] or math.huge) or math.huge)
@@ -181,12 +185,12 @@ end
 
 if command == 'taskvisor.renew' then
   local expires, answers = format('%.6f', clock + number(take())), {}
+  write_though_full()
   for i = 1, tonumber(take()) do
     local jid, hold = take(), take()
-    local job = read(jid, {'state', 'worker', 'held_by', 'hold', 'queue', 'canceling', 'instance'})
+    local job = read(jid, {'state', 'worker', 'held_by', 'hold', 'queue', 'canceling', 'instance', 'renewals'})
     if is_held(job) and job.hold == hold then
-      call('HSET', 'ql:j:' .. jid, 'expires', expires, 'renewed', millis)
-      call('HINCRBY', 'ql:j:' .. jid, 'renewals', 1)
+      call('HSET', 'ql:j:' .. jid, 'expires', expires, 'renewed', millis, 'renewals', (number(job.renewals) or 0) + 1)
       call('HDEL', 'ql:j:' .. jid, 'grace')
       call('ZADD', 'ql:q:' .. job.queue .. '-locks', expires, jid)
       call('ZADD', 'ql:w:' .. job.worker .. ':jobs', expires, jid)

@@ -89,7 +89,10 @@ local function again(jid, job, left)
   else
     call('HSET', key, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
   end
-  if left.counts then call('HINCRBY', key, left.counts == '"interrupted"' and 'interrupted' or 'unknown', 1) end
+  if left.counts then
+    local counter = left.counts == '"interrupted"' and 'interrupted' or 'unknown'
+    call('HSET', key, counter, (number(fields(jid, counter)) or 0) + 1)
+  end
   leave_behind(jid, left)
   put_back(jid, job, due)
   return state
@@ -97,7 +100,7 @@ end
 
 local function settle(jid, job, verdict, left)
   let_go(jid, job)
-  if left.crashed then call('HINCRBY', 'ql:j:' .. jid, 'crashes', 1) end
+  if left.crashed then call('HSET', 'ql:j:' .. jid, 'crashes', (number(job.crashes) or 0) + 1) end
   if verdict == 'complete' then return complete(jid, job, left) end
   -- What is being canceled and had more to do ends canceled: the cancel came in time.
   if job.canceling or verdict == 'canceled' then
