@@ -37,8 +37,8 @@ local function is_held(job)
   return job.state == 'running' and job.hold and job.queue and job.worker == job.held_by
 end
 
--- A full Redis refuses what takes room, unless the script has written something before: what supervisors say of jobs that
--- are there already is taken by it even so.
+-- A full Redis refuses what takes room, unless the script has written something before: what supervisors say of jobs
+-- that are there already is taken by it even so.
 local function write_though_full()
   call('HDEL', 'ql:taskvisor:ended', '')
 end

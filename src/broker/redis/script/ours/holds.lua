@@ -190,7 +190,8 @@ if command == 'taskvisor.renew' then
     local jid, hold = take(), take()
     local job = read(jid, {'state', 'worker', 'held_by', 'hold', 'queue', 'canceling', 'instance', 'renewals'})
     if is_held(job) and job.hold == hold then
-      call('HSET', 'ql:j:' .. jid, 'expires', expires, 'renewed', millis, 'renewals', (number(job.renewals) or 0) + 1)
+      local renewals = (number(job.renewals) or 0) + 1
+      call('HSET', 'ql:j:' .. jid, 'expires', expires, 'renewed', millis, 'renewals', renewals)
       call('HDEL', 'ql:j:' .. jid, 'grace')
       call('ZADD', 'ql:q:' .. job.queue .. '-locks', expires, jid)
       call('ZADD', 'ql:w:' .. job.worker .. ':jobs', expires, jid)
