@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use super::holds::Holds;
 use super::link::Link;
 use super::reply;
+use super::unheard::Unheard;
 use crate::broker::Notice;
 use crate::broker::notices::Notices;
 use crate::clock;
@@ -24,6 +25,7 @@ pub(super) struct Shared {
     pub(super) link: Link,
     pub(super) notices: Notices,
     pub(super) holds: Holds,
+    pub(super) unheard: Unheard,
     /// The queues that jobs were asked from.
     watched: Mutex<HashSet<QueueName>>,
     /// Something has happened to some job.
@@ -44,6 +46,7 @@ impl Shared {
             link,
             notices: Notices::default(),
             holds: Holds::default(),
+            unheard: Unheard::new(),
             watched: Mutex::default(),
             changed: Notify::new(),
             owes: AtomicBool::new(false),
@@ -74,6 +77,14 @@ impl Shared {
         self.changed.notify_waiters();
     }
 
+    /// Tells that a hold is lost, or that its job is to be canceled: that one goes on until it is settled.
+    pub(super) fn revoke(&self, job: JobId, fence: Fence, why: Revocation) {
+        if why != Revocation::Canceled {
+            self.holds.ended(&job, fence);
+        }
+        self.notices.push(Notice::Revoked(job, fence, why));
+    }
+
     /// Asks about all holds.
     pub(super) fn verify_all(&self) {
         self.verify(self.holds.all());
@@ -101,7 +112,7 @@ impl Shared {
                     Some("lost") => Revocation::LockLost,
                     _ => continue,
                 };
-                shared.notices.push(Notice::Revoked(job, fence, why));
+                shared.revoke(job, fence, why);
             }
         });
     }
