@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::link::Link;
 use super::offset::Offset;
 use super::shared::Shared;
-use super::{ears, put, reply, settle, verbs};
+use super::{ears, occur, put, reply, settle, verbs};
 use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling};
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
@@ -29,8 +29,6 @@ pub struct Options {
     pub host: String,
     /// The boot-time clock.
     pub now: Arc<dyn Fn() -> Instant + Send + Sync>,
-    /// Milliseconds since 1970; asked for what is due by the wall clock.
-    pub wall_millis: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// How far the server's clock is ahead of `now`, in microseconds; else the server is asked.
     pub ahead: Option<i64>,
 }
@@ -38,12 +36,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
-        Options {
-            host: host.unwrap_or_else(|_| "host".into()),
-            now: Arc::new(clock::now),
-            wall_millis: Arc::new(clock::wall_millis),
-            ahead: None,
-        }
+        Options { host: host.unwrap_or_else(|_| "host".into()), now: Arc::new(clock::now), ahead: None }
     }
 }
 
@@ -79,7 +72,11 @@ impl Redis {
         let (_, ready) = self.ears.get_or_init(|| {
             let (tell, ready) = watch::channel(false);
             let channels = format!("ql:w:{}", self.workers(instance));
-            (tokio::spawn(ears::listen(self.shared.clone(), channels, tell)), ready)
+            let shared = self.shared.clone();
+            let serve = async move {
+                tokio::join!(ears::listen(shared.clone(), channels, tell), occur::attend(&shared));
+            };
+            (tokio::spawn(serve), ready)
         });
         let mut ready = ready.clone();
         match tokio::time::timeout(READY, ready.wait_for(|ready| *ready)).await {
@@ -142,6 +139,7 @@ impl Broker for Redis {
             self.shared.owes.store(false, Ordering::Relaxed);
         }
         self.shared.watch(&request.queues);
+        occur::come_due(&self.shared).await;
         let at = self.shared.link.now();
         let workers = self.workers(&request.instance);
         let mut next = None;

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::holds::Holds;
 use super::link::Link;
+use super::occur::Recurs;
 use super::reply;
 use crate::broker::Notice;
 use crate::broker::notices::Notices;
@@ -30,6 +31,8 @@ pub(super) struct Shared {
     pub(super) changed: Notify,
     /// What was held before this process has not been given back yet: the server was away.
     pub(super) owes: AtomicBool,
+    /// When to look for what recurs.
+    pub(super) recurs: Recurs,
     /// Wakes when time alone makes work.
     timer: Mutex<Option<JoinHandle<()>>>,
     /// For what is spawned by those who only have a part of this.
@@ -45,6 +48,7 @@ impl Shared {
             watched: Mutex::default(),
             changed: Notify::new(),
             owes: AtomicBool::new(false),
+            recurs: Recurs::default(),
             timer: Mutex::default(),
             own: own.clone(),
         })
