@@ -87,3 +87,30 @@ pub(super) fn mended(schedule: &Schedule, next: i64, now: i64) -> Result<Option<
 pub(super) fn put_by(name: &str, by: Option<&str>) -> String {
     by.map_or_else(|| format!("recurring {name}"), |by| format!("{by}, recurring {name}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    #[test]
+    fn what_a_wrong_clock_moved_on_comes_back_and_nothing_else() {
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        let every = Schedule::Every { interval: hours(1), offset: hours(24) };
+        let mended = |schedule: &Schedule, next| mended(schedule, next, 100 * HOUR).unwrap();
+        // It may be due for the first time after its offset, and a clock may be a little wrong.
+        assert_eq!(mended(&every, 127 * HOUR), None);
+        assert_eq!(mended(&every, 127 * HOUR + 1), Some(101 * HOUR));
+        // The hour 100 is four in the morning.
+        let cron = |line: &str| Schedule::Cron { line: line.parse().unwrap(), zone: "UTC".into() };
+        let (six, eight) = (cron("0 6 * * *"), cron("0 8 * * *"));
+        assert_eq!(
+            mended(&six, 126 * HOUR),
+            None,
+            "today's may have been had by a clock that was a little wrong"
+        );
+        assert_eq!(mended(&six, 150 * HOUR), Some(102 * HOUR));
+        assert_eq!((mended(&eight, 104 * HOUR), mended(&eight, 128 * HOUR)), (None, Some(104 * HOUR)));
+    }
+}

@@ -15,6 +15,7 @@ mod pop;
 mod put;
 mod queues;
 mod recur;
+mod recurring;
 mod supervisors;
 
 use support::{Ears, RedisServer, Scripted};

@@ -123,7 +123,10 @@ end
 -- Those that match of the next jobs below a place, newest first, as the values of fields.
 if command == 'taskvisor.list' then
   local from, rows, most, names, asked = take(), tonumber(take()), tonumber(take()), take_list(), take_asked()
-  if asked.recurring ~= '' and not has_recurred(asked.recurring) then return no('recurring', asked.recurring) end
+  local recurring = asked.recurring
+  if recurring ~= '' and call('EXISTS', 'ql:taskvisor:recur:' .. recurring, 'ql:r:' .. recurring) == 0 then
+    return no('recurring', recurring)
+  end
   local looked, goes_on = stretch(asked, from, rows, false)
   local found, last, bytes = {}, false, 0
   for _, one in ipairs(looked) do

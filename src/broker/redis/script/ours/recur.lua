@@ -3,28 +3,13 @@
 -- reckons the times, for cron needs time zones; here they are had, by whoever comes first: each change of a schedule
 -- makes another version, and what was reckoned from an earlier one changes nothing.
 
-local RECUR = 'ql:taskvisor:recur'
-
-local function recur_key(name)
-  return RECUR .. ':' .. name
-end
-
--- Whether something of this name recurs, or has, or does in qless.
-local function has_recurred(name)
-  return call('EXISTS', recur_key(name), 'ql:r:' .. name) > 0
-end
-
--- The names of what is put into a queue again and again.
-local function recurring_into(queue)
-  local names = call('ZRANGE', 'ql:q:' .. queue .. '-recur', 0, -1)
-  for _, name in ipairs(call('ZRANGE', RECUR, 0, -1)) do
-    if call('HGET', recur_key(name), 'queue') == queue then names[#names + 1] = name end
-  end
-  return names
-end
-
 if command:sub(1, 16) == 'taskvisor.recur.' then
+  local RECUR = 'ql:taskvisor:recur'
   local SHOWN = {'spec', 'put_at', 'put_by', 'next', 'count', 'skipped', 'missed', 'paused', 'version', 'latest'}
+
+  local function recur_key(name)
+    return RECUR .. ':' .. name
+  end
 
   local function is_in_force(name)
     return call('ZSCORE', RECUR, name)
@@ -35,7 +20,7 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return no(call('EXISTS', 'ql:r:' .. name) == 1 and 'of_qless' or 'recurring', name)
   end
 
-  -- Moves it on or elsewhere in time. Others may be the ones who put its jobs: they look.
+  -- Makes another version of it, and has it looked at when it is due then.
   local function change(name, set, unset)
     local key = recur_key(name)
     call('HINCRBY', key, 'version', 1)
@@ -45,6 +30,7 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     call('ZADD', RECUR, not paused and due or '+inf', name)
   end
 
+  -- Whoever puts its jobs looks when it is due.
   local function tell_change()
     call('PUBLISH', 'ql:taskvisor', '')
   end
@@ -205,8 +191,8 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return {later or false, found}
   end
 
-  -- Puts the jobs of what is due, as was reckoned: of each what was put, nothing if somebody else has done so, or why it
-  -- could not be, which keeps no other.
+  -- Puts the jobs of what is due, as was reckoned: of each what was put, nothing if somebody else has done so, or why
+  -- it could not be, which keeps no other.
   if command == 'taskvisor.recur.have' then
     local answers = {}
     for i = 1, tonumber(take()) do
@@ -216,7 +202,8 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
       }
       if is_in_force(due.name) and call('HGET', recur_key(due.name), 'version') == due.version then
         local fine, answer = pcall(have, due)
-        answers[i] = fine and {'put', answer} or {'no', type(answer) == 'table' and answer.err or tostring(answer)}
+        local why = not fine and (type(answer) == 'table' and answer.err or tostring(answer))
+        answers[i] = why and {'no', why} or {'put', answer}
       else
         answers[i] = false
       end
