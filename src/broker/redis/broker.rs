@@ -18,7 +18,7 @@ use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewa
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    Cursor, Fence, Fetched, Filter, Instance, Instant, JobId, JobState, Lease, NewJob, Page, Progress,
+    Cursor, Fence, Fetched, Filter, Instance, Instant, Job, JobId, JobState, Lease, NewJob, Page, Progress,
     Revocation, Settlement, Take, What, WorkerId,
 };
 
@@ -88,6 +88,31 @@ impl Redis {
         }
     }
 
+    /// What is done before jobs are taken.
+    async fn prepare(&self, request: &Fetch) -> Result<(), Error> {
+        self.listen(&request.instance).await?;
+        if self.shared.owes.load(Ordering::Relaxed) {
+            self.give_back(&request.instance, &[]).await?;
+            self.shared.owes.store(false, Ordering::Relaxed);
+        }
+        self.shared.watch(&request.queues);
+        occur::come_due(&self.shared).await;
+        Ok(())
+    }
+
+    /// A job was given to us.
+    fn hold(&self, job: &Job, fence: Fence) {
+        let shared = &self.shared;
+        shared.tell(What::Fetched, &job.id, Some(&job.queue), JobState::Running);
+        // We had it ourselves, and the word that we lost it may come later than the job.
+        if let Some(before) = shared.holds.of(&job.id).filter(|before| *before != fence) {
+            shared.notices.push(Notice::Revoked(job.id.clone(), before, Revocation::LockLost));
+        }
+        if shared.holds.granted(&job.id, fence, shared.link.now()) {
+            shared.verify(vec![(job.id.clone(), fence)]);
+        }
+    }
+
     /// Gives back what an instance held before this process, but for those to keep.
     async fn give_back(&self, instance: &Instance, keep: &[(JobId, Fence)]) -> Result<u64, Error> {
         let answer = self.call("release jobs in", "taskvisor.recover", |cmd, _| {
@@ -133,13 +158,7 @@ impl Broker for Redis {
     }
 
     async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
-        self.listen(&request.instance).await?;
-        if self.shared.owes.load(Ordering::Relaxed) {
-            self.give_back(&request.instance, &[]).await?;
-            self.shared.owes.store(false, Ordering::Relaxed);
-        }
-        self.shared.watch(&request.queues);
-        occur::come_due(&self.shared).await;
+        self.prepare(&request).await?;
         let at = self.shared.link.now();
         let workers = self.workers(&request.instance);
         let mut next = None;
@@ -166,7 +185,16 @@ impl Broker for Redis {
                 cmd.arg(serde_json::to_string(worker).unwrap_or_default());
             }
         });
-        let [due, jobs] = reply::parts(answer.await?)?;
+        let [due, jobs, odd, full] = reply::parts(answer.await?)?;
+        for odd in reply::array(odd)? {
+            let [key, kind] = reply::parts(odd)?.map(|text| reply::text(&text).unwrap_or_default());
+            tracing::warn!(
+                key,
+                kind,
+                "another program has spoiled a key of a job; it is passed over, or mended"
+            );
+        }
+        self.shared.is_full.store(reply::number::<u8>(&full) == 1, Ordering::Relaxed);
         let due = reply::text(&due).and_then(|due| due.parse::<f64>().ok());
         self.shared.wake_at(due.zip(next).map(|(due, offset)| offset.until(due, self.shared.link.now())));
         let expires_at = at + request.lease;
@@ -178,10 +206,7 @@ impl Broker for Redis {
             else {
                 continue;
             };
-            self.shared.tell(What::Fetched, &job.id, Some(&job.queue), JobState::Running);
-            if self.shared.holds.granted(&job.id, fence, self.shared.link.now()) {
-                self.shared.verify(vec![(job.id.clone(), fence)]);
-            }
+            self.hold(&job, fence);
             let lease = Lease { job: job.id.clone(), fence, expires_at };
             fetched.push(Fetched { job: Arc::new(job), lease });
         }

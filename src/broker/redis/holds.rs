@@ -57,6 +57,11 @@ impl Holds {
         self.inner().held.entry(job.clone()).or_insert(Hold { fence, since: now });
     }
 
+    /// The hold on a job.
+    pub(super) fn of(&self, job: &JobId) -> Option<Fence> {
+        self.inner().held.get(job).map(|hold| hold.fence)
+    }
+
     /// A hold is over: settled, or lost and told.
     pub(super) fn ended(&self, job: &JobId, fence: Fence) {
         let mut inner = self.inner();

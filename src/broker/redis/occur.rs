@@ -39,6 +39,8 @@ struct Looks {
     ahead: Option<i64>,
     /// What could not be put, by name: in which version, and until when it is let be.
     put_off: HashMap<String, (String, i64)>,
+    /// Why it failed.
+    failed: Option<Error>,
 }
 
 impl Recurs {
@@ -75,10 +77,9 @@ pub(super) async fn come_due(shared: &Shared) {
     // Also when this is given up on the way.
     let again = (now + AGAIN).0;
     recurs.at.store(again, Ordering::SeqCst);
-    let next = looks.look(shared).await.unwrap_or_else(|error| {
-        tracing::debug!(%error, "what recurs is not known");
-        now + AGAIN
-    });
+    let looked = looks.look(shared).await;
+    looks.warn(looked.as_ref().err());
+    let next = looked.unwrap_or(now + AGAIN);
     // Unless there was a change meanwhile.
     let _ = recurs.at.compare_exchange(again, next.0, Ordering::SeqCst, Ordering::SeqCst);
     recurs.changed.notify_one();
@@ -156,6 +157,14 @@ impl Looks {
             }
         }
         Ok(())
+    }
+
+    /// What goes wrong again and again is told once.
+    fn warn(&mut self, error: Option<&Error>) {
+        if let Some(error) = error.filter(|error| self.failed.as_ref() != Some(error)) {
+            tracing::warn!(%error, "what recurs is not put");
+        }
+        self.failed = error.cloned();
     }
 
     /// What cannot be had here and now is tried again, and is left to others until then.

@@ -100,6 +100,10 @@ async fn one_that_cannot_be_read_holds_up_nothing() {
     let _: i64 = shell.raw_call(&["HSET", "ql:taskvisor:recur:b", "spec", &spec]);
     scene.clock.forward(MINUTE);
     assert_eq!(scene.done().await, ["b-1"], "it is tried again before it is late");
+    let _: i64 = shell.raw("DEL ql:taskvisor:recur:c");
+    let _: String = shell.raw("SET ql:taskvisor:recur:c another-program's");
+    scene.clock.forward(MINUTE);
+    assert_eq!(scene.done().await, ["a-2", "b-2"]);
     let _: i64 = shell.raw("HDEL ql:taskvisor:recur:b spec");
     scene.tell(RemoveRecurring { name: "b".into() }, "uid 7").await.unwrap();
 }

@@ -11,6 +11,12 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return RECUR .. ':' .. name
   end
 
+  -- Fields of it; none if another program has put something else in its place, which hides no other.
+  local function kept(name, ...)
+    local fine, values = pcall(call, 'HMGET', recur_key(name), ...)
+    return fine and values or {}
+  end
+
   local function is_in_force(name)
     return call('ZSCORE', RECUR, name)
   end
@@ -45,7 +51,7 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
 
   -- One as it is shown.
   local function shown(name)
-    local values = call('HMGET', recur_key(name), unpack(SHOWN))
+    local values = kept(name, unpack(SHOWN))
     values[10] = latest_of(name, values[10])
     return {name, values}
   end
@@ -72,7 +78,8 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     job.more = {
       'recurring', name, 'put_by', by, 'put_at', at, 'time', format('%.3f', at / 1000), unpack(job.brought),
     }
-    local state = insert(job, false)
+    call('ZADD', 'ql:taskvisor:jobs', call('INCR', 'ql:taskvisor:place'), job.jid)
+    local state = insert(job)
     call('HSET', key, 'latest', job.jid)
     return {job.jid, state}
   end
@@ -115,7 +122,7 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
       end
     end
     change(name, set, unset)
-    know_queue(queue, now)
+    know_queue(queue)
     tell_change()
     return shown(name)
   end
@@ -184,8 +191,8 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
   if command == 'taskvisor.recur.due' then
     local at, most, found = take(), take(), {}
     for i, name in ipairs(call('ZRANGEBYSCORE', RECUR, '-inf', at, 'LIMIT', 0, most)) do
-      local spec, due, version = unpack(call('HMGET', recur_key(name), 'spec', 'next', 'version'))
-      found[i] = {name, version, due, spec}
+      local spec, due, version = unpack(kept(name, 'spec', 'next', 'version'))
+      found[i] = {name, version or '', due or '', spec or ''}
     end
     local later = call('ZRANGEBYSCORE', RECUR, '(' .. at, '(+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
     return {later or false, found}
