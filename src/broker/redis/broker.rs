@@ -67,8 +67,8 @@ impl Redis {
         format!("{}-{short}-", self.host)
     }
 
-    /// Begins to listen, and waits until something would be heard.
-    async fn listen(&self, instance: &Instance) -> Result<(), Error> {
+    /// Begins to listen and to put what recurs; tells whether something would be heard.
+    fn serve(&self, instance: &Instance) -> watch::Receiver<bool> {
         let (_, ready) = self.ears.get_or_init(|| {
             let (tell, ready) = watch::channel(false);
             let channels = format!("ql:w:{}", self.workers(instance));
@@ -78,7 +78,12 @@ impl Redis {
             };
             (tokio::spawn(serve), ready)
         });
-        let mut ready = ready.clone();
+        ready.clone()
+    }
+
+    /// Waits until something would be heard.
+    async fn listen(&self, instance: &Instance) -> Result<(), Error> {
+        let mut ready = self.serve(instance);
         match tokio::time::timeout(READY, ready.wait_for(|ready| *ready)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => {
@@ -321,6 +326,8 @@ impl Broker for Redis {
         for (job, fence) in &keep {
             self.shared.holds.granted(job, *fence, now);
         }
+        // What recurs waits for no worker.
+        self.serve(&instance);
         Ok(released)
     }
 

@@ -54,7 +54,7 @@ async fn one_that_another_host_puts_is_heard_of() {
 async fn a_host_without_a_free_worker_puts_what_is_due() {
     let server = RedisServer::start();
     let host = host(&server, Duration::ZERO);
-    host.fetch(request(&["elsewhere"], 1)).await.unwrap();
+    host.recover("me".into(), Vec::new()).await.unwrap();
     host.tell(allow(every(Duration::from_secs(1))), "uid 7").await.unwrap();
     let put = async {
         while count(&host).await < 2 {
