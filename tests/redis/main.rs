@@ -17,6 +17,7 @@ mod pop;
 mod put;
 mod queues;
 mod recur;
+mod recurring;
 mod supervisors;
 mod unheard;
 
