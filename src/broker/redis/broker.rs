@@ -19,7 +19,7 @@ use crate::clock;
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     Cursor, Fence, Fetched, Filter, Instance, Instant, JobId, JobState, Lease, NewJob, Page, Progress,
-    Revocation, Settlement, Take, What, WorkerId,
+    Revocation, Settlement, Take, WorkerId,
 };
 
 /// How to open it, and the outside world as functions, so that tests can bend it.
@@ -118,6 +118,7 @@ impl Drop for Redis {
             task.abort();
         }
         self.shared.wake_at(None);
+        self.shared.reporter.end();
     }
 }
 
@@ -130,7 +131,7 @@ impl Broker for Redis {
             batch: 1000,
             cancel: true,
             priorities: true,
-            news_of_all: false,
+            news_of_all: true,
             release_unspent: true,
         }
     }
@@ -180,7 +181,6 @@ impl Broker for Redis {
             else {
                 continue;
             };
-            self.shared.tell(What::Fetched, &job.id, Some(&job.queue), JobState::Running);
             if self.shared.holds.granted(&job.id, fence, self.shared.link.now()) {
                 self.shared.verify(vec![(job.id.clone(), fence)]);
             }
@@ -227,15 +227,9 @@ impl Broker for Redis {
             .zip(answers)
             .map(|(settlement, answer)| {
                 self.shared.holds.ended(&settlement.job, settlement.fence);
-                let (what, state) = match reply::text(&answer).as_deref() {
-                    None | Some("not_ours") => return Settling::NotOurs,
-                    Some("advanced") => (What::Advanced, JobState::Waiting),
-                    Some(word) => {
-                        let state = word.parse().unwrap_or(JobState::Waiting);
-                        (What::of_end(state), state)
-                    }
-                };
-                self.shared.tell(what, &settlement.job, None, state);
+                if matches!(reply::text(&answer).as_deref(), None | Some("not_ours")) {
+                    return Settling::NotOurs;
+                }
                 self.shared.happened(&settlement.job);
                 Settling::Settled
             })
@@ -250,12 +244,7 @@ impl Broker for Redis {
         put::check(&jobs)?;
         let answer =
             self.call("put jobs into", "taskvisor.put", |cmd, _| put::write(cmd, &jobs, &ids)).await?;
-        let states = reply::array(reply::unless_refused(answer, |_| None)?)?;
-        for ((job, id), state) in jobs.iter().zip(&ids).zip(states) {
-            if let Some(state) = reply::text(&state).and_then(|state| state.parse().ok()) {
-                self.shared.tell(What::Put, id, Some(&job.queue), state);
-            }
-        }
+        reply::unless_refused(answer, |_| None)?;
         // Else the put is heard like those of others.
         if self.ears.get().is_none() {
             self.shared.notices.push(Notice::Wake);
@@ -318,6 +307,10 @@ impl Broker for Redis {
 
     fn publish(&self, room: Newsroom) {
         self.shared.notices.publish(room);
+    }
+
+    async fn hear(&self) {
+        self.shared.reporter.begin(&self.shared).await;
     }
 
     fn trouble(&self) -> Option<String> {

@@ -8,6 +8,7 @@ mod edits;
 mod failures;
 mod holds;
 mod link;
+mod news;
 mod offset;
 mod options;
 mod put;
@@ -16,6 +17,7 @@ mod reply;
 pub mod script;
 mod settle;
 mod shared;
+mod spoken;
 mod trouble;
 mod verbs;
 

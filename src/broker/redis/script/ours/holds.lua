@@ -15,6 +15,7 @@ local function spend(jid, job)
     end_badly(jid, job, 'failed', why, group, message)
   else
     put_back(jid, job)
+    news('lock_lost', jid, job.queue, 'waiting')
   end
 end
 
@@ -135,6 +136,7 @@ if command == 'taskvisor.fetch' then
     call('ZADD', 'ql:workers', now, worker.name)
     call('SADD', 'ql:taskvisor:held:' .. instance, jid)
     tell_followers('popped', jid)
+    news('fetched', jid, queue, 'running')
     values[5] = attempt
     given[#given + 1] = {jid, queue, hold, unpack(values, 1, 13)}
     return true

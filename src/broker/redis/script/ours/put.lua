@@ -92,7 +92,9 @@ local function insert(job, waits)
   tag(job.jid, json_names(job.tags) or {}, now)
   history(job.jid, clock, 'put', '{"q":' .. encode(job.queue) .. '}')
   know_queue(job.queue, now)
-  return place(job.jid, job.queue, job.priority, order, job.delay, waits)
+  local state = place(job.jid, job.queue, job.priority, order, job.delay, waits)
+  news('put', job.jid, job.queue, state)
+  return state
 end
 
 if command == 'taskvisor.put' then

@@ -23,6 +23,7 @@ local function complete(jid, job, left)
   count_ended(job.queue, 'complete', 1)
   tell('{"jid":' .. encode(jid) .. ',"event":"completed","queue":' .. encode(job.queue) .. '}')
   tell_followers('completed', jid)
+  news('complete', jid, job.queue, 'complete')
   release_dependents(jid, clock)
   expire_complete()
   return 'complete'
@@ -67,6 +68,7 @@ local function advance(jid, job, left)
   local waits = depend(jid, left.needs)
   local state = place(jid, left.next, job.priority, number(job.order) or clock, left.delay, waits)
   if state == 'waiting' then wake(left.next) end
+  news('advanced', jid, left.next, state)
   return 'advanced'
 end
 
@@ -95,6 +97,7 @@ local function again(jid, job, left)
   end
   leave_behind(jid, left)
   put_back(jid, job, due)
+  news('again', jid, job.queue, state)
   return state
 end
 
