@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use serde_json::{Value, json};
 use taskvisor::broker::redis::script::SCRIPT;
 
-use crate::sandbox::{Running, Sandbox, Setting, wait_until};
+use crate::sandbox::{Running, Sandbox, Setting, kill, wait_until};
 use crate::support::{Ears, RedisServer, Scripted};
 
 /// A Redis, and a host whose supervisor takes no jobs from `default`.
@@ -250,6 +250,21 @@ fn who_listens_while_redis_is_away_hears_what_comes_after() {
         scene.host.stderr().contains("the news of Redis are not heard")
     });
     *scene.server.borrow_mut() = RedisServer::start_at(scene.port, &[]);
+    wait_until("the loss is told", || listener.has("lost"));
+    let after = scene.put_once_it_is_there();
+    wait_until("it is told", || listener.of(&after) == ["put default waiting"]);
+}
+
+/// A connection that stands and brings nothing is found out by asking.
+#[test]
+fn a_redis_that_has_fallen_silent_is_told_as_lost() {
+    let scene = Scene::new();
+    let _listening = scene.start(&scene.host, "other");
+    let listener = scene.listen();
+    let pid = scene.server.borrow().as_ref().unwrap().pid() as i32;
+    kill(pid, "STOP");
+    wait_until("it is found out", || scene.host.stderr().contains("the news of Redis are not heard"));
+    kill(pid, "CONT");
     wait_until("the loss is told", || listener.has("lost"));
     let after = scene.put_once_it_is_there();
     wait_until("it is told", || listener.of(&after) == ["put default waiting"]);
