@@ -158,7 +158,7 @@ if command == 'taskvisor.fetch' then
     if call('SISMEMBER', 'ql:paused_queues', queue) == 0 then
       going[#going + 1] = queue
       come_due(queue)
-      local most, room = option(queue .. '-max-concurrency', option('max-concurrency', 0)), math.huge
+      local most, room = most_at_once(queue), math.huge
       if most > 0 then room = math.max(0, most - call('ZCARD', 'ql:q:' .. queue .. '-locks')) end
       if room > 0 then open[#open + 1] = {name = queue, room = room} else is_full = true end
     end
