@@ -42,8 +42,13 @@ pub trait Broker: Send + Sync {
     /// The jobs `instance` holds leases on, as (job, fence, worker).
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error>;
 
-    /// From now on tells what happens to jobs by its hands, each once it is durable. Asked for once, by the supervisor.
+    /// Where to tell what happens to jobs, each once it is durable, while somebody listens there. Asked for once, by the
+    /// supervisor.
     fn publish(&self, room: Newsroom);
+
+    /// Comes back when those who listen now are told all that happens from now on, or else that some of it is lost. Who
+    /// begins to listen waits for it.
+    async fn hear(&self);
 
     /// What keeps the broker from doing what it is asked, if anything. Answers at once.
     fn trouble(&self) -> Option<String>;

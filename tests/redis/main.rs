@@ -13,6 +13,7 @@ mod edit;
 mod holds;
 mod interop;
 mod look;
+mod news;
 mod pop;
 mod put;
 mod queues;
