@@ -43,7 +43,9 @@ pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Settlement, Signal, SignalSent,
     Usage, Verdict,
 };
-pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Means, Order, Outfit, Take, Work};
+pub use pool::{
+    ClassFilter, ClassSettings, Classes, CutOff, Identity, Leftovers, Means, Order, Outfit, Take, Work,
+};
 pub use progress::Progress;
 pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
 pub use schedule::{Cron, Schedule, Timetable, WrongLine};

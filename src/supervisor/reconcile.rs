@@ -22,11 +22,13 @@ impl Supervisor {
         self.give_back(now);
         self.tend_workers(now);
         if self.stop.is_none() {
+            let in_doubt = self.slots().any(|slot| slot.is_in_doubt(now));
             for pool in &mut self.pools {
+                pool.intake.held_up = in_doubt;
                 pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);
                 pool.assign_ahead(now, &mut self.random, &mut self.unsettled, &mut self.orders);
                 pool.shrink(now, &mut self.orders);
-                pool.fetch(now, &mut self.random, &mut self.orders);
+                pool.fetch(now, &mut self.random, &mut self.unsettled, &mut self.orders);
                 pool.ask_to_grow(now, &mut self.orders);
             }
         }
@@ -48,7 +50,7 @@ impl Supervisor {
     /// Gives up every job whose lease ends too soon to wait for its renewal.
     pub(super) fn fence_off(&mut self, now: Instant) {
         let pools = self.pools.iter().flat_map(|pool| pool.slots.iter().map(|slot| (&pool.settings, slot)));
-        let jobs = pools.flat_map(|(pool, slot)| slot.leased().map(move |running| (pool.grace, running)));
+        let jobs = pools.flat_map(|(pool, slot)| slot.fenced(pool).map(move |running| (pool.grace, running)));
         let late = jobs.filter(|(grace, running)| running.is_ours() && running.fence_at(*grace) <= now);
         let late: Vec<Lease> = late.map(|(_, running)| running.lease.clone()).collect();
         for lease in late {
@@ -77,7 +79,7 @@ impl Supervisor {
                     slot.send(now, signal, kill_at, &mut self.orders);
                 }
                 slot.assign_waiting(now, &pool.settings, &mut self.orders);
-                slot.arm(now, &mut self.orders);
+                slot.arm(now, &pool.settings, &mut self.orders);
             }
         }
     }

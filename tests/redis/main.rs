@@ -7,6 +7,7 @@ mod sandbox;
 mod support;
 
 mod complete;
+mod cut_off;
 mod edit;
 mod holds;
 mod interop;
