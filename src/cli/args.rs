@@ -360,6 +360,12 @@ pub struct Status {
     /// Draw with ASCII only
     #[arg(long)]
     pub ascii: bool,
+    /// Every supervisor that shares the Redis, instead of this one; as JSON, schema taskvisor.fleet/1
+    #[arg(long, conflicts_with_all = ["quiet", "watch"])]
+    pub fleet: bool,
+    /// With the jobs that each runs
+    #[arg(short, long, requires = "fleet")]
+    pub verbose: bool,
 }
 
 #[cfg(test)]

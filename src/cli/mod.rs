@@ -15,6 +15,7 @@ mod events;
 mod exit;
 mod failed;
 mod failure;
+mod fleet;
 mod follow;
 mod form;
 mod in_force;

@@ -8,13 +8,16 @@ use super::elsewhere::client;
 use super::failure::{Failure, HANGS};
 use super::job::now;
 use super::screen::{Look, print, print_json};
-use super::{exit, tree};
+use super::{exit, fleet, tree};
 use crate::api::Client;
 use crate::config::Config;
 use crate::model::{Health, Status};
 
 /// Shows it.
 pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
+    if args.fleet {
+        return fleet::fleet(config, args).await;
+    }
     let client = client(config)?;
     match args.watch {
         Some(seconds) => watch(&client, args, Duration::from_secs(seconds.into())).await,

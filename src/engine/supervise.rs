@@ -21,6 +21,7 @@ use super::recover::recover;
 use super::reload::{KeepChanges, ReadSettings, Reloader, Wardrobe};
 use super::reports::Reports;
 use super::service::Desk;
+use super::sign::Signs;
 use super::snapshots::Snapshots;
 use super::systemd::Systemd;
 use crate::api;
@@ -111,6 +112,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         waiting_for_rest: Vec::new(),
         systemd: Systemd::new(hello.notify),
         stop_deadline: settings.stop_deadline,
+        signs: Signs::new(clock::now(), setup.broker.capabilities().shared),
         newsroom: newsroom.clone(),
         done: false,
     };

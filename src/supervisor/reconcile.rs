@@ -21,10 +21,9 @@ impl Supervisor {
         }
         self.give_back(now);
         self.tend_workers(now);
+        self.hold_up(now);
         if self.stop.is_none() {
-            let in_doubt = self.slots().any(|slot| slot.is_in_doubt(now));
             for pool in &mut self.pools {
-                pool.intake.held_up = in_doubt;
                 pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);
                 pool.assign_ahead(now, &mut self.random, &mut self.unsettled, &mut self.orders);
                 pool.shrink(now, &mut self.orders);
@@ -45,6 +44,12 @@ impl Supervisor {
             pool.fit(now);
             pool.exchange_worn(now);
         }
+    }
+
+    /// Nothing is asked for while the broker has not said whose the jobs are that run here.
+    fn hold_up(&mut self, now: Instant) {
+        let in_doubt = self.slots().any(|slot| slot.is_in_doubt(now));
+        self.pools.iter_mut().for_each(|pool| pool.intake.held_up = in_doubt);
     }
 
     /// Gives up every job whose lease ends too soon to wait for its renewal.

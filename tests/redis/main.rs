@@ -9,6 +9,7 @@ mod support;
 mod complete;
 mod cut_off;
 mod edit;
+mod fleet;
 mod holds;
 mod interop;
 mod look;

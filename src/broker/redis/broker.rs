@@ -13,13 +13,13 @@ use uuid::Uuid;
 use super::link::Link;
 use super::offset::Offset;
 use super::shared::Shared;
-use super::{ears, put, reply, settle, verbs};
+use super::{ears, fleet, put, reply, settle, verbs};
 use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling};
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     Cursor, Fence, Fetched, Filter, Instance, Instant, JobId, JobState, Lease, NewJob, Page, Progress,
-    Revocation, Settlement, Take, What, WorkerId,
+    Revocation, Settlement, Sign, Take, What, WorkerId,
 };
 
 /// How to open it, and the outside world as functions, so that tests can bend it.
@@ -50,7 +50,6 @@ impl Default for Options {
 /// A Redis.
 pub struct Redis {
     pub(super) shared: Arc<Shared>,
-    host: String,
     ears: OnceLock<(JoinHandle<()>, watch::Receiver<bool>)>,
 }
 
@@ -63,15 +62,15 @@ impl Redis {
     /// The Redis at `url`, which is called `name` where people see it. Nothing is asked of it yet.
     pub fn open(url: &str, name: &str, options: Options) -> Result<Redis, Error> {
         let now = options.now.clone();
-        let shared = Shared::new(Link::new(url, name, options.ahead, move || now())?);
-        Ok(Redis { shared, host: options.host, ears: OnceLock::new() })
+        let shared = Shared::new(Link::new(url, name, options.ahead, move || now())?, options.host);
+        Ok(Redis { shared, ears: OnceLock::new() })
     }
 
     /// What the names of a supervisor's workers begin with.
     fn workers(&self, instance: &Instance) -> String {
         let short: String =
             instance.as_str().chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
-        format!("{}-{short}-", self.host)
+        format!("{}-{short}-", self.shared.host)
     }
 
     /// Begins to listen, and waits until something would be heard.
@@ -131,6 +130,7 @@ impl Broker for Redis {
             cancel: true,
             priorities: true,
             news_of_all: false,
+            shared: true,
             release_unspent: true,
         }
     }
@@ -318,6 +318,17 @@ impl Broker for Redis {
 
     fn publish(&self, room: Newsroom) {
         self.shared.notices.publish(room);
+    }
+
+    fn sign(&self, sign: Sign) {
+        self.shared.set_sign(sign);
+    }
+
+    async fn leave(&self) -> Result<(), Error> {
+        match self.shared.take_sign() {
+            Some(sign) => fleet::leave(&self.shared, &sign.instance).await,
+            None => Ok(()),
+        }
     }
 
     fn trouble(&self) -> Option<String> {

@@ -115,15 +115,6 @@ impl Link {
         self.heard(verb, live.number, answer).await
     }
 
-    /// Says something to whoever listens on a channel. What is heard of it is nobody's answer.
-    pub(super) async fn publish(&self, channel: &str, text: &str) -> Result<(), Error> {
-        let live = self.live("publish to").await?;
-        let mut cmd = redis::cmd("PUBLISH");
-        cmd.arg(channel).arg(text);
-        let answer: RedisResult<Value> = cmd.query_async(&mut live.conn.clone()).await;
-        self.heard("publish to", live.number, answer).await.map(drop)
-    }
-
     /// Measures the server's clock again.
     pub(super) async fn measure(&self) -> Result<(), Error> {
         let mut live = self.live("ask the time of").await?;

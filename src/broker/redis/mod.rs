@@ -6,6 +6,7 @@ mod broker;
 mod ears;
 mod edits;
 mod failures;
+mod fleet;
 mod holds;
 mod link;
 mod offset;

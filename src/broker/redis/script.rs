@@ -12,7 +12,7 @@ macro_rules! script {
             [
                 "base", "job", "due", "pop", "put", "hold", "complete", "cancel", "edit", "look", "queues", "recur",
                 "config", "ours/base", "ours/remove", "ours/expiry", "ours/holds", "ours/put", "ours/settle",
-                "ours/asked", "ours/lists", "ours/edits", "ours/failures", "ours/queues", "ours/end", "end",
+                "ours/asked", "ours/lists", "ours/edits", "ours/failures", "ours/queues", "ours/fleet", "ours/end", "end",
             ],
             $after
         )
