@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::access::Access;
-use super::args::Status as Args;
 use super::exit;
 use super::failure::Failure;
 use super::page::counted;
 use super::screen::{Look, age, escaped, print, print_json};
+use super::status_args::Status as Args;
 use crate::config::Config;
 use crate::model::verb::ShowFleet;
 use crate::model::{Fleet, Member, Millis, PoolSign};

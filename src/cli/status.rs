@@ -3,11 +3,11 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use super::args::Status as Args;
 use super::elsewhere::client;
 use super::failure::{Failure, HANGS};
 use super::job::now;
 use super::screen::{Look, print, print_json};
+use super::status_args::Status as Args;
 use super::{exit, fleet, tree};
 use crate::api::Client;
 use crate::config::Config;

@@ -127,12 +127,16 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     // So that there is a count to show whenever the broker begins to hang.
     tokio::spawn(async move { desk.counts(HANGS).await });
     tokio::spawn(listen(setup.broker, events));
+    say_hello(hello);
+    run(supervisor, outside, inbox).await
+}
+
+fn say_hello(hello: Hello) {
     let Hello { pid, cgroup, bounds, restarts, ended, .. } = hello;
     if let Some(ended) = ended {
         warn!(%ended, "the supervisor before this one ended, and what it ran with it");
     }
     info!(keeper = pid, cgroup, bounds, restarts, "supervisor is up");
-    run(supervisor, outside, inbox).await
 }
 
 /// Where what happens is told: to jobs by the broker, to workers here.

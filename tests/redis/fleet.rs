@@ -7,10 +7,12 @@ use crate::Scene;
 use crate::sandbox::{Sandbox, Setting, wait_until};
 use crate::support::{RedisServer, Scripted};
 
-/// What the script tells of each: its instance, when it was seen, what it said, and how many jobs it holds.
-fn told(script: &mut Scripted, line: &str) -> Vec<(String, String, String, u64)> {
-    let (_, members): (String, Vec<(String, String, String, u64, Vec<redis::Value>)>) = script.line(line);
-    members.into_iter().map(|(name, seen, text, jobs, _)| (name, seen, text, jobs)).collect()
+/// What the script tells of each: its instance, when it was seen, what it said, how many jobs it holds, and which.
+type Told = (String, String, String, u64, Vec<redis::Value>);
+
+fn told(script: &mut Scripted, line: &str) -> Vec<Told> {
+    let (_, members): (String, Vec<Told>) = script.line(line);
+    members
 }
 
 #[test]
@@ -21,7 +23,7 @@ fn a_sign_of_life_is_heard_by_who_gives_it_and_kept_until_it_leaves_or_is_silent
     assert_eq!(scene.ears.heard(), ["ql:w:a-alive "]);
     scene.script.line::<i64>("taskvisor.sign 25 ql:w:a-alive a {2}");
     scene.script.line::<i64>("taskvisor.sign 30 ql:w:b-alive b {}");
-    let seen = |name: &str, at: &str, text: &str| (name.into(), at.into(), text.into(), 0);
+    let seen = |name: &str, at: &str, text: &str| (name.into(), at.into(), text.into(), 0, Vec::new());
     let both = [seen("a", "25", "{2}"), seen("b", "30", "{}")];
     assert_eq!(told(&mut scene.script, "taskvisor.fleet 31 0"), both);
     scene.script.line::<i64>("taskvisor.leave 32 b");
