@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use super::elsewhere::client;
+use super::elsewhere::supervisor;
 use super::failure::{Failure, HANGS};
 use super::job::now;
 use super::screen::{Look, print, print_json};
@@ -18,7 +18,7 @@ pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
     if args.fleet {
         return fleet::fleet(config, args).await;
     }
-    let client = client(config)?;
+    let client = supervisor(config).await?;
     match args.watch {
         Some(seconds) => watch(&client, args, Duration::from_secs(seconds.into())).await,
         None => once(&client, args).await,

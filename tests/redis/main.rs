@@ -13,6 +13,7 @@ mod fleet;
 mod holds;
 mod interop;
 mod look;
+mod named;
 mod pop;
 mod put;
 mod queues;

@@ -287,7 +287,7 @@ impl Broker for Redis {
         let released = match self.give_back(&instance, &keep).await {
             Ok(released) => released,
             // Nothing is fetched before that is done.
-            Err(error @ Error::Failed(_)) => {
+            Err(error @ (Error::Failed(_) | Error::Unanswered(_))) => {
                 tracing::warn!(%error, "what was held before is given back once the server is there");
                 self.shared.owes.store(true, Ordering::Relaxed);
                 0

@@ -198,7 +198,11 @@ impl Link {
         }
         let explained = self.explain(verb, &error);
         self.note(verb, Some(&explained));
-        Err(explained)
+        Err(match explained {
+            // It was sent, and what became of it is not known.
+            Error::Failed(why) if error.is_timeout() || error.is_io_error() => Error::Unanswered(why),
+            explained => explained,
+        })
     }
 
     pub(super) fn explain(&self, verb: &str, error: &RedisError) -> Error {
@@ -218,7 +222,9 @@ impl Link {
     fn note(&self, verb: &str, error: Option<&Error>) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match error {
-            Some(Error::Failed(why)) => drop(trouble.insert(verb.into(), why.clone())),
+            Some(Error::Failed(why) | Error::Unanswered(why)) => {
+                drop(trouble.insert(verb.into(), why.clone()))
+            }
             Some(_) => {}
             None => trouble.retain(|asked, _| asked != verb && STANDING.contains(&asked.as_str())),
         }
