@@ -79,9 +79,10 @@ impl Access {
                 let jobs: Vec<NewJob> =
                     jobs.into_iter().map(|job| NewJob { by: Some(me()), ..job }).collect();
                 let ids = ids(&jobs);
-                store.enqueue(jobs).await.map_err(|error| match &error {
-                    broker::Error::Unanswered(_) => Some(in_doubt(error.into(), &ids)),
-                    _ => Some(error.into()),
+                store.enqueue(jobs).await.map_err(|error| {
+                    let unanswered = matches!(error, broker::Error::Unanswered(_));
+                    let failure = error.into();
+                    Some(if unanswered { in_doubt(failure, &ids) } else { failure })
                 })
             }
         }

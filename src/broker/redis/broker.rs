@@ -168,7 +168,16 @@ impl Broker for Redis {
                 cmd.arg(serde_json::to_string(worker).unwrap_or_default());
             }
         });
-        let [due, jobs] = reply::parts(answer.await?)?;
+        let [due, jobs, odd, full] = reply::parts(answer.await?)?;
+        for odd in reply::array(odd)? {
+            let [key, kind] = reply::parts(odd)?.map(|text| reply::text(&text).unwrap_or_default());
+            tracing::warn!(
+                key,
+                kind,
+                "another program has spoiled a key of a job; it is passed over, or mended"
+            );
+        }
+        self.shared.is_full.store(reply::number::<u8>(&full) == 1, Ordering::Relaxed);
         let due = reply::text(&due).and_then(|due| due.parse::<f64>().ok());
         self.shared.wake_at(due.zip(next).map(|(due, offset)| offset.until(due, self.shared.link.now())));
         let expires_at = at + request.lease;

@@ -198,11 +198,9 @@ impl Link {
         }
         let explained = self.explain(verb, &error);
         self.note(verb, Some(&explained));
-        Err(match explained {
-            // It was sent, and what became of it is not known.
-            Error::Failed(why) if error.is_timeout() || error.is_io_error() => Error::Unanswered(why),
-            explained => explained,
-        })
+        // It was sent, and what became of it is not known.
+        let is_in_doubt = error.is_timeout() || error.is_io_error();
+        Err(if is_in_doubt { Error::Unanswered(explained.to_string()) } else { explained })
     }
 
     pub(super) fn explain(&self, verb: &str, error: &RedisError) -> Error {
@@ -223,7 +221,7 @@ impl Link {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match error {
             Some(Error::Failed(why) | Error::Unanswered(why)) => {
-                drop(trouble.insert(verb.into(), why.clone()))
+                trouble.insert(verb.into(), why.clone());
             }
             Some(_) => {}
             None => trouble.retain(|asked, _| asked != verb && STANDING.contains(&asked.as_str())),

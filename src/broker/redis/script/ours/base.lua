@@ -37,6 +37,33 @@ local function is_held(job)
   return job.state == 'running' and job.hold and job.queue and job.worker == job.held_by
 end
 
+-- What another program has left under the keys of a job, and no job has: each key, and what it is.
+local odd, KINDS = {}, {[''] = 'hash', ['-history'] = 'list', ['-dependencies'] = 'set', ['-dependents'] = 'set'}
+
+-- Does something to a job. Where a key of it is of a wrong kind that stops no other job: what stands beside the job is
+-- removed and all is done once more, and what stands in its place is no job and leaves `list`, the key of a queue, if
+-- one is named.
+local function safely(list, jid, act, ...)
+  local is_fine, answer = pcall(act, ...)
+  if is_fine then return answer end
+  local is_mended = false
+  for ending, kind in pairs(KINDS) do
+    local key = 'ql:j:' .. jid .. ending
+    local has = call('TYPE', key).ok
+    if has ~= kind and has ~= 'none' then
+      odd[#odd + 1] = {key, has}
+      is_mended = true
+      if ending == '' then
+        if list then call('ZREM', list, jid) end
+        return
+      end
+      call('DEL', key)
+    end
+  end
+  if not is_mended then error(answer, 0) end
+  return act(...)
+end
+
 -- A full Redis refuses what takes room, unless the script has written something before: what supervisors say of jobs
 -- that are there already is taken by it even so.
 local function write_though_full()

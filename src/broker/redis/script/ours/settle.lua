@@ -24,7 +24,6 @@ local function complete(jid, job, left)
   tell('{"jid":' .. encode(jid) .. ',"event":"completed","queue":' .. encode(job.queue) .. '}')
   tell_followers('completed', jid)
   release_dependents(jid, clock)
-  expire_complete()
   return 'complete'
 end
 
@@ -60,7 +59,7 @@ local function advance(jid, job, left)
     .. encode(job.queue) .. '}')
   tell_followers('completed', jid)
   history(jid, clock, 'put', '{"q":' .. encode(left.next) .. '}')
-  know_queue(left.next, now)
+  know_queue(left.next)
   call('HSET', key, 'worker', '', 'failure', '{}', 'queue', left.next, 'expires', '0', 'remaining', job.retries or '0',
     'attempt', '0', 'crashes', '0', 'interrupted', '0', 'unknown', '0', 'time', now)
   call('HDEL', key, 'why', 'group', 'result', 'forensics', 'progress', 'instance', 'ended', 'grace', 'canceling', 'due')
@@ -124,6 +123,12 @@ local function settle(jid, job, verdict, left)
   return state
 end
 
+-- Settles a job for who has that hold on it; nothing if that is over.
+local function settle_ours(jid, hold, verdict, left)
+  local job = read(jid, HELD)
+  return is_held(job) and job.hold == hold and settle(jid, job, verdict, left)
+end
+
 -- An argument that may be left empty.
 local function take_any()
   local text = take()
@@ -145,8 +150,7 @@ if command == 'taskvisor.settle' then
       left.is_spent, left.after = true, number(take())
       left.why, left.short_why, left.group, left.message = take(), take(), take(), take()
     end
-    local job = read(jid, HELD)
-    answers[i] = is_held(job) and job.hold == hold and settle(jid, job, verdict, left) or 'not_ours'
+    answers[i] = safely(nil, jid, settle_ours, jid, hold, verdict, left) or 'not_ours'
   end
   return answers
 end
