@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Fetch, Redis, Settling, Sqlite, Verbs, redis};
+use taskvisor::broker::{Broker, Error, Fetch, Notice, Redis, Settling, Sqlite, Verbs, redis};
 use taskvisor::model::*;
 
 /// Runs each case over each broker.
@@ -109,12 +109,7 @@ impl Scene {
                 let world = self.clock.world();
                 // As the wall clock of the others has it when a test begins.
                 let ahead = Some(1_790_000_000_000_000 - 1_000_000_000);
-                let options = redis::Options {
-                    now: world.now,
-                    wall_millis: world.wall_millis,
-                    ahead,
-                    ..Default::default()
-                };
+                let options = redis::Options { now: world.now, ahead, ..Default::default() };
                 Some(Arc::new(Redis::open(&server.url(), "the test's", options).unwrap()))
             }
         }
@@ -150,6 +145,16 @@ impl Scene {
 
     pub async fn retry(&self, id: JobId) -> Result<(), Error> {
         Verbs::retry(&**self, id, "uid 7".into()).await
+    }
+
+    /// What is told next of a lease: that there may be jobs is passed by.
+    pub async fn revoked(&self) -> Notice {
+        loop {
+            match self.next_notice().await {
+                Notice::Wake => {}
+                revoked => return revoked,
+            }
+        }
     }
 
     pub async fn record(&self, id: &JobId) -> JobRecord {

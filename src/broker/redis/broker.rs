@@ -13,13 +13,13 @@ use uuid::Uuid;
 use super::link::Link;
 use super::offset::Offset;
 use super::shared::Shared;
-use super::{ears, fleet, put, reply, settle, verbs};
+use super::{ears, fetch, fleet, occur, put, reply, settle, verbs};
 use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling};
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     Cursor, Fence, Fetched, Filter, Instance, Instant, JobId, JobState, Lease, NewJob, Page, Progress,
-    Revocation, Settlement, Sign, Take, What, WorkerId,
+    Revocation, Settlement, Sign, What, WorkerId,
 };
 
 /// How to open it, and the outside world as functions, so that tests can bend it.
@@ -29,8 +29,6 @@ pub struct Options {
     pub host: String,
     /// The boot-time clock.
     pub now: Arc<dyn Fn() -> Instant + Send + Sync>,
-    /// Milliseconds since 1970; asked for what is due by the wall clock.
-    pub wall_millis: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// How far the server's clock is ahead of `now`, in microseconds; else the server is asked.
     pub ahead: Option<i64>,
 }
@@ -38,12 +36,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
-        Options {
-            host: host.unwrap_or_else(|_| "host".into()),
-            now: Arc::new(clock::now),
-            wall_millis: Arc::new(clock::wall_millis),
-            ahead: None,
-        }
+        Options { host: host.unwrap_or_else(|_| "host".into()), now: Arc::new(clock::now), ahead: None }
     }
 }
 
@@ -73,14 +66,23 @@ impl Redis {
         format!("{}-{short}-", self.shared.host)
     }
 
-    /// Begins to listen, and waits until something would be heard.
-    async fn listen(&self, instance: &Instance) -> Result<(), Error> {
+    /// Begins to listen and to put what recurs; tells whether something would be heard.
+    fn serve(&self, instance: &Instance) -> watch::Receiver<bool> {
         let (_, ready) = self.ears.get_or_init(|| {
             let (tell, ready) = watch::channel(false);
             let channels = format!("ql:w:{}", self.workers(instance));
-            (tokio::spawn(ears::listen(self.shared.clone(), channels, tell)), ready)
+            let shared = self.shared.clone();
+            let serve = async move {
+                tokio::join!(ears::listen(shared.clone(), channels, tell), occur::attend(&shared));
+            };
+            (tokio::spawn(serve), ready)
         });
-        let mut ready = ready.clone();
+        ready.clone()
+    }
+
+    /// Waits until something would be heard.
+    async fn listen(&self, instance: &Instance) -> Result<(), Error> {
+        let mut ready = self.serve(instance);
         match tokio::time::timeout(READY, ready.wait_for(|ready| *ready)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => {
@@ -88,6 +90,18 @@ impl Redis {
                 Err(Error::Failed(trouble.unwrap_or_else(|| "the events of Redis are not heard".into())))
             }
         }
+    }
+
+    /// What is done before jobs are taken.
+    async fn prepare(&self, request: &Fetch) -> Result<(), Error> {
+        self.listen(&request.instance).await?;
+        if self.shared.owes.load(Ordering::Relaxed) {
+            self.give_back(&request.instance, &[]).await?;
+            self.shared.owes.store(false, Ordering::Relaxed);
+        }
+        self.shared.watch(&request.queues);
+        occur::come_due(&self.shared).await;
+        Ok(())
     }
 
     /// Gives back what an instance held before this process, but for those to keep.
@@ -136,67 +150,26 @@ impl Broker for Redis {
     }
 
     async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
-        self.listen(&request.instance).await?;
-        if self.shared.owes.load(Ordering::Relaxed) {
-            self.give_back(&request.instance, &[]).await?;
-            self.shared.owes.store(false, Ordering::Relaxed);
-        }
-        self.shared.watch(&request.queues);
+        self.prepare(&request).await?;
         let at = self.shared.link.now();
         let workers = self.workers(&request.instance);
-        let mut next = None;
+        let (name, unheard) = (self.shared.unheard.name(), self.shared.unheard.all(at));
+        let mut sent = None;
         let answer = self.shared.link.call("fetch jobs from", "taskvisor.fetch", at, |cmd, offset| {
-            next = Some(offset);
-            cmd.arg(request.instance.as_str()).arg(request.lease.as_secs_f64());
-            cmd.arg(match request.take {
-                Take::InOrder => "order",
-                Take::InTurn => "turn",
-            });
-            for names in [&request.filter.only, &request.filter.except] {
-                cmd.arg(names.len());
-                for name in names {
-                    cmd.arg(name.as_str());
-                }
-            }
-            cmd.arg(request.queues.len());
-            for queue in &request.queues {
-                cmd.arg(queue.as_str());
-            }
-            cmd.arg(request.workers.len());
-            for worker in &request.workers {
-                cmd.arg(format!("{workers}{}.{}", worker.slot.pool, worker.slot.index));
-                cmd.arg(serde_json::to_string(worker).unwrap_or_default());
-            }
+            sent = Some(offset);
+            fetch::write(cmd, &request, &workers, &name, &unheard);
         });
-        let [due, jobs, odd, full] = reply::parts(answer.await?)?;
-        for odd in reply::array(odd)? {
-            let [key, kind] = reply::parts(odd)?.map(|text| reply::text(&text).unwrap_or_default());
-            tracing::warn!(
-                key,
-                kind,
-                "another program has spoiled a key of a job; it is passed over, or mended"
-            );
+        let answer = answer.await;
+        if answer.is_err() && sent.is_some() {
+            self.shared.unheard.add(name, at + request.lease);
         }
+        let [due, jobs, odd, full] = reply::parts(answer?)?;
+        self.shared.unheard.remove(&unheard);
+        fetch::tell_odd(reply::array(odd)?)?;
         self.shared.is_full.store(reply::number::<u8>(&full) == 1, Ordering::Relaxed);
         let due = reply::text(&due).and_then(|due| due.parse::<f64>().ok());
-        self.shared.wake_at(due.zip(next).map(|(due, offset)| offset.until(due, self.shared.link.now())));
-        let expires_at = at + request.lease;
-        let mut fetched = Vec::new();
-        for job in reply::array(jobs)? {
-            // One that cannot be read does not lose the others: its lease runs out, and after five times it is held.
-            let Ok((job, fence)) =
-                reply::given(job).inspect_err(|error| tracing::warn!(%error, "a job is passed over"))
-            else {
-                continue;
-            };
-            self.shared.tell(What::Fetched, &job.id, Some(&job.queue), JobState::Running);
-            if self.shared.holds.granted(&job.id, fence, self.shared.link.now()) {
-                self.shared.verify(vec![(job.id.clone(), fence)]);
-            }
-            let lease = Lease { job: job.id.clone(), fence, expires_at };
-            fetched.push(Fetched { job: Arc::new(job), lease });
-        }
-        Ok(fetched)
+        self.shared.wake_at(due.zip(sent).map(|(due, offset)| offset.until(due, self.shared.link.now())));
+        Ok(fetch::granted(&self.shared, reply::array(jobs)?, at + request.lease))
     }
 
     async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
@@ -283,13 +256,7 @@ impl Broker for Redis {
     }
 
     async fn next_notice(&self) -> Notice {
-        let notice = self.shared.notices.next().await;
-        if let Notice::Revoked(job, fence, why) = &notice
-            && *why != Revocation::Canceled
-        {
-            self.shared.holds.ended(job, *fence);
-        }
-        notice
+        self.shared.notices.next().await
     }
 
     async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
@@ -307,6 +274,8 @@ impl Broker for Redis {
         for (job, fence) in &keep {
             self.shared.holds.granted(job, *fence, now);
         }
+        // What recurs waits for no worker.
+        self.serve(&instance);
         Ok(released)
     }
 

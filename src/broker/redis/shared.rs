@@ -10,7 +10,9 @@ use tokio::task::JoinHandle;
 
 use super::holds::Holds;
 use super::link::Link;
+use super::occur::Recurs;
 use super::reply;
+use super::unheard::Unheard;
 use crate::broker::Notice;
 use crate::broker::notices::Notices;
 use crate::clock;
@@ -30,6 +32,7 @@ pub(super) struct Shared {
     pub(super) changed_sign: Notify,
     pub(super) notices: Notices,
     pub(super) holds: Holds,
+    pub(super) unheard: Unheard,
     /// The queues that jobs were asked from.
     watched: Mutex<HashSet<QueueName>>,
     /// Something has happened to some job.
@@ -38,6 +41,8 @@ pub(super) struct Shared {
     pub(super) owes: AtomicBool,
     /// A queue had jobs at the latest fetch, and no room for one more to run.
     pub(super) is_full: AtomicBool,
+    /// When to look for what recurs.
+    pub(super) recurs: Recurs,
     /// Wakes when time alone makes work.
     timer: Mutex<Option<JoinHandle<()>>>,
     /// For what is spawned by those who only have a part of this.
@@ -53,10 +58,12 @@ impl Shared {
             changed_sign: Notify::new(),
             notices: Notices::default(),
             holds: Holds::default(),
+            unheard: Unheard::new(),
             watched: Mutex::default(),
             changed: Notify::new(),
             owes: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
+            recurs: Recurs::default(),
             timer: Mutex::default(),
             own: own.clone(),
         })
@@ -104,6 +111,14 @@ impl Shared {
         self.changed.notify_waiters();
     }
 
+    /// Tells that a hold is lost, or that its job is to be canceled: that one goes on until it is settled.
+    pub(super) fn revoke(&self, job: JobId, fence: Fence, why: Revocation) {
+        if why != Revocation::Canceled {
+            self.holds.ended(&job, fence);
+        }
+        self.notices.push(Notice::Revoked(job, fence, why));
+    }
+
     /// Asks about all holds.
     pub(super) fn verify_all(&self) {
         self.verify(self.holds.all());
@@ -131,7 +146,7 @@ impl Shared {
                     Some("lost") => Revocation::LockLost,
                     _ => continue,
                 };
-                shared.notices.push(Notice::Revoked(job, fence, why));
+                shared.revoke(job, fence, why);
             }
         });
     }

@@ -30,6 +30,7 @@ end
 local HELD = {
   'state', 'worker', 'queue', 'klass', 'priority', 'time', 'retries', 'remaining', 'grace', 'hold', 'held_by',
   'instance', 'life', 'started', 'renewals', 'renewed', 'attempt', 'crashes', 'interrupted', 'canceling', 'order',
+  'why', 'result',
 }
 
 -- Whether a supervisor of taskvisor holds a job, and nobody has taken it since.
@@ -103,13 +104,23 @@ local function note_attempt(jid, job, state, ended)
     .. ',"failure":' .. (ended.failure or 'null') .. ',"forensics":' .. (ended.forensics or 'null') .. '}}')
 end
 
+-- How many jobs of a queue may run at once, asked once in a call; 0: as many as may.
+local bounds = {}
+local function most_at_once(queue)
+  if not bounds[queue] then
+    local own, all = unpack(call('HMGET', 'ql:config', queue .. '-max-concurrency', 'max-concurrency'))
+    bounds[queue] = number(own or all or 0) or 0
+  end
+  return bounds[queue]
+end
+
 -- Nobody holds the job any more.
 local function let_go(jid, job)
   call('ZREM', 'ql:q:' .. job.queue .. '-locks', jid)
   forget_worker_job(job.worker, jid)
   if job.instance then call('SREM', 'ql:taskvisor:held:' .. job.instance, jid) end
   -- Where only so many may run, there is room for one more.
-  if option(job.queue .. '-max-concurrency', option('max-concurrency', 0)) > 0 then wake(job.queue) end
+  if most_at_once(job.queue) > 0 then wake(job.queue) end
 end
 
 -- A job that nobody holds goes back to its place, at once or when it is due (milliseconds).

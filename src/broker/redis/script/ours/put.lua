@@ -45,16 +45,22 @@ end
 
 -- The place of a new job among others of its priority: each has a time of its own, also those that come in one call,
 -- and times are so far apart that scores can tell them (53 bits for a priority and ten thousand years).
-local last_orders = {}
+local orders = {}
 local function next_order(priority)
-  local last = last_orders[priority] or number(call('HGET', 'ql:taskvisor:order', priority) or 0) or 0
-  local step = math.max(0.000001, math.abs(priority) * 0.000004)
-  last_orders[priority] = math.max(clock, last + step)
-  return format('%.6f', last_orders[priority])
+  local order = orders[priority]
+  if not order then
+    local last = number(call('HGET', 'ql:taskvisor:order', priority) or 0) or 0
+    order = {last = last, step = math.max(0.000001, math.abs(priority) * 0.000004)}
+    orders[priority] = order
+  end
+  order.last = math.max(clock, order.last + order.step)
+  return order.last
 end
 
 local function keep_orders()
-  for priority, last in pairs(last_orders) do call('HSET', 'ql:taskvisor:order', priority, format('%.6f', last)) end
+  for priority, order in pairs(orders) do
+    call('HSET', 'ql:taskvisor:order', priority, format('%.6f', order.last))
+  end
 end
 
 -- Has a job wait, be due, or wait for others, and sets more fields of its hash; gives its state.
@@ -89,16 +95,21 @@ local function insert(job)
   return place(job.jid, job.queue, job.priority, order, job.delay, job.waits,
     'jid', job.jid, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags,
     'worker', '', 'expires', '0', 'queue', job.queue, 'retries', job.retries, 'remaining', job.retries, 'time', now,
-    'order', order, 'attempt', '0', 'put_at', millis, unpack(job.more))
+    'order', format('%.6f', order), 'attempt', '0', 'put_at', millis, unpack(job.more))
+end
+
+-- A job among the arguments.
+local function take_job()
+  return {
+    jid = take(), exists = take(), queue = take(), klass = take(), data = take(), priority = take(),
+    delay = number(take()), tags = take(), retries = take(), more = take_list(), needs = take_list(),
+  }
 end
 
 if command == 'taskvisor.put' then
   local by, jobs, fresh = take(), {}, {}
   for i = 1, tonumber(take()) do
-    local job = {
-      jid = take(), exists = take(), queue = take(), klass = take(), data = take(), priority = take(),
-      delay = number(take()), tags = take(), retries = take(), more = take_list(), needs = take_list(),
-    }
+    local job = take_job()
     if by ~= '' then
       job.more[#job.more + 1] = 'put_by'
       job.more[#job.more + 1] = by

@@ -6,21 +6,32 @@ local function leave_behind(jid, left)
   call('HDEL', 'ql:j:' .. jid, 'grace', 'canceling')
 end
 
+-- How long jobs have run, and how many of them are complete, by queue: written down once in a call.
+local runs, completed = {}, {}
+
 local function finish(jid, job)
   history(jid, clock, 'done')
-  stat('run', job.queue, clock, {clock - (number(job.time) or clock)})
+  runs[job.queue] = runs[job.queue] or {}
+  table.insert(runs[job.queue], clock - (number(job.time) or clock))
 end
 
 local function complete(jid, job, left)
   finish(jid, job)
   local key = 'ql:j:' .. jid
+  if job.why or job.result or job.grace or job.canceling then
+    call('HDEL', key, 'why', 'group', 'result', 'grace', 'canceling')
+  end
+  local left_behind = {}
+  for _, name in ipairs({'result', 'forensics'}) do
+    if left[name] then
+      left_behind[#left_behind + 1] = name
+      left_behind[#left_behind + 1] = left[name]
+    end
+  end
   call('HSET', key, 'state', 'complete', 'worker', '', 'failure', '{}', 'queue', '', 'from', job.queue, 'expires', '0',
-    'remaining', job.retries or '0', 'ended', millis)
-  call('HDEL', key, 'why', 'group', 'result')
-  if left.result then call('HSET', key, 'result', left.result) end
-  leave_behind(jid, left)
+    'remaining', job.retries or '0', 'ended', millis, unpack(left_behind))
   call('ZADD', 'ql:completed', now, jid)
-  count_ended(job.queue, 'complete', 1)
+  completed[job.queue] = (completed[job.queue] or 0) + 1
   tell('{"jid":' .. encode(jid) .. ',"event":"completed","queue":' .. encode(job.queue) .. '}')
   tell_followers('completed', jid)
   release_dependents(jid, clock)
@@ -152,5 +163,7 @@ if command == 'taskvisor.settle' then
     end
     answers[i] = safely(nil, jid, settle_ours, jid, hold, verdict, left) or 'not_ours'
   end
+  for queue, times in pairs(runs) do stat('run', queue, clock, times) end
+  for queue, many in pairs(completed) do count_ended(queue, 'complete', many) end
   return answers
 end
