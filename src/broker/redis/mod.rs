@@ -6,6 +6,7 @@ mod broker;
 mod ears;
 mod edits;
 mod failures;
+mod fetch;
 mod holds;
 mod link;
 mod occur;
@@ -19,6 +20,7 @@ pub mod script;
 mod settle;
 mod shared;
 mod trouble;
+mod unheard;
 mod verbs;
 
 pub use broker::{Options, Redis};

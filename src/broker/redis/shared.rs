@@ -12,6 +12,7 @@ use super::holds::Holds;
 use super::link::Link;
 use super::occur::Recurs;
 use super::reply;
+use super::unheard::Unheard;
 use crate::broker::Notice;
 use crate::broker::notices::Notices;
 use crate::clock;
@@ -25,6 +26,7 @@ pub(super) struct Shared {
     pub(super) link: Link,
     pub(super) notices: Notices,
     pub(super) holds: Holds,
+    pub(super) unheard: Unheard,
     /// The queues that jobs were asked from.
     watched: Mutex<HashSet<QueueName>>,
     /// Something has happened to some job.
@@ -47,6 +49,7 @@ impl Shared {
             link,
             notices: Notices::default(),
             holds: Holds::default(),
+            unheard: Unheard::new(),
             watched: Mutex::default(),
             changed: Notify::new(),
             owes: AtomicBool::new(false),
@@ -78,6 +81,14 @@ impl Shared {
         self.changed.notify_waiters();
     }
 
+    /// Tells that a hold is lost, or that its job is to be canceled: that one goes on until it is settled.
+    pub(super) fn revoke(&self, job: JobId, fence: Fence, why: Revocation) {
+        if why != Revocation::Canceled {
+            self.holds.ended(&job, fence);
+        }
+        self.notices.push(Notice::Revoked(job, fence, why));
+    }
+
     /// Asks about all holds.
     pub(super) fn verify_all(&self) {
         self.verify(self.holds.all());
@@ -105,7 +116,7 @@ impl Shared {
                     Some("lost") => Revocation::LockLost,
                     _ => continue,
                 };
-                shared.notices.push(Notice::Revoked(job, fence, why));
+                shared.revoke(job, fence, why);
             }
         });
     }
