@@ -102,7 +102,7 @@ impl Service for Fake {
         let next = left.checked_sub(PAGE).map(|left| Cursor { place: place + PAGE as i64, left });
         Ok(Page { jobs: ids.map(|n| record(&format!("j{n}"))).collect(), next })
     }
-    fn news(&self) -> Receiver<Arc<News>> {
+    async fn news(&self) -> Receiver<Arc<News>> {
         self.news.subscribe()
     }
     async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {

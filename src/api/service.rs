@@ -29,7 +29,7 @@ pub trait Service: Send + Sync + 'static {
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem>;
 
     /// What happens from now on.
-    fn news(&self) -> Receiver<Arc<News>>;
+    async fn news(&self) -> Receiver<Arc<News>>;
 
     /// Waits until the job has ended and says how. Dropped when the client goes away.
     async fn ended(&self, id: JobId) -> Result<JobState, Problem>;

@@ -42,7 +42,8 @@ pub trait Broker: Send + Sync {
     /// The jobs `instance` holds leases on, as (job, fence, worker).
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error>;
 
-    /// From now on tells what happens to jobs by its hands, each once it is durable. Asked for once, by the supervisor.
+    /// Where to tell what happens to jobs, each once it is durable, while somebody listens there. Asked for once, by the
+    /// supervisor.
     fn publish(&self, room: Newsroom);
 
     /// What this supervisor is from now on, for all who share the broker: it is told by and by, and again and again, until
@@ -53,6 +54,10 @@ pub trait Broker: Send + Sync {
     async fn leave(&self) -> Result<(), Error> {
         Ok(())
     }
+
+    /// Comes back when those who listen now are told all that happens from now on, or else that some of it is lost. Who
+    /// begins to listen waits for it.
+    async fn hear(&self);
 
     /// What keeps the broker from doing what it is asked, if anything. Answers at once.
     fn trouble(&self) -> Option<String>;

@@ -31,10 +31,10 @@ pub struct Events {
 /// Below `events --help`.
 pub const HELP: &str = "\
 From now on, until it is interrupted or the supervisor ends: when that stops as it was told to, with exit code 0. What other processes do with
-the store is not among it.
+an embedded store is not among it; what anybody does with jobs in Redis is, on any host.
 Kinds, of jobs: put fetched complete advanced released failed held again canceling canceled retried
 edited removed lock_lost;
-of workers: started ready asked killed exited. A reader that is too slow loses some: `lost` says how many.
+of workers: started ready asked killed exited. A reader that is too slow loses some: `lost` says how many, if that is known.
 The last one is `ended`.
 
 Examples:

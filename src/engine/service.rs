@@ -60,8 +60,10 @@ impl Service for Desk {
         self.broker.page(filter, at).await.map_err(problem)
     }
 
-    fn news(&self) -> Receiver<Arc<News>> {
-        self.newsroom.listen()
+    async fn news(&self) -> Receiver<Arc<News>> {
+        let news = self.newsroom.listen();
+        self.broker.hear().await;
+        news
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {

@@ -16,6 +16,7 @@ mod holds;
 mod interop;
 mod look;
 mod named;
+mod news;
 mod pop;
 mod put;
 mod queues;

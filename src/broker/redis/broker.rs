@@ -19,7 +19,7 @@ use crate::clock;
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     Cursor, Fence, Fetched, Filter, Instance, Instant, JobId, JobState, Lease, NewJob, Page, Progress,
-    Revocation, Settlement, Sign, What, WorkerId,
+    Revocation, Settlement, Sign, WorkerId,
 };
 
 /// How to open it, and the outside world as functions, so that tests can bend it.
@@ -131,6 +131,7 @@ impl Drop for Redis {
             task.abort();
         }
         self.shared.wake_at(None);
+        self.shared.reporter.end();
     }
 }
 
@@ -143,7 +144,7 @@ impl Broker for Redis {
             batch: 1000,
             cancel: true,
             priorities: true,
-            news_of_all: false,
+            news_of_all: true,
             shared: true,
             release_unspent: true,
         }
@@ -209,15 +210,9 @@ impl Broker for Redis {
             .zip(answers)
             .map(|(settlement, answer)| {
                 self.shared.holds.ended(&settlement.job, settlement.fence);
-                let (what, state) = match reply::text(&answer).as_deref() {
-                    None | Some("not_ours") => return Settling::NotOurs,
-                    Some("advanced") => (What::Advanced, JobState::Waiting),
-                    Some(word) => {
-                        let state = word.parse().unwrap_or(JobState::Waiting);
-                        (What::of_end(state), state)
-                    }
-                };
-                self.shared.tell(what, &settlement.job, None, state);
+                if matches!(reply::text(&answer).as_deref(), None | Some("not_ours")) {
+                    return Settling::NotOurs;
+                }
                 self.shared.happened(&settlement.job);
                 Settling::Settled
             })
@@ -232,12 +227,7 @@ impl Broker for Redis {
         put::check(&jobs)?;
         let answer =
             self.call("put jobs into", "taskvisor.put", |cmd, _| put::write(cmd, &jobs, &ids)).await?;
-        let states = reply::array(reply::unless_refused(answer, |_| None)?)?;
-        for ((job, id), state) in jobs.iter().zip(&ids).zip(states) {
-            if let Some(state) = reply::text(&state).and_then(|state| state.parse().ok()) {
-                self.shared.tell(What::Put, id, Some(&job.queue), state);
-            }
-        }
+        reply::unless_refused(answer, |_| None)?;
         // Else the put is heard like those of others.
         if self.ears.get().is_none() {
             self.shared.notices.push(Notice::Wake);
@@ -307,6 +297,10 @@ impl Broker for Redis {
             Some(sign) => fleet::leave(&self.shared, &sign.instance).await,
             None => Ok(()),
         }
+    }
+
+    async fn hear(&self) {
+        self.shared.reporter.begin(&self.shared).await;
     }
 
     fn trouble(&self) -> Option<String> {

@@ -128,12 +128,11 @@ impl Link {
         Ok(())
     }
 
-    /// A connection of its own, to listen on.
-    pub(super) async fn listener(&self) -> Result<PubSub, Error> {
+    /// A connection of its own, to listen on; `verb` says for what.
+    pub(super) async fn listener(&self, verb: &str) -> Result<PubSub, Error> {
         let opened = timeout(CONNECT, async { self.address.client().await?.get_async_pubsub().await }).await;
-        let opened =
-            opened.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain("listen to", &error));
-        self.note("listen to", opened.as_ref().err());
+        let opened = opened.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain(verb, &error));
+        self.note(verb, opened.as_ref().err());
         opened
     }
 
@@ -243,7 +242,7 @@ fn late() -> RedisError {
 }
 
 /// Doubled with each failure, and up to a half longer: those that lost the same server do not come back at once.
-fn backoff(failed: u32) -> Duration {
+pub(super) fn backoff(failed: u32) -> Duration {
     let wait = BACKOFF.1.min(BACKOFF.0 * 2u32.saturating_pow(failed.saturating_sub(1)));
     let chance = u32::from(Uuid::now_v7().as_bytes()[15]);
     wait + wait * chance / 512

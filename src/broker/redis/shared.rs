@@ -10,13 +10,13 @@ use tokio::task::JoinHandle;
 
 use super::holds::Holds;
 use super::link::Link;
+use super::news::Reporter;
 use super::occur::Recurs;
 use super::reply;
 use super::unheard::Unheard;
 use crate::broker::Notice;
 use crate::broker::notices::Notices;
-use crate::clock;
-use crate::model::{Fence, JobId, JobState, Millis, News, QueueName, Revocation, Sign, What};
+use crate::model::{Fence, JobId, QueueName, Revocation, Sign};
 
 /// The shortest time from one look at what is due to the next.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -33,6 +33,8 @@ pub(super) struct Shared {
     pub(super) notices: Notices,
     pub(super) holds: Holds,
     pub(super) unheard: Unheard,
+    /// Tells what happens to jobs.
+    pub(super) reporter: Reporter,
     /// The queues that jobs were asked from.
     watched: Mutex<HashSet<QueueName>>,
     /// Something has happened to some job.
@@ -59,6 +61,7 @@ impl Shared {
             notices: Notices::default(),
             holds: Holds::default(),
             unheard: Unheard::new(),
+            reporter: Reporter::default(),
             watched: Mutex::default(),
             changed: Notify::new(),
             owes: AtomicBool::new(false),
@@ -164,19 +167,6 @@ impl Shared {
         let before = std::mem::replace(&mut *self.timer.lock().unwrap_or_else(PoisonError::into_inner), task);
         if let Some(before) = before {
             before.abort();
-        }
-    }
-
-    /// Tells whoever listens what happened to a job by this process's hands.
-    pub(super) fn tell(&self, what: What, job: &JobId, queue: Option<&QueueName>, state: JobState) {
-        if let Some(room) = self.notices.heard() {
-            let (job, queue) = (Some(job.clone()), queue.cloned());
-            room.tell(News {
-                job,
-                queue,
-                state: Some(state),
-                ..News::new(what, Millis(clock::wall_millis()))
-            });
         }
     }
 }

@@ -74,6 +74,9 @@ impl Broker for Sqlite {
         self.notices.publish(room);
     }
 
+    // It tells what this process does, in this process.
+    async fn hear(&self) {}
+
     fn trouble(&self) -> Option<String> {
         self.notices.trouble()
     }
