@@ -9,6 +9,7 @@ mod sandbox;
 mod support;
 
 mod complete;
+mod days;
 mod edit;
 mod holds;
 mod interop;

@@ -3,6 +3,7 @@
 
 mod address;
 mod broker;
+mod certificates;
 mod ears;
 mod edits;
 mod failures;
@@ -15,6 +16,7 @@ mod put;
 mod queues;
 mod reply;
 pub mod script;
+mod server;
 mod settle;
 mod shared;
 mod trouble;
