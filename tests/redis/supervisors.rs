@@ -374,3 +374,51 @@ fn what_others_free_is_taken_at_once() {
     wait_until("it is complete", || scene.state(late.trim()) == "complete");
     assert!(began.elapsed() < Duration::from_secs(20), "not by the look once a minute");
 }
+
+/// Keys of another kind than a job's own are in no other job's way.
+#[test]
+fn keys_of_a_wrong_kind_stop_no_queue() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    scene.ok(&["queue", "pause", "default"]);
+    let put = |jid: &str, args: &[&str]| {
+        scene.ok(&[&["put", "--jid", jid], args, &["--", "true"]].concat());
+    };
+    put("gone", &[]);
+    put("late", &["--delay", "10ms"]);
+    ["history", "dependents", "good"].iter().for_each(|jid| put(jid, &[]));
+    for key in ["gone", "late", "history-history", "dependents-dependents"] {
+        let key = format!("ql:j:{key}");
+        let _: redis::Value = other.raw_call(&["DEL", &key]);
+        let _: redis::Value = other.raw_call(&["SET", &key, "what is this"]);
+    }
+    scene.ok(&["queue", "resume", "default"]);
+    let _running = scene.start(&["-w", "2"]);
+    for jid in ["good", "history", "dependents"] {
+        scene.ok(&["job", "wait", jid]);
+    }
+    wait_until("what is no job is in no list", || {
+        let waiting: u64 = other.raw("ZCARD ql:q:default-work");
+        let due: u64 = other.raw("ZCARD ql:q:default-scheduled");
+        waiting + due == 0
+    });
+    let kept: String = other.raw("GET ql:j:gone");
+    assert_eq!(kept, "what is this", "it is somebody's");
+}
+
+/// Where only so many may run, the end of one by another client's hands leaves room.
+#[test]
+fn room_that_another_client_leaves_is_taken_at_once() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    scene.ok(&["option", "set", "max_concurrency", "1", "--queue", "default"]);
+    let first = scene.ok(&["put", "--", "true"]).trim().to_owned();
+    let now = Scene::now();
+    other.try_call(&["pop", &now, "default", "another", "1"]).unwrap();
+    let _running = scene.start(&["-w", "1"]);
+    let second = scene.ok(&["put", "--", "true"]).trim().to_owned();
+    other.try_call(&["complete", &Scene::now(), &first, "another", "default", "{}"]).unwrap();
+    let began = Instant::now();
+    scene.ok(&["job", "wait", &second]);
+    assert!(began.elapsed() < Duration::from_secs(20), "not by the look once a minute");
+}

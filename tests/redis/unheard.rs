@@ -97,7 +97,8 @@ fn a_fetch_that_arrives_after_it_was_given_up_is_given_nothing() {
         let count = unheard.len().to_string();
         let before = [&["taskvisor.fetch", "5", "me", name, &count], unheard].concat();
         let args = [&before[..], &["60", "order", "0", "0", "1", "q", "1", "w", "{}"]].concat();
-        let (_, given): (Option<String>, Vec<Vec<::redis::Value>>) = other.call(&args);
+        let (_, given, ..): (Option<String>, Vec<Vec<::redis::Value>>, ::redis::Value, i64) =
+            other.call(&args);
         given.iter().map(|job| ::redis::from_redis_value(job[0].clone()).unwrap()).collect()
     };
     // Two were given up before they arrived; the one that tells so gets the job.
@@ -120,7 +121,7 @@ fn an_unheard_job_that_was_canceled_ends_there() {
     let _: String = other.line("put 1 me q j klass {} 0");
     let _: ::redis::Value = other.line("taskvisor.fetch 5 me a 0 60 order 0 0 1 q 1 w {}");
     let _: i64 = other.raw("HSET ql:j:j canceling 1");
-    let (_, given): (Option<String>, Vec<::redis::Value>) =
+    let (_, given, ..): (Option<String>, Vec<::redis::Value>, ::redis::Value, i64) =
         other.line("taskvisor.fetch 6 me b 1 a 60 order 0 0 1 q 1 w {}");
     assert_eq!(given, []);
     assert_eq!(other.field("j", "state").as_deref(), Some("canceled"));

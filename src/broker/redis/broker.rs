@@ -154,8 +154,10 @@ impl Broker for Redis {
         if answer.is_err() && sent.is_some() {
             self.shared.unheard.add(name, at + request.lease);
         }
-        let [due, jobs] = reply::parts(answer?)?;
+        let [due, jobs, odd, full] = reply::parts(answer?)?;
         self.shared.unheard.remove(&unheard);
+        fetch::warn(reply::array(odd)?)?;
+        self.shared.is_full.store(reply::number::<u8>(&full) == 1, Ordering::Relaxed);
         let due = reply::text(&due).and_then(|due| due.parse::<f64>().ok());
         self.shared.wake_at(due.zip(sent).map(|(due, offset)| offset.until(due, self.shared.link.now())));
         Ok(fetch::granted(&self.shared, reply::array(jobs)?, at + request.lease))

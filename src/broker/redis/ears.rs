@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_core::Stream;
@@ -121,6 +122,12 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
             ("put", Some(serde_json::Value::String(queue))) => shared.wake(&QueueName::from(queue.as_str())),
             // A job may be taken that was another's, and options say how many may run.
             ("lock_lost" | "config_set" | "config_unset", _) => shared.notices.push(Notice::Wake),
+            // So it leaves room where only so many may run, whoever ran it.
+            ("completed" | "failed" | "canceled" | "advanced", _)
+                if shared.is_full.load(Ordering::Relaxed) =>
+            {
+                shared.notices.push(Notice::Wake);
+            }
             _ => {}
         }
         if let Some(job) = said.jid {

@@ -6,7 +6,7 @@ use redis::{Cmd, Value};
 
 use super::reply;
 use super::shared::Shared;
-use crate::broker::Fetch;
+use crate::broker::{Error, Fetch};
 use crate::model::{Fetched, Instant, JobState, Lease, Revocation, Take, What};
 
 /// A fetch called `name`, for workers whose names begin with `workers`; `unheard` are those before it that nobody heard.
@@ -31,6 +31,15 @@ pub(super) fn write(cmd: &mut Cmd, request: &Fetch, workers: &str, name: &str, u
         cmd.arg(format!("{workers}{}.{}", worker.slot.pool, worker.slot.index));
         cmd.arg(serde_json::to_string(worker).unwrap_or_default());
     }
+}
+
+/// Tells of what another program has made of keys.
+pub(super) fn warn(odd: Vec<Value>) -> Result<(), Error> {
+    for odd in odd {
+        let [key, kind] = reply::parts(odd)?.map(|text| reply::text(&text).unwrap_or_default());
+        tracing::warn!(key, kind, "another program has spoiled a key of a job; it is passed over, or mended");
+    }
+    Ok(())
 }
 
 /// Jobs that were given to us, each of which is followed from now on.

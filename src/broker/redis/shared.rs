@@ -32,6 +32,8 @@ pub(super) struct Shared {
     pub(super) changed: Notify,
     /// What was held before this process has not been given back yet: the server was away.
     pub(super) owes: AtomicBool,
+    /// A queue had jobs at the latest fetch, and no room for one more to run.
+    pub(super) is_full: AtomicBool,
     /// Wakes when time alone makes work.
     timer: Mutex<Option<JoinHandle<()>>>,
     /// For what is spawned by those who only have a part of this.
@@ -48,6 +50,7 @@ impl Shared {
             watched: Mutex::default(),
             changed: Notify::new(),
             owes: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
             timer: Mutex::default(),
             own: own.clone(),
         })

@@ -28,6 +28,7 @@ contract!(
     too_many_dependents_are_not_canceled_at_all,
     a_canceled_job_still_needs_what_it_needed,
     the_release_wakes,
+    a_crowd_that_waits_for_one_is_set_free_whole,
     ten_thousand_in_a_row_are_no_circle,
 );
 
@@ -321,6 +322,21 @@ async fn the_release_wakes(scene: Scene) {
     let a = scene.take().await.unwrap();
     scene.say(&a, complete()).await;
     assert_eq!(scene.next_notice().await, Notice::Wake);
+}
+
+async fn a_crowd_that_waits_for_one_is_set_free_whole(scene: Scene) {
+    scene.put(job("a")).await;
+    let crowd = 2500;
+    scene.enqueue((0..crowd).map(|n| needing(&n.to_string(), &["a"])).collect()).await.unwrap();
+    done(&scene, "a").await;
+    let mut free = 0;
+    while free < crowd {
+        let fetched = scene.fetch(request(&["q"], 500)).await.unwrap();
+        free += fetched.len();
+        if fetched.is_empty() {
+            while scene.next_notice().await != Notice::Wake {}
+        }
+    }
 }
 
 async fn ten_thousand_in_a_row_are_no_circle(scene: Scene) {

@@ -58,9 +58,11 @@ local function tell(text)
   call('PUBLISH', 'ql:log', text)
 end
 
--- Tells those who follow single jobs, if this is one of theirs.
+-- Tells those who follow single jobs, if this is one of theirs. Mostly none is followed, which is asked once.
+local any_followed
 local function tell_followers(event, jid)
-  if call('ZSCORE', 'ql:tracked', jid) then call('PUBLISH', 'ql:' .. event, jid) end
+  if any_followed == nil then any_followed = call('EXISTS', 'ql:tracked') == 1 end
+  if any_followed and call('ZSCORE', 'ql:tracked', jid) then call('PUBLISH', 'ql:' .. event, jid) end
 end
 
 -- What is told of a job that waits anew.
@@ -126,8 +128,10 @@ local function history(jid, when, what, extra)
   end
 end
 
+local known = {}
 local function know_queue(queue)
-  call('ZADD', 'ql:queues', 'NX', now, queue)
+  if not known[queue] then call('ZADD', 'ql:queues', 'NX', now, queue) end
+  known[queue] = true
 end
 
 -- Lets a job wait in a queue: the highest priority first, then who has waited for longest.
@@ -265,15 +269,35 @@ local function set_free(jid, when)
   end
 end
 
--- Those that waited for this job do so no more.
-local function release_dependents(jid, when)
-  local dependents = call('SMEMBERS', 'ql:j:' .. jid .. '-dependents')
-  if #dependents == 0 then return end
-  for _, other in ipairs(dependents) do
-    local key = 'ql:j:' .. other .. '-dependencies'
-    if call('SREM', key, jid) == 1 and call('EXISTS', key) == 0 then set_free(other, when) end
+-- How many jobs one call sets free of one that they waited for: nobody else waits long for that.
+local FREED_AT_ONCE = 1000
+
+-- Some of those in the set at `key` wait for a job no more; whether there are others.
+local function release_some(jid, key, when)
+  local some = call('SPOP', key, FREED_AT_ONCE)
+  for _, other in ipairs(some) do
+    local needs = 'ql:j:' .. other .. '-dependencies'
+    if call('SREM', needs, jid) == 1 and call('EXISTS', needs) == 0 then set_free(other, when) end
   end
-  call('DEL', 'ql:j:' .. jid .. '-dependents')
+  return #some == FREED_AT_ONCE and call('EXISTS', key) == 1
+end
+
+-- Those that waited for this job do so no more: of many the first now, and the others when jobs are asked for. They are
+-- kept apart, because the job itself may be removed before the last of them is free.
+local function release_dependents(jid, when)
+  local key, rest = 'ql:j:' .. jid .. '-dependents', 'ql:taskvisor:release:' .. jid
+  if not release_some(jid, key, when) then return end
+  call('SUNIONSTORE', rest, rest, key)
+  call('DEL', key)
+  call('SADD', 'ql:taskvisor:releasing', jid)
+end
+
+-- Goes on with that; whether there is more to do.
+local function release_more()
+  local jid = call('SRANDMEMBER', 'ql:taskvisor:releasing')
+  if not jid then return false end
+  if not release_some(jid, 'ql:taskvisor:release:' .. jid, clock) then call('SREM', 'ql:taskvisor:releasing', jid) end
+  return true
 end
 
 -- Lets a job wait for those of `needs` that are others, exist and are not complete; whether there is any.

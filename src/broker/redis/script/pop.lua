@@ -57,6 +57,7 @@ if command == 'pop' or command == 'peek' or ours then
       most = math.min(most, math.max(0, floor(at_once) - call('ZCOUNT', 'ql:q:' .. queue .. '-locks', now, '+inf')))
     end
     if most == 0 then return {} end
+    release_more()
     local jobs = {}
     for i, jid in ipairs(take_expired(queue, most, grace)) do jobs[i] = job_of(jid) end
     if #jobs < most then

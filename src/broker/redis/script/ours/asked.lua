@@ -44,7 +44,7 @@ end
 
 if command == 'taskvisor.pause' then
   local queue, line, by, reason = take(), nil, take(), take()
-  know_queue(queue, now)
+  know_queue(queue)
   call('SADD', 'ql:paused_queues', queue)
   local before = call('HGET', 'ql:taskvisor:paused', queue)
   local since = before and (json_table(before) or {}).since or millis
@@ -142,7 +142,7 @@ local function retry(jid, by)
     retries or '0', 'failure', '{}', 'time', now, 'worker', '', 'expires', '0')
   call('HDEL', key, 'ended', 'progress', 'result', 'why', 'group', 'held', 'from', 'due', 'scheduled')
   history(jid, clock, 'put', '{"q":' .. encode(queue) .. '}')
-  know_queue(queue, now)
+  know_queue(queue)
   -- It may have been canceled before all it needs was complete.
   local waits = false
   for _, need in ipairs(call('SMEMBERS', 'ql:j:' .. jid .. '-dependencies')) do

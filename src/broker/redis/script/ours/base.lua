@@ -30,11 +30,39 @@ end
 local HELD = {
   'state', 'worker', 'queue', 'klass', 'priority', 'time', 'retries', 'remaining', 'grace', 'hold', 'held_by',
   'instance', 'life', 'started', 'renewals', 'renewed', 'attempt', 'crashes', 'interrupted', 'canceling', 'order',
+  'why', 'result',
 }
 
 -- Whether a supervisor of taskvisor holds a job, and nobody has taken it since.
 local function is_held(job)
   return job.state == 'running' and job.hold and job.queue and job.worker == job.held_by
+end
+
+-- What another program has left under the keys of a job, and no job has: each key, and what it is.
+local odd, KINDS = {}, {[''] = 'hash', ['-history'] = 'list', ['-dependencies'] = 'set', ['-dependents'] = 'set'}
+
+-- Does something to a job. Where a key of it is of a wrong kind that stops no other job: what stands beside the job is
+-- removed and all is done once more, and what stands in its place is no job and leaves `list`, the key of a queue, if
+-- one is named.
+local function safely(list, jid, act, ...)
+  local is_fine, answer = pcall(act, ...)
+  if is_fine then return answer end
+  local is_mended = false
+  for ending, kind in pairs(KINDS) do
+    local key = 'ql:j:' .. jid .. ending
+    local has = call('TYPE', key).ok
+    if has ~= kind and has ~= 'none' then
+      odd[#odd + 1] = {key, has}
+      is_mended = true
+      if ending == '' then
+        if list then call('ZREM', list, jid) end
+        return
+      end
+      call('DEL', key)
+    end
+  end
+  if not is_mended then error(answer, 0) end
+  return act(...)
 end
 
 -- A full Redis refuses what takes room, unless the script has written something before: what supervisors say of jobs
@@ -76,13 +104,23 @@ local function note_attempt(jid, job, state, ended)
     .. ',"failure":' .. (ended.failure or 'null') .. ',"forensics":' .. (ended.forensics or 'null') .. '}}')
 end
 
+-- How many jobs of a queue may run at once, asked once in a call; 0: as many as may.
+local bounds = {}
+local function most_at_once(queue)
+  if not bounds[queue] then
+    local own, all = unpack(call('HMGET', 'ql:config', queue .. '-max-concurrency', 'max-concurrency'))
+    bounds[queue] = number(own or all or 0) or 0
+  end
+  return bounds[queue]
+end
+
 -- Nobody holds the job any more.
 local function let_go(jid, job)
   call('ZREM', 'ql:q:' .. job.queue .. '-locks', jid)
   forget_worker_job(job.worker, jid)
   if job.instance then call('SREM', 'ql:taskvisor:held:' .. job.instance, jid) end
   -- Where only so many may run, there is room for one more.
-  if option(job.queue .. '-max-concurrency', option('max-concurrency', 0)) > 0 then wake(job.queue) end
+  if most_at_once(job.queue) > 0 then wake(job.queue) end
 end
 
 -- A job that nobody holds goes back to its place, at once or when it is due (milliseconds).

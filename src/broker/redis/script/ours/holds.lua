@@ -20,56 +20,52 @@ end
 
 -- A lock that ran out is lost, and its holder is told. For a little time nobody else gets the job: the holder may be
 -- ending it, and may yet renew or settle.
-local function expire(queue)
-  local locks = 'ql:q:' .. queue .. '-locks'
-  local expired = call('ZRANGEBYSCORE', locks, '-inf', now, 'WITHSCORES', 'LIMIT', 0, 100)
-  for i = 1, #expired, 2 do
-    local jid, job = expired[i], read(expired[i], HELD)
-    -- What another program has made of its hash stops no queue.
-    job.queue = job.queue or queue
-    if job.state ~= 'running' then
-      call('ZREM', locks, jid)
-    else
-      local ends = number(expired[i + 1])
-      if job.grace ~= '1' then
-        history(jid, clock, 'timed-out')
-        tell_followers('stalled', jid)
-        if job.worker and job.worker ~= '' then tell_lock_lost(jid, job.worker) end
-        count(queue, clock, 'retries', 1)
-        ends = ends + option(queue .. '-grace-period', option('grace-period', 10))
-      end
-      if ends > clock then
-        call('HSET', 'ql:j:' .. jid, 'grace', '1')
-        call('ZADD', locks, ends, jid)
-      elseif is_held(job) then
-        take_back(jid, job)
-      else
-        spend(jid, job)
-      end
-    end
+local function expire(jid, queue, ended)
+  local locks, job, ends = 'ql:q:' .. queue .. '-locks', read(jid, HELD), number(ended)
+  -- What another program has made of its hash stops no queue.
+  job.queue = job.queue or queue
+  if job.state ~= 'running' then
+    call('ZREM', locks, jid)
+    return
+  end
+  if job.grace ~= '1' then
+    history(jid, clock, 'timed-out')
+    tell_followers('stalled', jid)
+    if job.worker and job.worker ~= '' then tell_lock_lost(jid, job.worker) end
+    count(queue, clock, 'retries', 1)
+    ends = ends + option(queue .. '-grace-period', option('grace-period', 10))
+  end
+  if ends > clock then
+    call('HSET', 'ql:j:' .. jid, 'grace', '1')
+    call('ZADD', locks, ends, jid)
+  elseif is_held(job) then
+    take_back(jid, job)
+  else
+    spend(jid, job)
   end
 end
 
--- Jobs whose time has come wait for workers, from the moment they were due.
-local function promote(queue)
-  local scheduled = 'ql:q:' .. queue .. '-scheduled'
-  local due = call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, 1000)
-  for i = 1, #due, 2 do
-    local jid = due[i]
-    local priority, order, state = fields(jid, 'priority', 'order', 'state')
-    call('ZREM', scheduled, jid)
-    if state then
-      enter_work(jid, queue, priority, number(order) or clock)
-      call('HSET', 'ql:j:' .. jid, 'state', 'waiting', 'time', due[i + 1])
-      call('HDEL', 'ql:j:' .. jid, 'due')
-    end
+-- A job whose time has come waits for a worker, from the moment it was due.
+local function promote(jid, queue, due)
+  local priority, order, state = fields(jid, 'priority', 'order', 'state')
+  call('ZREM', 'ql:q:' .. queue .. '-scheduled', jid)
+  if state then
+    enter_work(jid, queue, priority, number(order) or clock)
+    call('HSET', 'ql:j:' .. jid, 'state', 'waiting', 'time', due)
+    call('HDEL', 'ql:j:' .. jid, 'due')
   end
+end
+
+-- Does what is due to some of the jobs in a list of a queue.
+local function each_due(list, queue, most, act)
+  local due = call('ZRANGEBYSCORE', list, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most)
+  for i = 1, #due, 2 do safely(list, due[i], act, due[i], queue, due[i + 1]) end
 end
 
 local function come_due(queue)
-  expire(queue)
+  each_due('ql:q:' .. queue .. '-locks', queue, 100, expire)
   spawn_due(queue, 1000)
-  promote(queue)
+  each_due('ql:q:' .. queue .. '-scheduled', queue, 1000, promote)
 end
 
 -- Whether a class is one of `names`; a name may end in `*`.
@@ -87,6 +83,7 @@ if command == 'taskvisor.fetch' then
   local workers = {}
   for i = 1, tonumber(take()) do workers[i] = {name = take(), life = take()} end
   local expires = format('%.6f', clock + length)
+  write_though_full()
 
   local function is_wanted(klass)
     return (#only == 0 or is_among(only, klass)) and not is_among(except, klass)
@@ -110,49 +107,61 @@ if command == 'taskvisor.fetch' then
 
   local GIVEN = {
     'klass', 'data', 'priority', 'tags', 'attempt', 'crashes', 'interrupted', 'unknown', 'policy', 'limit', 'exec',
-    'retries', 'remaining', 'time', 'order', 'hold',
+    'retries', 'remaining', 'time', 'order', 'hold', 'grace', 'progress', 'renewed', 'due',
   }
-  local given, waits = {}, {}
+  local given, granted, waits = {}, {}, {}
 
+  -- Gives a job to a worker; one without its hash to nobody.
   local function grant(jid, queue, worker)
     local key = 'ql:j:' .. jid
     local values = call('HMGET', key, unpack(GIVEN))
-    call('ZREM', 'ql:q:' .. queue .. '-work', jid)
-    if not values[1] and not values[2] then return false end
-    local retries, remaining, time, order, hold = unpack(values, 12)
+    if not values[1] and not values[2] then return end
+    local retries, remaining, time, order, hold, grace, progress, renewed, due = unpack(values, 12)
     -- A job of another program tells its tries by what remains of them.
     local attempt = (number(values[5]) or math.max((number(retries) or 0) - (number(remaining) or 0), 0)) + 1
     -- Another grant has another number, also where a failover has lost the one before: by the fraction of the second.
     hold = format('%.0f', (number(hold) or 0) + 1 + floor(clock % 1 * 1000000))
     history(jid, clock, 'popped', '{"worker":' .. encode(worker.name) .. '}')
-    waits[queue] = waits[queue] or {}
-    table.insert(waits[queue], clock - (number(time) or clock))
-    call('HDEL', key, 'grace', 'progress', 'renewed', 'due')
+    if grace or progress or renewed or due then call('HDEL', key, 'grace', 'progress', 'renewed', 'due') end
     call('HSET', key, 'state', 'running', 'worker', worker.name, 'held_by', worker.name, 'expires', expires,
-      'time', now,
-      'hold', hold, 'instance', instance, 'life', worker.life, 'started', millis, 'renewals', '0', 'attempt', attempt,
-      'order', order or time or now, 'queue', queue, 'fetch', fetch)
-    call('ZADD', 'ql:q:' .. queue .. '-locks', expires, jid)
+      'time', now, 'hold', hold, 'instance', instance, 'life', worker.life, 'started', millis, 'renewals', '0',
+      'attempt', attempt, 'order', order or time or now, 'queue', queue, 'fetch', fetch)
     call('ZADD', 'ql:w:' .. worker.name .. ':jobs', expires, jid)
-    call('ZADD', 'ql:workers', now, worker.name)
-    call('SADD', 'ql:taskvisor:held:' .. instance, jid)
     tell_followers('popped', jid)
     values[5] = attempt
     given[#given + 1] = {jid, queue, hold, unpack(values, 1, 13)}
-    return true
+    granted[#granted + 1] = jid
+    waits[queue] = waits[queue] or {}
+    table.insert(waits[queue], clock - (number(time) or clock))
+  end
+
+  -- Gives jobs of a queue to the workers that have none; what was found without its hash is gone.
+  local function grant_all(jids, queue)
+    if #jids == 0 then return end
+    local work, leases, names = 'ql:q:' .. queue .. '-work', {}, {}
+    granted = {}
+    for _, jid in ipairs(jids) do safely(work, jid, grant, jid, queue, workers[#given + 1]) end
+    call('ZREM', work, unpack(jids))
+    if #granted == 0 then return end
+    for i, jid in ipairs(granted) do
+      leases[2 * i - 1], leases[2 * i] = expires, jid
+      names[2 * i - 1], names[2 * i] = now, workers[#given - #granted + i].name
+    end
+    call('ZADD', 'ql:q:' .. queue .. '-locks', unpack(leases))
+    call('ZADD', 'ql:workers', unpack(names))
+    call('SADD', 'ql:taskvisor:held:' .. instance, unpack(granted))
   end
 
   -- Queues that may give something, with how many jobs they may give.
-  local open, going = {}, {}
-  write_though_full()
+  local open, going, is_full, is_releasing = {}, {}, false, release_more()
   if is_unheard(instance, fetch, unheard) then queues = {} end
   for _, queue in ipairs(queues) do
     if call('SISMEMBER', 'ql:paused_queues', queue) == 0 then
       going[#going + 1] = queue
       come_due(queue)
-      local most, room = option(queue .. '-max-concurrency', option('max-concurrency', 0)), math.huge
+      local most, room = most_at_once(queue), math.huge
       if most > 0 then room = math.max(0, most - call('ZCARD', 'ql:q:' .. queue .. '-locks')) end
-      if room > 0 then open[#open + 1] = {name = queue, room = room} end
+      if room > 0 then open[#open + 1] = {name = queue, room = room} else is_full = true end
     end
   end
 
@@ -161,7 +170,7 @@ if command == 'taskvisor.fetch' then
     local queue = open[turn]
     local most = math.min(in_turn and 1 or #workers, #workers - #given, queue.room)
     local jids, before = waiting(queue.name, most), #given
-    for _, jid in ipairs(jids) do grant(jid, queue.name, workers[#given + 1]) end
+    grant_all(jids, queue.name)
     queue.room = queue.room - (#given - before)
     -- One that was found without its hash has given nothing, and is gone: the queue is looked at once more.
     if #jids < most or queue.room <= 0 then
@@ -174,7 +183,7 @@ if command == 'taskvisor.fetch' then
   for queue, values in pairs(waits) do stat('wait', queue, clock, values) end
 
   -- When time alone makes work next.
-  local next_due = math.huge
+  local next_due = is_releasing and clock or math.huge
   if #given < #workers then
     for _, queue in ipairs(going) do
       for _, kind in ipairs({'-scheduled', '-locks', '-recur'}) do
@@ -183,7 +192,7 @@ if command == 'taskvisor.fetch' then
       end
     end
   end
-  return {next_due < math.huge and format('%.6f', next_due) or false, given}
+  return {next_due < math.huge and format('%.6f', next_due) or false, given, odd, is_full and 1 or 0}
 end
 
 if command == 'taskvisor.renew' then

@@ -45,54 +45,57 @@ end
 
 -- The place of a new job among others of its priority: each has a time of its own, also those that come in one call,
 -- and times are so far apart that scores can tell them (53 bits for a priority and ten thousand years).
-local last_orders = {}
+local orders = {}
 local function next_order(priority)
-  local last = last_orders[priority] or number(call('HGET', 'ql:taskvisor:order', priority) or 0) or 0
-  local step = math.max(0.000001, math.abs(priority) * 0.000004)
-  last_orders[priority] = math.max(clock, last + step)
-  return format('%.6f', last_orders[priority])
+  local order = orders[priority]
+  if not order then
+    local last = number(call('HGET', 'ql:taskvisor:order', priority) or 0) or 0
+    order = {last = last, step = math.max(0.000001, math.abs(priority) * 0.000004)}
+    orders[priority] = order
+  end
+  order.last = math.max(clock, order.last + order.step)
+  return order.last
 end
 
 local function keep_orders()
-  for priority, last in pairs(last_orders) do call('HSET', 'ql:taskvisor:order', priority, format('%.6f', last)) end
+  for priority, order in pairs(orders) do
+    call('HSET', 'ql:taskvisor:order', priority, format('%.6f', order.last))
+  end
 end
 
--- Has a job wait, be due, or wait for others; gives its state.
-local function place(jid, queue, priority, order, delay, waits)
+-- Has a job wait, be due, or wait for others, and sets more fields of its hash; gives its state.
+local function place(jid, queue, priority, order, delay, waits, ...)
   local due = delay > 0 and format('%.6f', clock + delay)
   local key = 'ql:j:' .. jid
   if waits then
+    call('HSET', key, 'state', 'depends', ...)
     call('ZADD', 'ql:q:' .. queue .. '-depends', now, jid)
-    call('HSET', key, 'state', 'depends')
     if due then call('HSET', key, 'scheduled', due, 'due', format('%.0f', due * 1000)) end
     return 'depends'
   elseif due then
+    call('HSET', key, 'state', 'scheduled', 'due', format('%.0f', due * 1000), ...)
     call('ZADD', 'ql:q:' .. queue .. '-scheduled', due, jid)
-    call('HSET', key, 'state', 'scheduled', 'due', format('%.0f', due * 1000))
     return 'delayed'
   end
+  call('HSET', key, 'state', 'waiting', ...)
   enter_work(jid, queue, priority, order)
-  call('HSET', key, 'state', 'waiting')
   return 'waiting'
 end
 
--- Writes a job that was looked at; `extra` has more fields for its hash.
-local function insert(job, waits)
+-- Writes a job that was looked at.
+local function insert(job)
   local key, order = 'ql:j:' .. job.jid, next_order(job.priority)
-  -- The first of all writes is one that a full Redis refuses: what is removed first would let the others pass.
-  local place_of_all = call('INCR', 'ql:taskvisor:place')
   -- What an earlier job of this id has left in lists of what was.
   call('ZREM', 'ql:completed', job.jid)
   call('DEL', key .. '-history')
-  call('HSET', key, 'jid', job.jid, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags,
-    'worker', '', 'expires', '0', 'queue', job.queue, 'retries', job.retries, 'remaining', job.retries, 'time', now,
-    'order', order, 'attempt', '0', 'put_at', millis, unpack(job.more))
-  call('ZADD', 'ql:taskvisor:jobs', place_of_all, job.jid)
   tell_put(job.jid, job.queue)
-  tag(job.jid, json_names(job.tags) or {}, now)
+  if job.tags ~= '[]' then tag(job.jid, json_names(job.tags) or {}, now) end
   history(job.jid, clock, 'put', '{"q":' .. encode(job.queue) .. '}')
-  know_queue(job.queue, now)
-  return place(job.jid, job.queue, job.priority, order, job.delay, waits)
+  know_queue(job.queue)
+  return place(job.jid, job.queue, job.priority, order, job.delay, job.waits,
+    'jid', job.jid, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags,
+    'worker', '', 'expires', '0', 'queue', job.queue, 'retries', job.retries, 'remaining', job.retries, 'time', now,
+    'order', format('%.6f', order), 'attempt', '0', 'put_at', millis, unpack(job.more))
 end
 
 if command == 'taskvisor.put' then
@@ -118,10 +121,18 @@ if command == 'taskvisor.put' then
       if state ~= 'complete' then job.waits = true end
     end
   end
-  local states = {}
+  local new, states, places = 0, {}, {}
+  for _, job in ipairs(jobs) do new = new + (job.is_there and 0 or 1) end
+  -- The first of all writes is one that a full Redis refuses: what is removed first would let the others pass.
+  local last = new > 0 and call('INCRBY', 'ql:taskvisor:place', new)
   for i, job in ipairs(jobs) do
-    states[i] = job.is_there and 'there' or insert(job, job.waits)
+    states[i] = job.is_there and 'there' or insert(job)
+    if not job.is_there then
+      places[#places + 1] = last - new + #places / 2 + 1
+      places[#places + 1] = job.jid
+    end
   end
+  call_many('ZADD', 'ql:taskvisor:jobs', places)
   -- A job may need one that comes after it in the batch.
   for _, job in ipairs(jobs) do
     if job.waits and not job.is_there then depend(job.jid, job.needs) end

@@ -17,10 +17,13 @@ local function queue_of(job)
   return job.queue ~= '' and job.queue or job.from or ''
 end
 
+-- Nobody is told more names of jobs than this, and no more are ended at once.
+local MOST_NAMES = 10001
+
 -- The jobs that wait for one, in the order in which they were put.
 local function dependents(jid)
   local found = {}
-  for _, other in ipairs(call('SMEMBERS', 'ql:j:' .. jid .. '-dependents')) do
+  for _, other in ipairs(call('SRANDMEMBER', 'ql:j:' .. jid .. '-dependents', MOST_NAMES)) do
     local state, order = fields(other, 'state', 'order')
     if state == 'depends' then found[#found + 1] = {other, number(order) or 0} end
   end

@@ -6,25 +6,35 @@ local function leave_behind(jid, left)
   call('HDEL', 'ql:j:' .. jid, 'grace', 'canceling')
 end
 
+-- How long jobs have run, and how many of them are complete, by queue: written down once in a call.
+local runs, completed = {}, {}
+
 local function finish(jid, job)
   history(jid, clock, 'done')
-  stat('run', job.queue, clock, {clock - (number(job.time) or clock)})
+  runs[job.queue] = runs[job.queue] or {}
+  table.insert(runs[job.queue], clock - (number(job.time) or clock))
 end
 
 local function complete(jid, job, left)
   finish(jid, job)
   local key = 'ql:j:' .. jid
+  if job.why or job.result or job.grace or job.canceling then
+    call('HDEL', key, 'why', 'group', 'result', 'grace', 'canceling')
+  end
+  local left_behind = {}
+  for _, name in ipairs({'result', 'forensics'}) do
+    if left[name] then
+      left_behind[#left_behind + 1] = name
+      left_behind[#left_behind + 1] = left[name]
+    end
+  end
   call('HSET', key, 'state', 'complete', 'worker', '', 'failure', '{}', 'queue', '', 'from', job.queue, 'expires', '0',
-    'remaining', job.retries or '0', 'ended', millis)
-  call('HDEL', key, 'why', 'group', 'result')
-  if left.result then call('HSET', key, 'result', left.result) end
-  leave_behind(jid, left)
+    'remaining', job.retries or '0', 'ended', millis, unpack(left_behind))
   call('ZADD', 'ql:completed', now, jid)
-  count_ended(job.queue, 'complete', 1)
+  completed[job.queue] = (completed[job.queue] or 0) + 1
   tell('{"jid":' .. encode(jid) .. ',"event":"completed","queue":' .. encode(job.queue) .. '}')
   tell_followers('completed', jid)
   release_dependents(jid, clock)
-  expire_complete()
   return 'complete'
 end
 
@@ -60,7 +70,7 @@ local function advance(jid, job, left)
     .. encode(job.queue) .. '}')
   tell_followers('completed', jid)
   history(jid, clock, 'put', '{"q":' .. encode(left.next) .. '}')
-  know_queue(left.next, now)
+  know_queue(left.next)
   call('HSET', key, 'worker', '', 'failure', '{}', 'queue', left.next, 'expires', '0', 'remaining', job.retries or '0',
     'attempt', '0', 'crashes', '0', 'interrupted', '0', 'unknown', '0', 'time', now)
   call('HDEL', key, 'why', 'group', 'result', 'forensics', 'progress', 'instance', 'ended', 'grace', 'canceling', 'due')
@@ -124,6 +134,12 @@ local function settle(jid, job, verdict, left)
   return state
 end
 
+-- Settles a job for who has that hold on it; nothing if that is over.
+local function settle_ours(jid, hold, verdict, left)
+  local job = read(jid, HELD)
+  return is_held(job) and job.hold == hold and settle(jid, job, verdict, left)
+end
+
 -- An argument that may be left empty.
 local function take_any()
   local text = take()
@@ -145,8 +161,9 @@ if command == 'taskvisor.settle' then
       left.is_spent, left.after = true, number(take())
       left.why, left.short_why, left.group, left.message = take(), take(), take(), take()
     end
-    local job = read(jid, HELD)
-    answers[i] = is_held(job) and job.hold == hold and settle(jid, job, verdict, left) or 'not_ours'
+    answers[i] = safely(nil, jid, settle_ours, jid, hold, verdict, left) or 'not_ours'
   end
+  for queue, times in pairs(runs) do stat('run', queue, clock, times) end
+  for queue, many in pairs(completed) do count_ended(queue, 'complete', many) end
   return answers
 end
