@@ -33,9 +33,9 @@ pub(super) fn write(cmd: &mut Cmd, request: &Fetch, workers: &str, name: &str, u
     }
 }
 
-/// Tells of what another program has made of keys.
-pub(super) fn warn(odd: Vec<Value>) -> Result<(), Error> {
-    for odd in odd {
+/// Keys that the script found to be of another kind than those of jobs.
+pub(super) fn tell_odd(keys: Vec<Value>) -> Result<(), Error> {
+    for odd in keys {
         let [key, kind] = reply::parts(odd)?.map(|text| reply::text(&text).unwrap_or_default());
         tracing::warn!(key, kind, "another program has spoiled a key of a job; it is passed over, or mended");
     }
