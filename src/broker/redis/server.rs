@@ -5,7 +5,8 @@ pub(super) fn unfit(info: &str) -> Option<String> {
     let value = |name: &str| {
         info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':').map(str::to_owned))
     };
-    match value("redis_mode").as_deref() {
+    // Redis and Valkey have a word each for it.
+    match value("redis_mode").or_else(|| value("server_mode")).as_deref() {
         Some("cluster") => {
             let what = "it is a node of a Redis Cluster, which would spread the keys of a job over several nodes: give a \
                         Redis that is none (Sentinel can watch over it)";
@@ -46,6 +47,7 @@ mod tests {
             let said = unfit(&info(version, mode)).unwrap();
             assert!(said.contains(word), "{said}");
         }
+        assert!(unfit("redis_version:7.2.4\r\nserver_mode:cluster\r\n").unwrap().contains("Redis Cluster"));
         for version in ["6.2.0", "7.0.15", "8.0.2", "255.255.255", "unknown"] {
             assert_eq!(unfit(&info(version, "standalone")), None, "{version}");
         }

@@ -22,7 +22,11 @@ pub(super) fn explain(verb: &str, name: &str, error: &RedisError) -> Error {
             "the user's ACL must allow EVALSHA, SCRIPT LOAD, TIME, PUBLISH, SUBSCRIBE, PSUBSCRIBE, what the script calls, \
              the keys ql:* and all channels, for patterns; INFO helps (like ~ql:* &* +@all -@dangerous +info)"
         }
-        (_, "ERR") if said.contains("The user executing the script can't") => {
+        // Older and newer servers say it in their own words.
+        (_, "ERR")
+            if said.contains("The user executing the script can't")
+                || said.contains("ACL failure in script") =>
+        {
             "the user's ACL must allow what the script calls and the keys ql:*; ACL LOG names what it lacked"
         }
         (ErrorKind::MasterNameNotFoundBySentinel, _) => {
