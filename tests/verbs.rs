@@ -80,6 +80,10 @@ impl Played {
 
 #[async_trait]
 impl Service for Played {
+    fn broker(&self) -> String {
+        "memory:".into()
+    }
+
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem> {
         let mut batches = self.batches.lock().unwrap();
         let before: usize = batches.iter().map(Vec::len).sum();
@@ -128,7 +132,7 @@ impl Service for Played {
         self.note(format!("list {}", filter.limit))?;
         Ok(Page { jobs: vec![record("c1".into())?, record("f1".into())?], next: None })
     }
-    fn news(&self) -> tokio::sync::broadcast::Receiver<Arc<taskvisor::model::News>> {
+    async fn news(&self) -> tokio::sync::broadcast::Receiver<Arc<taskvisor::model::News>> {
         tokio::sync::broadcast::channel(1).1
     }
     async fn reload(&self, _rehearsal: bool) -> Result<Reloaded, Problem> {

@@ -30,7 +30,7 @@ pub(super) async fn events(
     let Query(interest) = interest.map_err(|error| Problem::bad_request(error.body_text()))?;
     let form = if lists::takes_lines(&headers) { Form::Lines } else { Form::Events };
     let (pieces, gone, body) = stream();
-    let mut news = api.news();
+    let mut news = api.news().await;
     tokio::spawn(async move {
         send(&mut news, interest, form, pieces).await;
         // To the last byte it listens: the supervisor does not end before.

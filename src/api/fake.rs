@@ -55,6 +55,10 @@ impl Fake {
 
 #[async_trait]
 impl Service for Fake {
+    fn broker(&self) -> String {
+        "sqlite:/store.db".into()
+    }
+
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem> {
         self.note(format!("put {}", jobs.len()));
         Ok((0..jobs.len()).map(|n| format!("j{n}").into()).collect())
@@ -98,7 +102,7 @@ impl Service for Fake {
         let next = left.checked_sub(PAGE).map(|left| Cursor { place: place + PAGE as i64, left });
         Ok(Page { jobs: ids.map(|n| record(&format!("j{n}"))).collect(), next })
     }
-    fn news(&self) -> Receiver<Arc<News>> {
+    async fn news(&self) -> Receiver<Arc<News>> {
         self.news.subscribe()
     }
     async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {

@@ -8,7 +8,7 @@ use super::{Error, Newsroom};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     ClassFilter, Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress,
-    QueueName, Revocation, Settlement, Take, WorkerId,
+    QueueName, Revocation, Settlement, Sign, Take, WorkerId,
 };
 
 /// A place where jobs wait. Calls may overlap; each is one batch and one round trip where the broker allows.
@@ -42,8 +42,22 @@ pub trait Broker: Send + Sync {
     /// The jobs `instance` holds leases on, as (job, fence, worker).
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error>;
 
-    /// From now on tells what happens to jobs by its hands, each once it is durable. Asked for once, by the supervisor.
+    /// Where to tell what happens to jobs, each once it is durable, while somebody listens there. Asked for once, by the
+    /// supervisor.
     fn publish(&self, room: Newsroom);
+
+    /// Comes back when those who listen now are told all that happens from now on, or else that some of it is lost. Who
+    /// begins to listen waits for it.
+    async fn hear(&self);
+
+    /// What this supervisor is from now on, for all who share the broker: it is told by and by, and again and again, until
+    /// the supervisor leaves. Where nobody shares it nothing is told.
+    fn sign(&self, _sign: Sign) {}
+
+    /// This supervisor stops in order: nobody is to take it for dead.
+    async fn leave(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// What keeps the broker from doing what it is asked, if anything. Answers at once.
     fn trouble(&self) -> Option<String>;
@@ -124,6 +138,8 @@ pub struct Capabilities {
     pub priorities: bool,
     /// Tells what other processes do with its jobs, too, and not only what this one does.
     pub news_of_all: bool,
+    /// Supervisors of several hosts can share it.
+    pub shared: bool,
     /// Can release a job without spending an attempt.
     pub release_unspent: bool,
 }

@@ -46,6 +46,11 @@ impl Newsroom {
         let _ = tokio::time::timeout(FAREWELL, self.out.closed()).await;
     }
 
+    /// Comes back when nobody listens.
+    pub async fn unheard(&self) {
+        self.out.closed().await;
+    }
+
     /// From now on.
     pub fn listen(&self) -> Receiver<Arc<News>> {
         self.out.subscribe()

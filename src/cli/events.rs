@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::elsewhere::client;
+use super::elsewhere::supervisor;
 use super::exit;
 use super::failure::Failure;
 use super::screen::{Look, escaped, print, print_json};
@@ -31,10 +31,10 @@ pub struct Events {
 /// Below `events --help`.
 pub const HELP: &str = "\
 From now on, until it is interrupted or the supervisor ends: when that stops as it was told to, with exit code 0. What other processes do with
-the store is not among it.
+an embedded store is not among it; what anybody does with jobs in Redis is, on any host.
 Kinds, of jobs: put fetched complete advanced released failed held again canceling canceled retried
 edited removed lock_lost;
-of workers: started ready asked killed exited. A reader that is too slow loses some: `lost` says how many.
+of workers: started ready asked killed exited. A reader that is too slow loses some: `lost` says how many, if that is known.
 The last one is `ended`.
 
 Examples:
@@ -50,7 +50,7 @@ pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
         job: args.job.map(Into::into),
         tag: args.tag,
     };
-    let mut lines = client(config)?.events(&interest).await?;
+    let mut lines = supervisor(config).await?.events(&interest).await?;
     let look = Look::of_stdout(false);
     loop {
         let some = lines.next().await?;

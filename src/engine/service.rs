@@ -44,6 +44,10 @@ pub(super) struct Desk {
 
 #[async_trait]
 impl Service for Desk {
+    fn broker(&self) -> String {
+        self.broker_name.clone()
+    }
+
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem> {
         self.broker.enqueue(jobs).await.map_err(problem)
     }
@@ -56,8 +60,10 @@ impl Service for Desk {
         self.broker.page(filter, at).await.map_err(problem)
     }
 
-    fn news(&self) -> Receiver<Arc<News>> {
-        self.newsroom.listen()
+    async fn news(&self) -> Receiver<Arc<News>> {
+        let news = self.newsroom.listen();
+        self.broker.hear().await;
+        news
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {
@@ -291,5 +297,6 @@ fn problem(error: Error) -> Problem {
         }
         Error::Refused(_) => Problem::bad_request(message),
         Error::Failed(_) => Problem::unavailable(message),
+        Error::Unanswered(_) => Problem::in_doubt(message),
     }
 }

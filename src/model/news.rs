@@ -33,7 +33,7 @@ pub struct News {
     /// Why, or what has changed, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// How many were lost.
+    /// How many were lost, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
@@ -98,7 +98,7 @@ pub enum What {
     Killed,
     /// A worker has ended.
     Exited,
-    /// Whoever listens was too slow: so many are lost.
+    /// Some are lost: whoever listens was too slow, or what they come by was broken.
     Lost,
     /// The supervisor has ended as it was told to: this is the last of the news.
     Ended,

@@ -3,15 +3,19 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::support::*;
 use taskvisor::broker::sqlite::{Options, World};
 use taskvisor::broker::{Broker, Newsroom, Sqlite, Verbs};
-use taskvisor::model::verb::{DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
+use taskvisor::model::verb::{Act, Bulk, DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
 use taskvisor::model::*;
 
-// Through Redis, what is told lacks queues and tags so far.
-embedded!(what_happens_is_told_in_order, changes_are_told_and_found_by_their_tags);
+contract!(
+    what_happens_is_told_in_order,
+    every_way_a_job_goes_is_told,
+    changes_are_told_and_found_by_their_tags,
+);
 
 async fn what_happens_is_told_in_order(scene: Scene) {
     let room = Newsroom::default();
@@ -19,9 +23,10 @@ async fn what_happens_is_told_in_order(scene: Scene) {
     scene.put(job("unheard")).await;
     scene.cancel("unheard".into()).await.unwrap();
     let mut news = room.listen();
+    scene.hear().await;
     scene.enqueue(vec![job("a"), NewJob { delay: LEASE, queue: "later".into(), ..job("b") }]).await.unwrap();
     let taken = scene.take().await.unwrap();
-    scene.say(&taken, retry_after(std::time::Duration::ZERO)).await;
+    scene.say(&taken, retry_after(Duration::ZERO)).await;
     let taken = scene.take().await.unwrap();
     scene.say(&taken, complete()).await;
     scene.retry("a".into()).await.unwrap();
@@ -60,10 +65,68 @@ async fn what_happens_is_told_in_order(scene: Scene) {
     assert!(!room.is_heard());
 }
 
+async fn every_way_a_job_goes_is_told(scene: Scene) {
+    let room = Newsroom::default();
+    scene.publish(room.clone());
+    let mut news = room.listen();
+    scene.hear().await;
+    let waits = NewJob { depends: vec!["a".into()], ..job("b") };
+    scene.enqueue(vec![job("a"), waits, job("c"), job("d")]).await.unwrap();
+    let next = Next { queue: "r".into(), delay: Duration::ZERO, depends: vec![] };
+    let taken = scene.take().await.unwrap();
+    scene.say(&taken, Verdict::Complete { result: None, next: Some(next) }).await;
+    let taken = scene.take_from("r").await.unwrap();
+    scene.say(&taken, complete()).await;
+    let verdicts = [Verdict::Fail { failure: failure() }, Verdict::Hold { failure: failure() }, release()];
+    for (fetched, verdict) in scene.fetch(request(&["q"], 3)).await.unwrap().iter().zip(verdicts) {
+        scene.say(fetched, verdict).await;
+    }
+    let failed = Bulk {
+        act: Act::Retry,
+        state: JobState::Failed,
+        group: None,
+        class: None,
+        queue: None,
+        since: None,
+        after: None,
+        limit: None,
+        dry_run: false,
+    };
+    scene.tell(failed.clone(), "me").await.unwrap();
+    scene.tell(Bulk { act: Act::Discard, state: JobState::Held, ..failed }, "me").await.unwrap();
+    scene.cancel("b".into()).await.unwrap();
+    let expected = [
+        "put a q waiting",
+        "put b q depends",
+        "put c q waiting",
+        "put d q waiting",
+        "fetched a q running",
+        "advanced a r waiting",
+        "fetched a r running",
+        "complete a r complete",
+        "released b q waiting",
+        "fetched b q running",
+        "fetched c q running",
+        "fetched d q running",
+        "failed b q failed",
+        "held c q held",
+        "again d q waiting",
+        "retried b q waiting",
+        "removed c q held",
+        "canceled b q canceled",
+    ];
+    for expected in expected {
+        let told = news.recv().await.unwrap();
+        let (job, queue) = (told.job.as_ref().unwrap(), told.queue.as_ref().unwrap());
+        assert_eq!(format!("{} {job} {queue} {}", told.what, told.state.unwrap()), expected);
+    }
+}
+
 async fn changes_are_told_and_found_by_their_tags(scene: Scene) {
     let room = Newsroom::default();
     scene.publish(room.clone());
     let mut news = room.listen();
+    scene.hear().await;
     scene.enqueue(vec![NewJob { tags: vec!["x".into()], ..job("a") }, job("b")]).await.unwrap();
     let (a, b): (JobId, JobId) = ("a".into(), "b".into());
     scene.tell(Prioritize { job: b.clone(), priority: 3 }, "me").await.unwrap();
@@ -89,7 +152,9 @@ async fn changes_are_told_and_found_by_their_tags(scene: Scene) {
         (true, "released b waiting "),
         (true, "canceled b canceled "),
         (true, "removed b canceled "),
+        (false, "put c waiting "),
     ];
+    scene.put(job("c")).await;
     for (has_tag, words) in expected {
         let told = news.recv().await.unwrap();
         let (job, why) = (told.job.as_ref().unwrap(), told.why.as_deref().unwrap_or_default());

@@ -9,11 +9,15 @@ mod sandbox;
 mod support;
 
 mod complete;
+mod cut_off;
 mod days;
 mod edit;
+mod fleet;
 mod holds;
 mod interop;
 mod look;
+mod named;
+mod news;
 mod pop;
 mod put;
 mod queues;

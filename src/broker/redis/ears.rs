@@ -11,21 +11,20 @@ use redis::Msg;
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
-use uuid::Uuid;
 
+use super::fleet;
 use super::holds::{Hearing, revocation};
+use super::link::backoff;
 use super::shared::Shared;
 use crate::broker::{Error, Notice};
 use crate::model::{JobId, QueueName};
 
-/// How often it is tried whether anything would be heard: one request.
-const TRIED: Duration = Duration::from_secs(15);
 /// At how many of these tries the server's clock is measured: clocks drift, and are set.
 const MEASURED: u32 = 20;
 /// What was said is heard after this long, or never.
 const HEARD: Duration = Duration::from_secs(5);
-/// The first wait after a connection that broke, doubled up to the second.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// A connection that lasted for this long was a good one.
+const LASTED: Duration = Duration::from_secs(2);
 
 /// What is said of a job.
 #[derive(Deserialize)]
@@ -47,9 +46,8 @@ pub(super) async fn listen(shared: Arc<Shared>, workers: String, ready: watch::S
             shared.link.note("listen to", Some(&error));
             tracing::warn!(%error, "the events of Redis are not heard");
         }
-        failed = if began.elapsed() > BACKOFF.1 { 0 } else { (failed + 1).min(16) };
-        let wait = BACKOFF.1.min(BACKOFF.0 * 2u32.saturating_pow(failed));
-        sleep(wait + wait * u32::from(Uuid::now_v7().as_bytes()[15]) / 512).await;
+        failed = if began.elapsed() > LASTED { 1 } else { (failed + 1).min(16) };
+        sleep(backoff(failed)).await;
     }
 }
 
@@ -62,7 +60,7 @@ async fn hear(
 ) -> Result<(), Error> {
     let failed = |error: redis::RedisError| shared.link.explain("listen to", &error);
     let own = format!("{workers}alive");
-    let (mut sink, mut messages) = shared.link.listener().await?.split();
+    let (mut sink, mut messages) = shared.link.listener("listen to").await?.split();
     let subscribed = timeout(HEARD, async {
         sink.psubscribe(pattern(workers)).await?;
         sink.subscribe(&["ql:log", "ql:taskvisor"]).await
@@ -76,7 +74,7 @@ async fn hear(
         shared.recurs.look_now();
         shared.verify_all();
     }
-    let mut try_at = Moment::now() + TRIED;
+    let mut try_at = Moment::now();
     let mut tries = 0;
     let mut deadline = None;
     loop {
@@ -87,14 +85,15 @@ async fn hear(
                 Some(message) => heard(shared, &message),
                 None => return Err(shared.link.broken("listen to")),
             },
+            () = shared.changed_sign.notified() => try_at = Moment::now(),
             () = sleep_until(try_at) => {
-                try_at = Moment::now() + TRIED;
+                try_at = Moment::now() + fleet::EVERY;
                 deadline = deadline.or(Some(Moment::now() + HEARD));
                 tries += 1;
                 let (shared, own, measures) = (shared.clone(), own.clone(), tries % MEASURED == 0);
                 tokio::spawn(async move {
                     // What fails is known to whoever asks next.
-                    let _ = shared.link.publish(&own, "").await;
+                    let _ = fleet::sign(&shared, &own).await;
                     if measures {
                         let _ = shared.link.measure().await;
                     }

@@ -7,7 +7,7 @@ use super::reply::{parts, text};
 use super::verbs::{LOOKS, asked, asked_to};
 use crate::broker::Error;
 use crate::model::verb::{DependOff, DependOn, Discard, Done, Prioritize, SetData, State, Tag, Tags};
-use crate::model::{JobId, JobState, What, tags_fault};
+use crate::model::{JobId, JobState, tags_fault};
 
 pub(super) async fn prioritize(redis: &Redis, it: &Prioritize, by: &str) -> Result<Done, Error> {
     let done = asked(redis, "taskvisor.prioritize", |cmd| {
@@ -76,9 +76,7 @@ pub(super) async fn discard(redis: &Redis, it: &Discard) -> Result<Done, Error> 
     let gone = asked_to(redis, "discarded", "taskvisor.discard", |cmd| {
         cmd.arg(it.job.as_str());
     });
-    let [state, queue] = parts(gone.await?)?;
-    redis.tell(What::Removed, &it.job, &queue, state_of(&state));
-    Ok(Done {})
+    gone.await.map(|_| Done {})
 }
 
 pub(super) async fn depend_on(redis: &Redis, it: &DependOn, by: &str) -> Result<State, Error> {
@@ -88,8 +86,7 @@ pub(super) async fn depend_on(redis: &Redis, it: &DependOn, by: &str) -> Result<
             cmd.arg(job.as_str());
         }
     });
-    let [state, _queue] = parts(answer.await?)?;
-    Ok(State { state: state_of(&state) })
+    Ok(State { state: state_of(&answer.await?) })
 }
 
 pub(super) async fn depend_off(redis: &Redis, it: &DependOff, by: &str) -> Result<State, Error> {
@@ -101,12 +98,7 @@ pub(super) async fn depend_off(redis: &Redis, it: &DependOff, by: &str) -> Resul
             cmd.arg(job.as_str());
         }
     });
-    let [state, queue] = parts(answer.await?)?;
-    let state = state_of(&state);
-    if state != JobState::Depends {
-        redis.tell(What::Released, &it.job, &queue, state);
-    }
-    Ok(State { state })
+    Ok(State { state: state_of(&answer.await?) })
 }
 
 /// What the script calls a state.

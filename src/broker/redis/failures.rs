@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::broker::Redis;
-use super::edits::state_of;
 use super::reply::{self, array, number, parts, some_number, text};
 use super::verbs::{asked, retried, write_asked};
 use crate::broker::Error;
 use crate::model::verb::{Act, Bulk, FailureGroup, Swept};
-use crate::model::{Failure, Filter, JobId, JobState, Millis, What};
+use crate::model::{Failure, Filter, Millis};
 
 /// Held jobs counted in one call.
 const HELD: usize = 1_000;
@@ -101,24 +100,8 @@ pub(super) async fn sweep_of(redis: &Redis, it: &Bulk, filter: &Filter, by: &str
     });
     let [next, needed, done] = parts(reply::unless_refused(answer.await?, |_| None)?)?;
     let mut swept = Swept { needed: number(&needed), next: some_number(&next), ..Swept::default() };
-    for done in array(done)? {
-        let [job, queue, state] = parts(done)?;
-        let job: JobId = text(&job).unwrap_or_default().into();
-        if !it.dry_run {
-            tell(redis, it.act, &job, &queue, state_of(&state));
-        }
-        swept.count += 1;
-        if swept.jobs.len() < SHOWN {
-            swept.jobs.push(job);
-        }
-    }
+    let done = array(done)?;
+    swept.count = done.len() as u64;
+    swept.jobs = done.iter().take(SHOWN).filter_map(text).map(Into::into).collect();
     Ok(swept)
-}
-
-fn tell(redis: &Redis, act: Act, job: &JobId, queue: &redis::Value, state: JobState) {
-    let what = match act {
-        Act::Retry => What::Retried,
-        Act::Discard => What::Removed,
-    };
-    redis.tell(what, job, queue, state);
 }

@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 use super::reply;
 use super::shared::Shared;
 use crate::broker::{Error, Fetch};
-use crate::model::{Fetched, Instant, JobState, Lease, Revocation, Take, What};
+use crate::model::{Fetched, Instant, Lease, Revocation, Take};
 
 /// A fetch called `name`, for workers whose names begin with `workers`; `unheard` are those before it that nobody heard.
 pub(super) fn write(cmd: &mut Cmd, request: &Fetch, workers: &str, name: &str, unheard: &[String]) {
@@ -52,7 +52,6 @@ pub(super) fn granted(shared: &Shared, jobs: Vec<Value>, expires_at: Instant) ->
         else {
             continue;
         };
-        shared.tell(What::Fetched, &job.id, Some(&job.queue), JobState::Running);
         let (lost, early) = shared.holds.granted(&job.id, fence, shared.link.now());
         if let Some(lost) = lost {
             shared.revoke(job.id.clone(), lost, Revocation::LockLost);

@@ -116,15 +116,6 @@ impl Link {
         self.heard(verb, live.number, answer).await
     }
 
-    /// Says something to whoever listens on a channel. What is heard of it is nobody's answer.
-    pub(super) async fn publish(&self, channel: &str, text: &str) -> Result<(), Error> {
-        let live = self.live("publish to").await?;
-        let mut cmd = redis::cmd("PUBLISH");
-        cmd.arg(channel).arg(text);
-        let answer: RedisResult<Value> = cmd.query_async(&mut live.conn.clone()).await;
-        self.heard("publish to", live.number, answer).await.map(drop)
-    }
-
     /// Measures the server's clock again.
     pub(super) async fn measure(&self) -> Result<(), Error> {
         let mut live = self.live("ask the time of").await?;
@@ -138,10 +129,12 @@ impl Link {
         Ok(())
     }
 
-    /// A connection of its own, to listen on.
-    pub(super) async fn listener(&self) -> Result<PubSub, Error> {
+    /// A connection of its own, to listen on; `verb` says for what.
+    pub(super) async fn listener(&self, verb: &str) -> Result<PubSub, Error> {
         let opened = timeout(CONNECT, async { self.address.client().await?.get_async_pubsub().await }).await;
-        opened.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain("listen to", &error))
+        let opened = opened.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain(verb, &error));
+        // That it is open does not say that anything will be heard.
+        opened.inspect_err(|error| self.note(verb, Some(error)))
     }
 
     /// The connection, which is made if there is none. Who comes just after a failure is told of it and tries nothing.
@@ -210,7 +203,9 @@ impl Link {
         }
         let explained = self.explain(verb, &error);
         self.note(verb, Some(&explained));
-        Err(explained)
+        // It was sent, and what became of it is not known.
+        let is_in_doubt = error.is_timeout() || error.is_io_error();
+        Err(if is_in_doubt { Error::Unanswered(explained.to_string()) } else { explained })
     }
 
     pub(super) fn explain(&self, verb: &str, error: &RedisError) -> Error {
@@ -231,7 +226,9 @@ impl Link {
     pub(super) fn note(&self, verb: &str, error: Option<&Error>) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match error {
-            Some(Error::Failed(why)) => drop(trouble.insert(verb.into(), why.clone())),
+            Some(Error::Failed(why) | Error::Unanswered(why)) => {
+                trouble.insert(verb.into(), why.clone());
+            }
             Some(_) => {}
             None => trouble.retain(|asked, _| asked != verb && STANDING.contains(&asked.as_str())),
         }
@@ -252,7 +249,7 @@ fn late() -> RedisError {
 }
 
 /// Doubled with each failure, and up to a half longer: those that lost the same server do not come back at once.
-fn backoff(failed: u32) -> Duration {
+pub(super) fn backoff(failed: u32) -> Duration {
     let wait = BACKOFF.1.min(BACKOFF.0 * 2u32.saturating_pow(failed.saturating_sub(1)));
     let chance = u32::from(Uuid::now_v7().as_bytes()[15]);
     wait + wait * chance / 512

@@ -14,7 +14,7 @@ use super::shared::Shared;
 use super::{put, recur};
 use crate::broker::Error;
 use crate::broker::recurring::{NET, Occurrences, WRONG, mended, occurrences, put_by};
-use crate::model::{Instant, JobId, Overlap, Recurring, What, millis_up};
+use crate::model::{Instant, JobId, Overlap, Recurring, millis_up};
 
 /// Recurring jobs in one look at most.
 const BATCH: usize = 100;
@@ -146,14 +146,9 @@ impl Looks {
         let answers = array(answer.await?)?;
         for (due, answer) in due.into_iter().zip(answers) {
             let Value::Array(answer) = answer else { continue };
-            match <[Value; 2]>::try_from(answer) {
-                Ok([word, Value::Array(jobs)]) if text(&word).as_deref() == Some("put") => {
-                    jobs.into_iter().for_each(|job| tell(shared, &due.recurring, job));
-                }
-                Ok([_, why]) => {
-                    self.put_off(due.name, due.version, now, &text(&why).unwrap_or_default());
-                }
-                Err(_) => {}
+            let [word, why] = parts(Value::Array(answer))?;
+            if text(&word).as_deref() == Some("no") {
+                self.put_off(due.name, due.version, now, &text(&why).unwrap_or_default());
             }
         }
         Ok(())
@@ -204,12 +199,4 @@ fn write(cmd: &mut Cmd, due: &Due) {
     }
     cmd.arg(put_by(name, None));
     put::write_one(cmd, &recurring.job, &JobId::from(""));
-}
-
-fn tell(shared: &Shared, recurring: &Recurring, put: Value) {
-    let Ok([id, state]) = parts(put) else { return };
-    let (Some(id), Some(state)) = (text(&id), text(&state).and_then(|state| state.parse().ok())) else {
-        return;
-    };
-    shared.tell(What::Put, &id.into(), Some(&recurring.job.queue), state);
 }

@@ -14,7 +14,7 @@ use crate::broker::{Error, recurring};
 use crate::model::verb::Done;
 use crate::model::{
     Bytes, JobId, LatestJob, Millis, NewJob, Overlap, Pause, Payload, Recurring, RecurringRecord, Retry,
-    Schedule, What,
+    Schedule,
 };
 
 /// One of ours, as it is kept.
@@ -153,7 +153,6 @@ pub(super) async fn run(redis: &Redis, name: &str, by: &str) -> Result<LatestJob
         });
         let answer = reply::unless_refused(answer.await?, |words| of_qless(words, "run"))?;
         if let Some(latest) = latest(answer)? {
-            redis.shared.tell(What::Put, &latest.id, Some(&job.queue), latest.state);
             return Ok(latest);
         }
     }

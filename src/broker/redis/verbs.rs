@@ -6,13 +6,13 @@ use redis::{Cmd, Value};
 
 use super::broker::Redis;
 use super::reply::{self, number, parts, text};
-use super::{edits, failures, options, queues, recur};
+use super::{edits, failures, fleet, options, queues, recur};
 use crate::broker::cancel::{self, Named};
 use crate::broker::{Broker, Error, circle};
 use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Number, Refusal, Verb};
 use crate::model::{
     Cursor, Entry, Filter, Happened, JobId, JobRecord, JobState, Millis, Need, Page, Pause, QueueCounts,
-    QueueName, What,
+    QueueName,
 };
 
 /// Does it.
@@ -39,6 +39,7 @@ pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer,
         Verb::Discard(it) => Answer::Discard(edits::discard(redis, &it).await?),
         Verb::Failed(_) => Answer::Failed(failures::groups(redis).await?),
         Verb::Bulk(it) => Answer::Bulk(failures::sweep(redis, &it, &by).await?),
+        Verb::ShowFleet(it) => Answer::ShowFleet(fleet::show(redis, it).await?),
         Verb::Stats(it) => Answer::Stats(queues::stats(redis, &it).await?),
         Verb::Forget(it) => Answer::Forget(queues::forget(redis, &it, &by).await?),
         Verb::ShowOptions(_) => Answer::ShowOptions(options::show(redis).await?),
@@ -70,14 +71,6 @@ pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer,
         Verb::RunRecurring(it) => Answer::RunRecurring(recur::run(redis, &it.name, &by).await?),
         Verb::RemoveRecurring(it) => Answer::RemoveRecurring(recur::remove(redis, &it.name).await?),
     })
-}
-
-impl Redis {
-    /// Tells whoever listens what happened to a job of a queue that the script names.
-    pub(super) fn tell(&self, what: What, job: &JobId, queue: &Value, state: JobState) {
-        let queue = text(queue).map(QueueName::from);
-        self.shared.tell(what, job, queue.as_ref(), state);
-    }
 }
 
 fn done(_: Value) -> Done {
@@ -274,10 +267,7 @@ async fn retry(redis: &Redis, id: &JobId, by: &str) -> Result<Done, Error> {
     let answer = redis.call("retry a job in", "taskvisor.retry", |cmd, offset| {
         cmd.arg(id.as_str()).arg(retried(offset.millis(redis.shared.link.now()), by));
     });
-    let answer = reply::unless_refused(answer.await?, |words| refused("retried", words))?;
-    let [state, queue] = parts(answer)?;
-    redis.tell(What::Retried, id, &queue, edits::state_of(&state));
-    Ok(Done {})
+    reply::unless_refused(answer.await?, |words| refused("retried", words)).map(done)
 }
 
 /// So often it is looked again when jobs change between the look and the act.
@@ -313,12 +303,7 @@ async fn try_end(redis: &Redis, verb: &Cancel, by: &str) -> Result<Option<Vec<Ea
     }
     let mut states: BTreeMap<JobId, Option<JobState>> = BTreeMap::new();
     for (job, ended) in ending.into_iter().zip(reply::array(answer)?) {
-        let [state, queue] = parts(ended)?;
-        let state = text(&state).and_then(|state| state.parse().ok());
-        // Without a queue it was over already.
-        if let (Some(state), Some(_)) = (state, text(&queue)) {
-            redis.tell(What::of_end(state), job, &queue, state);
-        }
+        let state = text(&ended).and_then(|state| state.parse().ok());
         states.insert(job.clone(), state);
     }
     let fate = |one: &Named| match (states.get(&one.job), refused.get(&one.job)) {

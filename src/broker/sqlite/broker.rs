@@ -25,6 +25,7 @@ impl Broker for Sqlite {
             cancel: true,
             priorities: true,
             news_of_all: false,
+            shared: false,
             release_unspent: true,
         }
     }
@@ -72,6 +73,9 @@ impl Broker for Sqlite {
     fn publish(&self, room: Newsroom) {
         self.notices.publish(room);
     }
+
+    // It tells what this process does, in this process.
+    async fn hear(&self) {}
 
     fn trouble(&self) -> Option<String> {
         self.notices.trouble()

@@ -51,10 +51,25 @@ local function call_many(name, key, values)
   for i = 1, #values, 1000 do call(name, key, unpack(values, i, math.min(i + 999, #values))) end
 end
 
+-- Supervisors whom somebody asks for news hear them on a channel of their own; while there are none, nothing is said.
+-- A message without text says that the next line on `ql:log` is this script's, whose news are told as such: any other
+-- line there is all that another script tells.
+local listeners
+local function news(what, jid, queue, state, why)
+  listeners = listeners or call('PUBSUB', 'NUMSUB', 'ql:taskvisor:news')[2]
+  if listeners == 0 then return end
+  call('PUBLISH', 'ql:taskvisor:news', what and encode({
+    what = what, at = floor(clock * 1000), job = jid, queue = queue or nil, why = why,
+    state = state == 'scheduled' and 'delayed' or state == 'stalled' and 'waiting' or state,
+    tags = call('HGET', 'ql:j:' .. jid, 'tags') or nil,
+  }) or '')
+end
+
 -- What is told is written out word for word: other programs compare it as text, and `cjson` has an order of its own.
 
 -- Tells everyone.
 local function tell(text)
+  news()
   call('PUBLISH', 'ql:log', text)
 end
 
@@ -258,6 +273,7 @@ local function set_free(jid, when)
   local state, queue, priority, due, order = fields(jid, 'state', 'queue', 'priority', 'scheduled', 'order')
   if state ~= 'depends' then return end
   call('ZREM', 'ql:q:' .. queue .. '-depends', jid)
+  news('released', jid, queue, due and 'scheduled' or 'waiting')
   if due then
     call('ZADD', 'ql:q:' .. queue .. '-scheduled', due, jid)
     call('HSET', 'ql:j:' .. jid, 'state', 'scheduled')

@@ -26,6 +26,7 @@ if command == 'cancel' or ours then
       call('PUBLISH', 'ql:w:' .. worker, text)
       forget_worker_job(worker, jid)
     end
+    if state then news('canceled', jid, queue, 'canceled') end
     tell_followers('canceled', jid)
     if queue then leave(jid, queue) end
     for _, other in ipairs(call('SMEMBERS', 'ql:j:' .. jid .. '-dependencies')) do

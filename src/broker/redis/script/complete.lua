@@ -9,6 +9,7 @@ if command == 'complete' or ours then
   local function expire(jid)
     local state, tags, from, ended = fields(jid, 'state', 'tags', 'from', 'ended')
     if state == 'complete' and from and ended then call('HINCRBY', 'ql:taskvisor:ended', 'complete:' .. from, -1) end
+    if state == 'complete' then news('removed', jid, from, state) end
     if state == 'complete' or not state then forget(jid, tags) end
   end
 
@@ -80,7 +81,10 @@ if command == 'complete' or ours then
     end
     call('HSET', 'ql:j:' .. jid, 'state', becomes, 'worker', '', 'failure', '{}', 'queue', next_queue or '',
       'expires', '0', 'remaining', retries or '0', 'data', data, 'time', format('%.20f', clock))
-    if not next_queue then
+    if next_queue then
+      news('advanced', jid, next_queue, becomes)
+    else
+      news('complete', jid, queue, becomes)
       call('ZADD', 'ql:completed', now, jid)
       expire_complete()
       release_dependents(jid, clock)

@@ -27,6 +27,7 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
     set_failed(jid, queue, clock, group, failure)
     tell_followers('failed', jid)
     tell_failed(jid, group, message, worker or '')
+    news('failed', jid, queue, 'failed')
   end
 
   -- Looks at leases that have ended. Those whose worker has had its grace are for the taking: their ids.
@@ -46,7 +47,12 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
           call('HDEL', 'ql:j:' .. jid, 'grace')
           remaining = (number(remaining) or 0) - 1
           call('HSET', 'ql:j:' .. jid, 'remaining', remaining)
-          if remaining < 0 then fail_spent(jid, queue, worker) else free[#free + 1] = jid end
+          if remaining < 0 then
+            fail_spent(jid, queue, worker)
+          else
+            free[#free + 1] = jid
+            news('lock_lost', jid, queue, 'waiting')
+          end
         end
       end
     end
@@ -68,6 +74,7 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
     tag(jid, json_names(recurring.tags) or {}, clock)
     history(jid, due, 'put', '{"q":' .. encode(queue) .. '}')
     enter_work(jid, queue, priority, due)
+    news('put', jid, queue, 'waiting')
   end
 
   -- Puts what recurs and is due.

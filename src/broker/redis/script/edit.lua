@@ -49,6 +49,7 @@ if command == 'priority' then
   -- Among those of its new priority it has the place that its time gives it.
   local work = 'ql:q:' .. tostring(queue) .. '-work'
   if call('ZSCORE', work, jid) then call('ZINCRBY', work, value - (number(before) or 0), jid) end
+  news('edited', jid, queue, state, 'priority ' .. priority .. '; it was ' .. (before or '0'))
   return value
 end
 
@@ -79,11 +80,12 @@ if command == 'tag' then
   end
   if how ~= 'add' and how ~= 'remove' then error('Tag(): First argument must be "add", "remove" or "get"') end
   local jid = need(subject, 'Tag(): Arg "jid" missing')
-  local state, text = fields(jid, 'state', 'tags')
+  local state, text, queue = fields(jid, 'state', 'tags', 'queue')
   if not state then error('Tag(): Job ' .. jid .. ' does not exist') end
   local changed, change = args_from(5), how == 'add' and tag or untag
   local tags = encode(change_names(json_names(text) or {}, how == 'add', changed))
   call('HSET', 'ql:j:' .. jid, 'tags', tags)
   change(jid, changed, clock)
+  news('edited', jid, queue, state, 'tags ' .. table.concat(json_names(tags) or {}, ' '))
   return tags
 end

@@ -30,6 +30,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     history(jid, clock, 'failed', '{"worker":' .. encode(worker) .. ',"group":' .. encode(group) .. '}')
     if data then call('HSET', 'ql:j:' .. jid, 'data', data) end
     set_failed(jid, queue, clock, group, failure_text(group, message, floor(clock), worker))
+    news('failed', jid, queue, 'failed')
     return jid
   end
 
@@ -66,6 +67,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     end
     history(jid, clock, 'retried', '{"q":' .. encode(queue) .. '}')
     tell_put(jid, queue)
+    news('again', jid, queue, delay > 0 and 'scheduled' or 'waiting')
     return remaining
   end
 
@@ -108,6 +110,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     call('HSET', 'ql:j:' .. jid, 'state', 'stalled', 'expires', '0')
     call('HDEL', 'ql:j:' .. jid, 'grace')
     tell_lock_lost(jid, worker or '')
+    news('lock_lost', jid, queue, 'waiting')
   end
 
   if command == 'fail' then

@@ -96,6 +96,7 @@ if command == 'unfail' then
         'remaining', retries or '0')
       call('HDEL', 'ql:j:' .. jid, 'grace')
       enter_work(jid, queue, priority, clock)
+      news('retried', jid, queue, 'waiting')
       moved = moved + 1
     end
   end

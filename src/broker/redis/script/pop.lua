@@ -17,6 +17,7 @@ if command == 'pop' or command == 'peek' or ours then
       job.state, job.queue, job.worker, job.expires, job.hold = 'running', queue, worker, until_text, hold
       call('HSET', 'ql:j:' .. jid, 'state', 'running', 'queue', queue, 'worker', worker, 'expires', until_text,
         'time', time, 'hold', hold)
+      news('fetched', jid, queue, 'running')
       jids[i], leases[2 * i - 1], leases[2 * i] = jid, until_text, jid
     end
     stat('wait', queue, clock, waited)

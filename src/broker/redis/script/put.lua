@@ -71,6 +71,7 @@ if command == 'put' or command == 'requeue' or ours then
       'time', format('%.20f', when))
     if waits and due then call('HSET', key, 'scheduled', due) end
     know_queue(queue)
+    news('put', jid, queue, becomes)
     tell_followers('put', jid)
     return jid
   end

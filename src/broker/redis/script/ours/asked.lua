@@ -95,7 +95,7 @@ if command == 'taskvisor.cancel' then
     job.queue = job.queue or ''
     local state = state_of(job)
     if not state or ENDED[state] and state ~= 'held' or state == 'canceling' then
-      answers[i] = {state or false, false}
+      answers[i] = state or false
     else
       note(jid, by)
       local text = '{"jid":' .. encode(jid) .. ',"queue":' .. encode(job.queue) .. ',"event":"canceled","worker":'
@@ -105,7 +105,8 @@ if command == 'taskvisor.cancel' then
       if is_held(job) then
         call('HSET', key, 'canceling', '1')
         call('PUBLISH', 'ql:w:' .. job.worker, text)
-        answers[i] = {'canceling', job.queue}
+        news('canceling', jid, job.queue, 'canceling')
+        answers[i] = 'canceling'
       else
         if job.worker and job.worker ~= '' then call('PUBLISH', 'ql:w:' .. job.worker, text) end
         leave(jid, job.queue)
@@ -116,14 +117,14 @@ if command == 'taskvisor.cancel' then
         end
         call('HDEL', key, 'scheduled')
         end_canceled(jid, job)
-        answers[i] = {'canceled', job.queue}
+        answers[i] = 'canceled'
       end
     end
   end
   return answers
 end
 
--- An ended job waits again: what it is now, and its queue.
+-- An ended job waits again.
 local function retry(jid, by)
   local key, job = 'ql:j:' .. jid, read(jid, LOOKED_AT)
   if not job.state then return no('job', jid) end
@@ -155,7 +156,8 @@ local function retry(jid, by)
   end
   local becomes = place(jid, queue, job.priority, number(job.order) or clock, 0, waits)
   if becomes == 'waiting' then wake(queue) end
-  return {becomes, queue}
+  news('retried', jid, queue, becomes)
+  return becomes
 end
 
 if command == 'taskvisor.retry' then return retry(take(), take()) end

@@ -153,6 +153,7 @@ local function end_badly(jid, job, state, why, group, message)
   end
   count_ended(job.queue, state, 1)
   tell_failed(jid, list, message, job.worker or '')
+  news(state, jid, job.queue, state)
   tell_followers('failed', jid)
 end
 
@@ -163,6 +164,7 @@ local function end_canceled(jid, job)
   call('HDEL', 'ql:j:' .. jid, 'canceling', 'grace', 'due')
   call('ZADD', 'ql:taskvisor:canceled', now, jid)
   count_ended(job.queue, 'canceled', 1)
+  news('canceled', jid, job.queue, 'canceled')
 end
 
 -- A hold ends that nobody settled: its holder is dead, or out of time. The attempt is not spent; the interruption is
@@ -184,5 +186,6 @@ local function take_back(jid, job)
   else
     note_attempt(jid, job, 'waiting', ended)
     put_back(jid, job)
+    news('lock_lost', jid, job.queue, 'waiting')
   end
 end

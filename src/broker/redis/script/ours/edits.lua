@@ -1,7 +1,13 @@
 -- What people change about a job.
 
--- Has the history of a job tell of a change.
+local function tell_edited(jid, what)
+  local job = read(jid, LOOKED_AT)
+  news('edited', jid, queue_of(job), state_of(job), what)
+end
+
+-- Has the history of a job tell of a change, and those who listen.
 local function note_edit(jid, by, what)
+  tell_edited(jid, what)
   note(jid, '{"at":' .. millis .. ',"edited":{"by":' .. encode(by) .. ',"what":' .. encode(what) .. '}}')
 end
 
@@ -83,14 +89,16 @@ if command == 'taskvisor.track' or command == 'taskvisor.untrack' then
   if command == 'taskvisor.track' then
     call('ZADD', 'ql:tracked', 'NX', now, jid)
     call('PUBLISH', 'ql:track', jid)
+    tell_edited(jid, 'tracked')
   else
     call('ZREM', 'ql:tracked', jid)
     call('PUBLISH', 'ql:untrack', jid)
+    tell_edited(jid, 'not tracked any more')
   end
   return 1
 end
 
--- Forgets a job that has ended and that nobody waits for; gives what it was, and its queue.
+-- Forgets a job that has ended and that nobody waits for.
 if command == 'taskvisor.discard' then
   local jid = take()
   local job = read(jid, LOOKED_AT)
@@ -104,7 +112,7 @@ if command == 'taskvisor.discard' then
     return refusal
   end
   remove(jid, job)
-  return {state, queue_of(job)}
+  return 1
 end
 
 -- Has a job wait for others; gives its state.
@@ -122,8 +130,7 @@ if command == 'taskvisor.depend_on' then
     for _, name in ipairs(way) do refusal[#refusal + 1] = name end
     return refusal
   end
-  if not depend(jid, needs) then return {state, queue_of(job)} end
-  note_edit(jid, by, 'it depends on ' .. table.concat(needs, ', '))
+  if not depend(jid, needs) then return state end
   if state ~= 'depends' then
     local key = 'ql:q:' .. job.queue
     local due = call('ZSCORE', key .. '-scheduled', jid)
@@ -132,7 +139,8 @@ if command == 'taskvisor.depend_on' then
     call('HSET', 'ql:j:' .. jid, 'state', 'depends')
     if due then call('HSET', 'ql:j:' .. jid, 'scheduled', due) end
   end
-  return {'depends', queue_of(job)}
+  note_edit(jid, by, 'it depends on ' .. table.concat(needs, ', '))
+  return 'depends'
 end
 
 -- A job that waited for others goes where it was to go; gives its state.
@@ -167,5 +175,8 @@ if command == 'taskvisor.depend_off' then
   end
   local what = all and 'all others' or table.concat(needs, ', ')
   note_edit(jid, by, 'it does not depend on ' .. what .. ' any more')
-  return {call('EXISTS', key) == 0 and let_off(jid, job) or 'depends', queue_of(job)}
+  if call('EXISTS', key) == 1 then return 'depends' end
+  local becomes = let_off(jid, job)
+  news('released', jid, queue_of(job), becomes)
+  return becomes
 end

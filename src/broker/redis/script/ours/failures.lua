@@ -42,11 +42,11 @@ if command == 'taskvisor.sweep' then
       if act == 'discard' and #dependents(one.jid) > 0 then
         needed = needed + 1
       else
-        done[#done + 1] = {one.jid, queue_of(job), state_of(job)}
+        done[#done + 1] = one.jid
         if is_dry then
           -- It is only counted.
         elseif act == 'retry' then
-          done[#done][3] = retry(one.jid, line)[1]
+          retry(one.jid, line)
         else
           remove(one.jid, job)
         end

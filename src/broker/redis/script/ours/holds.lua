@@ -15,6 +15,7 @@ local function spend(jid, job)
     end_badly(jid, job, 'failed', why, group, message)
   else
     put_back(jid, job)
+    news('lock_lost', jid, job.queue, 'waiting')
   end
 end
 
@@ -128,6 +129,7 @@ if command == 'taskvisor.fetch' then
       'attempt', attempt, 'order', order or time or now, 'queue', queue, 'fetch', fetch)
     call('ZADD', 'ql:w:' .. worker.name .. ':jobs', expires, jid)
     tell_followers('popped', jid)
+    news('fetched', jid, queue, 'running')
     values[5] = attempt
     given[#given + 1] = {jid, queue, hold, unpack(values, 1, 13)}
     granted[#granted + 1] = jid

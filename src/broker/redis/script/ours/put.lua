@@ -92,10 +92,12 @@ local function insert(job)
   if job.tags ~= '[]' then tag(job.jid, json_names(job.tags) or {}, now) end
   history(job.jid, clock, 'put', '{"q":' .. encode(job.queue) .. '}')
   know_queue(job.queue)
-  return place(job.jid, job.queue, job.priority, order, job.delay, job.waits,
+  local state = place(job.jid, job.queue, job.priority, order, job.delay, job.waits,
     'jid', job.jid, 'klass', job.klass, 'data', job.data, 'priority', job.priority, 'tags', job.tags,
     'worker', '', 'expires', '0', 'queue', job.queue, 'retries', job.retries, 'remaining', job.retries, 'time', now,
     'order', format('%.6f', order), 'attempt', '0', 'put_at', millis, unpack(job.more))
+  news('put', job.jid, job.queue, state)
+  return state
 end
 
 -- A job among the arguments.

@@ -55,8 +55,9 @@ end
 
 -- Removes a job that has ended, with all that is kept of it.
 local function remove(jid, job)
-  local key = 'ql:j:' .. jid
-  leave_end(jid, job, state_of(job))
+  local key, state = 'ql:j:' .. jid, state_of(job)
+  news('removed', jid, queue_of(job), state)
+  leave_end(jid, job, state)
   for _, other in ipairs(call('SMEMBERS', key .. '-dependents')) do
     call('SREM', 'ql:j:' .. other .. '-dependencies', jid)
   end

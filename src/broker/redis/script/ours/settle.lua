@@ -34,6 +34,7 @@ local function complete(jid, job, left)
   completed[job.queue] = (completed[job.queue] or 0) + 1
   tell('{"jid":' .. encode(jid) .. ',"event":"completed","queue":' .. encode(job.queue) .. '}')
   tell_followers('completed', jid)
+  news('complete', jid, job.queue, 'complete')
   release_dependents(jid, clock)
   return 'complete'
 end
@@ -77,6 +78,7 @@ local function advance(jid, job, left)
   local waits = depend(jid, left.needs)
   local state = place(jid, left.next, job.priority, number(job.order) or clock, left.delay, waits)
   if state == 'waiting' then wake(left.next) end
+  news('advanced', jid, left.next, state)
   return 'advanced'
 end
 
@@ -105,6 +107,7 @@ local function again(jid, job, left)
   end
   leave_behind(jid, left)
   put_back(jid, job, due)
+  news('again', jid, job.queue, state)
   return state
 end
 

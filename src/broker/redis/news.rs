@@ -1,0 +1,186 @@
+//! News of what happens to the jobs of a Redis by whosever hands, heard for as long as somebody wants them. Our script
+//! tells them on a channel of their own; of other scripts' doing there are the lines on `ql:log`.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use redis::Msg;
+use redis::aio::PubSubStream;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
+
+use super::link::backoff;
+use super::reply;
+use super::shared::Shared;
+use super::spoken::{About, CHANNELS, Reader, Spoken};
+use crate::broker::{Error, Newsroom};
+use crate::clock;
+use crate::model::{JobState, Millis, News, What};
+
+/// How often it is tried whether anything would be heard.
+const TRIED: Duration = Duration::from_secs(15);
+/// What was asked for comes after this long, or never.
+const HEARD: Duration = Duration::from_secs(3);
+/// Messages looked at together: what other scripts tell of is asked about in one request.
+const AT_ONCE: usize = 256;
+/// What this is, where people see that it fails.
+const VERB: &str = "hear the news of";
+
+/// Tells the news while anybody listens.
+#[derive(Default)]
+pub(super) struct Reporter(Mutex<Option<Reports>>);
+
+struct Reports {
+    task: JoinHandle<()>,
+    /// Whether it has been tried to hear something: from then on all is told, or that some is lost.
+    tried: watch::Receiver<bool>,
+}
+
+impl Reporter {
+    fn reports(&self) -> MutexGuard<'_, Option<Reports>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Comes back when what happens from now on is told to those who listen already.
+    pub(super) async fn begin(&self, shared: &Arc<Shared>) {
+        let mut tried = {
+            let mut reports = self.reports();
+            let begin = || {
+                let (tell, tried) = watch::channel(false);
+                Reports { task: tokio::spawn(report(shared.clone(), tell)), tried }
+            };
+            reports.get_or_insert_with(begin).tried.clone()
+        };
+        // It may be ended before.
+        let _ = tried.wait_for(|tried| *tried).await;
+    }
+
+    /// There are no more.
+    pub(super) fn end(&self) {
+        if let Some(reports) = self.reports().take() {
+            reports.task.abort();
+        }
+    }
+
+    /// Where somebody listens. If nobody does, the next one to come begins anew.
+    fn room(&self, shared: &Shared) -> Option<Newsroom> {
+        let mut reports = self.reports();
+        let room = shared.notices.heard().cloned();
+        if room.is_none() {
+            *reports = None;
+        }
+        room
+    }
+}
+
+/// Tells on one connection after the other, until nobody listens any more.
+async fn report(shared: Arc<Shared>, tried: watch::Sender<bool>) {
+    let mut failed = 0;
+    while let Some(room) = shared.reporter.room(&shared) {
+        let began = Moment::now();
+        let heard = tokio::select! {
+            heard = hear(&shared, &room, &tried) => heard,
+            () = room.unheard() => continue,
+        };
+        tried.send_replace(true);
+        if let Err(error) = heard {
+            tracing::warn!(%error, "the news of Redis are not heard");
+        }
+        failed = if began.elapsed() > TRIED { 1 } else { (failed + 1).min(16) };
+        tokio::select! {
+            () = sleep(backoff(failed)) => {}
+            () = room.unheard() => {}
+        }
+    }
+}
+
+/// Tells until the connection breaks.
+async fn hear(shared: &Shared, room: &Newsroom, tried: &watch::Sender<bool>) -> Result<(), Error> {
+    let failed = |error: redis::RedisError| shared.link.explain(VERB, &error);
+    let silent = |_| shared.link.silent(VERB);
+    let (mut sink, mut messages) = shared.link.listener(VERB).await?.split();
+    timeout(HEARD, sink.subscribe(&CHANNELS)).await.map_err(silent)?.map_err(failed)?;
+    if *tried.borrow() {
+        room.tell(missed());
+    }
+    tried.send_replace(true);
+    let mut reader = Reader::default();
+    let mut try_at = Moment::now() + TRIED;
+    loop {
+        tokio::select! {
+            some = poll_fn(|context| next(&mut messages, context)) => {
+                if some.is_empty() {
+                    return Err(shared.link.broken(VERB));
+                }
+                let spoken = some.iter().filter_map(|message| {
+                    reader.read(message.get_channel_name(), message.get_payload_bytes())
+                });
+                tell(shared, room, spoken.collect()).await;
+            }
+            () = sleep_until(try_at) => {
+                timeout(HEARD, sink.ping::<redis::Value>()).await.map_err(silent)?.map_err(failed)?;
+                try_at = Moment::now() + TRIED;
+            }
+        }
+    }
+}
+
+/// The messages that are there, at least one; none if there will be none.
+fn next(messages: &mut PubSubStream, context: &mut Context<'_>) -> Poll<Vec<Msg>> {
+    let mut some = Vec::new();
+    while some.len() < AT_ONCE {
+        match Pin::new(&mut *messages).poll_next(context) {
+            Poll::Ready(Some(message)) => some.push(message),
+            Poll::Pending if some.is_empty() => return Poll::Pending,
+            Poll::Ready(None) | Poll::Pending => break,
+        }
+    }
+    Poll::Ready(some)
+}
+
+/// How many nobody knows: what is said while nobody hears it is gone.
+fn missed() -> News {
+    let why = Some("the connection to Redis was broken".into());
+    News { why, ..News::new(What::Lost, Millis(clock::wall_millis())) }
+}
+
+async fn tell(shared: &Shared, room: &Newsroom, spoken: Vec<Spoken>) {
+    // What cannot be asked is told without.
+    let mut known = about(shared, &spoken).await.unwrap_or_default().into_iter();
+    for one in spoken {
+        room.tell(match one {
+            Spoken::News(news) => *news,
+            Spoken::Line(line) => line.news(known.next().unwrap_or_default()),
+        });
+    }
+}
+
+/// What is to be known of jobs that other scripts tell of.
+async fn about(shared: &Shared, spoken: &[Spoken]) -> Result<Vec<About>, Error> {
+    let jobs: Vec<&str> = spoken.iter().filter_map(Spoken::unknown).collect();
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut at = None;
+    let answer =
+        shared.link.call("ask about jobs in", "taskvisor.about", shared.link.now(), |cmd, offset| {
+            at = Some(offset.millis(shared.link.now()));
+            cmd.arg(jobs.len()).arg(&jobs);
+        });
+    let answers = reply::array(answer.await?)?;
+    let of = |value| {
+        let [queue, state, tags] = reply::parts(value)?;
+        Ok(About {
+            at,
+            queue: reply::text(&queue).unwrap_or_default(),
+            state: reply::text(&state).and_then(|state| state.parse::<JobState>().ok()),
+            tags: reply::json(&tags).unwrap_or_default(),
+        })
+    };
+    answers.into_iter().map(of).collect()
+}

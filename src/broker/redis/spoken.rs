@@ -1,0 +1,202 @@
+//! What is said on the channels, as news.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::clock;
+use crate::model::{JobId, JobState, Millis, News, QueueName, What};
+
+/// Both on one connection: their order is that in which things were said.
+pub(super) const CHANNELS: [&str; 2] = ["ql:log", "ql:taskvisor:news"];
+
+/// Something that was said of a job.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Spoken {
+    /// By our script.
+    News(Box<News>),
+    /// By another.
+    Line(Line),
+}
+
+impl Spoken {
+    /// The job, if there is more to be known of it.
+    pub(super) fn unknown(&self) -> Option<&str> {
+        match self {
+            Spoken::Line(line) => Some(line.job.as_str()),
+            Spoken::News(_) => None,
+        }
+    }
+}
+
+/// What another script says of a job.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    what: What,
+    job: JobId,
+    queue: Option<QueueName>,
+    /// What the job is by that; else it is to be asked.
+    state: Option<JobState>,
+}
+
+/// What is to be known of its job.
+#[derive(Default)]
+pub(super) struct About {
+    /// When it was asked.
+    pub(super) at: Option<Millis>,
+    pub(super) queue: String,
+    pub(super) state: Option<JobState>,
+    pub(super) tags: Vec<String>,
+}
+
+/// Reads what is said, in its order.
+#[derive(Default)]
+pub(super) struct Reader {
+    /// The next line on `ql:log` is our script's, and is told as news.
+    is_ours: bool,
+}
+
+impl Reader {
+    pub(super) fn read(&mut self, channel: &str, text: &[u8]) -> Option<Spoken> {
+        let text = String::from_utf8_lossy(text);
+        if channel != CHANNELS[0] {
+            self.is_ours = text.is_empty();
+            return read_news(&text).map(Box::new).map(Spoken::News);
+        }
+        if std::mem::take(&mut self.is_ours) {
+            return None;
+        }
+        read_line(&text).map(Spoken::Line)
+    }
+}
+
+/// As our script writes them.
+#[derive(Deserialize)]
+struct Told {
+    at: i64,
+    what: What,
+    job: JobId,
+    queue: Option<String>,
+    /// As they are kept, which another program may have written.
+    tags: Option<String>,
+    state: JobState,
+    why: Option<String>,
+}
+
+fn read_news(text: &str) -> Option<News> {
+    if text.is_empty() {
+        return None;
+    }
+    let Ok(told) = serde_json::from_str::<Told>(text) else {
+        // Somebody may speak a later language than ours.
+        return Some(News { count: Some(1), ..News::new(What::Lost, Millis(clock::wall_millis())) });
+    };
+    let tags = told.tags.and_then(|tags| serde_json::from_str(&tags).ok());
+    Some(News {
+        job: Some(told.job),
+        queue: some_queue(told.queue.unwrap_or_default()),
+        tags: tags.unwrap_or_default(),
+        state: Some(told.state),
+        why: told.why,
+        ..News::new(told.what, Millis(told.at))
+    })
+}
+
+fn some_queue(name: String) -> Option<QueueName> {
+    (!name.is_empty()).then(|| name.into())
+}
+
+fn read_line(text: &str) -> Option<Line> {
+    let said: Value = serde_json::from_str(text).ok()?;
+    let part = |name: &str| said.get(name).and_then(Value::as_str);
+    let (what, state) = match part("event")? {
+        "put" => (What::Put, None),
+        "completed" => (What::Complete, Some(JobState::Complete)),
+        "advanced" => (What::Advanced, None),
+        "failed" => (What::Failed, Some(JobState::Failed)),
+        "lock_lost" => (What::LockLost, None),
+        // Said of what is no job, too: then it has no queue.
+        "canceled" if part("queue").is_some() => (What::Canceled, Some(JobState::Canceled)),
+        _ => return None,
+    };
+    let queue = part(if what == What::Advanced { "to" } else { "queue" });
+    Some(Line { what, job: part("jid")?.into(), queue: queue.map(Into::into), state })
+}
+
+impl Line {
+    /// What was asked may be of a later moment than what was said, or of a job that is gone.
+    pub(super) fn news(self, about: About) -> News {
+        // Whoever lost a lock has a grace, in which the job is not anybody else's.
+        let runs = |state: &JobState| matches!(state, JobState::Running | JobState::Canceling);
+        let may_be = |state: &JobState| !state.has_ended() && (self.what == What::LockLost || !runs(state));
+        let asked = || about.state.filter(may_be).unwrap_or(JobState::Waiting);
+        News {
+            job: Some(self.job),
+            queue: self.queue.or_else(|| some_queue(about.queue)),
+            tags: about.tags,
+            state: Some(self.state.unwrap_or_else(asked)),
+            ..News::new(self.what, about.at.unwrap_or_else(|| Millis(clock::wall_millis())))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(what: What, queue: Option<&str>) -> Option<Spoken> {
+        Some(Spoken::Line(Line { what, job: "a".into(), queue: queue.map(Into::into), state: None }))
+    }
+
+    #[test]
+    fn a_line_of_our_script_is_no_news_and_the_next_one_is() {
+        let mut reader = Reader::default();
+        let put = br#"{"jid":"a","event":"put","queue":"q"}"#;
+        assert_eq!(reader.read("ql:log", put), line(What::Put, Some("q")));
+        assert_eq!(reader.read("ql:taskvisor:news", b""), None);
+        assert_eq!(reader.read("ql:log", put), None);
+        let told = br#"{"what":"put","at":7,"job":"a","queue":"q","tags":"[\"x\"]","state":"delayed"}"#;
+        let news = News {
+            job: Some("a".into()),
+            queue: Some("q".into()),
+            tags: vec!["x".into()],
+            state: Some(JobState::Delayed),
+            ..News::new(What::Put, Millis(7))
+        };
+        assert_eq!(reader.read("ql:taskvisor:news", told), Some(Spoken::News(Box::new(news))));
+        assert_eq!(reader.read("ql:log", put), line(What::Put, Some("q")));
+    }
+
+    #[test]
+    fn what_other_scripts_say_is_read_and_what_is_of_no_job_is_passed_over() {
+        let read = |text: &str| Reader::default().read("ql:log", text.as_bytes());
+        assert_eq!(
+            read(r#"{"jid":"a","to":"next","event":"advanced","queue":"q"}"#),
+            line(What::Advanced, Some("next"))
+        );
+        assert_eq!(read(r#"{"jid":"a","event":"lock_lost","worker":"w"}"#), line(What::LockLost, None));
+        let nobody = r#"{"jid":"a","queue":false,"event":"canceled","worker":false}"#;
+        for text in [nobody, r#"{"option":"x","event":"config_set","value":"1"}"#, "no JSON", "[]"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_state_that_came_later_is_not_told() {
+        let of = |event: &str, state: JobState| {
+            let line = read_line(&format!(r#"{{"jid":"a","event":"{event}"}}"#)).unwrap();
+            let news = line.news(About { state: Some(state), queue: "q".into(), ..About::default() });
+            assert_eq!(news.queue, Some("q".into()));
+            news.state.unwrap()
+        };
+        assert_eq!(of("put", JobState::Delayed), JobState::Delayed);
+        assert_eq!(of("put", JobState::Complete), JobState::Waiting);
+        assert_eq!(of("completed", JobState::Waiting), JobState::Complete);
+        assert_eq!(of("lock_lost", JobState::Running), JobState::Running);
+    }
+
+    #[test]
+    fn news_that_cannot_be_read_are_told_as_lost() {
+        let told = Reader::default().read(CHANNELS[1], br#"{"what":"new kind","job":"a"}"#);
+        assert!(matches!(told, Some(Spoken::News(news)) if news.what == What::Lost && news.count == Some(1)));
+    }
+}
