@@ -10,6 +10,7 @@ mod support;
 
 mod complete;
 mod cut_off;
+mod days;
 mod edit;
 mod fleet;
 mod holds;

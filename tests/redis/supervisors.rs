@@ -10,58 +10,75 @@ use crate::sandbox::{Sandbox, Setting, alive, wait_until};
 use crate::support::{RedisServer, Scripted};
 
 /// A taskvisor of one's own whose jobs wait in a Redis of one's own.
-struct Scene {
+pub struct Scene {
     /// None while it is away.
-    server: RefCell<Option<RedisServer>>,
-    port: u16,
-    url: String,
-    sandbox: Sandbox,
+    pub server: RefCell<Option<RedisServer>>,
+    pub port: u16,
+    pub url: String,
+    pub sandbox: Sandbox,
 }
 
 impl Scene {
-    fn new() -> Scene {
+    pub fn new() -> Scene {
         Scene::on(RedisServer::start())
     }
 
-    fn on(server: RedisServer) -> Scene {
+    pub fn on(server: RedisServer) -> Scene {
         let (port, url) = (server.port, server.url());
         Scene { server: RefCell::new(Some(server)), port, url, sandbox: Sandbox::new(Setting::Root) }
     }
 
     /// The server is killed.
-    fn server_dies(&self) {
+    pub fn server_dies(&self) {
         drop(self.server.borrow_mut().take());
     }
 
     /// There is one again, on the same port.
-    fn server_comes(&self, args: &[&str]) {
+    pub fn server_comes(&self, args: &[&str]) {
         let server = RedisServer::start_at(self.port, args).expect("the port is free again");
         *self.server.borrow_mut() = Some(server);
     }
 
     /// Arguments with the broker's URL.
-    fn with<'a>(url: &'a str, args: &[&'a str]) -> Vec<&'a str> {
+    pub fn with<'a>(url: &'a str, args: &[&'a str]) -> Vec<&'a str> {
         [&["--broker", url], args].concat()
     }
 
-    fn ok(&self, args: &[&str]) -> String {
+    pub fn ok(&self, args: &[&str]) -> String {
         self.sandbox.ok(&Scene::with(&self.url, args))
     }
 
-    fn start(&self, args: &[&str]) -> crate::sandbox::Running<'_> {
+    pub fn start(&self, args: &[&str]) -> crate::sandbox::Running<'_> {
         self.sandbox.start(&Scene::with(&self.url, args))
     }
 
-    fn job(&self, jid: &str) -> Value {
+    /// A supervisor that reaches the server by another way.
+    pub fn start_by(&self, url: &str, args: &[&str]) -> crate::sandbox::Running<'_> {
+        self.sandbox.start(&Scene::with(url, args))
+    }
+
+    /// What is put from now on is run.
+    pub fn assert_goes_on(&self) {
+        let put = Scene::with(&self.url, &["put", "--", "true"]);
+        let mut jid = String::new();
+        wait_until("a job is put", || {
+            let output = self.sandbox.run(&put);
+            jid = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            output.status.success()
+        });
+        wait_until("it is complete", || self.state(&jid) == "complete");
+    }
+
+    pub fn job(&self, jid: &str) -> Value {
         serde_json::from_str(&self.ok(&["job", "show", jid, "--json"])).unwrap()
     }
 
-    fn state(&self, jid: &str) -> String {
+    pub fn state(&self, jid: &str) -> String {
         self.job(jid)["state"].as_str().unwrap().to_owned()
     }
 
     /// Puts a job that writes its pid down and stays; gives both once it runs.
-    fn a_long_job(&self) -> (String, i32) {
+    pub fn a_long_job(&self) -> (String, i32) {
         let file = self.sandbox.work("pid");
         std::fs::remove_file(&file).ok();
         let line = format!("echo $$ >{0}.new; mv {0}.new {0}; exec sleep 1000", file.display());
@@ -75,12 +92,12 @@ impl Scene {
     }
 
     /// Another client of qless.
-    fn other(&self) -> Scripted {
+    pub fn other(&self) -> Scripted {
         Scripted::new(self.server.borrow().as_ref().unwrap(), SCRIPT)
     }
 
     /// The time that clients of qless give.
-    fn now() -> String {
+    pub fn now() -> String {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         now.as_secs_f64().to_string()
     }
@@ -305,13 +322,7 @@ fn what_redis_refuses_is_told_with_what_to_do_and_passes() {
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(!refused.status.success() && words.iter().all(|word| said.contains(word)), "{said}");
         let _: redis::Value = other.raw(mend_it);
-        let mut jid = String::new();
-        wait_until("a job is put", || {
-            let output = scene.sandbox.run(&put);
-            jid = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            output.status.success()
-        });
-        wait_until("it is complete", || scene.state(&jid) == "complete");
+        scene.assert_goes_on();
     }
 }
 

@@ -32,8 +32,10 @@ pub enum Loss {
 
 #[derive(Default)]
 struct Rules {
-    /// What is swallowed; of connections that listen only, or of all.
-    swallowed: Option<(Flow, bool)>,
+    /// Where it leads to.
+    server: u16,
+    /// What is swallowed on all connections.
+    swallowed: Option<Flow>,
     /// The first answer with this in it is lost, but not what is heard by listening.
     lost: Option<(String, Loss)>,
     live: Vec<Arc<Connection>>,
@@ -43,7 +45,16 @@ struct Rules {
 struct Connection {
     client: TcpStream,
     server: TcpStream,
-    listens: Mutex<bool>,
+    mark: Mutex<Mark>,
+}
+
+/// What is known of a connection.
+#[derive(Clone, Copy, Default)]
+struct Mark {
+    /// Somebody listens for events on it.
+    listens: bool,
+    /// Nothing is heard on it any more.
+    deaf: bool,
 }
 
 impl Connection {
@@ -59,13 +70,17 @@ impl Proxy {
     pub fn to(server: u16) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let rules = Arc::new(Mutex::new(Rules::default()));
+        let rules = Arc::new(Mutex::new(Rules { server, ..Rules::default() }));
         let shared = rules.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                if shared.lock().expect("rules").closed {
-                    return;
-                }
+                let server = {
+                    let rules = shared.lock().expect("rules");
+                    if rules.closed {
+                        return;
+                    }
+                    rules.server
+                };
                 // A server that is away takes the connection down.
                 if let Ok(server) = TcpStream::connect(("127.0.0.1", server)) {
                     pass(client, server, &shared);
@@ -86,12 +101,20 @@ impl Proxy {
     /// From now on, on all connections, also those that are made later, what is said is swallowed: nothing ends and
     /// nothing arrives.
     pub fn swallow(&self, flow: Flow) {
-        self.rules().swallowed = Some((flow, false));
+        self.rules().swallowed = Some(flow);
     }
 
-    /// The same, but only on connections that listen for events.
-    pub fn swallow_events(&self, flow: Flow) {
-        self.rules().swallowed = Some((flow, true));
+    /// On the connections that listen for events just now, nothing is heard any more.
+    pub fn deafen(&self) {
+        for connection in &self.rules().live {
+            let mut mark = connection.mark.lock().expect("a mark");
+            mark.deaf |= mark.listens;
+        }
+    }
+
+    /// From now on another server is behind it, for connections that are made later.
+    pub fn lead_to(&self, server: u16) {
+        self.rules().server = server;
     }
 
     /// All is passed on again.
@@ -129,7 +152,7 @@ fn pass(client: TcpStream, server: TcpStream, rules: &Arc<Mutex<Rules>>) {
     for stream in [&client, &server] {
         stream.set_nodelay(true).expect("nodelay");
     }
-    let connection = Arc::new(Connection { client, server, listens: Mutex::new(false) });
+    let connection = Arc::new(Connection { client, server, mark: Mutex::default() });
     rules.lock().expect("rules").live.push(connection.clone());
     for flow in [Flow::Questions, Flow::Answers] {
         let (connection, rules) = (connection.clone(), rules.clone());
@@ -148,13 +171,16 @@ fn carry(connection: &Connection, flow: Flow, rules: &Mutex<Rules>) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         let said = &bytes[..count];
-        let mut listens = connection.listens.lock().expect("a mark");
-        *listens |= flow == Flow::Questions && contains(said, b"PSUBSCRIBE");
-        let listens = *listens;
-        let loss = rules.lock().expect("rules").fate(said, flow, listens);
+        let mark = {
+            let mut mark = connection.mark.lock().expect("a mark");
+            mark.listens |= flow == Flow::Questions && contains(said, b"PSUBSCRIBE");
+            *mark
+        };
+        let loss = rules.lock().expect("rules").fate(said, flow, mark);
         match loss {
             Some(Loss::Break) => return,
-            Some(Loss::Silence) => {}
+            // What comes later cannot arrive before what is missing.
+            Some(Loss::Silence) => connection.mark.lock().expect("a mark").deaf |= flow == Flow::Answers,
             None if to.write_all(said).is_err() => return,
             None => {}
         }
@@ -162,18 +188,18 @@ fn carry(connection: &Connection, flow: Flow, rules: &Mutex<Rules>) {
 }
 
 impl Rules {
-    fn fate(&mut self, said: &[u8], flow: Flow, listens: bool) -> Option<Loss> {
+    fn fate(&mut self, said: &[u8], flow: Flow, mark: Mark) -> Option<Loss> {
         if let Some((text, loss)) = &self.lost
             && flow == Flow::Answers
-            && !listens
+            && !mark.listens
             && contains(said, text.as_bytes())
         {
             let loss = *loss;
             self.lost = None;
             return Some(loss);
         }
-        let (swallowed, events) = self.swallowed?;
-        ((swallowed == flow || swallowed == Flow::Both) && (listens || !events)).then_some(Loss::Silence)
+        let swallows = self.swallowed.is_some_and(|swallowed| swallowed == flow || swallowed == Flow::Both);
+        (swallows || mark.deaf && flow == Flow::Answers).then_some(Loss::Silence)
     }
 }
 

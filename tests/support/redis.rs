@@ -38,8 +38,13 @@ impl RedisServer {
     }
 
     pub fn start_at(port: u16, args: &[&str]) -> Option<RedisServer> {
+        RedisServer::start_until("Ready to accept connections", port, args)
+    }
+
+    /// Until it says something in its log.
+    pub fn start_until(said: &str, port: u16, args: &[&str]) -> Option<RedisServer> {
         let dir = tempfile::tempdir().expect("a directory");
-        let program = std::env::var("TASKVISOR_TEST_REDIS").unwrap_or_else(|_| "redis-server".into());
+        let program = RedisServer::program();
         let mut child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", &program, "--bind", "127.0.0.1", "--port", &port.to_string()])
             .args(["--save", "", "--appendonly", "no", "--loglevel", "notice", "--logfile", "", "--dir"])
@@ -51,10 +56,15 @@ impl RedisServer {
             .expect("redis-server, by setpriv");
         let mut lines =
             BufReader::new(child.stdout.take().expect("its output")).lines().map_while(Result::ok);
-        let ready = lines.any(|line| line.contains("Ready to accept connections"));
+        let ready = lines.any(|line| line.contains(said));
         std::thread::spawn(move || lines.for_each(drop));
         let server = RedisServer { child, port, _dir: dir };
         ready.then_some(server)
+    }
+
+    /// The program that servers are made of.
+    pub fn program() -> String {
+        std::env::var("TASKVISOR_TEST_REDIS").unwrap_or_else(|_| "redis-server".into())
     }
 
     pub fn pid(&self) -> u32 {

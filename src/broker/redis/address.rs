@@ -4,12 +4,19 @@ use redis::io::tcp::TcpSettings;
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, TlsMode};
 
+use super::certificates::Certificates;
 use crate::broker::Error;
 
 /// One server, or the sentinels that know which one it is just now.
 pub(super) enum Address {
-    Direct(Box<ConnectionInfo>),
-    Sentinel { asked: Vec<ConnectionAddr>, master: String, redis: Box<ConnectionInfo>, tls: bool },
+    Direct(Box<ConnectionInfo>, Certificates),
+    Sentinel {
+        asked: Vec<ConnectionAddr>,
+        master: String,
+        redis: Box<ConnectionInfo>,
+        /// To the primary; the sentinels themselves are asked without.
+        tls: Option<Certificates>,
+    },
 }
 
 const SENTINEL_PORT: u16 = 26379;
@@ -17,13 +24,15 @@ const SENTINEL_PORT: u16 = 26379;
 impl Address {
     /// Reads `redis://`, `rediss://`, `unix://` and `redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB`.
     pub(super) fn read(url: &str) -> Result<Address, Error> {
+        let (url, certificates) = Certificates::split(url)?;
         match url.split_once("+sentinel://") {
-            Some((scheme, rest)) => Address::read_sentinel(scheme, rest),
-            None => Ok(Address::Direct(Box::new(info(url)?))),
+            Some(("rediss", rest)) => Address::read_sentinel(rest, Some(certificates)),
+            Some((_, rest)) => Address::read_sentinel(rest, None),
+            None => Ok(Address::Direct(Box::new(info(&url)?), certificates)),
         }
     }
 
-    fn read_sentinel(scheme: &str, rest: &str) -> Result<Address, Error> {
+    fn read_sentinel(rest: &str, tls: Option<Certificates>) -> Result<Address, Error> {
         let wrong =
             || Error::Refused("a URL of sentinels is redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB".into());
         let (place, path) = rest.split_once('/').ok_or_else(wrong)?;
@@ -40,20 +49,29 @@ impl Address {
             Ok(ConnectionAddr::Tcp(name.into(), port?))
         };
         let asked = hosts.split(',').map(read).collect::<Result<_, Error>>()?;
-        Ok(Address::Sentinel { asked, master: master.into(), redis, tls: scheme == "rediss" })
+        Ok(Address::Sentinel { asked, master: master.into(), redis, tls })
     }
 
     /// The server of this moment.
     pub(super) async fn client(&self) -> RedisResult<Client> {
         let (asked, master, redis, tls) = match self {
-            Address::Direct(info) => return Client::open((**info).clone().set_tcp_settings(settings())),
-            Address::Sentinel { asked, master, redis, tls } => (asked, master, redis.redis_settings(), *tls),
+            Address::Direct(info, certificates) => {
+                let info = (**info).clone().set_tcp_settings(settings());
+                return match certificates.load()? {
+                    Some(loaded) => Client::build_with_tls(info, loaded),
+                    None => Client::open(info),
+                };
+            }
+            Address::Sentinel { asked, master, redis, tls } => (asked, master, redis.redis_settings(), tls),
         };
         let mut builder = SentinelClientBuilder::new(asked.clone(), master, SentinelServerType::Master)?
             .set_client_to_redis_db(redis.db())
             .set_client_to_redis_tcp_settings(settings());
-        if tls {
+        if let Some(certificates) = tls {
             builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
+            if let Some(loaded) = certificates.load()? {
+                builder = builder.set_client_to_redis_certificates(loaded);
+            }
         }
         if let Some(name) = redis.username() {
             builder = builder.set_client_to_redis_username(name);

@@ -43,6 +43,7 @@ pub(super) async fn listen(shared: Arc<Shared>, workers: String, ready: watch::S
         again = true;
         ready.send_replace(false);
         if let Err(error) = heard {
+            shared.link.note("listen to", Some(&error));
             tracing::warn!(%error, "the events of Redis are not heard");
         }
         failed = if began.elapsed() > LASTED { 1 } else { (failed + 1).min(16) };
@@ -65,6 +66,7 @@ async fn hear(
         sink.subscribe(&["ql:log", "ql:taskvisor"]).await
     });
     subscribed.await.map_err(|_| shared.link.silent("listen to"))?.map_err(failed)?;
+    shared.link.note("listen to", None);
     ready.send_replace(true);
     // What was said while nobody listened is lost: each hold is asked about, and there may be jobs.
     if again {

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::address::Address;
 use super::offset::Offset;
 use super::script;
+use super::server;
 use super::trouble::explain;
 use crate::broker::Error;
 use crate::model::Instant;
@@ -132,8 +133,8 @@ impl Link {
     pub(super) async fn listener(&self, verb: &str) -> Result<PubSub, Error> {
         let opened = timeout(CONNECT, async { self.address.client().await?.get_async_pubsub().await }).await;
         let opened = opened.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain(verb, &error));
-        self.note(verb, opened.as_ref().err());
-        opened
+        // That it is open does not say that anything will be heard.
+        opened.inspect_err(|error| self.note(verb, Some(error)))
     }
 
     /// The connection, which is made if there is none. Who comes just after a failure is told of it and tries nothing.
@@ -147,7 +148,7 @@ impl Link {
         {
             return Err(why.clone());
         }
-        let connected = timeout(CONNECT, self.connect()).await.unwrap_or_else(|_| Err(late()));
+        let connected = timeout(CONNECT, self.connect(verb)).await.unwrap_or_else(|_| Err(self.silent(verb)));
         match connected {
             Ok((conn, offset)) => {
                 *line = Line { count: line.count + 1, ..Line::default() };
@@ -156,7 +157,6 @@ impl Link {
                 Ok(live)
             }
             Err(error) => {
-                let error = self.explain(verb, &error);
                 line.failed = (line.failed + 1).min(16);
                 line.again = Some(Moment::now() + backoff(line.failed));
                 line.why = Some(error.clone());
@@ -167,15 +167,21 @@ impl Link {
         }
     }
 
-    async fn connect(&self) -> RedisResult<(MultiplexedConnection, Offset)> {
-        let client: Client = self.address.client().await?;
+    async fn connect(&self, verb: &str) -> Result<(MultiplexedConnection, Offset), Error> {
+        let failed = |error: RedisError| self.explain(verb, &error);
+        let client: Client = self.address.client().await.map_err(failed)?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT))
             .set_response_timeout(Some(ANSWER));
-        let mut conn = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let mut conn = client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
+        // A user who may not ask is believed to have chosen well.
+        let info: Option<String> = redis::cmd("INFO").arg("server").query_async(&mut conn).await.ok();
+        if let Some(why) = info.as_deref().and_then(server::unfit) {
+            return Err(Error::Failed(format!("cannot {verb} {}: {why}", self.name)));
+        }
         let offset = match self.ahead {
             Some(ahead) => Offset::known(ahead),
-            None => Offset::measure(&mut conn, &self.now).await?,
+            None => Offset::measure(&mut conn, &self.now).await.map_err(failed)?,
         };
         Ok((conn, offset))
     }
@@ -216,7 +222,8 @@ impl Link {
         self.explain(verb, &std::io::Error::from(std::io::ErrorKind::ConnectionReset).into())
     }
 
-    fn note(&self, verb: &str, error: Option<&Error>) {
+    /// How what was asked for went, for [`Link::trouble`].
+    pub(super) fn note(&self, verb: &str, error: Option<&Error>) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match error {
             Some(Error::Failed(why) | Error::Unanswered(why)) => {

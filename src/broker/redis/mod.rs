@@ -3,6 +3,7 @@
 
 mod address;
 mod broker;
+mod certificates;
 mod ears;
 mod edits;
 mod failures;
@@ -19,6 +20,7 @@ mod queues;
 mod recur;
 mod reply;
 pub mod script;
+mod server;
 mod settle;
 mod shared;
 mod spoken;

@@ -19,13 +19,28 @@ pub(super) fn explain(verb: &str, name: &str, error: &RedisError) -> Error {
         }
         (ErrorKind::Server(ServerErrorKind::MasterDown), _) => "it is a replica that has lost its primary",
         (ErrorKind::Server(ServerErrorKind::NoPerm), _) => {
-            "the user's ACL must allow EVALSHA, SCRIPT LOAD, TIME, PUBLISH, PSUBSCRIBE and the keys and channels ql:*"
+            "the user's ACL must allow EVALSHA, SCRIPT LOAD, TIME, PUBLISH, SUBSCRIBE, PSUBSCRIBE, what the script calls, \
+             the keys ql:* and all channels, for patterns; INFO helps (like ~ql:* &* +@all -@dangerous +info)"
         }
+        // Older and newer servers say it in their own words.
+        (_, "ERR")
+            if said.contains("The user executing the script can't")
+                || said.contains("ACL failure in script") =>
+        {
+            "the user's ACL must allow what the script calls and the keys ql:*; ACL LOG names what it lacked"
+        }
+        (ErrorKind::MasterNameNotFoundBySentinel, _) => {
+            "the sentinels watch no primary of that name: redis+sentinel://HOST:PORT/MASTER/DB"
+        }
+        (ErrorKind::Parse, _) => "what answers there is no Redis; check host and port",
         (_, "BUSY") => "another client's script keeps it; SCRIPT KILL ends that one",
         (_, "OOM") => {
             "it is at its maxmemory; give it more, or let it forget ended jobs (option keep_complete)"
         }
         (_, "MISCONF") => "it cannot write its snapshot; see its log and its disk",
+        _ if said.contains("invalid peer certificate") || said.contains("UnknownIssuer") => {
+            "the server's certificate is not believed here; name the file of its CA in the URL: rediss://HOST:PORT/DB?ca=FILE"
+        }
         _ if error.is_connection_refusal() => "is it running there?",
         _ if error.is_timeout() => "it, or what is between, does not answer",
         _ if error.is_io_error() => "the connection will be made again",

@@ -120,7 +120,8 @@ if command == 'taskvisor.fetch' then
     local retries, remaining, time, order, hold, grace, progress, renewed, due = unpack(values, 12)
     -- A job of another program tells its tries by what remains of them.
     local attempt = (number(values[5]) or math.max((number(retries) or 0) - (number(remaining) or 0), 0)) + 1
-    hold = format('%.0f', (number(hold) or 0) + 1)
+    -- Another grant has another number, also where a failover has lost the one before: by the fraction of the second.
+    hold = format('%.0f', (number(hold) or 0) + 1 + floor(clock % 1 * 1000000))
     history(jid, clock, 'popped', '{"worker":' .. encode(worker.name) .. '}')
     if grace or progress or renewed or due then call('HDEL', key, 'grace', 'progress', 'renewed', 'due') end
     call('HSET', key, 'state', 'running', 'worker', worker.name, 'held_by', worker.name, 'expires', expires,

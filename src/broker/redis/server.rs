@@ -1,0 +1,56 @@
+//! What a server says of itself, and whether it can hold jobs.
+
+/// Why a server cannot, as its `INFO server` tells; `None` if it can, or does not say.
+pub(super) fn unfit(info: &str) -> Option<String> {
+    let value = |name: &str| {
+        info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':').map(str::to_owned))
+    };
+    // Redis and Valkey have a word each for it.
+    match value("redis_mode").or_else(|| value("server_mode")).as_deref() {
+        Some("cluster") => {
+            let what = "it is a node of a Redis Cluster, which would spread the keys of a job over several nodes: give a \
+                        Redis that is none (Sentinel can watch over it)";
+            return Some(what.into());
+        }
+        Some("sentinel") => {
+            let what = "it is a sentinel: give redis+sentinel://HOST:PORT/MASTER/DB, so that it is asked for the primary";
+            return Some(what.into());
+        }
+        _ => {}
+    }
+    // A Valkey tells which Redis it is like.
+    let version = value("redis_version")?;
+    let mut numbers = version.split('.').map_while(|part| part.parse::<u32>().ok());
+    let known = (numbers.next()?, numbers.next().unwrap_or(0));
+    (known < OLDEST).then(|| {
+        format!("it is Redis {version}: 6.2 or later is needed, or any Valkey, because of commands that this one lacks")
+    })
+}
+
+const OLDEST: (u32, u32) = (6, 2);
+
+#[cfg(test)]
+mod tests {
+    use super::unfit;
+
+    #[test]
+    fn a_server_that_cannot_hold_jobs_says_why() {
+        let info = |version: &str, mode: &str| {
+            format!("# Server\r\nredis_version:{version}\r\nredis_mode:{mode}\r\nos:Linux\r\n")
+        };
+        for (version, mode, word) in [
+            ("6.0.16", "standalone", "Redis 6.0.16: 6.2 or later"),
+            ("5.0.14", "standalone", "Redis 5.0.14"),
+            ("7.2.4", "cluster", "Redis Cluster"),
+            ("7.2.4", "sentinel", "redis+sentinel://"),
+        ] {
+            let said = unfit(&info(version, mode)).unwrap();
+            assert!(said.contains(word), "{said}");
+        }
+        assert!(unfit("redis_version:7.2.4\r\nserver_mode:cluster\r\n").unwrap().contains("Redis Cluster"));
+        for version in ["6.2.0", "7.0.15", "8.0.2", "255.255.255", "unknown"] {
+            assert_eq!(unfit(&info(version, "standalone")), None, "{version}");
+        }
+        assert_eq!(unfit(""), None);
+    }
+}

@@ -1,0 +1,149 @@
+//! Another server takes the place of the first: with all that was written, or without the last of it.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::proxy::Proxy;
+use crate::sandbox::{Sandbox, Setting, alive, wait_until};
+use crate::supervisors::Scene;
+use crate::support::RedisServer;
+
+/// A server that follows another and has all that this one has.
+fn replica_of(primary: &RedisServer) -> RedisServer {
+    let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
+    let mut asked = replica.connect();
+    wait_until("the replica follows", || {
+        let info: String = redis::cmd("INFO").arg("replication").query(&mut asked).unwrap();
+        info.contains("master_link_status:up")
+    });
+    replica
+}
+
+fn raw(server: &RedisServer, args: &[&str]) -> redis::Value {
+    redis::cmd(args[0]).arg(&args[1..]).query(&mut server.connect()).unwrap()
+}
+
+/// The job is held by the first server's word, and waits by the second's: there it is given to another supervisor.
+#[test]
+fn a_job_whose_hold_was_lost_with_the_last_writes_runs_twice_for_a_moment_at_most() {
+    let primary = RedisServer::start();
+    let replica = replica_of(&primary);
+    let proxy = Proxy::to(primary.port);
+    let scene = Scene::on(primary);
+    let second = Sandbox::new(Setting::Root);
+    let file = scene.sandbox.work("pids");
+    let line = format!("echo $$ >>{}; exec sleep 1000", file.display());
+    let jid = scene.ok(&["put", "--", "sh", "-c", &line]).trim().to_owned();
+    wait_until("the replica has the job", || {
+        let mut asked = replica.connect();
+        redis::cmd("EXISTS").arg(format!("ql:j:{jid}")).query::<i64>(&mut asked).unwrap() == 1
+    });
+    raw(&replica, &["REPLICAOF", "NO", "ONE"]);
+    let pids = || -> Vec<i32> {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    };
+    let settings = ["-w", "1", "--lease", "12s", "--grace", "1s"];
+    let _first = scene.start_by(&proxy.url(), &settings);
+    wait_until("the job runs by the primary's word", || pids().len() == 1);
+    scene.server_dies();
+    proxy.lead_to(replica.port);
+    proxy.cut();
+    let _second = second.start(&[&["-b", &replica.url()][..], &settings].concat());
+    wait_until("it runs by the replica's word", || pids().len() == 2);
+    let began = Instant::now();
+    wait_until("the first run is dead", || !alive(pids()[0]));
+    assert!(began.elapsed() < Duration::from_secs(12) / 3, "within a renewal: {:?}", began.elapsed());
+    assert!(alive(pids()[1]));
+    *scene.server.borrow_mut() = Some(replica);
+    assert_eq!(pids().len(), 2);
+}
+
+/// What watches a primary called `jobs`.
+struct Sentinel {
+    child: Child,
+    port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl Sentinel {
+    fn of(primary: &RedisServer) -> Sentinel {
+        let dir = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let file = dir.path().join("sentinel.conf");
+        let text = format!(
+            "bind 127.0.0.1\nport {port}\ndir {}\nsentinel monitor jobs 127.0.0.1 {} 1\n\
+             sentinel down-after-milliseconds jobs 500\nsentinel failover-timeout jobs 5000\n",
+            dir.path().display(),
+            primary.port
+        );
+        std::fs::write(&file, text).unwrap();
+        let mut child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", &RedisServer::program()])
+            .arg(&file)
+            .arg("--sentinel")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("+monitor master jobs")), "a sentinel comes up");
+        std::thread::spawn(move || lines.for_each(drop));
+        Sentinel { child, port, _dir: dir }
+    }
+
+    fn knows_replicas(&self) -> bool {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap();
+        let mut asked = client.get_connection().unwrap();
+        let known: Vec<redis::Value> =
+            redis::cmd("SENTINEL").arg(&["replicas", "jobs"]).query(&mut asked).unwrap();
+        !known.is_empty()
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_primary_that_dies_is_followed_by_the_one_its_sentinel_names() {
+    let primary = RedisServer::start();
+    let _replica = replica_of(&primary);
+    let sentinel = Sentinel::of(&primary);
+    wait_until("the sentinel knows the replica", || sentinel.knows_replicas());
+    let mut scene = Scene::on(primary);
+    // One of those that are asked is away.
+    scene.url = format!("redis+sentinel://127.0.0.1:1,127.0.0.1:{}/jobs/0", sentinel.port);
+    let _running = scene.start(&["-w", "2"]);
+    let (jid, pid) = scene.a_long_job();
+    wait_until("the replica has it all", || {
+        let primary = scene.server.borrow();
+        raw(primary.as_ref().unwrap(), &["WAIT", "1", "1000"]) == redis::Value::Int(1)
+    });
+    scene.server_dies();
+    let began = Instant::now();
+    scene.assert_goes_on();
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+    assert!(alive(pid));
+    assert_eq!(scene.job(&jid)["attempt"], 1);
+    scene.ok(&["job", "cancel", "--wait", &jid]);
+    assert!(!alive(pid));
+}
+
+#[test]
+fn a_sentinel_without_that_primary_or_in_its_place_is_told() {
+    let primary = RedisServer::start();
+    let sentinel = Sentinel::of(&primary);
+    let sandbox = Sandbox::new(Setting::Root);
+    let refusal = |url: &str| sandbox.refused(&["-b", url, "put", "--", "true"]).1;
+    let said = refusal(&format!("redis+sentinel://127.0.0.1:{}/other/0", sentinel.port));
+    assert!(said.contains("/other/") && said.contains("watch no primary of that name"), "{said}");
+    let said = refusal(&format!("redis://127.0.0.1:{}", sentinel.port));
+    assert!(said.contains("redis+sentinel://"), "{said}");
+}

@@ -1,0 +1,137 @@
+//! Connections that break, and some that do not and yet carry nothing.
+
+use std::time::{Duration, Instant};
+
+use super::{behind_a_proxy, calls};
+use crate::proxy::{Flow, Loss};
+use crate::sandbox::{alive, reasons, wait_until};
+use crate::supervisors::Scene;
+use crate::support::RedisServer;
+
+#[test]
+fn a_network_that_swallows_everything_is_noticed_and_got_over() {
+    for flow in [Flow::Answers, Flow::Questions, Flow::Both] {
+        let (scene, proxy) = behind_a_proxy();
+        let _running = scene.start_by(&proxy.url(), &["-w", "1"]);
+        let (jid, pid) = scene.a_long_job();
+        proxy.swallow(flow);
+        // Whoever asks is told; the job goes on.
+        let said = scene.sandbox.run(&["--broker", &proxy.url(), "put", "--", "true"]);
+        let stderr = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(!said.status.success() && stderr.contains("does not answer"), "{stderr}");
+        assert!(alive(pid));
+        proxy.pass_on();
+        scene.ok(&["job", "cancel", "--wait", &jid]);
+        assert!(!alive(pid));
+        scene.assert_goes_on();
+    }
+}
+
+/// The calls are answered all the while: only by listening to itself it can know.
+#[test]
+fn ears_that_hear_nothing_any_more_are_noticed_and_what_was_missed_is_found() {
+    let (scene, proxy) = behind_a_proxy();
+    let _running = scene.start_by(&proxy.url(), &["-w", "1"]);
+    let (jid, pid) = scene.a_long_job();
+    proxy.deafen();
+    let _: Vec<String> = scene.other().call(&["cancel", &Scene::now(), &jid]);
+    let began = Instant::now();
+    wait_until("the canceled job is dead", || !alive(pid));
+    assert!(began.elapsed() < Duration::from_secs(30));
+    scene.assert_goes_on();
+}
+
+#[test]
+fn connections_that_are_cut_again_and_again_end_no_job() {
+    let (scene, proxy) = behind_a_proxy();
+    let _running = scene.start_by(&proxy.url(), &["-w", "2"]);
+    let (jid, pid) = scene.a_long_job();
+    for _ in 0..5 {
+        proxy.cut();
+        scene.assert_goes_on();
+    }
+    assert!(alive(pid));
+    assert_eq!(scene.job(&jid)["attempt"], 1);
+}
+
+#[test]
+fn clients_that_are_killed_connect_again() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "2"]);
+    let (jid, pid) = scene.a_long_job();
+    let mut other = scene.other();
+    for kind in ["normal", "pubsub"] {
+        let killed: i64 = other.raw(&format!("CLIENT KILL TYPE {kind} SKIPME yes"));
+        assert!(killed > 0, "{kind}");
+        scene.assert_goes_on();
+    }
+    assert!(alive(pid));
+    assert_eq!(scene.job(&jid)["attempt"], 1);
+}
+
+/// A job whose grant was lost is neither forgotten nor run by nobody until its lease ends.
+#[test]
+fn a_lost_answer_to_a_fetch_loses_no_job() {
+    for loss in [Loss::Break, Loss::Silence] {
+        let (scene, proxy) = behind_a_proxy();
+        let _running = scene.start_by(&proxy.url(), &["-w", "2"]);
+        proxy.lose_answer("unheard", loss);
+        scene.ok(&["put", "--jid", "unheard", "--", "true"]);
+        let began = Instant::now();
+        let mut other = scene.other();
+        // Verbs would go by the supervisor's connection, and are not to lose their answers.
+        wait_until("it is complete", || other.field("unheard", "state").as_deref() == Some("complete"));
+        assert!(proxy.has_lost());
+        assert!(began.elapsed() < Duration::from_secs(30), "not by the end of its lease");
+        let job = scene.job("unheard");
+        assert_eq!((&job["attempt"], &job["interrupted"]), (&1.into(), &0.into()), "{loss:?}");
+    }
+}
+
+/// All holds are gone with the data: their jobs end, and nobody asks again and again.
+#[test]
+fn a_server_that_comes_back_empty_gets_new_jobs_done() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    let (jid, pid) = scene.a_long_job();
+    scene.server_dies();
+    scene.server_comes(&[]);
+    wait_until("the job that nobody knows any more is dead", || !alive(pid));
+    scene.assert_goes_on();
+    assert!(!scene.sandbox.run(&["--broker", &scene.url, "job", "show", &jid]).status.success());
+    let (before, began) = (calls(&scene), Instant::now());
+    wait_until("a second has passed", || began.elapsed() > Duration::from_secs(1));
+    let asked = calls(&scene) - before;
+    assert!(asked < 10, "{asked} calls in a second");
+}
+
+#[test]
+fn a_server_that_reads_its_data_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().to_str().unwrap();
+    let scene = Scene::on(RedisServer::start_with(&["--dir", place]));
+    let _running = scene.start(&["-w", "1"]);
+    let mut other = scene.other();
+    let _: redis::Value =
+        other.raw_call(&["EVAL", "for i = 1, 20000 do redis.call('SET', 'fill:' .. i, i) end", "0"]);
+    let _: redis::Value = other.raw("SAVE");
+    drop(other);
+    scene.server_dies();
+    let slow =
+        ["--dir", place, "--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"];
+    let loading = RedisServer::start_until("Loading RDB", scene.port, &slow).unwrap();
+    *scene.server.borrow_mut() = Some(loading);
+    let mut said = String::new();
+    wait_until("who puts is told", || {
+        let put = scene.sandbox.run(&["--broker", &scene.url, "put", "--", "true"]);
+        said = String::from_utf8_lossy(&put.stderr).into_owned();
+        said.contains("LOADING")
+    });
+    assert!(said.contains("reading its data"), "{said}");
+    wait_until("status says it", || reasons(&scene.sandbox.status()).contains("LOADING"));
+    let client = redis::Client::open(scene.url.as_str()).unwrap();
+    let mut plain = client.get_connection().unwrap();
+    let _: redis::Value =
+        redis::cmd("CONFIG").arg(&["SET", "key-load-delay", "0"]).query(&mut plain).unwrap();
+    scene.assert_goes_on();
+}

@@ -1,0 +1,142 @@
+//! Servers that refuse, and what is no server for jobs: what is wrong is said with what to do.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use crate::sandbox::{Sandbox, Setting, reasons, wait_until};
+use crate::supervisors::Scene;
+use crate::support::RedisServer;
+
+/// What `put` says to a broker that cannot be used; the same is said by whoever asks for more.
+fn refusal(sandbox: &Sandbox, url: &str) -> String {
+    let (code, said) = sandbox.refused(&["--broker", url, "put", "--", "true"]);
+    assert_ne!(code, 0);
+    said
+}
+
+#[test]
+fn a_script_that_does_not_end_is_named_and_waited_for() {
+    let scene = Scene::on(RedisServer::start_with(&["--lua-time-limit", "50"]));
+    let _running = scene.start(&["-w", "1"]);
+    let mut busy = scene.other();
+    let endless = std::thread::spawn(move || {
+        redis::cmd("EVAL").arg("while true do end").arg(0).query::<redis::Value>(&mut busy.redis)
+    });
+    let mut said = String::new();
+    wait_until("the script keeps the server", || {
+        said = String::from_utf8_lossy(&scene.sandbox.run(&["-b", &scene.url, "put", "--", "true"]).stderr)
+            .into();
+        said.contains("BUSY")
+    });
+    assert!(said.contains("SCRIPT KILL ends that one"), "{said}");
+    let client = redis::Client::open(scene.url.as_str()).unwrap();
+    let mut other = client.get_connection().unwrap();
+    let _: redis::Value = redis::cmd("SCRIPT").arg("KILL").query(&mut other).unwrap();
+    assert!(endless.join().unwrap().is_err());
+    scene.assert_goes_on();
+}
+
+#[test]
+fn scripts_that_are_forgotten_are_brought_again() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    scene.assert_goes_on();
+    let (jid, pid) = scene.a_long_job();
+    let _: redis::Value = scene.other().raw("SCRIPT FLUSH");
+    scene.ok(&["job", "cancel", "--wait", &jid]);
+    assert!(!crate::sandbox::alive(pid));
+    scene.assert_goes_on();
+}
+
+#[test]
+fn who_lacks_a_right_is_told_which() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    for (rights, word) in [
+        ("~* &* +@all -evalsha", "evalsha"),
+        ("~* &* +@all -time", "time"),
+        ("~* &* +@all -hset", "ACL LOG names"),
+        ("~other:* &* +@all", "ACL LOG names"),
+    ] {
+        let _: redis::Value = other.raw(&format!("ACL SETUSER one reset on >pw {rights}"));
+        let url = scene.url.replace("://", "://one:pw@");
+        let said = refusal(&scene.sandbox, &url);
+        assert!(said.contains(word) && said.contains("'s ACL must allow"), "{rights}: {said}");
+        assert!(!said.contains(":pw@"), "{said}");
+    }
+    // Who may put, but not listen, is told so when jobs are fetched.
+    let _: redis::Value = other.raw("ACL SETUSER one reset on >pw ~* &* +@all -psubscribe");
+    let running = scene.sandbox.start_raw(&["-w", "1", "-b", &scene.url.replace("://", "://one:pw@")]);
+    wait_until("status names it", || {
+        let said = reasons(&scene.sandbox.status());
+        said.contains("psubscribe") && said.contains("ACL must allow")
+    });
+    let _: redis::Value = other.raw("ACL SETUSER one +psubscribe");
+    scene.assert_goes_on();
+    drop(running);
+    // And the rights that are recommended are enough.
+    let _: redis::Value = other.raw("ACL SETUSER one reset on >pw ~ql:* &* +@all -@dangerous +info");
+    let _running = scene.start_by(&scene.url.replace("://", "://one:pw@"), &["-w", "1"]);
+    scene.assert_goes_on();
+}
+
+#[test]
+fn a_password_that_is_wrong_or_missing_is_said() {
+    let server = RedisServer::start_with(&["--requirepass", "right"]);
+    let sandbox = Sandbox::new(Setting::Root);
+    for (user, word) in
+        [("", "NOAUTH"), (":wrong@", "authentication failed"), ("nobody:right@", "authentication failed")]
+    {
+        let said = refusal(&sandbox, &server.url().replace("://", &format!("://{user}")));
+        assert!(said.contains(word) && said.contains("password in the URL"), "{user}: {said}");
+        assert!(!said.contains("wrong@") && !said.contains("right"), "{said}");
+    }
+}
+
+#[test]
+fn a_node_of_a_cluster_is_refused_in_words() {
+    let server = RedisServer::start_with(&["--cluster-enabled", "yes"]);
+    let sandbox = Sandbox::new(Setting::Root);
+    let said = refusal(&sandbox, &server.url());
+    assert!(said.contains("node of a Redis Cluster"), "{said}");
+    let _running = sandbox.start_raw(&["-w", "1", "-b", &server.url()]);
+    wait_until("status says it", || reasons(&sandbox.status()).contains("node of a Redis Cluster"));
+}
+
+/// Answers everybody who asks with one text.
+fn answering(text: &'static str) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            // Whoever asks may be gone by then.
+            let _ = stream.read(&mut [0; 1024]).and_then(|_| stream.write(text.as_bytes()));
+        }
+    });
+    port
+}
+
+#[test]
+fn what_is_no_redis_is_recognized() {
+    let sandbox = Sandbox::new(Setting::Root);
+    for text in ["HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n"] {
+        let url = format!("redis://127.0.0.1:{}/0", answering(text));
+        let said = refusal(&sandbox, &url);
+        assert!(said.contains("no Redis; check host and port"), "{text}: {said}");
+    }
+}
+
+#[test]
+fn a_socket_in_the_file_system_is_a_way_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("redis.sock");
+    let server = RedisServer::start_with(&["--unixsocket", socket.to_str().unwrap()]);
+    let scene = Scene::on(server);
+    let url = format!("unix://{}", socket.display());
+    let _running = scene.start_by(&url, &["-w", "1"]);
+    scene.assert_goes_on();
+    let jid = scene.sandbox.ok(&["-b", &url, "put", "--", "true"]);
+    scene.sandbox.ok(&["-b", &url, "job", "wait", jid.trim()]);
+    let gone = refusal(&Sandbox::new(Setting::Root), "unix:///none/redis.sock");
+    assert!(gone.contains("unix:///none/redis.sock") && gone.contains("No such file"), "{gone}");
+}
