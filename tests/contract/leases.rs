@@ -94,7 +94,7 @@ async fn a_lease_that_ran_out_is_lost(scene: Scene) {
     scene.clock.forward(LEASE + GRACE);
     let again = scene.take().await.unwrap();
     assert_eq!((again.job.attempt, again.job.interrupted), (1, 1));
-    assert_eq!(scene.next_notice().await, Notice::Revoked("a".into(), a.lease.fence, Revocation::LockLost));
+    assert_eq!(scene.revoked().await, Notice::Revoked("a".into(), a.lease.fence, Revocation::LockLost));
     assert_eq!(
         scene.renew(vec![a.lease.clone()], LEASE).await.unwrap(),
         [Renewal::Lost(Revocation::LockLost)]

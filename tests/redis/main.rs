@@ -1,6 +1,8 @@
 //! The script that runs in Redis, command by command: arguments, answers, errors, events and what it leaves in the keys.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../support/proxy.rs"]
+mod proxy;
 #[path = "../support/sandbox.rs"]
 mod sandbox;
 #[path = "../support/redis.rs"]
@@ -17,6 +19,7 @@ mod put;
 mod queues;
 mod recur;
 mod supervisors;
+mod unheard;
 
 use support::{Ears, RedisServer, Scripted};
 

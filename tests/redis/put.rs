@@ -10,7 +10,10 @@ fn a_job_is_told_kept_and_shown() {
     let jid: String = scene.script.call(&["put", "12.5", "me", "q", "j", "klass", "{\"n\": [1, {}]}", "0"]);
     assert_eq!(jid, "j");
     assert_eq!(scene.ears.heard(), [r#"ql:log {"jid":"j","event":"put","queue":"q"}"#]);
-    let kept = scene.script.everything();
+    let mut kept = scene.script.everything();
+    // Servers write small numbers in their own ways.
+    let place = kept.remove("ql:q:q-work").unwrap().replace("e-09", "e-9");
+    assert_eq!(place, r#"["j", "-1.25e-9"]"#);
     let keys: Vec<(&str, &str)> = kept.iter().map(|(key, text)| (key.as_str(), text.as_str())).collect();
     assert_eq!(
         keys,
@@ -20,7 +23,6 @@ fn a_job_is_told_kept_and_shown() {
                 r#"{"data": "{\"n\": [1, {}]}", "expires": "0", "jid": "j", "klass": "klass", "priority": "0", "queue": "q", "remaining": "5", "retries": "5", "state": "waiting", "tags": "{}", "time": "12.50000000000000000000", "worker": ""}"#
             ),
             ("ql:j:j-history", r#"["[12,\"put\",{\"q\":\"q\"}]"]"#),
-            ("ql:q:q-work", r#"["j", "-1.25e-09"]"#),
             ("ql:queues", r#"["q", "12.5"]"#),
         ]
     );

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Fetch, Redis, Settling, Sqlite, Verbs, redis};
+use taskvisor::broker::{Broker, Error, Fetch, Notice, Redis, Settling, Sqlite, Verbs, redis};
 use taskvisor::model::*;
 
 /// Runs each case over each broker.
@@ -150,6 +150,16 @@ impl Scene {
 
     pub async fn retry(&self, id: JobId) -> Result<(), Error> {
         Verbs::retry(&**self, id, "uid 7".into()).await
+    }
+
+    /// What is told next of a lease: that there may be jobs is passed by.
+    pub async fn revoked(&self) -> Notice {
+        loop {
+            match self.next_notice().await {
+                Notice::Wake => {}
+                revoked => return revoked,
+            }
+        }
     }
 
     pub async fn record(&self, id: &JobId) -> JobRecord {

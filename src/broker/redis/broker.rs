@@ -13,13 +13,13 @@ use uuid::Uuid;
 use super::link::Link;
 use super::offset::Offset;
 use super::shared::Shared;
-use super::{ears, put, reply, settle, verbs};
+use super::{ears, fetch, put, reply, settle, verbs};
 use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling};
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     Cursor, Fence, Fetched, Filter, Instance, Instant, JobId, JobState, Lease, NewJob, Page, Progress,
-    Revocation, Settlement, Take, WorkerId,
+    Revocation, Settlement, WorkerId,
 };
 
 /// How to open it, and the outside world as functions, so that tests can bend it.
@@ -145,58 +145,23 @@ impl Broker for Redis {
         self.shared.watch(&request.queues);
         let at = self.shared.link.now();
         let workers = self.workers(&request.instance);
-        let mut next = None;
+        let (name, unheard) = (self.shared.unheard.name(), self.shared.unheard.all(at));
+        let mut sent = None;
         let answer = self.shared.link.call("fetch jobs from", "taskvisor.fetch", at, |cmd, offset| {
-            next = Some(offset);
-            cmd.arg(request.instance.as_str()).arg(request.lease.as_secs_f64());
-            cmd.arg(match request.take {
-                Take::InOrder => "order",
-                Take::InTurn => "turn",
-            });
-            for names in [&request.filter.only, &request.filter.except] {
-                cmd.arg(names.len());
-                for name in names {
-                    cmd.arg(name.as_str());
-                }
-            }
-            cmd.arg(request.queues.len());
-            for queue in &request.queues {
-                cmd.arg(queue.as_str());
-            }
-            cmd.arg(request.workers.len());
-            for worker in &request.workers {
-                cmd.arg(format!("{workers}{}.{}", worker.slot.pool, worker.slot.index));
-                cmd.arg(serde_json::to_string(worker).unwrap_or_default());
-            }
+            sent = Some(offset);
+            fetch::write(cmd, &request, &workers, &name, &unheard);
         });
-        let [due, jobs, odd, full] = reply::parts(answer.await?)?;
-        for odd in reply::array(odd)? {
-            let [key, kind] = reply::parts(odd)?.map(|text| reply::text(&text).unwrap_or_default());
-            tracing::warn!(
-                key,
-                kind,
-                "another program has spoiled a key of a job; it is passed over, or mended"
-            );
+        let answer = answer.await;
+        if answer.is_err() && sent.is_some() {
+            self.shared.unheard.add(name, at + request.lease);
         }
+        let [due, jobs, odd, full] = reply::parts(answer?)?;
+        self.shared.unheard.remove(&unheard);
+        fetch::tell_odd(reply::array(odd)?)?;
         self.shared.is_full.store(reply::number::<u8>(&full) == 1, Ordering::Relaxed);
         let due = reply::text(&due).and_then(|due| due.parse::<f64>().ok());
-        self.shared.wake_at(due.zip(next).map(|(due, offset)| offset.until(due, self.shared.link.now())));
-        let expires_at = at + request.lease;
-        let mut fetched = Vec::new();
-        for job in reply::array(jobs)? {
-            // One that cannot be read does not lose the others: its lease runs out, and after five times it is held.
-            let Ok((job, fence)) =
-                reply::given(job).inspect_err(|error| tracing::warn!(%error, "a job is passed over"))
-            else {
-                continue;
-            };
-            if self.shared.holds.granted(&job.id, fence, self.shared.link.now()) {
-                self.shared.verify(vec![(job.id.clone(), fence)]);
-            }
-            let lease = Lease { job: job.id.clone(), fence, expires_at };
-            fetched.push(Fetched { job: Arc::new(job), lease });
-        }
-        Ok(fetched)
+        self.shared.wake_at(due.zip(sent).map(|(due, offset)| offset.until(due, self.shared.link.now())));
+        Ok(fetch::granted(&self.shared, reply::array(jobs)?, at + request.lease))
     }
 
     async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
@@ -272,13 +237,7 @@ impl Broker for Redis {
     }
 
     async fn next_notice(&self) -> Notice {
-        let notice = self.shared.notices.next().await;
-        if let Notice::Revoked(job, fence, why) = &notice
-            && *why != Revocation::Canceled
-        {
-            self.shared.holds.ended(job, *fence);
-        }
-        notice
+        self.shared.notices.next().await
     }
 
     async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {

@@ -136,9 +136,7 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
     let job = JobId::from(job);
     match shared.holds.heard(&job, shared.link.now()) {
         Hearing::Nothing => {}
-        Hearing::Lost(fence) => {
-            shared.notices.push(Notice::Revoked(job, fence, why));
-        }
+        Hearing::Lost(fence) => shared.revoke(job, fence, why),
         Hearing::Ask(fence) => shared.verify(vec![(job, fence)]),
     }
 }

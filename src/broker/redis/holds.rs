@@ -45,16 +45,19 @@ impl Holds {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A job was given to us; says whether something was said of it before.
-    pub(super) fn granted(&self, job: &JobId, fence: Fence, now: Instant) -> bool {
+    /// A job was given to us: with the hold that is lost by that, if we had it already, and whether something was said
+    /// of it before.
+    pub(super) fn granted(&self, job: &JobId, fence: Fence, now: Instant) -> (Option<Fence>, bool) {
         let mut inner = self.inner();
-        inner.held.insert(job.clone(), Hold { fence, since: now });
-        inner.early.remove(job).is_some_and(|at| now.since(at) < EARLY)
+        let before = inner.held.insert(job.clone(), Hold { fence, since: now });
+        let lost = before.map(|hold| hold.fence).filter(|before| *before != fence);
+        (lost, inner.early.remove(job).is_some_and(|at| now.since(at) < EARLY))
     }
 
-    /// A hold goes on, also one whose loss was told already: it is followed again.
+    /// A hold goes on, also one whose loss was told already: it is followed again, and what is said of it just now may be
+    /// from before.
     pub(super) fn renewed(&self, job: &JobId, fence: Fence, now: Instant) {
-        self.inner().held.entry(job.clone()).or_insert(Hold { fence, since: now });
+        self.inner().held.insert(job.clone(), Hold { fence, since: now });
     }
 
     /// A hold is over: settled, or lost and told.
@@ -108,18 +111,23 @@ mod tests {
         let (holds, job) = (Holds::default(), JobId::from("a"));
         assert_eq!(holds.heard(&job, AT), Hearing::Nothing);
         // It was said just before the hold was known.
-        assert!(holds.granted(&job, Fence(3), AT + Duration::from_millis(5)));
+        assert_eq!(holds.granted(&job, Fence(3), AT + Duration::from_millis(5)), (None, true));
         assert_eq!(holds.heard(&job, AT + Duration::from_millis(900)), Hearing::Ask(Fence(3)));
         assert_eq!(holds.heard(&job, AT + Duration::from_millis(1100)), Hearing::Lost(Fence(3)));
+        // And of one that was renewed a moment ago.
+        holds.renewed(&job, Fence(3), AT + Duration::from_secs(30));
+        assert_eq!(holds.heard(&job, AT + Duration::from_millis(30_900)), Hearing::Ask(Fence(3)));
     }
 
     #[test]
     fn a_hold_ends_with_its_own_fence() {
         let (holds, job) = (Holds::default(), JobId::from("a"));
-        assert!(!holds.granted(&job, Fence(2), AT));
+        assert_eq!(holds.granted(&job, Fence(2), AT), (None, false));
         holds.ended(&job, Fence(1));
         assert_eq!(holds.all(), [(job.clone(), Fence(2))]);
-        holds.ended(&job, Fence(2));
+        // Its loss was not told before it was given to us again.
+        assert_eq!(holds.granted(&job, Fence(4), AT), (Some(Fence(2)), false));
+        holds.ended(&job, Fence(4));
         assert_eq!(holds.all(), []);
     }
 }

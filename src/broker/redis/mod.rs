@@ -6,6 +6,7 @@ mod broker;
 mod ears;
 mod edits;
 mod failures;
+mod fetch;
 mod holds;
 mod link;
 mod news;
@@ -19,6 +20,7 @@ mod settle;
 mod shared;
 mod spoken;
 mod trouble;
+mod unheard;
 mod verbs;
 
 pub use broker::{Options, Redis};

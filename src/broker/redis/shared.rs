@@ -12,6 +12,7 @@ use super::holds::Holds;
 use super::link::Link;
 use super::news::Reporter;
 use super::reply;
+use super::unheard::Unheard;
 use crate::broker::Notice;
 use crate::broker::notices::Notices;
 use crate::model::{Fence, JobId, QueueName, Revocation};
@@ -26,6 +27,7 @@ pub(super) struct Shared {
     pub(super) holds: Holds,
     /// Tells what happens to jobs.
     pub(super) reporter: Reporter,
+    pub(super) unheard: Unheard,
     /// The queues that jobs were asked from.
     watched: Mutex<HashSet<QueueName>>,
     /// Something has happened to some job.
@@ -47,6 +49,7 @@ impl Shared {
             notices: Notices::default(),
             holds: Holds::default(),
             reporter: Reporter::default(),
+            unheard: Unheard::new(),
             watched: Mutex::default(),
             changed: Notify::new(),
             owes: AtomicBool::new(false),
@@ -77,6 +80,14 @@ impl Shared {
         self.changed.notify_waiters();
     }
 
+    /// Tells that a hold is lost, or that its job is to be canceled: that one goes on until it is settled.
+    pub(super) fn revoke(&self, job: JobId, fence: Fence, why: Revocation) {
+        if why != Revocation::Canceled {
+            self.holds.ended(&job, fence);
+        }
+        self.notices.push(Notice::Revoked(job, fence, why));
+    }
+
     /// Asks about all holds.
     pub(super) fn verify_all(&self) {
         self.verify(self.holds.all());
@@ -104,7 +115,7 @@ impl Shared {
                     Some("lost") => Revocation::LockLost,
                     _ => continue,
                 };
-                shared.notices.push(Notice::Revoked(job, fence, why));
+                shared.revoke(job, fence, why);
             }
         });
     }

@@ -78,7 +78,8 @@ local function is_among(names, klass)
 end
 
 if command == 'taskvisor.fetch' then
-  local instance, length, in_turn = take(), number(take()), take() == 'turn'
+  local instance, fetch, unheard = take(), take(), take_list()
+  local length, in_turn = number(take()), take() == 'turn'
   local only, except, queues = take_list(), take_list(), take_list()
   local workers = {}
   for i = 1, tonumber(take()) do workers[i] = {name = take(), life = take()} end
@@ -124,7 +125,7 @@ if command == 'taskvisor.fetch' then
     if grace or progress or renewed or due then call('HDEL', key, 'grace', 'progress', 'renewed', 'due') end
     call('HSET', key, 'state', 'running', 'worker', worker.name, 'held_by', worker.name, 'expires', expires,
       'time', now, 'hold', hold, 'instance', instance, 'life', worker.life, 'started', millis, 'renewals', '0',
-      'attempt', attempt, 'order', order or time or now, 'queue', queue)
+      'attempt', attempt, 'order', order or time or now, 'queue', queue, 'fetch', fetch)
     call('ZADD', 'ql:w:' .. worker.name .. ':jobs', expires, jid)
     tell_followers('popped', jid)
     news('fetched', jid, queue, 'running')
@@ -154,6 +155,7 @@ if command == 'taskvisor.fetch' then
 
   -- Queues that may give something, with how many jobs they may give.
   local open, going, is_full, is_releasing = {}, {}, false, release_more()
+  if is_unheard(instance, fetch, unheard) then queues = {} end
   for _, queue in ipairs(queues) do
     if call('SISMEMBER', 'ql:paused_queues', queue) == 0 then
       going[#going + 1] = queue

@@ -1,0 +1,66 @@
+//! Fetches as the script takes them, and what it gives.
+
+use std::sync::Arc;
+
+use redis::{Cmd, Value};
+
+use super::reply;
+use super::shared::Shared;
+use crate::broker::{Error, Fetch};
+use crate::model::{Fetched, Instant, Lease, Revocation, Take};
+
+/// A fetch called `name`, for workers whose names begin with `workers`; `unheard` are those before it that nobody heard.
+pub(super) fn write(cmd: &mut Cmd, request: &Fetch, workers: &str, name: &str, unheard: &[String]) {
+    cmd.arg(request.instance.as_str()).arg(name).arg(unheard.len()).arg(unheard);
+    cmd.arg(request.lease.as_secs_f64()).arg(match request.take {
+        Take::InOrder => "order",
+        Take::InTurn => "turn",
+    });
+    for names in [&request.filter.only, &request.filter.except] {
+        cmd.arg(names.len());
+        for name in names {
+            cmd.arg(name.as_str());
+        }
+    }
+    cmd.arg(request.queues.len());
+    for queue in &request.queues {
+        cmd.arg(queue.as_str());
+    }
+    cmd.arg(request.workers.len());
+    for worker in &request.workers {
+        cmd.arg(format!("{workers}{}.{}", worker.slot.pool, worker.slot.index));
+        cmd.arg(serde_json::to_string(worker).unwrap_or_default());
+    }
+}
+
+/// Keys that the script found to be of another kind than those of jobs.
+pub(super) fn tell_odd(keys: Vec<Value>) -> Result<(), Error> {
+    for odd in keys {
+        let [key, kind] = reply::parts(odd)?.map(|text| reply::text(&text).unwrap_or_default());
+        tracing::warn!(key, kind, "another program has spoiled a key of a job; it is passed over, or mended");
+    }
+    Ok(())
+}
+
+/// Jobs that were given to us, each of which is followed from now on.
+pub(super) fn granted(shared: &Shared, jobs: Vec<Value>, expires_at: Instant) -> Vec<Fetched> {
+    let mut fetched = Vec::new();
+    for job in jobs {
+        // One that cannot be read does not lose the others: its lease runs out, and after five times it is held.
+        let Ok((job, fence)) =
+            reply::given(job).inspect_err(|error| tracing::warn!(%error, "a job is passed over"))
+        else {
+            continue;
+        };
+        let (lost, early) = shared.holds.granted(&job.id, fence, shared.link.now());
+        if let Some(lost) = lost {
+            shared.revoke(job.id.clone(), lost, Revocation::LockLost);
+        }
+        if early {
+            shared.verify(vec![(job.id.clone(), fence)]);
+        }
+        let lease = Lease { job: job.id.clone(), fence, expires_at };
+        fetched.push(Fetched { job: Arc::new(job), lease });
+    }
+    fetched
+}

@@ -1,0 +1,26 @@
+-- Fetches whose answers were never heard: the connection broke, or the asker's patience did.
+
+-- Gives back what they gave: nobody has begun it, so nothing is spent and nothing counts as an interruption. Says
+-- whether `fetch` is one of those: one that arrives only now, by the connection of then, is to give nothing.
+local function is_unheard(instance, fetch, fetches)
+  local key, unheard = 'ql:taskvisor:unheard:' .. instance, {}
+  if #fetches == 0 then return call('SISMEMBER', key, fetch) == 1 end
+  for _, one in ipairs(fetches) do unheard[one] = true end
+  call_many('SADD', key, fetches)
+  call('EXPIRE', key, 3600)
+  for _, jid in ipairs(call('SMEMBERS', 'ql:taskvisor:held:' .. instance)) do
+    local job = read(jid, HELD)
+    if is_held(job) and job.instance == instance and unheard[fields(jid, 'fetch')] then
+      let_go(jid, job)
+      call('HSET', 'ql:j:' .. jid, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
+      call('HDEL', 'ql:j:' .. jid, 'grace', 'fetch')
+      if job.canceling then
+        end_canceled(jid, job)
+      else
+        put_back(jid, job)
+        news('again', jid, job.queue, 'waiting')
+      end
+    end
+  end
+  return call('SISMEMBER', key, fetch) == 1
+end

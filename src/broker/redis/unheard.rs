@@ -1,0 +1,75 @@
+//! Fetches whose answers were never heard. Their jobs were given to us and nobody knows it: the next fetch names them, and
+//! the script takes back what they gave.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use uuid::Uuid;
+
+use crate::model::Instant;
+
+/// The fetches of one process.
+pub(super) struct Unheard {
+    /// What tells them from those of other processes.
+    process: String,
+    count: AtomicU64,
+    /// With the ends of their leases: after those there is nothing to give back.
+    fetches: Mutex<Vec<(String, Instant)>>,
+}
+
+impl Unheard {
+    pub(super) fn new() -> Unheard {
+        let process = Uuid::now_v7().simple().to_string();
+        Unheard { process, count: AtomicU64::new(0), fetches: Mutex::default() }
+    }
+
+    fn fetches(&self) -> MutexGuard<'_, Vec<(String, Instant)>> {
+        self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name of another fetch.
+    pub(super) fn name(&self) -> String {
+        format!("{}-{}", self.process, self.count.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Those that are to be given back.
+    pub(super) fn all(&self, now: Instant) -> Vec<String> {
+        let mut fetches = self.fetches();
+        fetches.retain(|(_, ends)| *ends > now);
+        fetches.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Nobody has heard the answer to this one, whose leases end at `ends`.
+    pub(super) fn add(&self, name: String, ends: Instant) {
+        self.fetches().push((name, ends));
+    }
+
+    /// These were given back.
+    pub(super) fn remove(&self, names: &[String]) {
+        self.fetches().retain(|(name, _)| !names.contains(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_fetch_is_given_back_once_and_not_after_its_leases() {
+        let (unheard, now) = (Unheard::new(), Instant::from_millis(1000));
+        let (one, two) = (unheard.name(), unheard.name());
+        assert_ne!(one, two);
+        unheard.add(one.clone(), now + Duration::from_secs(60));
+        unheard.add(two.clone(), now + Duration::from_secs(90));
+        let all = unheard.all(now);
+        assert_eq!(all, [one.clone(), two.clone()]);
+        // Another was lost while these were given back.
+        let three = unheard.name();
+        unheard.add(three.clone(), now + Duration::from_secs(90));
+        unheard.remove(&all[..1]);
+        assert_eq!(unheard.all(now), [two, three]);
+        assert_eq!(unheard.all(now + Duration::from_secs(90)), Vec::<String>::new());
+    }
+}

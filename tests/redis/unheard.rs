@@ -1,0 +1,126 @@
+//! Answers to fetches that never arrive: what they gave is given back by the next one.
+
+use std::time::Duration;
+
+use taskvisor::broker::{Broker, Fetch, Redis, redis};
+use taskvisor::model::{ClassFilter, Fetched, SlotId, Take, WorkerId};
+
+use crate::proxy::{Loss, Proxy};
+use crate::support::{RedisServer, Scripted};
+
+/// A broker behind a proxy, and another client beside it.
+struct Scene {
+    other: Scripted,
+    proxy: Proxy,
+    broker: Redis,
+    _server: RedisServer,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let server = RedisServer::start();
+        let proxy = Proxy::to(server.port);
+        let broker = Redis::open(&proxy.url(), "the test's", redis::Options::default()).unwrap();
+        let other = Scripted::new(&server, redis::script::SCRIPT);
+        Scene { other, proxy, broker, _server: server }
+    }
+
+    fn put(&mut self, jid: &str) {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let now = now.as_secs_f64().to_string();
+        assert_eq!(self.other.call::<String>(&["put", &now, "me", "q", jid, "klass", "{}", "0"]), jid);
+    }
+
+    /// A fetch for a slot of a pool.
+    async fn fetch(&self, pool: u16) -> Result<Vec<Fetched>, taskvisor::broker::Error> {
+        let worker = WorkerId { slot: SlotId { pool, index: 1 }, generation: 1 };
+        let request = Fetch {
+            instance: "me".into(),
+            queues: vec!["q".into()],
+            take: Take::InOrder,
+            filter: ClassFilter::default(),
+            workers: vec![worker],
+            lease: Duration::from_secs(60),
+        };
+        self.broker.fetch(request).await
+    }
+
+    /// The same until there is a connection again.
+    async fn fetch_again(&self, pool: u16) -> Vec<Fetched> {
+        let again = async || loop {
+            match self.fetch(pool).await {
+                Ok(fetched) => return fetched,
+                // Who comes too early is told so without being heard.
+                Err(_) => tokio::task::yield_now().await,
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), again()).await.unwrap()
+    }
+}
+
+fn jids(fetched: &[Fetched]) -> Vec<&str> {
+    fetched.iter().map(|fetched| fetched.job.id.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_job_whose_grant_nobody_heard_is_granted_again_unspent() {
+    for loss in [Loss::Break, Loss::Silence] {
+        let mut scene = Scene::new();
+        // One that was heard stays where it is.
+        scene.put("heard");
+        let heard = scene.fetch(1).await.unwrap();
+        assert_eq!(jids(&heard), ["heard"]);
+        scene.put("unheard");
+        scene.proxy.lose_answer("unheard", loss);
+        let error = scene.fetch(2).await.unwrap_err();
+        assert!(error.to_string().contains("cannot fetch jobs from the test's"), "{error}");
+        assert!(scene.proxy.has_lost());
+        assert_eq!(scene.other.field("unheard", "state").as_deref(), Some("running"));
+        let again = scene.fetch_again(3).await;
+        assert_eq!(jids(&again), ["unheard"], "{loss:?}");
+        assert_eq!((again[0].job.attempt, again[0].job.interrupted), (1, 0));
+        assert_eq!(scene.other.field("heard", "hold").as_deref(), Some("1"));
+        assert_eq!(scene.other.field("heard", "state").as_deref(), Some("running"));
+        // And what was granted again is not given back once more.
+        assert_eq!(jids(&scene.fetch(4).await.unwrap()), Vec::<&str>::new());
+    }
+}
+
+/// The connection of then may deliver the fetch when it was given up long ago.
+#[test]
+fn a_fetch_that_arrives_after_it_was_given_up_is_given_nothing() {
+    let server = RedisServer::start();
+    let mut other = Scripted::new(&server, redis::script::SCRIPT);
+    let _: String = other.line("put 1 me q j klass {} 0");
+    let fetch = |other: &mut Scripted, name: &str, unheard: &[&str]| -> Vec<String> {
+        let count = unheard.len().to_string();
+        let before = [&["taskvisor.fetch", "5", "me", name, &count], unheard].concat();
+        let args = [&before[..], &["60", "order", "0", "0", "1", "q", "1", "w", "{}"]].concat();
+        let (_, given): (Option<String>, Vec<Vec<::redis::Value>>) = other.call(&args);
+        given.iter().map(|job| ::redis::from_redis_value(job[0].clone()).unwrap()).collect()
+    };
+    // Two were given up before they arrived; the one that tells so gets the job.
+    assert_eq!(fetch(&mut other, "c", &["a", "b"]), ["j"]);
+    let _: String = other.line("put 6 me q late klass {} 0");
+    assert_eq!(fetch(&mut other, "a", &[]), Vec::<String>::new());
+    assert_eq!(fetch(&mut other, "b", &[]), Vec::<String>::new());
+    // It holds what it was given, and others are given what there is.
+    assert_eq!(fetch(&mut other, "d", &["b"]), ["late"]);
+    assert_eq!(other.field("j", "fetch").as_deref(), Some("c"));
+    // The mark of those that were given up goes by itself.
+    assert!(other.raw::<i64>("TTL ql:taskvisor:unheard:me") > 60);
+}
+
+/// One that is to be canceled is not run again.
+#[test]
+fn an_unheard_job_that_was_canceled_ends_there() {
+    let server = RedisServer::start();
+    let mut other = Scripted::new(&server, redis::script::SCRIPT);
+    let _: String = other.line("put 1 me q j klass {} 0");
+    let _: ::redis::Value = other.line("taskvisor.fetch 5 me a 0 60 order 0 0 1 q 1 w {}");
+    let _: i64 = other.raw("HSET ql:j:j canceling 1");
+    let (_, given): (Option<String>, Vec<::redis::Value>) =
+        other.line("taskvisor.fetch 6 me b 1 a 60 order 0 0 1 q 1 w {}");
+    assert_eq!(given, []);
+    assert_eq!(other.field("j", "state").as_deref(), Some("canceled"));
+}
