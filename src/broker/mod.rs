@@ -7,9 +7,11 @@ mod error;
 mod newsroom;
 mod notices;
 mod options;
+mod recurring;
 pub mod redis;
 pub mod sqlite;
 mod verbs;
+mod zones;
 
 pub use contract::{Broker, Capabilities, Fetch, Notice, Renewal, Settling};
 pub use error::Error;

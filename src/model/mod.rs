@@ -50,6 +50,6 @@ pub use schedule::{Cron, Schedule, Timetable, WrongLine};
 pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};
 pub use snapshot::{Caught, Snapshot};
 pub use status::{Health, Host, LogStatus, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
-pub use time::{Instant, Millis};
+pub use time::{Instant, Millis, millis_up};
 pub use today::{Sum, Today};
 pub use why::{Decision, Fit, Subject, Why};

@@ -57,3 +57,8 @@ impl fmt::Display for Millis {
         self.0.fmt(f)
     }
 }
+
+/// Whole milliseconds, rounded up: nothing is due early.
+pub fn millis_up(wait: Duration) -> i64 {
+    i64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
+}

@@ -18,6 +18,7 @@ mod pop;
 mod put;
 mod queues;
 mod recur;
+mod recurring;
 mod supervisors;
 mod unheard;
 

@@ -109,12 +109,7 @@ impl Scene {
                 let world = self.clock.world();
                 // As the wall clock of the others has it when a test begins.
                 let ahead = Some(1_790_000_000_000_000 - 1_000_000_000);
-                let options = redis::Options {
-                    now: world.now,
-                    wall_millis: world.wall_millis,
-                    ahead,
-                    ..Default::default()
-                };
+                let options = redis::Options { now: world.now, ahead, ..Default::default() };
                 Some(Arc::new(Redis::open(&server.url(), "the test's", options).unwrap()))
             }
         }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::link::Link;
 use super::offset::Offset;
 use super::shared::Shared;
-use super::{ears, fetch, put, reply, settle, verbs};
+use super::{ears, fetch, occur, put, reply, settle, verbs};
 use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling};
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
@@ -29,8 +29,6 @@ pub struct Options {
     pub host: String,
     /// The boot-time clock.
     pub now: Arc<dyn Fn() -> Instant + Send + Sync>,
-    /// Milliseconds since 1970; asked for what is due by the wall clock.
-    pub wall_millis: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// How far the server's clock is ahead of `now`, in microseconds; else the server is asked.
     pub ahead: Option<i64>,
 }
@@ -38,12 +36,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
-        Options {
-            host: host.unwrap_or_else(|_| "host".into()),
-            now: Arc::new(clock::now),
-            wall_millis: Arc::new(clock::wall_millis),
-            ahead: None,
-        }
+        Options { host: host.unwrap_or_else(|_| "host".into()), now: Arc::new(clock::now), ahead: None }
     }
 }
 
@@ -74,14 +67,23 @@ impl Redis {
         format!("{}-{short}-", self.host)
     }
 
-    /// Begins to listen, and waits until something would be heard.
-    async fn listen(&self, instance: &Instance) -> Result<(), Error> {
+    /// Begins to listen and to put what recurs; tells whether something would be heard.
+    fn serve(&self, instance: &Instance) -> watch::Receiver<bool> {
         let (_, ready) = self.ears.get_or_init(|| {
             let (tell, ready) = watch::channel(false);
             let channels = format!("ql:w:{}", self.workers(instance));
-            (tokio::spawn(ears::listen(self.shared.clone(), channels, tell)), ready)
+            let shared = self.shared.clone();
+            let serve = async move {
+                tokio::join!(ears::listen(shared.clone(), channels, tell), occur::attend(&shared));
+            };
+            (tokio::spawn(serve), ready)
         });
-        let mut ready = ready.clone();
+        ready.clone()
+    }
+
+    /// Waits until something would be heard.
+    async fn listen(&self, instance: &Instance) -> Result<(), Error> {
+        let mut ready = self.serve(instance);
         match tokio::time::timeout(READY, ready.wait_for(|ready| *ready)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => {
@@ -89,6 +91,18 @@ impl Redis {
                 Err(Error::Failed(trouble.unwrap_or_else(|| "the events of Redis are not heard".into())))
             }
         }
+    }
+
+    /// What is done before jobs are taken.
+    async fn prepare(&self, request: &Fetch) -> Result<(), Error> {
+        self.listen(&request.instance).await?;
+        if self.shared.owes.load(Ordering::Relaxed) {
+            self.give_back(&request.instance, &[]).await?;
+            self.shared.owes.store(false, Ordering::Relaxed);
+        }
+        self.shared.watch(&request.queues);
+        occur::come_due(&self.shared).await;
+        Ok(())
     }
 
     /// Gives back what an instance held before this process, but for those to keep.
@@ -137,12 +151,7 @@ impl Broker for Redis {
     }
 
     async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
-        self.listen(&request.instance).await?;
-        if self.shared.owes.load(Ordering::Relaxed) {
-            self.give_back(&request.instance, &[]).await?;
-            self.shared.owes.store(false, Ordering::Relaxed);
-        }
-        self.shared.watch(&request.queues);
+        self.prepare(&request).await?;
         let at = self.shared.link.now();
         let workers = self.workers(&request.instance);
         let (name, unheard) = (self.shared.unheard.name(), self.shared.unheard.all(at));
@@ -255,6 +264,8 @@ impl Broker for Redis {
         for (job, fence) in &keep {
             self.shared.holds.granted(job, *fence, now);
         }
+        // What recurs waits for no worker.
+        self.serve(&instance);
         Ok(released)
     }
 

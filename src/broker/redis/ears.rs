@@ -70,6 +70,7 @@ async fn hear(
     // What was said while nobody listened is lost: each hold is asked about, and there may be jobs.
     if again {
         shared.notices.push(Notice::Wake);
+        shared.recurs.look_now();
         shared.verify_all();
     }
     let mut try_at = Moment::now() + TRIED;
@@ -106,8 +107,11 @@ async fn hear(
 fn heard(shared: &Arc<Shared>, message: &Msg) {
     let channel = message.get_channel_name();
     if channel == "ql:taskvisor" {
-        let queue = String::from_utf8_lossy(message.get_payload_bytes());
-        shared.wake(&QueueName::from(&*queue));
+        match &*String::from_utf8_lossy(message.get_payload_bytes()) {
+            // Of no queue: of what recurs.
+            "" => shared.recurs.look_now(),
+            queue => shared.wake(&QueueName::from(queue)),
+        }
         return;
     }
     let Ok(said) = serde_json::from_slice::<Said>(message.get_payload_bytes()) else {

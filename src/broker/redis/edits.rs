@@ -102,6 +102,6 @@ pub(super) async fn depend_off(redis: &Redis, it: &DependOff, by: &str) -> Resul
 }
 
 /// What the script calls a state.
-fn state_of(value: &Value) -> JobState {
+pub(super) fn state_of(value: &Value) -> JobState {
     text(value).and_then(|word| word.parse().ok()).unwrap_or(JobState::Waiting)
 }

@@ -32,20 +32,25 @@ pub(super) fn write(cmd: &mut Cmd, jobs: &[NewJob], ids: &[JobId]) {
     let by = jobs.first().and_then(|job| job.by.as_deref()).unwrap_or_default();
     cmd.arg(by).arg(jobs.len());
     for (job, id) in jobs.iter().zip(ids) {
-        cmd.arg(id.as_str());
-        cmd.arg(if job.exists == Exists::Skip { "skip" } else { "refuse" });
-        cmd.arg(job.queue.as_str()).arg(job.class.as_str()).arg(&*data(&job.payload)).arg(job.priority);
-        cmd.arg(job.delay.as_secs_f64()).arg(serde_json::to_string(&job.tags).unwrap_or_default());
-        cmd.arg(job.retry.unwrap_or(Retry::CLASS).retries);
-        let more = more(job);
-        cmd.arg(more.len() * 2);
-        for (name, value) in more {
-            cmd.arg(name).arg(value);
-        }
-        cmd.arg(job.depends.len());
-        for need in &job.depends {
-            cmd.arg(need.as_str());
-        }
+        write_one(cmd, job, id);
+    }
+}
+
+/// A job with the id it gets.
+pub(super) fn write_one(cmd: &mut Cmd, job: &NewJob, id: &JobId) {
+    cmd.arg(id.as_str());
+    cmd.arg(if job.exists == Exists::Skip { "skip" } else { "refuse" });
+    cmd.arg(job.queue.as_str()).arg(job.class.as_str()).arg(&*data(&job.payload)).arg(job.priority);
+    cmd.arg(job.delay.as_secs_f64()).arg(serde_json::to_string(&job.tags).unwrap_or_default());
+    cmd.arg(job.retry.unwrap_or(Retry::CLASS).retries);
+    let more = more(job);
+    cmd.arg(more.len() * 2);
+    for (name, value) in more {
+        cmd.arg(name).arg(value);
+    }
+    cmd.arg(job.depends.len());
+    for need in &job.depends {
+        cmd.arg(need.as_str());
     }
 }
 

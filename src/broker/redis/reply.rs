@@ -80,7 +80,7 @@ pub(super) fn unless_refused(
 }
 
 /// The fields of a record, in the order [`record`] takes them.
-pub(super) const RECORD: [&str; 35] = [
+pub(super) const RECORD: [&str; 36] = [
     "jid",
     "klass",
     "queue",
@@ -99,6 +99,7 @@ pub(super) const RECORD: [&str; 35] = [
     "put_at",
     "put_by",
     "recurring",
+    "spawned_from_jid",
     "due",
     "started",
     "ended",
@@ -182,7 +183,7 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool) -> Result<JobR
         unknown: job.number("unknown"),
         put_at: job.millis("put_at").or_else(|| job.seconds("time")).unwrap_or(Millis(0)),
         put_by: job.text("put_by"),
-        recurring: job.text("recurring"),
+        recurring: job.text("recurring").or_else(|| job.text("spawned_from_jid")),
         due_at: job.millis("due").filter(|_| matches!(state, JobState::Delayed | JobState::Depends)),
         started_at: job.millis("started"),
         ended_at: job.millis("ended").filter(|_| state.has_ended()),

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use super::holds::Holds;
 use super::link::Link;
 use super::news::Reporter;
+use super::occur::Recurs;
 use super::reply;
 use super::unheard::Unheard;
 use crate::broker::Notice;
@@ -36,6 +37,8 @@ pub(super) struct Shared {
     pub(super) owes: AtomicBool,
     /// A queue had jobs at the latest fetch, and no room for one more to run.
     pub(super) is_full: AtomicBool,
+    /// When to look for what recurs.
+    pub(super) recurs: Recurs,
     /// Wakes when time alone makes work.
     timer: Mutex<Option<JoinHandle<()>>>,
     /// For what is spawned by those who only have a part of this.
@@ -54,6 +57,7 @@ impl Shared {
             changed: Notify::new(),
             owes: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
+            recurs: Recurs::default(),
             timer: Mutex::default(),
             own: own.clone(),
         })

@@ -6,7 +6,7 @@ use redis::{Cmd, Value};
 
 use super::broker::Redis;
 use super::reply::{self, number, parts, text};
-use super::{edits, failures, options, queues};
+use super::{edits, failures, options, queues, recur};
 use crate::broker::cancel::{self, Named};
 use crate::broker::{Broker, Error, circle};
 use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Number, Refusal, Verb};
@@ -14,10 +14,6 @@ use crate::model::{
     Cursor, Entry, Filter, Happened, JobId, JobRecord, JobState, Millis, Need, Page, Pause, QueueCounts,
     QueueName,
 };
-
-/// Why recurring jobs are not for this broker.
-const RECURS_ELSEWHERE: &str = "jobs in Redis recur by qless's own `recur` so far (see `taskvisor redis script`); taskvisor's recurring \
-                                jobs are for the embedded store";
 
 /// Does it.
 pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer, Error> {
@@ -66,13 +62,13 @@ pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer,
             });
             Answer::Resume(resumed.await.map(done)?)
         }
-        Verb::ListRecurring(_)
-        | Verb::ShowRecurring(_)
-        | Verb::PutRecurring(_)
-        | Verb::PauseRecurring(_)
-        | Verb::ResumeRecurring(_)
-        | Verb::RunRecurring(_)
-        | Verb::RemoveRecurring(_) => return Err(Error::Refused(RECURS_ELSEWHERE.into())),
+        Verb::ListRecurring(_) => Answer::ListRecurring(recur::list(redis).await?),
+        Verb::ShowRecurring(it) => Answer::ShowRecurring(recur::show(redis, &it.name).await?),
+        Verb::PutRecurring(it) => Answer::PutRecurring(recur::put(redis, &it, &by).await?),
+        Verb::PauseRecurring(it) => Answer::PauseRecurring(recur::pause(redis, &it.name, &by).await?),
+        Verb::ResumeRecurring(it) => Answer::ResumeRecurring(recur::resume(redis, &it.name).await?),
+        Verb::RunRecurring(it) => Answer::RunRecurring(recur::run(redis, &it.name, &by).await?),
+        Verb::RemoveRecurring(it) => Answer::RemoveRecurring(recur::remove(redis, &it.name).await?),
     })
 }
 

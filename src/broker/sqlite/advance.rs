@@ -4,11 +4,10 @@ use rusqlite::params;
 
 use super::history::{self, End};
 use super::needs;
-use super::put::millis_up;
 use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::Error;
-use crate::model::{Failure, Happened, JobState, Next, QueueName, Settlement, What};
+use crate::model::{Failure, Happened, JobState, Next, QueueName, Settlement, What, millis_up};
 
 /// The row and the queue of a job.
 pub(super) type Place = (i64, i64);

@@ -8,7 +8,6 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::history::{self, End};
 use super::needs;
 use super::occur;
-use super::put::millis_up;
 use super::read;
 use super::settle::group;
 use super::store::{Store, state};
@@ -16,7 +15,7 @@ use super::trouble::Trouble;
 use crate::broker::{Fetch, Renewal};
 use crate::model::{
     Class, ClassFilter, Count, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, OptionName,
-    Progress, QueueName, Revocation, Take, What, WorkerId,
+    Progress, QueueName, Revocation, Take, What, WorkerId, millis_up,
 };
 use crate::select::Turns;
 

@@ -86,7 +86,6 @@ mod syncer;
 mod thread;
 mod trouble;
 mod verbs;
-mod zones;
 
 pub use handle::Sqlite;
 pub use options::{Options, World};

@@ -5,25 +5,18 @@
 //! and what is a minute late is not missed. A schedule only moves on: a clock that is set back runs nothing twice, except
 //! where it goes back by so much that it must have been wrong before.
 
-use std::time::Duration;
-
 use rusqlite::{OptionalExtension, params};
 
-use super::put::{self, millis_up};
+use super::put;
 use super::recurring::{self, IN_FORCE, InForce, in_force};
 use super::store::{Store, state};
 use super::trouble::Trouble;
-use super::zones;
 use crate::broker::Error;
-use crate::model::{Instant, JobState, LatestJob, Millis, NewJob, Overlap, Schedule, Timetable};
+use crate::broker::recurring::{NET, WRONG, mended, occurrences, put_by};
+use crate::model::{Instant, JobState, LatestJob, Millis, NewJob, Overlap, Schedule, millis_up};
 
-/// There is a look at least so often; what is late by no more is on time.
-const NET: Duration = Duration::from_secs(60);
 /// Two clocks are read at the same moment if no more milliseconds have gone by.
 const AT_ONCE: i64 = 1000;
-
-/// A wall clock that is set back by more was wrong before.
-const WRONG: Duration = Duration::from_secs(3 * 3600);
 /// Recurring jobs in one transaction at most.
 const BATCH: i64 = 256;
 
@@ -116,12 +109,9 @@ fn due(store: &Store, by_wall: bool, now: i64) -> Result<Vec<Due>, rusqlite::Err
 /// Puts the jobs of what is due of one recurring job, and moves it on.
 fn have(store: &mut Store, mut due: InForce, clock: Clock) -> Result<(), Trouble> {
     let Some(first) = due.next_at else { return Ok(()) };
-    let table = zones::timetable(&due.recurring.schedule, first)?;
-    let wanted = wanted(&due, &table, first, clock.now);
-    let missed_until = wanted.first().map_or(clock.now, |first| first - 1);
-    let missed = table.latest(first, missed_until, 1).pop();
+    let times = occurrences(&due.recurring, first, clock.now)?;
     let mut skipped = 0;
-    for at in wanted {
+    for at in times.wanted {
         match due.recurring.overlap == Overlap::Skip && is_busy(store, &due)? {
             true => skipped += 1,
             false => put_one(store, &mut due, at.saturating_add(clock.behind), None)?,
@@ -133,19 +123,8 @@ fn have(store: &mut Store, mut due: InForce, clock: Clock) -> Result<(), Trouble
             "UPDATE recurring SET next_at = ?2, skipped = skipped + ?3, missed_at = coalesce(?4, missed_at)
              WHERE id = ?1",
         )?
-        .execute(params![due.row, table.after(clock.now), skipped, missed])?;
+        .execute(params![due.row, times.next, skipped, times.missed])?;
     Ok(())
-}
-
-/// The occurrences that are had: none that is too late, and the latest of many. Where only one of its jobs is to be there at
-/// a time, it is one.
-fn wanted(due: &InForce, table: &Timetable, first: i64, now: i64) -> Vec<i64> {
-    let window = millis_up(due.recurring.catch_up.max(NET));
-    let most = match due.recurring.overlap {
-        Overlap::Skip => 1,
-        Overlap::Allow => due.recurring.backlog as usize,
-    };
-    table.latest(first.max(now.saturating_sub(window)), now, most)
 }
 
 /// Whether its latest job has not ended.
@@ -169,8 +148,7 @@ fn put_one(store: &mut Store, due: &mut InForce, at: i64, by: Option<&str>) -> R
             break id;
         }
     };
-    let by = by.map_or_else(|| format!("recurring {name}"), |by| format!("{by}, recurring {name}"));
-    let job = NewJob { by: Some(by), ..due.recurring.job.clone() };
+    let job = NewJob { by: Some(put_by(name, by)), ..due.recurring.job.clone() };
     let row = put::insert(store, &job, &id.into(), false, at)?;
     store.conn.prepare_cached("UPDATE job SET recurring = ?2 WHERE id = ?1")?.execute([row, due.row])?;
     store
@@ -217,11 +195,11 @@ fn mend(store: &mut Store, now: i64, wall: i64) -> Result<(), Trouble> {
         rows.filter_map(|row| row.map(Result::ok).transpose()).collect::<Result<_, _>>()?;
     drop(statement);
     for one in later {
-        let Ok(table) = zones::timetable(&one.recurring.schedule, wall) else { continue };
-        if one.next_at > table.after(wall.saturating_add(millis_up(WRONG))) {
+        let right = one.next_at.map(|next| mended(&one.recurring.schedule, next, wall));
+        if let Some(Ok(Some(right))) = right {
             let mut statement =
                 store.conn.prepare_cached("UPDATE recurring SET next_at = ?2 WHERE id = ?1")?;
-            statement.execute(params![one.row, table.after(wall)])?;
+            statement.execute(params![one.row, right])?;
         }
     }
     Ok(())

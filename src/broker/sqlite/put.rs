@@ -11,7 +11,7 @@ use super::store::Store;
 use super::trouble::Trouble;
 use super::{edit, needs};
 use crate::broker::{Error, circle};
-use crate::model::{Exists, Instant, JobId, JobState, NewJob, Payload, What};
+use crate::model::{Exists, Instant, JobId, JobState, NewJob, Payload, What, millis_up};
 
 /// A larger payload has a row of its own.
 const INLINE_MAX: usize = 1024;
@@ -173,11 +173,6 @@ fn encoded(payload: &Payload) -> Result<(bool, Cow<'_, [u8]>), Trouble> {
         Payload::Exec(exec) => Ok((true, serde_json::to_vec(exec)?.into())),
         Payload::Data(bytes) => Ok((false, bytes.0.as_slice().into())),
     }
-}
-
-/// Rounded up: nothing is due early.
-pub(super) fn millis_up(wait: Duration) -> i64 {
-    i64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
 
 fn nanos(wait: Duration) -> i64 {

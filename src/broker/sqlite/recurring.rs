@@ -6,14 +6,8 @@ use super::occur;
 use super::read;
 use super::store::{Store, state};
 use super::trouble::Trouble;
-use super::zones;
-use crate::broker::Error;
-use crate::model::{Instant, LatestJob, Millis, Pause, Recurring, RecurringRecord, Schedule, Timetable};
-
-/// What it carries is written whole into each of its jobs, and travels in one request.
-const SPEC_MAX: usize = 48 << 10;
-/// What `get` tells of the times after the next.
-const THEN: usize = 4;
+use crate::broker::{Error, recurring};
+use crate::model::{Instant, LatestJob, Millis, Pause, Recurring, RecurringRecord};
 
 /// A row that is in force.
 pub(super) struct InForce {
@@ -54,21 +48,12 @@ pub(super) fn put(
     now: Instant,
 ) -> Result<RecurringRecord, Trouble> {
     let now = store.millis(now);
-    let name = &recurring.name;
-    let refused =
-        |why: String| Error::Refused(format!("cannot put the recurring job '{}': {why}", shortened(name)));
-    if let Some(fault) = recurring.fault() {
-        return Err(refused(fault).into());
-    }
-    let spec = serde_json::to_string(recurring)?;
-    if spec.len() > SPEC_MAX {
-        let why = format!("with its data it is longer than {} KiB; put the name of a file", SPEC_MAX >> 10);
-        return Err(refused(why).into());
-    }
-    let table = zones::timetable(&recurring.schedule, now).map_err(|error| refused(error.to_string()))?;
+    let Recurring { name, schedule, .. } = recurring;
+    let spec = recurring::text(recurring)?;
+    let by_wall = occur::is_by_wall(schedule);
     let next = match find(store, name)? {
-        Some(before) if before.recurring.schedule == recurring.schedule => before.next_at,
-        Some(_) | None => first(store, recurring, &table, now),
+        Some(before) if before.recurring.schedule == *schedule => before.next_at,
+        Some(_) | None => recurring::first(schedule, if by_wall { store.wall_at(now) } else { now })?,
     };
     let queue = store.queue_made(&recurring.job.queue)?;
     store
@@ -80,24 +65,11 @@ pub(super) fn put(
              next_at = ?7, skipped = iif(removed, 0, skipped), missed_at = iif(removed, NULL, missed_at),
              paused_at = iif(removed, NULL, paused_at), removed = 0",
         )?
-        .execute(params![name, queue, spec, now, by, occur::is_by_wall(&recurring.schedule), next])?;
+        .execute(params![name, queue, spec, now, by, by_wall, next])?;
     occur::expect(store)?;
     // Others may be the ones who put its jobs.
     store.effects.ring = true;
     get(store, name)
-}
-
-/// When it is due for the first time.
-fn first(store: &Store, recurring: &Recurring, table: &Timetable, now: i64) -> Option<i64> {
-    match &recurring.schedule {
-        Schedule::Every { offset, .. } => Some(now.saturating_add(super::put::millis_up(*offset))),
-        Schedule::Cron { .. } => table.after(store.wall_at(now)),
-    }
-}
-
-/// A name that is too long is not shown whole.
-fn shortened(name: &str) -> String {
-    name.chars().take(Recurring::NAME_MAX).collect()
 }
 
 pub(super) fn remove(store: &mut Store, name: &str) -> Result<(), Trouble> {
@@ -166,9 +138,7 @@ pub(super) fn get(store: &Store, name: &str) -> Result<RecurringRecord, Trouble>
     let row = rows.next()?.ok_or_else(|| Error::NoRecurring(name.into()))?;
     let mut record = record(row)?;
     if let Some(next) = record.next_at {
-        let table = zones::timetable(&record.recurring.schedule, next.0)?;
-        let following = |at: &Millis| table.after(at.0).map(Millis);
-        record.then_at = std::iter::successors(Some(next), following).skip(1).take(THEN).collect();
+        record.then_at = recurring::then(&record.recurring.schedule, next)?;
     }
     Ok(record)
 }

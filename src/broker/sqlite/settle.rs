@@ -4,12 +4,13 @@ use rusqlite::{OptionalExtension, params};
 
 use super::figures::Figures;
 use super::history::{self, End};
-use super::put::millis_up;
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use super::{advance, needs};
 use crate::broker::Settling;
-use crate::model::{Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict, What};
+use crate::model::{
+    Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict, What, millis_up,
+};
 
 pub(super) fn settle(
     store: &mut Store,

@@ -1,17 +1,20 @@
 //! Recurring jobs, in a world whose clocks a test sets.
 
+mod of_redis;
 mod times;
 mod verbs;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::support::*;
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Notice, Sqlite, Verbs};
+use taskvisor::broker::{Broker, Error, Notice, Redis, Sqlite, Verbs, redis};
 use taskvisor::model::verb::{
-    ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, ShowRecurring,
+    Forget, ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, SetOption,
+    ShowRecurring,
 };
 use taskvisor::model::*;
 
@@ -21,27 +24,31 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A store with a clock, and a wall clock that goes with it until it is set.
+/// A store with a clock, and a wall clock that goes with it until it is set. In Redis that is the server's, by which all goes.
 struct Scene {
     clock: Clock,
     set_by: Arc<AtomicI64>,
-    directory: Option<tempfile::TempDir>,
-    store: Option<Sqlite>,
+    place: Place,
+    store: Option<Arc<dyn Broker>>,
 }
 
 impl Scene {
-    fn memory() -> Self {
-        let mut scene =
-            Scene { clock: Clock::default(), set_by: Arc::default(), directory: None, store: None };
-        scene.store = Some(Sqlite::memory_in(scene.world()).unwrap());
+    fn new(place: Place) -> Self {
+        let mut scene = Scene { clock: Clock::default(), set_by: Arc::default(), place, store: None };
+        scene.store = Some(scene.another());
         scene
     }
 
+    fn memory() -> Self {
+        Scene::new(Place::Memory)
+    }
+
     fn file() -> Self {
-        let directory = Some(tempfile::tempdir().unwrap());
-        let mut scene = Scene { clock: Clock::default(), set_by: Arc::default(), directory, store: None };
-        scene.store = scene.another();
-        scene
+        Scene::new(Place::File(tempfile::tempdir().unwrap()))
+    }
+
+    fn redis() -> Self {
+        Scene::new(Place::Redis(RedisServer::start()))
     }
 
     fn world(&self) -> World {
@@ -53,25 +60,43 @@ impl Scene {
         World { wall_millis: Arc::new(wall), ..world }
     }
 
-    /// Another opening of the same file.
-    fn another(&self) -> Option<Sqlite> {
-        let path = self.directory.as_ref()?.path().join("store.db");
-        Some(Sqlite::open(path, Options { world: self.world(), ..Options::default() }).unwrap())
+    /// Another opening of the same store; of one in memory it is a new one.
+    fn another(&self) -> Arc<dyn Broker> {
+        let world = self.world();
+        match &self.place {
+            Place::Memory => Arc::new(Sqlite::memory_in(world).unwrap()),
+            Place::File(_) => {
+                let options = Options { world, ..Options::default() };
+                Arc::new(Sqlite::open(self.file_of_it(), options).unwrap())
+            }
+            Place::Redis(server) => {
+                let ahead = START - 1_000_000 + self.set_by.load(Ordering::SeqCst);
+                let options =
+                    redis::Options { now: world.now, ahead: Some(ahead * 1000), ..Default::default() };
+                Arc::new(Redis::open(&server.url(), "the test's", options).unwrap())
+            }
+        }
+    }
+
+    /// Where a store in a file is.
+    fn file_of_it(&self) -> PathBuf {
+        let Place::File(directory) = &self.place else { panic!("there is no file") };
+        directory.path().join("store.db")
     }
 
     /// Nobody serves the store for so long.
     fn closed_for(&mut self, time: Duration) {
-        if self.directory.is_some() {
-            self.store = None;
-            self.clock.forward(time);
-            self.store = self.another();
-        } else {
-            self.clock.forward(time);
-        }
+        let outlives = !matches!(self.place, Place::Memory);
+        self.store = self.store.take().filter(|_| !outlives);
+        self.clock.forward(time);
+        self.store = self.store.take().or_else(|| Some(self.another()));
     }
 
-    fn set_wall_clock(&self, by_hours: i64) {
+    fn set_wall_clock(&mut self, by_hours: i64) {
         self.set_by.fetch_add(by_hours * 3_600_000, Ordering::SeqCst);
+        if matches!(self.place, Place::Redis(_)) {
+            self.closed_for(Duration::ZERO);
+        }
     }
 
     async fn recur(&self, recurring: Recurring) -> RecurringRecord {
@@ -105,10 +130,10 @@ impl Scene {
 }
 
 impl std::ops::Deref for Scene {
-    type Target = Sqlite;
+    type Target = dyn Broker;
 
-    fn deref(&self) -> &Sqlite {
-        self.store.as_ref().unwrap()
+    fn deref(&self) -> &Self::Target {
+        self.store.as_deref().unwrap()
     }
 }
 

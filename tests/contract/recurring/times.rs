@@ -2,7 +2,7 @@
 
 use super::*;
 
-embedded!(
+contract!(
     an_interval_puts_its_jobs_as_of_their_time,
     the_first_time_is_as_the_offset_says,
     a_line_is_due_by_the_wall_clock_of_its_zone,
@@ -13,7 +13,6 @@ embedded!(
     what_was_missed_is_not_made_up,
     what_was_missed_within_the_window_is_made_up,
     of_many_that_were_missed_the_latest_are_made_up,
-    setting_the_wall_clock_moves_no_interval,
     a_wall_clock_that_is_set_back_runs_nothing_twice,
     a_wall_clock_that_was_far_ahead_is_forgotten,
     many_are_due_at_a_time,
@@ -154,18 +153,22 @@ async fn of_many_that_were_missed_the_latest_are_made_up(mut scene: Scene) {
     assert_eq!(scene.done().await, ["n-4", "one-2"]);
 }
 
-async fn setting_the_wall_clock_moves_no_interval(scene: Scene) {
-    scene.recur(every(10 * MINUTE)).await;
-    scene.set_wall_clock(-24 * 365);
-    scene.clock.forward(10 * MINUTE);
-    assert_eq!(scene.done().await, ["n-1"]);
-    scene.set_wall_clock(48 * 365);
-    assert_eq!(scene.done().await, Vec::<String>::new());
-    scene.clock.forward(10 * MINUTE);
-    assert_eq!(scene.done().await, ["n-2"]);
+/// In a Redis all goes by the clock of the server.
+#[tokio::test]
+async fn setting_the_wall_clock_moves_no_interval() {
+    for mut scene in [Scene::memory(), Scene::file()] {
+        scene.recur(every(10 * MINUTE)).await;
+        scene.set_wall_clock(-24 * 365);
+        scene.clock.forward(10 * MINUTE);
+        assert_eq!(scene.done().await, ["n-1"]);
+        scene.set_wall_clock(48 * 365);
+        assert_eq!(scene.done().await, Vec::<String>::new());
+        scene.clock.forward(10 * MINUTE);
+        assert_eq!(scene.done().await, ["n-2"]);
+    }
 }
 
-async fn a_wall_clock_that_is_set_back_runs_nothing_twice(scene: Scene) {
+async fn a_wall_clock_that_is_set_back_runs_nothing_twice(mut scene: Scene) {
     scene.recur(cron("0 11 * * *", "UTC")).await;
     scene.clock.forward(Duration::from_secs(2_550));
     assert_eq!(scene.done().await, ["n-1"]);
@@ -207,8 +210,16 @@ async fn many_are_due_at_a_time(scene: Scene) {
 
 #[tokio::test]
 async fn two_who_hold_the_store_put_each_job_once() {
-    let scene = Scene::file();
-    let other = scene.another().unwrap();
+    two_put_each_job_once(Scene::file()).await;
+}
+
+#[tokio::test]
+async fn two_hosts_on_a_redis_put_each_job_once() {
+    two_put_each_job_once(Scene::redis()).await;
+}
+
+async fn two_put_each_job_once(scene: Scene) {
+    let other = scene.another();
     scene.recur(allow(every(MINUTE))).await;
     for n in 1..=20 {
         scene.clock.forward(MINUTE);
@@ -226,20 +237,20 @@ async fn who_only_passes_by_puts_nothing() {
     let mut scene = Scene::file();
     // Nobody who serves is there to be woken by the passer.
     scene.store = None;
-    let path = scene.directory.as_ref().unwrap().path().join("store.db");
+    let path = scene.file_of_it();
     let options = Options { serves: false, world: scene.world(), ..Options::default() };
     let passer = Sqlite::open(path, options).unwrap();
     passer.tell(every(MINUTE), "uid 7").await.unwrap();
     scene.clock.forward(MINUTE);
     assert!(passer.fetch(request(&["q"], 1)).await.unwrap().is_empty());
-    scene.store = scene.another();
+    scene.store = Some(scene.another());
     assert_eq!(scene.done().await, ["n-1"]);
 }
 
 #[tokio::test]
 async fn one_that_another_process_puts_is_seen_to() {
     let scene = Scene::file();
-    scene.another().unwrap().tell(every(MINUTE), "uid 7").await.unwrap();
+    scene.another().tell(every(MINUTE), "uid 7").await.unwrap();
     scene.clock.forward(MINUTE);
     assert_eq!(scene.done().await, ["n-1"]);
 }
@@ -250,8 +261,7 @@ async fn one_that_cannot_be_read_holds_up_nothing() {
     for name in ["a", "b", "c"] {
         scene.recur(Recurring { name: name.into(), ..every(2 * MINUTE) }).await;
     }
-    let file = scene.directory.as_ref().unwrap().path().join("store.db");
-    let shell = rusqlite::Connection::open(file).unwrap();
+    let shell = rusqlite::Connection::open(scene.file_of_it()).unwrap();
     let spec: String =
         shell.query_row("SELECT spec FROM recurring WHERE name = 'b'", [], |row| row.get(0)).unwrap();
     shell.execute("UPDATE recurring SET spec = '{\"of\": \"tomorrow\"}' WHERE name = 'b'", []).unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-embedded!(
+contract!(
     put_again_it_keeps_its_number_and_its_time,
     put_again_with_another_schedule_it_is_due_by_that,
     removed_it_puts_no_more_and_no_number_is_used_twice,
@@ -12,6 +12,8 @@ embedded!(
     all_that_a_job_brings_is_put,
     it_can_be_run_at_once,
     they_are_listed_by_name_and_their_jobs_by_theirs,
+    a_queue_that_something_recurs_into_is_kept,
+    its_latest_job_is_kept_when_others_go,
     what_cannot_be_is_refused_and_changes_nothing,
     an_unknown_zone_is_refused_with_a_name_that_is_near,
 );
@@ -167,6 +169,40 @@ async fn they_are_listed_by_name_and_their_jobs_by_theirs(scene: Scene) {
     assert_eq!(scene.list(of("x")).await, Err(Error::NoRecurring("x".into())));
     scene.tell(RemoveRecurring { name: "a".into() }, "").await.unwrap();
     assert_eq!(scene.list(of("a")).await.unwrap(), jobs, "its jobs stay");
+}
+
+async fn a_queue_that_something_recurs_into_is_kept(scene: Scene) {
+    for name in ["d", "c", "b", "a"] {
+        scene.recur(Recurring { name: name.into(), ..every(HOUR) }).await;
+    }
+    let forget = || scene.tell(Forget { queue: "q".into(), discard: true, after: None }, "");
+    let Err(Error::InUse(_, why)) = forget().await else { panic!("it is forgotten") };
+    let (words, names) = why.split_once(": ").unwrap();
+    assert_eq!((words, names.split(", ").count()), ("recurring jobs are put into it", 3), "{why}");
+    for name in ["a", "b", "c", "d"] {
+        assert!(forget().await.is_err());
+        scene.tell(RemoveRecurring { name: name.into() }, "").await.unwrap();
+    }
+    forget().await.unwrap();
+    assert!(scene.counts().await.unwrap().is_empty());
+}
+
+async fn its_latest_job_is_kept_when_others_go(scene: Scene) {
+    let keep = SetOption { name: "keep_complete".into(), value: "1h".into(), queue: None };
+    scene.tell(keep, "").await.unwrap();
+    scene.recur(every(DAY)).await;
+    for n in 1..=2 {
+        scene.clock.forward(DAY);
+        assert_eq!(scene.done().await, [format!("n-{n}")]);
+    }
+    // It is gone through from time to time, and what is old has gone after some looks.
+    for _ in 0..50 {
+        scene.clock.forward(2 * MINUTE);
+        scene.fetch(request(&["none"], 1)).await.unwrap();
+    }
+    let left = scene.list(Filter::default()).await.unwrap();
+    assert_eq!(left.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["n-2"]);
+    assert_eq!(scene.known("n").await.latest.unwrap().id.as_str(), "n-2");
 }
 
 async fn what_cannot_be_is_refused_and_changes_nothing(scene: Scene) {

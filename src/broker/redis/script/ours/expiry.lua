@@ -17,7 +17,7 @@ if command == 'taskvisor.fetch' or command == 'taskvisor.settle' then
   local function is_kept(jid)
     if call('ZSCORE', 'ql:tracked', jid) or #dependents(jid) > 0 then return true end
     local recurring = fields(jid, 'recurring')
-    return recurring and call('HGET', 'ql:r:' .. recurring, 'latest') == jid
+    return recurring and call('HGET', 'ql:taskvisor:recur:' .. recurring, 'latest') == jid
   end
 
   -- The next of some indices by time, the oldest first. `look` says how many are passed by in each.

@@ -103,6 +103,12 @@ if command == 'taskvisor.list' or command == 'taskvisor.sweep' then
     return job.group or tostring((json_table(job.failure or '') or {}).group or '')
   end
 
+  -- What recurs and has put a job, ours or of qless.
+  local function maker(jid)
+    local recurring, parent = fields(jid, 'recurring', 'spawned_from_jid')
+    return recurring or parent
+  end
+
   function matches(asked, jid, job)
     return (next(asked.states) == nil or asked.states[state_of(job)])
       and (asked.queue == '' or asked.queue == queue_of(job))
@@ -110,13 +116,17 @@ if command == 'taskvisor.list' or command == 'taskvisor.sweep' then
       and (asked.tag == '' or call('ZSCORE', 'ql:t:' .. asked.tag, jid))
       and (not asked.group or asked.group == group_of(job))
       and (not asked.tracked or call('ZSCORE', 'ql:tracked', jid))
-      and (asked.recurring == '' or asked.recurring == fields(jid, 'recurring'))
+      and (asked.recurring == '' or asked.recurring == maker(jid))
   end
 end
 
 -- Those that match of the next jobs below a place, newest first, as the values of fields.
 if command == 'taskvisor.list' then
   local from, rows, most, names, asked = take(), tonumber(take()), tonumber(take()), take_list(), take_asked()
+  local recurring = asked.recurring
+  if recurring ~= '' and call('EXISTS', 'ql:taskvisor:recur:' .. recurring, 'ql:r:' .. recurring) == 0 then
+    return no('recurring', recurring)
+  end
   local looked, goes_on = stretch(asked, from, rows, false)
   local found, last, bytes = {}, false, 0
   for _, one in ipairs(looked) do

@@ -100,13 +100,18 @@ local function insert(job)
   return state
 end
 
+-- A job among the arguments.
+local function take_job()
+  return {
+    jid = take(), exists = take(), queue = take(), klass = take(), data = take(), priority = take(),
+    delay = number(take()), tags = take(), retries = take(), more = take_list(), needs = take_list(),
+  }
+end
+
 if command == 'taskvisor.put' then
   local by, jobs, fresh = take(), {}, {}
   for i = 1, tonumber(take()) do
-    local job = {
-      jid = take(), exists = take(), queue = take(), klass = take(), data = take(), priority = take(),
-      delay = number(take()), tags = take(), retries = take(), more = take_list(), needs = take_list(),
-    }
+    local job = take_job()
     if by ~= '' then
       job.more[#job.more + 1] = 'put_by'
       job.more[#job.more + 1] = by

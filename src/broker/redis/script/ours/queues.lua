@@ -42,8 +42,11 @@ if command == 'taskvisor.forget' then
     jobs = jobs + math.max(number(call('HGET', 'ql:taskvisor:ended', state .. ':' .. queue) or 0), 0)
   end
   if jobs > 0 then return 0 end
-  local recurring = call('ZRANGE', key .. '-recur', 0, 2)
-  if #recurring > 0 then return no('recurs', queue, table.concat(recurring, ', ')) end
+  local recurring = call('ZRANGE', key .. '-recur', 0, -1)
+  for _, name in ipairs(call('ZRANGE', 'ql:taskvisor:recur', 0, -1)) do
+    if call('HGET', 'ql:taskvisor:recur:' .. name, 'queue') == queue then recurring[#recurring + 1] = name end
+  end
+  if #recurring > 0 then return no('recurs', queue, table.concat(recurring, ', ', 1, math.min(#recurring, 3))) end
   call('ZREM', 'ql:queues', queue)
   for state in pairs(ENDED) do call('HDEL', 'ql:taskvisor:ended', state .. ':' .. queue) end
   for day = floor(clock / 86400) - days, floor(clock / 86400) do

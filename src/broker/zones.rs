@@ -2,11 +2,8 @@
 
 use jiff::tz::{self, TimeZone};
 
-use crate::broker::Error;
-use crate::model::{Schedule, Timetable};
-
-use super::put::millis_up;
-
+use super::Error;
+use crate::model::{Schedule, Timetable, millis_up};
 /// What a schedule is reckoned by; one in intervals counts from `anchor`.
 pub(super) fn timetable(schedule: &Schedule, anchor: i64) -> Result<Timetable, Error> {
     match schedule {

@@ -1,0 +1,205 @@
+//! What recurs, when its time comes. Each supervisor looks at that moment and reckons which times are to be had; the script
+//! has each of them done by whoever is first. All goes by the server's clock, whatever those of the hosts say.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tokio::sync::{Mutex, Notify};
+use tokio::time::sleep;
+
+use super::reply::{array, number, parts, text};
+use super::shared::Shared;
+use super::{put, recur};
+use crate::broker::Error;
+use crate::broker::recurring::{NET, Occurrences, WRONG, mended, occurrences, put_by};
+use crate::model::{Instant, JobId, Overlap, Recurring, millis_up};
+
+/// Recurring jobs in one look at most.
+const BATCH: usize = 100;
+/// A look that failed is tried again after this long.
+const AGAIN: Duration = Duration::from_secs(1);
+/// What is due and cannot be put is tried again after this long: a few times while it is not yet late.
+const PUT_OFF: Duration = Duration::from_secs(20);
+
+/// When to look.
+#[derive(Default)]
+pub(super) struct Recurs {
+    /// In nanoseconds since boot; the first look is at once.
+    at: AtomicU64,
+    changed: Notify,
+    looks: Mutex<Looks>,
+}
+
+/// What one look leaves for the next.
+#[derive(Default)]
+struct Looks {
+    /// How far the server's clock was ahead of this host's, in milliseconds.
+    ahead: Option<i64>,
+    /// What could not be put, by name: in which version, and until when it is let be.
+    put_off: HashMap<String, (String, i64)>,
+    /// Why it failed.
+    failed: Option<Error>,
+}
+
+impl Recurs {
+    /// Something about what recurs has changed.
+    pub(super) fn look_now(&self) {
+        self.at.store(0, Ordering::SeqCst);
+        self.changed.notify_one();
+    }
+
+    /// How long it is until the next look.
+    fn wait(&self, now: Instant) -> Duration {
+        Instant(self.at.load(Ordering::SeqCst)).since(now)
+    }
+}
+
+/// Puts what is due, whenever it is.
+pub(super) async fn attend(shared: &Shared) {
+    loop {
+        tokio::select! {
+            () = sleep(shared.recurs.wait(shared.link.now())) => come_due(shared).await,
+            () = shared.recurs.changed.notified() => {}
+        }
+    }
+}
+
+/// Puts what is due, if it is time to look.
+pub(super) async fn come_due(shared: &Shared) {
+    let recurs = &shared.recurs;
+    let mut looks = recurs.looks.lock().await;
+    let now = shared.link.now();
+    if !recurs.wait(now).is_zero() {
+        return;
+    }
+    // Also when this is given up on the way.
+    let again = (now + AGAIN).0;
+    recurs.at.store(again, Ordering::SeqCst);
+    let looked = looks.look(shared).await;
+    looks.warn(looked.as_ref().err());
+    let next = looked.unwrap_or(now + AGAIN);
+    // Unless there was a change meanwhile.
+    let _ = recurs.at.compare_exchange(again, next.0, Ordering::SeqCst, Ordering::SeqCst);
+    recurs.changed.notify_one();
+}
+
+/// One that is due.
+struct Due {
+    name: String,
+    version: String,
+    recurring: Recurring,
+    times: Occurrences,
+}
+
+impl Looks {
+    /// Puts what is due, and says when to look again: at once, if there was anything.
+    async fn look(&mut self, shared: &Shared) -> Result<Instant, Error> {
+        let at = shared.link.now();
+        let mut now = 0;
+        let answer = shared.link.call("look for what recurs in", "taskvisor.recur.due", at, |cmd, offset| {
+            now = offset.millis(at).0;
+            cmd.arg(now).arg(BATCH + self.put_off.len());
+        });
+        let [later, found] = parts(answer.await?)?;
+        self.mend(shared, at, now).await?;
+        self.put_off.retain(|_, (_, until)| *until > now);
+        let due = self.read(array(found)?, now)?;
+        if !due.is_empty() {
+            self.have(shared, due, now).await?;
+            return Ok(at);
+        }
+        let later = text(&later).and_then(|later| later.parse().ok());
+        let off = self.put_off.values().map(|(_, until)| *until).min();
+        let Some(next) = later.into_iter().chain(off).min() else { return Ok(Instant(u64::MAX)) };
+        let wait = u64::try_from(next.saturating_sub(now)).unwrap_or(0);
+        Ok(at + Duration::from_millis(wait).min(NET))
+    }
+
+    /// Those that are to be had now, with their times. One that cannot be read holds up no other.
+    fn read(&mut self, found: Vec<Value>, now: i64) -> Result<Vec<Due>, Error> {
+        let mut due = Vec::with_capacity(found.len());
+        for one in found {
+            let [name, version, next, spec] = parts(one)?;
+            let name = text(&name).unwrap_or_default();
+            let version = text(&version).unwrap_or_default();
+            if self.put_off.get(&name).is_some_and(|(off, _)| *off == version) {
+                continue;
+            }
+            let read = recur::read(&name, &spec)
+                .and_then(|recurring| Ok((occurrences(&recurring, number(&next), now)?, recurring)));
+            match read {
+                Ok((times, recurring)) => due.push(Due { name, version, recurring, times }),
+                Err(error) => self.put_off(name, version, now, &error.to_string()),
+            }
+        }
+        Ok(due)
+    }
+
+    async fn have(&mut self, shared: &Shared, due: Vec<Due>, now: i64) -> Result<(), Error> {
+        let at = shared.link.now();
+        let answer = shared.link.call("put what recurs into", "taskvisor.recur.have", at, |cmd, _| {
+            cmd.arg(due.len());
+            due.iter().for_each(|due| write(cmd, due));
+        });
+        let answers = array(answer.await?)?;
+        for (due, answer) in due.into_iter().zip(answers) {
+            let Value::Array(answer) = answer else { continue };
+            match <[Value; 2]>::try_from(answer) {
+                Ok([word, Value::Array(_)]) if text(&word).as_deref() == Some("put") => {}
+                Ok([_, why]) => {
+                    self.put_off(due.name, due.version, now, &text(&why).unwrap_or_default());
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What goes wrong again and again is told once.
+    fn warn(&mut self, error: Option<&Error>) {
+        if let Some(error) = error.filter(|error| self.failed.as_ref() != Some(error)) {
+            tracing::warn!(%error, "what recurs is not put");
+        }
+        self.failed = error.cloned();
+    }
+
+    /// What cannot be had here and now is tried again, and is left to others until then.
+    fn put_off(&mut self, name: String, version: String, now: i64, why: &str) {
+        tracing::error!("the recurring job '{name}' is due and cannot be put: {why}; it is tried again soon");
+        self.put_off.insert(name, (version, now.saturating_add(millis_up(PUT_OFF))));
+    }
+
+    /// After a clock of the server that was far ahead has been put right: what was moved on by it comes back.
+    async fn mend(&mut self, shared: &Shared, at: Instant, now: i64) -> Result<(), Error> {
+        let ahead = now - i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
+        if self.ahead.is_some_and(|before| before - ahead < millis_up(WRONG)) {
+            self.ahead = Some(ahead);
+            return Ok(());
+        }
+        for one in recur::all(&shared.link).await?.ours {
+            let Some(next) = one.record.next_at else { continue };
+            let Recurring { name, schedule, .. } = &one.record.recurring;
+            let Ok(Some(right)) = mended(schedule, next.0, now) else { continue };
+            let mended = shared.link.call("mend what recurs in", "taskvisor.recur.mend", at, |cmd, _| {
+                cmd.arg(name).arg(&one.version).arg(right);
+            });
+            mended.await?;
+        }
+        self.ahead = Some(ahead);
+        Ok(())
+    }
+}
+
+fn write(cmd: &mut Cmd, due: &Due) {
+    let Due { name, version, recurring, times } = due;
+    let text = |moment: Option<i64>| moment.map_or_else(String::new, |moment| moment.to_string());
+    cmd.arg(name).arg(version).arg(text(times.next)).arg(text(times.missed));
+    cmd.arg(u8::from(recurring.overlap == Overlap::Skip)).arg(times.wanted.len());
+    for at in &times.wanted {
+        cmd.arg(*at);
+    }
+    cmd.arg(put_by(name, None));
+    put::write_one(cmd, &recurring.job, &JobId::from(""));
+}

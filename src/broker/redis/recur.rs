@@ -1,0 +1,240 @@
+//! Recurring jobs as people see and change them. What they do by themselves is in `occur.rs`. Those of qless are shown
+//! and can be removed; when they are due is the script's own affair.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::broker::Redis;
+use super::link::Link;
+use super::reply::{self, array, json, number, odd, parts, some_number, text};
+use super::verbs::LOOKS;
+use super::{edits, put as jobs};
+use crate::broker::{Error, recurring};
+use crate::model::verb::Done;
+use crate::model::{
+    Bytes, JobId, LatestJob, Millis, NewJob, Overlap, Pause, Payload, Recurring, RecurringRecord, Retry,
+    Schedule,
+};
+
+/// One of ours, as it is kept.
+pub(super) struct Kept {
+    pub(super) record: RecurringRecord,
+    /// Another one after each change of when it is due.
+    pub(super) version: String,
+}
+
+/// All that recurs, in no order.
+pub(super) struct All {
+    pub(super) ours: Vec<Kept>,
+    of_qless: Vec<RecurringRecord>,
+}
+
+/// What is put by a recurring job, and when.
+pub(super) fn read(name: &str, spec: &Value) -> Result<Recurring, Error> {
+    let spec = text(spec).unwrap_or_default();
+    serde_json::from_str(&spec).map_err(|error| {
+        let hint = "another version of taskvisor, or another program, has written it; put it again";
+        Error::Failed(format!("the recurring job '{name}' cannot be read: {error}: {hint}"))
+    })
+}
+
+pub(super) async fn all(link: &Link) -> Result<All, Error> {
+    let answer = link.call("list what recurs in", "taskvisor.recur.list", link.now(), |_, _| {});
+    let [ours, of_qless] = parts(answer.await?)?;
+    // One that cannot be read hides no other.
+    let skip = |error: &Error| tracing::warn!(%error, "a recurring job is passed over");
+    Ok(All {
+        ours: array(ours)?.into_iter().filter_map(|one| kept(one).inspect_err(skip).ok()).collect(),
+        of_qless: array(of_qless)?.into_iter().filter_map(|one| theirs(one).inspect_err(skip).ok()).collect(),
+    })
+}
+
+pub(super) async fn list(redis: &Redis) -> Result<Vec<RecurringRecord>, Error> {
+    let All { ours, of_qless } = all(&redis.shared.link).await?;
+    let mut records: Vec<_> = ours.into_iter().map(|one| one.record).chain(of_qless).collect();
+    records.sort_by(|one, other| one.recurring.name.cmp(&other.recurring.name));
+    Ok(records)
+}
+
+pub(super) async fn show(redis: &Redis, name: &str) -> Result<RecurringRecord, Error> {
+    with_then(match look(redis, name).await? {
+        Found::Ours(kept) => kept.record,
+        Found::OfQless(record) => record,
+    })
+}
+
+enum Found {
+    Ours(Kept),
+    OfQless(RecurringRecord),
+}
+
+async fn look(redis: &Redis, name: &str) -> Result<Found, Error> {
+    let answer = redis.call("look at what recurs in", "taskvisor.recur.show", |cmd, _| {
+        cmd.arg(name);
+    });
+    let [ours, of_qless] = parts(reply::unless_refused(answer.await?, |_| None)?)?;
+    Ok(if ours == Value::Nil { Found::OfQless(theirs(of_qless)?) } else { Found::Ours(kept(ours)?) })
+}
+
+/// With the times after the next.
+fn with_then(mut record: RecurringRecord) -> Result<RecurringRecord, Error> {
+    if let Some(next) = record.next_at {
+        record.then_at = recurring::then(&record.recurring.schedule, next)?;
+    }
+    Ok(record)
+}
+
+pub(super) async fn put(redis: &Redis, recurring: &Recurring, by: &str) -> Result<RecurringRecord, Error> {
+    let spec = recurring::text(recurring)?;
+    let Recurring { name, schedule, job, .. } = recurring;
+    let as_kept = serde_json::to_string(schedule).unwrap_or_default();
+    let now = redis.shared.link.now();
+    let answer =
+        redis.shared.link.call("put a recurring job into", "taskvisor.recur.put", now, |cmd, offset| {
+            // Its zone is known: that was looked at.
+            let first = recurring::first(schedule, offset.millis(now).0).ok().flatten();
+            cmd.arg(name).arg(as_kept).arg(spec).arg(job.queue.as_str()).arg(by);
+            cmd.arg(first.map_or_else(String::new, |first| first.to_string()));
+        });
+    let answer = reply::unless_refused(answer.await?, |words| {
+        let why = "a client of qless has one of that name; take another, or remove that one first";
+        let is_taken = words.first().is_some_and(|kind| kind == "of_qless");
+        is_taken.then(|| Error::Refused(format!("cannot put the recurring job '{name}': {why}")))
+    })?;
+    redis.shared.recurs.look_now();
+    with_then(kept(answer)?.record)
+}
+
+/// It is not had until it is resumed, and stays due when it is.
+pub(super) async fn pause(redis: &Redis, name: &str, by: &str) -> Result<Done, Error> {
+    asked(redis, "paused", "taskvisor.recur.pause", &[name, by]).await
+}
+
+/// What was due meanwhile is late, as if nobody had served the jobs.
+pub(super) async fn resume(redis: &Redis, name: &str) -> Result<Done, Error> {
+    let done = asked(redis, "resumed", "taskvisor.recur.resume", &[name]).await?;
+    redis.shared.recurs.look_now();
+    Ok(done)
+}
+
+pub(super) async fn remove(redis: &Redis, name: &str) -> Result<Done, Error> {
+    asked(redis, "removed", "taskvisor.recur.remove", &[name]).await
+}
+
+async fn asked(redis: &Redis, verb: &str, command: &str, args: &[&str]) -> Result<Done, Error> {
+    let answer = redis.call("change a recurring job in", command, |cmd, _| {
+        cmd.arg(args);
+    });
+    reply::unless_refused(answer.await?, |words| of_qless(words, verb)).map(|_| Done {})
+}
+
+/// That it recurs by other means.
+fn of_qless(words: &[String], verb: &str) -> Option<Error> {
+    let [kind, name] = words else { return None };
+    (kind == "of_qless").then(|| not_ours(name, verb))
+}
+
+fn not_ours(name: &str, verb: &str) -> Error {
+    let hint = "it can be shown and removed; pause its queue to have its jobs wait";
+    Error::Refused(format!("the recurring job '{name}' is one of qless and cannot be {verb}: {hint}"))
+}
+
+/// Puts one now, because somebody asks for it.
+pub(super) async fn run(redis: &Redis, name: &str, by: &str) -> Result<LatestJob, Error> {
+    for _ in 0..LOOKS {
+        let Found::Ours(Kept { record, version }) = look(redis, name).await? else {
+            return Err(not_ours(name, "run"));
+        };
+        let job = &record.recurring.job;
+        let answer = redis.call("put the job of a recurring one into", "taskvisor.recur.run", |cmd, _| {
+            cmd.arg(name).arg(&version).arg(recurring::put_by(name, Some(by)));
+            jobs::write_one(cmd, job, &JobId::from(""));
+        });
+        let answer = reply::unless_refused(answer.await?, |words| of_qless(words, "run"))?;
+        if let Some(latest) = latest(answer)? {
+            return Ok(latest);
+        }
+    }
+    Err(Error::Failed(format!("the recurring job '{name}' is changed again and again: try again")))
+}
+
+/// One of ours, as the script tells it.
+fn kept(value: Value) -> Result<Kept, Error> {
+    let [name, values] = parts(value)?;
+    let [spec, put_at, put_by, next, count, skipped, missed, paused, version, last] = parts(values)?;
+    Ok(Kept {
+        record: RecurringRecord {
+            recurring: read(&text(&name).unwrap_or_default(), &spec)?,
+            put_at: Millis(number(&put_at)),
+            put_by: text(&put_by).unwrap_or_default(),
+            next_at: some_number(&next).map(Millis),
+            then_at: Vec::new(),
+            count: number(&count),
+            skipped: number(&skipped),
+            missed_at: some_number(&missed).map(Millis),
+            latest: latest(last)?,
+            paused: json::<Pause>(&paused),
+        },
+        version: text(&version).unwrap_or_default(),
+    })
+}
+
+fn latest(value: Value) -> Result<Option<LatestJob>, Error> {
+    if value == Value::Nil {
+        return Ok(None);
+    }
+    let [id, state, at] = parts(value)?;
+    let id = text(&id).unwrap_or_default().into();
+    Ok(Some(LatestJob { id, state: edits::state_of(&state), at: Millis(number(&at)) }))
+}
+
+/// One of qless, as near as our words come to it: it makes up for what was missed, and nobody knows who put it.
+fn theirs(value: Value) -> Result<RecurringRecord, Error> {
+    let [name, values] = parts(value)?;
+    let [queue, class, data, priority, tags, retries, interval, backlog, count, next, last] = parts(values)?;
+    let seconds = |value: &Value| text(value).and_then(|text| text.parse::<f64>().ok());
+    let interval = seconds(&interval)
+        .and_then(|interval| Duration::try_from_secs_f64(interval).ok())
+        .unwrap_or_default();
+    if interval.is_zero() {
+        return Err(odd("an interval"));
+    }
+    let data = if let Value::BulkString(bytes) = data { bytes } else { Vec::new() };
+    let job = NewJob {
+        priority: number(&priority),
+        tags: json(&tags).unwrap_or_default(),
+        retry: Some(Retry { retries: number(&retries), ..Retry::CLASS }),
+        ..NewJob::new(
+            text(&queue).unwrap_or_default().into(),
+            text(&class).unwrap_or_default().into(),
+            Payload::Data(Bytes(data)),
+        )
+    };
+    let backlog = Some(number(&backlog)).filter(|most| *most > 0).unwrap_or(Recurring::BACKLOG_MAX);
+    let millis = |value: &Value| seconds(value).map(|seconds| Millis((seconds * 1000.0).ceil() as i64));
+    let latest = array(last)?.try_into().ok().map(|[id, state, at]: [Value; 3]| LatestJob {
+        id: text(&id).unwrap_or_default().into(),
+        state: edits::state_of(&state),
+        at: millis(&at).unwrap_or(Millis(0)),
+    });
+    Ok(RecurringRecord {
+        recurring: Recurring {
+            name: text(&name).unwrap_or_default(),
+            schedule: Schedule::Every { interval, offset: Duration::ZERO },
+            overlap: Overlap::Allow,
+            catch_up: Recurring::CATCH_UP_MAX,
+            backlog,
+            job,
+        },
+        put_at: Millis(0),
+        put_by: "another program".into(),
+        next_at: millis(&next),
+        then_at: Vec::new(),
+        count: number(&count),
+        skipped: 0,
+        missed_at: None,
+        latest,
+        paused: None,
+    })
+}
