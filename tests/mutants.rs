@@ -14,7 +14,7 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 27] = [
+const MUTANTS: [Mutant; 29] = [
     Mutant {
         name: "boots all of a pool in which nobody has shown that it can be done",
         file: "pool.rs",
@@ -42,8 +42,20 @@ const MUTANTS: [Mutant; 27] = [
     Mutant {
         name: "takes jobs while it is paused",
         file: "fetch.rs",
-        old: "self.intake.asked.is_some() || self.intake.paused ||",
-        new: "self.intake.asked.is_some() ||",
+        old: "&& !self.paused && ",
+        new: "&& ",
+    },
+    Mutant {
+        name: "takes jobs while the broker has not said whose those are that it has",
+        file: "fetch.rs",
+        old: " && !self.held_up",
+        new: "",
+    },
+    Mutant {
+        name: "gives up what is to carry on",
+        file: "load.rs",
+        old: "CutOff::CarryOn => &[],",
+        new: "CutOff::CarryOn => &self.jobs[..],",
     },
     Mutant {
         name: "hears the words of a former life",

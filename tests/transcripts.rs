@@ -5,6 +5,8 @@
 
 #[path = "stories/changes.rs"]
 mod changes;
+#[path = "stories/cut_off.rs"]
+mod cut_off;
 #[path = "stories/jobs.rs"]
 mod jobs;
 #[path = "stories/limits.rs"]

@@ -80,6 +80,10 @@ impl Played {
 
 #[async_trait]
 impl Service for Played {
+    fn broker(&self) -> String {
+        "memory:".into()
+    }
+
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem> {
         let mut batches = self.batches.lock().unwrap();
         let before: usize = batches.iter().map(Vec::len).sum();

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use super::body::{Ids, Put, Refusal, Reload, StopOrder};
 use super::lists::LINES;
-use super::{Lines, Place, Problem, Reloaded};
+use super::{Here, Lines, Place, Problem, Reloaded};
 use crate::model::verb::{Asked, Done, State};
 use crate::model::{
     Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, News, Status, Stop, Subject, Why,
@@ -84,6 +84,17 @@ impl Client {
     /// Whether somebody listens.
     pub async fn probe(&self) -> Result<(), Error> {
         self.place.connect().await.map(drop)
+    }
+
+    /// Who it is a client of.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Where the jobs are of whoever listens, if it says so.
+    pub async fn broker(&self) -> Result<Option<String>, Error> {
+        let Here { broker } = self.get("/v1").await?;
+        Ok(broker)
     }
 
     /// Puts jobs, all or none.

@@ -55,6 +55,10 @@ impl Fake {
 
 #[async_trait]
 impl Service for Fake {
+    fn broker(&self) -> String {
+        "sqlite:/store.db".into()
+    }
+
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem> {
         self.note(format!("put {}", jobs.len()));
         Ok((0..jobs.len()).map(|n| format!("j{n}").into()).collect())

@@ -17,7 +17,7 @@ use super::body::{Ids, Put, Refusal, StopOrder};
 use super::events::events;
 use super::openapi::Text;
 use super::routes::Routes;
-use super::{Gate, Peer, Problem, Service, gate, health, metrics, pools, verbs};
+use super::{Gate, Here, Peer, Problem, Service, gate, health, metrics, pools, verbs};
 use crate::model::verb::{Done, State as JobStateBody};
 use crate::model::{Class, Interest, JobId, NewJob, News, Payload, Status, Subject, Why};
 
@@ -44,7 +44,7 @@ pub fn openapi() -> String {
 
 fn routes() -> Routes {
     let routes = Routes::new()
-        .look::<Done>("/v1", "Says at once that somebody is here.", get(here))
+        .look::<Here>("/v1", "Says at once that somebody is here.", get(here))
         .look::<serde_json::Value>("/v1/openapi.json", "This description.", get(describe))
         .act::<Put, Ids>("/v1/jobs", "Puts jobs, all or none, and answers when they are durable.", post(put))
         .look::<JobStateBody>("/v1/jobs/{job}/wait", "Waits until a job has ended and says how.", get(wait))
@@ -74,8 +74,8 @@ pub fn behind(gate: Gate, router: Router) -> Router {
 }
 
 /// Whoever gets no answer to something else may ask this: it waits for nothing.
-async fn here() -> Json<Done> {
-    Json(Done {})
+async fn here(State(api): Api) -> Json<Here> {
+    Json(Here { broker: Some(api.broker()) })
 }
 
 async fn describe() -> Response {

@@ -16,6 +16,9 @@ use crate::model::{
 /// Everything a client can ask of a running supervisor.
 #[async_trait]
 pub trait Service: Send + Sync + 'static {
+    /// Where the jobs are, without secrets.
+    fn broker(&self) -> String;
+
     /// Puts jobs, all or none, and gives their ids when they are durable.
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem>;
 
@@ -54,6 +57,13 @@ pub trait Service: Send + Sync + 'static {
 
     /// Orders the stop and returns at once.
     async fn stop(&self, how: Stop) -> Result<(), Problem>;
+}
+
+/// Somebody is here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Here {
+    /// Where the jobs are, without secrets.
+    pub broker: Option<String>,
 }
 
 /// Settings that were read again.
@@ -108,5 +118,15 @@ impl Problem {
     /// 503: not at the moment.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Problem::new(503, message)
+    }
+
+    /// The broker was asked and has not answered: what was asked may have been done.
+    pub fn in_doubt(message: impl Into<String>) -> Self {
+        Problem::new(504, message)
+    }
+
+    /// Whether it may have been done all the same.
+    pub fn is_in_doubt(&self) -> bool {
+        self.code == 504
     }
 }

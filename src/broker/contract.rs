@@ -8,7 +8,7 @@ use super::{Error, Newsroom};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     ClassFilter, Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress,
-    QueueName, Revocation, Settlement, Take, WorkerId,
+    QueueName, Revocation, Settlement, Sign, Take, WorkerId,
 };
 
 /// A place where jobs wait. Calls may overlap; each is one batch and one round trip where the broker allows.
@@ -49,6 +49,15 @@ pub trait Broker: Send + Sync {
     /// Comes back when those who listen now are told all that happens from now on, or else that some of it is lost. Who
     /// begins to listen waits for it.
     async fn hear(&self);
+
+    /// What this supervisor is from now on, for all who share the broker: it is told by and by, and again and again, until
+    /// the supervisor leaves. Where nobody shares it nothing is told.
+    fn sign(&self, _sign: Sign) {}
+
+    /// This supervisor stops in order: nobody is to take it for dead.
+    async fn leave(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// What keeps the broker from doing what it is asked, if anything. Answers at once.
     fn trouble(&self) -> Option<String>;
@@ -129,6 +138,8 @@ pub struct Capabilities {
     pub priorities: bool,
     /// Tells what other processes do with its jobs, too, and not only what this one does.
     pub news_of_all: bool,
+    /// Supervisors of several hosts can share it.
+    pub shared: bool,
     /// Can release a job without spending an attempt.
     pub release_unspent: bool,
 }

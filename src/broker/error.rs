@@ -50,6 +50,9 @@ pub enum Error {
     /// The broker does not answer or could not do it; what was asked, on what, why, and what to do.
     #[error("{0}")]
     Failed(String),
+    /// The broker was asked and has not answered: what was asked may have been done. The same words.
+    #[error("{0}")]
+    Unanswered(String),
 }
 
 impl Error {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-use super::elsewhere::client;
+use super::elsewhere::{another, client};
 use super::exit;
 use super::failure::Failure;
 use crate::api::{self, Client};
@@ -15,7 +15,8 @@ use crate::config::{BrokerUrl, Config, private_dir};
 use crate::model::verb::{Asked, Before, Get};
 use crate::model::{JobId, JobRecord, JobState, NewJob, Subject, Why};
 
-/// One of the two ways.
+/// One of the two ways. A broker that is named by flag or environment and is not the supervisor's is spoken to without it: who
+/// names it means its jobs.
 pub enum Access {
     /// A supervisor listens. Should it go away, the next way is found by these settings.
     Api(Client, Arc<Config>),
@@ -34,36 +35,55 @@ impl Access {
     pub async fn open(config: &Config) -> Result<Self, Failure> {
         let client = client(config)?;
         match client.probe().await {
-            Ok(()) => Ok(Access::Api(client, Arc::new(config.clone()))),
-            Err(error @ api::Error::NotRunning(_)) if config.remote.is_some() => Err(error.into()),
-            Err(error @ api::Error::NotRunning(_)) => match &config.broker {
-                BrokerUrl::Memory => Err(error.into()),
-                BrokerUrl::Redis(url) => {
-                    let redis = Redis::open(url.reveal(), &url.to_string(), redis::Options::default())?;
-                    Ok(Access::Store(Arc::new(redis)))
-                }
-                BrokerUrl::Sqlite(path) => {
-                    private_dir(&config.state_dir)?;
-                    Ok(Access::Store(open_store(path).map_err(Failure::unopened)?))
-                }
+            Ok(()) => match another(config, &client).await? {
+                None => Ok(Access::Api(client, Arc::new(config.clone()))),
+                Some(other) if config.remote.is_some() || config.broker == BrokerUrl::Memory => Err(other),
+                Some(_) => Access::direct(config),
             },
+            Err(error @ api::Error::NotRunning(_)) if config.remote.is_some() => Err(error.into()),
+            Err(error @ api::Error::NotRunning(_)) if config.broker == BrokerUrl::Memory => Err(error.into()),
+            Err(api::Error::NotRunning(_)) => Access::direct(config),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Past any supervisor.
+    fn direct(config: &Config) -> Result<Self, Failure> {
+        Ok(Access::Store(match &config.broker {
+            BrokerUrl::Memory => {
+                let why =
+                    "jobs in memory are those of a supervisor that runs: none can be reached without it";
+                return Err(Failure::new(exit::NOT_RUNNING, why));
+            }
+            BrokerUrl::Redis(url) => {
+                Arc::new(Redis::open(url.reveal(), &url.to_string(), redis::Options::default())?)
+            }
+            BrokerUrl::Sqlite(path) => {
+                private_dir(&config.state_dir)?;
+                open_store(path).map_err(Failure::unopened)?
+            }
+        }))
     }
 
     /// Puts jobs, all or none; `Err` with `None` when the supervisor went away meanwhile.
     async fn put_here(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Option<Failure>> {
         match self {
             Access::Api(api, _) => {
-                let first = jobs.first().and_then(|job| job.id.clone());
-                api.put(jobs).await.map_err(|error| match (&error, first) {
-                    (api::Error::Silent(..), Some(id)) => Some(in_doubt(error.into(), &id)),
-                    (_, _) => unless_gone(error),
+                let ids = ids(&jobs);
+                api.put(jobs).await.map_err(|error| match may_be_done(&error) {
+                    true => Some(in_doubt(error.into(), &ids)),
+                    false => unless_gone(error),
                 })
             }
             Access::Store(store) => {
-                let jobs = jobs.into_iter().map(|job| NewJob { by: Some(me()), ..job }).collect();
-                store.enqueue(jobs).await.map_err(|error| Some(error.into()))
+                let jobs: Vec<NewJob> =
+                    jobs.into_iter().map(|job| NewJob { by: Some(me()), ..job }).collect();
+                let ids = ids(&jobs);
+                store.enqueue(jobs).await.map_err(|error| {
+                    let unanswered = matches!(error, broker::Error::Unanswered(_));
+                    let failure = error.into();
+                    Some(if unanswered { in_doubt(failure, &ids) } else { failure })
+                })
             }
         }
     }
@@ -110,14 +130,15 @@ impl Access {
     pub async fn ask<V: Asked>(&self, verb: V) -> Result<V::Answer, Failure> {
         let (api, config) = match self {
             Access::Api(api, config) => (api, config),
-            Access::Store(store) => return Ok(store.tell(verb, me()).await?),
+            Access::Store(store) => return told(store, verb).await,
         };
         match api.ask(&verb).await {
             Ok(answer) => Ok(answer),
+            Err(error) if may_be_done(&error) => Err(unless_looked::<V>(error.into(), true)),
             Err(error @ api::Error::Lost(..)) if !V::ROUTE.only_looks() => Err(error.into()),
             Err(error) => match Access::after(config, error).await? {
                 Access::Api(api, _) => Ok(api.ask(&verb).await?),
-                Access::Store(store) => Ok(store.tell(verb, me()).await?),
+                Access::Store(store) => told(&store, verb).await,
             },
         }
     }
@@ -158,16 +179,54 @@ impl Access {
     }
 }
 
+/// Asks a broker.
+async fn told<V: Asked>(store: &Arc<dyn Broker>, verb: V) -> Result<V::Answer, Failure> {
+    store.tell(verb, me()).await.map_err(|error| {
+        let unanswered = matches!(error, broker::Error::Unanswered(_));
+        unless_looked::<V>(error.into(), unanswered)
+    })
+}
+
 /// Who acts, as the supervisor would say.
 fn me() -> String {
     format!("uid {}", nix::unistd::getuid())
 }
 
-/// What was sent may have been heard.
-fn in_doubt(mut failure: Failure, id: &JobId) -> Failure {
+/// What was sent may have been heard: it is all of it or none, so the first of the jobs tells.
+fn in_doubt(mut failure: Failure, ids: &[JobId]) -> Failure {
+    const NAMED: usize = 20;
+    let Some(id) = ids.first() else { return failure };
+    let named: Vec<&str> = ids.iter().take(NAMED).map(JobId::as_str).collect();
+    let more = ids.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let named = named.join(" ");
     failure.causes.push(format!(
-        "it may have been queued all the same: taskvisor job show {id} tells, once there is an answer"
+        "it may have been queued all the same, as {named}{more}: taskvisor job show {id} tells, once there is an answer; \
+         put again with --jid {id} --exists skip it is queued once"
     ));
+    failure
+}
+
+fn ids(jobs: &[NewJob]) -> Vec<JobId> {
+    jobs.iter().filter_map(|job| job.id.clone()).collect()
+}
+
+/// Whether what was asked may have been done, though no answer says so.
+fn may_be_done(error: &api::Error) -> bool {
+    match error {
+        api::Error::Silent(..) => true,
+        api::Error::Problem(problem) => problem.is_in_doubt(),
+        api::Error::Lost(..) | api::Error::NotRunning(_) | api::Error::Connect(..) | api::Error::Odd(..) => {
+            false
+        }
+    }
+}
+
+/// What changes something and was not answered is not asked again here.
+fn unless_looked<V: Asked>(mut failure: Failure, unanswered: bool) -> Failure {
+    if unanswered && !V::ROUTE.only_looks() {
+        failure.causes.push("it may have been done all the same: look before you ask for it again".into());
+    }
     failure
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 pub use super::change_args::{Drain, Intake, Recycle, Reload, Scale};
 use super::elsewhere::Elsewhere;
@@ -18,7 +18,8 @@ pub use super::option_args::OptionCommand;
 pub use super::recur_args::RecurCommand;
 pub use super::redis::RedisCommand;
 pub use super::start_args::Start;
-use super::{doctor, events, exit, form, reference};
+pub use super::status_args::Status;
+use super::{doctor, events, exit, form, reference, statsd};
 use crate::config::{Flags, parse_duration};
 use crate::model::Exists;
 
@@ -107,6 +108,7 @@ impl Args {
             | Command::Recur(_)
             | Command::Failed(_)
             | Command::Option(_)
+            | Command::Stats(_)
             | Command::Status(_) => None,
         }
     }
@@ -165,6 +167,9 @@ pub enum Command {
         after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"
     )]
     Status(Status),
+    /// Send the figures of all queues to a StatsD server
+    #[command(after_help = statsd::HELP)]
+    Stats(statsd::Args),
     /// Say why a job, a slot or a pool is as it is
     #[command(subcommand)]
     Why(WhyCommand),
@@ -343,23 +348,6 @@ pub struct Put {
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct Status {
-    /// As JSON, schema taskvisor.status/1
-    #[arg(long, conflicts_with = "quiet")]
-    pub json: bool,
-    /// Draw again every so many seconds
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", conflicts_with = "quiet",
-          value_parser = clap::value_parser!(u16).range(1..=3600))]
-    pub watch: Option<u16>,
-    /// Print nothing; the exit code is the verdict: 0 healthy, 3 not running, 5 degraded, 6 unhealthy
-    #[arg(short, long, action = ArgAction::SetTrue)]
-    pub quiet: bool,
-    /// Draw with ASCII only
-    #[arg(long)]
-    pub ascii: bool,
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::exit;
 use super::failure::Failure;
-use crate::api::{Client, Place};
+use crate::api::{Client, Error, Place};
 use crate::config::{Config, Remote};
 
 #[derive(Debug, clap::Args)]
@@ -39,6 +39,39 @@ pub fn client(config: &Config) -> Result<Client, Failure> {
             .map(Client::of)
             .map_err(|why| Failure::new(exit::USAGE, why).hint("--url http://HOST:PORT, or TASKVISOR_URL")),
     }
+}
+
+/// The same for what a broker cannot do: a supervisor that has its jobs elsewhere is not the one that is meant.
+pub async fn supervisor(config: &Config) -> Result<Client, Failure> {
+    let client = client(config)?;
+    match another(config, &client).await? {
+        None => Ok(client),
+        Some(other) => Err(other),
+    }
+}
+
+/// What is wrong with a supervisor whose jobs are not where the one is told to look who asks.
+pub async fn another(config: &Config, client: &Client) -> Result<Option<Failure>, Failure> {
+    if !config.broker_is_named {
+        return Ok(None);
+    }
+    let theirs = match client.broker().await {
+        Ok(theirs) => theirs.filter(|theirs| !config.broker.is_at(theirs)),
+        // Whoever asks it for something finds out by that.
+        Err(Error::NotRunning(_) | Error::Lost(..) | Error::Connect(..)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(theirs.map(|theirs| {
+        let message = format!(
+            "the supervisor on {} has its jobs in {theirs}, not in {}",
+            client.place(),
+            config.broker
+        );
+        Failure::new(exit::USAGE, message).hint(
+            "leave -b and TASKVISOR_BROKER away, or name another supervisor by --run-dir or --url; \
+             jobs of a broker are reached without one: taskvisor job, queue, put …",
+        )
+    }))
 }
 
 /// Refuses what can only be done beside the supervisor.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::elsewhere::client;
+use super::elsewhere::supervisor;
 use super::exit;
 use super::failure::Failure;
 use super::screen::{Look, escaped, print, print_json};
@@ -50,7 +50,7 @@ pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
         job: args.job.map(Into::into),
         tag: args.tag,
     };
-    let mut lines = client(config)?.events(&interest).await?;
+    let mut lines = supervisor(config).await?.events(&interest).await?;
     let look = Look::of_stdout(false);
     loop {
         let some = lines.next().await?;

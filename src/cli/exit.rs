@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::serve::serve;
 use super::{
     check, config, doctor, events, failed, in_force, job, option, put, queue, recur, redis, reference,
-    reload, start, status, stop, why,
+    reload, start, statsd, status, stop, why,
 };
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
@@ -146,6 +146,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
             Command::Recur(command) => recur::run(&config, &command).await,
             Command::Option(command) => option::run(&config, &command).await,
             Command::Failed(args) => failed::failed(&config, args).await,
+            Command::Stats(args) => statsd::stats(&config, &args).await,
             Command::Status(status) => status::status(&config, &status).await,
             Command::Events(args) => events::events(&config, args).await,
             Command::Why(subject) => why::why(&config, &subject).await,

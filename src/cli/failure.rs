@@ -119,7 +119,7 @@ impl From<api::Error> for Failure {
                     400 | 405 | 413 => exit::USAGE,
                     401 | 403 => exit::PERMISSION,
                     404 => exit::NOTHING_MATCHED,
-                    503 => exit::UNAVAILABLE,
+                    503 | 504 => exit::UNAVAILABLE,
                     _ => exit::FAILED,
                 };
                 Failure { code, message, causes: Vec::new(), hint: problem.hint }
@@ -142,7 +142,7 @@ impl From<broker::Error> for Failure {
             | broker::Error::WrongState { .. }
             | broker::Error::Needed { .. }
             | broker::Error::InUse(..) => exit::FAILED,
-            broker::Error::Failed(_) => exit::UNAVAILABLE,
+            broker::Error::Failed(_) | broker::Error::Unanswered(_) => exit::UNAVAILABLE,
         };
         Failure::new(code, error.to_string())
     }

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use super::args::{Drain, Intake, Recycle, Reload, Scale as ScaleArgs};
-use super::elsewhere::client;
+use super::elsewhere::supervisor;
 use super::exit;
 use super::failure::Failure;
 use super::screen::{age, escaped, print, print_json};
@@ -17,7 +17,7 @@ const NO_FILE: &str = "The supervisor was started without a file (-c), so there 
 
 /// Has it read its settings again.
 pub async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
-    let Reloaded { file, pools } = client(config)?.reload(args.dry_run).await?;
+    let Reloaded { file, pools } = supervisor(config).await?.reload(args.dry_run).await?;
     if args.json {
         print_json(&serde_json::json!({ "file": file, "pools": pools, "dry_run": args.dry_run }))?;
         return Ok(exit::OK);
@@ -52,7 +52,7 @@ pub async fn resume(config: &Config, args: &Intake) -> Result<u8, Failure> {
 
 /// Takes no more jobs, and waits for the end of those that run.
 pub async fn drain(config: &Config, args: &Drain) -> Result<u8, Failure> {
-    let client = client(config)?;
+    let client = supervisor(config).await?;
     client.change(None, Change::Pause).await?;
     if !args.wait {
         return Ok(exit::OK);
@@ -66,7 +66,7 @@ pub async fn drain(config: &Config, args: &Drain) -> Result<u8, Failure> {
 }
 
 async fn change(config: &Config, pool: Option<&str>, change: Change) -> Result<u8, Failure> {
-    client(config)?.change(pool, change).await?;
+    supervisor(config).await?.change(pool, change).await?;
     Ok(exit::OK)
 }
 

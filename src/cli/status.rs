@@ -3,19 +3,22 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use super::args::Status as Args;
-use super::elsewhere::client;
+use super::elsewhere::supervisor;
 use super::failure::{Failure, HANGS};
 use super::job::now;
 use super::screen::{Look, print, print_json};
-use super::{exit, tree};
+use super::status_args::Status as Args;
+use super::{exit, fleet, tree};
 use crate::api::Client;
 use crate::config::Config;
 use crate::model::{Health, Status};
 
 /// Shows it.
 pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
-    let client = client(config)?;
+    if args.fleet {
+        return fleet::fleet(config, args).await;
+    }
+    let client = supervisor(config).await?;
     match args.watch {
         Some(seconds) => watch(&client, args, Duration::from_secs(seconds.into())).await,
         None => once(&client, args).await,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::access::Access;
 use super::args::{WhyCommand, WhyOf};
 use super::because::{of_job, of_pool, of_slot};
-use super::elsewhere::client;
+use super::elsewhere::supervisor;
 use super::failure::Failure;
 use super::job::now;
 use super::screen::{Look, age, escaped, print, print_json};
@@ -22,7 +22,7 @@ pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
     };
     let (why, runs) = match &subject {
         Subject::Job(id) => Access::open(config).await?.why(id).await?,
-        Subject::Slot(_) | Subject::Pool(_) => (client(config)?.why(&subject).await?, true),
+        Subject::Slot(_) | Subject::Pool(_) => (supervisor(config).await?.why(&subject).await?, true),
     };
     match json {
         true => print_json(&why)?,

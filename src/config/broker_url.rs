@@ -32,8 +32,13 @@ impl fmt::Display for Secret {
         let (scheme, rest) = self.0.split_once("://").unwrap_or(("", &self.0));
         // What stands before the last @ is a name and a password, well written or not; a query may hold them, too.
         let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-        let place = place.split(['?', '#']).next().unwrap_or_default();
-        write!(f, "{scheme}://{place}")
+        let (place, query) = place.split_once(['?', '#']).unwrap_or((place, ""));
+        write!(f, "{scheme}://{place}")?;
+        let number = query.split('&').find_map(|word| word.strip_prefix("db="));
+        match number.filter(|number| number.bytes().all(|byte| byte.is_ascii_digit())) {
+            Some(number) => write!(f, "?db={number}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -74,12 +79,86 @@ impl BrokerUrl {
     }
 }
 
+impl BrokerUrl {
+    /// Whether a broker that is shown like this is the same, however it is written and whoever asks it.
+    pub fn is_at(&self, shown: &str) -> bool {
+        place(&self.to_string()) == place(shown)
+    }
+}
+
+/// What tells one broker from another: its way, its hosts with their ports, and the number of its database.
+fn place(shown: &str) -> String {
+    if let Some(path) = shown.strip_prefix("sqlite:") {
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+        return format!("sqlite:{}", path.display());
+    }
+    let Some((scheme, rest)) = shown.split_once("://") else { return shown.to_owned() };
+    let scheme = scheme.replace("valkey", "redis");
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    if scheme.ends_with("unix") {
+        return format!("unix://{rest} {}", query.trim_start_matches("db=").parse().unwrap_or(0));
+    }
+    let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let is_asked = scheme.ends_with("sentinel");
+    let (master, number) = if is_asked { path.split_once('/').unwrap_or((path, "")) } else { ("", path) };
+    let port = if is_asked { "26379" } else { "6379" };
+    let whole = |host: &str| match host.rsplit_once(':') {
+        Some((_, port)) if !port.is_empty() && !port.ends_with(']') => host.to_ascii_lowercase(),
+        _ => format!("{}:{port}", host.trim_end_matches(':').to_ascii_lowercase()),
+    };
+    let hosts: Vec<String> = hosts.split(',').map(whole).collect();
+    format!("{scheme}://{} {master} {}", hosts.join(","), number.trim_matches('/').parse().unwrap_or(0))
+}
+
 impl fmt::Display for BrokerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BrokerUrl::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
             BrokerUrl::Memory => f.write_str("memory:"),
             BrokerUrl::Redis(url) => url.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn is_same(one: &str, other: &str) -> bool {
+        let shown = BrokerUrl::parse(other).unwrap().to_string();
+        BrokerUrl::parse(one).unwrap().is_at(&shown)
+    }
+
+    #[test]
+    fn a_broker_is_known_however_it_is_written() {
+        for (one, other) in [
+            ("redis://h", "redis://H:6379/0"),
+            ("redis://me:s3cr3t@h:6379", "redis://h/"),
+            ("valkey://h/3", "redis://h:6379/3"),
+            ("redis://[::1]", "redis://[::1]:6379/0"),
+            ("unix:///run/r.sock?db=2", "redis+unix:///run/r.sock?db=2&pass=s3cr3t"),
+            ("redis+sentinel://a,b:26379/main", "redis+sentinel://a:26379,b/main/0"),
+            ("sqlite:/proc/self/../version", "sqlite:/proc/version"),
+            ("memory:", "memory:"),
+        ] {
+            assert!(is_same(one, other) && is_same(other, one), "{one} and {other}");
+        }
+    }
+
+    #[test]
+    fn another_broker_is_not_taken_for_it() {
+        for (one, other) in [
+            ("redis://h", "redis://h/1"),
+            ("redis://h", "redis://h:6380"),
+            ("redis://h", "rediss://h"),
+            ("redis://h", "redis://i"),
+            ("unix:///run/r.sock?db=2", "unix:///run/r.sock"),
+            ("redis+sentinel://a/main", "redis+sentinel://a/other"),
+            ("sqlite:/proc/version", "sqlite:/proc/cpuinfo"),
+            ("memory:", "redis://h"),
+        ] {
+            assert!(!is_same(one, other) && !is_same(other, one), "{one} and {other}");
         }
     }
 }

@@ -63,6 +63,7 @@ pub(super) fn resolve_pool(
         knows,
         grace: pool.grace.unwrap_or(default.grace),
         boot_timeout: pool.boot_timeout.unwrap_or(default.boot_timeout),
+        when_cut_off: pool.when_cut_off.unwrap_or_default(),
         limits: of_attempt,
         class_limits: limits::of_classes(
             pool.class_limits.take().unwrap_or_default().0.into_iter().collect(),

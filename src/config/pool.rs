@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::size::size;
 use super::{Limits, parse_duration, words};
-use crate::model::{Bytes, Leftovers, Order};
+use crate::model::{Bytes, CutOff, Leftovers, Order};
 
 /// What may be said of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -58,6 +58,8 @@ pub struct Pool {
     /// From TERM to KILL.
     #[serde(default, deserialize_with = "duration")]
     pub grace: Option<Duration>,
+    /// What becomes of jobs when the broker does not answer.
+    pub when_cut_off: Option<CutOff>,
     /// From spawn to ready.
     #[serde(default, deserialize_with = "duration")]
     pub boot_timeout: Option<Duration>,
@@ -181,6 +183,7 @@ impl Pool {
             sandbox: self.sandbox.or(other.sandbox),
             leftovers: self.leftovers.or(other.leftovers),
             grace: self.grace.or(other.grace),
+            when_cut_off: self.when_cut_off.or(other.when_cut_off),
             boot_timeout: self.boot_timeout.or(other.boot_timeout),
             limits: over(self.limits, other.limits, Limits::over),
             class_limits: self.class_limits.or(other.class_limits),

@@ -74,6 +74,8 @@ pub struct Config {
     pub run_dir: PathBuf,
     /// Where jobs wait.
     pub broker: BrokerUrl,
+    /// Whether that was said by a flag or the environment, and is not only where jobs of this state directory are.
+    pub broker_is_named: bool,
     /// How the supervisor logs, and what is kept of the output of jobs.
     pub log: LogSettings,
     /// The API over TCP, if there is one.
@@ -100,6 +102,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         Some(path) => read(path, flags.in_force.as_deref()).map(|(file, source)| (file, Some(source)))?,
         None => (File::default(), None),
     };
+    let broker_is_named = flags.broker.is_some();
     let broker = match flags.broker.as_ref().or(file.broker.as_ref()) {
         Some(url) => Some(BrokerUrl::parse(url)?),
         None => None,
@@ -130,7 +133,18 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let burst = flags.burst;
     let (pools, outfits) = pools(flags, file.pools, source.as_ref(), lease, around)?;
     let settings = Settings { pools, lease, stop_deadline, burst, ..default };
-    Ok(Config { file: source, settings, outfits, state_dir, run_dir, broker, log, api, remote })
+    Ok(Config {
+        file: source,
+        settings,
+        outfits,
+        state_dir,
+        run_dir,
+        broker,
+        broker_is_named,
+        log,
+        api,
+        remote,
+    })
 }
 
 /// `sun_path`, less its final zero.

@@ -1,6 +1,7 @@
 //! The loop: orders out, one input in. Every decision is the supervisor's, every effect is `Outside`'s.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -81,9 +82,11 @@ pub(super) async fn run(
     loop {
         carry_out(&mut supervisor, &mut outside);
         show_systemd(&supervisor, &mut outside);
+        sign(&supervisor, &mut outside);
         outside.flush()?;
         if outside.is_done() {
             outside.newsroom.close(Millis(clock::wall_millis())).await;
+            leave(&outside).await;
             return Ok(Ended::Stopped);
         }
         let deadline = supervisor.poll_timeout().into_iter().chain(outside.due()).min();
@@ -187,6 +190,7 @@ fn tell(supervisor: &mut Supervisor, outside: &mut Outside, facts: Vec<Event>) {
     let now = clock::now();
     if !facts.is_empty() {
         outside.systemd.changed(now);
+        outside.signs.changed();
     }
     facts.iter().for_each(|event| outside.note(event));
     let lasts = facts.iter().any(|event| matches!(event, Event::Change(..) | Event::Reload(_)));
@@ -207,6 +211,21 @@ fn show_systemd(supervisor: &Supervisor, outside: &mut Outside) {
         .systemd
         .status(now, || systemd::line(&supervisor.status(now), &supervisor.settled(), stopping));
     outside.notify(words);
+}
+
+/// Tells all who share the broker what there is here, if that is due.
+fn sign(supervisor: &Supervisor, outside: &mut Outside) {
+    if let Some(sign) = outside.signs.take(clock::now(), &outside.instance, supervisor) {
+        outside.broker.sign(sign);
+    }
+}
+
+/// Who looks is not to take us for dead. A broker that does not answer holds up no end.
+async fn leave(outside: &Outside) {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, outside.broker.leave()).await {
+        tracing::debug!(%error, "the others are not told that this supervisor stops");
+    }
 }
 
 fn view(supervisor: &Supervisor, outside: &Outside) -> View {

@@ -14,6 +14,7 @@ mod recover;
 mod reload;
 mod reports;
 mod service;
+mod sign;
 mod snapshots;
 mod supervise;
 mod systemd;

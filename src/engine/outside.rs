@@ -17,6 +17,7 @@ use super::decisions::Decisions;
 use super::news;
 use super::reload::{KeepChanges, Reloader, Wardrobe};
 use super::reports::Reports;
+use super::sign::Signs;
 use super::snapshots::{Seen, Snapshots, is_limit};
 use super::systemd::Systemd;
 use super::worker_calls::{self, Answer};
@@ -74,6 +75,8 @@ pub struct Outside {
     pub(super) waiting_for_rest: Vec<oneshot::Sender<()>>,
     pub(super) systemd: Systemd,
     pub(super) stop_deadline: Duration,
+    /// What is told to all who share the broker.
+    pub(super) signs: Signs,
     /// Where those listen who want to know.
     pub(super) newsroom: Newsroom,
     pub(super) done: bool,
@@ -147,7 +150,7 @@ impl Outside {
     /// When something is to be done here that nothing else tells.
     pub fn due(&self) -> Option<Instant> {
         let own = [self.reports.due(), self.children.due(), self.systemd.due(), self.snapshots.due()];
-        own.into_iter().flatten().min()
+        own.into_iter().chain([self.signs.due()]).flatten().min()
     }
 
     /// Facts that came of carrying out commands.

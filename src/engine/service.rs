@@ -44,6 +44,10 @@ pub(super) struct Desk {
 
 #[async_trait]
 impl Service for Desk {
+    fn broker(&self) -> String {
+        self.broker_name.clone()
+    }
+
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem> {
         self.broker.enqueue(jobs).await.map_err(problem)
     }
@@ -293,5 +297,6 @@ fn problem(error: Error) -> Problem {
         }
         Error::Refused(_) => Problem::bad_request(message),
         Error::Failed(_) => Problem::unavailable(message),
+        Error::Unanswered(_) => Problem::in_doubt(message),
     }
 }

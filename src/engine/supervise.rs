@@ -21,6 +21,7 @@ use super::recover::recover;
 use super::reload::{KeepChanges, ReadSettings, Reloader, Wardrobe};
 use super::reports::Reports;
 use super::service::Desk;
+use super::sign::Signs;
 use super::snapshots::Snapshots;
 use super::systemd::Systemd;
 use crate::api;
@@ -111,6 +112,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         waiting_for_rest: Vec::new(),
         systemd: Systemd::new(hello.notify),
         stop_deadline: settings.stop_deadline,
+        signs: Signs::new(clock::now(), setup.broker.capabilities().shared),
         newsroom: newsroom.clone(),
         done: false,
     };
@@ -125,12 +127,16 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     // So that there is a count to show whenever the broker begins to hang.
     tokio::spawn(async move { desk.counts(HANGS).await });
     tokio::spawn(listen(setup.broker, events));
+    say_hello(hello);
+    run(supervisor, outside, inbox).await
+}
+
+fn say_hello(hello: Hello) {
     let Hello { pid, cgroup, bounds, restarts, ended, .. } = hello;
     if let Some(ended) = ended {
         warn!(%ended, "the supervisor before this one ended, and what it ran with it");
     }
     info!(keeper = pid, cgroup, bounds, restarts, "supervisor is up");
-    run(supervisor, outside, inbox).await
 }
 
 /// Where what happens is told: to jobs by the broker, to workers here.

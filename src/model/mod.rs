@@ -3,6 +3,7 @@
 mod bytes;
 mod day;
 mod duration;
+mod fleet;
 mod history;
 mod ids;
 mod job;
@@ -29,6 +30,7 @@ mod why;
 pub use bytes::Bytes;
 pub use day::Day;
 pub use duration::{format_duration, parse_duration};
+pub use fleet::{Fleet, Member, MemberJob, PoolSign, Sign};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{Exec, Fetched, Job, JobRecord, JobState, Lease, Need, Pause, Payload, QueueCounts, Retry};
@@ -43,7 +45,9 @@ pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Settlement, Signal, SignalSent,
     Usage, Verdict,
 };
-pub use pool::{ClassFilter, ClassSettings, Classes, Identity, Leftovers, Means, Order, Outfit, Take, Work};
+pub use pool::{
+    ClassFilter, ClassSettings, Classes, CutOff, Identity, Leftovers, Means, Order, Outfit, Take, Work,
+};
 pub use progress::Progress;
 pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
 pub use schedule::{Cron, Schedule, Timetable, WrongLine};

@@ -149,6 +149,17 @@ pub struct Identity {
     pub home: PathBuf,
 }
 
+/// What becomes of a job whose lease ends because the broker does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CutOff {
+    /// It is dead before its lease ends, so that it never runs twice at a time.
+    #[default]
+    Kill,
+    /// It goes on. Whether it is still ours is the broker's word, once there is one.
+    CarryOn,
+}
+
 /// What becomes of what a job leaves behind in a worker that lives on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]

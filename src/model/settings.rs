@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Class, ClassFilter, Classes, Limits, Order, QueueName, Retry};
+use super::{Class, ClassFilter, Classes, CutOff, Limits, Order, QueueName, Retry};
 
 /// The whole of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub struct PoolSettings {
     pub grace: Duration,
     /// From spawn to ready.
     pub boot_timeout: Duration,
+    /// What becomes of its jobs when the broker does not answer until their leases end.
+    pub when_cut_off: CutOff,
     /// What an attempt may take, for jobs and classes that do not say.
     pub limits: Limits,
     /// The same for classes; wins over what their code says.
@@ -129,6 +131,7 @@ impl Default for PoolSettings {
             knows: None,
             grace: Duration::from_secs(10),
             boot_timeout: Duration::from_secs(30),
+            when_cut_off: CutOff::Kill,
             limits: Limits::default(),
             class_limits: BTreeMap::new(),
             retry: Retry::NONE,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Command;
 use super::pool::Pool;
 use super::restart::{Backoff, Random};
+use super::settle::Unsettled;
 use crate::model::{Fetched, Instant, PoolSettings, WorkerId};
 use crate::select::Rotation;
 
@@ -28,13 +29,25 @@ pub(super) struct Intake {
     rotation: Rotation,
     /// Whether it takes none for now.
     pub(super) paused: bool,
+    /// Whether the broker is first to say of jobs that run here whose they are: asked for more, it could give us one that
+    /// we have.
+    pub(super) held_up: bool,
 }
 
 impl Intake {
     pub(super) fn new(now: Instant, pool: &PoolSettings) -> Self {
         let rotation = Rotation::new(pool.order, pool.queues.clone());
         let (due, net, backoff) = (now, now + NET, Backoff::BROKER);
-        Intake { asked: None, maybe_waiting: true, due, net, backoff, rotation, paused: false }
+        Intake {
+            asked: None,
+            maybe_waiting: true,
+            due,
+            net,
+            backoff,
+            rotation,
+            paused: false,
+            held_up: false,
+        }
     }
 
     /// Other queues, or the same in another order.
@@ -60,6 +73,10 @@ impl Intake {
         }
     }
 
+    fn may_ask(&self) -> bool {
+        self.asked.is_none() && !self.paused && !self.held_up
+    }
+
     /// When to ask.
     fn at(&self) -> Instant {
         if self.maybe_waiting { self.due } else { self.net }
@@ -77,8 +94,14 @@ impl Pool {
     }
 
     /// Asks for as many jobs as there is room for, and some ahead.
-    pub(super) fn fetch(&mut self, now: Instant, random: &mut Random, orders: &mut VecDeque<Command>) {
-        if self.intake.asked.is_some() || self.intake.paused || self.intake.at() > now {
+    pub(super) fn fetch(
+        &mut self,
+        now: Instant,
+        random: &mut Random,
+        unsettled: &mut Unsettled,
+        orders: &mut VecDeque<Command>,
+    ) {
+        if !self.intake.may_ask() || self.intake.at() > now {
             return;
         }
         let mut workers = self.room();
@@ -86,6 +109,7 @@ impl Pool {
         if workers.is_empty() {
             return;
         }
+        unsettled.tell_again(now, orders);
         let intake = &mut self.intake;
         intake.asked = Some(workers.clone());
         intake.maybe_waiting = false;
@@ -97,8 +121,7 @@ impl Pool {
 
     /// When to ask; None while there is no room, or no answer yet.
     pub(super) fn fetch_at(&self) -> Option<Instant> {
-        let may = self.intake.asked.is_none() && !self.intake.paused;
-        let wants = may && (self.has_room() || !self.ahead_for().is_empty());
+        let wants = self.intake.may_ask() && (self.has_room() || !self.ahead_for().is_empty());
         wants.then(|| self.intake.at())
     }
 }

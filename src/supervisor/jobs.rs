@@ -7,8 +7,8 @@ use super::restart::{Backoff, Random};
 use super::verdict;
 use super::worker::{Life, Why};
 use crate::model::{
-    Excess, Exit, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease, Limits, Outcome,
-    PoolSettings, Retry, Revocation, Settlement, SignalSent, Verdict, WorkerId,
+    Excess, Exit, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease, Limits, Outcome, Retry,
+    Revocation, Settlement, SignalSent, Verdict, WorkerId,
 };
 
 /// Between the proof of death at the latest and the end of the lease.
@@ -222,8 +222,8 @@ fn renewal(now: Instant, right: &Lease, lease: Duration) -> Instant {
 }
 
 /// When a job of the slot wants something next.
-pub(super) fn wake_at(job: &Running, can_end: bool, pool: &PoolSettings) -> Option<Instant> {
+pub(super) fn wake_at(job: &Running, can_end: bool) -> Option<Instant> {
     let deadline = job.deadline.filter(|_| can_end);
-    let ours = [job.renew_at, Some(job.fence_at(pool.grace))].into_iter().flatten().filter(|_| job.is_ours());
-    ours.chain(deadline).min()
+    let renewal = job.renew_at.filter(|_| job.is_ours());
+    deadline.into_iter().chain(renewal).min()
 }

@@ -10,7 +10,7 @@ use super::Command;
 use super::classes;
 use super::jobs::{self, MARGIN, Phase, Running};
 use super::worker::{Slot, State, Why};
-use crate::model::{Excess, Instant, PoolSettings};
+use crate::model::{CutOff, Excess, Instant, PoolSettings};
 
 /// A worker without a job for so long keeps nobody waiting for it to be killed.
 const REST: Duration = Duration::from_secs(1);
@@ -159,17 +159,16 @@ impl Slot {
     /// Tells the keeper when to kill the worker by itself: when the first of its leases ends, or before. An order with
     /// each job and another after it would wake the keeper twice for each. An earlier moment is as safe, so it is moved
     /// only when half of the time is over, and taken back when the worker has had nothing to do for a while.
-    pub(super) fn arm(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
-        let fence = self.fence();
+    pub(super) fn arm(&mut self, now: Instant, pool: &PoolSettings, orders: &mut VecDeque<Command>) {
+        let fence = self.fence(pool);
         let kept = match (self.state, self.life.armed, fence) {
             (State::Ready | State::Busy | State::Stopping(_), Some(armed), Some(fence)) => {
                 armed <= fence && now < half_way(armed, fence)
             }
             (State::Ready | State::Busy, Some(_), None) => now < self.life.idle_since + REST,
             (State::Ready | State::Busy | State::Stopping(_), None, _) => fence.is_none(),
-            (State::Stopping(_), Some(_), None) | (State::Down | State::Starting | State::Killed(_), ..) => {
-                true
-            }
+            (State::Stopping(_), Some(_), None) => self.jobs.is_empty(),
+            (State::Down | State::Starting | State::Killed(_), ..) => true,
         };
         if !kept && self.life.armed != fence {
             self.life.armed = fence;
@@ -183,15 +182,32 @@ impl Slot {
         orders.push_back(Command::KillAt(self.id, self.life.armed));
     }
 
+    /// Its jobs that are given up before their leases end: what runs may carry on, what has not begun never does.
+    pub(super) fn fenced(&self, pool: &PoolSettings) -> impl Iterator<Item = &Running> {
+        let running = match pool.when_cut_off {
+            CutOff::Kill => &self.jobs[..],
+            CutOff::CarryOn => &[],
+        };
+        running.iter().chain(&self.waits)
+    }
+
     /// When all of it must be dead, unless its leases are renewed.
-    fn fence(&self) -> Option<Instant> {
-        self.jobs.iter().map(|job| job.lease.expires_at - MARGIN).min()
+    fn fence(&self, pool: &PoolSettings) -> Option<Instant> {
+        match pool.when_cut_off {
+            CutOff::Kill => self.jobs.iter().map(|job| job.lease.expires_at - MARGIN).min(),
+            CutOff::CarryOn => None,
+        }
+    }
+
+    /// Whether it has a job whose lease ends, or has ended, and only the broker knows whose it is now.
+    pub(super) fn is_in_doubt(&self, now: Instant) -> bool {
+        self.leased().any(|job| job.is_ours() && job.lease.expires_at <= now + MARGIN)
     }
 
     /// When the keeper must be told of another moment.
-    fn arm_at(&self) -> Option<Instant> {
+    fn arm_at(&self, pool: &PoolSettings) -> Option<Instant> {
         let armed = self.life.armed?;
-        match (self.state, self.fence()) {
+        match (self.state, self.fence(pool)) {
             (State::Ready | State::Busy, None) => Some(self.life.idle_since + REST),
             (State::Ready | State::Busy | State::Stopping(_), Some(fence)) if armed < fence => {
                 Some(half_way(armed, fence))
@@ -208,6 +224,8 @@ impl Slot {
             State::Starting | State::Stopping(_) => (self.deadline, false),
             State::Down | State::Killed(_) => (None, false),
         };
-        self.leased().filter_map(|job| jobs::wake_at(job, works, pool)).chain(own).chain(self.arm_at()).min()
+        let given_up = self.fenced(pool).filter(|job| job.is_ours()).map(|job| job.fence_at(pool.grace));
+        let jobs = self.leased().filter_map(|job| jobs::wake_at(job, works));
+        jobs.chain(given_up).chain(own).chain(self.arm_at(pool)).min()
     }
 }

@@ -13,7 +13,7 @@ use super::settle::Unsettled;
 use super::size::Size;
 use super::wear::Wears;
 use super::worker::{Slot, State};
-use crate::model::{Fence, Instant, JobId, PoolSettings, SlotId, Verdict, WorkerId};
+use crate::model::{CutOff, Fence, Instant, JobId, PoolSettings, SlotId, Verdict, WorkerId};
 
 /// A set of equal slots.
 #[derive(Debug)]
@@ -136,7 +136,8 @@ impl Pool {
         let rules = self.settings.recycle;
         let boot_timeout = self.settings.boot_timeout;
         // A worker of one job that will have it at once: its fence, were it fetched now, travels with the order to make it.
-        let in_demand = self.settings.jobs_per_life == Some(1) && self.intake.maybe_waiting;
+        let fenced = self.settings.when_cut_off == CutOff::Kill;
+        let in_demand = fenced && self.settings.jobs_per_life == Some(1) && self.intake.maybe_waiting;
         let template = self.template().map(|template| template.id);
         while let Some(slot) = self.next_start().filter(|slot| slot.deadline.is_some_and(|due| due <= now)) {
             let template = template.filter(|_| !slot.is_template());

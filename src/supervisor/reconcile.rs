@@ -21,12 +21,13 @@ impl Supervisor {
         }
         self.give_back(now);
         self.tend_workers(now);
+        self.hold_up(now);
         if self.stop.is_none() {
             for pool in &mut self.pools {
                 pool.keep_up(now, self.lease, &mut self.random, &mut self.orders);
                 pool.assign_ahead(now, &mut self.random, &mut self.unsettled, &mut self.orders);
                 pool.shrink(now, &mut self.orders);
-                pool.fetch(now, &mut self.random, &mut self.orders);
+                pool.fetch(now, &mut self.random, &mut self.unsettled, &mut self.orders);
                 pool.ask_to_grow(now, &mut self.orders);
             }
         }
@@ -45,10 +46,16 @@ impl Supervisor {
         }
     }
 
+    /// Nothing is asked for while the broker has not said whose the jobs are that run here.
+    fn hold_up(&mut self, now: Instant) {
+        let in_doubt = self.slots().any(|slot| slot.is_in_doubt(now));
+        self.pools.iter_mut().for_each(|pool| pool.intake.held_up = in_doubt);
+    }
+
     /// Gives up every job whose lease ends too soon to wait for its renewal.
     pub(super) fn fence_off(&mut self, now: Instant) {
         let pools = self.pools.iter().flat_map(|pool| pool.slots.iter().map(|slot| (&pool.settings, slot)));
-        let jobs = pools.flat_map(|(pool, slot)| slot.leased().map(move |running| (pool.grace, running)));
+        let jobs = pools.flat_map(|(pool, slot)| slot.fenced(pool).map(move |running| (pool.grace, running)));
         let late = jobs.filter(|(grace, running)| running.is_ours() && running.fence_at(*grace) <= now);
         let late: Vec<Lease> = late.map(|(_, running)| running.lease.clone()).collect();
         for lease in late {
@@ -77,7 +84,7 @@ impl Supervisor {
                     slot.send(now, signal, kill_at, &mut self.orders);
                 }
                 slot.assign_waiting(now, &pool.settings, &mut self.orders);
-                slot.arm(now, &mut self.orders);
+                slot.arm(now, &pool.settings, &mut self.orders);
             }
         }
     }

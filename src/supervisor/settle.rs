@@ -87,6 +87,15 @@ impl Unsettled {
         }
     }
 
+    /// Tells what could not be told, before anything is asked: once it answers again, a broker that is asked first could
+    /// give us what we have done.
+    pub(super) fn tell_again(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
+        for waiting in self.waiting.values_mut().filter(|waiting| waiting.due.is_some_and(|due| due > now)) {
+            waiting.due = None;
+            orders.push_back(Command::Settle(waiting.settlement.clone()));
+        }
+    }
+
     /// When something is due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.waiting.values().filter_map(|waiting| waiting.due).min()

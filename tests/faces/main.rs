@@ -6,6 +6,7 @@ mod sandbox;
 
 mod check;
 mod metrics;
+mod statsd;
 mod tcp;
 
 use std::fs;

@@ -9,10 +9,13 @@ mod sandbox;
 mod support;
 
 mod complete;
+mod cut_off;
 mod edit;
+mod fleet;
 mod holds;
 mod interop;
 mod look;
+mod named;
 mod news;
 mod pop;
 mod put;

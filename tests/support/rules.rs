@@ -140,6 +140,12 @@ impl World {
             Command::Cancel(worker, job, _) => {
                 assert!(!self.checks.killed.contains(worker), "cancels {job} in a killed worker");
             }
+            Command::Signal(worker, _, why) if why == "self_fenced" && self.carries_on(*worker) => {
+                panic!("ends {worker} at the end of its leases, though it is to carry on");
+            }
+            Command::KillAt(worker, Some(_)) if self.carries_on(*worker) => {
+                panic!("arms {worker}, which is to carry on")
+            }
             Command::Signal(worker, Signal::Term, why) => {
                 assert!(!self.checks.killed.contains(worker), "TERM after KILL: {worker}");
                 assert!(self.checks.termed.insert(*worker), "TERM twice: {worker}");
@@ -265,6 +271,12 @@ impl World {
         assert!(!self.checks.stopped, "fetches after the stop");
         assert!(self.checks.fetching.insert(pool), "two fetches at once");
         assert!(!workers.is_empty(), "fetches for nobody");
+        let in_doubt = self.workers.values().flat_map(|process| &process.jobs).find(|(job, fence)| {
+            let key = ((*job).clone(), **fence);
+            let over = self.checks.leases.get(&key).is_some_and(|until| *until <= self.now);
+            over && !self.checks.revoked.contains_key(&key)
+        });
+        assert!(in_doubt.is_none(), "fetches, though it is not known whether {in_doubt:?} is ours");
         // Where jobs are very short some are taken ahead: for who is there, or will be there next.
         let mut ahead = 0;
         for worker in workers.iter().filter(|worker| !self.checks.ready.contains(worker)) {
@@ -294,7 +306,8 @@ impl World {
         let expired = self.checks.leases.get(&key).is_some_and(|until| *until <= self.now);
         let first = self.checks.ended.insert(key.clone());
         // What ended while the supervisor hung is told all the same: the broker compares the fence.
-        assert!(!(first && expired && !self.checks.hung), "settles {key:?} after its lease");
+        let may = self.checks.hung || self.carries_on(*worker);
+        assert!(!(first && expired && !may), "settles {key:?} after its lease");
     }
 }
 

@@ -13,13 +13,13 @@ use uuid::Uuid;
 use super::link::Link;
 use super::offset::Offset;
 use super::shared::Shared;
-use super::{ears, fetch, occur, put, reply, settle, verbs};
+use super::{ears, fetch, fleet, occur, put, reply, settle, verbs};
 use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling};
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     Cursor, Fence, Fetched, Filter, Instance, Instant, JobId, JobState, Lease, NewJob, Page, Progress,
-    Revocation, Settlement, WorkerId,
+    Revocation, Settlement, Sign, WorkerId,
 };
 
 /// How to open it, and the outside world as functions, so that tests can bend it.
@@ -43,7 +43,6 @@ impl Default for Options {
 /// A Redis.
 pub struct Redis {
     pub(super) shared: Arc<Shared>,
-    host: String,
     ears: OnceLock<(JoinHandle<()>, watch::Receiver<bool>)>,
 }
 
@@ -56,15 +55,15 @@ impl Redis {
     /// The Redis at `url`, which is called `name` where people see it. Nothing is asked of it yet.
     pub fn open(url: &str, name: &str, options: Options) -> Result<Redis, Error> {
         let now = options.now.clone();
-        let shared = Shared::new(Link::new(url, name, options.ahead, move || now())?);
-        Ok(Redis { shared, host: options.host, ears: OnceLock::new() })
+        let shared = Shared::new(Link::new(url, name, options.ahead, move || now())?, options.host);
+        Ok(Redis { shared, ears: OnceLock::new() })
     }
 
     /// What the names of a supervisor's workers begin with.
     fn workers(&self, instance: &Instance) -> String {
         let short: String =
             instance.as_str().chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
-        format!("{}-{short}-", self.host)
+        format!("{}-{short}-", self.shared.host)
     }
 
     /// Begins to listen and to put what recurs; tells whether something would be heard.
@@ -146,6 +145,7 @@ impl Broker for Redis {
             cancel: true,
             priorities: true,
             news_of_all: true,
+            shared: true,
             release_unspent: true,
         }
     }
@@ -253,7 +253,7 @@ impl Broker for Redis {
         let released = match self.give_back(&instance, &keep).await {
             Ok(released) => released,
             // Nothing is fetched before that is done.
-            Err(error @ Error::Failed(_)) => {
+            Err(error @ (Error::Failed(_) | Error::Unanswered(_))) => {
                 tracing::warn!(%error, "what was held before is given back once the server is there");
                 self.shared.owes.store(true, Ordering::Relaxed);
                 0
@@ -290,6 +290,17 @@ impl Broker for Redis {
 
     async fn hear(&self) {
         self.shared.reporter.begin(&self.shared).await;
+    }
+
+    fn sign(&self, sign: Sign) {
+        self.shared.set_sign(sign);
+    }
+
+    async fn leave(&self) -> Result<(), Error> {
+        match self.shared.take_sign() {
+            Some(sign) => fleet::leave(&self.shared, &sign.instance).await,
+            None => Ok(()),
+        }
     }
 
     fn trouble(&self) -> Option<String> {

@@ -12,14 +12,13 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
 
+use super::fleet;
 use super::holds::{Hearing, revocation};
 use super::link::backoff;
 use super::shared::Shared;
 use crate::broker::{Error, Notice};
 use crate::model::{JobId, QueueName};
 
-/// How often it is tried whether anything would be heard: one request.
-const TRIED: Duration = Duration::from_secs(15);
 /// At how many of these tries the server's clock is measured: clocks drift, and are set.
 const MEASURED: u32 = 20;
 /// What was said is heard after this long, or never.
@@ -73,7 +72,7 @@ async fn hear(
         shared.recurs.look_now();
         shared.verify_all();
     }
-    let mut try_at = Moment::now() + TRIED;
+    let mut try_at = Moment::now();
     let mut tries = 0;
     let mut deadline = None;
     loop {
@@ -84,14 +83,15 @@ async fn hear(
                 Some(message) => heard(shared, &message),
                 None => return Err(shared.link.broken("listen to")),
             },
+            () = shared.changed_sign.notified() => try_at = Moment::now(),
             () = sleep_until(try_at) => {
-                try_at = Moment::now() + TRIED;
+                try_at = Moment::now() + fleet::EVERY;
                 deadline = deadline.or(Some(Moment::now() + HEARD));
                 tries += 1;
                 let (shared, own, measures) = (shared.clone(), own.clone(), tries % MEASURED == 0);
                 tokio::spawn(async move {
                     // What fails is known to whoever asks next.
-                    let _ = shared.link.publish(&own, "").await;
+                    let _ = fleet::sign(&shared, &own).await;
                     if measures {
                         let _ = shared.link.measure().await;
                     }

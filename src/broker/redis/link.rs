@@ -115,15 +115,6 @@ impl Link {
         self.heard(verb, live.number, answer).await
     }
 
-    /// Says something to whoever listens on a channel. What is heard of it is nobody's answer.
-    pub(super) async fn publish(&self, channel: &str, text: &str) -> Result<(), Error> {
-        let live = self.live("publish to").await?;
-        let mut cmd = redis::cmd("PUBLISH");
-        cmd.arg(channel).arg(text);
-        let answer: RedisResult<Value> = cmd.query_async(&mut live.conn.clone()).await;
-        self.heard("publish to", live.number, answer).await.map(drop)
-    }
-
     /// Measures the server's clock again.
     pub(super) async fn measure(&self) -> Result<(), Error> {
         let mut live = self.live("ask the time of").await?;
@@ -206,7 +197,9 @@ impl Link {
         }
         let explained = self.explain(verb, &error);
         self.note(verb, Some(&explained));
-        Err(explained)
+        // It was sent, and what became of it is not known.
+        let is_in_doubt = error.is_timeout() || error.is_io_error();
+        Err(if is_in_doubt { Error::Unanswered(explained.to_string()) } else { explained })
     }
 
     pub(super) fn explain(&self, verb: &str, error: &RedisError) -> Error {
@@ -226,7 +219,9 @@ impl Link {
     fn note(&self, verb: &str, error: Option<&Error>) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match error {
-            Some(Error::Failed(why)) => drop(trouble.insert(verb.into(), why.clone())),
+            Some(Error::Failed(why) | Error::Unanswered(why)) => {
+                trouble.insert(verb.into(), why.clone());
+            }
             Some(_) => {}
             None => trouble.retain(|asked, _| asked != verb && STANDING.contains(&asked.as_str())),
         }

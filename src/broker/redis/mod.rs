@@ -7,6 +7,7 @@ mod ears;
 mod edits;
 mod failures;
 mod fetch;
+mod fleet;
 mod holds;
 mod link;
 mod news;

@@ -146,12 +146,9 @@ impl Looks {
         let answers = array(answer.await?)?;
         for (due, answer) in due.into_iter().zip(answers) {
             let Value::Array(answer) = answer else { continue };
-            match <[Value; 2]>::try_from(answer) {
-                Ok([word, Value::Array(_)]) if text(&word).as_deref() == Some("put") => {}
-                Ok([_, why]) => {
-                    self.put_off(due.name, due.version, now, &text(&why).unwrap_or_default());
-                }
-                Err(_) => {}
+            let [word, why] = parts(Value::Array(answer))?;
+            if text(&word).as_deref() == Some("no") {
+                self.put_off(due.name, due.version, now, &text(&why).unwrap_or_default());
             }
         }
         Ok(())

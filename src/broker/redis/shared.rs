@@ -16,7 +16,7 @@ use super::reply;
 use super::unheard::Unheard;
 use crate::broker::Notice;
 use crate::broker::notices::Notices;
-use crate::model::{Fence, JobId, QueueName, Revocation};
+use crate::model::{Fence, JobId, QueueName, Revocation, Sign};
 
 /// The shortest time from one look at what is due to the next.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -24,11 +24,17 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The server, the holds on its jobs, and what is to be told of them.
 pub(super) struct Shared {
     pub(super) link: Link,
+    /// The name of this host.
+    pub(super) host: String,
+    /// What this supervisor tells of itself, if it has said so.
+    sign: Mutex<Option<Sign>>,
+    /// It is to be told at once.
+    pub(super) changed_sign: Notify,
     pub(super) notices: Notices,
     pub(super) holds: Holds,
+    pub(super) unheard: Unheard,
     /// Tells what happens to jobs.
     pub(super) reporter: Reporter,
-    pub(super) unheard: Unheard,
     /// The queues that jobs were asked from.
     watched: Mutex<HashSet<QueueName>>,
     /// Something has happened to some job.
@@ -46,13 +52,16 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(link: Link) -> Arc<Shared> {
+    pub(super) fn new(link: Link, host: String) -> Arc<Shared> {
         Arc::new_cyclic(|own| Shared {
             link,
+            host,
+            sign: Mutex::default(),
+            changed_sign: Notify::new(),
             notices: Notices::default(),
             holds: Holds::default(),
-            reporter: Reporter::default(),
             unheard: Unheard::new(),
+            reporter: Reporter::default(),
             watched: Mutex::default(),
             changed: Notify::new(),
             owes: AtomicBool::new(false),
@@ -61,6 +70,27 @@ impl Shared {
             timer: Mutex::default(),
             own: own.clone(),
         })
+    }
+
+    fn signed(&self) -> MutexGuard<'_, Option<Sign>> {
+        self.sign.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn sign(&self) -> Option<Sign> {
+        self.signed().clone()
+    }
+
+    /// How busy it is can wait for its turn; another shape is told at once.
+    pub(super) fn set_sign(&self, sign: Sign) {
+        let shape = Some(sign.shape());
+        let before = self.signed().replace(sign);
+        if before.map(|before| before.shape()) != shape {
+            self.changed_sign.notify_one();
+        }
+    }
+
+    pub(super) fn take_sign(&self) -> Option<Sign> {
+        self.signed().take()
     }
 
     fn watched(&self) -> MutexGuard<'_, HashSet<QueueName>> {

@@ -6,7 +6,7 @@ use redis::{Cmd, Value};
 
 use super::broker::Redis;
 use super::reply::{self, number, parts, text};
-use super::{edits, failures, options, queues, recur};
+use super::{edits, failures, fleet, options, queues, recur};
 use crate::broker::cancel::{self, Named};
 use crate::broker::{Broker, Error, circle};
 use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Number, Refusal, Verb};
@@ -39,6 +39,7 @@ pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer,
         Verb::Discard(it) => Answer::Discard(edits::discard(redis, &it).await?),
         Verb::Failed(_) => Answer::Failed(failures::groups(redis).await?),
         Verb::Bulk(it) => Answer::Bulk(failures::sweep(redis, &it, &by).await?),
+        Verb::ShowFleet(it) => Answer::ShowFleet(fleet::show(redis, it).await?),
         Verb::Stats(it) => Answer::Stats(queues::stats(redis, &it).await?),
         Verb::Forget(it) => Answer::Forget(queues::forget(redis, &it, &by).await?),
         Verb::ShowOptions(_) => Answer::ShowOptions(options::show(redis).await?),

@@ -25,6 +25,7 @@ impl Broker for Sqlite {
             cancel: true,
             priorities: true,
             news_of_all: false,
+            shared: false,
             release_unspent: true,
         }
     }

@@ -7,12 +7,17 @@ use crate::broker::Error;
 use crate::model::Instant;
 use crate::model::verb::{Answer, Done, Number, State, Tags, Verb};
 
+/// Why there is no fleet to show.
+const ALONE: &str = "the embedded store is that of one supervisor, which `taskvisor status` shows: a fleet is the supervisors \
+                     that share a Redis (-b redis://HOST)";
+
 /// Does it. Lists are made page by page, in `list.rs` and `failed.rs`.
 pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> Result<Answer, Trouble> {
     Ok(match verb {
         Verb::List(_) | Verb::Failed(_) => {
             return Err(Error::Failed("a list is made page by page".into()).into());
         }
+        Verb::ShowFleet(_) => return Err(Error::Refused(ALONE.into()).into()),
         Verb::Get(it) => Answer::Get(read::get(store, &it.job)?),
         Verb::Before(it) => Answer::Before(Number { count: read::before(store, &it.job)? }),
         Verb::Cancel(it) => Answer::Cancel(cancel::cancel(store, it, by, now)?),

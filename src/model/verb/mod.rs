@@ -4,6 +4,7 @@
 mod answers;
 mod edits;
 mod failed;
+mod fleet;
 mod jobs;
 mod options;
 mod queues;
@@ -13,6 +14,7 @@ mod table;
 pub use answers::{Done, Each, Fate, Number, Refusal, State, Tags};
 pub use edits::{DependOff, DependOn, Discard, Prioritize, SetData, Tag, Track, Untrack};
 pub use failed::{Act, Bulk, Failed, FailureGroup, Swept};
+pub use fleet::ShowFleet;
 pub use jobs::{Before, Cancel, Get, Retry};
 pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
 pub use queues::{Forget, Pause, QueueDay, Queues, Resume, Stats, Times};

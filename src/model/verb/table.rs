@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use super::{
     Before, Bulk, Cancel, DependOff, DependOn, Discard, Done, Each, Failed, FailureGroup, Forget, Get,
     ListRecurring, LoadOptions, Number, OptionShown, Pause, PauseRecurring, Prioritize, QueueDay, Queues,
-    RemoveRecurring, Resume, ResumeRecurring, Retry, RunRecurring, SetData, SetOption, ShowOptions,
-    ShowRecurring, State, Stats, Swept, Tag, Tags, Track, UnsetOption, Untrack,
+    RemoveRecurring, Resume, ResumeRecurring, Retry, RunRecurring, SetData, SetOption, ShowFleet,
+    ShowOptions, ShowRecurring, State, Stats, Swept, Tag, Tags, Track, UnsetOption, Untrack,
 };
-use crate::model::{Filter, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord};
+use crate::model::{Filter, Fleet, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord};
 
 /// Where a verb is found by HTTP. Parameters that the path names travel in it, the others in the query of a GET or in the
 /// JSON body.
@@ -133,4 +133,5 @@ verbs! {
     SetOption(SetOption) => Done, "POST" "/v1/options/{name}", "Sets an option, for all queues or for one.";
     UnsetOption(UnsetOption) => Done, "POST" "/v1/options/{name}/unset", "Puts an option back to its default, or that of a queue to what all have.";
     LoadOptions(LoadOptions) => Done, "POST" "/v1/options", "Sets many options, all or none; those that are not named stay, or go with clear.";
+    ShowFleet(ShowFleet) => Fleet, "GET" "/v1/fleet", "Shows all supervisors that share a Redis: host, version, pools, how many jobs each runs, and its last sign of life.";
 }

@@ -163,7 +163,8 @@ impl World {
             return self.soon(2_000, Happening::Tell(Event::RenewFailed(job, fence)));
         }
         if self.unlucky(10) {
-            return; // The answer never comes: the fence must see to it.
+            // The answer never comes, or too late: the fence must see to it, or the job goes on.
+            return self.soon(60_000, Happening::Tell(Event::RenewFailed(job, fence)));
         }
         match ours {
             true => {

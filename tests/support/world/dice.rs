@@ -26,6 +26,7 @@ pub fn settings(dice: &mut Dice, seed: u64, weather: Weather) -> Settings {
                 time: [None, Some(Duration::from_secs(150))][dice.below(2) as usize],
                 ..Limits::default()
             },
+            when_cut_off: if seed % 4 == 3 { CutOff::CarryOn } else { CutOff::Kill },
             retry: [Retry::NONE, Retry::CLASS][dice.below(2) as usize],
             ..PoolSettings::default()
         }

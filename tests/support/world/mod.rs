@@ -12,9 +12,9 @@ use std::time::Duration;
 use super::rules::Checks;
 pub use dice::*;
 use taskvisor::model::{
-    Bytes, Change, Class, ClassSettings, Classes, Count, Excess, Exit, ExitStatus, Failure, Fence, Fetched,
-    Instant, Job, JobId, Lease, Limits, Order, Outcome, Payload, PoolSettings, QueueName, Retry, Revocation,
-    Scale, Settings, Settlement, Signal, Stop, Take, Usage, Verdict, WorkerId,
+    Bytes, Change, Class, ClassSettings, Classes, Count, CutOff, Excess, Exit, ExitStatus, Failure, Fence,
+    Fetched, Instant, Job, JobId, Lease, Limits, Order, Outcome, Payload, PoolSettings, QueueName, Retry,
+    Revocation, Scale, Settings, Settlement, Signal, Stop, Take, Usage, Verdict, WorkerId,
 };
 use taskvisor::select::Turns;
 use taskvisor::supervisor::{Command, Event, Supervisor};
@@ -288,11 +288,16 @@ impl World {
         }
     }
 
+    /// Whether the jobs of a worker go on when their leases have ended.
+    pub fn carries_on(&self, worker: WorkerId) -> bool {
+        self.pool(worker).when_cut_off == CutOff::CarryOn
+    }
+
     pub fn check_turn(&mut self, due: Option<Instant>, end: Instant) {
         self.checks.turns += 1;
         assert!(self.checks.turns < 200_000, "spins: {:?} is due at {:?}", due, self.now);
         assert!(self.now < end, "does not end");
-        for (worker, process) in &self.workers {
+        for (worker, process) in self.workers.iter().filter(|(worker, _)| !self.carries_on(**worker)) {
             for job in process.jobs.keys() {
                 let lease = self.checks.leases.get(&(job.clone(), Fence(self.jobs[job].fence)));
                 let holder = self.checks.assigned.get(&(job.clone(), Fence(self.jobs[job].fence)));

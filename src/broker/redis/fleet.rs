@@ -1,0 +1,95 @@
+//! The supervisors that share a Redis: what each tells of itself, and all of them for who looks.
+
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+use super::broker::Redis;
+use super::offset::Offset;
+use super::reply::{self, array, number, parts, some_number, text};
+use super::shared::Shared;
+use super::verbs::asked;
+use crate::broker::Error;
+use crate::model::verb::ShowFleet;
+use crate::model::{Fleet, Instance, Member, MemberJob, Millis, Sign};
+
+/// How often a sign of life is given: with the try whether anything would be heard, one request for both.
+pub(super) const EVERY: Duration = Duration::from_secs(15);
+/// Who gave none for so long has missed one, and had time for another.
+const SILENT: Duration = Duration::from_secs(40);
+/// Jobs of each supervisor that are told.
+const JOBS: usize = 100;
+
+/// Gives a sign of life, which is heard on `channel`. Before the supervisor has said what it is, none is given.
+pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
+    let sign = shared.sign();
+    let host = shared.host.as_str();
+    let told =
+        shared.link.call("give a sign of life to", "taskvisor.sign", shared.link.now(), |cmd, offset| {
+            cmd.arg(channel);
+            write(cmd, sign.as_ref(), host, offset);
+        });
+    told.await.map(drop)
+}
+
+fn write(cmd: &mut Cmd, sign: Option<&Sign>, host: &str, offset: Offset) {
+    let Some(sign) = sign else {
+        cmd.arg("").arg("");
+        return;
+    };
+    let told = Member {
+        instance: sign.instance.as_str().into(),
+        host: host.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        since: Some(offset.millis(sign.started)),
+        stopping: sign.stopping,
+        pools: sign.pools.clone(),
+        ..Member::default()
+    };
+    cmd.arg(sign.instance.as_str()).arg(serde_json::to_string(&told).unwrap_or_default());
+}
+
+/// From now on nothing is told of this supervisor.
+pub(super) async fn leave(shared: &Shared, instance: &Instance) -> Result<(), Error> {
+    let left = shared.link.call("leave", "taskvisor.leave", shared.link.now(), |cmd, _| {
+        cmd.arg(instance.as_str());
+    });
+    left.await.map(drop)
+}
+
+/// All of them.
+pub(super) async fn show(redis: &Redis, it: ShowFleet) -> Result<Fleet, Error> {
+    let answer = asked(redis, "taskvisor.fleet", |cmd| {
+        cmd.arg(if it.jobs { JOBS } else { 0 });
+    });
+    let [now, members] = parts(answer.await?)?;
+    let now = Millis(number(&now));
+    let members = array(members)?.into_iter().map(|told| member(told, now));
+    let mut supervisors = members.collect::<Result<Vec<Member>, Error>>()?;
+    supervisors.sort_by(|one, other| (&one.host, &one.instance).cmp(&(&other.host, &other.instance)));
+    Ok(Fleet { schema: Fleet::SCHEMA.into(), now, supervisors })
+}
+
+/// What is told by another version may lack something, or be more than is known here.
+fn member(told: Value, now: Millis) -> Result<Member, Error> {
+    let [instance, seen, told, running, jobs] = parts(told)?;
+    let seen =
+        text(&seen).and_then(|seen| seen.parse::<f64>().ok()).map(|seen| Millis((seen * 1000.0) as i64));
+    let silence = seen.map_or(0, |seen| now.0.saturating_sub(seen.0));
+    let mut jobs = array(jobs)?.into_iter().map(job).collect::<Result<Vec<_>, Error>>()?;
+    jobs.sort_by_key(|job| job.since);
+    Ok(Member {
+        instance: text(&instance).unwrap_or_default(),
+        seen,
+        silent: u128::try_from(silence).is_ok_and(|silence| silence > SILENT.as_millis()),
+        running: number(&running),
+        jobs,
+        ..reply::json(&told).unwrap_or_default()
+    })
+}
+
+fn job(told: Value) -> Result<MemberJob, Error> {
+    let [id, class, since] = parts(told)?;
+    let (id, class) = (text(&id).unwrap_or_default(), text(&class).unwrap_or_default());
+    Ok(MemberJob { id: id.into(), class: class.into(), since: some_number(&since).map(Millis) })
+}

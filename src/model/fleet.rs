@@ -1,0 +1,117 @@
+//! The supervisors that share a broker, as each tells of itself.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Class, Instance, Instant, JobId, Millis, PoolStatus, QueueName, SlotState, Stop};
+
+/// What a supervisor tells all who share its broker: that it lives, and what it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sign {
+    /// Whose leases it holds.
+    pub instance: Instance,
+    /// When it started, by this host's time since boot.
+    pub started: Instant,
+    /// How far its stop has come.
+    pub stopping: Option<Stop>,
+    /// Its pools.
+    pub pools: Vec<PoolSign>,
+}
+
+impl Sign {
+    /// The same, but for what changes with every job.
+    pub fn shape(&self) -> Sign {
+        let pools = self.pools.iter().map(|pool| PoolSign { ready: 0, busy: 0, ..pool.clone() });
+        Sign { pools: pools.collect(), ..self.clone() }
+    }
+}
+
+/// A pool in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PoolSign {
+    /// Its name.
+    pub name: String,
+    /// `fork`, `prefork` or `coroutine`.
+    pub mode: String,
+    /// Where its jobs come from, in order.
+    pub queues: Vec<QueueName>,
+    /// Whether it takes no jobs for now.
+    #[serde(default)]
+    pub paused: bool,
+    /// Its slots.
+    pub slots: usize,
+    /// Those that could take a job.
+    pub ready: usize,
+    /// Those that run all they can.
+    pub busy: usize,
+}
+
+impl PoolSign {
+    /// Of a pool in detail.
+    pub fn of(pool: &PoolStatus) -> PoolSign {
+        let count = |state| pool.slots.iter().filter(|slot| slot.state == state).count();
+        PoolSign {
+            name: pool.name.clone(),
+            mode: pool.mode.clone(),
+            queues: pool.queues.clone(),
+            paused: pool.paused,
+            slots: pool.slots.len(),
+            ready: count(SlotState::Ready),
+            busy: count(SlotState::Busy),
+        }
+    }
+}
+
+/// All supervisors that have given a sign of life, and have neither stopped nor been silent for a day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fleet {
+    /// Always `taskvisor.fleet/1`.
+    pub schema: String,
+    /// The time of the broker, by which all others here are.
+    pub now: Millis,
+    /// They, by host.
+    pub supervisors: Vec<Member>,
+}
+
+impl Fleet {
+    /// The schema this code writes.
+    pub const SCHEMA: &'static str = "taskvisor.fleet/1";
+}
+
+/// One of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Member {
+    /// Whose leases it holds: one state directory.
+    pub instance: String,
+    /// Its host.
+    pub host: String,
+    /// The program's version.
+    pub version: String,
+    /// When it started.
+    pub since: Option<Millis>,
+    /// How far its stop has come, when it was ordered.
+    pub stopping: Option<Stop>,
+    /// Its pools, as of its last sign of life.
+    pub pools: Vec<PoolSign>,
+    /// When that was.
+    pub seen: Option<Millis>,
+    /// Whether another was due since: it hangs, it is dead, or it does not reach the broker.
+    pub silent: bool,
+    /// How many jobs it holds.
+    pub running: u64,
+    /// Which, if that was asked: 100 at most, the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<MemberJob>,
+}
+
+/// A job that runs somewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemberJob {
+    /// Its id.
+    pub id: JobId,
+    /// What it is.
+    pub class: Class,
+    /// Since when it runs.
+    pub since: Option<Millis>,
+}

@@ -1,0 +1,108 @@
+//! Jobs that run while their Redis does not answer, beyond the end of their leases: as the setting `when_cut_off` says.
+
+use std::time::{Duration, Instant};
+
+use crate::sandbox::{Running, Sandbox, Setting, alive, kill, wait_until};
+use crate::support::RedisServer;
+
+/// The shortest that its grace allows.
+const LEASE: Duration = Duration::from_secs(4);
+
+/// A job that says its pid and stays until it is told to end well.
+struct Cut<'a> {
+    sandbox: &'a Sandbox,
+    url: String,
+    jid: String,
+    pid: i32,
+    _running: Running<'a>,
+}
+
+impl<'a> Cut<'a> {
+    fn new(sandbox: &'a Sandbox, server: &RedisServer, when_cut_off: &str) -> Cut<'a> {
+        let (file, url) = (sandbox.path("cut.yaml"), server.url());
+        let pool = format!("pools: [{{workers: 2, grace: 100ms, when_cut_off: {when_cut_off}}}]\n");
+        std::fs::write(&file, format!("lease: {}s\n{pool}", LEASE.as_secs())).unwrap();
+        let running = sandbox.start(&["--config", file.to_str().unwrap(), "--broker", &url]);
+        let (pid, end) = (sandbox.work("pid"), sandbox.work("end"));
+        let line = format!(
+            "echo $$ >{0}.new; mv {0}.new {0}; until [ -e {1} ]; do sleep 0.05; done",
+            pid.display(),
+            end.display()
+        );
+        let jid = sandbox.ok(&["--broker", &url, "put", "--", "sh", "-c", &line]).trim().to_owned();
+        let said = || std::fs::read_to_string(&pid).ok().and_then(|text| text.trim().parse().ok());
+        wait_until("the job runs", || said().is_some());
+        Cut { pid: said().unwrap(), sandbox, url, jid, _running: running }
+    }
+
+    fn job(&self) -> serde_json::Value {
+        self.sandbox.json(&["--broker", &self.url, "job", "show", &self.jid, "--json"])
+    }
+
+    fn end_well(&self) {
+        std::fs::write(self.sandbox.work("end"), "").unwrap();
+    }
+
+    /// Until its lease is over, and as much again as its keeper would need to notice.
+    fn outlast_its_lease(&self) {
+        let began = Instant::now();
+        wait_until("its lease is over", || began.elapsed() > LEASE + LEASE / 2);
+    }
+}
+
+#[test]
+fn by_default_a_job_is_dead_before_its_lease_ends() {
+    let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
+    let cut = Cut::new(&sandbox, &server, "kill");
+    kill(server.pid() as i32, "STOP");
+    let began = Instant::now();
+    wait_until("it is killed", || !alive(cut.pid));
+    assert!(began.elapsed() < LEASE);
+    kill(server.pid() as i32, "CONT");
+    // It waits for the end of its lease, and runs again.
+    wait_until("it runs again", || cut.job()["interrupted"] == 1 && cut.job()["state"] == "running");
+    cut.end_well();
+    wait_until("it is complete", || cut.job()["state"] == "complete");
+}
+
+#[test]
+fn a_job_that_carries_on_is_still_ours_if_nobody_took_it_and_completes_in_its_first_attempt() {
+    let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
+    let cut = Cut::new(&sandbox, &server, "carry_on");
+    kill(server.pid() as i32, "STOP");
+    cut.outlast_its_lease();
+    assert!(alive(cut.pid));
+    kill(server.pid() as i32, "CONT");
+    let renewals = || cut.job()["renewals"].as_u64().unwrap();
+    wait_until("its lease is renewed", || renewals() > 1);
+    assert!(alive(cut.pid));
+    cut.end_well();
+    wait_until("it is complete", || cut.job()["state"] == "complete");
+    let job = cut.job();
+    assert_eq!((&job["attempt"], &job["interrupted"]), (&1.into(), &0.into()), "{job}");
+}
+
+#[test]
+fn a_job_that_ends_while_redis_is_away_is_complete_when_it_is_back() {
+    let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
+    let cut = Cut::new(&sandbox, &server, "carry_on");
+    kill(server.pid() as i32, "STOP");
+    cut.outlast_its_lease();
+    cut.end_well();
+    wait_until("it has ended", || !alive(cut.pid));
+    kill(server.pid() as i32, "CONT");
+    wait_until("it is complete", || cut.job()["state"] == "complete");
+    assert_eq!(cut.job()["attempt"], 1);
+}
+
+#[test]
+fn a_job_that_carries_on_is_ended_when_the_redis_that_is_back_does_not_know_it() {
+    let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
+    let cut = Cut::new(&sandbox, &server, "carry_on");
+    let port = server.port;
+    drop(server);
+    cut.outlast_its_lease();
+    assert!(alive(cut.pid));
+    let _empty = RedisServer::start_at(port, &[]).expect("the port is free again");
+    wait_until("it is ended", || !alive(cut.pid));
+}

@@ -1,0 +1,132 @@
+//! The supervisors that share a Redis, as each tells of itself and as all are shown.
+
+use serde_json::Value;
+use taskvisor::broker::redis::script::SCRIPT;
+
+use crate::Scene;
+use crate::sandbox::{Sandbox, Setting, wait_until};
+use crate::support::{RedisServer, Scripted};
+
+/// What the script tells of each: its instance, when it was seen, what it said, how many jobs it holds, and which.
+type Told = (String, String, String, u64, Vec<redis::Value>);
+
+fn told(script: &mut Scripted, line: &str) -> Vec<Told> {
+    let (_, members): (String, Vec<Told>) = script.line(line);
+    members
+}
+
+#[test]
+fn a_sign_of_life_is_heard_by_who_gives_it_and_kept_until_it_leaves_or_is_silent_for_a_day() {
+    let mut scene = Scene::new();
+    assert_eq!(told(&mut scene.script, "taskvisor.fleet 5 0"), []);
+    scene.script.line::<i64>("taskvisor.sign 10 ql:w:a-alive a {1}");
+    assert_eq!(scene.ears.heard(), ["ql:w:a-alive "]);
+    scene.script.line::<i64>("taskvisor.sign 25 ql:w:a-alive a {2}");
+    scene.script.line::<i64>("taskvisor.sign 30 ql:w:b-alive b {}");
+    let seen = |name: &str, at: &str, text: &str| (name.into(), at.into(), text.into(), 0, Vec::new());
+    let both = [seen("a", "25", "{2}"), seen("b", "30", "{}")];
+    assert_eq!(told(&mut scene.script, "taskvisor.fleet 31 0"), both);
+    scene.script.line::<i64>("taskvisor.leave 32 b");
+    assert_eq!(told(&mut scene.script, "taskvisor.fleet 33 0"), both[..1]);
+    // Who looks is shown nothing old, also before anybody cleans up.
+    assert_eq!(told(&mut scene.script, "taskvisor.fleet 86425 0"), []);
+    scene.script.line::<i64>("taskvisor.sign 86425 ql:w:b-alive b {}");
+    let everything = scene.script.everything();
+    assert_eq!(everything.keys().collect::<Vec<_>>(), ["ql:taskvisor:fleet", "ql:taskvisor:seen"]);
+    assert!(!everything["ql:taskvisor:fleet"].contains("{2}"), "{everything:?}");
+}
+
+/// A supervisor that has not said what it is yet only tries its ears.
+#[test]
+fn without_a_name_nothing_is_kept() {
+    let mut scene = Scene::new();
+    scene.script.call::<i64>(&["taskvisor.sign", "10", "ql:w:a-alive", "", ""]);
+    assert_eq!(scene.ears.heard(), ["ql:w:a-alive "]);
+    assert!(scene.script.everything().is_empty());
+}
+
+#[test]
+fn workers_that_have_done_nothing_for_a_day_are_forgotten_a_hundred_at_a_time() {
+    let mut scene = Scene::new();
+    for number in 0..150 {
+        let _: i64 = scene.script.raw(&format!("ZADD ql:workers {number} w{number}"));
+    }
+    let _: i64 = scene.script.raw("ZADD ql:w:w0:jobs 1 j");
+    let _: i64 = scene.script.raw("ZADD ql:workers 86400 young");
+    scene.script.line::<i64>("taskvisor.sign 90000 ql:w:a-alive a {}");
+    assert_eq!(scene.script.raw::<u64>("ZCARD ql:workers"), 51);
+    assert_eq!(scene.script.raw::<u64>("EXISTS ql:w:w0:jobs"), 0);
+    scene.script.line::<i64>("taskvisor.sign 90001 ql:w:a-alive a {}");
+    assert_eq!(scene.script.raw::<Vec<String>>("ZRANGE ql:workers 0 -1"), ["young"]);
+}
+
+/// A full Redis is no reason to take those for dead that work on it.
+#[test]
+fn a_full_redis_takes_a_sign_of_life() {
+    let mut scene = Scene::new();
+    let _: String = scene.script.raw("CONFIG SET maxmemory 1");
+    scene.script.line::<i64>("taskvisor.sign 10 ql:w:a-alive a {}");
+    assert_eq!(told(&mut scene.script, "taskvisor.fleet 11 0").len(), 1);
+}
+
+fn fleet(sandbox: &Sandbox, url: &str) -> Vec<Value> {
+    let shown = sandbox.json(&["--broker", url, "status", "--fleet", "--json"]);
+    assert_eq!(shown["schema"], "taskvisor.fleet/1");
+    shown["supervisors"].as_array().unwrap().clone()
+}
+
+#[test]
+fn every_supervisor_on_a_redis_is_shown_from_any_host() {
+    let server = RedisServer::start();
+    let (one, two, elsewhere) =
+        (Sandbox::new(Setting::Root), Sandbox::new(Setting::Root), Sandbox::new(Setting::Root));
+    let url = server.url();
+    let nobody = elsewhere.ok(&["--broker", &url, "status", "--fleet"]);
+    assert_eq!(nobody, "no supervisor shares this Redis\n");
+    let first = one.start(&["-w", "2", "-q", "mail", "--broker", &url]);
+    let mut second = two.start(&["-w", "3", "--broker", &url]);
+    wait_until("both are shown with their slots", || {
+        let shown = fleet(&elsewhere, &url);
+        let mut ready: Vec<_> = shown.iter().filter_map(|it| it["pools"][0]["slots"].as_u64()).collect();
+        ready.sort();
+        ready == [2, 3]
+    });
+    // Asked of a supervisor it is the same.
+    let names = |shown: &[Value]| shown.iter().map(|it| it["instance"].to_string()).collect::<Vec<_>>();
+    assert_eq!(names(&fleet(&one, &url)), names(&fleet(&elsewhere, &url)));
+    let jid = elsewhere.ok(&["--broker", &url, "put", "--", "sleep", "1000"]).trim().to_owned();
+    wait_until("its job is shown", || {
+        let shown = elsewhere.ok(&["--broker", &url, "status", "--fleet", "-v"]);
+        shown.contains("1 job running") && shown.contains(&format!("    {jid} exec "))
+    });
+    let shown = fleet(&elsewhere, &url);
+    let busy = shown.iter().find(|it| it["running"] == 1).unwrap();
+    assert_eq!(busy["jobs"][0]["id"], jid.as_str());
+    assert_eq!(busy["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(busy["pools"][0]["queues"], serde_json::json!(["default"]));
+    // Another shape is told at once, and not with the next sign of life in its turn.
+    one.ok(&["scale", "default", "4"]);
+    let began = std::time::Instant::now();
+    wait_until("four slots are shown", || {
+        fleet(&elsewhere, &url).iter().any(|it| it["pools"][0]["slots"] == 4)
+    });
+    assert!(began.elapsed() < std::time::Duration::from_secs(10));
+    // One that dies is silent, one that stops in order is gone.
+    second.signal("KILL");
+    second.wait();
+    let dead = busy["instance"].as_str().unwrap();
+    let _: f64 = Scripted::new(&server, SCRIPT).raw(&format!("ZINCRBY ql:taskvisor:seen -60 {dead}"));
+    let page = elsewhere.ok(&["--broker", &url, "status", "--fleet"]);
+    assert!(page.contains(": SILENT for 1m"), "{page}");
+    one.ok(&["stop"]);
+    drop(first);
+    assert_eq!(names(&fleet(&elsewhere, &url)), [format!("\"{dead}\"")]);
+}
+
+#[test]
+fn the_embedded_store_says_what_a_fleet_is() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let (code, said) = sandbox.refused(&["status", "--fleet"]);
+    assert_eq!(code, 2);
+    assert!(said.contains("a fleet is the supervisors that share a Redis"), "{said}");
+}

@@ -1,0 +1,99 @@
+//! A broker that is named on the command line, and what is said when it does not answer.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use crate::sandbox::{Sandbox, Setting, kill};
+use crate::support::RedisServer;
+
+fn count(sandbox: &Sandbox, url: &str) -> usize {
+    sandbox.lines(&["--broker", url, "job", "list", "--json"]).len()
+}
+
+#[test]
+fn a_broker_that_is_named_and_is_not_the_supervisor_s_is_spoken_to_without_it() {
+    let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
+    let (own, other) = (server.url(), format!("redis://127.0.0.1:{}/1", server.port));
+    let _running = sandbox.start(&["-w", "1", "--broker", &own]);
+    let put =
+        |url: &str| sandbox.ok(&["--broker", url, "put", "--delay", "1h", "--", "true"]).trim().to_owned();
+    let there = put(&other);
+    assert_eq!((count(&sandbox, &other), count(&sandbox, &own)), (1, 0));
+    assert_eq!(sandbox.json(&["--broker", &other, "job", "show", &there, "--json"])["state"], "delayed");
+    // The embedded store of the same state directory is another one, too.
+    let file = format!("sqlite:{}", sandbox.path("own.db").display());
+    put(&file);
+    assert_eq!((count(&sandbox, &file), count(&sandbox, &own)), (1, 0));
+    for verb in [
+        &["status"][..],
+        &["status", "-q"],
+        &["reload"],
+        &["pause"],
+        &["scale", "default", "2"],
+        &["why", "slot", "1"],
+    ] {
+        let (code, said) = sandbox.refused(&[&["--broker", &other], verb].concat());
+        assert_eq!(code, 2, "{verb:?}: {said}");
+        assert!(said.contains(&format!("has its jobs in {own}, not in {other}")), "{said}");
+    }
+    // It is the same however it is written, and without a name the supervisor's own is meant.
+    let same = format!("valkey://127.0.0.1:{}", server.port);
+    put(&same);
+    sandbox.ok(&["put", "--delay", "1h", "--", "true"]);
+    assert_eq!((count(&sandbox, &own), count(&sandbox, &other)), (2, 1));
+    sandbox.ok(&["--broker", &same, "status"]);
+}
+
+/// Both ways: what was put may be there, and put again under the id that was told it is there once.
+#[test]
+fn a_put_that_is_not_answered_tells_the_id_under_which_it_can_be_put_again() {
+    for by_supervisor in [true, false] {
+        let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
+        let url = server.url();
+        let running = by_supervisor.then(|| sandbox.start(&["-w", "1", "--broker", &url]));
+        let args = ["--broker", &url, "put", "--delay", "1h", "--lines", "--", "echo"];
+        let mut child = sandbox
+            .command(&args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let mut ids = BufReader::new(child.stdout.take().unwrap()).lines();
+        writeln!(input, "one").unwrap();
+        let first = ids.next().unwrap().unwrap();
+        kill(server.pid() as i32, "STOP");
+        writeln!(input, "two").unwrap();
+        drop(input);
+        assert_eq!(ids.next().map(Result::unwrap), None);
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(69), "{said}");
+        let second = said.split("--jid ").nth(1).and_then(|rest| rest.split(' ').next()).expect(&said);
+        assert!(said.contains("it may have been queued all the same") && second != first, "{said}");
+        kill(server.pid() as i32, "CONT");
+        let again = [
+            "--broker", &url, "put", "--jid", second, "--exists", "skip", "--delay", "1h", "--", "echo",
+            "two",
+        ];
+        assert_eq!(sandbox.ok(&again).trim(), second);
+        assert_eq!(count(&sandbox, &url), 2);
+        drop(running);
+    }
+}
+
+/// A supervisor waits for an answer that is lost; what changes something may have been done.
+#[test]
+fn a_change_that_is_not_answered_says_so_and_a_look_does_not() {
+    let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
+    let url = server.url();
+    let _running = sandbox.start(&["-w", "1", "--broker", &url]);
+    let jid = sandbox.ok(&["put", "--delay", "1h", "--", "true"]).trim().to_owned();
+    kill(server.pid() as i32, "STOP");
+    let (code, said) = sandbox.refused(&["job", "cancel", &jid]);
+    assert!(code == 69 && said.contains("it may have been done all the same"), "{code}: {said}");
+    let (code, said) = sandbox.refused(&["job", "show", &jid]);
+    assert!(code == 69 && !said.contains("it may have been done"), "{code}: {said}");
+    kill(server.pid() as i32, "CONT");
+}
