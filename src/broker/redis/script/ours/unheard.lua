@@ -8,7 +8,12 @@ local function give_back_of(jid, instance, unheard)
   let_go(jid, job)
   call('HSET', 'ql:j:' .. jid, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
   call('HDEL', 'ql:j:' .. jid, 'grace', 'fetch')
-  if job.canceling then end_canceled(jid, job) else put_back(jid, job) end
+  if job.canceling then
+    end_canceled(jid, job)
+  else
+    put_back(jid, job)
+    news('again', jid, job.queue, 'waiting')
+  end
 end
 
 -- Gives back what they gave. Says whether `fetch` is one of those: one that arrives only now, by the connection of
