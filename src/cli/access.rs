@@ -55,9 +55,10 @@ impl Access {
                     "jobs in memory are those of a supervisor that runs: none can be reached without it";
                 return Err(Failure::new(exit::NOT_RUNNING, why));
             }
-            BrokerUrl::Redis(url) => {
-                Arc::new(Redis::open(url.reveal(), &url.to_string(), redis::Options::default())?)
-            }
+            BrokerUrl::Redis(url) => Arc::new(
+                Redis::open(url.reveal(), &url.to_string(), redis::Options::default())
+                    .map_err(Failure::of_url)?,
+            ),
             BrokerUrl::Sqlite(path) => {
                 private_dir(&config.state_dir)?;
                 open_store(path).map_err(Failure::unopened)?

@@ -16,6 +16,7 @@ mod occur;
 mod offset;
 mod options;
 mod put;
+mod query;
 mod queues;
 mod recur;
 mod reply;
