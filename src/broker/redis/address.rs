@@ -24,6 +24,8 @@ pub(super) enum Address {
 pub(super) struct Given {
     /// TCP without TLS.
     pub plain: bool,
+    /// TCP with TLS.
+    pub tls: bool,
     /// A socket in the file system.
     pub unix: bool,
     /// The name of a user.
@@ -61,7 +63,14 @@ impl Address {
         };
         let unix = matches!(info.addr(), ConnectionAddr::Unix(_));
         let user = info.redis_settings().username().is_some();
-        Given { plain: !tls && !unix, unix, user, ca: certificates.has_ca(), own: certificates.has_own() }
+        Given {
+            plain: !tls && !unix,
+            tls,
+            unix,
+            user,
+            ca: certificates.has_ca(),
+            own: certificates.has_own(),
+        }
     }
 
     fn read_sentinel(rest: &str, tls: Option<Certificates>) -> Result<Address, Error> {

@@ -55,6 +55,9 @@ fn hint(error: &RedisError, said: &str, given: &Given) -> &'static str {
             "no host of that name is known here; is it spelled right?"
         }
         _ if error.is_connection_refusal() => "is it running there?",
+        _ if error.is_timeout() && given.tls => {
+            "it, or what is between, does not answer; if that is always so, it may have no TLS there (redis:// is without)"
+        }
         _ if error.is_timeout() => "it, or what is between, does not answer",
         _ if error.is_io_error() && given.plain => {
             "the connection was ended; if that is always so, it may want TLS (rediss://), or allow no host but its own"
