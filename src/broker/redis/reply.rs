@@ -187,7 +187,8 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool) -> Result<JobR
         due_at: job.millis("due").filter(|_| matches!(state, JobState::Delayed | JobState::Depends)),
         started_at: job.millis("started"),
         ended_at: job.millis("ended").filter(|_| state.has_ended()),
-        instance: job.text("instance").filter(|_| state.is_leased()).map(Into::into),
+        // Of one that has ended it tells where its output is.
+        instance: job.text("instance").filter(|_| state.is_leased() || state.has_ended()).map(Into::into),
         worker: job.json("life"),
         fence: Fence(job.number("hold")),
         renewals: job.number("renewals"),
