@@ -35,7 +35,8 @@ impl Hosts {
     pub fn name_in(&self, job: &mut JobRecord) {
         let attempts = job.history.iter_mut().filter_map(|entry| match &mut entry.what {
             Happened::Attempt(attempt) => attempt.instance.as_mut(),
-            _ => None,
+            Happened::Canceled { .. } | Happened::Retried { .. } => None,
+            Happened::Edited { .. } | Happened::Advanced { .. } => None,
         });
         for instance in attempts.chain(job.instance.as_mut()) {
             *instance = self.place(instance).as_str().into();
