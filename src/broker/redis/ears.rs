@@ -21,6 +21,8 @@ use crate::model::{JobId, QueueName};
 
 /// What it is called where it fails.
 pub(super) const VERB: &str = "listen to";
+/// What is told in the log then.
+const DEAF: &str = "the events of Redis are not heard";
 /// At how many of these tries the server's clock is measured: clocks drift, and are set.
 const MEASURED: u32 = 20;
 /// What was said is heard after this long, or never.
@@ -46,7 +48,7 @@ pub(super) async fn listen(shared: Arc<Shared>, workers: String, ready: watch::S
         ready.send_replace(false);
         if let Err(error) = heard {
             shared.link.note(VERB, Some(&error));
-            tracing::warn!(%error, "the events of Redis are not heard");
+            shared.complaints.wrong(DEAF, &error, shared.link.now());
         }
         failed = if began.elapsed() > LASTED { 1 } else { (failed + 1).min(16) };
         sleep(backoff(failed)).await;
@@ -69,6 +71,7 @@ async fn hear(
     });
     subscribed.await.map_err(|_| shared.link.silent(VERB))?.map_err(failed)?;
     shared.link.note(VERB, None);
+    shared.complaints.well(DEAF, shared.link.now());
     ready.send_replace(true);
     // What was said while nobody listened is lost: each hold is asked about, and there may be jobs.
     if again {
