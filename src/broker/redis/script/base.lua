@@ -131,7 +131,7 @@ end
 -- Appends to a job's history; `extra` is the text of a JSON object. The first entry stays, and the newest.
 local function history(jid, when, what, extra)
   local key = 'ql:j:' .. jid .. '-history'
-  local text = '[' .. floor(when) .. ',' .. encode(what) .. (extra and ',' .. extra .. ']' or ']')
+  local text = format('[%d,', when) .. encode(what) .. (extra and ',' .. extra .. ']' or ']')
   local count = call('RPUSH', key, text)
   -- Most jobs have no fourth entry, and pay nothing for the look at the option. A limit below three is taken as three.
   if count <= 3 then return end
@@ -190,7 +190,7 @@ end
 
 -- The key of a day's figures.
 local function figures(kind, queue, when)
-  return 'ql:s:' .. kind .. ':' .. when - when % 86400 .. ':' .. queue
+  return format('ql:s:%s:%d:', kind, when - when % 86400) .. queue
 end
 
 -- Lets a day's figures go when they are old, as the option says.
@@ -213,21 +213,28 @@ end
 
 -- Adds how long jobs have waited (`wait`) or run (`run`) to mean and variance (Welford's way) and to the histogram.
 local function stat(kind, queue, when, values)
-  local key = figures(kind, queue, when)
-  local mean, vk = unpack(call('HMGET', key, 'mean', 'vk'))
-  mean, vk = number(mean or 0) or 0, number(vk or 0) or 0
-  local total = call('HINCRBY', key, 'total', #values) - #values
-  if total == 0 then keep_days(key) end
+  local key, names, more = figures(kind, queue, when), {'mean', 'vk', 'total'}, {}
+  for i = 1, #values do
+    local value = values[i]
+    local name = value < 1 and 's0' or value < 60 and format('s%d', value) or value < 3600 and format('m%d', value / 60)
+      or value < 86400 and format('h%d', value / 3600) or format('d%d', value / 86400)
+    if not more[name] then names[#names + 1] = name end
+    more[name] = (more[name] or 0) + 1
+  end
+  local had, set = call('HMGET', key, unpack(names)), {}
+  local mean, vk, total = number(had[1]) or 0, number(had[2]) or 0, number(had[3]) or 0
   for i = 1, #values do
     local value = values[i] > 0 and values[i] or 0
     local before = value - mean
     mean = mean + before / (total + i)
     vk = vk + before * (value - mean)
-    call('HINCRBY', key, value < 60 and 's' .. floor(value) or value < 3600 and 'm' .. floor(value / 60)
-      or value < 86400 and 'h' .. floor(value / 3600) or 'd' .. floor(value / 86400), 1)
   end
   -- As texts: of a number Redis would write 17 digits, which takes longer than all of this.
-  call('HSET', key, 'mean', tostring(mean), 'vk', tostring(vk))
+  for i = 4, #names do
+    set[2 * i - 7], set[2 * i - 6] = names[i], format('%d', (number(had[i]) or 0) + more[names[i]])
+  end
+  call('HSET', key, 'mean', tostring(mean), 'vk', tostring(vk), 'total', format('%d', total + #values), unpack(set))
+  if total == 0 then keep_days(key) end
 end
 
 local function add_failure(jid, group)

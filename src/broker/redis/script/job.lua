@@ -46,8 +46,9 @@ if command == 'pop' or command == 'peek' or command == 'get' or command == 'mult
       .. ',"data":' .. encode(job.data or '{}') .. ',"tags":' .. shown(job.tags)
       .. ',"history":' .. history_text(job.jid) .. ',"failure":' .. shown(job.failure)
       .. ',"spawned_from_jid":' .. encode(job.spawned_from_jid)
-      .. ',"dependents":' .. encode(call('SMEMBERS', key .. '-dependents'))
-      .. ',"dependencies":' .. encode(call('SMEMBERS', key .. '-dependencies')) .. '}'
+      .. (call('EXISTS', key .. '-dependents', key .. '-dependencies') == 0 and ',"dependents":{},"dependencies":{}}'
+        or ',"dependents":' .. encode(call('SMEMBERS', key .. '-dependents'))
+        .. ',"dependencies":' .. encode(call('SMEMBERS', key .. '-dependencies')) .. '}')
   end
 
   -- Texts as a JSON list, which has an odd shape when it is empty: that of Lua's tables.
