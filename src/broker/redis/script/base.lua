@@ -5,7 +5,8 @@
 -- all is one function has a reason too: those in it find what is outside of it at no cost.
 -- Nothing is rolled back after an error: a command looks at all it was given before it writes anything.
 
-local call, encode, decode, floor, format = redis.call, cjson.encode, cjson.decode, math.floor, string.format
+local call, try, encode, decode = redis.call, redis.pcall, cjson.encode, cjson.decode
+local floor, format = math.floor, string.format
 
 local function taskvisor(KEYS, ARGV)
 
@@ -268,51 +269,52 @@ local function set_failed(jid, queue, when, group, failure)
   count(queue, when, 'failed', 1)
 end
 
--- Lets a job that needs no more go where it was to go: to work, or to its time.
-local function set_free(jid, when)
-  local state, queue, priority, due, order = fields(jid, 'state', 'queue', 'priority', 'scheduled', 'order')
-  if state ~= 'depends' then return end
-  call('ZREM', 'ql:q:' .. queue .. '-depends', jid)
-  news('released', jid, queue, due and 'scheduled' or 'waiting')
+-- Lets a job that needs no more go where it was to go: to work, or to its time. With `done`, a job that it needs no
+-- more: if that was the last. One without a queue has no place to go to, and stays. It is placed before it leaves where
+-- it is: what cannot be placed is not lost.
+local function set_free(jid, when, done)
+  local needs = 'ql:j:' .. jid .. '-dependencies'
+  if done and call('SREM', needs, done) == 0 or call('EXISTS', needs) == 1 then return end
+  local state, queue, priority, scheduled, order = fields(jid, 'state', 'queue', 'priority', 'scheduled', 'order')
+  if state ~= 'depends' or not queue then return end
+  local due = scheduled and number(scheduled)
   if due then
     call('ZADD', 'ql:q:' .. queue .. '-scheduled', due, jid)
     call('HSET', 'ql:j:' .. jid, 'state', 'scheduled')
-    call('HDEL', 'ql:j:' .. jid, 'scheduled')
   else
     enter_work(jid, queue, priority, number(order) or when)
     call('HSET', 'ql:j:' .. jid, 'state', 'waiting')
-    call('PUBLISH', 'ql:taskvisor', queue)
   end
+  if scheduled then call('HDEL', 'ql:j:' .. jid, 'scheduled') end
+  call('ZREM', 'ql:q:' .. queue .. '-depends', jid)
+  news('released', jid, queue, due and 'scheduled' or 'waiting')
+  if not due then call('PUBLISH', 'ql:taskvisor', queue) end
 end
 
 -- How many jobs one call sets free of one that they waited for: nobody else waits long for that.
 local FREED_AT_ONCE = 1000
 
--- Some of those in the set at `key` wait for a job no more; whether there are others.
-local function release_some(jid, key, when)
-  local some = call('SPOP', key, FREED_AT_ONCE)
-  for _, other in ipairs(some) do
-    local needs = 'ql:j:' .. other .. '-dependencies'
-    if call('SREM', needs, jid) == 1 and call('EXISTS', needs) == 0 then set_free(other, when) end
-  end
-  return #some == FREED_AT_ONCE and call('EXISTS', key) == 1
-end
-
 -- Those that waited for this job do so no more: of many the first now, and the others when jobs are asked for. They are
--- kept apart, because the job itself may be removed before the last of them is free.
+-- kept apart, because the job itself may be removed before the last of them is free. One that is broken stays where it
+-- is, and stops no other.
 local function release_dependents(jid, when)
   local key, rest = 'ql:j:' .. jid .. '-dependents', 'ql:taskvisor:release:' .. jid
-  if not release_some(jid, key, when) then return end
-  call('SUNIONSTORE', rest, rest, key)
-  call('DEL', key)
-  call('SADD', 'ql:taskvisor:releasing', jid)
+  local some = try('SPOP', key, FREED_AT_ONCE)
+  if #some == FREED_AT_ONCE and call('EXISTS', key) == 1 then
+    call('SUNIONSTORE', rest, rest, key)
+    call('DEL', key)
+    call('SADD', 'ql:taskvisor:releasing', jid)
+  end
+  for _, other in ipairs(some) do pcall(set_free, other, when, jid) end
 end
 
 -- Goes on with that; whether there is more to do.
 local function release_more()
   local jid = call('SRANDMEMBER', 'ql:taskvisor:releasing')
   if not jid then return false end
-  if not release_some(jid, 'ql:taskvisor:release:' .. jid, clock) then call('SREM', 'ql:taskvisor:releasing', jid) end
+  local some = try('SPOP', 'ql:taskvisor:release:' .. jid, FREED_AT_ONCE)
+  if #some < FREED_AT_ONCE then call('SREM', 'ql:taskvisor:releasing', jid) end
+  for _, other in ipairs(some) do pcall(set_free, other, clock, jid) end
   return true
 end
 

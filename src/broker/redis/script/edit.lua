@@ -32,7 +32,7 @@ if command == 'depends' then
       call('SREM', key, other)
       call('SREM', 'ql:j:' .. other .. '-dependents', jid)
     end
-    if call('EXISTS', key) == 0 then set_free(jid, clock) end
+    set_free(jid, clock)
   else
     error('Depends(): Argument "command" must be "on" or "off"')
   end
