@@ -63,3 +63,166 @@ fn of_thousands_that_waited_all_but_the_broken_go_on() {
     let kept = scene.script.everything();
     assert!(!kept.keys().any(|key| key.starts_with("ql:taskvisor:releas")));
 }
+
+#[test]
+fn what_nothing_can_write_is_refused_and_takes_no_job_out_of_work() {
+    let mut scene = Scene::new();
+    scene.put("j", "q", &["tags", r#"["old"]"#]);
+    let _: String = scene.script.line("recur 0 r r klass {} interval 60 0");
+    scene.ears.heard();
+    scene.refused(&[
+        ("put 1 me q j klass {} 0 tags [1e999]", "Put(): Arg \"tags\" not JSON: [1e999]"),
+        ("put 1 me q j klass {} 0 tags [\"a\",-1e999]", "Put(): Arg \"tags\" not JSON"),
+        ("put 1 me q j klass {} 0 tags [nan]", "Put(): Arg \"tags\" not JSON: [nan]"),
+        ("put 1 me q j klass {} 0 depends [1e999]", "Put(): Arg \"depends\" not JSON: [1e999]"),
+        ("requeue 1 me q j klass {} 0 tags [1e999]", "Put(): Arg \"tags\" not JSON: [1e999]"),
+        ("recur 1 s r klass {} interval 60 0 tags [1e999]", "Recur(): Arg \"tags\" not JSON: [1e999]"),
+        (
+            "log 1 j hi {\"x\":1e999}",
+            "Log(): Arg \"data\" has too large a number, or goes too deep: {\"x\":1e999}",
+        ),
+    ]);
+    let deep = |depth: usize| format!("log 1 j hi {}{}", "[".repeat(depth), "]".repeat(depth));
+    scene.refused(&[(&deep(1000), "Log(): Arg \"data\" has too large a number, or goes too deep: [[")]);
+    assert_eq!(scene.pop("2", "q", "w", 1), ["j"]);
+}
+
+#[test]
+fn a_job_put_anew_over_what_others_left_beside_it_waits_for_what_it_needs() {
+    let mut scene = Scene::new();
+    scene.put("need", "q", &[]);
+    scene.put("j", "q", &[]);
+    for line in ["SET ql:j:j-dependencies text", "SET ql:j:need-dependents text", "SET ql:j:string text"] {
+        let _: String = scene.script.raw(line);
+    }
+    let _: String = scene.script.line("put 1 me q j klass {} 0 depends [\"string\",\"need\"]");
+    assert_eq!(scene.script.json("get 1 j")["dependencies"], serde_json::json!(["need"]));
+    assert_eq!(scene.pop("2", "q", "w", 2), ["need"]);
+    let _: String = scene.script.line("complete 3 need w q {}");
+    assert_eq!(scene.pop("4", "q", "w", 2), ["j"]);
+}
+
+#[test]
+fn what_cannot_be_shown_is_shown_as_empty_and_handed_out() {
+    let mut scene = Scene::new();
+    for jid in ["a", "b", "c"] {
+        scene.put(jid, "q", &[]);
+    }
+    let _: i64 = scene.script.raw(r#"HSET ql:j:a tags [1e999] failure {"when":1e999}"#);
+    let _: i64 = scene.script.raw(r#"RPUSH ql:j:b-history [1,"hi",{"x":1e999}]"#);
+    let lines = ["DEL ql:j:c-history", "SET ql:j:c-history text", "SET ql:j:c-dependents text"];
+    for line in lines.iter().chain(&["SET ql:j:c-dependencies text"]) {
+        let _: redis::Value = scene.script.raw(line);
+    }
+    let shown = scene.script.json("multiget 1 a b c");
+    assert_eq!((&shown[0]["tags"], &shown[0]["failure"]), (&serde_json::json!({}), &serde_json::json!({})));
+    assert_eq!(shown[1]["history"][1], serde_json::json!({}));
+    for name in ["history", "dependents", "dependencies"] {
+        assert_eq!(shown[2][name], serde_json::json!({}), "{name}");
+    }
+    let _: i64 = scene.script.raw("DEL ql:j:c-history");
+    assert_eq!(scene.pop("1", "q", "w", 5), ["c", "b", "a"]);
+}
+
+#[test]
+fn a_hold_is_not_taken_for_a_group() {
+    let mut scene = Scene::new();
+    scene.put("j", "q", &[]);
+    scene.pop("1", "q", "w", 1);
+    let text = "Retry(): \"hold\" after a delay may be a group: name delay, group and message before it";
+    scene.ears.heard();
+    scene.refused(&[
+        ("retry 2 j q w 0 hold 1", text),
+        ("retry 2 j q w 0 hold", text),
+        ("retry 2 j q w hold 7", "Retry(): Job j has been given to another worker: w"),
+        ("retry 2 j q w 0 hold why hold 7", "Retry(): Job j has been given to another worker: w"),
+    ]);
+    assert_eq!(scene.script.line::<i64>("retry 2 j q w 0 hold why hold 1"), 4);
+}
+
+#[test]
+fn options_and_figures_that_are_nonsense_stop_no_job() {
+    let mut scene = Scene::new();
+    for jid in ["a", "b"] {
+        scene.put(jid, "q", &["retries", "1"]);
+    }
+    let _: Option<String> = scene.script.line("config.set 0 stats-history 1e300");
+    assert_eq!(scene.pop("1", "q", "w", 2), ["b", "a"]);
+    let _: String = scene.script.line("fail 2 a w group why");
+    assert!(scene.script.raw::<i64>("TTL ql:s:stats:0:q") > 86400 * 36000);
+    let _: i64 = scene.script.raw("HSET ql:s:stats:0:q failures many failed 1.5");
+    let _: String = scene.script.line("fail 3 b w group why");
+    assert_eq!(scene.script.json("stats 3 q 0")["failed"], 1.5);
+    assert_eq!(scene.script.line::<i64>("unfail 4 q group"), 2);
+    assert_eq!(scene.pop("5", "q", "w", 2), ["b", "a"]);
+}
+
+impl Scene {
+    /// Jobs from `j0` on that failed in this order, the last of them first in their group.
+    fn failed(many: usize) -> Scene {
+        let mut scene = Scene::new();
+        let jids: Vec<String> = (0..many).map(|at| format!("j{at}")).collect();
+        for jid in &jids {
+            let _: String = scene.script.call(&["put", "0", "me", "q", jid, "klass", "{}", "0"]);
+        }
+        scene.pop("1", "q", "w", many);
+        for jid in &jids {
+            let _: String = scene.script.line(&format!("fail 1 {jid} w group why"));
+        }
+        let _: String = scene.script.raw("CONFIG RESETSTAT");
+        scene
+    }
+
+    fn group(&mut self) -> Vec<String> {
+        self.script.raw("LRANGE ql:f:group 0 -1")
+    }
+
+    /// Whether a list was gone through for a single job.
+    fn has_searched(&mut self) -> bool {
+        self.script.raw::<String>("INFO commandstats").contains("cmdstat_lrem:")
+    }
+}
+
+#[test]
+fn failed_jobs_are_put_back_whatever_is_beside_them() {
+    let mut scene = Scene::failed(6);
+    let _: i64 = scene.script.raw("HDEL ql:j:j1 queue");
+    for line in ["DEL ql:j:j2-history", "SET ql:j:j2-history text", "DEL ql:j:j3", "SET ql:j:j3 text"] {
+        let _: redis::Value = scene.script.raw(line);
+    }
+    assert_eq!(scene.script.line::<i64>("unfail 2 q group 5"), 3);
+    // What cannot be put back stays, and is in no other's way.
+    assert_eq!(scene.group(), ["j2", "j5"]);
+    assert_eq!(scene.script.line::<i64>("unfail 2 q group 1"), 1);
+    assert_eq!((scene.group(), scene.state("j2")), (vec!["j2".into()], Some("failed".into())));
+    let mut jids = scene.pop("3", "q", "w", 9);
+    jids.sort();
+    assert_eq!((jids, scene.has_searched()), (["j0", "j1", "j4", "j5"].map(String::from).into(), false));
+}
+
+#[test]
+fn a_failed_job_that_lacks_fields_is_canceled_with_others() {
+    let mut scene = Scene::failed(3);
+    let _: i64 = scene.script.raw("HDEL ql:j:j1 queue");
+    let _: String = scene.script.raw("SET ql:j:j0-dependents text");
+    let _: String = scene.script.raw("SET ql:j:string text");
+    let jids: Vec<String> = scene.script.line("cancel 2 j0 string j1 j2");
+    assert_eq!(jids.len(), 4);
+    let kept = scene.script.everything();
+    let left: Vec<&String> =
+        kept.keys().filter(|key| key.starts_with("ql:j:") || key.contains('f')).collect();
+    assert_eq!(left, ["ql:j:string"]);
+}
+
+#[test]
+fn many_that_are_canceled_leave_their_group_at_once() {
+    let mut scene = Scene::failed(2500);
+    let jids: Vec<String> = (0..2500).filter(|at| at % 100 != 7).map(|at| format!("j{at}")).collect();
+    let args: Vec<&str> = ["cancel", "2"].into_iter().chain(jids.iter().map(String::as_str)).collect();
+    let _: Vec<String> = scene.script.call(&args);
+    let left: Vec<String> = (0..25).rev().map(|at| format!("j{}07", at)).collect();
+    let left: Vec<String> = left.iter().map(|jid| jid.replace("j007", "j7")).collect();
+    assert_eq!((scene.group(), scene.has_searched()), (left, false));
+    let _: Vec<String> = scene.script.line("cancel 3 j7 j107");
+    assert_eq!((scene.group().len(), scene.has_searched()), (23, true));
+}

@@ -109,12 +109,12 @@ local function json_table(text)
   if fine and type(value) == 'table' then return value end
 end
 
--- A JSON list of names; nil if the text is none.
+-- A JSON list of names; nil if the text is none. A number may be one, but for infinity, which nothing can write.
 local function json_names(text)
   if text == '{}' or text == '[]' then return {} end
   local names = json_table(text)
   for _, name in pairs(names or {}) do
-    if type(name) ~= 'string' and type(name) ~= 'number' then return end
+    if type(name) ~= 'string' and (type(name) ~= 'number' or name - name ~= 0) then return end
   end
   return names
 end
@@ -194,9 +194,9 @@ local function figures(kind, queue, when)
   return 'ql:s:' .. kind .. ':' .. when - when % 86400 .. ':' .. queue
 end
 
--- Lets a day's figures go when they are old, as the option says.
+-- Lets a day's figures go when they are old, as the option says: after a hundred years at the latest.
 local function keep_days(key)
-  local days = floor(option('stats-history', 30))
+  local days = math.min(floor(option('stats-history', 30)), 36525)
   if days > 0 then call('EXPIRE', key, days * 86400) end
 end
 
@@ -206,10 +206,10 @@ local function is_holder(worker, hold, has_worker, has_hold)
   return has_worker == worker and (not hold or hold == (has_hold or '0'))
 end
 
--- Adds to the counters of a day: retries, failed, failures.
+-- Adds to the counters of a day: retries, failed, failures. What another program has put there instead stays.
 local function count(queue, when, field, by)
   local key = figures('stats', queue, when)
-  if call('HINCRBY', key, field, by) == by then keep_days(key) end
+  if try('HINCRBY', key, field, by) == by then keep_days(key) end
 end
 
 -- Adds how long jobs have waited (`wait`) or run (`run`) to mean and variance (Welford's way) and to the histogram.
@@ -237,16 +237,17 @@ local function add_failure(jid, group)
 end
 
 local function remove_failure(jid, group)
-  if call('LREM', 'ql:f:' .. group, 0, jid) > 0 and call('EXISTS', 'ql:f:' .. group) == 0 then
+  -- The oldest are at the end of the list.
+  if group and call('LREM', 'ql:f:' .. group, -1, jid) > 0 and call('EXISTS', 'ql:f:' .. group) == 0 then
     call('SREM', 'ql:failures', group)
   end
 end
 
--- A job is failed no more: neither its group nor the day and the queue it failed in count it.
-local function forget_failure(jid, queue, failure)
+-- A job is failed no more, and the day and the queue it failed in do not count it: its group, which it is to leave.
+local function forget_failure(queue, failure)
   local told = json_table(failure) or {}
-  if type(told.group) == 'string' then remove_failure(jid, told.group) end
-  if number(told.when) then count(queue, told.when, 'failed', -1) end
+  if queue and number(told.when) then count(queue, told.when, 'failed', -1) end
+  return type(told.group) == 'string' and told.group
 end
 
 -- Removes a job and all that is its own.
@@ -322,9 +323,13 @@ end
 local function depend(jid, needs)
   local any = false
   for _, other in ipairs(needs) do
-    local state = fields(other, 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('SADD', 'ql:j:' .. other .. '-dependents', jid)
+    local state, key = try('HGET', 'ql:j:' .. other, 'state'), 'ql:j:' .. other .. '-dependents'
+    if type(state) == 'string' and state ~= 'complete' and other ~= jid then
+      -- What is no set is not that of a job.
+      if type(try('SADD', key, jid)) == 'table' then
+        call('DEL', key)
+        call('SADD', key, jid)
+      end
       call('SADD', 'ql:j:' .. jid .. '-dependencies', other)
       any = true
     end
