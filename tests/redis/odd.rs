@@ -129,11 +129,11 @@ fn a_hold_is_not_taken_for_a_group() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);
     scene.pop("1", "q", "w", 1);
-    let text = "Retry(): \"hold\" after a delay may be a group: name delay, group and message before it";
+    let text =
+        "Retry(): \"hold\" and a number after a delay may be a group and its message: name delay, group";
     scene.ears.heard();
     scene.refused(&[
         ("retry 2 j q w 0 hold 1", text),
-        ("retry 2 j q w 0 hold", text),
         ("retry 2 j q w hold 7", "Retry(): Job j has been given to another worker: w"),
         ("retry 2 j q w 0 hold why hold 7", "Retry(): Job j has been given to another worker: w"),
     ]);
@@ -225,4 +225,74 @@ fn many_that_are_canceled_leave_their_group_at_once() {
     assert_eq!((scene.group(), scene.has_searched()), (left, false));
     let _: Vec<String> = scene.script.line("cancel 3 j7 j107");
     assert_eq!((scene.group().len(), scene.has_searched()), (23, true));
+}
+
+#[test]
+fn what_waits_for_more_than_anyone_looks_through_is_refused_if_it_may_be_a_circle() {
+    let mut scene = Scene::new();
+    for jid in ["a", "b"] {
+        scene.put(jid, "q", &[]);
+    }
+    scene.put("c", "q", &["depends", r#"["a"]"#]);
+    let fill = "for i = 1, 20001 do redis.call('SADD', 'ql:j:b-dependencies', 'x' .. i) end";
+    let _: redis::Value = scene.script.raw_call(&["EVAL", fill, "0"]);
+    let depend_on = "taskvisor.depend_on 1 a {} 1 b";
+    let refusal: Vec<String> = scene.script.line(depend_on);
+    let why = "job 'a' cannot wait for these: more than 20000 jobs come before it and others wait for it";
+    assert!(refusal[..2] == ["no", "refused"] && refusal[2].starts_with(why), "{refusal:?}");
+    assert_eq!(scene.state("a").as_deref(), Some("waiting"));
+    // To a job that nobody waits for no circle leads.
+    let _: Vec<String> = scene.script.line("cancel 2 c");
+    assert_eq!(scene.script.line::<String>(depend_on), "depends");
+    let circle: Vec<String> = scene.script.line("taskvisor.depend_on 1 a {} 1 a");
+    assert_eq!(circle, ["no", "circle", "a", "a"]);
+}
+
+#[test]
+fn those_that_waited_for_an_earlier_job_of_the_same_id_go_on_with_those_of_the_later() {
+    let mut scene = Scene::new();
+    for (kind, many) in [("old", 2500), ("new", 1500)] {
+        scene.put("need", "q", &[]);
+        for at in 0..many {
+            let jid = format!("{kind}{at}");
+            let _: String =
+                scene.script.call(&["put", "0", "me", "z", &jid, "k", "{}", "0", "depends", r#"["need"]"#]);
+        }
+        assert_eq!(scene.pop("1", "q", "w", 1), ["need"]);
+        let _: String = scene.script.line("complete 2 need w q {}");
+    }
+    let left = |scene: &mut Scene| scene.script.raw::<i64>("SCARD ql:taskvisor:release:need");
+    assert_eq!(left(&mut scene), 1000);
+    scene.pop("3", "idle", "w", 1);
+    assert_eq!((left(&mut scene), scene.script.raw::<i64>("ZCARD ql:q:z-work")), (0, 4000));
+}
+
+impl Scene {
+    /// Put as a supervisor does.
+    fn put_ours(&mut self, now: u32, jid: &str, priority: &str) {
+        let now = now.to_string();
+        let job = [jid, "refuse", "q", "klass", "{}", priority, "0", "[]", "5", "0", "0"];
+        let args = [&["taskvisor.put", &now, "", "1"], &job[..]].concat();
+        assert_eq!(self.script.call::<Vec<String>>(&args), ["waiting"]);
+    }
+}
+
+#[test]
+fn a_job_that_is_canceled_by_any_client_leaves_nothing() {
+    let mut scene = Scene::new();
+    scene.put_ours(1, "j", "0");
+    assert_eq!(scene.script.raw::<Vec<String>>("ZRANGE ql:taskvisor:jobs 0 -1"), ["j"]);
+    let _: Vec<String> = scene.script.line("cancel 2 j");
+    assert!(!scene.script.everything().contains_key("ql:taskvisor:jobs"));
+}
+
+#[test]
+fn priorities_that_are_not_in_use_any_more_are_forgotten() {
+    let mut scene = Scene::new();
+    for at in 0..50 {
+        scene.put_ours(1000 * (at / 5), &format!("j{at}"), &format!("{at}"));
+    }
+    // Those of the last minute count: jobs of one moment have an order by them.
+    assert_eq!(scene.script.raw::<i64>("HLEN ql:taskvisor:order"), 5);
+    assert_eq!(scene.pop("9999", "q", "w", 2), ["j49", "j48"]);
 }

@@ -255,6 +255,7 @@ local function forget(jid, tags)
   untag(jid, json_names(tags) or {})
   local key = 'ql:j:' .. jid
   call('DEL', key, key .. '-history', key .. '-dependencies', key .. '-dependents')
+  call('ZREM', 'ql:taskvisor:jobs', jid)
 end
 
 -- Marks a job as failed, wherever it was.
@@ -302,8 +303,11 @@ local function release_dependents(jid, when)
   local key, rest = 'ql:j:' .. jid .. '-dependents', 'ql:taskvisor:release:' .. jid
   local some = try('SPOP', key, FREED_AT_ONCE)
   if #some == FREED_AT_ONCE and call('EXISTS', key) == 1 then
-    call('SUNIONSTORE', rest, rest, key)
-    call('DEL', key)
+    -- There may be some of an earlier job of this id.
+    if call('RENAMENX', key, rest) == 0 then
+      call('SUNIONSTORE', rest, rest, key)
+      call('UNLINK', key)
+    end
     call('SADD', 'ql:taskvisor:releasing', jid)
   end
   for _, other in ipairs(some) do pcall(set_free, other, when, jid) end

@@ -125,9 +125,10 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
   if command == 'retry' then
     local hold = last_hold(3, 3) or last_hold(6, 6)
     local jid, queue, worker, delay, group, message = unpack(args, 3, 8)
-    -- Is this a hold, or a group and its message? It is not taken for what may not be meant.
-    if group == 'hold' and not hold then
-      error('Retry(): "hold" after a delay may be a group: name delay, group and message before it, or none of them')
+    -- A hold, or a group and its message? It is not taken for what may not be meant.
+    if group == 'hold' and not hold and tostring(message):find('^%d+$') then
+      error('Retry(): "hold" and a number after a delay may be a group and its message: '
+        .. 'name delay, group and message before a hold, or none of them')
     end
     return retry_job(need(jid, 'Retry(): Arg "jid" missing'), queue, worker, delay, group, message, hold)
   end
