@@ -290,7 +290,7 @@ local function set_free(jid, when, done)
   if scheduled then call('HDEL', 'ql:j:' .. jid, 'scheduled') end
   call('ZREM', 'ql:q:' .. queue .. '-depends', jid)
   news('released', jid, queue, due and 'scheduled' or 'waiting')
-  if not due then call('PUBLISH', 'ql:taskvisor', queue) end
+  call('PUBLISH', 'ql:taskvisor', queue)
 end
 
 -- How many jobs one call sets free of one that they waited for: nobody else waits long for that.
