@@ -19,6 +19,7 @@ mod interop;
 mod look;
 mod named;
 mod news;
+mod odd;
 mod pop;
 mod put;
 mod queues;

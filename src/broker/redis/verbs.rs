@@ -109,6 +109,7 @@ fn refused(verb: &'static str, words: &[String]) -> Option<Error> {
             let names: Vec<JobId> = names.iter().map(|name| name.as_str().into()).collect();
             Some(circle::refusal(&names))
         }
+        ("refused", [why]) => Some(Error::Refused(why.clone())),
         ("recurs", [queue, names]) => {
             let why = format!("recurring jobs are put into it: {names}");
             Some(Error::InUse(queue.as_str().into(), why))
