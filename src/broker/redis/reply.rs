@@ -71,6 +71,7 @@ pub(super) fn unless_refused(
         [kind, queue] if kind == "queue" => Some(Error::NoQueue(queue.as_str().into())),
         [kind, name] if kind == "recurring" => Some(Error::NoRecurring(name.clone())),
         [kind, id] if kind == "exists" => Some(Error::Exists(id.as_str().into())),
+        [kind, key, has] if kind == "kind" => Some(Error::NotAJob(key.clone(), has.clone())),
         [kind, id] if kind == "need" => {
             Some(Error::Refused(format!("a job cannot depend on '{id}': no job has that id")))
         }

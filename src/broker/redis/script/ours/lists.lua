@@ -42,7 +42,7 @@ if command == 'taskvisor.list' or command == 'taskvisor.sweep' then
 
   -- The place of another program's job, which it gets now; nil if it is gone.
   local function adopt(jid)
-    if call('EXISTS', 'ql:j:' .. jid) == 0 then return end
+    if call('HLEN', 'ql:j:' .. jid) == 0 then return end
     local place = call('INCR', 'ql:taskvisor:place')
     call('ZADD', 'ql:taskvisor:jobs', place, jid)
     return format('%.0f', place)
