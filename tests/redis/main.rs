@@ -19,6 +19,7 @@ mod look;
 mod named;
 mod news;
 mod pop;
+mod options;
 mod put;
 mod queues;
 mod recur;

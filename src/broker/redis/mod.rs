@@ -15,6 +15,7 @@ mod news;
 mod occur;
 mod offset;
 mod options;
+mod others;
 mod put;
 mod queues;
 mod recur;
