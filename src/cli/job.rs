@@ -117,10 +117,15 @@ fn row(job: &JobRecord, now: Millis) -> Vec<String> {
         escaped(job.queue.as_str()).into_owned(),
         escaped(job.class.as_str()).into_owned(),
         job.attempt.to_string(),
-        age(between(job.put_at, now)),
+        known(job.put_at).map_or_else(|| "-".into(), |at| age(between(at, now))),
         ran.unwrap_or_else(|| "-".into()),
         escaped(&why.unwrap_or_default()).into_owned(),
     ]
+}
+
+/// A moment, unless nobody knows it: what other programs did is not always told with a time.
+pub fn known(at: Millis) -> Option<Millis> {
+    (at.0 > 0).then_some(at)
 }
 
 /// The wall clock, as the broker's clock: both are of this host.

@@ -6,7 +6,7 @@ use super::access::Access;
 use super::args::{QueueCommand, QueueList, QueuePause, QueueResume};
 use super::exit;
 use super::failure::Failure;
-use super::job::{between, now};
+use super::job::{between, known, now};
 use super::screen::{Look, age, escaped, print, print_json, table};
 use super::{many, stats};
 use crate::config::Config;
@@ -105,7 +105,8 @@ fn row(name: &QueueName, counts: &QueueCounts, columns: &[&Column], now: Millis)
         None => "open".to_string(),
         Some(pause) => {
             let reason = pause.reason.as_ref().map(|reason| format!(" \"{reason}\"")).unwrap_or_default();
-            format!("paused {} ago by {}{reason}", age(between(pause.since, now)), pause.by)
+            let since = known(pause.since).map(|at| format!(" {} ago", age(between(at, now))));
+            format!("paused{} by {}{reason}", since.unwrap_or_default(), pause.by)
         }
     };
     let mut row = vec![escaped(name.as_str()).into_owned()];

@@ -25,6 +25,7 @@ mod server;
 mod settle;
 mod shared;
 mod spoken;
+mod told;
 mod trouble;
 mod unheard;
 mod verbs;

@@ -137,7 +137,9 @@ if command == 'taskvisor.list' then
     elseif matches(asked, jid, job) then
       local values = call('HMGET', 'ql:j:' .. jid, unpack(names))
       for _, value in ipairs(values) do bytes = bytes + (value and #value or 0) end
-      found[#found + 1] = {jid, values, call('ZSCORE', 'ql:tracked', jid) and 1 or 0}
+      -- When another program's job was put is told by its history.
+      local first = not fields(jid, 'put_at') and call('LINDEX', 'ql:j:' .. jid .. '-history', 0)
+      found[#found + 1] = {jid, values, call('ZSCORE', 'ql:tracked', jid) and 1 or 0, first}
       if #found >= most or bytes > 1048576 then
         goes_on = true
         break
