@@ -35,10 +35,19 @@ pub async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Stops fetching from one.
+/// Stops fetching from one. It need not have had a job yet, but a name that is new may be one that is mistyped.
 pub async fn pause(config: &Config, args: &QueuePause) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
+    let name = QueueName::from(args.queue.as_str());
+    let is_new = access.ask(Queues {}).await.is_ok_and(|queues| !queues.contains_key(&name));
     access.ask(Pause { queue: args.queue.as_str().into(), reason: args.reason.clone() }).await?;
+    if is_new {
+        eprintln!(
+            "note: no job was ever put into queue '{0}'; it is paused all the same: taskvisor queue resume {0} ends that, \
+             and taskvisor queue forget {0} then takes it off the list",
+            escaped(&args.queue)
+        );
+    }
     if args.json {
         print_json(&serde_json::json!({ "queue": args.queue, "paused": true }))?;
     }
