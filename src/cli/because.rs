@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::job::between;
+use super::job::{between, known};
 use super::needs;
 use super::page::counted;
 use super::screen::age;
@@ -28,14 +28,15 @@ pub fn of_job(why: &Why, runs: bool, now: Millis) -> Vec<String> {
 }
 
 fn waiting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
-    let since = age(between(job.put_at, now));
-    let mut said = vec![format!("It waits in queue {}; it was put {since} ago.", job.queue)];
+    let since = known(job.put_at).map(|at| format!("; it was put {} ago", age(between(at, now))));
+    let mut said = vec![format!("It waits in queue {}{}.", job.queue, since.unwrap_or_default())];
     said.extend(came_back(job));
     let pause = why.queues.get(&job.queue).and_then(|queue| queue.paused.as_ref());
     if let Some(pause) = pause {
         let reason = pause.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let since = age(between(pause.since, now));
-        said.push(format!("Queue {} was paused {since} ago by {}{reason}.", job.queue, pause.by));
+        let since =
+            known(pause.since).map(|at| format!(" {} ago", age(between(at, now)))).unwrap_or_default();
+        said.push(format!("Queue {} was paused{since} by {}{reason}.", job.queue, pause.by));
     }
     said.extend(why.queues.get(&job.queue).and_then(|queue| full(&job.queue, queue)));
     if runs {
@@ -99,7 +100,8 @@ fn came_back(job: &JobRecord) -> Option<String> {
     let (at, last) = job.history.iter().rev().find_map(|entry| match &entry.what {
         Happened::Attempt(attempt) => Some((entry.at, Ok(attempt))),
         Happened::Advanced { from, .. } => Some((entry.at, Err(from))),
-        Happened::Canceled { .. } | Happened::Retried { .. } | Happened::Edited { .. } => None,
+        Happened::Canceled { .. } | Happened::Retried { .. } => None,
+        Happened::Edited { .. } | Happened::Noted { .. } => None,
     })?;
     let last = match last {
         Ok(attempt) => attempt,
@@ -131,7 +133,10 @@ fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
     let since = job.started_at.map_or(Duration::ZERO, |from| between(from, now));
     let worker = job.worker.map(|worker| format!(" in worker {worker}")).unwrap_or_default();
     let of = job.instance.as_ref().map(|of| format!(" of {of}")).unwrap_or_default();
-    let mut said = vec![format!("Attempt {} has run for {}{worker}{of}.", job.attempt, age(since))];
+    let mut said = vec![match &job.holder {
+        Some(holder) => held_elsewhere(holder, job, now),
+        None => format!("Attempt {} has run for {}{worker}{of}.", job.attempt, age(since)),
+    }];
     if let Some(end) = job.expires_at {
         let left = age(between(now, end));
         let often = match job.renewals {
@@ -155,11 +160,17 @@ fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
     said
 }
 
+/// Of a worker of another program only its name is known, and since when it has the job.
+fn held_elsewhere(holder: &str, job: &JobRecord, now: Millis) -> String {
+    let since = job.started_at.map(|from| format!(" for {}", age(between(from, now)))).unwrap_or_default();
+    format!("Worker {holder} of another program has had it{since}.")
+}
+
 fn canceled_by(job: &JobRecord) -> Option<String> {
     job.history.iter().rev().find_map(|entry| match &entry.what {
         Happened::Canceled { by } => Some(format!("It was canceled by {by}.")),
         Happened::Attempt(_) | Happened::Retried { .. } => None,
-        Happened::Edited { .. } | Happened::Advanced { .. } => None,
+        Happened::Edited { .. } | Happened::Advanced { .. } | Happened::Noted { .. } => None,
     })
 }
 

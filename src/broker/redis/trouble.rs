@@ -37,6 +37,10 @@ pub(super) fn explain(verb: &str, name: &str, error: &RedisError) -> Error {
         (_, "OOM") => {
             "it is at its maxmemory; give it more, or let it forget ended jobs (option keep_complete)"
         }
+        (_, "WRONGTYPE") => {
+            "another program has put something of another kind under one of the keys ql:*; `redis-cli --scan --pattern \
+             'ql:*'` and TYPE find it"
+        }
         (_, "MISCONF") => "it cannot write its snapshot; see its log and its disk",
         _ if said.contains("invalid peer certificate") || said.contains("UnknownIssuer") => {
             "the server's certificate is not believed here; name the file of its CA in the URL: rediss://HOST:PORT/DB?ca=FILE"

@@ -3,6 +3,7 @@
 
 mod failover;
 mod network;
+mod odd;
 mod refusals;
 mod secure;
 mod texts;

@@ -130,11 +130,15 @@ if command == 'taskvisor.put' then
     end
     jobs[i] = job
     job.is_there = fresh[job.jid] or call('EXISTS', 'ql:j:' .. job.jid) == 1
+    local refusal = job.is_there and not fresh[job.jid] and odd_job(job.jid)
+    if refusal then return refusal end
     if job.is_there and job.exists == 'refuse' then return no('exists', job.jid) end
     fresh[job.jid] = true
   end
   for _, job in ipairs(jobs) do
     for _, need in ipairs(job.is_there and {} or job.needs) do
+      local refusal = odd_job(need)
+      if refusal then return refusal end
       local state = fields(need, 'state')
       if not state and not fresh[need] then return no('need', need) end
       if state ~= 'complete' then job.waits = true end
