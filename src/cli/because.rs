@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::job::between;
+use super::job::{between, known};
 use super::needs;
 use super::page::counted;
 use super::screen::age;
@@ -38,37 +38,35 @@ pub fn of_job(why: &Why, heard: &Heard, now: Millis) -> Vec<String> {
 
 /// What it means that no supervisor runs here.
 fn nobody_here(job: &JobRecord, heard: &Heard) -> Option<String> {
-    let is_held = matches!(job.state, JobState::Running | JobState::Canceling);
-    Some(match heard {
+    let queue = &job.queue;
+    let what = match heard {
         Heard::Supervisor => return None,
-        Heard::Nobody => "No supervisor runs here: nothing will happen to it until one is started.".into(),
-        Heard::Others(_) if is_held => {
-            "It is another's who shares this broker; once its lease is over any of them may take it: \
-             taskvisor status --fleet shows them."
-                .into()
+        Heard::Nobody => {
+            return Some("No supervisor runs here: nothing will happen to it until one is started.".into());
         }
-        Heard::Others(hosts) if hosts.is_empty() => format!(
-            "No supervisor runs here, and none that shares this broker takes jobs from queue {} just now: \
-             taskvisor status --fleet shows them.",
-            job.queue
-        ),
-        Heard::Others(hosts) => format!(
-            "No supervisor runs here; jobs from queue {} are taken on {}: taskvisor status --fleet shows more.",
-            job.queue,
-            hosts.join(", ")
-        ),
-    })
+        Heard::Others(_) if matches!(job.state, JobState::Running | JobState::Canceling) => {
+            "It is another's who shares this broker; once its lease is over any of them may take it".into()
+        }
+        Heard::Others(hosts) if hosts.is_empty() => {
+            format!("No supervisor runs here, and none that shares this broker takes jobs from queue {queue}")
+        }
+        Heard::Others(hosts) => {
+            format!("No supervisor runs here; jobs from queue {queue} are taken on {}", hosts.join(", "))
+        }
+    };
+    Some(format!("{what}: taskvisor status --fleet shows them."))
 }
 
 fn waiting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
-    let since = age(between(job.put_at, now));
-    let mut said = vec![format!("It waits in queue {}; it was put {since} ago.", job.queue)];
+    let since = known(job.put_at).map(|at| format!("; it was put {} ago", age(between(at, now))));
+    let mut said = vec![format!("It waits in queue {}{}.", job.queue, since.unwrap_or_default())];
     said.extend(came_back(job));
     let pause = why.queues.get(&job.queue).and_then(|queue| queue.paused.as_ref());
     if let Some(pause) = pause {
         let reason = pause.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let since = age(between(pause.since, now));
-        said.push(format!("Queue {} was paused {since} ago by {}{reason}.", job.queue, pause.by));
+        let since =
+            known(pause.since).map(|at| format!(" {} ago", age(between(at, now)))).unwrap_or_default();
+        said.push(format!("Queue {} was paused{since} by {}{reason}.", job.queue, pause.by));
     }
     said.extend(why.queues.get(&job.queue).and_then(|queue| full(&job.queue, queue)));
     if runs {
@@ -132,7 +130,8 @@ fn came_back(job: &JobRecord) -> Option<String> {
     let (at, last) = job.history.iter().rev().find_map(|entry| match &entry.what {
         Happened::Attempt(attempt) => Some((entry.at, Ok(attempt))),
         Happened::Advanced { from, .. } => Some((entry.at, Err(from))),
-        Happened::Canceled { .. } | Happened::Retried { .. } | Happened::Edited { .. } => None,
+        Happened::Canceled { .. } | Happened::Retried { .. } => None,
+        Happened::Edited { .. } | Happened::Noted { .. } => None,
     })?;
     let last = match last {
         Ok(attempt) => attempt,
@@ -164,7 +163,10 @@ fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
     let since = job.started_at.map_or(Duration::ZERO, |from| between(from, now));
     let worker = job.worker.map(|worker| format!(" in worker {worker}")).unwrap_or_default();
     let of = job.instance.as_ref().map(|of| format!(" of {of}")).unwrap_or_default();
-    let mut said = vec![format!("Attempt {} has run for {}{worker}{of}.", job.attempt, age(since))];
+    let mut said = vec![match &job.holder {
+        Some(holder) => held_elsewhere(holder, job, now),
+        None => format!("Attempt {} has run for {}{worker}{of}.", job.attempt, age(since)),
+    }];
     if let Some(end) = job.expires_at {
         let left = age(between(now, end));
         let often = match job.renewals {
@@ -188,11 +190,17 @@ fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
     said
 }
 
+/// Of a worker of another program only its name is known, and since when it has the job.
+fn held_elsewhere(holder: &str, job: &JobRecord, now: Millis) -> String {
+    let since = job.started_at.map(|from| format!(" for {}", age(between(from, now)))).unwrap_or_default();
+    format!("Worker {holder} of another program has had it{since}.")
+}
+
 fn canceled_by(job: &JobRecord) -> Option<String> {
     job.history.iter().rev().find_map(|entry| match &entry.what {
         Happened::Canceled { by } => Some(format!("It was canceled by {by}.")),
         Happened::Attempt(_) | Happened::Retried { .. } => None,
-        Happened::Edited { .. } | Happened::Advanced { .. } => None,
+        Happened::Edited { .. } | Happened::Advanced { .. } | Happened::Noted { .. } => None,
     })
 }
 

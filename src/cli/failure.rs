@@ -139,6 +139,7 @@ impl From<broker::Error> for Failure {
             | broker::Error::NoRecurring(_) => exit::NOTHING_MATCHED,
             broker::Error::Refused(_) => exit::USAGE,
             broker::Error::Exists(_)
+            | broker::Error::NotAJob(..)
             | broker::Error::WrongState { .. }
             | broker::Error::Needed { .. }
             | broker::Error::InUse(..) => exit::FAILED,

@@ -79,7 +79,7 @@ async fn hear(
         shared.recurs.look_now();
         shared.verify_all();
     }
-    let mut try_at = Moment::now();
+    let (mut try_at, mut tried_at) = (Moment::now(), Moment::now());
     let mut tries = 0;
     let mut deadline = None;
     loop {
@@ -91,8 +91,10 @@ async fn hear(
                 None => return Err(shared.link.broken(VERB)),
             },
             () = shared.changed_sign.notified() => try_at = Moment::now(),
+            () = shared.changed_load.notified() => try_at = try_at.min(tried_at + fleet::PAUSE),
             () = sleep_until(try_at) => {
-                try_at = Moment::now() + fleet::EVERY;
+                tried_at = Moment::now();
+                try_at = tried_at + fleet::EVERY;
                 deadline = deadline.or(Some(Moment::now() + HEARD));
                 tries += 1;
                 let (shared, own, measures) = (shared.clone(), own.clone(), tries % MEASURED == 0);

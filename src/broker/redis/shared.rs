@@ -30,6 +30,8 @@ pub(super) struct Shared {
     sign: Mutex<Option<Sign>>,
     /// It is to be told at once.
     pub(super) changed_sign: Notify,
+    /// It has changed in how busy it is, which is to be told soon.
+    pub(super) changed_load: Notify,
     pub(super) notices: Notices,
     pub(super) holds: Holds,
     pub(super) unheard: Unheard,
@@ -62,6 +64,7 @@ impl Shared {
             host,
             sign: Mutex::default(),
             changed_sign: Notify::new(),
+            changed_load: Notify::new(),
             notices: Notices::default(),
             holds: Holds::default(),
             unheard: Unheard::new(),
@@ -86,12 +89,13 @@ impl Shared {
         self.signed().clone()
     }
 
-    /// How busy it is can wait for its turn; another shape is told at once.
+    /// How busy it is can wait a little; another shape is told at once.
     pub(super) fn set_sign(&self, sign: Sign) {
-        let shape = Some(sign.shape());
-        let before = self.signed().replace(sign);
-        if before.map(|before| before.shape()) != shape {
+        let before = self.signed().replace(sign.clone());
+        if before.as_ref().map(Sign::shape) != Some(sign.shape()) {
             self.changed_sign.notify_one();
+        } else if before != Some(sign) {
+            self.changed_load.notify_one();
         }
     }
 

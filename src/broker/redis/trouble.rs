@@ -50,6 +50,10 @@ fn hint(error: &RedisError, said: &str, given: &Given) -> &'static str {
         (_, "OOM") => {
             "it is at its maxmemory; give it more, or remove what has ended: taskvisor job discard --complete"
         }
+        (_, "WRONGTYPE") => {
+            "another program has put something of another kind under one of the keys ql:*; `redis-cli --scan --pattern \
+             'ql:*'` and TYPE find it"
+        }
         (_, "MISCONF") => "it cannot write its snapshot; see its log and its disk",
         _ if said.contains("failed to lookup address") => {
             "no host of that name is known here; is it spelled right?"

@@ -4,6 +4,7 @@
 mod elsewhere;
 mod failover;
 mod network;
+mod odd;
 mod refusals;
 mod secure;
 mod texts;
