@@ -18,6 +18,8 @@ pub struct Complaints(Mutex<BTreeMap<String, Lasting>>);
 struct Lasting {
     since: Instant,
     told: Instant,
+    /// The latest time that it went wrong.
+    last: Instant,
 }
 
 impl Complaints {
@@ -46,10 +48,12 @@ impl Complaints {
     /// How long it has gone wrong, if that is to be told now.
     fn lasts(&self, what: &str, now: Instant) -> Option<Duration> {
         let mut lasting = self.lasting();
-        let Some(known) = lasting.get_mut(what) else {
-            lasting.insert(what.into(), Lasting { since: now, told: now });
+        // What was not tried for long is not known to have lasted.
+        let Some(known) = lasting.get_mut(what).filter(|known| now.since(known.last) <= 2 * AGAIN) else {
+            lasting.insert(what.into(), Lasting { since: now, told: now, last: now });
             return Some(Duration::ZERO);
         };
+        known.last = now;
         if now.since(known.told) < AGAIN {
             return None;
         }
@@ -75,5 +79,6 @@ mod tests {
         assert_eq!(complaints.lasts("y", Instant::from_millis(126_000)), Some(Duration::ZERO));
         complaints.well("x", Instant::from_millis(127_000));
         assert_eq!(told(128), Some(Duration::ZERO));
+        assert_eq!(told(1000), Some(Duration::ZERO));
     }
 }
