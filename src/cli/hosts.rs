@@ -33,9 +33,10 @@ impl Hosts {
 
     /// Has each instance in what is told of a job name its host, for people.
     pub fn name_in(&self, job: &mut JobRecord) {
-        let attempts = job.history.iter_mut().filter_map(|entry| {
-            let Happened::Attempt(attempt) = &mut entry.what else { return None };
-            attempt.instance.as_mut()
+        let attempts = job.history.iter_mut().filter_map(|entry| match &mut entry.what {
+            Happened::Attempt(attempt) => attempt.instance.as_mut(),
+            Happened::Canceled { .. } | Happened::Retried { .. } => None,
+            Happened::Edited { .. } | Happened::Advanced { .. } | Happened::Noted { .. } => None,
         });
         for instance in attempts.chain(job.instance.as_mut()) {
             *instance = self.place(instance).as_str().into();
