@@ -11,9 +11,20 @@ use crate::model::{
     SlotStatus, Why,
 };
 
-/// Why a job is in its state; `runs` is whether a supervisor was there to be asked.
-pub fn of_job(why: &Why, runs: bool, now: Millis) -> Vec<String> {
+/// Who could be asked, beside the store.
+pub enum Heard {
+    /// The supervisor that runs here.
+    Supervisor,
+    /// Nobody runs here, and nobody else has these jobs.
+    Nobody,
+    /// Nobody runs here, but others share the jobs: the hosts of those that take the job's queue.
+    Others(Vec<String>),
+}
+
+/// Why a job is in its state.
+pub fn of_job(why: &Why, heard: &Heard, now: Millis) -> Vec<String> {
     let Some(job) = &why.job else { return Vec::new() };
+    let runs = matches!(heard, Heard::Supervisor);
     let mut said = match job.state {
         JobState::Waiting => waiting(why, job, runs, now),
         JobState::Delayed => delayed(job, now),
@@ -21,10 +32,32 @@ pub fn of_job(why: &Why, runs: bool, now: Millis) -> Vec<String> {
         JobState::Running | JobState::Canceling => running(why, job, now),
         JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => ended(job, now),
     };
-    if !runs && !job.state.has_ended() {
-        said.push("No supervisor runs here: nothing will happen to it until one is started.".into());
-    }
+    said.extend(nobody_here(job, heard).filter(|_| !job.state.has_ended()));
     said
+}
+
+/// What it means that no supervisor runs here.
+fn nobody_here(job: &JobRecord, heard: &Heard) -> Option<String> {
+    let is_held = matches!(job.state, JobState::Running | JobState::Canceling);
+    Some(match heard {
+        Heard::Supervisor => return None,
+        Heard::Nobody => "No supervisor runs here: nothing will happen to it until one is started.".into(),
+        Heard::Others(_) if is_held => {
+            "It is another's who shares this broker; once its lease is over any of them may take it: \
+             taskvisor status --fleet shows them."
+                .into()
+        }
+        Heard::Others(hosts) if hosts.is_empty() => format!(
+            "No supervisor runs here, and none that shares this broker takes jobs from queue {} just now: \
+             taskvisor status --fleet shows them.",
+            job.queue
+        ),
+        Heard::Others(hosts) => format!(
+            "No supervisor runs here; jobs from queue {} are taken on {}: taskvisor status --fleet shows more.",
+            job.queue,
+            hosts.join(", ")
+        ),
+    })
 }
 
 fn waiting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
@@ -283,6 +316,7 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
     said.extend(paused.map(|(name, pause)| format!("Queue {name} is paused by {}.", pause.by)));
     let waiting: u64 = why.queues.values().filter_map(|queue| queue.jobs.get(&JobState::Waiting)).sum();
     said.push(match (waiting, count(SlotState::Ready)) {
+        (0, _) if why.broker_trouble.is_some() => "How many jobs wait for it cannot be told now.".into(),
         (0, _) => "No job waits for it.".into(),
         (_, 1..) => format!("{waiting} jobs wait in its queues."),
         (_, 0) => format!("{waiting} jobs wait in its queues, and no slot has room."),
@@ -328,7 +362,7 @@ mod tests {
 
     #[test]
     fn each_state_has_its_reason() {
-        let said = |state| of_job(&why(state), true, NOW);
+        let said = |state| of_job(&why(state), &Heard::Supervisor, NOW);
         let failed = "Attempt 1 ended after 1.5s: exit 1: gzip: a.gz: crc error.";
         assert_eq!(said(JobState::Delayed), ["It is delayed for 9.5s more.", failed]);
         let running = said(JobState::Canceling);
@@ -348,7 +382,7 @@ mod tests {
         why.before = Some(1000);
         let pause = Pause { since: Millis(NOW.0 - 5_000), by: "uid 0".into(), reason: Some("lunch".into()) };
         why.queues.insert("default".into(), QueueCounts { paused: Some(pause), ..QueueCounts::default() });
-        let said = of_job(&why, true, NOW);
+        let said = of_job(&why, &Heard::Supervisor, NOW);
         assert_eq!(
             said[2..],
             [
@@ -357,11 +391,13 @@ mod tests {
                 "At least 1000 jobs of its queue come before it, by priority or by age.",
             ]
         );
-        let said = of_job(&why, false, NOW);
-        assert!(said.last().is_some_and(|last| last.starts_with("No supervisor runs here")), "{said:?}");
+        let last = |heard: Heard| of_job(&why, &heard, NOW).pop().unwrap();
+        assert!(last(Heard::Nobody).ends_with("nothing will happen to it until one is started."));
+        assert!(last(Heard::Others(Vec::new())).contains("none that shares this broker takes jobs"));
+        assert!(last(Heard::Others(vec!["a".into(), "b".into()])).contains("default are taken on a, b:"));
         let nameless = Failure { group: "oom".into(), message: String::new(), trace: None };
         let Some(job) = &mut why.job else { return };
         (job.state, job.failure, job.history) = (JobState::Failed, Some(nameless), Vec::new());
-        assert!(of_job(&why, true, NOW)[1] == "oom.");
+        assert!(of_job(&why, &Heard::Supervisor, NOW)[1] == "oom.");
     }
 }

@@ -155,6 +155,11 @@ impl Failure {
         Failure::new(exit::UNAVAILABLE, error.to_string())
     }
 
+    /// The URL of a broker that cannot be taken: nothing was asked of it yet.
+    pub fn of_url(error: broker::Error) -> Self {
+        Failure::new(exit::CONFIG, error.to_string())
+    }
+
     fn named(mut self, message: String) -> Self {
         self.message = message;
         self

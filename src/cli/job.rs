@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use super::access::{Access, Ends, for_each};
 use super::args::{JobCancel, JobCommand, JobList, JobShow, JobWait};
 use super::failure::Failure;
+use super::hosts::Hosts;
 use super::listing::Listing;
 use super::screen::{Columns, Look, age, escaped, print, print_json};
 use super::{edit, follow, many};
@@ -36,11 +37,14 @@ pub async fn run(config: &Config, command: JobCommand) -> Result<u8, Failure> {
 
 /// One job on a page.
 pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
-    let job = Access::open(config).await?.job(&args.jid.as_str().into()).await?;
-    match args.json {
-        true => print_json(&job)?,
-        false => print(&page::render(&job, &Look::of_stdout(false)))?,
+    let access = Access::open(config).await?;
+    let mut job = access.job(&args.jid.as_str().into()).await?;
+    if args.json {
+        print_json(&job)?;
+        return Ok(exit::OK);
     }
+    Hosts::of(&access).await.name_in(&mut job);
+    print(&page::render(&job, &Look::of_stdout(false)))?;
     Ok(exit::OK)
 }
 

@@ -130,9 +130,10 @@ fn run(
             Arc::new(Sqlite::open(path, sqlite::Options::default()).map_err(Failure::unopened)?)
         }
         BrokerUrl::Memory => Arc::new(Sqlite::memory()?),
-        BrokerUrl::Redis(url) => {
-            Arc::new(Redis::open(url.reveal(), &url.to_string(), redis::Options::default())?)
-        }
+        BrokerUrl::Redis(url) => Arc::new(
+            Redis::open(url.reveal(), &url.to_string(), redis::Options::default())
+                .map_err(Failure::of_url)?,
+        ),
     };
     let files = config.clone();
     let setup = Setup {

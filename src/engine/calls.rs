@@ -4,31 +4,60 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
-use tracing::warn;
 
-use crate::broker::{Broker, Fetch, Renewal, Verbs};
+use super::outside::Outside;
+use crate::broker::{Broker, Complaints, Fetch, Renewal, Verbs};
+use crate::clock;
 use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName};
 use crate::supervisor::Event;
 
-pub(super) async fn fetch(broker: Arc<dyn Broker>, events: Sender<Event>, pool: u16, request: Fetch) {
-    let queues = request.queues.clone();
+/// What went wrong with calls of this process, until it goes well again.
+pub(super) type Wrong = Arc<Complaints>;
+
+impl Outside {
+    pub(super) fn fetch(&self, pool: u16, request: Fetch) {
+        let (broker, events, wrong) = (self.broker.clone(), self.events.clone(), self.wrong.clone());
+        tokio::spawn(fetch(broker, events, wrong, pool, request));
+    }
+
+    pub(super) fn renew(&self, leases: Vec<Lease>) {
+        let (broker, events, wrong) = (self.broker.clone(), self.events.clone(), self.wrong.clone());
+        tokio::spawn(renew(broker, events, wrong, leases, self.lease));
+    }
+}
+
+async fn fetch(broker: Arc<dyn Broker>, events: Sender<Event>, wrong: Wrong, pool: u16, request: Fetch) {
+    let queues: Vec<&str> = request.queues.iter().map(QueueName::as_str).collect();
+    let what = format!("failed to fetch from {}", queues.join(","));
     let event = match broker.fetch(request).await {
-        Ok(fetched) => Event::Fetched(pool, fetched),
+        Ok(fetched) => {
+            wrong.well(&what, clock::now());
+            Event::Fetched(pool, fetched)
+        }
         Err(error) => {
-            let queues: Vec<&str> = queues.iter().map(QueueName::as_str).collect();
-            warn!(queue = queues.join(","), %error, "failed to fetch");
+            wrong.wrong(&what, &error, clock::now());
             Event::FetchFailed(pool)
         }
     };
     events.send(event).await.ok();
 }
 
-pub(super) async fn renew(broker: Arc<dyn Broker>, events: Sender<Event>, leases: Vec<Lease>, by: Duration) {
+async fn renew(
+    broker: Arc<dyn Broker>,
+    events: Sender<Event>,
+    wrong: Wrong,
+    leases: Vec<Lease>,
+    by: Duration,
+) {
+    const WHAT: &str = "failed to renew";
     let asked: Vec<(JobId, Fence)> = leases.iter().map(|lease| (lease.job.clone(), lease.fence)).collect();
     let answers: Vec<Event> = match broker.renew(leases, by).await {
-        Ok(renewals) => asked.into_iter().zip(renewals).map(renewed).collect(),
+        Ok(renewals) => {
+            wrong.well(WHAT, clock::now());
+            asked.into_iter().zip(renewals).map(renewed).collect()
+        }
         Err(error) => {
-            warn!(%error, "failed to renew");
+            wrong.wrong(WHAT, &error, clock::now());
             asked.into_iter().map(|(job, fence)| Event::RenewFailed(job, fence)).collect()
         }
     };

@@ -17,6 +17,7 @@ mod offset;
 mod options;
 mod others;
 mod put;
+mod query;
 mod queues;
 mod recur;
 mod reply;

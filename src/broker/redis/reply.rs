@@ -197,7 +197,11 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
         due_at: job.millis("due").filter(|_| matches!(state, JobState::Delayed | JobState::Depends)),
         started_at: since,
         ended_at: job.millis("ended").filter(|_| state.has_ended()),
-        instance: job.text("instance").filter(|_| state.is_leased() && is_ours).map(Into::into),
+        // Of one that has ended it tells where its output is.
+        instance: job
+            .text("instance")
+            .filter(|_| is_ours && (state.is_leased() || state.has_ended()))
+            .map(Into::into),
         worker: job.json("life").filter(|_| is_ours),
         fence: Fence(job.number("hold")),
         renewals: if is_ours { job.number("renewals") } else { 0 },

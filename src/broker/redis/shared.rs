@@ -14,8 +14,8 @@ use super::news::Reporter;
 use super::occur::Recurs;
 use super::reply;
 use super::unheard::Unheard;
-use crate::broker::Notice;
 use crate::broker::notices::Notices;
+use crate::broker::{Complaints, Notice};
 use crate::model::{Fence, JobId, QueueName, Revocation, Sign};
 
 /// The shortest time from one look at what is due to the next.
@@ -49,6 +49,8 @@ pub(super) struct Shared {
     pub(super) odd: Mutex<HashSet<String>>,
     /// When to look for what recurs.
     pub(super) recurs: Recurs,
+    /// What goes wrong just now.
+    pub(super) complaints: Complaints,
     /// Wakes when time alone makes work.
     timer: Mutex<Option<JoinHandle<()>>>,
     /// For what is spawned by those who only have a part of this.
@@ -73,6 +75,7 @@ impl Shared {
             is_full: AtomicBool::new(false),
             odd: Mutex::default(),
             recurs: Recurs::default(),
+            complaints: Complaints::default(),
             timer: Mutex::default(),
             own: own.clone(),
         })
