@@ -142,7 +142,9 @@ fn a_file_fits_in_a_head() {
 #[test]
 fn one_word_per_thing() {
     let mut wrong = Vec::new();
-    for (path, text) in sources("src") {
+    // Options of qless have the names that they have there.
+    let ours = sources("src").into_iter().filter(|(path, _)| !path.ends_with("broker/redis/others.rs"));
+    for (path, text) in ours {
         for (number, line) in text.to_lowercase().lines().enumerate() {
             wrong.extend(BANNED.iter().filter(|(word, _)| line.contains(word)).map(|(word, better)| {
                 format!("{}:{}: '{word}' is called {better} here", path.display(), number + 1)

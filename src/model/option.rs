@@ -240,8 +240,8 @@ mod tests {
             "option keep_failed is for all queues, not for one"
         );
         assert!(
-            read(r#"{"others": {"heartbeat": "1"}}"#)
-                .starts_with("option heartbeat is of qless and its clients")
+            read(r#"{"others": {"stats-history": "1"}}"#)
+                .starts_with("option stats-history is of qless and its clients")
         );
         assert!(
             read(r#"{"all": {"heart": "1"}}"#).starts_with("no option is called 'heart'; there are grace,")
