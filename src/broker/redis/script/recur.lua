@@ -25,8 +25,8 @@ if command == 'recur' then
   local from, made = unpack(call('HMGET', key, 'queue', 'count'))
   if from then call('ZREM', 'ql:q:' .. from .. '-recur', jid) end
   call('HSET', key, 'jid', jid, 'klass', klass, 'data', data, 'priority', given.priority or '0', 'tags', tags,
-    'state', 'recur', 'queue', queue, 'type', 'interval', 'interval', interval,
-    'count', made and made:match('^%d+$') or '0', 'retries', given.retries or '0', 'backlog', given.backlog or '0')
+    'state', 'recur', 'queue', queue, 'type', 'interval', 'count', made and made:match('^%d+$') or '0',
+    'interval', interval, 'retries', given.retries or '0', 'backlog', given.backlog or '0')
   call('ZADD', 'ql:q:' .. queue .. '-recur', clock + wait, jid)
   call('PUBLISH', 'ql:taskvisor', queue)
   know_queue(queue)
