@@ -13,6 +13,7 @@ mod cut_off;
 mod days;
 mod edit;
 mod fleet;
+mod floods;
 mod holds;
 mod interop;
 mod look;

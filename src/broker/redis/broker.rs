@@ -156,6 +156,7 @@ impl Broker for Redis {
         let workers = self.workers(&request.instance);
         let (name, unheard) = (self.shared.unheard.name(), self.shared.unheard.all(at));
         let mut sent = None;
+        let was_heard = self.shared.wakes.fetching();
         let answer = self.shared.link.call("fetch jobs from", "taskvisor.fetch", at, |cmd, offset| {
             sent = Some(offset);
             fetch::write(cmd, &request, &workers, &name, &unheard);
@@ -170,7 +171,9 @@ impl Broker for Redis {
         self.shared.is_full.store(reply::number::<u8>(&full) == 1, Ordering::Relaxed);
         let due = reply::text(&due).and_then(|due| due.parse::<f64>().ok());
         self.shared.wake_at(due.zip(sent).map(|(due, offset)| offset.until(due, self.shared.link.now())));
-        Ok(fetch::granted(&self.shared, reply::array(jobs)?, at + request.lease))
+        let jobs = reply::array(jobs)?;
+        self.shared.wakes.fetched(was_heard, jobs.is_empty(), self.shared.link.now());
+        Ok(fetch::granted(&self.shared, jobs, at + request.lease))
     }
 
     async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {

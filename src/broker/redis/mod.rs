@@ -27,5 +27,6 @@ mod spoken;
 mod trouble;
 mod unheard;
 mod verbs;
+mod wakes;
 
 pub use broker::{Options, Redis};

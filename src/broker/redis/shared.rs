@@ -14,6 +14,7 @@ use super::news::Reporter;
 use super::occur::Recurs;
 use super::reply;
 use super::unheard::Unheard;
+use super::wakes::Wakes;
 use crate::broker::Notice;
 use crate::broker::notices::Notices;
 use crate::model::{Fence, JobId, QueueName, Revocation, Sign};
@@ -45,6 +46,8 @@ pub(super) struct Shared {
     pub(super) is_full: AtomicBool,
     /// When to look for what recurs.
     pub(super) recurs: Recurs,
+    /// When what is heard wakes.
+    pub(super) wakes: Wakes,
     /// Wakes when time alone makes work.
     timer: Mutex<Option<JoinHandle<()>>>,
     /// For what is spawned by those who only have a part of this.
@@ -67,6 +70,7 @@ impl Shared {
             owes: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             recurs: Recurs::default(),
+            wakes: Wakes::default(),
             timer: Mutex::default(),
             own: own.clone(),
         })
@@ -105,8 +109,23 @@ impl Shared {
     /// There may be jobs in a queue.
     pub(super) fn wake(&self, queue: &QueueName) {
         if self.watched().contains(queue) {
-            self.notices.push(Notice::Wake);
+            self.wake_any();
         }
+    }
+
+    /// There may be jobs: by what was heard, which may be much.
+    pub(super) fn wake_any(&self) {
+        let (Some(shared), Some(wait)) = (self.own.upgrade(), self.wakes.heard(self.link.now())) else {
+            return;
+        };
+        if wait.is_zero() {
+            self.notices.push(Notice::Wake);
+            return;
+        }
+        tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            shared.notices.push(Notice::Wake);
+        });
     }
 
     /// Something has happened to a job: whoever waits for its end looks.
