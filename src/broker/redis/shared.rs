@@ -1,7 +1,7 @@
 //! What the calls and the listener share.
 
 use std::collections::HashSet;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub(super) struct Shared {
     pub(super) link: Link,
     /// The name of this host.
     pub(super) host: String,
+    /// Where this process keeps what is its own.
+    pub(super) place: String,
     /// What this supervisor tells of itself, if it has said so.
     sign: Mutex<Option<Sign>>,
     /// It is to be told at once.
@@ -55,10 +57,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(link: Link, host: String) -> Arc<Shared> {
+    pub(super) fn new(link: Link, host: String, place: String) -> Arc<Shared> {
         Arc::new_cyclic(|own| Shared {
             link,
             host,
+            place,
             sign: Mutex::default(),
             changed_sign: Notify::new(),
             notices: Notices::default(),
@@ -80,8 +83,9 @@ impl Shared {
         self.sign.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// None, too, before it is known that nobody else goes by its name.
     pub(super) fn sign(&self) -> Option<Sign> {
-        self.signed().clone()
+        self.signed().clone().filter(|_| !self.owes.load(Ordering::Relaxed))
     }
 
     /// How busy it is can wait for its turn; another shape is told at once.
@@ -94,7 +98,7 @@ impl Shared {
     }
 
     pub(super) fn take_sign(&self) -> Option<Sign> {
-        self.signed().take()
+        self.signed().take().filter(|_| !self.owes.load(Ordering::Relaxed))
     }
 
     fn watched(&self) -> MutexGuard<'_, HashSet<QueueName>> {
