@@ -88,3 +88,35 @@ fn longest(other: &mut Scripted) -> u64 {
         .filter_map(|entry| entry.3.last()?.strip_prefix("... (")?.split(' ').next()?.parse::<u64>().ok());
     counted.max().unwrap_or(0)
 }
+
+/// Any bytes are an id for other clients.
+#[test]
+fn a_job_whose_id_is_no_text_fails_once_and_keeps_nobody_busy() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let now = Scene::now();
+    let ids: [&[u8]; 5] =
+        [b"bad\xff\xfe", b"over\xc0\xaf", b"half\xed\xa0\x80", b"cut\xe2\x82", b"\xf4\x90\x80\x80"];
+    let good = ["\u{e9}", "\u{7ff}\u{800}\u{ffff}", "\u{10000}\u{10ffff}"];
+    for id in ids.into_iter().chain(good.map(str::as_bytes)) {
+        let put = redis::cmd("ZADD").arg("ql:q:default-work").arg(now.as_str()).arg(id).to_owned();
+        put.exec(&mut other.redis).unwrap();
+        let key = [b"ql:j:", id].concat();
+        let exec = r#"{"argv":["true"],"cwd":"/","umask":18}"#;
+        let fields =
+            [("klass", "exec"), ("data", exec), ("exec", "1"), ("queue", "default"), ("state", "waiting")];
+        redis::Cmd::hset_multiple(key, &fields).exec(&mut other.redis).unwrap();
+    }
+    let _running = scene.start(&["-w", "2"]);
+    wait_until("those that can be run are", || other.raw::<u64>("ZCARD ql:completed") == 3);
+    let failed: Vec<Vec<u8>> = other.raw("LRANGE ql:f:taskvisor-jid 0 -1");
+    assert_eq!(failed.len(), 5, "{failed:?}");
+    assert!(ids.iter().all(|id| failed.iter().any(|failed| failed == id)));
+    let mut why = redis::cmd("HGET");
+    why.arg(b"ql:j:bad\xff\xfe").arg("why");
+    let why: String = why.query(&mut other.redis).unwrap();
+    assert!(why.contains(r"not UTF-8, so it cannot be run: bad\\xff\\xfe"), "{why}");
+    assert!(scene.ok(&["failed"]).contains("taskvisor-jid"));
+    assert_eq!(other.raw::<u64>("ZCARD ql:q:default-work"), 0);
+    assert_eq!(other.raw::<u64>("ZCARD ql:q:default-locks"), 0);
+}

@@ -117,6 +117,7 @@ if command == 'taskvisor.fetch' then
     local key = 'ql:j:' .. jid
     local values = call('HMGET', key, unpack(GIVEN))
     if not values[1] and not values[2] then return end
+    if not is_text(jid) then return refuse_jid(jid, queue) end
     local retries, remaining, time, order, hold, grace, progress, renewed, due = unpack(values, 12)
     -- A job of another program tells its tries by what remains of them.
     local attempt = (number(values[5]) or math.max((number(retries) or 0) - (number(remaining) or 0), 0)) + 1
