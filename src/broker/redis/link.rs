@@ -179,11 +179,24 @@ impl Link {
         if let Some(why) = info.as_deref().and_then(server::unfit) {
             return Err(Error::Failed(format!("cannot {verb} {}: {why}", self.name)));
         }
+        self.warn_of_what_is_forbidden(&mut conn).await;
         let offset = match self.ahead {
             Some(ahead) => Offset::known(ahead),
             None => Offset::measure(&mut conn, &self.now).await.map_err(failed)?,
         };
         Ok((conn, offset))
+    }
+
+    /// Of what works without it, and says nothing of it.
+    async fn warn_of_what_is_forbidden(&self, conn: &mut MultiplexedConnection) {
+        let asked: RedisResult<Value> =
+            redis::cmd("PUBSUB").arg("NUMSUB").arg("ql:taskvisor:news").query_async(conn).await;
+        if asked.is_err_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)) {
+            tracing::warn!(
+                broker = self.name,
+                "the user may not call PUBSUB NUMSUB: nobody hears the events of what is done from here; let the ACL allow it"
+            );
+        }
     }
 
     /// What the server said; a connection that is of no more use is given up.
