@@ -161,3 +161,21 @@ fn a_copy_of_a_state_directory_is_refused_while_its_first_owner_lives() {
         Scripted::new(&server, SCRIPT).raw(&format!("ZINCRBY ql:taskvisor:seen -20 {}", name.trim()));
     let _heir = copy.start(&["-w", "1", "--broker", &url]);
 }
+
+/// Other clients know nothing of the list of what a supervisor holds.
+#[test]
+fn jobs_that_others_took_away_are_not_counted() {
+    let mut scene = Scene::new();
+    for jid in ["a", "b", "c"] {
+        scene.put(jid, "q", &[]);
+    }
+    let _: redis::Value = scene.script.line("taskvisor.fetch 5 me f 0 60 order 0 0 1 q 3 w1 {} w2 {} w3 {}");
+    scene.script.line::<i64>("taskvisor.sign 10 ql:w:a-alive me {}");
+    assert_eq!(told(&mut scene.script, "taskvisor.fleet 11 0")[0].3, 3);
+    let _: redis::Value = scene.script.line("cancel 12 a");
+    scene.script.line::<String>("put 12 somebody q b klass {} 0");
+    assert_eq!(told(&mut scene.script, "taskvisor.fleet 13 0")[0].3, 1);
+    let _: redis::Value = scene.script.line("cancel 14 c");
+    scene.script.line::<i64>("taskvisor.sign 15 ql:w:a-alive me {}");
+    assert_eq!(scene.script.raw::<u64>("EXISTS ql:taskvisor:held:me"), 0);
+}
