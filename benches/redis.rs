@@ -1,52 +1,62 @@
-//! What jobs cost a Redis of one's own: `cargo bench --bench redis` prints the table. Ratios are taken within one run.
+//! The figures of jobs on Redis: `cargo bench --bench redis` prints the table. Ratios are taken within one run, in turns.
 //!
-//! `-- --against FILE` measures another script of the same commands in turn with ours, such as that of a client of qless.
+//! `-- --only NAME…` takes some of: fixed cycle broker prefork cancel latency idle; `-- --against FILE` measures another script
+//! of the commands of qless in turn with ours, such as that of a client of qless.
 
-#[path = "../tests/support/redis.rs"]
-mod support;
-
-#[path = "support/mod.rs"]
-mod figures;
+#[path = "support/python.rs"]
+mod python;
 #[path = "../tests/support/sandbox.rs"]
 mod sandbox;
+#[path = "../tests/support/store.rs"]
+#[allow(clippy::unwrap_used)]
+mod scene;
+mod support;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use figures::{Figures, row};
 use redis::{Connection, Pipeline, Value};
-use support::RedisServer;
-use taskvisor::broker::redis::script::SCRIPT;
+use sandbox::{Sandbox, Setting, wait_until};
+use scene::RedisServer;
+use scene::server::Scripted;
+use support::{Figures, row};
+use taskvisor::broker::redis::{Options, script::SCRIPT};
+use taskvisor::broker::{Broker, Redis};
+use taskvisor::model::{NewJob, Payload};
 
 /// Rounds of each figure; who is compared takes turns.
 const ROUNDS: usize = 15;
 /// Jobs of a round, and how many of them travel together.
 const JOBS: usize = 2000;
 const BATCH: usize = 10;
+/// What a job carries: 80 bytes.
+const DATA: &str = r#"{"to":"someone@example.org","template":"welcome","language":"en","attempt":1,"x":0}"#;
 
 fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let other = args.iter().position(|arg| arg == "--against").map(|at| &args[at + 1]);
-    let other = other.map(|path| std::fs::read_to_string(path).expect("a script"));
-    let server = RedisServer::start();
-    let mut redis = server.connect();
-    let mut load = |script: &str| -> String {
-        redis::cmd("SCRIPT").arg("LOAD").arg(script).query(&mut redis).expect("a script without faults")
-    };
-    let (ours, empty, other) = (load(SCRIPT), load("return 1"), other.map(|script| load(&script)));
-    println!("| what | to reach | median | p99 | note |\n|---|---|---|---|---|");
-    fixed(&mut redis, &ours, &empty);
-    let costs = cycles(&mut redis, &ours, other.as_deref());
-    for (what, goal, figures) in costs {
-        row(&what, goal, &figures, "us");
-    }
+    let rows: &[(&str, fn())] = &[
+        ("fixed", fixed),
+        ("cycle", cycles),
+        ("broker", broker),
+        ("prefork", prefork),
+        ("cancel", cancel),
+        ("latency", latency),
+        ("idle", idle),
+    ];
+    support::table(rows, "");
+}
+
+fn load(redis: &mut Connection, script: &str) -> String {
+    redis::cmd("SCRIPT").arg("LOAD").arg(script).query(redis).expect("a script without faults")
 }
 
 /// What a call costs that does nothing, over one of a script that is nothing.
-fn fixed(redis: &mut Connection, ours: &str, empty: &str) {
+fn fixed() {
+    let server = RedisServer::start();
+    let mut redis = server.connect();
+    let (ours, empty) = (load(&mut redis, SCRIPT), load(&mut redis, "return 1"));
     let mut over = Figures::default();
     for _ in 0..ROUNDS {
-        let nothing = of_a_call(redis, empty);
-        over.add(of_a_call(redis, ours) - nothing);
+        let nothing = of_a_call(&mut redis, &empty);
+        over.add(of_a_call(&mut redis, &ours) - nothing);
     }
     row("Redis CPU of a call that does nothing, over an empty script's", "<= 6", &over, "us");
 }
@@ -67,38 +77,82 @@ fn of_a_call(redis: &mut Connection, sha: &str) -> f64 {
     micros.parse::<f64>().expect("a number") / CALLS as f64
 }
 
-/// The CPU of the server for a job that is put, popped and completed, all of them in batches.
-fn cycles(redis: &mut Connection, ours: &str, other: Option<&str>) -> Vec<(String, &'static str, Figures)> {
-    let (mut steps, mut whole, mut others) =
-        (<[Figures; 3]>::default(), Figures::default(), Figures::default());
-    let mut ratio = Figures::default();
+/// The CPU of the server for a job that is put, popped and completed by the commands of qless, all of them in batches.
+fn cycles() {
+    let args: Vec<String> = std::env::args().collect();
+    let other = args.iter().position(|arg| arg == "--against").map(|at| &args[at + 1]);
+    let server = RedisServer::start();
+    let mut redis = server.connect();
+    let ours = load(&mut redis, SCRIPT);
+    let other = other.map(|path| load(&mut redis, &std::fs::read_to_string(path).expect("another script")));
+    let (mut steps, mut whole) = (<[Figures; 3]>::default(), Figures::default());
+    let (mut others, mut ratio) = (Figures::default(), Figures::default());
     for _ in 0..ROUNDS {
-        let costs = cycle(redis, ours);
+        let costs = cycle(&mut redis, &ours);
         let sum: f64 = costs.iter().sum();
         steps.iter_mut().zip(costs).for_each(|(step, cost)| step.add(cost));
         whole.add(sum);
-        if let Some(other) = other {
-            let cost: f64 = cycle(redis, other).iter().sum();
+        if let Some(other) = &other {
+            let cost: f64 = cycle(&mut redis, other).iter().sum();
             others.add(cost);
             ratio.add(cost / sum);
         }
     }
-    let what = format!("Redis CPU of a job: put, pop, complete, batches of {BATCH}, 80 bytes of data");
-    let mut rows = vec![(what, "<= 60", whole)];
+    let what =
+        format!("Redis CPU of a job: put, pop, complete of qless, batches of {BATCH}, 80 bytes of data");
+    row(&what, "<= 60", &whole, "us");
     for (name, step) in ["put", "pop", "complete"].into_iter().zip(steps) {
-        rows.push((format!("of it: {name}"), "", step));
+        row(&format!("&nbsp; of it: {name}"), "", &step, "us");
     }
     if other.is_some() {
-        rows.push(("the same by the other script".into(), "", others));
-        rows.push(("how many times ours that is (times, not us)".into(), "", ratio));
+        row("&nbsp; the same by the other script", "", &others, "us");
+        row("&nbsp; against ours", "", &ratio, "x");
     }
-    rows
+}
+
+/// The same by the commands of supervisors, which know more of a job: leases, limits, statistics, news.
+fn broker() {
+    let server = RedisServer::start();
+    let mut redis = server.connect();
+    let (mut steps, mut whole) = (<[Figures; 3]>::default(), Figures::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let broker = Redis::open(&server.url(), "the bench's", Options::default()).expect("a broker");
+    for _ in 0..ROUNDS {
+        let costs = runtime.block_on(own_cycle(&broker, &mut redis));
+        steps.iter_mut().zip(costs).for_each(|(step, cost)| step.add(cost));
+        whole.add(costs.iter().sum());
+    }
+    let what = format!("Redis CPU of a job: put, fetch, settle of a supervisor, batches of {BATCH}");
+    row(&what, "", &whole, "us");
+    for (name, step) in ["put", "fetch", "settle"].into_iter().zip(steps) {
+        row(&format!("&nbsp; of it: {name}"), "", &step, "us");
+    }
+}
+
+/// CPU in microseconds of put, of fetch and of settle, for each of some jobs.
+async fn own_cycle(broker: &Redis, redis: &mut Connection) -> [f64; 3] {
+    let mut used = [cpu(redis); 4];
+    for _ in 0..JOBS / BATCH {
+        let job = NewJob { id: None, payload: Payload::Data(DATA.into()), ..scene::job("") };
+        broker.enqueue(vec![job; BATCH]).await.expect("a put");
+    }
+    used[1] = cpu(redis);
+    let mut fetched = Vec::new();
+    for _ in 0..JOBS / BATCH {
+        fetched.extend(broker.fetch(scene::request(&["q"], BATCH as u16)).await.expect("jobs"));
+    }
+    assert_eq!(fetched.len(), JOBS);
+    used[2] = cpu(redis);
+    for batch in fetched.chunks(BATCH) {
+        let settle = batch.iter().map(|one| scene::settlement(&one.lease, scene::complete()));
+        broker.settle(settle.collect()).await.expect("settled");
+    }
+    used[3] = cpu(redis);
+    std::array::from_fn(|step| (used[step + 1] - used[step]) / JOBS as f64)
 }
 
 /// CPU in microseconds of put, of pop and of complete, for each of some jobs.
 fn cycle(redis: &mut Connection, sha: &str) -> [f64; 3] {
-    const DATA: &str =
-        r#"{"to":"someone@example.org","template":"welcome","language":"en","attempt":1,"x":0}"#;
     let _: Value = redis::cmd("FLUSHALL").query(redis).expect("an empty store");
     let jids: Vec<String> = (0..JOBS).map(|n| format!("{n:032x}")).collect();
     let mut call = |batch: &mut dyn FnMut(&mut Pipeline, &[String])| {
@@ -133,4 +187,122 @@ fn cpu(redis: &mut Connection) -> f64 {
         line.trim().parse::<f64>().expect("a number")
     };
     (of("used_cpu_sys:") + of("used_cpu_user:")) * 1e6
+}
+
+/// A Python function that does nothing, 2 processes, against Huey and against the least that can be done.
+fn prefork() {
+    const JOBS: usize = 5000;
+    let server = RedisServer::start();
+    let (mut redis, url) = (server.connect(), server.url());
+    let mut figures = <[Figures; 8]>::default();
+    for _ in 0..3 {
+        let mut afresh = || {
+            let _: Value = redis::cmd("FLUSHALL").query(&mut redis).expect("an empty store");
+            let _: Value = redis::cmd("CONFIG").arg("RESETSTAT").query(&mut redis).expect("a fresh count");
+        };
+        afresh();
+        let huey = python::huey(JOBS, "2", Some(&url));
+        afresh();
+        let (bare, bare_cpu) = python::bare(JOBS, &url);
+        afresh();
+        let own = python::round("nothing", JOBS, &["-m", "prefork", "-w", "2", "-b", &url]);
+        let calls = calls_of(&mut redis, "evalsha");
+        let round =
+            [own.rate() / huey, own.rate() / bare, own.rate(), huey, bare, own.cpu_of_all(), bare_cpu];
+        figures.iter_mut().zip(round).for_each(|(figures, figure)| figures.add(figure));
+        figures[7].add(calls as f64 / JOBS as f64);
+    }
+    let [against_huey, against_bare, own, huey, bare, cpu, bare_cpu, calls] = &figures;
+    row(
+        "jobs/s of a Python no-op, prefork -w 2, against Huey on Redis, 2 processes",
+        ">= 2",
+        against_huey,
+        "x",
+    );
+    row("the same against a bare BLMOVE + LREM loop in 2 processes", ">= 1", against_bare, "x");
+    row("&nbsp; taskvisor", "", own, "/s");
+    row("&nbsp; Huey", "", huey, "/s");
+    row("&nbsp; bare loop", "", bare, "/s");
+    row("CPU per job: keeper, supervisor and workers", "<= 0.15", cpu, "ms");
+    row("&nbsp; bare loop", "", bare_cpu, "ms");
+    row("round trips of the supervisor per job, puts too", "<= 2", calls, "");
+}
+
+/// How often a command was called since the last RESETSTAT.
+fn calls_of(redis: &mut Connection, command: &str) -> u64 {
+    let stats: String = redis::cmd("INFO").arg("commandstats").query(redis).expect("an account");
+    let prefix = format!("cmdstat_{command}:calls=");
+    let line = stats.lines().find_map(|line| line.strip_prefix(&prefix));
+    line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Another client cancels what runs here: until its process is dead.
+fn cancel() {
+    let server = RedisServer::start();
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["-w", "2", "-b", &server.url()]);
+    let mut other = Scripted::new(&server, SCRIPT);
+    let mut figures = Figures::default();
+    for _ in 0..200 {
+        std::fs::remove_file(sandbox.work("pid")).ok();
+        let job = "echo $$ > .pid; mv .pid pid; exec sleep 1000";
+        let jid = sandbox.put(&["sh", "-c", job]);
+        wait_until("it runs", || sandbox.work("pid").exists());
+        let pid =
+            std::fs::read_to_string(sandbox.work("pid")).expect("its pid").trim().parse().expect("a pid");
+        let said = wall_millis();
+        let _: Value = other.call(&["cancel", &(said / 1e3).to_string(), &jid]);
+        figures.add(support::end_of(pid) - said);
+    }
+    row("cancel by another client -> the process is dead (p99: <= 20)", "<= 5", &figures, "ms");
+}
+
+fn wall_millis() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs_f64() * 1e3
+}
+
+/// Another client puts: until the first line of the function.
+fn latency() {
+    let server = RedisServer::start();
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = python::start(&sandbox, &["-m", "prefork", "-w", "1", "-b", &server.url()]);
+    let mut other = Scripted::new(&server, SCRIPT);
+    let mut figures = Figures::default();
+    for n in 0..200 {
+        let jid = format!("job-{n}");
+        std::thread::park_timeout(Duration::from_millis(20));
+        let (now, sent) = ((wall_millis() / 1e3).to_string(), support::boottime());
+        let _: Value = other.call(&["put", &now, "", "default", &jid, "stamp", "{}", "0"]);
+        sandbox.ok(&["job", "wait", &jid]);
+        let job = sandbox.json(&["job", "show", &jid, "--json"]);
+        let stamp = job["result"].to_string().trim_matches('"').parse::<u64>();
+        figures.add((stamp.unwrap_or_else(|_| panic!("a stamp in {job}")) - sent) as f64 / 1e6);
+    }
+    row("put by another client -> Python function called, idle prefork worker", "<= 3", &figures, "ms");
+}
+
+/// What an idle supervisor asks of Redis.
+fn idle() {
+    const WHILE: Duration = Duration::from_secs(120);
+    let server = RedisServer::start();
+    let mut redis = server.connect();
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&["-w", "8", "-b", &server.url()]);
+    sandbox.ok(&["job", "wait", &sandbox.put(&["true"])]);
+    std::thread::park_timeout(Duration::from_secs(5));
+    let mut asked = || {
+        let info: String = redis::cmd("INFO").arg("commandstats").query(&mut redis).expect("an account");
+        let calls = |line: &str| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok();
+        info.lines().filter_map(calls).sum::<u64>()
+    };
+    let before = asked();
+    std::thread::park_timeout(WHILE);
+    // But for the question itself.
+    let commands = (asked() - before - 1) as f64 / WHILE.as_secs_f64();
+    row(
+        "idle, -w 8: Redis commands a second, those within scripts too",
+        "<= 0.2",
+        &Figures::of(commands),
+        "",
+    );
 }

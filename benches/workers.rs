@@ -3,21 +3,20 @@
 //!
 //! `-- --only NAME…` takes some of: prefork fork coroutine memory latency leak; `-- --long` adds the leak.
 
+#[path = "support/python.rs"]
+mod python;
 #[path = "../tests/support/sandbox.rs"]
 mod sandbox;
 
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sandbox::{Running, Sandbox, Setting, kill, wait_until, wait_within};
-use support::{Api, Figures, Thread, feed, micros, pss, row, threads, tree};
+use python::{Round, path, peer, round, start};
+use sandbox::{Sandbox, Setting, wait_until, wait_within};
+use support::{Api, Figures, feed, pss, row, tree};
 
-const HUEY: &str = "huey==3.5.4";
 const ROUNDS: usize = 3;
 
 fn main() {
@@ -30,109 +29,6 @@ fn main() {
         ("leak", leak),
     ];
     support::table(rows, "leak");
-}
-
-fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
-}
-
-/// Where Python finds the package, the jobs and the peers.
-fn python_path() -> String {
-    format!("{}:{}", path("python").display(), path("benches/support").display())
-}
-
-fn temporary(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
-}
-
-/// A program of the Python environment that all rows use; made on first use.
-fn python(program: &str) -> String {
-    static BIN: OnceLock<PathBuf> = OnceLock::new();
-    let bin = BIN.get_or_init(|| {
-        let place = temporary("workers-venv");
-        let run = |command: &mut Command| {
-            let done = command.stdout(Stdio::null()).status().is_ok_and(|status| status.success());
-            assert!(done, "{command:?} failed: the Python environment of this bench cannot be made");
-        };
-        if !place.join("bin/huey_consumer").exists() {
-            run(Command::new("python3").args(["-m", "venv"]).arg(&place));
-            run(Command::new(place.join("bin/python")).args(["-m", "pip", "install", "-q", HUEY]));
-        }
-        place.join("bin")
-    });
-    bin.join(program).display().to_string()
-}
-
-/// A program in the same Python, with the same modules to be found.
-fn peer(program: &str, args: &[&str]) -> Command {
-    let mut command = Command::new(python(program));
-    command
-        .args(args)
-        .env("PYTHONPATH", python_path())
-        .env("PYTHONPYCACHEPREFIX", temporary("pycache"))
-        .stdin(Stdio::null());
-    command
-}
-
-/// `start` with workers in Python.
-fn start<'a>(sandbox: &'a Sandbox, args: &[&str]) -> Running<'a> {
-    let path = format!("PYTHONPATH={}", python_path());
-    let cache = format!("PYTHONPYCACHEPREFIX={}", temporary("pycache").display());
-    let python = python("python");
-    let app = if args.contains(&"coroutine") { "naps" } else { "app" };
-    let rest = ["--env", &path, "--env", &cache, "--", &python, "-m", "taskvisor.worker", app];
-    sandbox.start(&[args, &rest].concat())
-}
-
-/// What one round used.
-struct Round {
-    wall: Duration,
-    /// Of keeper and supervisor, per thread.
-    own: BTreeMap<String, Thread>,
-    jobs: usize,
-}
-
-impl Round {
-    fn rate(&self) -> f64 {
-        self.jobs as f64 / self.wall.as_secs_f64()
-    }
-
-    /// Microseconds of CPU and context switches per job of one thread.
-    fn of(&self, thread: &str) -> (f64, f64) {
-        let used = self.own.get(thread).copied().unwrap_or_default();
-        (micros(used.cpu) / self.jobs as f64, used.switches as f64 / self.jobs as f64)
-    }
-
-    fn cpu(&self) -> f64 {
-        self.own.values().map(|used| micros(used.cpu)).sum::<f64>() / self.jobs as f64
-    }
-}
-
-/// Runs jobs of a class that were put beforehand: from the moment the queue is opened until all are complete.
-fn round(class: &str, jobs: usize, args: &[&str]) -> Round {
-    let sandbox = Sandbox::new(Setting::Root);
-    let _running = start(&sandbox, args);
-    sandbox.ok(&["queue", "pause", "default"]);
-    let put = feed(sandbox.command(&["put", "default", class, "--lines"]), &"{}\n".repeat(jobs));
-    let ids = String::from_utf8(put.stdout).expect("text");
-    let last = ids.lines().last().expect("ids").to_owned();
-    let pids = [sandbox.one("taskvisor"), sandbox.one("tv-supervisor")];
-    let look = || pids.into_iter().flat_map(threads).collect::<BTreeMap<_, _>>();
-    let mut api = Api::connect(&sandbox);
-    let (before, start) = (look(), Instant::now());
-    api.resume("default");
-    // The last one says when it is time to look: nothing polls while the others run.
-    api.get(&format!("/v1/jobs/{last}/wait"));
-    let mut complete = || api.get("/v1/queues")["default"]["jobs"]["complete"].as_u64() == Some(jobs as u64);
-    wait_until("all jobs are complete", &mut complete);
-    let wall = start.elapsed();
-    let since = |(name, now): (String, Thread)| {
-        let then = before.get(&name).copied().unwrap_or_default();
-        (name, Thread { cpu: now.cpu - then.cpu, switches: now.switches - then.switches })
-    };
-    let own = look().into_iter().map(since).collect();
-    sandbox.ok(&["stop"]);
-    Round { wall, own, jobs }
 }
 
 /// Figures of several rounds, by what they are of.
@@ -169,30 +65,6 @@ impl Split {
     }
 }
 
-/// Huey on the same file system, durable: jobs per second from its first job to its last.
-fn huey(jobs: usize, processes: &str) -> f64 {
-    let sandbox = Sandbox::new(Setting::Root);
-    let store = sandbox.path("huey.db");
-    let (script, count) = (path("benches/support/peer.py").display().to_string(), jobs.to_string());
-    let filled = peer("python", &[&script, "fill", &count]).env("BENCH_STORE", &store).status();
-    assert!(filled.is_ok_and(|status| status.success()), "Huey's queue is filled");
-    let args = ["peer.huey", "-k", "process", "-w", processes, "-q"];
-    let mut consumer = peer("huey_consumer", &args);
-    // Its processes may wait for the lock of its store so long that they give up and say so.
-    let mut consumer = consumer.env("BENCH_STORE", &store).stderr(Stdio::null()).spawn().expect("a consumer");
-    let stamp = |name: &str| {
-        let file = sandbox.path(&format!("huey.db.{name}"));
-        std::fs::read_to_string(file).ok().and_then(|text| text.parse::<u64>().ok())
-    };
-    wait_until("Huey is done", || stamp("last").is_some());
-    for pid in tree(consumer.id() as i32) {
-        kill(pid, "KILL");
-    }
-    consumer.wait().ok();
-    let nanos = stamp("last").expect("the last") - stamp("first").expect("the first");
-    jobs as f64 / (nanos as f64 / 1e9)
-}
-
 /// A Python function that does nothing, 2 processes, durable, against Huey on SQLite.
 fn prefork() {
     const JOBS: usize = 5000;
@@ -200,7 +72,7 @@ fn prefork() {
     let (mut ours, mut theirs, mut alone) = (Figures::default(), Figures::default(), Figures::default());
     let (mut cpu, mut split) = (Figures::default(), Split::default());
     for _ in 0..ROUNDS {
-        let (two, one) = (huey(JOBS, "2"), huey(JOBS, "1"));
+        let (two, one) = (python::huey(JOBS, "2", None), python::huey(JOBS, "1", None));
         let own = round("nothing", JOBS, &["-m", "prefork", "-w", "2"]);
         ratio.add(own.rate() / two);
         alone_ratio.add(own.rate() / one);

@@ -242,10 +242,10 @@ pub struct Thread {
     pub switches: u64,
 }
 
-/// The threads of a process by name; those of one name together.
+/// The threads of a process by name; those of one name together. None when it is gone.
 pub fn threads(pid: i32) -> BTreeMap<String, Thread> {
     let mut threads: BTreeMap<String, Thread> = BTreeMap::new();
-    for task in std::fs::read_dir(format!("/proc/{pid}/task")).expect("tasks").flatten() {
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
         let read = |name: &str| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
         let nanos = read("schedstat").split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0);
         let thread = threads.entry(read("comm").trim().to_owned()).or_default();

@@ -1,4 +1,4 @@
-"""Huey on SQLite, durable: tasks that do nothing between two that write down when they ran.
+"""Huey on Redis, or on SQLite, durable: tasks that do nothing between two that write down when they ran.
 
 `python peer.py fill N` queues them; `huey_consumer peer.huey -k process -w 2 -q` runs them.
 """
@@ -7,11 +7,14 @@ import os
 import sys
 import time
 
-from huey import SqliteHuey
+from huey import RedisHuey, SqliteHuey
 
-FILE = os.environ["BENCH_STORE"]
-# Filling is not what is measured.
-huey = SqliteHuey("bench", filename=FILE, fsync=sys.argv[1:2] != ["fill"])
+STORE, MARKS = os.environ["BENCH_STORE"], os.environ["BENCH_MARKS"]
+if STORE.startswith("redis://"):
+    huey = RedisHuey("bench", url=STORE)
+else:
+    # Filling is not what is measured.
+    huey = SqliteHuey("bench", filename=STORE, fsync=sys.argv[1:2] != ["fill"])
 
 
 @huey.task()
@@ -21,9 +24,9 @@ def nothing():
 
 @huey.task()
 def mark(name):
-    with open(f"{FILE}.{name}.new", "w") as file:
+    with open(f"{MARKS}.{name}.new", "w") as file:
         file.write(str(time.clock_gettime_ns(time.CLOCK_BOOTTIME)))
-    os.rename(f"{FILE}.{name}.new", f"{FILE}.{name}")
+    os.rename(f"{MARKS}.{name}.new", f"{MARKS}.{name}")
 
 
 if __name__ == "__main__":

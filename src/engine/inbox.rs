@@ -1,7 +1,6 @@
 //! Everything that can happen to the supervisor, one at a time.
 
 use std::io;
-use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -11,7 +10,7 @@ use super::snapshots::Seen;
 use super::worker_calls::Answer;
 use crate::clock;
 use crate::model::Instant;
-use crate::process::Letter;
+use crate::process::{Alarm, Letter};
 use crate::supervisor::Event;
 
 /// Answers and requests under way; who sends more waits.
@@ -22,6 +21,7 @@ pub(super) struct Inbox {
     events: Receiver<Event>,
     requests: Receiver<Request>,
     answers: Receiver<Answer>,
+    alarm: Alarm,
 }
 
 /// One thing that happened.
@@ -46,17 +46,17 @@ pub(super) enum Input {
 
 impl Inbox {
     /// An inbox with the three ends that fill it.
-    pub fn new() -> (Inbox, Sender<Event>, Sender<Request>, Sender<Answer>) {
+    pub fn new(alarm: Alarm) -> (Inbox, Sender<Event>, Sender<Request>, Sender<Answer>) {
         let (event_sender, events) = channel(ROOM);
         let (request_sender, requests) = channel(ROOM);
         let (answer_sender, answers) = channel(ROOM);
-        (Inbox { events, requests, answers }, event_sender, request_sender, answer_sender)
+        let inbox = Inbox { events, requests, answers, alarm };
+        (inbox, event_sender, request_sender, answer_sender)
     }
 
     /// Waits for the next input, at most until the deadline.
     pub async fn next(&mut self, outside: &mut Outside, deadline: Option<Instant>) -> io::Result<Input> {
-        let wait = deadline.map(|deadline| deadline.since(clock::now()));
-        if wait == Some(Duration::ZERO) {
+        if deadline.is_some_and(|deadline| deadline <= clock::now()) {
             return Ok(Input::Timeout);
         }
         Ok(tokio::select! {
@@ -67,19 +67,12 @@ impl Inbox {
             Some(answer) = self.answers.recv() => Input::Answer(answer),
             ready = outside.children.ready() => ready.map(|()| Input::Output)?,
             seen = outside.snapshots.next() => Input::Seen(seen),
-            () = sleep(wait) => Input::Timeout,
+            rung = self.alarm.rings(deadline) => rung.map(|()| Input::Timeout)?,
         })
     }
 
     /// The next event if there is one already.
     pub fn try_next(&mut self) -> Option<Event> {
         self.events.try_recv().ok()
-    }
-}
-
-async fn sleep(wait: Option<Duration>) {
-    match wait {
-        Some(wait) => tokio::time::sleep(wait).await,
-        None => std::future::pending().await,
     }
 }

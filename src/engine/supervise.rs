@@ -29,7 +29,7 @@ use crate::broker::{Broker, Newsroom, Notice};
 use crate::clock;
 use crate::log::{Outputs, OwnLog, Places};
 use crate::model::{Instance, LogSettings, Outfit, Settings};
-use crate::process::{Children, Gauge, Letter, Link, Plan, snapshot};
+use crate::process::{Alarm, Children, Gauge, Letter, Link, Plan, snapshot};
 use crate::supervisor::{Event, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -75,7 +75,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let mut link = Link::new(setup.keeper)?;
     let Some((hello, left)) = greet(&mut link).await? else { return Ok(Ended::KeeperGone) };
     let outputs = Outputs::start(&setup.outputs, setup.places)?;
-    let (inbox, events, requests, answers) = Inbox::new();
+    let (inbox, events, requests, answers) = Inbox::new(Alarm::new()?);
     let told = events.clone();
     // Who is not heard any more has nothing more to say.
     let gauge = Gauge::start(clock::now, move |found| drop(told.blocking_send(fact(found))))?;

@@ -1,6 +1,7 @@
 //! The supervisor's hands: it talks to the keeper and to the children, and knows pids. Decides nothing.
 
 mod about;
+mod alarm;
 mod assign;
 mod channel;
 mod children;
@@ -18,6 +19,7 @@ pub mod usage;
 mod watched;
 mod weight;
 
+pub use alarm::Alarm;
 pub use assign::Unassigned;
 pub use children::{Children, Remains};
 pub use gauge::{Found, Gauge};

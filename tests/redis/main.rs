@@ -8,6 +8,7 @@ mod sandbox;
 #[path = "../support/redis.rs"]
 mod support;
 
+mod broken;
 mod complete;
 mod cut_off;
 mod days;

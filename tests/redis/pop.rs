@@ -25,7 +25,7 @@ fn a_job_is_handed_out_with_its_lease() {
     assert_eq!(kept["ql:w:w:jobs"], r#"["j", "121.5"]"#);
     assert_eq!(kept["ql:workers"], r#"["w", "61.5"]"#);
     assert_eq!(kept["ql:s:wait:0:q"], r#"{"m1": "1", "mean": "61.5", "total": "1", "vk": "0"}"#);
-    assert_eq!(scene.script.field("j", "hold").as_deref(), Some("1"));
+    assert_eq!(scene.script.field("j", "hold").as_deref(), Some("500001"));
     assert!(!kept.contains_key("ql:q:q-work"));
     assert_eq!(scene.ears.heard(), Vec::<String>::new());
     assert_eq!(scene.script.line::<String>("pop 62 q w 10"), "{}");

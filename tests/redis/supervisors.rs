@@ -422,3 +422,17 @@ fn room_that_another_client_leaves_is_taken_at_once() {
     scene.ok(&["job", "wait", &second]);
     assert!(began.elapsed() < Duration::from_secs(20), "not by the look once a minute");
 }
+
+#[test]
+fn what_is_tried_again_later_is_on_time_though_others_are_idle() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "3"]);
+    // By itself an idle supervisor looks once a minute.
+    let jid =
+        scene.ok(&["put", "--retries", "1", "--", "sh", "-c", "test -e tried || { touch tried; exit 3; }"]);
+    wait_until("its second attempt has ended", || scene.state(jid.trim()) == "complete");
+    let job = scene.job(jid.trim());
+    let ended = job["history"][0]["at"].as_i64().unwrap_or_else(|| panic!("{job}"));
+    let took = job["ended_at"].as_i64().unwrap() - ended;
+    assert!((900..10_000).contains(&took), "{job}");
+}

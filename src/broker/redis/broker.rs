@@ -176,7 +176,7 @@ impl Broker for Redis {
         }
         let [due, jobs, odd, full] = reply::parts(answer?)?;
         self.shared.unheard.remove(&unheard);
-        fetch::tell_odd(reply::array(odd)?)?;
+        fetch::tell_odd(&self.shared, reply::array(odd)?)?;
         self.shared.is_full.store(reply::number::<u8>(&full) == 1, Ordering::Relaxed);
         let due = reply::text(&due).and_then(|due| due.parse::<f64>().ok());
         self.shared.wake_at(due.zip(sent).map(|(due, offset)| offset.until(due, self.shared.link.now())));

@@ -1,6 +1,6 @@
 //! Fetches as the script takes them, and what it gives.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use redis::{Cmd, Value};
 
@@ -33,11 +33,20 @@ pub(super) fn write(cmd: &mut Cmd, request: &Fetch, workers: &str, name: &str, u
     }
 }
 
-/// Keys that the script found to be of another kind than those of jobs.
-pub(super) fn tell_odd(keys: Vec<Value>) -> Result<(), Error> {
+/// Keys that the script found to be of another kind than those of jobs and queues, or whose content it cannot work with.
+pub(super) fn tell_odd(shared: &Shared, keys: Vec<Value>) -> Result<(), Error> {
+    /// More are not remembered.
+    const MANY: usize = 1000;
     for odd in keys {
         let [key, kind] = reply::parts(odd)?.map(|text| reply::text(&text).unwrap_or_default());
-        tracing::warn!(key, kind, "another program has spoiled a key of a job; it is passed over, or mended");
+        let mut told = shared.odd.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < MANY && told.insert(key.clone()) {
+            tracing::warn!(
+                key,
+                kind,
+                "another program has spoiled a key; what it is for is passed over, or mended"
+            );
+        }
     }
     Ok(())
 }

@@ -193,8 +193,9 @@ impl Link {
             redis::cmd("PUBSUB").arg("NUMSUB").arg("ql:taskvisor:news").query_async(conn).await;
         if asked.is_err_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)) {
             tracing::warn!(
-                broker = self.name,
-                "the user may not call PUBSUB NUMSUB: nobody hears the events of what is done from here; let the ACL allow it"
+                "the user may not call PUBSUB NUMSUB on {}: nobody hears the events of what is done from here; let the ACL \
+                 allow it",
+                self.name
             );
         }
     }

@@ -46,6 +46,8 @@ pub(super) struct Shared {
     pub(super) owes: AtomicBool,
     /// A queue had jobs at the latest fetch, and no room for one more to run.
     pub(super) is_full: AtomicBool,
+    /// Keys that were told of as odd: each is told of once.
+    pub(super) odd: Mutex<HashSet<String>>,
     /// When to look for what recurs.
     pub(super) recurs: Recurs,
     /// When what is heard wakes.
@@ -72,6 +74,7 @@ impl Shared {
             changed: Notify::new(),
             owes: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
+            odd: Mutex::default(),
             recurs: Recurs::default(),
             wakes: Wakes::default(),
             timer: Mutex::default(),

@@ -282,8 +282,8 @@ local function set_free(jid, when)
   else
     enter_work(jid, queue, priority, number(order) or when)
     call('HSET', 'ql:j:' .. jid, 'state', 'waiting')
-    call('PUBLISH', 'ql:taskvisor', queue)
   end
+  call('PUBLISH', 'ql:taskvisor', queue)
 end
 
 -- How many jobs one call sets free of one that they waited for: nobody else waits long for that.

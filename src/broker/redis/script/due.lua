@@ -34,8 +34,8 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
   function take_expired(queue, most, grace)
     local locks, free = 'ql:q:' .. queue .. '-locks', {}
     for _, jid in ipairs(call('ZRANGEBYSCORE', locks, '-inf', now, 'LIMIT', 0, most)) do
-      local state, worker, was_told, remaining = fields(jid, 'state', 'worker', 'grace', 'remaining')
-      if state ~= 'running' then
+      local state, worker, was_told, remaining, from = fields(jid, 'state', 'worker', 'grace', 'remaining', 'queue')
+      if state ~= 'running' or from and from ~= queue then
         -- What remained of a job that is gone, or is elsewhere.
         call('ZREM', locks, jid)
       else

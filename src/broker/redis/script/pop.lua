@@ -1,7 +1,13 @@
 -- pop: jobs for a worker.
 
-local pop_jobs
+local pop_jobs, next_hold
 if command == 'pop' or command == 'peek' or ours then
+  -- The number of a new hold: another than those before it, also where a failover has lost the last of them, or the job
+  -- was removed and put anew: by the fraction of the second.
+  function next_hold(hold)
+    return format('%d', (number(hold) or 0) + 1 + clock % 1 * 1000000)
+  end
+
   -- Hands these jobs to a worker until `expires`.
   local function hand_out(jobs, queue, worker, expires)
     if #jobs == 0 then return end
@@ -9,7 +15,7 @@ if command == 'pop' or command == 'peek' or ours then
     local said = '{"worker":' .. encode(worker) .. '}'
     local leases, jids, waited = {}, {}, {}
     for i, job in ipairs(jobs) do
-      local jid, hold = job.jid, (number(job.hold) or 0) + 1
+      local jid, hold = job.jid, next_hold(job.hold)
       history(jid, clock, 'popped', said)
       -- Whom `timeout` took it from has it no more.
       if job.worker ~= worker then forget_worker_job(job.worker, jid) end
@@ -24,9 +30,11 @@ if command == 'pop' or command == 'peek' or ours then
     call_many('ZADD', 'ql:w:' .. worker .. ':jobs', leases)
     call_many('ZADD', 'ql:q:' .. queue .. '-locks', leases)
     call_many('ZREM', 'ql:q:' .. queue .. '-work', jids)
-    for i, score in ipairs(call('ZMSCORE', 'ql:tracked', unpack(jids))) do
-      jobs[i].tracked = score ~= false
-      if score then call('PUBLISH', 'ql:popped', jids[i]) end
+    for from = 1, #jids, 1000 do
+      for i, score in ipairs(call('ZMSCORE', 'ql:tracked', unpack(jids, from, math.min(from + 999, #jids)))) do
+        jobs[from + i - 1].tracked = score ~= false
+        if score then call('PUBLISH', 'ql:popped', jids[from + i - 1]) end
+      end
     end
   end
 

@@ -65,13 +65,29 @@ local function safely(list, jid, act, ...)
   return act(...)
 end
 
+-- Does something to what belongs to a key. If it fails the trouble is told, and is nobody else's.
+local function try(key, act, ...)
+  local is_fine, answer = pcall(act, ...)
+  if is_fine then return answer end
+  odd[#odd + 1] = {key, tostring(type(answer) == 'table' and answer.err or answer)}
+end
+
+-- Whether what is found where jobs wait is to wait there: not if it has ended, waits for others or runs, and was only
+-- left there by another program. One that runs has a lock, in its queue.
+local function may_wait(state, jid, queue)
+  if state == 'running' then return jid and not call('ZSCORE', 'ql:q:' .. (queue or '') .. '-locks', jid) end
+  return state and state ~= 'complete' and state ~= 'failed' and state ~= 'canceled' and state ~= 'held'
+    and state ~= 'depends'
+end
+
 -- A full Redis refuses what takes room, unless the script has written something before: what supervisors say of jobs
 -- that are there already is taken by it even so.
 local function write_though_full()
   call('HDEL', 'ql:taskvisor:ended', '')
 end
 
--- Supervisors that wait for jobs are told where there are some, once in a call.
+-- Supervisors that wait for jobs are told where there are some, or will be at a time that they do not know of yet, once
+-- in a call.
 local woken = {}
 local function wake(queue)
   if not woken[queue] then call('PUBLISH', 'ql:taskvisor', queue) end
@@ -109,7 +125,7 @@ local bounds = {}
 local function most_at_once(queue)
   if not bounds[queue] then
     local own, all = unpack(call('HMGET', 'ql:config', queue .. '-max-concurrency', 'max-concurrency'))
-    bounds[queue] = number(own or all or 0) or 0
+    bounds[queue] = math.ceil(number(own or all or 0) or 0)
   end
   return bounds[queue]
 end
@@ -132,8 +148,8 @@ local function put_back(jid, job, due)
   else
     enter_work(jid, job.queue, job.priority, number(job.order) or clock)
     call('HSET', 'ql:j:' .. jid, 'state', 'waiting', unpack(set))
-    wake(job.queue)
   end
+  wake(job.queue)
 end
 
 -- A job fails, or is held for a person: `why` is the text of the failure as taskvisor has it, with its group and

@@ -1,7 +1,7 @@
 -- The supervisors that share this Redis: each tells of itself, and who looks is told of all.
 
--- Other clients take jobs from a supervisor and do not know of its list: what it does not hold any more is taken out, of
--- so many that are looked at.
+-- Other clients take jobs from a supervisor and do not know of its list: what it does not hold any more is taken out,
+-- of so many that are looked at.
 local function tidy_held(instance, most)
   local key = 'ql:taskvisor:held:' .. instance
   for _, jid in ipairs(call('SRANDMEMBER', key, most)) do

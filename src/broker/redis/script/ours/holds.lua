@@ -22,10 +22,10 @@ end
 -- A lock that ran out is lost, and its holder is told. For a little time nobody else gets the job: the holder may be
 -- ending it, and may yet renew or settle.
 local function expire(jid, queue, ended)
-  local locks, job, ends = 'ql:q:' .. queue .. '-locks', read(jid, HELD), number(ended)
-  -- What another program has made of its hash stops no queue.
+  local locks, job, ends = 'ql:q:' .. queue .. '-locks', read(jid, HELD), number(ended) or 0
+  -- What another program has made of its hash stops no queue, and a lock it left elsewhere ends no hold.
   job.queue = job.queue or queue
-  if job.state ~= 'running' then
+  if job.state ~= 'running' or job.queue ~= queue then
     call('ZREM', locks, jid)
     return
   end
@@ -50,7 +50,7 @@ end
 local function promote(jid, queue, due)
   local priority, order, state = fields(jid, 'priority', 'order', 'state')
   call('ZREM', 'ql:q:' .. queue .. '-scheduled', jid)
-  if state then
+  if may_wait(state) then
     enter_work(jid, queue, priority, number(order) or clock)
     call('HSET', 'ql:j:' .. jid, 'state', 'waiting', 'time', due)
     call('HDEL', 'ql:j:' .. jid, 'due')
@@ -60,13 +60,7 @@ end
 -- Does what is due to some of the jobs in a list of a queue.
 local function each_due(list, queue, most, act)
   local due = call('ZRANGEBYSCORE', list, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most)
-  for i = 1, #due, 2 do safely(list, due[i], act, due[i], queue, due[i + 1]) end
-end
-
-local function come_due(queue)
-  each_due('ql:q:' .. queue .. '-locks', queue, 100, expire)
-  spawn_due(queue, 1000)
-  each_due('ql:q:' .. queue .. '-scheduled', queue, 1000, promote)
+  for i = 1, #due, 2 do try('ql:j:' .. due[i], safely, list, due[i], act, due[i], queue, due[i + 1]) end
 end
 
 -- Whether a class is one of `names`; a name may end in `*`.
@@ -90,69 +84,100 @@ if command == 'taskvisor.fetch' then
     return (#only == 0 or is_among(only, klass)) and not is_among(except, klass)
   end
 
-  -- The first jobs of a queue that are wanted, `most` of them.
+  -- The first jobs of a queue that are wanted, `most` of them. One call looks at the first so many, and at as many more
+  -- from where the one before it has ended: the next goes on if there are others.
+  local STEP, FIRST = 100, 5000
+  local is_seeking = false
   local function waiting(queue, most)
     local work = 'ql:q:' .. queue .. '-work'
     if #only + #except == 0 then return call('ZREVRANGE', work, 0, most - 1) end
-    local found, from, step = {}, 0, 100
-    while #found < most and from < 10000 do
-      local some = call('ZREVRANGE', work, from, from + step - 1)
+    local found, from, last = {}, 0, FIRST
+    local field = instance .. ' ' .. queue
+    while #found < most do
+      local some = call('ZREVRANGE', work, from, from + STEP - 1)
       for _, jid in ipairs(some) do
         if #found < most and is_wanted(fields(jid, 'klass') or '') then found[#found + 1] = jid end
       end
-      if #some < step then break end
-      from = from + step
+      from = from + STEP
+      if #some < STEP then
+        -- The end: what lies between is looked at again.
+        is_seeking = is_seeking or last > 2 * FIRST
+        if last > FIRST then call('HDEL', 'ql:taskvisor:seek', field) end
+        break
+      end
+      if from == FIRST then
+        from = math.max(number(call('HGET', 'ql:taskvisor:seek', field) or 0) or 0, FIRST)
+        last = from + FIRST
+      elseif from >= last then
+        call('HSET', 'ql:taskvisor:seek', field, from)
+        is_seeking = true
+        break
+      end
     end
     return found
   end
 
   local GIVEN = {
     'klass', 'data', 'priority', 'tags', 'attempt', 'crashes', 'interrupted', 'unknown', 'policy', 'limit', 'exec',
-    'retries', 'remaining', 'time', 'order', 'hold', 'grace', 'progress', 'renewed', 'due',
+    'retries', 'remaining', 'time', 'order', 'hold', 'grace', 'progress', 'renewed', 'due', 'state', 'queue',
   }
-  local given, granted, waits = {}, {}, {}
+  local given, waits = {}, {}
 
-  -- Gives a job to a worker; one without its hash to nobody.
+  -- Gives a job to a worker; to nobody what has no hash, or is elsewhere and was only left here. Whether it did.
   local function grant(jid, queue, worker)
     local key = 'ql:j:' .. jid
     local values = call('HMGET', key, unpack(GIVEN))
     if not values[1] and not values[2] then return end
+    local retries, remaining, time, order, hold, grace, progress, renewed, due, state, from = unpack(values, 12)
+    if state and state ~= 'waiting' and not may_wait(state, jid, from) then return end
+    if from and from ~= queue and call('ZSCORE', 'ql:q:' .. from .. '-work', jid) then return end
     if not is_text(jid) then return refuse_jid(jid, queue) end
-    local retries, remaining, time, order, hold, grace, progress, renewed, due = unpack(values, 12)
     -- A job of another program tells its tries by what remains of them.
     local attempt = (number(values[5]) or math.max((number(retries) or 0) - (number(remaining) or 0), 0)) + 1
-    -- Another grant has another number, also where a failover has lost the one before: by the fraction of the second.
-    hold = format('%.0f', (number(hold) or 0) + 1 + floor(clock % 1 * 1000000))
+    hold = next_hold(hold)
+    -- First what may fail: the job is not running then.
+    call('ZADD', 'ql:w:' .. worker.name .. ':jobs', expires, jid)
     history(jid, clock, 'popped', '{"worker":' .. encode(worker.name) .. '}')
     if grace or progress or renewed or due then call('HDEL', key, 'grace', 'progress', 'renewed', 'due') end
     call('HSET', key, 'state', 'running', 'worker', worker.name, 'held_by', worker.name, 'expires', expires,
       'time', now, 'hold', hold, 'instance', instance, 'life', worker.life, 'started', millis, 'renewals', '0',
       'attempt', attempt, 'order', order or time or now, 'queue', queue, 'fetch', fetch)
-    call('ZADD', 'ql:w:' .. worker.name .. ':jobs', expires, jid)
     tell_followers('popped', jid)
     news('fetched', jid, queue, 'running')
     values[5] = attempt
     given[#given + 1] = {jid, queue, hold, unpack(values, 1, 13)}
-    granted[#granted + 1] = jid
     waits[queue] = waits[queue] or {}
     table.insert(waits[queue], clock - (number(time) or clock))
+    return true
   end
 
-  -- Gives jobs of a queue to the workers that have none; what was found without its hash is gone.
+  -- Gives jobs of a queue to the workers that have none; what nobody can be given is there no more.
   local function grant_all(jids, queue)
-    if #jids == 0 then return end
-    local work, leases, names = 'ql:q:' .. queue .. '-work', {}, {}
-    granted = {}
-    for _, jid in ipairs(jids) do safely(work, jid, grant, jid, queue, workers[#given + 1]) end
-    call('ZREM', work, unpack(jids))
-    if #granted == 0 then return end
-    for i, jid in ipairs(granted) do
-      leases[2 * i - 1], leases[2 * i] = expires, jid
-      names[2 * i - 1], names[2 * i] = now, workers[#given - #granted + i].name
+    local key, granted, leases, names = 'ql:q:' .. queue, {}, {}, {}
+    for _, jid in ipairs(jids) do
+      local worker = workers[#given + 1]
+      if try('ql:j:' .. jid, safely, key .. '-work', jid, grant, jid, queue, worker) then
+        local n = 2 * #granted + 2
+        granted[#granted + 1] = jid
+        leases[n - 1], leases[n] = expires, jid
+        names[n - 1], names[n] = now, worker.name
+      end
     end
-    call('ZADD', 'ql:q:' .. queue .. '-locks', unpack(leases))
-    call('ZADD', 'ql:workers', unpack(names))
-    call('SADD', 'ql:taskvisor:held:' .. instance, unpack(granted))
+    call_many('ZADD', key .. '-locks', leases)
+    call_many('SADD', 'ql:taskvisor:held:' .. instance, granted)
+    call_many('ZREM', key .. '-work', jids)
+    call_many('ZADD', 'ql:workers', names)
+  end
+
+  -- What is due in a queue, and how many jobs it may give then.
+  local function look_at(queue)
+    local key, room = 'ql:q:' .. queue, #workers
+    each_due(key .. '-locks', queue, 100, expire)
+    local most = most_at_once(queue)
+    if most > 0 then room = math.max(0, math.min(room, most - call('ZCARD', key .. '-locks'))) end
+    try(key .. '-recur', spawn_due, queue, room)
+    try(key .. '-scheduled', each_due, key .. '-scheduled', queue, 1000, promote)
+    return room
   end
 
   -- Queues that may give something, with how many jobs they may give.
@@ -160,11 +185,10 @@ if command == 'taskvisor.fetch' then
   if is_unheard(instance, fetch, unheard) then queues = {} end
   for _, queue in ipairs(queues) do
     if call('SISMEMBER', 'ql:paused_queues', queue) == 0 then
-      going[#going + 1] = queue
-      come_due(queue)
-      local most, room = most_at_once(queue), math.huge
-      if most > 0 then room = math.max(0, most - call('ZCARD', 'ql:q:' .. queue .. '-locks')) end
-      if room > 0 then open[#open + 1] = {name = queue, room = room} else is_full = true end
+      local room = try('ql:q:' .. queue, look_at, queue)
+      if room then going[#going + 1] = {name = queue, room = room} end
+      if room == 0 then is_full = most_at_once(queue) > 0 or is_full end
+      if room and room > 0 then open[#open + 1] = going[#going] end
     end
   end
 
@@ -172,8 +196,8 @@ if command == 'taskvisor.fetch' then
   while #given < #workers and #open > 0 do
     local queue = open[turn]
     local most = math.min(in_turn and 1 or #workers, #workers - #given, queue.room)
-    local jids, before = waiting(queue.name, most), #given
-    grant_all(jids, queue.name)
+    local jids, before = try('ql:q:' .. queue.name, waiting, queue.name, most) or {}, #given
+    try('ql:q:' .. queue.name, grant_all, jids, queue.name)
     queue.room = queue.room - (#given - before)
     -- One that was found without its hash has given nothing, and is gone: the queue is looked at once more.
     if #jids < most or queue.room <= 0 then
@@ -186,13 +210,18 @@ if command == 'taskvisor.fetch' then
   for queue, values in pairs(waits) do stat('wait', queue, clock, values) end
 
   -- When time alone makes work next.
-  local next_due = is_releasing and clock or math.huge
+  local next_due = is_releasing and clock or is_seeking and clock + 1 or math.huge
+  local function look_ahead(key)
+    local first = call('ZRANGEBYSCORE', key, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    next_due = math.min(next_due, number(first[2] or math.huge) or math.huge)
+  end
   if #given < #workers then
     for _, queue in ipairs(going) do
-      for _, kind in ipairs({'-scheduled', '-locks', '-recur'}) do
-        local first = call('ZRANGE', 'ql:q:' .. queue .. kind, 0, 0, 'WITHSCORES')
-        next_due = math.min(next_due, number(first[2] or math.huge) or math.huge)
-      end
+      local key = 'ql:q:' .. queue.name
+      try(key .. '-scheduled', look_ahead, key .. '-scheduled')
+      try(key .. '-locks', look_ahead, key .. '-locks')
+      -- Where there is no room nothing is made, however overdue.
+      if queue.room > 0 then try(key .. '-recur', look_ahead, key .. '-recur') end
     end
   end
   return {next_due < math.huge and format('%.6f', next_due) or false, given, odd, is_full and 1 or 0}

@@ -77,7 +77,7 @@ local function advance(jid, job, left)
   call('HDEL', key, 'why', 'group', 'result', 'forensics', 'progress', 'instance', 'ended', 'grace', 'canceling', 'due')
   local waits = depend(jid, left.needs)
   local state = place(jid, left.next, job.priority, number(job.order) or clock, left.delay, waits)
-  if state == 'waiting' then wake(left.next) end
+  if state ~= 'depends' then wake(left.next) end
   news('advanced', jid, left.next, state)
   return 'advanced'
 end

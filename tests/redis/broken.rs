@@ -1,0 +1,200 @@
+//! What other programs leave in the keys of queues and jobs hurts nobody else, as supervisors ask for jobs.
+
+use redis::Value;
+
+use crate::Scene;
+
+/// A fetch for so many slots, told by its options: queues, and classes that are wanted.
+struct Fetch<'a> {
+    now: &'a str,
+    queues: &'a [&'a str],
+    only: &'a [&'a str],
+    slots: usize,
+}
+
+impl Default for Fetch<'_> {
+    fn default() -> Self {
+        Fetch { now: "10", queues: &["q"], only: &[], slots: 5 }
+    }
+}
+
+/// What the script gives of a job, and what it tells of a key.
+type Given = Vec<Value>;
+type Odd = (String, String);
+
+/// What a fetch answers: when something is due, the jids, and the keys that are odd.
+struct Answer {
+    due: Option<f64>,
+    jids: Vec<String>,
+    odd: Vec<String>,
+}
+
+impl Fetch<'_> {
+    fn of(self, scene: &mut Scene) -> Answer {
+        let list = |names: &[&str]| -> Vec<String> {
+            [vec![names.len().to_string()], names.iter().map(|name| (*name).to_owned()).collect()].concat()
+        };
+        let mut args: Vec<String> =
+            ["taskvisor.fetch", self.now, "me", "f-1", "0", "60", "order"].map(String::from).to_vec();
+        args.extend([list(self.only), list(&[]), list(self.queues)].concat());
+        args.push(self.slots.to_string());
+        args.extend((0..self.slots).flat_map(|slot| [format!("w{slot}"), "{}".into()]));
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let (due, jobs, odd, _): (Option<f64>, Vec<Given>, Vec<Odd>, i64) = scene.script.call(&args);
+        let jid = |job: &Given| redis::from_redis_value(job[0].clone()).unwrap();
+        Answer {
+            due,
+            jids: jobs.iter().map(jid).collect(),
+            odd: odd.into_iter().map(|(key, _)| key).collect(),
+        }
+    }
+}
+
+#[test]
+fn more_jobs_than_a_call_in_lua_takes_are_given_whole() {
+    let mut scene = Scene::new();
+    let fill = "for i = 1, 9000 do local jid = 'j' .. i \
+                redis.call('HSET', 'ql:j:' .. jid, 'jid', jid, 'klass', 'k', 'state', 'waiting', 'queue', 'q', \
+                'data', '{}', 'time', '0', 'retries', '5', 'remaining', '5') \
+                redis.call('ZADD', 'ql:q:q-work', 1, jid) end";
+    let _: Value = scene.script.raw_call(&["EVAL", fill, "0"]);
+    assert_eq!(Fetch { slots: 4500, ..Fetch::default() }.of(&mut scene).jids.len(), 4500);
+    assert_eq!(scene.script.raw::<i64>("ZCARD ql:q:q-locks"), 4500);
+    assert_eq!(scene.script.raw::<i64>("SCARD ql:taskvisor:held:me"), 4500);
+    assert_eq!(scene.pop("11", "q", "other", 4500).len(), 4500);
+    assert_eq!(scene.script.raw::<i64>("ZCARD ql:q:q-locks"), 9000);
+    assert_eq!(scene.script.raw::<i64>("ZCARD ql:q:q-work"), 0);
+}
+
+#[test]
+fn a_job_that_was_left_where_it_is_not_is_given_to_nobody() {
+    let mut scene = Scene::new();
+    ["runs", "done"].iter().for_each(|jid| scene.put(jid, "q", &[]));
+    assert_eq!(scene.pop("1", "q", "w", 2).len(), 2);
+    scene.put("here", "q", &[]);
+    let _: String = scene.script.line("complete 2 done w q {}");
+    for (list, jid) in
+        [("q2-work", "runs"), ("q2-scheduled", "runs"), ("q2-work", "done"), ("q2-work", "here")]
+    {
+        let _: i64 = scene.script.raw(&format!("ZADD ql:q:{list} 1 {jid}"));
+    }
+    let _: i64 = scene.script.raw("ZADD ql:q:q-work 1 runs");
+    let both = Fetch { queues: &["q2", "q"], ..Fetch::default() };
+    assert_eq!(both.of(&mut scene).jids, ["here"]);
+    assert_eq!(scene.script.field("runs", "state").as_deref(), Some("running"));
+    assert_eq!(scene.script.field("runs", "worker").as_deref(), Some("w"));
+    assert_eq!(scene.script.raw::<f64>("ZSCORE ql:q:q-locks runs"), 61.0);
+    for list in ["q2-work", "q2-scheduled", "q-work"] {
+        assert_eq!(scene.script.raw::<i64>(&format!("ZCARD ql:q:{list}")), 0, "{list}");
+    }
+}
+
+#[test]
+fn a_job_that_runs_without_a_lock_is_given_again() {
+    let mut scene = Scene::new();
+    scene.put("j", "q", &[]);
+    assert_eq!(scene.pop("1", "q", "w", 1), ["j"]);
+    let _: i64 = scene.script.raw("ZREM ql:q:q-locks j");
+    let _: i64 = scene.script.raw("ZADD ql:q:q-work 1 j");
+    assert_eq!(Fetch::default().of(&mut scene).jids, ["j"]);
+}
+
+#[test]
+fn a_lock_in_another_queue_ends_no_hold() {
+    let mut scene = Scene::new();
+    scene.put("j", "q", &[]);
+    assert_eq!(Fetch::default().of(&mut scene).jids, ["j"]);
+    let hold = scene.script.field("j", "hold");
+    for now in ["20", "40"] {
+        let _: i64 = scene.script.raw("ZADD ql:q:other-locks 1 j");
+        let of_other = Fetch { now, queues: &["other", "q"], ..Fetch::default() };
+        assert!(of_other.of(&mut scene).jids.is_empty());
+        let _: i64 = scene.script.raw("ZADD ql:q:other-locks 1 j");
+        assert!(scene.pop(now, "other", "w", 1).is_empty());
+        assert_eq!(scene.script.raw::<i64>("ZCARD ql:q:other-locks"), 0);
+    }
+    assert_eq!(scene.script.field("j", "hold"), hold);
+    assert_eq!(scene.script.field("j", "state").as_deref(), Some("running"));
+    assert_eq!(scene.script.field("j", "interrupted"), None);
+}
+
+#[test]
+fn a_spoiled_key_of_a_queue_stops_only_what_it_is_for() {
+    let spoil = [
+        ("q-work", "SET ql:q:q-work what"),
+        ("q-locks", "SET ql:q:q-locks what"),
+        ("q-scheduled", "SET ql:q:q-scheduled what"),
+        ("q-recur", "SET ql:q:q-recur what"),
+        ("a schedule", "ZADD ql:q:q-recur 1 x"),
+        ("a lock", "ZADD ql:q:q-locks -inf x"),
+        ("a bound", "HSET ql:config q-max-concurrency 0.5"),
+    ];
+    for (what, how) in spoil {
+        let mut scene = Scene::new();
+        ["other", "q"].iter().for_each(|queue| scene.put(&format!("of-{queue}"), queue, &[]));
+        if what == "q-work" {
+            let _: i64 = scene.script.raw("DEL ql:q:q-work");
+        }
+        let _: Value = scene.script.raw(how);
+        let _: Value = scene.script.raw("SET ql:r:x what");
+        let answer = Fetch { queues: &["q", "other"], ..Fetch::default() }.of(&mut scene);
+        let stopped = ["q-work", "q-locks"].contains(&what);
+        let expected = if stopped { &["of-other"][..] } else { &["of-q", "of-other"][..] };
+        assert_eq!(answer.jids, expected, "{what}");
+        assert_eq!(answer.odd.is_empty(), ["a lock", "a bound"].contains(&what), "{what}: {:?}", answer.odd);
+    }
+}
+
+#[test]
+fn what_recurs_and_is_overdue_makes_no_more_than_can_run() {
+    let mut scene = Scene::new();
+    let _: Value = scene.script.line("recur 0 q r k {} interval 1 0");
+    let _: Value = scene.script.line("config.set 0 q-max-concurrency 2");
+    let full = Fetch { now: "1000", ..Fetch::default() }.of(&mut scene);
+    assert_eq!(full.jids.len(), 2);
+    let after = Fetch { now: "1001", ..Fetch::default() }.of(&mut scene);
+    assert!(after.jids.is_empty() && after.due > Some(1001.0), "nothing to hurry for: {:?}", after.due);
+    assert_eq!(scene.script.raw::<i64>("ZCARD ql:q:q-work"), 0);
+}
+
+#[test]
+fn a_schedule_of_long_ago_wakes_nobody_for_ever() {
+    let mut scene = Scene::new();
+    let _: Value = scene.script.raw("ZADD ql:q:q-recur -3000000000 r");
+    let answer = Fetch::default().of(&mut scene);
+    assert_eq!(answer.due, None);
+}
+
+#[test]
+fn a_job_behind_many_of_other_classes_has_its_turn() {
+    let mut scene = Scene::new();
+    let fill = "for i = 1, 30000 do local jid = 'j' .. i \
+                redis.call('HSET', 'ql:j:' .. jid, 'jid', jid, 'klass', 'common', 'state', 'waiting', 'queue', 'q') \
+                redis.call('ZADD', 'ql:q:q-work', 1, jid) end";
+    let _: Value = scene.script.raw_call(&["EVAL", fill, "0"]);
+    scene.put("j", "q", &["priority", "-1"]);
+    let mut looks = 0;
+    let found = loop {
+        let answer = Fetch { only: &["klass"], ..Fetch::default() }.of(&mut scene);
+        looks += 1;
+        if !answer.jids.is_empty() {
+            break answer.jids;
+        }
+        assert_eq!(answer.due, Some(11.0), "it goes on in a second");
+        assert!(looks < 10);
+    };
+    assert_eq!((found, looks), (vec!["j".to_owned()], 6));
+}
+
+#[test]
+fn a_hold_on_a_job_that_was_put_anew_is_another() {
+    let mut scene = Scene::new();
+    scene.put("j", "q", &[]);
+    assert_eq!(scene.pop("1.25", "q", "w", 1), ["j"]);
+    let first = scene.script.field("j", "hold").unwrap();
+    let _: Value = scene.script.line("cancel 2 j");
+    scene.put("j", "q", &[]);
+    assert_eq!(scene.pop("3.5", "q", "w", 1), ["j"]);
+    let refused = scene.script.refusal(&["complete", "4", "j", "w", "q", "{}", "hold", &first]);
+    assert!(refused.contains("has been handed out to another worker"), "{refused}");
+}
