@@ -58,6 +58,7 @@ fn record(id: JobId) -> Result<JobRecord, Problem> {
         due_at: None,
         started_at: None,
         ended_at: None,
+        holder: None,
         instance: None,
         worker: None,
         fence: Fence(1),

@@ -44,6 +44,11 @@ pub enum Error {
     /// A queue is of use, and in which way.
     #[error("queue '{0}' cannot be forgotten: {1}")]
     InUse(QueueName, String),
+    /// Another program has put something else in the place of a job: its key, and what is there.
+    #[error(
+        "the key {0} holds no job but a {1} of another program: if nobody needs it, `redis-cli DEL {0}` removes it"
+    )]
+    NotAJob(String, String),
     /// The request itself is wrong.
     #[error("{0}")]
     Refused(String),

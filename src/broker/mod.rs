@@ -2,6 +2,7 @@
 
 mod cancel;
 mod circle;
+mod complaints;
 mod contract;
 mod error;
 mod newsroom;
@@ -13,6 +14,7 @@ pub mod sqlite;
 mod verbs;
 mod zones;
 
+pub use complaints::Complaints;
 pub use contract::{Broker, Capabilities, Fetch, Notice, Renewal, Settling};
 pub use error::Error;
 pub use newsroom::Newsroom;

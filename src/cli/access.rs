@@ -55,9 +55,10 @@ impl Access {
                     "jobs in memory are those of a supervisor that runs: none can be reached without it";
                 return Err(Failure::new(exit::NOT_RUNNING, why));
             }
-            BrokerUrl::Redis(url) => {
-                Arc::new(Redis::open(url.reveal(), &url.to_string(), redis::Options::default())?)
-            }
+            BrokerUrl::Redis(url) => Arc::new(
+                Redis::open(url.reveal(), &url.to_string(), redis::Options::default())
+                    .map_err(Failure::of_url)?,
+            ),
             BrokerUrl::Sqlite(path) => {
                 private_dir(&config.state_dir)?;
                 open_store(path).map_err(Failure::unopened)?
@@ -148,10 +149,10 @@ impl Access {
         self.ask(Get { job: id.clone() }).await
     }
 
-    /// Why a job is as it is, and whether a supervisor could tell: the store knows nothing of pools.
-    pub async fn why(&self, id: &JobId) -> Result<(Why, bool), Failure> {
+    /// Why a job is as it is, as far as can be told: the store knows nothing of pools.
+    pub async fn why(&self, id: &JobId) -> Result<Why, Failure> {
         let store = match self {
-            Access::Api(api, _) => return Ok((api.why(&Subject::Job(id.clone())).await?, true)),
+            Access::Api(api, _) => return Ok(api.why(&Subject::Job(id.clone())).await?),
             Access::Store(store) => store,
         };
         let job = self.job(id).await?;
@@ -159,7 +160,7 @@ impl Access {
         queues.retain(|name, _| *name == job.queue);
         let is_waiting = job.state == JobState::Waiting;
         let before = if is_waiting { Some(self.ask(Before { job: id.clone() }).await?.count) } else { None };
-        Ok((Why { job: Some(job), before, queues, ..Why::default() }, false))
+        Ok(Why { job: Some(job), before, queues, ..Why::default() })
     }
 
     /// Waits for the end of a job.

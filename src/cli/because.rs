@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::job::between;
+use super::job::{between, known};
 use super::needs;
 use super::page::counted;
 use super::screen::age;
@@ -11,9 +11,20 @@ use crate::model::{
     SlotStatus, Why,
 };
 
-/// Why a job is in its state; `runs` is whether a supervisor was there to be asked.
-pub fn of_job(why: &Why, runs: bool, now: Millis) -> Vec<String> {
+/// Who could be asked, beside the store.
+pub enum Heard {
+    /// The supervisor that runs here.
+    Supervisor,
+    /// Nobody runs here, and nobody else has these jobs.
+    Nobody,
+    /// Nobody runs here, but others share the jobs: the hosts of those that take the job's queue.
+    Others(Vec<String>),
+}
+
+/// Why a job is in its state.
+pub fn of_job(why: &Why, heard: &Heard, now: Millis) -> Vec<String> {
     let Some(job) = &why.job else { return Vec::new() };
+    let runs = matches!(heard, Heard::Supervisor);
     let mut said = match job.state {
         JobState::Waiting => waiting(why, job, runs, now),
         JobState::Delayed => delayed(job, now),
@@ -21,21 +32,44 @@ pub fn of_job(why: &Why, runs: bool, now: Millis) -> Vec<String> {
         JobState::Running | JobState::Canceling => running(why, job, now),
         JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => ended(job, now),
     };
-    if !runs && !job.state.has_ended() {
-        said.push("No supervisor runs here: nothing will happen to it until one is started.".into());
-    }
+    said.extend(nobody_here(job, heard).filter(|_| !job.state.has_ended()));
     said
 }
 
+/// What it means that no supervisor runs here.
+fn nobody_here(job: &JobRecord, heard: &Heard) -> Option<String> {
+    let is_held = matches!(job.state, JobState::Running | JobState::Canceling);
+    Some(match heard {
+        Heard::Supervisor => return None,
+        Heard::Nobody => "No supervisor runs here: nothing will happen to it until one is started.".into(),
+        Heard::Others(_) if is_held => {
+            "It is another's who shares this broker; once its lease is over any of them may take it: \
+             taskvisor status --fleet shows them."
+                .into()
+        }
+        Heard::Others(hosts) if hosts.is_empty() => format!(
+            "No supervisor runs here, and none that shares this broker takes jobs from queue {} just now: \
+             taskvisor status --fleet shows them.",
+            job.queue
+        ),
+        Heard::Others(hosts) => format!(
+            "No supervisor runs here; jobs from queue {} are taken on {}: taskvisor status --fleet shows more.",
+            job.queue,
+            hosts.join(", ")
+        ),
+    })
+}
+
 fn waiting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
-    let since = age(between(job.put_at, now));
-    let mut said = vec![format!("It waits in queue {}; it was put {since} ago.", job.queue)];
+    let since = known(job.put_at).map(|at| format!("; it was put {} ago", age(between(at, now))));
+    let mut said = vec![format!("It waits in queue {}{}.", job.queue, since.unwrap_or_default())];
     said.extend(came_back(job));
     let pause = why.queues.get(&job.queue).and_then(|queue| queue.paused.as_ref());
     if let Some(pause) = pause {
         let reason = pause.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let since = age(between(pause.since, now));
-        said.push(format!("Queue {} was paused {since} ago by {}{reason}.", job.queue, pause.by));
+        let since =
+            known(pause.since).map(|at| format!(" {} ago", age(between(at, now)))).unwrap_or_default();
+        said.push(format!("Queue {} was paused{since} by {}{reason}.", job.queue, pause.by));
     }
     said.extend(why.queues.get(&job.queue).and_then(|queue| full(&job.queue, queue)));
     if runs {
@@ -99,7 +133,8 @@ fn came_back(job: &JobRecord) -> Option<String> {
     let (at, last) = job.history.iter().rev().find_map(|entry| match &entry.what {
         Happened::Attempt(attempt) => Some((entry.at, Ok(attempt))),
         Happened::Advanced { from, .. } => Some((entry.at, Err(from))),
-        Happened::Canceled { .. } | Happened::Retried { .. } | Happened::Edited { .. } => None,
+        Happened::Canceled { .. } | Happened::Retried { .. } => None,
+        Happened::Edited { .. } | Happened::Noted { .. } => None,
     })?;
     let last = match last {
         Ok(attempt) => attempt,
@@ -131,7 +166,10 @@ fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
     let since = job.started_at.map_or(Duration::ZERO, |from| between(from, now));
     let worker = job.worker.map(|worker| format!(" in worker {worker}")).unwrap_or_default();
     let of = job.instance.as_ref().map(|of| format!(" of {of}")).unwrap_or_default();
-    let mut said = vec![format!("Attempt {} has run for {}{worker}{of}.", job.attempt, age(since))];
+    let mut said = vec![match &job.holder {
+        Some(holder) => held_elsewhere(holder, job, now),
+        None => format!("Attempt {} has run for {}{worker}{of}.", job.attempt, age(since)),
+    }];
     if let Some(end) = job.expires_at {
         let left = age(between(now, end));
         let often = match job.renewals {
@@ -155,11 +193,17 @@ fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
     said
 }
 
+/// Of a worker of another program only its name is known, and since when it has the job.
+fn held_elsewhere(holder: &str, job: &JobRecord, now: Millis) -> String {
+    let since = job.started_at.map(|from| format!(" for {}", age(between(from, now)))).unwrap_or_default();
+    format!("Worker {holder} of another program has had it{since}.")
+}
+
 fn canceled_by(job: &JobRecord) -> Option<String> {
     job.history.iter().rev().find_map(|entry| match &entry.what {
         Happened::Canceled { by } => Some(format!("It was canceled by {by}.")),
         Happened::Attempt(_) | Happened::Retried { .. } => None,
-        Happened::Edited { .. } | Happened::Advanced { .. } => None,
+        Happened::Edited { .. } | Happened::Advanced { .. } | Happened::Noted { .. } => None,
     })
 }
 
@@ -272,6 +316,7 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
     said.extend(paused.map(|(name, pause)| format!("Queue {name} is paused by {}.", pause.by)));
     let waiting: u64 = why.queues.values().filter_map(|queue| queue.jobs.get(&JobState::Waiting)).sum();
     said.push(match (waiting, count(SlotState::Ready)) {
+        (0, _) if why.broker_trouble.is_some() => "How many jobs wait for it cannot be told now.".into(),
         (0, _) => "No job waits for it.".into(),
         (_, 1..) => format!("{waiting} jobs wait in its queues."),
         (_, 0) => format!("{waiting} jobs wait in its queues, and no slot has room."),
@@ -317,7 +362,7 @@ mod tests {
 
     #[test]
     fn each_state_has_its_reason() {
-        let said = |state| of_job(&why(state), true, NOW);
+        let said = |state| of_job(&why(state), &Heard::Supervisor, NOW);
         let failed = "Attempt 1 ended after 1.5s: exit 1: gzip: a.gz: crc error.";
         assert_eq!(said(JobState::Delayed), ["It is delayed for 9.5s more.", failed]);
         let running = said(JobState::Canceling);
@@ -337,7 +382,7 @@ mod tests {
         why.before = Some(1000);
         let pause = Pause { since: Millis(NOW.0 - 5_000), by: "uid 0".into(), reason: Some("lunch".into()) };
         why.queues.insert("default".into(), QueueCounts { paused: Some(pause), ..QueueCounts::default() });
-        let said = of_job(&why, true, NOW);
+        let said = of_job(&why, &Heard::Supervisor, NOW);
         assert_eq!(
             said[2..],
             [
@@ -346,11 +391,13 @@ mod tests {
                 "At least 1000 jobs of its queue come before it, by priority or by age.",
             ]
         );
-        let said = of_job(&why, false, NOW);
-        assert!(said.last().is_some_and(|last| last.starts_with("No supervisor runs here")), "{said:?}");
+        let last = |heard: Heard| of_job(&why, &heard, NOW).pop().unwrap();
+        assert!(last(Heard::Nobody).ends_with("nothing will happen to it until one is started."));
+        assert!(last(Heard::Others(Vec::new())).contains("none that shares this broker takes jobs"));
+        assert!(last(Heard::Others(vec!["a".into(), "b".into()])).contains("default are taken on a, b:"));
         let nameless = Failure { group: "oom".into(), message: String::new(), trace: None };
         let Some(job) = &mut why.job else { return };
         (job.state, job.failure, job.history) = (JobState::Failed, Some(nameless), Vec::new());
-        assert!(of_job(&why, true, NOW)[1] == "oom.");
+        assert!(of_job(&why, &Heard::Supervisor, NOW)[1] == "oom.");
     }
 }

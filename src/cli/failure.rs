@@ -139,6 +139,7 @@ impl From<broker::Error> for Failure {
             | broker::Error::NoRecurring(_) => exit::NOTHING_MATCHED,
             broker::Error::Refused(_) => exit::USAGE,
             broker::Error::Exists(_)
+            | broker::Error::NotAJob(..)
             | broker::Error::WrongState { .. }
             | broker::Error::Needed { .. }
             | broker::Error::InUse(..) => exit::FAILED,
@@ -152,6 +153,11 @@ impl Failure {
     /// A store that could not be opened, whatever the reason.
     pub fn unopened(error: broker::Error) -> Self {
         Failure::new(exit::UNAVAILABLE, error.to_string())
+    }
+
+    /// The URL of a broker that cannot be taken: nothing was asked of it yet.
+    pub fn of_url(error: broker::Error) -> Self {
+        Failure::new(exit::CONFIG, error.to_string())
     }
 
     fn named(mut self, message: String) -> Self {

@@ -1,9 +1,10 @@
 //! `job logs`: what a job has written, and what it writes.
 
-use std::fs::{DirBuilder, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, IsTerminal, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use tokio::sync::mpsc;
@@ -13,33 +14,59 @@ use super::args::JobLogs;
 use super::elsewhere::only_here;
 use super::exit;
 use super::failure::Failure;
+use super::hosts::Hosts;
 use super::screen::{Look, escaped_lines};
 use crate::config::{Config, logs as logs_of};
 use crate::log::removed_until;
-use crate::model::{JobId, Millis};
+use crate::model::{Instance, JobId, JobRecord, JobState, Millis};
 
 /// Milliseconds by which the store's clock and that of the files may differ, and more.
 const CLOCKS_APART: i64 = 60_000;
+
+/// How often it is looked whether another host runs a job.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// Prints the output of a job. A job that printed nothing has no file, nor has one whose output was removed since.
 pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     only_here(config, "to read the output of a job")?;
     let id = JobId::from(args.jid.as_str());
-    let job = Access::open(config).await?.job(&id).await?;
+    let mut job = Access::open(config).await?.job(&id).await?;
     let path = config.log_file(&id);
     let mut output =
         Output { path, file: None, found: false, tty: io::stdout().is_terminal(), cut: Vec::new() };
     if args.follow && !job.state.has_ended() {
         follow(config, &id, &mut output).await?;
+        job = Access::open(config).await?.job(&id).await?;
     }
     output.copy()?;
     output.finish()?;
+    if let Some(instance) = elsewhere(config, &job) {
+        return Err(of_another(&Access::open(config).await?, &job, instance).await);
+    }
     let near = |until: &Millis| job.put_at.0 <= until.0 + CLOCKS_APART;
     let removed = removed_until(&logs_of(&config.state_dir)).filter(near);
     if let (Some(until), false) = (removed, output.found) {
         writeln!(io::stderr(), "{}", gone(until))?;
     }
     Ok(exit::OK)
+}
+
+/// Whose the latest attempt was, if another supervisor's than that of this state directory: so is its output.
+fn elsewhere<'a>(config: &Config, job: &'a JobRecord) -> Option<&'a Instance> {
+    let ours = match fs::read_to_string(config.state_dir.join("instance")) {
+        Ok(name) => Some(name),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(_) => return None,
+    };
+    job.instance.as_ref().filter(|theirs| ours.is_none_or(|ours| ours.trim() != theirs.as_str()))
+}
+
+async fn of_another(access: &Access, job: &JobRecord, instance: &Instance) -> Failure {
+    let place = Hosts::of(access).await.place(instance);
+    let ran = if job.state.has_ended() { "ran" } else { "runs" };
+    let what = format!("the output of job {} is not here: attempt {} {ran} by {place}", job.id, job.attempt);
+    let hint = format!("output stays on the host that ran the job: taskvisor job logs {} there", job.id);
+    Failure::new(exit::FAILED, what).hint(hint)
 }
 
 fn gone(until: Millis) -> String {
@@ -49,18 +76,38 @@ fn gone(until: Millis) -> String {
     )
 }
 
-/// Copies with every change until the job has ended.
+/// Copies with every change until the job has ended, or another runs it.
 async fn follow(config: &Config, id: &JobId, output: &mut Output) -> Result<(), Failure> {
     let mut changes = watch(&output.path)?;
     let end = ended(config, id);
-    tokio::pin!(end);
+    let away = away(config, id);
+    tokio::pin!(end, away);
     loop {
         // Before the first wait too: the watch stands, so nothing falls in between.
         output.copy()?;
         tokio::select! {
             ended = &mut end => return ended.map(drop),
+            is_away = &mut away => return is_away,
             _ = changes.recv() => {}
         }
+    }
+}
+
+/// Waits until another supervisor runs the job; where none can, for ever.
+async fn away(config: &Config, id: &JobId) -> Result<(), Failure> {
+    let access = Access::open(config).await?;
+    if !Hosts::of(&access).await.shared {
+        std::future::pending::<()>().await;
+    }
+    loop {
+        // What is wrong with asking is told by the wait for its end.
+        if let Ok(job) = Access::open(config).await?.job(id).await
+            && matches!(job.state, JobState::Running | JobState::Canceling)
+            && elsewhere(config, &job).is_some()
+        {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use super::access::{Access, Ends, for_each};
 use super::args::{JobCancel, JobCommand, JobList, JobShow, JobWait};
 use super::failure::Failure;
+use super::hosts::Hosts;
 use super::listing::Listing;
 use super::screen::{Columns, Look, age, escaped, print, print_json};
 use super::{edit, follow, many};
@@ -36,11 +37,14 @@ pub async fn run(config: &Config, command: JobCommand) -> Result<u8, Failure> {
 
 /// One job on a page.
 pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
-    let job = Access::open(config).await?.job(&args.jid.as_str().into()).await?;
-    match args.json {
-        true => print_json(&job)?,
-        false => print(&page::render(&job, &Look::of_stdout(false)))?,
+    let access = Access::open(config).await?;
+    let mut job = access.job(&args.jid.as_str().into()).await?;
+    if args.json {
+        print_json(&job)?;
+        return Ok(exit::OK);
     }
+    Hosts::of(&access).await.name_in(&mut job);
+    print(&page::render(&job, &Look::of_stdout(false)))?;
     Ok(exit::OK)
 }
 
@@ -106,7 +110,7 @@ pub fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
 const HEADS: [&str; 8] = ["ID", "STATE", "QUEUE", "CLASS", "TRY", "AGE", "RAN", "WHY"];
 
 fn row(job: &JobRecord, now: Millis) -> Vec<String> {
-    let ran = job.started_at.map(|start| age(between(start, job.ended_at.unwrap_or(now))));
+    let ran = ran(job, now).map(age);
     let why = job.failure.as_ref().map(|failure| match failure.message.is_empty() {
         true => failure.group.clone(),
         false => failure.message.clone(),
@@ -117,10 +121,23 @@ fn row(job: &JobRecord, now: Millis) -> Vec<String> {
         escaped(job.queue.as_str()).into_owned(),
         escaped(job.class.as_str()).into_owned(),
         job.attempt.to_string(),
-        age(between(job.put_at, now)),
+        known(job.put_at).map_or_else(|| "-".into(), |at| age(between(at, now))),
         ran.unwrap_or_else(|| "-".into()),
         escaped(&why.unwrap_or_default()).into_owned(),
     ]
+}
+
+/// How long its latest attempt has run, if that is known: only of a running job it goes on.
+fn ran(job: &JobRecord, now: Millis) -> Option<Duration> {
+    let start = job.started_at?;
+    let until = if job.state.is_leased() { Some(now) } else { job.ended_at };
+    let left = || job.forensics.as_ref().map(|left| left.ran).filter(|ran| !ran.is_zero());
+    until.map(|until| between(start, until)).or_else(left)
+}
+
+/// A moment, unless nobody knows it: what other programs did is not always told with a time.
+pub fn known(at: Millis) -> Option<Millis> {
+    (at.0 > 0).then_some(at)
 }
 
 /// The wall clock, as the broker's clock: both are of this host.
@@ -241,5 +258,21 @@ mod tests {
         (waiting.started_at, waiting.ended_at, waiting.failure) = (None, None, None);
         let text = list_text(&[waiting, failed], Millis(1_790_000_060_000), &look(100));
         insta::assert_snapshot!("job_list", text);
+    }
+    #[test]
+    fn only_a_running_job_goes_on_to_run() {
+        let mut job = failed_job();
+        job.ended_at = None;
+        let now = Millis(1_790_000_061_500);
+        let ran_as = |job: &mut JobRecord, state| {
+            job.state = state;
+            ran(job, now)
+        };
+        assert_eq!(ran_as(&mut job, JobState::Running), Some(Duration::from_secs(60)));
+        let left = job.forensics.as_mut().unwrap();
+        left.ran = Duration::from_secs(2);
+        assert_eq!(ran_as(&mut job, JobState::Delayed), Some(Duration::from_secs(2)));
+        job.forensics = None;
+        assert_eq!(ran_as(&mut job, JobState::Waiting), None);
     }
 }

@@ -18,6 +18,7 @@ mod failure;
 mod fleet;
 mod follow;
 mod form;
+mod hosts;
 mod in_force;
 mod job;
 mod job_args;

@@ -41,11 +41,13 @@ async fn get(config: &Config, args: &OptionGet) -> Result<u8, Failure> {
         }
         return Ok(exit::OK);
     };
-    let name: OptionName = name.parse().map_err(|why: String| Failure::new(exit::USAGE, why))?;
     let mut of_name: Vec<OptionShown> = shown(config).await?;
-    of_name.retain(|option| option.name == name.as_str());
+    of_name.retain(|option| option.name == *name);
     let own = of_name.iter().find(|option| queue.is_some() && option.queue == queue);
-    let Some(option) = own.or(of_name.first()) else { return Ok(exit::FAILED) };
+    let Some(option) = own.or(of_name.first()) else {
+        let why = name.parse::<OptionName>().err().unwrap_or_else(|| format!("no option is called '{name}'"));
+        return Err(Failure::new(exit::USAGE, why));
+    };
     match args.json {
         true => print_json(option)?,
         false => print(&format!("{}\n", option.value))?,
@@ -89,9 +91,12 @@ async fn unset(config: &Config, args: &OptionUnset) -> Result<u8, Failure> {
 async fn dump(config: &Config) -> Result<u8, Failure> {
     let mut options = Options::default();
     for OptionShown { name, queue, value, .. } in shown(config).await?.into_iter().filter(|one| one.is_set) {
+        let is_known = name.parse::<OptionName>().is_ok();
         match queue {
-            None => options.all.insert(name, value),
-            Some(queue) => options.queues.entry(queue).or_default().insert(name, value),
+            None if is_known => options.all.insert(name, value),
+            Some(queue) if is_known => options.queues.entry(queue).or_default().insert(name, value),
+            None => options.others.insert(name, value),
+            Some(queue) => options.others.insert(format!("{queue}-{name}"), value),
         };
     }
     print_json(&options)?;

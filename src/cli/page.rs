@@ -15,11 +15,15 @@ use crate::model::{
 pub fn render(job: &JobRecord, look: &Look) -> String {
     let mut out = String::new();
     row(&mut out, "job", job.id.as_str());
-    let tries = match job.retry {
-        Some(Retry { retries, .. }) => {
+    let until = || job.expires_at.map(|end| format!(" until {}", look.moment(end))).unwrap_or_default();
+    let tries = match (&job.holder, job.retry) {
+        (Some(holder), _) => {
+            format!("{}, leased to worker {holder} of another program{}", job.state, until())
+        }
+        (None, Some(Retry { retries, .. })) => {
             format!("{}, attempt {} of {}", job.state, job.attempt, retries.saturating_add(1))
         }
-        None => format!("{}, attempt {}", job.state, job.attempt),
+        (None, None) => format!("{}, attempt {}", job.state, job.attempt),
     };
     row(&mut out, "state", &tries);
     row(&mut out, "queue", &format!("{}, priority {}", job.queue, job.priority));
@@ -247,6 +251,7 @@ pub(super) mod tests {
             started_at: Some(Millis(1_790_000_001_500)),
             ended_at: Some(Millis(1_790_000_003_000)),
             instance: Some("q1-1".into()),
+            holder: None,
             worker,
             fence: Fence(1),
             renewals: 0,

@@ -6,7 +6,7 @@ use super::access::Access;
 use super::args::{QueueCommand, QueueList, QueuePause, QueueResume};
 use super::exit;
 use super::failure::Failure;
-use super::job::{between, now};
+use super::job::{between, known, now};
 use super::screen::{Look, age, escaped, print, print_json, table};
 use super::{many, stats};
 use crate::config::Config;
@@ -35,10 +35,19 @@ pub async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Stops fetching from one.
+/// Stops fetching from one. It need not have had a job yet, but a name that is new may be one that is mistyped.
 pub async fn pause(config: &Config, args: &QueuePause) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
+    let name = QueueName::from(args.queue.as_str());
+    let is_new = access.ask(Queues {}).await.is_ok_and(|queues| !queues.contains_key(&name));
     access.ask(Pause { queue: args.queue.as_str().into(), reason: args.reason.clone() }).await?;
+    if is_new {
+        eprintln!(
+            "note: no job was ever put into queue '{0}'; it is paused all the same: taskvisor queue resume {0} ends that, \
+             and taskvisor queue forget {0} then takes it off the list",
+            escaped(&args.queue)
+        );
+    }
     if args.json {
         print_json(&serde_json::json!({ "queue": args.queue, "paused": true }))?;
     }
@@ -105,7 +114,8 @@ fn row(name: &QueueName, counts: &QueueCounts, columns: &[&Column], now: Millis)
         None => "open".to_string(),
         Some(pause) => {
             let reason = pause.reason.as_ref().map(|reason| format!(" \"{reason}\"")).unwrap_or_default();
-            format!("paused {} ago by {}{reason}", age(between(pause.since, now)), pause.by)
+            let since = known(pause.since).map(|at| format!(" {} ago", age(between(at, now))));
+            format!("paused{} by {}{reason}", since.unwrap_or_default(), pause.by)
         }
     };
     let mut row = vec![escaped(name.as_str()).into_owned()];

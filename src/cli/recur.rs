@@ -8,6 +8,7 @@ use super::access::{Access, for_each};
 use super::exit;
 use super::failure::Failure;
 use super::form::Form;
+use super::job::known;
 use super::page::{carried, counted, program, row};
 use super::recur_args::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut};
 use super::screen::{Look, escaped, print, print_json, table};
@@ -143,7 +144,8 @@ fn page(record: &RecurringRecord, look: &Look) -> String {
         Payload::Exec(exec) => program(&mut out, exec),
         Payload::Data(data) => carried(&mut out, "data", &data.0),
     }
-    row(&mut out, "put", &format!("{} by {}", look.moment(record.put_at), record.put_by));
+    let at = known(record.put_at).map_or_else(|| "at an unknown time".into(), |at| look.moment(at));
+    row(&mut out, "put", &format!("{at} by {}", record.put_by));
     if let Some(Pause { since, by, .. }) = &record.paused {
         row(&mut out, "paused", &format!("{} by {by}", look.moment(*since)));
     }

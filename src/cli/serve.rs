@@ -133,7 +133,7 @@ fn run(
         BrokerUrl::Memory => Arc::new(Sqlite::memory()?),
         BrokerUrl::Redis(url) => {
             let options = redis::Options { place: place(&config.state_dir)?, ..redis::Options::default() };
-            Arc::new(Redis::open(url.reveal(), &url.to_string(), options)?)
+            Arc::new(Redis::open(url.reveal(), &url.to_string(), options).map_err(Failure::of_url)?)
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -20,7 +20,7 @@ pub struct Status {
     /// Every supervisor that shares the Redis, instead of this one; as JSON, schema taskvisor.fleet/1
     #[arg(long, conflicts_with_all = ["quiet", "watch"])]
     pub fleet: bool,
-    /// With the jobs that each runs
+    /// With --fleet: the jobs that each runs, too
     #[arg(short, long, requires = "fleet")]
     pub verbose: bool,
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::job::between;
+use super::job::{between, known};
 use super::page::{counted, status};
 use super::screen::{Look, age, escaped, size};
 use crate::model::{Attempt, Count, Entry, Forensics, Happened, JobRecord, JobState, Millis, Signal};
@@ -34,7 +34,8 @@ pub fn render(out: &mut String, job: &JobRecord, look: &Look) {
 fn events(job: &JobRecord, look: &Look) -> Vec<Event> {
     let plain = |at, what: String| Event { at, what, below: Vec::new() };
     let by = job.put_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-    let mut events = vec![plain(job.put_at, format!("put{by}"))];
+    let mut events: Vec<Event> =
+        known(job.put_at).map(|at| plain(at, format!("put{by}"))).into_iter().collect();
     events.extend(job.due_at.map(|due| plain(due, "due".into())));
     for Entry { at, what } in &job.history {
         match what {
@@ -43,6 +44,7 @@ fn events(job: &JobRecord, look: &Look) -> Vec<Event> {
             Happened::Retried { by, from } => {
                 events.push(plain(*at, format!("put back to waiting by {by}; it was {from}")));
             }
+            Happened::Noted { what } => events.push(plain(*at, what.clone())),
             Happened::Edited { by, what } => events.push(plain(*at, format!("{what} (by {by})"))),
             Happened::Advanced { from, to, result_bytes, .. } => {
                 let long = result_bytes.map(|bytes| format!(" (its result of {bytes} bytes is not kept)"));
@@ -61,11 +63,11 @@ fn events(job: &JobRecord, look: &Look) -> Vec<Event> {
     events
 }
 
-/// The attempt that the history does not have: one that runs, or completed the job, or went back unspent.
+/// The attempt of ours that the history does not have: one that runs, or completed the job, or went back unspent.
 fn latest(job: &JobRecord) -> Option<(Attempt, Option<Millis>)> {
     let is_it =
         |entry: &Entry| matches!(&entry.what, Happened::Attempt(attempt) if attempt.fence == job.fence);
-    let started = job.started_at.filter(|_| !job.history.iter().any(is_it))?;
+    let started = job.started_at.filter(|_| job.holder.is_none() && !job.history.iter().any(is_it))?;
     // Until an attempt has ended, the job has what is left of the one before.
     let own = |left: &&Forensics| left.at >= Some(started);
     let forensics = job.forensics.as_ref().filter(own).filter(|_| !is_running(job.state)).cloned();

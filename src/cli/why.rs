@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 
 use super::access::Access;
 use super::args::{WhyCommand, WhyOf};
-use super::because::{of_job, of_pool, of_slot};
+use super::because::{Heard, of_job, of_pool, of_slot};
 use super::elsewhere::supervisor;
 use super::failure::Failure;
+use super::hosts::Hosts;
 use super::job::now;
 use super::screen::{Look, age, escaped, print, print_json};
 use super::{exit, processes};
 use crate::config::Config;
-use crate::model::{Decision, Millis, Subject, Why};
+use crate::model::{Decision, JobRecord, Millis, Subject, Why};
 
 /// Says why something is as it is.
 pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
@@ -20,25 +21,47 @@ pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
         WhyCommand::Slot(of) => (of, Subject::Slot(of.name.clone())),
         WhyCommand::Pool(of) => (of, Subject::Pool(of.name.clone())),
     };
-    let (why, runs) = match &subject {
-        Subject::Job(id) => Access::open(config).await?.why(id).await?,
-        Subject::Slot(_) | Subject::Pool(_) => (supervisor(config).await?.why(&subject).await?, true),
+    let (mut why, access) = match &subject {
+        Subject::Job(id) => {
+            let access = Access::open(config).await?;
+            (access.why(id).await?, Some(access))
+        }
+        Subject::Slot(_) | Subject::Pool(_) => (supervisor(config).await?.why(&subject).await?, None),
     };
-    match json {
-        true => print_json(&why)?,
-        false => print(&render(name, &subject, &why, runs, now(), &Look::of_stdout(false)))?,
+    if *json {
+        print_json(&why)?;
+        return Ok(exit::OK);
     }
+    let heard = match (&access, &mut why.job) {
+        (Some(access), Some(job)) => about(access, job).await,
+        _ => Heard::Supervisor,
+    };
+    print(&render(name, &subject, &why, &heard, now(), &Look::of_stdout(false)))?;
     Ok(exit::OK)
 }
 
-fn render(name: &str, subject: &Subject, why: &Why, runs: bool, now: Millis, look: &Look) -> String {
+/// Who was asked about a job, which gets the names of hosts.
+async fn about(access: &Access, job: &mut JobRecord) -> Heard {
+    let hosts = Hosts::of(access).await;
+    hosts.name_in(job);
+    match access {
+        Access::Api(..) => Heard::Supervisor,
+        Access::Store(_) if hosts.shared => Heard::Others(hosts.that_take(&job.queue)),
+        Access::Store(_) => Heard::Nobody,
+    }
+}
+
+fn render(name: &str, subject: &Subject, why: &Why, heard: &Heard, now: Millis, look: &Look) -> String {
     let because = match subject {
-        Subject::Job(_) => of_job(why, runs, now),
+        Subject::Job(_) => of_job(why, heard, now),
         Subject::Slot(_) => of_slot(name, why),
         Subject::Pool(_) => why.pools.iter().flat_map(|(pool, _)| of_pool(pool, why)).collect(),
     };
     let stopping = why.stopping.map(|_| "The supervisor is stopping: it takes no more jobs.".to_owned());
-    let broker = why.broker_trouble.as_ref().map(|trouble| format!("The broker is in trouble: {trouble}."));
+    let broker = why.broker_trouble.as_ref().map(|trouble| {
+        let end = if trouble.ends_with('?') { "" } else { "." };
+        format!("The broker is in trouble: {trouble}{end}")
+    });
     let counted = why.queues_age.map(|old| format!("Its queues were last counted {} ago.", age(old)));
     let mut out = String::new();
     for sentence in because.into_iter().chain(stopping).chain(broker).chain(counted) {

@@ -67,7 +67,7 @@ impl BrokerUrl {
                 Ok(BrokerUrl::Redis(Secret(text.to_owned())))
             }
             Some((scheme, _)) if REDIS.contains(&scheme) => {
-                let what = format!("the broker '{scheme}:' needs // and a host, or a path");
+                let what = format!("the broker '{scheme}:' needs a host, or a path, after its //");
                 Err(Error::new(Fault::Config, what).hint(supported))
             }
             // What is no scheme may be a part of a password.

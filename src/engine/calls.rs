@@ -4,19 +4,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
-use tracing::warn;
 
-use crate::broker::{Broker, Fetch, Renewal, Verbs};
+use super::outside::Outside;
+use crate::broker::{Broker, Complaints, Fetch, Renewal, Verbs};
+use crate::clock;
 use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName, Settlement};
 use crate::supervisor::Event;
 
+/// What went wrong with calls of this process, until it goes well again.
+pub(super) type Wrong = Arc<Complaints>;
+
+impl Outside {
+    pub(super) fn fetch(&self, pool: u16, request: Fetch) {
+        let (broker, events, wrong) = (self.broker.clone(), self.events.clone(), self.wrong.clone());
+        tokio::spawn(fetch(broker, events, wrong, pool, request));
+    }
+
+    pub(super) fn renew(&self, leases: Vec<Lease>) {
+        let (broker, events, wrong) = (self.broker.clone(), self.events.clone(), self.wrong.clone());
+        tokio::spawn(renew(broker, events, wrong, leases, self.lease));
+    }
+}
+
 /// Asks again at once while the broker gives all that was asked for.
-pub(super) async fn fetch(broker: Arc<dyn Broker>, events: Sender<Event>, pool: u16, mut request: Fetch) {
+async fn fetch(broker: Arc<dyn Broker>, events: Sender<Event>, wrong: Wrong, pool: u16, mut request: Fetch) {
+    let queues: Vec<&str> = request.queues.iter().map(QueueName::as_str).collect();
+    let what = format!("failed to fetch from {}", queues.join(","));
     let (mut fetched, mut has_failed) = (Vec::new(), false);
     for workers in batches(&*broker, std::mem::take(&mut request.workers)) {
         let asked = workers.len();
         match broker.fetch(Fetch { workers, ..request.clone() }).await {
             Ok(jobs) => {
+                wrong.well(&what, clock::now());
                 let is_full = jobs.len() >= asked;
                 fetched.extend(jobs);
                 if !is_full {
@@ -24,8 +43,7 @@ pub(super) async fn fetch(broker: Arc<dyn Broker>, events: Sender<Event>, pool: 
                 }
             }
             Err(error) => {
-                let queues: Vec<&str> = request.queues.iter().map(QueueName::as_str).collect();
-                warn!(queue = queues.join(","), %error, "failed to fetch");
+                wrong.wrong(&what, &error, clock::now());
                 has_failed = true;
                 break;
             }
@@ -42,14 +60,24 @@ pub(super) async fn fetch(broker: Arc<dyn Broker>, events: Sender<Event>, pool: 
     }
 }
 
-pub(super) async fn renew(broker: Arc<dyn Broker>, events: Sender<Event>, leases: Vec<Lease>, by: Duration) {
+async fn renew(
+    broker: Arc<dyn Broker>,
+    events: Sender<Event>,
+    wrong: Wrong,
+    leases: Vec<Lease>,
+    by: Duration,
+) {
+    const WHAT: &str = "failed to renew";
     for leases in batches(&*broker, leases) {
         let asked: Vec<(JobId, Fence)> =
             leases.iter().map(|lease| (lease.job.clone(), lease.fence)).collect();
         let answers: Vec<Event> = match broker.renew(leases, by).await {
-            Ok(renewals) => asked.into_iter().zip(renewals).map(renewed).collect(),
+            Ok(renewals) => {
+                wrong.well(WHAT, clock::now());
+                asked.into_iter().zip(renewals).map(renewed).collect()
+            }
             Err(error) => {
-                warn!(%error, "failed to renew");
+                wrong.wrong(WHAT, &error, clock::now());
                 asked.into_iter().map(|(job, fence)| Event::RenewFailed(job, fence)).collect()
             }
         };
@@ -64,7 +92,7 @@ pub(super) async fn settle(broker: Arc<dyn Broker>, events: Sender<Event>, settl
         let asked: Vec<(JobId, Fence)> = settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
         let result = broker.settle(settlements).await;
         if let Err(error) = &result {
-            warn!(%error, "failed to settle");
+            tracing::warn!(%error, "failed to settle");
         }
         for (job, fence) in asked {
             let event = match &result {

@@ -45,6 +45,7 @@ pub struct Outside {
     /// What the keeper said first.
     pub hello: Hello,
     pub(super) broker: Arc<dyn Broker>,
+    pub(super) wrong: calls::Wrong,
     pub(super) events: Sender<Event>,
     /// Where answers to what workers asked for come in.
     pub(super) answers: Sender<Answer>,
@@ -110,11 +111,9 @@ impl Outside {
                 self.send_reports();
                 let (instance, lease) = (self.instance.clone(), self.lease);
                 let request = Fetch { instance, queues, take, filter, workers, lease };
-                tokio::spawn(calls::fetch(self.broker.clone(), self.events.clone(), pool, request));
+                self.fetch(pool, request);
             }
-            Command::Renew(leases) => {
-                tokio::spawn(calls::renew(self.broker.clone(), self.events.clone(), leases, self.lease));
-            }
+            Command::Renew(leases) => self.renew(leases),
             Command::Settle(settlement) => self.reports.settle(settlement, clock::now()),
             Command::AskIdle(queues) => {
                 tokio::spawn(calls::ask_idle(self.broker.clone(), self.events.clone(), queues));

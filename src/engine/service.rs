@@ -292,9 +292,11 @@ fn problem(error: Error) -> Problem {
         Error::NoJob(_) | Error::NoneToNeed(_) | Error::NoQueue(_) | Error::NoRecurring(_) => {
             Problem::not_found(message)
         }
-        Error::Exists(_) | Error::WrongState { .. } | Error::Needed { .. } | Error::InUse(..) => {
-            Problem::conflict(message)
-        }
+        Error::Exists(_)
+        | Error::NotAJob(..)
+        | Error::WrongState { .. }
+        | Error::Needed { .. }
+        | Error::InUse(..) => Problem::conflict(message),
         Error::Refused(_) => Problem::bad_request(message),
         Error::Failed(_) => Problem::unavailable(message),
         Error::Unanswered(_) => Problem::in_doubt(message),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use axum::Router;
 use tracing::{info, warn};
 
+use super::calls;
 use super::census::{Census, HANGS};
 use super::counting::Counting;
 use super::decisions::Decisions;
@@ -93,6 +94,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         log: setup.log,
         hello,
         broker: setup.broker.clone(),
+        wrong: calls::Wrong::default(),
         events: events.clone(),
         instance: setup.instance,
         lease: settings.lease,

@@ -53,6 +53,11 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result_bytes: Option<usize>,
     },
+    /// What only qless has noted of it, in its words: mostly what another program did. The time is of whole seconds.
+    Noted {
+        /// What, e.g. `popped by host-1`.
+        what: String,
+    },
 }
 
 impl Happened {

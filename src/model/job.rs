@@ -263,6 +263,9 @@ pub struct JobRecord {
     pub ended_at: Option<Millis>,
     /// Who runs it.
     pub instance: Option<Instance>,
+    /// The worker of another program that has it, by the name that qless keeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
     /// In which life of which slot it runs or last ran.
     pub worker: Option<WorkerId>,
     /// The proof of the latest lease.

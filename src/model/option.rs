@@ -145,6 +145,10 @@ pub struct Options {
     /// For single queues.
     #[serde(default)]
     pub queues: BTreeMap<QueueName, BTreeMap<String, String>>,
+    /// What else is set in a Redis, by the names in `ql:config`: the options of qless that have no other name here, and
+    /// those of other programs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub others: BTreeMap<String, String>,
 }
 
 /// What is set, read.
@@ -152,9 +156,14 @@ pub struct Options {
 pub struct OptionsInForce(BTreeMap<(Option<QueueName>, OptionName), OptionValue>);
 
 impl OptionsInForce {
-    /// Reads all of them; the first that cannot be is refused in words.
+    /// Reads all that are known everywhere; the first that cannot be is refused in words.
     pub fn read(options: &Options) -> Result<Self, String> {
         let mut read = OptionsInForce::default();
+        if let Some(other) = options.others.keys().next() {
+            return Err(format!(
+                "option {other} is of qless and its clients: it means something in Redis only"
+            ));
+        }
         for (name, value) in &options.all {
             read.set(None, name.parse()?, value)?;
         }
@@ -229,6 +238,10 @@ mod tests {
         assert_eq!(
             read(r#"{"queues": {"mail": {"keep_failed": "1d"}}}"#),
             "option keep_failed is for all queues, not for one"
+        );
+        assert!(
+            read(r#"{"others": {"heartbeat": "1"}}"#)
+                .starts_with("option heartbeat is of qless and its clients")
         );
         assert!(
             read(r#"{"all": {"heart": "1"}}"#).starts_with("no option is called 'heart'; there are grace,")

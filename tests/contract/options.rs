@@ -57,10 +57,14 @@ async fn options_are_loaded_all_or_none(scene: Scene) {
     set(&scene, "max_concurrency", "3", Some("q")).await.unwrap();
     let of = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
     let load = async |options: Options, clear| scene.tell(LoadOptions { options, clear }, "me").await;
-    let bad = Options { all: of("grace", "1s"), queues: BTreeMap::from([("a".into(), of("grace", "x"))]) };
+    let bad = Options {
+        all: of("grace", "1s"),
+        queues: BTreeMap::from([("a".into(), of("grace", "x"))]),
+        ..Options::default()
+    };
     assert!(matches!(load(bad, true).await, Err(Error::Refused(_))));
     assert_eq!(shown(&scene, "max_concurrency").await.len(), 2);
-    let good = Options { all: of("grace", "1s"), queues: BTreeMap::new() };
+    let good = Options { all: of("grace", "1s"), ..Options::default() };
     load(good.clone(), false).await.unwrap();
     assert_eq!(shown(&scene, "max_concurrency").await.len(), 2);
     load(good, true).await.unwrap();

@@ -85,12 +85,15 @@ fn every_supervisor_on_a_redis_is_shown_from_any_host() {
     assert_eq!(nobody, "no supervisor shares this Redis\n");
     let first = one.start(&["-w", "2", "-q", "mail", "--broker", &url]);
     let mut second = two.start(&["-w", "3", "--broker", &url]);
-    wait_until("both are shown with their slots", || {
+    // The first sign of life is given before a slot is up; the next one does not wait for its turn.
+    let began = std::time::Instant::now();
+    wait_until("both are shown with their slots, which are ready", || {
         let shown = fleet(&elsewhere, &url);
-        let mut ready: Vec<_> = shown.iter().filter_map(|it| it["pools"][0]["slots"].as_u64()).collect();
+        let mut ready: Vec<_> = shown.iter().filter_map(|it| it["pools"][0]["ready"].as_u64()).collect();
         ready.sort();
         ready == [2, 3]
     });
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
     // Asked of a supervisor it is the same.
     let names = |shown: &[Value]| shown.iter().map(|it| it["instance"].to_string()).collect::<Vec<_>>();
     assert_eq!(names(&fleet(&one, &url)), names(&fleet(&elsewhere, &url)));
@@ -99,6 +102,11 @@ fn every_supervisor_on_a_redis_is_shown_from_any_host() {
         let shown = elsewhere.ok(&["--broker", &url, "status", "--fleet", "-v"]);
         shown.contains("1 job running") && shown.contains(&format!("    {jid} exec "))
     });
+    let began = std::time::Instant::now();
+    wait_until("a slot is shown as busy", || {
+        fleet(&elsewhere, &url).iter().any(|it| it["pools"][0]["busy"] == 1 && it["running"] == 1)
+    });
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
     let shown = fleet(&elsewhere, &url);
     let busy = shown.iter().find(|it| it["running"] == 1).unwrap();
     assert_eq!(busy["jobs"][0]["id"], jid.as_str());

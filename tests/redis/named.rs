@@ -97,3 +97,21 @@ fn a_change_that_is_not_answered_says_so_and_a_look_does_not() {
     assert!(code == 69 && !said.contains("it may have been done"), "{code}: {said}");
     kill(server.pid() as i32, "CONT");
 }
+
+/// A name that is mistyped is paused, too: it is said.
+#[test]
+fn who_pauses_a_queue_that_never_had_a_job_is_told_so() {
+    let (sandbox, server) = (Sandbox::new(Setting::Root), RedisServer::start());
+    for broker in [server.url(), format!("sqlite:{}", sandbox.path("own.db").display())] {
+        sandbox.ok(&["-b", &broker, "put", "-q", "mail", "--", "true"]);
+        for (queue, is_new) in [("mail", false), ("nosuch", true), ("nosuch", false)] {
+            let output = sandbox.run(&["-b", &broker, "queue", "pause", queue]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{said}");
+            assert_eq!(said.contains("no job was ever put into queue 'nosuch'"), is_new, "{queue}: {said}");
+        }
+        assert!(sandbox.json(&["-b", &broker, "queue", "list", "--json"])["nosuch"]["paused"].is_object());
+        sandbox.ok(&["-b", &broker, "queue", "resume", "nosuch"]);
+        sandbox.ok(&["-b", &broker, "queue", "forget", "nosuch"]);
+    }
+}

@@ -145,3 +145,23 @@ fn it_goes_on_when_connections_break_and_is_gone_with_the_server() {
     assert_each_once(&host.ticks(), &first);
     drop(server);
 }
+
+#[test]
+fn no_name_recurs_twice_unless_a_script_of_another_made_it_and_then_both_go() {
+    let server = RedisServer::start();
+    let host = Host::of(&server);
+    let mut shell = Scripted::new(&server, SCRIPT);
+    host.ok(&["recur", "put", "rep", "--cron", "0 3 * * *", "--", "true"]);
+    let refusal = shell.refusal(&["recur", "5", "q", "rep", "Foo", "{}", "interval", "3", "0"]);
+    assert!(refusal.contains("a recurring job of taskvisor is called \"rep\""), "{refusal}");
+    assert_eq!(host.ok(&["recur", "list", "--json"]).lines().count(), 1);
+    // As the script of qless does it.
+    let _: i64 = shell.raw("HSET ql:r:rep jid rep klass Foo data {} queue q interval 3 count 0");
+    let _: i64 = shell.raw("ZADD ql:q:q-recur 9999999999 rep");
+    let _: i64 = shell.raw("ZADD ql:queues 5 q");
+    assert_eq!(host.ok(&["recur", "list", "--json"]).lines().count(), 2);
+    host.ok(&["recur", "remove", "rep"]);
+    assert!(host.refused(&["recur", "show", "rep"]).contains("no recurring job"));
+    assert_eq!(shell.raw::<i64>("EXISTS ql:r:rep ql:q:q-recur"), 0);
+    shell.line::<String>("recur 5 q rep Foo {} interval 3 0");
+}

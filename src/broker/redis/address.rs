@@ -5,6 +5,7 @@ use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, TlsMode};
 
 use super::certificates::Certificates;
+use super::query;
 use crate::broker::Error;
 
 /// One server, or the sentinels that know which one it is just now.
@@ -19,16 +20,56 @@ pub(super) enum Address {
     },
 }
 
+/// What a URL says of the way to a server, as far as it helps to tell what is wrong with it.
+pub(super) struct Given {
+    /// TCP without TLS.
+    pub plain: bool,
+    /// TCP with TLS.
+    pub tls: bool,
+    /// A socket in the file system.
+    pub unix: bool,
+    /// The name of a user.
+    pub user: bool,
+    /// The file of a CA.
+    pub ca: bool,
+    /// A certificate of ours.
+    pub own: bool,
+}
+
 const SENTINEL_PORT: u16 = 26379;
 
 impl Address {
     /// Reads `redis://`, `rediss://`, `unix://` and `redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB`.
     pub(super) fn read(url: &str) -> Result<Address, Error> {
+        query::check(url)?;
         let (url, certificates) = Certificates::split(url)?;
         match url.split_once("+sentinel://") {
             Some(("rediss", rest)) => Address::read_sentinel(rest, Some(certificates)),
             Some((_, rest)) => Address::read_sentinel(rest, None),
-            None => Ok(Address::Direct(Box::new(info(&url)?), certificates)),
+            None => {
+                place(&url)?;
+                Ok(Address::Direct(Box::new(info(&url)?), certificates))
+            }
+        }
+    }
+
+    pub(super) fn given(&self) -> Given {
+        let none = Certificates::default();
+        let (info, certificates, tls) = match self {
+            Address::Direct(info, certificates) => {
+                (info, certificates, matches!(info.addr(), ConnectionAddr::TcpTls { .. }))
+            }
+            Address::Sentinel { redis, tls, .. } => (redis, tls.as_ref().unwrap_or(&none), tls.is_some()),
+        };
+        let unix = matches!(info.addr(), ConnectionAddr::Unix(_));
+        let user = info.redis_settings().username().is_some();
+        Given {
+            plain: !tls && !unix,
+            tls,
+            unix,
+            user,
+            ca: certificates.has_ca(),
+            own: certificates.has_own(),
         }
     }
 
@@ -88,13 +129,84 @@ fn settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
 
+/// Looks at what stands where in a URL: the library only says that something is wrong. The parts themselves are not
+/// shown, as any of them may be one of a password that was not written as it must be.
+fn place(url: &str) -> Result<(), Error> {
+    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| !scheme.ends_with("unix")) else {
+        return Ok(());
+    };
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let (place, db) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = place.rsplit_once('@').map_or(place, |(_, host)| host);
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, port),
+        Some(_) | None => (host, ""),
+    };
+    if host.contains(',') {
+        let one = format!(
+            "it names several hosts; give one, or sentinels: {}+sentinel://HOST,HOST/MASTER/DB",
+            scheme
+        );
+        return Err(unreadable(&one));
+    }
+    if name.is_empty() {
+        return Err(unreadable("it names no host"));
+    }
+    if !port.is_empty() && port.parse().unwrap_or(0u16) == 0 {
+        return Err(unreadable("the port after the host's ':' is no number from 1 to 65535"));
+    }
+    let db = db.trim_matches('/');
+    if !db.is_empty() && db.parse::<u32>().is_err() {
+        return Err(unreadable("what stands after the host's '/' is not the number of a database"));
+    }
+    Ok(())
+}
+
 fn info(url: &str) -> Result<ConnectionInfo, Error> {
-    url.into_connection_info().map_err(|error| {
-        let why = error.detail().unwrap_or_default();
-        Error::Refused(format!(
-            "the broker's URL cannot be read: {}: {why}; it is like redis://USER:PASSWORD@HOST:PORT/DB, \
-             and what is special in a password is written like %2F",
-            error.category()
-        ))
+    url.into_connection_info().map_err(|error| match error.detail() {
+        Some(detail) => unreadable(&format!("{}: {detail}", error.category())),
+        None => unreadable(&error.to_string()),
     })
+}
+
+fn unreadable(why: &str) -> Error {
+    Error::Refused(format!(
+        "the broker's URL cannot be read: {why}; it is like redis://USER:PASSWORD@HOST:PORT/DB, and what is special in a \
+         password is written like %2F"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_that_cannot_be_read_says_which_part_and_shows_none() {
+        for (url, word) in [
+            ("redis://h/s3cret", "number of a database"),
+            ("redis://h:99999/0", "no number from 1 to 65535"),
+            ("redis://h:0", "no number from 1 to 65535"),
+            ("redis://h:1,i:2/0", "redis+sentinel://"),
+            ("rediss:///0", "names no host"),
+            ("redis://me:s3/cret@h", "no number from 1"),
+            ("redis://me:pass@0.0.0.0", "wildcard"),
+            ("unix:///run/r.sock?db=s3cret", "Invalid database number"),
+        ] {
+            let said = Address::read(url).err().expect(url).to_string();
+            assert!(said.contains(word) && !said.contains("s3") && !said.contains("; ;"), "{url}: {said}");
+        }
+        for url in ["redis://[::1]", "redis://u:p@h:1/0", "valkeys://h", "unix:///r?db=2&user=u&pass=p"] {
+            assert!(Address::read(url).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_given_is_known() {
+        let given = |url: &str| Address::read(url).unwrap().given();
+        assert!(given("redis://h").plain && !given("rediss://h").plain && !given("redis://h").user);
+        assert!(given("redis://u:p@h").user && !given("redis://:p@h").user);
+        let socket = given("unix:///r?user=u");
+        assert!(socket.unix && socket.user && !socket.plain && !socket.ca && !socket.own);
+        assert!(!given("rediss+sentinel://h/m").plain && given("redis+sentinel://u:p@h/m").user);
+    }
 }

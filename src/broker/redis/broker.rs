@@ -94,8 +94,8 @@ impl Redis {
         match tokio::time::timeout(READY, ready.wait_for(|ready| *ready)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => {
-                let trouble = self.shared.link.trouble();
-                Err(Error::Failed(trouble.unwrap_or_else(|| "the events of Redis are not heard".into())))
+                let link = &self.shared.link;
+                Err(link.trouble_with(ears::VERB).map_or_else(|| link.silent(ears::VERB), Error::Failed))
             }
         }
     }

@@ -1,8 +1,11 @@
 //! Whom to believe that he is the server, and who we are, for connections by TLS: files that the URL names.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use redis::{ClientTlsConfig, ErrorKind, RedisError, RedisResult, TlsCertificates};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
 
 use crate::broker::Error;
 
@@ -40,13 +43,18 @@ impl Certificates {
             }
         };
         let found = Certificates { ca, own };
-        if found != Certificates::default() && !place.starts_with("rediss") && !place.starts_with("valkeys") {
-            return Err(refused("'ca', 'cert' and 'key' are for TLS: rediss://HOST:PORT/DB?ca=FILE"));
-        }
         // A file that is missing now is no bad day of the server's.
         found.load().map_err(|error| refused(error.detail().unwrap_or_default()))?;
         let rest = if rest.is_empty() { place.to_owned() } else { format!("{place}?{}", rest.join("&")) };
         Ok((rest, found))
+    }
+
+    pub(super) fn has_ca(&self) -> bool {
+        self.ca.is_some()
+    }
+
+    pub(super) fn has_own(&self) -> bool {
+        self.own.is_some()
     }
 
     /// Their contents; `None` if none was named.
@@ -55,19 +63,51 @@ impl Certificates {
             return Ok(None);
         }
         let own = |(cert, key): &(PathBuf, PathBuf)| {
-            Ok::<_, RedisError>(ClientTlsConfig { client_cert: read(cert)?, client_key: read(key)? })
+            let (chain, client_cert) = certificates(cert)?;
+            let client_key = read(key)?;
+            fit(chain, &client_key).map_err(|why| fault(key, &why))?;
+            Ok::<_, RedisError>(ClientTlsConfig { client_cert, client_key })
         };
-        let root_cert = self.ca.as_ref().map(read).transpose()?;
+        let root_cert =
+            self.ca.as_ref().map(|path| Ok::<_, RedisError>(certificates(path)?.1)).transpose()?;
         Ok(Some(TlsCertificates { client_tls: self.own.as_ref().map(own).transpose()?, root_cert }))
     }
 }
 
-fn read(path: &PathBuf) -> RedisResult<Vec<u8>> {
-    let fault =
-        |why: String| (ErrorKind::InvalidClientConfig, "cannot read", format!("'{}': {why}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| fault(error.to_string()))?;
+type Chain = Vec<CertificateDer<'static>>;
+
+/// The certificates in a file, of which there must be one, and the file.
+fn certificates(path: &Path) -> RedisResult<(Chain, Vec<u8>)> {
+    let bytes = read(path)?;
+    let found: Result<Chain, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match found {
+        Ok(found) if found.is_empty() => Err(fault(path, "there is no certificate in it")),
+        Ok(found) => Ok((found, bytes)),
+        Err(error) => Err(fault(path, &format!("a certificate in it cannot be read: {error}"))),
+    }
+}
+
+/// Whether this is the key of that certificate.
+fn fit(chain: Chain, key: &[u8]) -> Result<(), String> {
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "there is no private key in it".to_owned())?;
+    let config = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
+    match config.with_client_auth_cert(chain, key) {
+        Ok(_) => Ok(()),
+        Err(rustls::Error::InconsistentKeys(_)) => {
+            Err("that is not the key of the certificate in 'cert'".into())
+        }
+        Err(error) => Err(format!("it cannot be used: {error}")),
+    }
+}
+
+fn read(path: &Path) -> RedisResult<Vec<u8>> {
+    let bytes = std::fs::read(path).map_err(|error| fault(path, &error.to_string()))?;
     let is_pem = bytes.windows(11).any(|window| window == b"-----BEGIN ");
-    if is_pem { Ok(bytes) } else { Err(fault("there is no PEM in it".into()).into()) }
+    if is_pem { Ok(bytes) } else { Err(fault(path, "there is no PEM in it")) }
+}
+
+fn fault(path: &Path, why: &str) -> RedisError {
+    (ErrorKind::InvalidClientConfig, "cannot use", format!("'{}': {why}", path.display())).into()
 }
 
 fn refused(why: &str) -> Error {
@@ -80,20 +120,18 @@ mod tests {
 
     #[test]
     fn what_the_url_says_of_certificates_is_taken_out_of_it() {
+        let none = |url: &str| (url.to_owned(), Certificates::default());
+        for url in ["redis://h", "rediss://h/0?protocol=resp3"] {
+            assert_eq!(Certificates::split(url).unwrap(), none(url));
+        }
         let dir = tempfile::tempdir().unwrap();
         let pem = dir.path().join("a.pem");
-        std::fs::write(&pem, "-----BEGIN CERTIFICATE-----\n").unwrap();
+        std::fs::write(&pem, "-----BEGIN OTHER-----\nAAAA\n-----END OTHER-----\n").unwrap();
         let pem = pem.display();
-        let (url, found) =
-            Certificates::split(&format!("rediss://h/0?ca={pem}&protocol=resp3&cert={pem}&key={pem}"))
-                .unwrap();
-        assert_eq!(url, "rediss://h/0?protocol=resp3");
-        let loaded = found.load().unwrap().unwrap();
-        assert!(loaded.root_cert.is_some() && loaded.client_tls.is_some());
-        assert_eq!(Certificates::split("redis://h").unwrap(), ("redis://h".into(), Certificates::default()));
         for (url, word) in [
             (format!("rediss://h?cert={pem}"), "belong together"),
-            (format!("redis://h?ca={pem}"), "for TLS"),
+            (format!("rediss://h?ca={pem}"), "a.pem': there is no certificate in it"),
+            (format!("rediss://h?cert={pem}&key={pem}"), "there is no certificate in it"),
             ("rediss://h?ca=/none/ca.pem".into(), "'/none/ca.pem': No such file"),
             ("rediss://h?ca=/dev/null".into(), "no PEM"),
         ] {

@@ -19,6 +19,10 @@ use super::shared::Shared;
 use crate::broker::{Error, Notice};
 use crate::model::{JobId, QueueName};
 
+/// What it is called where it fails.
+pub(super) const VERB: &str = "listen to";
+/// What is told in the log then.
+const DEAF: &str = "the events of Redis are not heard";
 /// At how many of these tries the server's clock is measured: clocks drift, and are set.
 const MEASURED: u32 = 20;
 /// What was said is heard after this long, or never.
@@ -43,8 +47,8 @@ pub(super) async fn listen(shared: Arc<Shared>, workers: String, ready: watch::S
         again = true;
         ready.send_replace(false);
         if let Err(error) = heard {
-            shared.link.note("listen to", Some(&error));
-            tracing::warn!(%error, "the events of Redis are not heard");
+            shared.link.note(VERB, Some(&error));
+            shared.complaints.wrong(DEAF, &error, shared.link.now());
         }
         failed = if began.elapsed() > LASTED { 1 } else { (failed + 1).min(16) };
         sleep(backoff(failed)).await;
@@ -58,15 +62,16 @@ async fn hear(
     ready: &watch::Sender<bool>,
     again: bool,
 ) -> Result<(), Error> {
-    let failed = |error: redis::RedisError| shared.link.explain("listen to", &error);
+    let failed = |error: redis::RedisError| shared.link.explain(VERB, &error);
     let own = format!("{workers}alive");
-    let (mut sink, mut messages) = shared.link.listener("listen to").await?.split();
+    let (mut sink, mut messages) = shared.link.listener(VERB).await?.split();
     let subscribed = timeout(HEARD, async {
         sink.psubscribe(pattern(workers)).await?;
         sink.subscribe(&["ql:log", "ql:taskvisor"]).await
     });
-    subscribed.await.map_err(|_| shared.link.silent("listen to"))?.map_err(failed)?;
-    shared.link.note("listen to", None);
+    subscribed.await.map_err(|_| shared.link.silent(VERB))?.map_err(failed)?;
+    shared.link.note(VERB, None);
+    shared.complaints.well(DEAF, shared.link.now());
     ready.send_replace(true);
     // What was said while nobody listened is lost: each hold is asked about, and there may be jobs.
     if again {
@@ -74,7 +79,7 @@ async fn hear(
         shared.recurs.look_now();
         shared.verify_all();
     }
-    let mut try_at = Moment::now();
+    let (mut try_at, mut tried_at) = (Moment::now(), Moment::now());
     let mut tries = 0;
     let mut deadline = None;
     loop {
@@ -83,11 +88,13 @@ async fn hear(
             message = next => match message {
                 Some(message) if message.get_channel_name() == own => deadline = None,
                 Some(message) => heard(shared, &message),
-                None => return Err(shared.link.broken("listen to")),
+                None => return Err(shared.link.broken(VERB)),
             },
             () = shared.changed_sign.notified() => try_at = Moment::now(),
+            () = shared.changed_load.notified() => try_at = try_at.min(tried_at + fleet::PAUSE),
             () = sleep_until(try_at) => {
-                try_at = Moment::now() + fleet::EVERY;
+                tried_at = Moment::now();
+                try_at = tried_at + fleet::EVERY;
                 deadline = deadline.or(Some(Moment::now() + HEARD));
                 tries += 1;
                 let (shared, own, measures) = (shared.clone(), own.clone(), tries % MEASURED == 0);
@@ -100,7 +107,7 @@ async fn hear(
                 });
             }
             () = sleep_until(deadline.unwrap_or(try_at)), if deadline.is_some() => {
-                return Err(shared.link.silent("listen to"));
+                return Err(shared.link.silent(VERB));
             }
         }
     }

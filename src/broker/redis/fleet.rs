@@ -16,6 +16,8 @@ use crate::model::{Fleet, Instance, Member, MemberJob, Millis, Sign};
 
 /// How often a sign of life is given: with the try whether anything would be heard, one request for both.
 pub(super) const EVERY: Duration = Duration::from_secs(15);
+/// The shortest time from one to the next while only changes how busy it is.
+pub(super) const PAUSE: Duration = Duration::from_secs(3);
 /// Who gave none for so long has missed one, and had time for another.
 const SILENT: Duration = Duration::from_secs(40);
 /// Who has given one in this time lives, or has just died.

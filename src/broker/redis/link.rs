@@ -14,7 +14,7 @@ use super::address::Address;
 use super::offset::Offset;
 use super::script;
 use super::server;
-use super::trouble::explain;
+use super::trouble::{cause, refusal};
 use crate::broker::Error;
 use crate::model::Instant;
 
@@ -49,8 +49,8 @@ struct Line {
     failed: u32,
     /// Not before this moment.
     again: Option<Moment>,
-    /// What was wrong the last time.
-    why: Option<Error>,
+    /// Why it could not be made the last time.
+    why: Option<String>,
     count: u64,
 }
 
@@ -89,6 +89,11 @@ impl Link {
     /// What is wrong with the server, as the latest call found.
     pub(super) fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
+    }
+
+    /// What was wrong with `verb` of late.
+    pub(super) fn trouble_with(&self, verb: &str) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get(verb).cloned()
     }
 
     /// Has the script do `command` at the moment `at`; `verb` says what that is, e.g. `put jobs into`.
@@ -146,9 +151,9 @@ impl Link {
         if line.again.is_some_and(|again| again > Moment::now())
             && let Some(why) = &line.why
         {
-            return Err(why.clone());
+            return Err(self.failed(verb, why));
         }
-        let connected = timeout(CONNECT, self.connect(verb)).await.unwrap_or_else(|_| Err(self.silent(verb)));
+        let connected = timeout(CONNECT, self.connect()).await.unwrap_or_else(|_| Err(self.cause(&late())));
         match connected {
             Ok((conn, offset)) => {
                 *line = Line { count: line.count + 1, ..Line::default() };
@@ -156,10 +161,11 @@ impl Link {
                 line.live = Some(live.clone());
                 Ok(live)
             }
-            Err(error) => {
+            Err(why) => {
                 line.failed = (line.failed + 1).min(16);
                 line.again = Some(Moment::now() + backoff(line.failed));
-                line.why = Some(error.clone());
+                let error = self.failed(verb, &why);
+                line.why = Some(why);
                 drop(line);
                 self.note(verb, Some(&error));
                 Err(error)
@@ -167,17 +173,24 @@ impl Link {
         }
     }
 
-    async fn connect(&self, verb: &str) -> Result<(MultiplexedConnection, Offset), Error> {
-        let failed = |error: RedisError| self.explain(verb, &error);
+    /// Makes the connection, or says why it cannot be: who else wants it is told the same.
+    async fn connect(&self) -> Result<(MultiplexedConnection, Offset), String> {
+        let failed = |error: RedisError| self.cause(&error);
         let client: Client = self.address.client().await.map_err(failed)?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT))
             .set_response_timeout(Some(ANSWER));
-        let mut conn = client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
+        let mut conn = match client.get_multiplexed_async_connection_with_config(&config).await {
+            Ok(conn) => conn,
+            Err(error) if error.kind() == ErrorKind::AuthenticationFailed => {
+                return Err(self.cause(&refusal(&client).await.unwrap_or(error)));
+            }
+            Err(error) => return Err(self.cause(&error)),
+        };
         // A user who may not ask is believed to have chosen well.
         let info: Option<String> = redis::cmd("INFO").arg("server").query_async(&mut conn).await.ok();
         if let Some(why) = info.as_deref().and_then(server::unfit) {
-            return Err(Error::Failed(format!("cannot {verb} {}: {why}", self.name)));
+            return Err(why);
         }
         self.warn_of_what_is_forbidden(&mut conn).await;
         let offset = match self.ahead {
@@ -223,7 +236,15 @@ impl Link {
     }
 
     pub(super) fn explain(&self, verb: &str, error: &RedisError) -> Error {
-        explain(verb, &self.name, error)
+        self.failed(verb, &self.cause(error))
+    }
+
+    fn failed(&self, verb: &str, why: &str) -> Error {
+        Error::Failed(format!("cannot {verb} {}: {why}", self.name))
+    }
+
+    fn cause(&self, error: &RedisError) -> String {
+        cause(error, &self.address.given())
     }
 
     /// Nothing was heard for too long.

@@ -30,6 +30,7 @@ const HEARD: Duration = Duration::from_secs(3);
 const AT_ONCE: usize = 256;
 /// What this is, where people see that it fails.
 const VERB: &str = "hear the news of";
+const DEAF: &str = "the news of Redis are not heard";
 
 /// Tells the news while anybody listens.
 #[derive(Default)]
@@ -89,7 +90,7 @@ async fn report(shared: Arc<Shared>, tried: watch::Sender<bool>) {
         };
         tried.send_replace(true);
         if let Err(error) = heard {
-            tracing::warn!(%error, "the news of Redis are not heard");
+            shared.complaints.wrong(DEAF, &error, shared.link.now());
         }
         failed = if began.elapsed() > TRIED { 1 } else { (failed + 1).min(16) };
         tokio::select! {
@@ -105,6 +106,7 @@ async fn hear(shared: &Shared, room: &Newsroom, tried: &watch::Sender<bool>) -> 
     let silent = |_| shared.link.silent(VERB);
     let (mut sink, mut messages) = shared.link.listener(VERB).await?.split();
     timeout(HEARD, sink.subscribe(&CHANNELS)).await.map_err(silent)?.map_err(failed)?;
+    shared.complaints.well(DEAF, shared.link.now());
     if *tried.borrow() {
         room.tell(missed());
     }

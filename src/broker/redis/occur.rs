@@ -18,6 +18,8 @@ use crate::model::{Instant, JobId, Overlap, Recurring, millis_up};
 
 /// Recurring jobs in one look at most.
 const BATCH: usize = 100;
+/// What is told in the log if it is not.
+const NOT_PUT: &str = "what recurs is not put";
 /// A look that failed is tried again after this long.
 const AGAIN: Duration = Duration::from_secs(1);
 /// What is due and cannot be put is tried again after this long: a few times while it is not yet late.
@@ -39,8 +41,6 @@ struct Looks {
     ahead: Option<i64>,
     /// What could not be put, by name: in which version, and until when it is let be.
     put_off: HashMap<String, (String, i64)>,
-    /// Why it failed.
-    failed: Option<Error>,
 }
 
 impl Recurs {
@@ -78,7 +78,10 @@ pub(super) async fn come_due(shared: &Shared) {
     let again = (now + AGAIN).0;
     recurs.at.store(again, Ordering::SeqCst);
     let looked = looks.look(shared).await;
-    looks.warn(looked.as_ref().err());
+    match &looked {
+        Ok(_) => shared.complaints.well(NOT_PUT, shared.link.now()),
+        Err(error) => shared.complaints.wrong(NOT_PUT, error, shared.link.now()),
+    }
     let next = looked.unwrap_or(now + AGAIN);
     // Unless there was a change meanwhile.
     let _ = recurs.at.compare_exchange(again, next.0, Ordering::SeqCst, Ordering::SeqCst);
@@ -152,14 +155,6 @@ impl Looks {
             }
         }
         Ok(())
-    }
-
-    /// What goes wrong again and again is told once.
-    fn warn(&mut self, error: Option<&Error>) {
-        if let Some(error) = error.filter(|error| self.failed.as_ref() != Some(error)) {
-            tracing::warn!(%error, "what recurs is not put");
-        }
-        self.failed = error.cloned();
     }
 
     /// What cannot be had here and now is tried again, and is left to others until then.

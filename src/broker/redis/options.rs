@@ -1,15 +1,16 @@
 //! Options, under the names that qless has for those that mean the same: values that other programs set hold here too.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redis::Value;
 
 use super::broker::Redis;
-use super::reply;
 use super::verbs::asked;
+use super::{others, reply};
 use crate::broker::{Error, options};
 use crate::model::verb::{Done, LoadOptions, OptionShown, SetOption, UnsetOption};
-use crate::model::{OptionName, OptionValue, OptionsInForce, QueueName, name_fault};
+use crate::model::{OptionName, OptionValue, Options, OptionsInForce, QueueName, name_fault};
 
 /// What other programs take for ever, or for all: nothing is kept for no time at all, as their nought would have it.
 const ENDLESS: u64 = 1_000_000_000_000;
@@ -75,55 +76,89 @@ fn read(name: OptionName, text: &str) -> Option<OptionValue> {
     })
 }
 
-async fn in_force(redis: &Redis) -> Result<OptionsInForce, Error> {
+/// What is set, by the names in Redis.
+type Set = BTreeMap<String, String>;
+
+async fn all_set(redis: &Redis) -> Result<Set, Error> {
     let set = reply::array(asked(redis, "taskvisor.options", |_| {}).await?)?;
+    let pairs = set.chunks_exact(2);
+    Ok(pairs.filter_map(|pair| Some((reply::text(&pair[0])?, reply::text(&pair[1])?))).collect())
+}
+
+/// Those that have a name here; what else is set stays in `set`.
+fn take_ours(set: &mut Set) -> Result<OptionsInForce, Error> {
     let mut options = OptionsInForce::default();
-    for pair in set.chunks_exact(2) {
-        let (Some(key), Some(text)) = (reply::text(&pair[0]), reply::text(&pair[1])) else { continue };
-        let Some((queue, name)) = named(&key) else { continue };
-        if let Some(value) = read(name, &text) {
-            options.set(queue, name, &value.to_string()).map_err(Error::Refused)?;
+    for (key, text) in std::mem::take(set) {
+        let ours = named(&key).and_then(|(queue, name)| Some((queue, name, read(name, &text)?)));
+        match ours {
+            Some((queue, name, value)) => {
+                options.set(queue, name, &value.to_string()).map_err(Error::Refused)?;
+            }
+            None => {
+                set.insert(key, text);
+            }
         }
     }
     Ok(options)
 }
 
 pub(super) async fn show(redis: &Redis) -> Result<Vec<OptionShown>, Error> {
-    Ok(options::shown(&in_force(redis).await?))
+    let mut set = all_set(redis).await?;
+    let mut all = options::shown(&take_ours(&mut set)?);
+    all.extend(others::shown(&set));
+    all.sort_by_key(|option| option.queue.is_some());
+    Ok(all)
+}
+
+/// An option that has a name here.
+fn ours(text: &str) -> Result<OptionName, Error> {
+    text.parse().map_err(|why: String| match named(text) {
+        Some((None, name)) => Error::Refused(format!("option {text} is called {name} here")),
+        _ => Error::Refused(format!("{why}, and of qless {}", others::names())),
+    })
+}
+
+/// Names and values in Redis.
+fn pairs(options: &OptionsInForce) -> Vec<(String, String)> {
+    options.iter().map(|(queue, name, value)| (key(queue, name), written(name, value))).collect()
 }
 
 pub(super) async fn set(redis: &Redis, it: &SetOption) -> Result<Done, Error> {
-    let name = it.name.parse().map_err(Error::Refused)?;
     if let Some(fault) = it.queue.as_ref().and_then(|queue| name_fault("a queue's name", queue.as_str())) {
         return Err(Error::Refused(fault));
     }
+    if let Some(other) = others::find(&it.name) {
+        return configure(redis, &[other.set(it.queue.as_ref(), &it.value)?], &[]).await;
+    }
     let mut options = OptionsInForce::default();
-    options.set(it.queue.clone(), name, &it.value).map_err(Error::Refused)?;
-    configure(redis, &options, &[]).await
+    options.set(it.queue.clone(), ours(&it.name)?, &it.value).map_err(Error::Refused)?;
+    configure(redis, &pairs(&options), &[]).await
 }
 
+/// Also what another program has set, by the name it has there.
 pub(super) async fn unset(redis: &Redis, it: &UnsetOption) -> Result<Done, Error> {
-    let name: OptionName = it.name.parse().map_err(Error::Refused)?;
-    configure(redis, &OptionsInForce::default(), &[key(it.queue.as_ref(), name)]).await
+    let queue = it.queue.as_ref();
+    let other = others::key(queue, &it.name);
+    let is_other = others::find(&it.name).is_some() || all_set(redis).await?.contains_key(&other);
+    let gone = if is_other { other } else { key(queue, ours(&it.name)?) };
+    configure(redis, &[], &[gone]).await
 }
 
 pub(super) async fn load(redis: &Redis, it: &LoadOptions) -> Result<Done, Error> {
-    let wanted = OptionsInForce::read(&it.options).map_err(Error::Refused)?;
-    let mut gone: Vec<String> = Vec::new();
-    if it.clear {
-        let before = in_force(redis).await?;
-        gone.extend(before.iter().map(|(queue, name, _)| key(queue, name)));
-    }
-    gone.retain(|gone| wanted.iter().all(|(queue, name, _)| *gone != key(queue, name)));
-    configure(redis, &wanted, &gone).await
+    let known = Options { others: BTreeMap::new(), ..it.options.clone() };
+    let mut wanted: Set = it.options.others.clone();
+    wanted.extend(pairs(&OptionsInForce::read(&known).map_err(Error::Refused)?));
+    let before = if it.clear { all_set(redis).await? } else { Set::new() };
+    let gone: Vec<String> = before.into_keys().filter(|key| !wanted.contains_key(key)).collect();
+    configure(redis, &wanted.into_iter().collect::<Vec<_>>(), &gone).await
 }
 
 /// Sets some and unsets others.
-async fn configure(redis: &Redis, set: &OptionsInForce, unset: &[String]) -> Result<Done, Error> {
+async fn configure(redis: &Redis, set: &[(String, String)], unset: &[String]) -> Result<Done, Error> {
     let written = asked(redis, "taskvisor.configure", |cmd| {
-        cmd.arg(set.iter().count() * 2);
-        for (queue, name, value) in set.iter() {
-            cmd.arg(key(queue, name)).arg(written(name, value));
+        cmd.arg(set.len() * 2);
+        for (key, value) in set {
+            cmd.arg(key).arg(value);
         }
         cmd.arg(unset.len()).arg(unset);
     });

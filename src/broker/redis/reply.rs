@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::Value;
 use serde::de::DeserializeOwned;
 
+use super::told;
 use crate::broker::Error;
 use crate::model::{
     Bytes, Class, Entry, Exec, Fence, Job, JobId, JobRecord, JobState, Millis, Payload, QueueName, Retry,
@@ -71,6 +72,7 @@ pub(super) fn unless_refused(
         [kind, queue] if kind == "queue" => Some(Error::NoQueue(queue.as_str().into())),
         [kind, name] if kind == "recurring" => Some(Error::NoRecurring(name.clone())),
         [kind, id] if kind == "exists" => Some(Error::Exists(id.as_str().into())),
+        [kind, key, has] if kind == "kind" => Some(Error::NotAJob(key.clone(), has.clone())),
         [kind, id] if kind == "need" => {
             Some(Error::Refused(format!("a job cannot depend on '{id}': no job has that id")))
         }
@@ -80,7 +82,7 @@ pub(super) fn unless_refused(
 }
 
 /// The fields of a record, in the order [`record`] takes them.
-pub(super) const RECORD: [&str; 36] = [
+pub(super) const RECORD: [&str; 38] = [
     "jid",
     "klass",
     "queue",
@@ -117,6 +119,8 @@ pub(super) const RECORD: [&str; 36] = [
     "remaining",
     "failure",
     "time",
+    "worker",
+    "held_by",
 ];
 /// With these at the end, for one job.
 pub(super) const WHOLE: [&str; 3] = ["data", "exec", "happened"];
@@ -153,8 +157,8 @@ impl Fields<'_> {
     }
 }
 
-/// A job as the fields of its hash tell. Those of another program lack ours.
-pub(super) fn record(id: &JobId, values: &[Value], tracked: bool) -> Result<JobRecord, Error> {
+/// A job as the fields of its hash tell, and the first entry of its history. Those of another program lack ours.
+pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value) -> Result<JobRecord, Error> {
     if values.len() < RECORD.len() {
         return Err(odd("a job's fields"));
     }
@@ -163,6 +167,12 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool) -> Result<JobR
     let state = state_of(job.text("state").as_deref(), job.text("canceling").is_some(), is_held);
     let queue = job.text("queue").filter(|queue| !queue.is_empty()).or_else(|| job.text("from"));
     let spent = || job.number::<u32>("retries").saturating_sub(job.number("remaining"));
+    let holder =
+        job.text("worker").filter(|worker| state.is_leased() && job.text("held_by").as_ref() != Some(worker));
+    // What is kept of a hold is of one of ours, unless another program has the job: that says when it took it.
+    let is_ours = holder.is_none();
+    let since = if is_ours { job.millis("started") } else { job.seconds("time") };
+    let put = || job.seconds("time").filter(|_| is_ours && since.is_none());
     let is_whole = values.len() > RECORD.len();
     Ok(JobRecord {
         id: id.clone(),
@@ -181,17 +191,22 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool) -> Result<JobR
         crashes: job.number("crashes"),
         interrupted: job.number("interrupted"),
         unknown: job.number("unknown"),
-        put_at: job.millis("put_at").or_else(|| job.seconds("time")).unwrap_or(Millis(0)),
+        put_at: job.millis("put_at").or_else(|| told::put_at(first)).or_else(put).unwrap_or(Millis(0)),
         put_by: job.text("put_by"),
         recurring: job.text("recurring").or_else(|| job.text("spawned_from_jid")),
         due_at: job.millis("due").filter(|_| matches!(state, JobState::Delayed | JobState::Depends)),
-        started_at: job.millis("started"),
+        started_at: since,
         ended_at: job.millis("ended").filter(|_| state.has_ended()),
-        instance: job.text("instance").filter(|_| state.is_leased()).map(Into::into),
-        worker: job.json("life"),
+        // Of one that has ended it tells where its output is.
+        instance: job
+            .text("instance")
+            .filter(|_| is_ours && (state.is_leased() || state.has_ended()))
+            .map(Into::into),
+        worker: job.json("life").filter(|_| is_ours),
         fence: Fence(job.number("hold")),
-        renewals: job.number("renewals"),
-        renewed_at: job.millis("renewed"),
+        renewals: if is_ours { job.number("renewals") } else { 0 },
+        renewed_at: job.millis("renewed").filter(|_| is_ours),
+        holder,
         expires_at: job.seconds("expires").filter(|_| state.is_leased()),
         progress: job.json("progress"),
         result: job.text("result"),

@@ -15,8 +15,8 @@ use super::occur::Recurs;
 use super::reply;
 use super::unheard::Unheard;
 use super::wakes::Wakes;
-use crate::broker::Notice;
 use crate::broker::notices::Notices;
+use crate::broker::{Complaints, Notice};
 use crate::model::{Fence, JobId, QueueName, Revocation, Sign};
 
 /// The shortest time from one look at what is due to the next.
@@ -33,6 +33,8 @@ pub(super) struct Shared {
     sign: Mutex<Option<Sign>>,
     /// It is to be told at once.
     pub(super) changed_sign: Notify,
+    /// It has changed in how busy it is, which is to be told soon.
+    pub(super) changed_load: Notify,
     pub(super) notices: Notices,
     pub(super) holds: Holds,
     pub(super) unheard: Unheard,
@@ -52,6 +54,8 @@ pub(super) struct Shared {
     pub(super) recurs: Recurs,
     /// When what is heard wakes.
     pub(super) wakes: Wakes,
+    /// What goes wrong just now.
+    pub(super) complaints: Complaints,
     /// Wakes when time alone makes work.
     timer: Mutex<Option<JoinHandle<()>>>,
     /// For what is spawned by those who only have a part of this.
@@ -66,6 +70,7 @@ impl Shared {
             place,
             sign: Mutex::default(),
             changed_sign: Notify::new(),
+            changed_load: Notify::new(),
             notices: Notices::default(),
             holds: Holds::default(),
             unheard: Unheard::new(),
@@ -77,6 +82,7 @@ impl Shared {
             odd: Mutex::default(),
             recurs: Recurs::default(),
             wakes: Wakes::default(),
+            complaints: Complaints::default(),
             timer: Mutex::default(),
             own: own.clone(),
         })
@@ -91,12 +97,13 @@ impl Shared {
         self.signed().clone().filter(|_| !self.owes.load(Ordering::Relaxed))
     }
 
-    /// How busy it is can wait for its turn; another shape is told at once.
+    /// How busy it is can wait a little; another shape is told at once.
     pub(super) fn set_sign(&self, sign: Sign) {
-        let shape = Some(sign.shape());
-        let before = self.signed().replace(sign);
-        if before.map(|before| before.shape()) != shape {
+        let before = self.signed().replace(sign.clone());
+        if before.as_ref().map(Sign::shape) != Some(sign.shape()) {
             self.changed_sign.notify_one();
+        } else if before != Some(sign) {
+            self.changed_load.notify_one();
         }
     }
 

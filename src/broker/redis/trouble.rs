@@ -1,16 +1,21 @@
 //! What a Redis refuses or fails at, in words that say who must act.
 
-use redis::{ErrorKind, RedisError, ServerErrorKind};
+use redis::{Client, ErrorKind, RedisConnectionInfo, RedisError, ServerErrorKind, Value};
 
-use crate::broker::Error;
+use super::address::Given;
 
-/// What `verb` (e.g. `put jobs into`) met at the server called `name`.
-pub(super) fn explain(verb: &str, name: &str, error: &RedisError) -> Error {
+/// Why what was asked for was not done, and what to do about it; `given` is what the URL says of the way there.
+pub(super) fn cause(error: &RedisError, given: &Given) -> String {
     let said = said(error);
-    let hint = match (error.kind(), error.code().unwrap_or_default()) {
-        (ErrorKind::AuthenticationFailed, _) | (_, "NOAUTH" | "WRONGPASS") => {
-            "give the name and the password in the URL: redis://USER:PASSWORD@HOST"
-        }
+    let hint = hint(error, &said, given);
+    format!("{said}: {hint}")
+}
+
+fn hint(error: &RedisError, said: &str, given: &Given) -> &'static str {
+    if let Some(hint) = of_password(error, said, given).or_else(|| of_tls(said, given)) {
+        return hint;
+    }
+    match (error.kind(), error.code().unwrap_or_default()) {
         (ErrorKind::Server(ServerErrorKind::BusyLoading), _) => {
             "it is reading its data; it will be there soon"
         }
@@ -18,9 +23,17 @@ pub(super) fn explain(verb: &str, name: &str, error: &RedisError) -> Error {
             "it is a replica; give the primary's address, or redis+sentinel:// to follow it"
         }
         (ErrorKind::Server(ServerErrorKind::MasterDown), _) => "it is a replica that has lost its primary",
+        (_, "ERR") if said.contains("DB index is out of range") => {
+            "it has no database of that number: they begin with 0, and its setting 'databases' says how many there are \
+             (16 unless it is set)"
+        }
+        _ if said.contains("'select' command") => {
+            "the user's ACL must allow SELECT, as the URL names a database other than 0"
+        }
         (ErrorKind::Server(ServerErrorKind::NoPerm), _) => {
             "the user's ACL must allow EVALSHA, SCRIPT LOAD, TIME, PUBLISH, SUBSCRIBE, PSUBSCRIBE, what the script calls, \
-             the keys ql:* and all channels, for patterns; INFO helps (like ~ql:* &* +@all -@dangerous +info)"
+             SELECT unless the database is 0, the keys ql:* and all channels, for patterns; INFO helps (like \
+             ~ql:* &* +@all -@dangerous +info)"
         }
         // Older and newer servers say it in their own words.
         (_, "ERR")
@@ -35,18 +48,90 @@ pub(super) fn explain(verb: &str, name: &str, error: &RedisError) -> Error {
         (ErrorKind::Parse, _) => "what answers there is no Redis; check host and port",
         (_, "BUSY") => "another client's script keeps it; SCRIPT KILL ends that one",
         (_, "OOM") => {
-            "it is at its maxmemory; give it more, or let it forget ended jobs (option keep_complete)"
+            "it is at its maxmemory; give it more, or remove what has ended: taskvisor job discard --complete"
+        }
+        (_, "WRONGTYPE") => {
+            "another program has put something of another kind under one of the keys ql:*; `redis-cli --scan --pattern \
+             'ql:*'` and TYPE find it"
         }
         (_, "MISCONF") => "it cannot write its snapshot; see its log and its disk",
-        _ if said.contains("invalid peer certificate") || said.contains("UnknownIssuer") => {
-            "the server's certificate is not believed here; name the file of its CA in the URL: rediss://HOST:PORT/DB?ca=FILE"
+        _ if said.contains("failed to lookup address") => {
+            "no host of that name is known here; is it spelled right?"
         }
         _ if error.is_connection_refusal() => "is it running there?",
+        _ if error.is_timeout() && given.tls => {
+            "it, or what is between, does not answer; if that is always so, it may have no TLS there (redis:// is without)"
+        }
         _ if error.is_timeout() => "it, or what is between, does not answer",
-        _ if error.is_io_error() => "the connection will be made again",
+        _ if error.is_io_error() && given.plain => {
+            "the connection was ended; if that is always so, it may want TLS (rediss://), or allow no host but its own"
+        }
+        _ if error.is_io_error() => "the connection was ended; its log may say why",
         _ => "see what that means at redis.io",
-    };
-    Error::Failed(format!("cannot {verb} {name}: {said}: {hint}"))
+    }
+}
+
+/// What is wrong with the name and the password, or that there are none.
+fn of_password(error: &RedisError, said: &str, given: &Given) -> Option<&'static str> {
+    if said.contains("without any password configured") {
+        return Some("it wants no password: leave it out of the URL, or set one there (requirepass)");
+    }
+    match (error.kind(), error.code().unwrap_or_default()) {
+        (ErrorKind::AuthenticationFailed, _) | (_, "WRONGPASS") => Some(match (given.user, given.unix) {
+            (true, _) => {
+                "it knows no such user with that password; what is special in either is written like %2F"
+            }
+            (false, false) => {
+                "that is not the password of its user 'default'; for another user it is redis://USER:PASSWORD@HOST, and \
+                 what is special in a password is written like %2F"
+            }
+            (false, true) => {
+                "that is not the password of its user 'default'; for another user it is unix:///PATH?user=USER&pass=PASSWORD, \
+                 and what is special in a password is written like %2F"
+            }
+        }),
+        (_, "NOAUTH") => Some(match given.unix {
+            true => {
+                "it wants a password: give it in the URL, as unix:///PATH?pass=PASSWORD, with &user=USER for a user's"
+            }
+            false => {
+                "it wants a password: give it in the URL, as redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST"
+            }
+        }),
+        _ => None,
+    }
+}
+
+/// What is wrong with a certificate, theirs or ours, or that there is no TLS at all.
+fn of_tls(said: &str, given: &Given) -> Option<&'static str> {
+    let says = |word: &str| said.contains(word);
+    if says("received fatal alert") || says("AlertReceived") {
+        return Some(match given.own {
+            false => {
+                "it asks for a certificate of ours: name that and its key in the URL: &cert=FILE&key=FILE"
+            }
+            true => {
+                "it does not take our certificate (cert= in the URL): one is needed that has not expired and that a CA \
+                 has signed which it believes (its tls-ca-cert-file)"
+            }
+        });
+    }
+    if says("corrupt message") || says("InvalidContentType") {
+        return Some("what answers there speaks no TLS: redis:// is without; else give the port that has it");
+    }
+    if !says("invalid peer certificate") && !says("UnknownIssuer") {
+        return None;
+    }
+    Some(if says("not valid for name") || says("NotValidForName") {
+        "the server's certificate is not for the host as the URL calls it: call it as the certificate does, or have one \
+         made for that name (subjectAltName)"
+    } else if says("expired") || says("Expired") || says("not valid yet") || says("NotValidYet") {
+        "the server needs a new certificate, or the clock of this host is wrong"
+    } else if given.ca {
+        "the server's certificate is not signed by a CA in the file that the URL names (ca=): is it that server's CA?"
+    } else {
+        "the server's certificate is not believed here; name the file of its CA in the URL: rediss://HOST:PORT/DB?ca=FILE"
+    })
 }
 
 /// The server's own words, or the system's.
@@ -56,4 +141,15 @@ fn said(error: &RedisError) -> String {
         (None, Some(detail)) if !error.is_io_error() => format!("{}: {detail}", error.category()),
         _ => error.to_string(),
     }
+}
+
+/// What the server itself says to our name and password: the library keeps only that it refused them.
+pub(super) async fn refusal(client: &Client) -> Option<RedisError> {
+    let info = client.get_connection_info();
+    let given = info.redis_settings();
+    let mut auth = redis::cmd("AUTH");
+    auth.arg(given.username()).arg(given.password()?);
+    let nobody = info.clone().set_redis_settings(RedisConnectionInfo::default());
+    let mut conn = Client::open(nobody).ok()?.get_multiplexed_async_connection().await.ok()?;
+    auth.query_async::<Value>(&mut conn).await.err()
 }

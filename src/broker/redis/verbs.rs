@@ -6,7 +6,7 @@ use redis::{Cmd, Value};
 
 use super::broker::Redis;
 use super::reply::{self, number, parts, text};
-use super::{edits, failures, fleet, options, queues, recur};
+use super::{edits, failures, fleet, options, queues, recur, told};
 use crate::broker::cancel::{self, Named};
 use crate::broker::{Broker, Error, circle};
 use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Number, Refusal, Verb};
@@ -109,6 +109,7 @@ fn refused(verb: &'static str, words: &[String]) -> Option<Error> {
             let names: Vec<JobId> = names.iter().map(|name| name.as_str().into()).collect();
             Some(circle::refusal(&names))
         }
+        ("refused", [why]) => Some(Error::Refused(why.clone())),
         ("recurs", [queue, names]) => {
             let why = format!("recurring jobs are put into it: {names}");
             Some(Error::InUse(queue.as_str().into(), why))
@@ -124,8 +125,11 @@ async fn get(redis: &Redis, id: &JobId) -> Result<JobRecord, Error> {
             cmd.arg(*name);
         }
     });
-    let [values, tracked, needs, needed_by] = parts(answer.await?)?;
-    let record = reply::record(id, &reply::array(values)?, number::<u8>(&tracked) == 1)?;
+    let [values, tracked, needs, needed_by, told] = parts(answer.await?)?;
+    let told = reply::array(told)?;
+    let first = told.first().unwrap_or(&Value::Nil);
+    let mut record = reply::record(id, &reply::array(values)?, number::<u8>(&tracked) == 1, first)?;
+    told::add(&mut record, &told);
     let mut needs = reply::array(needs)?
         .into_iter()
         .map(|need| {
@@ -203,9 +207,9 @@ pub(super) async fn page(redis: &Redis, filter: &Filter, at: Option<Cursor>) -> 
     let jobs = reply::array(found)?
         .into_iter()
         .map(|found| {
-            let [id, values, tracked] = parts(found)?;
+            let [id, values, tracked, first] = parts(found)?;
             let id = text(&id).unwrap_or_default().into();
-            reply::record(&id, &reply::array(values)?, number::<u8>(&tracked) == 1)
+            reply::record(&id, &reply::array(values)?, number::<u8>(&tracked) == 1, &first)
         })
         .collect::<Result<Vec<_>, Error>>()?;
     let left = left - jobs.len() as u64;

@@ -128,6 +128,7 @@ pub(super) fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         started_at: moment(row, 16)?,
         ended_at: moment(row, 17)?,
         instance: instance(row, 18)?,
+        holder: None,
         worker: worker(row, 19)?,
         fence: Fence(row.get(20)?),
         renewals: row.get(27)?,

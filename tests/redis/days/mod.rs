@@ -1,8 +1,10 @@
 //! Bad days: what a server, or what is between, may do to those who need it. The supervisor says what is wrong, goes on
 //! when it is over, and no job is lost or runs twice at once.
 
+mod elsewhere;
 mod failover;
 mod network;
+mod odd;
 mod refusals;
 mod secure;
 mod texts;

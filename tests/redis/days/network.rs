@@ -54,6 +54,34 @@ fn connections_that_are_cut_again_and_again_end_no_job() {
     assert_eq!(scene.job(&jid)["attempt"], 1);
 }
 
+/// What lasts is told when it begins and when it is over, and not at each try in between.
+#[test]
+fn a_redis_that_is_away_is_told_once_and_that_it_is_back() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1", "--lease", "12s", "--grace", "1s"]);
+    let _ = scene.a_long_job();
+    scene.server_dies();
+    let log = || scene.sandbox.stderr();
+    let troubles = ["the events of Redis are not heard", "failed to renew"];
+    wait_until("each is told", || {
+        troubles.iter().all(|what| log().contains(&format!("{what}; it is tried again")))
+    });
+    let why = scene.sandbox.ok(&["why", "pool", "default"]);
+    assert!(!why.contains("No job waits") && !why.contains("?."), "{why}");
+    assert!(
+        why.contains("How many jobs wait for it cannot be told") && why.contains("running there?\n"),
+        "{why}"
+    );
+    scene.server_comes(&[]);
+    wait_until("it is over", || {
+        log().lines().any(|line| line.contains("over after") && line.contains(troubles[0]))
+    });
+    for what in troubles {
+        let told = log().lines().filter(|line| line.contains(what) && !line.contains("over after")).count();
+        assert_eq!(told, 1, "{what}: {}", log());
+    }
+}
+
 #[test]
 fn clients_that_are_killed_connect_again() {
     let scene = Scene::new();

@@ -95,15 +95,83 @@ fn without_the_right_to_ask_who_listens_jobs_run_and_the_log_names_it() {
 
 #[test]
 fn a_password_that_is_wrong_or_missing_is_said() {
-    let server = RedisServer::start_with(&["--requirepass", "right"]);
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("redis.sock");
+    let args = ["--requirepass", "right", "--unixsocket", socket.to_str().unwrap()];
+    let server = RedisServer::start_with(&args);
     let sandbox = Sandbox::new(Setting::Root);
-    for (user, word) in
-        [("", "NOAUTH"), (":wrong@", "authentication failed"), ("nobody:right@", "authentication failed")]
-    {
-        let said = refusal(&sandbox, &server.url().replace("://", &format!("://{user}")));
-        assert!(said.contains(word) && said.contains("password in the URL"), "{user}: {said}");
-        assert!(!said.contains("wrong@") && !said.contains("right"), "{said}");
+    let by_socket = |query: &str| format!("unix://{}{query}", socket.display());
+    let by_port = |user: &str| server.url().replace("://", &format!("://{user}"));
+    for (url, words) in [
+        (by_port(""), ["NOAUTH", "it wants a password: give it in the URL, as redis://:PASSWORD@HOST"]),
+        (by_port(":wrong@"), ["WRONGPASS", "not the password of its user 'default'"]),
+        (by_port("nobody:right@"), ["WRONGPASS", "no such user with that password"]),
+        (by_socket(""), ["NOAUTH", "unix:///PATH?pass=PASSWORD"]),
+        (by_socket("?pass=wrong"), ["WRONGPASS", "unix:///PATH?user=USER&pass=PASSWORD"]),
+        (by_socket("?user=nobody&pass=right"), ["WRONGPASS", "no such user with that password"]),
+    ] {
+        let said = refusal(&sandbox, &url);
+        assert!(words.iter().all(|word| said.contains(word)), "{url}: {said}");
+        assert!(!said.contains("wrong@") && !said.contains("right") && !said.contains("nobody"), "{said}");
     }
+    sandbox.ok(&["-b", &by_socket("?db=2&user=default&pass=right"), "put", "--", "true"]);
+    let open = RedisServer::start();
+    let said = refusal(&sandbox, &open.url().replace("://", "://:right@"));
+    assert!(said.contains("it wants no password") && !said.contains("right"), "{said}");
+}
+
+#[test]
+fn a_url_that_is_wrong_is_a_wrong_setting() {
+    let sandbox = Sandbox::new(Setting::Root);
+    for (url, word) in [
+        ("redis://127.0.0.1?foo=1", "'foo='"),
+        ("rediss://127.0.0.1?cafile=/x", "'ca=' may be meant"),
+        ("redis://127.0.0.1/abc", "number of a database"),
+        ("redis://127.0.0.1:99999", "1 to 65535"),
+        ("redis://one,two/0", "several hosts"),
+        ("redis://", "needs a host, or a path, after its //"),
+    ] {
+        for verb in [&["put", "--", "true"][..], &["start", "-w", "1"]] {
+            let (code, said) = sandbox.refused(&[&["-b", url], verb].concat());
+            assert!(code == 78 && said.contains(word), "{url}: {code}, {said}");
+        }
+    }
+}
+
+#[test]
+fn a_database_that_is_not_there_or_not_allowed_is_explained() {
+    let scene = Scene::new();
+    let said = refusal(&scene.sandbox, &scene.url.replace("/0", "/99"));
+    assert!(said.contains("'databases'") && said.contains("begin with 0"), "{said}");
+    let _: redis::Value = scene.other().raw("ACL SETUSER one reset on >pw ~* &* +@all -select");
+    let by_one = scene.url.replace("://", "://one:pw@");
+    let said = refusal(&scene.sandbox, &by_one.replace("/0", "/1"));
+    assert!(said.contains("ACL must allow SELECT"), "{said}");
+    scene.sandbox.ok(&["-b", &by_one, "put", "--", "true"]);
+}
+
+/// Who ends with an error does not promise to go on.
+#[test]
+fn a_host_that_nobody_knows_is_looked_at_for_its_spelling() {
+    let said = refusal(&Sandbox::new(Setting::Root), "redis://nosuch.invalid/0");
+    assert!(said.contains("is it spelled right?") && !said.contains("made again"), "{said}");
+}
+
+/// Several things are asked for while the connection cannot be made: each is told by its own name.
+#[test]
+fn what_was_not_done_is_called_by_its_own_name() {
+    let scene = Scene::on(RedisServer::start());
+    scene.server_dies();
+    let _running = scene.sandbox.start_raw(&["-w", "1", "-b", &scene.url]);
+    wait_until("it is told", || scene.sandbox.stderr().contains("what recurs is not put"));
+    for _ in 0..3 {
+        let said = refusal(&scene.sandbox, &scene.url);
+        assert!(said.contains("cannot put jobs into"), "{said}");
+    }
+    let log = scene.sandbox.stderr();
+    let of = |what: &str| log.lines().find(|line| line.contains(what)).unwrap_or_default().to_owned();
+    assert!(of("what recurs is not put").contains("cannot look for what recurs in"), "{log}");
+    assert!(of("given back once").contains("cannot release jobs in"), "{log}");
 }
 
 #[test]

@@ -64,7 +64,18 @@ fn a_server_with_a_ca_of_ones_own_is_believed_when_the_url_names_it() {
     // To a name that the certificate does not have nobody speaks.
     let wrong = url.replace("127.0.0.1", "localhost");
     let said = Sandbox::new(Setting::Root).refused(&["-b", &wrong, "put", "--", "true"]).1;
-    assert!(said.contains("certificate"), "{said}");
+    assert!(said.contains("not for the host as the URL calls it"), "{said}");
+    // Another CA, even one of the same name, is told from none.
+    let other = tempfile::tempdir().unwrap();
+    certificates(other.path(), &[]);
+    let wrong = format!("{plain}?ca={}", other.path().join("ca.pem").display());
+    let said = Sandbox::new(Setting::Root).refused(&["-b", &wrong, "put", "--", "true"]).1;
+    assert!(said.contains("not signed by a CA in the file that the URL names"), "{said}");
+    // With TLS where there is none, and without where there is.
+    let said = scene.sandbox.refused(&["-b", &scene.url.replace("redis:", "rediss:"), "put", "--", "true"]).1;
+    assert!(said.contains("may have no TLS there (redis:// is without)"), "{said}");
+    let said = scene.sandbox.refused(&["-b", &plain.replace("rediss:", "redis:"), "put", "--", "true"]).1;
+    assert!(said.contains("may want TLS (rediss://)"), "{said}");
 }
 
 #[test]
@@ -76,7 +87,25 @@ fn a_server_that_asks_for_our_certificate_gets_it() {
     let file = |name: &str| dir.path().join(name).display().to_string();
     let without = format!("rediss://127.0.0.1:{port}/0?ca={}", file("ca.pem"));
     let url = format!("{without}&cert={}&key={}", file("client.pem"), file("client.key"));
-    assert_ne!(scene.sandbox.run(&["-b", &without, "put", "--", "true"]).status.code(), Some(0));
+    let said = scene.sandbox.refused(&["-b", &without, "put", "--", "true"]).1;
+    assert!(said.contains("&cert=FILE&key=FILE"), "{said}");
+    // One that no CA of the server's has signed.
+    let other = tempfile::tempdir().unwrap();
+    certificates(other.path(), &["stranger"]);
+    let strange = |name: &str| other.path().join(name).display().to_string();
+    let stranger = format!("{without}&cert={}&key={}", strange("stranger.pem"), strange("stranger.key"));
+    let said = scene.sandbox.refused(&["-b", &stranger, "put", "--", "true"]).1;
+    assert!(said.contains("does not take our certificate"), "{said}");
+    // A key of another certificate, and what is no key.
+    for (key, word) in [("server.key", "not the key of the certificate"), ("ca.pem", "no private key in it")]
+    {
+        let wrong = format!("{without}&cert={}&key={}", file("client.pem"), file(key));
+        let (code, said) = scene.sandbox.refused(&["-b", &wrong, "put", "--", "true"]);
+        assert!(code == 78 && said.contains(word) && said.contains(key), "{said}");
+    }
+    let keyless = format!("rediss://127.0.0.1:{port}/0?ca={}", file("server.key"));
+    let (code, said) = scene.sandbox.refused(&["-b", &keyless, "put", "--", "true"]);
+    assert!(code == 78 && said.contains("there is no certificate in it"), "{said}");
     let jid = scene.sandbox.ok(&["-b", &url, "put", "--", "true"]);
     let _running = scene.start_by(&url, &["-w", "1"]);
     wait_until("it is complete", || scene.state(jid.trim()) == "complete");

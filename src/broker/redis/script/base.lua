@@ -5,7 +5,8 @@
 -- all is one function has a reason too: those in it find what is outside of it at no cost.
 -- Nothing is rolled back after an error: a command looks at all it was given before it writes anything.
 
-local call, encode, decode, floor, format = redis.call, cjson.encode, cjson.decode, math.floor, string.format
+local call, try, encode, decode = redis.call, redis.pcall, cjson.encode, cjson.decode
+local floor, format = math.floor, string.format
 
 local function taskvisor(KEYS, ARGV)
 
@@ -109,12 +110,12 @@ local function json_table(text)
   if fine and type(value) == 'table' then return value end
 end
 
--- A JSON list of names; nil if the text is none.
+-- A JSON list of names; nil if the text is none. A number may be one, but for infinity, which nothing can write.
 local function json_names(text)
   if text == '{}' or text == '[]' then return {} end
   local names = json_table(text)
   for _, name in pairs(names or {}) do
-    if type(name) ~= 'string' and type(name) ~= 'number' then return end
+    if type(name) ~= 'string' and (type(name) ~= 'number' or name - name ~= 0) then return end
   end
   return names
 end
@@ -132,7 +133,7 @@ end
 -- Appends to a job's history; `extra` is the text of a JSON object. The first entry stays, and the newest.
 local function history(jid, when, what, extra)
   local key = 'ql:j:' .. jid .. '-history'
-  local text = '[' .. floor(when) .. ',' .. encode(what) .. (extra and ',' .. extra .. ']' or ']')
+  local text = format('[%d,', when) .. encode(what) .. (extra and ',' .. extra .. ']' or ']')
   local count = call('RPUSH', key, text)
   -- Most jobs have no fourth entry, and pay nothing for the look at the option. A limit below three is taken as three.
   if count <= 3 then return end
@@ -191,12 +192,12 @@ end
 
 -- The key of a day's figures.
 local function figures(kind, queue, when)
-  return 'ql:s:' .. kind .. ':' .. when - when % 86400 .. ':' .. queue
+  return format('ql:s:%s:%d:', kind, when - when % 86400) .. queue
 end
 
--- Lets a day's figures go when they are old, as the option says.
+-- Lets a day's figures go when they are old, as the option says: after a hundred years at the latest.
 local function keep_days(key)
-  local days = floor(option('stats-history', 30))
+  local days = math.min(floor(option('stats-history', 30)), 36525)
   if days > 0 then call('EXPIRE', key, days * 86400) end
 end
 
@@ -206,29 +207,36 @@ local function is_holder(worker, hold, has_worker, has_hold)
   return has_worker == worker and (not hold or hold == (has_hold or '0'))
 end
 
--- Adds to the counters of a day: retries, failed, failures.
+-- Adds to the counters of a day: retries, failed, failures. What another program has put there instead stays.
 local function count(queue, when, field, by)
   local key = figures('stats', queue, when)
-  if call('HINCRBY', key, field, by) == by then keep_days(key) end
+  if try('HINCRBY', key, field, by) == by then keep_days(key) end
 end
 
 -- Adds how long jobs have waited (`wait`) or run (`run`) to mean and variance (Welford's way) and to the histogram.
 local function stat(kind, queue, when, values)
-  local key = figures(kind, queue, when)
-  local mean, vk = unpack(call('HMGET', key, 'mean', 'vk'))
-  mean, vk = number(mean or 0) or 0, number(vk or 0) or 0
-  local total = call('HINCRBY', key, 'total', #values) - #values
-  if total == 0 then keep_days(key) end
+  local key, names, more = figures(kind, queue, when), {'mean', 'vk', 'total'}, {}
+  for i = 1, #values do
+    local value = values[i]
+    local name = value < 1 and 's0' or value < 60 and format('s%d', value) or value < 3600 and format('m%d', value / 60)
+      or value < 86400 and format('h%d', value / 3600) or format('d%d', value / 86400)
+    if not more[name] then names[#names + 1] = name end
+    more[name] = (more[name] or 0) + 1
+  end
+  local had, set = call('HMGET', key, unpack(names)), {}
+  local mean, vk, total = number(had[1]) or 0, number(had[2]) or 0, number(had[3]) or 0
   for i = 1, #values do
     local value = values[i] > 0 and values[i] or 0
     local before = value - mean
     mean = mean + before / (total + i)
     vk = vk + before * (value - mean)
-    call('HINCRBY', key, value < 60 and 's' .. floor(value) or value < 3600 and 'm' .. floor(value / 60)
-      or value < 86400 and 'h' .. floor(value / 3600) or 'd' .. floor(value / 86400), 1)
   end
   -- As texts: of a number Redis would write 17 digits, which takes longer than all of this.
-  call('HSET', key, 'mean', tostring(mean), 'vk', tostring(vk))
+  for i = 4, #names do
+    set[2 * i - 7], set[2 * i - 6] = names[i], format('%d', (number(had[i]) or 0) + more[names[i]])
+  end
+  call('HSET', key, 'mean', tostring(mean), 'vk', tostring(vk), 'total', format('%d', total + #values), unpack(set))
+  if total == 0 then keep_days(key) end
 end
 
 local function add_failure(jid, group)
@@ -237,16 +245,17 @@ local function add_failure(jid, group)
 end
 
 local function remove_failure(jid, group)
-  if call('LREM', 'ql:f:' .. group, 0, jid) > 0 and call('EXISTS', 'ql:f:' .. group) == 0 then
+  -- The oldest are at the end of the list.
+  if group and call('LREM', 'ql:f:' .. group, -1, jid) > 0 and call('EXISTS', 'ql:f:' .. group) == 0 then
     call('SREM', 'ql:failures', group)
   end
 end
 
--- A job is failed no more: neither its group nor the day and the queue it failed in count it.
-local function forget_failure(jid, queue, failure)
+-- A job is failed no more, and the day and the queue it failed in do not count it: its group, which it is to leave.
+local function forget_failure(queue, failure)
   local told = json_table(failure) or {}
-  if type(told.group) == 'string' then remove_failure(jid, told.group) end
-  if number(told.when) then count(queue, told.when, 'failed', -1) end
+  if queue and number(told.when) then count(queue, told.when, 'failed', -1) end
+  return type(told.group) == 'string' and told.group
 end
 
 -- Removes a job and all that is its own.
@@ -254,6 +263,7 @@ local function forget(jid, tags)
   untag(jid, json_names(tags) or {})
   local key = 'ql:j:' .. jid
   call('DEL', key, key .. '-history', key .. '-dependencies', key .. '-dependents')
+  call('ZREM', 'ql:taskvisor:jobs', jid)
 end
 
 -- Marks a job as failed, wherever it was.
@@ -269,51 +279,55 @@ local function set_failed(jid, queue, when, group, failure)
   count(queue, when, 'failed', 1)
 end
 
--- Lets a job that needs no more go where it was to go: to work, or to its time.
-local function set_free(jid, when)
-  local state, queue, priority, due, order = fields(jid, 'state', 'queue', 'priority', 'scheduled', 'order')
-  if state ~= 'depends' then return end
-  call('ZREM', 'ql:q:' .. queue .. '-depends', jid)
-  news('released', jid, queue, due and 'scheduled' or 'waiting')
+-- Lets a job that needs no more go where it was to go: to work, or to its time. With `done`, a job that it needs no
+-- more: if that was the last. One without a queue has no place to go to, and stays. It is placed before it leaves where
+-- it is: what cannot be placed is not lost.
+local function set_free(jid, when, done)
+  local needs = 'ql:j:' .. jid .. '-dependencies'
+  if done and call('SREM', needs, done) == 0 or call('EXISTS', needs) == 1 then return end
+  local state, queue, priority, scheduled, order = fields(jid, 'state', 'queue', 'priority', 'scheduled', 'order')
+  if state ~= 'depends' or not queue then return end
+  local due = scheduled and number(scheduled)
   if due then
     call('ZADD', 'ql:q:' .. queue .. '-scheduled', due, jid)
     call('HSET', 'ql:j:' .. jid, 'state', 'scheduled')
-    call('HDEL', 'ql:j:' .. jid, 'scheduled')
   else
     enter_work(jid, queue, priority, number(order) or when)
     call('HSET', 'ql:j:' .. jid, 'state', 'waiting')
   end
+  if scheduled then call('HDEL', 'ql:j:' .. jid, 'scheduled') end
+  call('ZREM', 'ql:q:' .. queue .. '-depends', jid)
+  news('released', jid, queue, due and 'scheduled' or 'waiting')
   call('PUBLISH', 'ql:taskvisor', queue)
 end
 
 -- How many jobs one call sets free of one that they waited for: nobody else waits long for that.
 local FREED_AT_ONCE = 1000
 
--- Some of those in the set at `key` wait for a job no more; whether there are others.
-local function release_some(jid, key, when)
-  local some = call('SPOP', key, FREED_AT_ONCE)
-  for _, other in ipairs(some) do
-    local needs = 'ql:j:' .. other .. '-dependencies'
-    if call('SREM', needs, jid) == 1 and call('EXISTS', needs) == 0 then set_free(other, when) end
-  end
-  return #some == FREED_AT_ONCE and call('EXISTS', key) == 1
-end
-
 -- Those that waited for this job do so no more: of many the first now, and the others when jobs are asked for. They are
--- kept apart, because the job itself may be removed before the last of them is free.
+-- kept apart, because the job itself may be removed before the last of them is free. One that is broken stays where it
+-- is, and stops no other.
 local function release_dependents(jid, when)
   local key, rest = 'ql:j:' .. jid .. '-dependents', 'ql:taskvisor:release:' .. jid
-  if not release_some(jid, key, when) then return end
-  call('SUNIONSTORE', rest, rest, key)
-  call('DEL', key)
-  call('SADD', 'ql:taskvisor:releasing', jid)
+  local some = try('SPOP', key, FREED_AT_ONCE)
+  if #some == FREED_AT_ONCE and call('EXISTS', key) == 1 then
+    -- There may be some of an earlier job of this id.
+    if call('RENAMENX', key, rest) == 0 then
+      call('SUNIONSTORE', rest, rest, key)
+      call('UNLINK', key)
+    end
+    call('SADD', 'ql:taskvisor:releasing', jid)
+  end
+  for _, other in ipairs(some) do pcall(set_free, other, when, jid) end
 end
 
 -- Goes on with that; whether there is more to do.
 local function release_more()
   local jid = call('SRANDMEMBER', 'ql:taskvisor:releasing')
   if not jid then return false end
-  if not release_some(jid, 'ql:taskvisor:release:' .. jid, clock) then call('SREM', 'ql:taskvisor:releasing', jid) end
+  local some = try('SPOP', 'ql:taskvisor:release:' .. jid, FREED_AT_ONCE)
+  if #some < FREED_AT_ONCE then call('SREM', 'ql:taskvisor:releasing', jid) end
+  for _, other in ipairs(some) do pcall(set_free, other, clock, jid) end
   return true
 end
 
@@ -321,9 +335,13 @@ end
 local function depend(jid, needs)
   local any = false
   for _, other in ipairs(needs) do
-    local state = fields(other, 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('SADD', 'ql:j:' .. other .. '-dependents', jid)
+    local state, key = try('HGET', 'ql:j:' .. other, 'state'), 'ql:j:' .. other .. '-dependents'
+    if type(state) == 'string' and state ~= 'complete' and other ~= jid then
+      -- What is no set is not that of a job.
+      if type(try('SADD', key, jid)) == 'table' then
+        call('DEL', key)
+        call('SADD', key, jid)
+      end
       call('SADD', 'ql:j:' .. jid .. '-dependencies', other)
       any = true
     end

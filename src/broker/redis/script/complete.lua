@@ -2,8 +2,8 @@
 
 local complete_job, expire_complete
 if command == 'complete' or ours then
-  -- How many old jobs one completion removes at the most: nobody waits long for what others have left.
-  local EXPIRED_AT_ONCE = 1000
+  -- How many old jobs one completion removes at the most, as text: nobody waits long for what others have left.
+  local AT_ONCE = '1000'
 
   -- Removes a job that has been complete for long. One that lives again, under an id that was complete, stays.
   local function expire(jid)
@@ -17,10 +17,10 @@ if command == 'complete' or ours then
   function expire_complete()
     local age, most = unpack(call('HMGET', 'ql:config', 'jobs-history', 'jobs-history-count'))
     age, most = number(age) or 604800, floor(number(most) or 50000)
-    local old = call('ZRANGEBYSCORE', 'ql:completed', '-inf', clock - age, 'LIMIT', 0, EXPIRED_AT_ONCE)
+    local old = call('ZRANGEBYSCORE', 'ql:completed', '-inf', format('%d', clock - age), 'LIMIT', '0', AT_ONCE)
     for _, jid in ipairs(old) do expire(jid) end
     if #old > 0 then call('ZREM', 'ql:completed', unpack(old)) end
-    local surplus = math.min(call('ZCARD', 'ql:completed') - math.max(most, 0), EXPIRED_AT_ONCE)
+    local surplus = math.min(call('ZCARD', 'ql:completed') - math.max(most, 0), tonumber(AT_ONCE))
     if surplus > 0 then
       for _, jid in ipairs(call('ZRANGE', 'ql:completed', 0, surplus - 1)) do expire(jid) end
       call('ZREMRANGEBYRANK', 'ql:completed', 0, surplus - 1)

@@ -32,7 +32,7 @@ if command == 'depends' then
       call('SREM', key, other)
       call('SREM', 'ql:j:' .. other .. '-dependents', jid)
     end
-    if call('EXISTS', key) == 0 then set_free(jid, clock) end
+    set_free(jid, clock)
   else
     error('Depends(): Argument "command" must be "on" or "off"')
   end
@@ -57,7 +57,12 @@ if command == 'log' then
   local jid, message, extra = unpack(args, 3, 5)
   need(jid, 'Log(): Arg "jid" missing')
   need(message, 'Log(): Arg "message" missing')
-  if extra then need(json_table(extra), 'Log(): Arg "data" not JSON: ', extra) end
+  if extra then
+    need(json_table(extra), 'Log(): Arg "data" not JSON: ', extra)
+    -- As it will be read: part of a line, and so one deeper.
+    local fine, line = json('[' .. extra .. ']')
+    need(fine and pcall(encode, line), 'Log(): Arg "data" has too large a number, or goes too deep: ', extra)
+  end
   if not fields(jid, 'state') then error('Log(): Job ' .. jid .. ' does not exist') end
   history(jid, clock, message, extra)
   return

@@ -24,6 +24,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
       error('Fail(): Job ' .. jid .. ' running with another worker: ' .. tostring(has_worker))
     end
 
+    queue = queue or ''
     tell_failed(jid, group, message, worker)
     tell_followers('failed', jid)
     forget_worker_job(worker, jid)
@@ -51,11 +52,11 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     remaining = (number(remaining) or 0) - 1
     call('HSET', key, 'remaining', remaining)
     call('HDEL', key, 'grace')
-    call('ZREM', 'ql:q:' .. from .. '-locks', jid)
+    call('ZREM', 'ql:q:' .. (from or '') .. '-locks', jid)
     forget_worker_job(worker, jid)
     local failure = group and message and failure_text(group, message, floor(clock), worker)
     if remaining < 0 then
-      fail_spent(jid, from, worker, group or 'failed-retries-' .. queue, message, failure)
+      fail_spent(jid, from or '', worker, group or 'failed-retries-' .. queue, message, failure)
       return remaining
     end
     if failure then call('HSET', key, 'failure', failure) end
@@ -88,6 +89,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
       error('Heartbeat(): Job ' .. jid .. ' given out to another worker: ' .. tostring(has_worker))
     end
 
+    queue = queue or ''
     local key, expires = 'ql:j:' .. jid, clock + lease_of(queue)
     local expires_text = format('%.17g', expires)
     call('HSET', key, 'expires', expires_text)
@@ -103,6 +105,7 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
   -- Takes a job from its worker; it is the next that is handed out.
   function time_out(jid)
     local queue, worker = fields(jid, 'queue', 'worker')
+    queue = queue or ''
     local key = 'ql:q:' .. queue
     history(jid, clock, 'timed-out')
     call('ZREM', key .. '-locks', jid)
@@ -120,9 +123,13 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
   end
 
   if command == 'retry' then
-    -- With four arguments before it the pair would be a group named `hold` and its message.
     local hold = last_hold(3, 3) or last_hold(6, 6)
     local jid, queue, worker, delay, group, message = unpack(args, 3, 8)
+    -- A hold, or a group and its message? It is not taken for what may not be meant.
+    if group == 'hold' and not hold and tostring(message):find('^%d+$') then
+      error('Retry(): "hold" and a number after a delay may be a group and its message: '
+        .. 'name delay, group and message before a hold, or none of them')
+    end
     return retry_job(need(jid, 'Retry(): Arg "jid" missing'), queue, worker, delay, group, message, hold)
   end
 

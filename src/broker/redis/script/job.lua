@@ -2,10 +2,22 @@
 
 local job_of, job_text, jobs_text, texts_of
 if command == 'pop' or command == 'peek' or command == 'get' or command == 'multiget' or command == 'track' or ours then
+  -- A list or object as JSON: `{}` if it cannot be written, as infinity.
+  local function written(value)
+    local fine, text = pcall(encode, value)
+    return fine and text or '{}'
+  end
+
   -- The text of a list or object as it is shown: anything else becomes `{}`, and so does an empty list.
   local function shown(text)
     if not text or text == '{}' then return '{}' end
-    return encode(json_table(text) or {})
+    return written(json_table(text) or {})
+  end
+
+  -- What such a key of a job has, nothing if another program has put something else in its place.
+  local function members(key)
+    local found = try('SMEMBERS', key)
+    return found.err and '{}' or encode(found)
   end
 
   -- A line of a history as an object. Those of most jobs are turned as they are; any other is read first.
@@ -15,11 +27,11 @@ if command == 'pop' or command == 'peek' or command == 'get' or command == 'mult
     local entry = json_table(text) or {}
     local event = type(entry[3]) == 'table' and entry[3] or {}
     event.when, event.what = entry[1], entry[2]
-    return encode(event)
+    return written(event)
   end
 
   local function history_text(jid)
-    local events = call('LRANGE', 'ql:j:' .. jid .. '-history', 0, -1)
+    local events = try('LRANGE', 'ql:j:' .. jid .. '-history', 0, -1)
     if #events == 0 then return '{}' end
     for i, text in ipairs(events) do events[i] = event_text(text) end
     return '[' .. table.concat(events, ',') .. ']'
@@ -46,8 +58,9 @@ if command == 'pop' or command == 'peek' or command == 'get' or command == 'mult
       .. ',"data":' .. encode(job.data or '{}') .. ',"tags":' .. shown(job.tags)
       .. ',"history":' .. history_text(job.jid) .. ',"failure":' .. shown(job.failure)
       .. ',"spawned_from_jid":' .. encode(job.spawned_from_jid)
-      .. ',"dependents":' .. encode(call('SMEMBERS', key .. '-dependents'))
-      .. ',"dependencies":' .. encode(call('SMEMBERS', key .. '-dependencies')) .. '}'
+      .. (call('EXISTS', key .. '-dependents', key .. '-dependencies') == 0 and ',"dependents":{},"dependencies":{}}'
+        or ',"dependents":' .. members(key .. '-dependents') .. ',"dependencies":' .. members(key .. '-dependencies')
+        .. '}')
   end
 
   -- Texts as a JSON list, which has an odd shape when it is empty: that of Lua's tables.

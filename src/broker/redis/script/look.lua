@@ -83,23 +83,29 @@ if command == 'unfail' then
   need(group, 'Unfail(): Arg "group" missing')
   most = math.min(floor(need(number(most or 25), 'Unfail(): Arg "count" not a number: ', most)), 1e9)
   if most <= 0 then return 0 end
-  local key, moved = 'ql:f:' .. group, 0
-  local jids = call('LRANGE', key, -most, -1)
-  call('LTRIM', key, 0, -1 - most)
-  if call('EXISTS', key) == 0 then call('SREM', 'ql:failures', group) end
-  for _, jid in ipairs(jids) do
+  local key, moved, broken = 'ql:f:' .. group, 0, {}
+  local function put_back(jid)
     local state, from, priority, retries, failure = fields(jid, 'state', 'queue', 'priority', 'retries', 'failure')
-    if state == 'failed' then
-      forget_failure(jid, from, failure)
-      history(jid, clock, 'put', '{"q":' .. encode(queue) .. '}')
-      call('HSET', 'ql:j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', queue,
-        'remaining', retries or '0')
-      call('HDEL', 'ql:j:' .. jid, 'grace')
-      enter_work(jid, queue, priority, clock)
-      news('retried', jid, queue, 'waiting')
-      moved = moved + 1
-    end
+    if state ~= 'failed' then return end
+    history(jid, clock, 'put', '{"q":' .. encode(queue) .. '}')
+    enter_work(jid, queue, priority, clock)
+    call('HSET', 'ql:j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'queue', queue,
+      'remaining', retries or '0')
+    moved = moved + 1
+    call('HDEL', 'ql:j:' .. jid, 'grace')
+    local of = forget_failure(from, failure)
+    if of ~= group then remove_failure(jid, of) end
+    news('retried', jid, queue, 'waiting')
   end
+  local jids = call('LRANGE', key, -most, -1)
+  for _, jid in ipairs(jids) do
+    if not pcall(put_back, jid) and try('HGET', 'ql:j:' .. jid, 'state') == 'failed' then broken[#broken + 1] = jid end
+  end
+  -- All at once: a look for each would go through the whole list. What cannot be put back stays in the group, in no
+  -- other's way.
+  call('LTRIM', key, 0, -1 - #jids)
+  call_many('LPUSH', key, broken)
+  if call('EXISTS', key) == 0 then call('SREM', 'ql:failures', group) end
   if moved > 0 then call('PUBLISH', 'ql:taskvisor', queue) end
   return moved
 end

@@ -10,18 +10,21 @@ if command == 'put' or command == 'requeue' or ours then
       if worker ~= me then tell_lock_lost(jid, worker) end
     end
     if state == 'complete' then call('ZREM', 'ql:completed', jid) end
-    if state == 'failed' then forget_failure(jid, queue, failure) end
+    if state == 'failed' then remove_failure(jid, forget_failure(queue, failure)) end
     call('HDEL', 'ql:j:' .. jid, 'grace', 'scheduled')
   end
 
-  -- Lets a job wait no more for those that are not among `needs`.
+  -- Lets a job wait no more for those that are not among `needs`, if there are any of these.
   local function drop_needs(jid, needs)
-    local kept = {}
+    local key, kept = 'ql:j:' .. jid .. '-dependencies', {}
+    local before = try('SMEMBERS', key)
+    -- What is no set says of nobody.
+    if before.err then call('DEL', key) end
     for _, other in ipairs(needs) do kept[other] = true end
-    for _, other in ipairs(call('SMEMBERS', 'ql:j:' .. jid .. '-dependencies')) do
+    for _, other in ipairs(#needs > 0 and before or {}) do
       if not kept[other] then
-        call('SREM', 'ql:j:' .. other .. '-dependents', jid)
-        call('SREM', 'ql:j:' .. jid .. '-dependencies', other)
+        try('SREM', 'ql:j:' .. other .. '-dependents', jid)
+        call('SREM', key, other)
       end
     end
   end
@@ -34,7 +37,7 @@ if command == 'put' or command == 'requeue' or ours then
     delay = need(number(delay), 'Put(): Arg "delay" not a number: ', delay)
     need(number(given.priority or 0), 'Put(): Arg "priority" not a number: ', given.priority)
     need(number(given.retries or 0), 'Put(): Arg "retries" not a number: ', given.retries)
-    local new_tags = need(json_names(given.tags or '[]'), 'Put(): Arg "tags" not JSON: ', given.tags)
+    local new_tags = encode(need(json_names(given.tags or '[]'), 'Put(): Arg "tags" not JSON: ', given.tags))
     local needs = need(json_names(given.depends or '[]'), 'Put(): Arg "depends" not JSON: ', given.depends)
 
     local key = 'ql:j:' .. jid
@@ -44,15 +47,15 @@ if command == 'put' or command == 'requeue' or ours then
       priority, tags, from, failure, retries, worker =
         fields(jid, 'priority', 'tags', 'queue', 'failure', 'retries', 'worker')
     end
-    if state and #needs > 0 then drop_needs(jid, needs) end
     tell_put(jid, queue)
     history(jid, when, 'put', '{"q":' .. encode(queue) .. '}')
     if state then
+      drop_needs(jid, needs)
       untag(jid, json_names(tags) or {})
       lift(jid, me, state, from, worker, failure)
     end
     priority, retries = given.priority or priority or '0', given.retries or retries or '5'
-    if given.tags or not tags then tags = encode(new_tags) end
+    if given.tags or not tags then tags = new_tags end
     if tags ~= '{}' then tag(jid, json_names(tags) or {}, when) end
 
     local waits = depend(jid, needs) or state and call('SCARD', key .. '-dependencies') > 0

@@ -15,14 +15,18 @@ if command == 'recur' then
   need(number(given.priority or 0), 'Recur(): Arg "priority" not a number: ', given.priority)
   need(number(given.retries or 0), 'Recur(): Arg "retries" not a number: ', given.retries)
   need(number(given.backlog or 0), 'Recur(): Arg "backlog" not a number: ', given.backlog)
-  local tags = need(json_names(given.tags or '[]'), 'Recur(): Arg "tags" not JSON: ', given.tags)
+  local tags = encode(need(json_names(given.tags or '[]'), 'Recur(): Arg "tags" not JSON: ', given.tags))
 
+  -- No schedule is made by both.
+  if call('ZSCORE', 'ql:taskvisor:recur', jid) then
+    error('Recur(): a recurring job of taskvisor is called "' .. jid .. '": take another name, or remove that one')
+  end
   local key = 'ql:r:' .. jid
   local from, made = unpack(call('HMGET', key, 'queue', 'count'))
   if from then call('ZREM', 'ql:q:' .. from .. '-recur', jid) end
-  call('HSET', key, 'jid', jid, 'klass', klass, 'data', data, 'priority', given.priority or '0', 'tags', encode(tags),
-    'state', 'recur', 'queue', queue, 'type', 'interval', 'count', made or '0', 'interval', interval,
-    'retries', given.retries or '0', 'backlog', given.backlog or '0')
+  call('HSET', key, 'jid', jid, 'klass', klass, 'data', data, 'priority', given.priority or '0', 'tags', tags,
+    'state', 'recur', 'queue', queue, 'type', 'interval', 'interval', interval,
+    'count', made and made:match('^%d+$') or '0', 'retries', given.retries or '0', 'backlog', given.backlog or '0')
   call('ZADD', 'ql:q:' .. queue .. '-recur', clock + wait, jid)
   call('PUBLISH', 'ql:taskvisor', queue)
   know_queue(queue)

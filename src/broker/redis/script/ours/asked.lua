@@ -13,7 +13,10 @@ if command == 'taskvisor.get' then
   end
   local others = dependents(jid)
   for i = #others, 1001, -1 do others[i] = nil end
-  return {values, call('ZSCORE', 'ql:tracked', jid) and 1 or 0, needs, others}
+  return {
+    values, call('ZSCORE', 'ql:tracked', jid) and 1 or 0, needs, others,
+    call('LRANGE', 'ql:j:' .. jid .. '-history', 0, -1),
+  }
 end
 
 if command == 'taskvisor.queues' then

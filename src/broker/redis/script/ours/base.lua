@@ -66,7 +66,7 @@ local function safely(list, jid, act, ...)
 end
 
 -- Does something to what belongs to a key. If it fails the trouble is told, and is nobody else's.
-local function try(key, act, ...)
+local function guarded(key, act, ...)
   local is_fine, answer = pcall(act, ...)
   if is_fine then return answer end
   odd[#odd + 1] = {key, tostring(type(answer) == 'table' and answer.err or answer)}

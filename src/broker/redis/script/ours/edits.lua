@@ -125,6 +125,7 @@ if command == 'taskvisor.depend_on' then
   local lost = missing(needs)
   if lost then return no('need', lost) end
   local way = circle(jid, needs)
+  if way == false then return no('refused', "job '" .. jid .. "' cannot wait for these: " .. TOO_ENTANGLED) end
   if way then
     local refusal = no('circle')
     for _, name in ipairs(way) do refusal[#refusal + 1] = name end

@@ -60,7 +60,7 @@ end
 -- Does what is due to some of the jobs in a list of a queue.
 local function each_due(list, queue, most, act)
   local due = call('ZRANGEBYSCORE', list, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most)
-  for i = 1, #due, 2 do try('ql:j:' .. due[i], safely, list, due[i], act, due[i], queue, due[i + 1]) end
+  for i = 1, #due, 2 do guarded('ql:j:' .. due[i], safely, list, due[i], act, due[i], queue, due[i + 1]) end
 end
 
 -- Whether a class is one of `names`; a name may end in `*`.
@@ -156,7 +156,7 @@ if command == 'taskvisor.fetch' then
     local key, granted, leases, names = 'ql:q:' .. queue, {}, {}, {}
     for _, jid in ipairs(jids) do
       local worker = workers[#given + 1]
-      if try('ql:j:' .. jid, safely, key .. '-work', jid, grant, jid, queue, worker) then
+      if guarded('ql:j:' .. jid, safely, key .. '-work', jid, grant, jid, queue, worker) then
         local n = 2 * #granted + 2
         granted[#granted + 1] = jid
         leases[n - 1], leases[n] = expires, jid
@@ -175,8 +175,8 @@ if command == 'taskvisor.fetch' then
     each_due(key .. '-locks', queue, 100, expire)
     local most = most_at_once(queue)
     if most > 0 then room = math.max(0, math.min(room, most - call('ZCARD', key .. '-locks'))) end
-    try(key .. '-recur', spawn_due, queue, room)
-    try(key .. '-scheduled', each_due, key .. '-scheduled', queue, 1000, promote)
+    guarded(key .. '-recur', spawn_due, queue, room)
+    guarded(key .. '-scheduled', each_due, key .. '-scheduled', queue, 1000, promote)
     return room
   end
 
@@ -185,7 +185,7 @@ if command == 'taskvisor.fetch' then
   if is_unheard(instance, fetch, unheard) then queues = {} end
   for _, queue in ipairs(queues) do
     if call('SISMEMBER', 'ql:paused_queues', queue) == 0 then
-      local room = try('ql:q:' .. queue, look_at, queue)
+      local room = guarded('ql:q:' .. queue, look_at, queue)
       if room then going[#going + 1] = {name = queue, room = room} end
       if room == 0 then is_full = most_at_once(queue) > 0 or is_full end
       if room and room > 0 then open[#open + 1] = going[#going] end
@@ -196,8 +196,8 @@ if command == 'taskvisor.fetch' then
   while #given < #workers and #open > 0 do
     local queue = open[turn]
     local most = math.min(in_turn and 1 or #workers, #workers - #given, queue.room)
-    local jids, before = try('ql:q:' .. queue.name, waiting, queue.name, most) or {}, #given
-    try('ql:q:' .. queue.name, grant_all, jids, queue.name)
+    local jids, before = guarded('ql:q:' .. queue.name, waiting, queue.name, most) or {}, #given
+    guarded('ql:q:' .. queue.name, grant_all, jids, queue.name)
     queue.room = queue.room - (#given - before)
     -- One that was found without its hash has given nothing, and is gone: the queue is looked at once more.
     if #jids < most or queue.room <= 0 then
@@ -218,10 +218,10 @@ if command == 'taskvisor.fetch' then
   if #given < #workers then
     for _, queue in ipairs(going) do
       local key = 'ql:q:' .. queue.name
-      try(key .. '-scheduled', look_ahead, key .. '-scheduled')
-      try(key .. '-locks', look_ahead, key .. '-locks')
+      guarded(key .. '-scheduled', look_ahead, key .. '-scheduled')
+      guarded(key .. '-locks', look_ahead, key .. '-locks')
       -- Where there is no room nothing is made, however overdue.
-      if queue.room > 0 then try(key .. '-recur', look_ahead, key .. '-recur') end
+      if queue.room > 0 then guarded(key .. '-recur', look_ahead, key .. '-recur') end
     end
   end
   return {next_due < math.huge and format('%.6f', next_due) or false, given, odd, is_full and 1 or 0}

@@ -42,7 +42,7 @@ if command == 'taskvisor.list' or command == 'taskvisor.sweep' then
 
   -- The place of another program's job, which it gets now; nil if it is gone.
   local function adopt(jid)
-    if call('EXISTS', 'ql:j:' .. jid) == 0 then return end
+    if call('HLEN', 'ql:j:' .. jid) == 0 then return end
     local place = call('INCR', 'ql:taskvisor:place')
     call('ZADD', 'ql:taskvisor:jobs', place, jid)
     return format('%.0f', place)
@@ -137,7 +137,9 @@ if command == 'taskvisor.list' then
     elseif matches(asked, jid, job) then
       local values = call('HMGET', 'ql:j:' .. jid, unpack(names))
       for _, value in ipairs(values) do bytes = bytes + (value and #value or 0) end
-      found[#found + 1] = {jid, values, call('ZSCORE', 'ql:tracked', jid) and 1 or 0}
+      -- When another program's job was put is told by its history.
+      local first = not fields(jid, 'put_at') and call('LINDEX', 'ql:j:' .. jid .. '-history', 0)
+      found[#found + 1] = {jid, values, call('ZSCORE', 'ql:tracked', jid) and 1 or 0, first}
       if #found >= most or bytes > 1048576 then
         goes_on = true
         break

@@ -5,35 +5,40 @@ local function no(...)
   return {'no', ...}
 end
 
--- The names on the way from a job to itself, by what each needs, if it were to need `needs`; nil if there is none.
+-- So many jobs are looked at for a circle: nobody waits long for that.
+local MOST_ON_THE_WAY = 20000
+local TOO_ENTANGLED = 'more than 20000 jobs come before it and others wait for it: nobody looks whether they wait for '
+  .. 'each other in a circle; have it depend on fewer'
+
+-- The names on the way from a job to itself, by what each needs, if it were to need `needs`; nil if there is none, and
+-- false if there are too many to tell.
 local function circle(jid, needs)
   local came_from, open = {}, {}
-  for _, need in ipairs(needs) do
-    if not came_from[need] then
-      came_from[need] = jid
-      open[#open + 1] = need
-    end
-  end
-  local i = 1
-  while open[i] do
-    local name = open[i]
-    if name == jid then
-      local way, step = {jid}, came_from[jid]
-      while step ~= jid do
-        table.insert(way, 1, step)
-        step = came_from[step]
-      end
-      table.insert(way, 1, jid)
-      return way
-    end
-    for _, need in ipairs(call('SMEMBERS', 'ql:j:' .. name .. '-dependencies')) do
-      if not came_from[need] then
-        came_from[need] = name
-        open[#open + 1] = need
+  local function look_at(others, by)
+    for _, other in ipairs(others) do
+      if not came_from[other] then
+        came_from[other] = by
+        open[#open + 1] = other
       end
     end
-    i = i + 1
   end
+  look_at(needs, jid)
+  -- No way leads to a job that nobody waits for.
+  local at, is_needed = 1, call('EXISTS', 'ql:j:' .. jid .. '-dependents') == 1
+  while is_needed and open[at] and not came_from[jid] do
+    if at > MOST_ON_THE_WAY then return false end
+    look_at(call('SMEMBERS', 'ql:j:' .. open[at] .. '-dependencies'), open[at])
+    at = at + 1
+  end
+  if not came_from[jid] then return end
+  local back, way, step = {jid}, {}, came_from[jid]
+  while step ~= jid do
+    back[#back + 1] = step
+    step = came_from[step]
+  end
+  back[#back + 1] = jid
+  for i = #back, 1, -1 do way[#way + 1] = back[i] end
+  return way
 end
 
 -- The first of some jobs that does not exist.
@@ -57,9 +62,16 @@ local function next_order(priority)
   return order.last
 end
 
+-- A priority that is new makes others go that have not been in use for a minute: no clock is behind their times.
 local function keep_orders()
+  local key = 'ql:taskvisor:order'
   for priority, order in pairs(orders) do
-    call('HSET', 'ql:taskvisor:order', priority, format('%.6f', order.last))
+    if call('HSET', key, priority, format('%.6f', order.last)) == 1 then
+      local some = call('HRANDFIELD', key, 10, 'WITHVALUES')
+      for i = 1, #some, 2 do
+        if (number(some[i + 1]) or 0) < clock - 60 then call('HDEL', key, some[i]) end
+      end
+    end
   end
 end
 
@@ -118,11 +130,15 @@ if command == 'taskvisor.put' then
     end
     jobs[i] = job
     job.is_there = fresh[job.jid] or call('EXISTS', 'ql:j:' .. job.jid) == 1
+    local refusal = job.is_there and not fresh[job.jid] and odd_job(job.jid)
+    if refusal then return refusal end
     if job.is_there and job.exists == 'refuse' then return no('exists', job.jid) end
     fresh[job.jid] = true
   end
   for _, job in ipairs(jobs) do
     for _, need in ipairs(job.is_there and {} or job.needs) do
+      local refusal = odd_job(need)
+      if refusal then return refusal end
       local state = fields(need, 'state')
       if not state and not fresh[need] then return no('need', need) end
       if state ~= 'complete' then job.waits = true end

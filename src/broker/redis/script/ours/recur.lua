@@ -162,18 +162,20 @@ if command:sub(1, 16) == 'taskvisor.recur.' then
     return 1
   end
 
-  -- One of qless goes as its `unrecur` has it.
+  -- One of qless goes as its `unrecur` has it, also where a client whose script is its own has made one of the same
+  -- name.
   if command == 'taskvisor.recur.remove' then
     local name = take()
-    if is_in_force(name) then
+    local is_ours, queue = is_in_force(name), call('HGET', 'ql:r:' .. name, 'queue')
+    if not is_ours and not queue then return no('recurring', name) end
+    if is_ours then
       change(name, {}, {'next', 'paused', 'schedule', 'spec'})
       call('ZREM', RECUR, name)
-      return 1
     end
-    local queue = call('HGET', 'ql:r:' .. name, 'queue')
-    if not queue then return no('recurring', name) end
-    call('ZREM', 'ql:q:' .. queue .. '-recur', name)
-    call('DEL', 'ql:r:' .. name)
+    if queue then
+      call('ZREM', 'ql:q:' .. queue .. '-recur', name)
+      call('DEL', 'ql:r:' .. name)
+    end
     return 1
   end
 

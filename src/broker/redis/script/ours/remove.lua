@@ -65,6 +65,5 @@ local function remove(jid, job)
     call('SREM', 'ql:j:' .. other .. '-dependents', jid)
   end
   call('ZREM', 'ql:tracked', jid)
-  call('ZREM', 'ql:taskvisor:jobs', jid)
   forget(jid, fields(jid, 'tags'))
 end

@@ -47,7 +47,9 @@ local function advance(jid, job, left)
     wrong = "a job cannot depend on '" .. lost .. "': no job has that id"
   else
     local way = circle(jid, left.needs)
-    if way and #way <= 2 then
+    if way == false then
+      wrong = TOO_ENTANGLED
+    elseif way and #way <= 2 then
       wrong = "job '" .. jid .. "' cannot depend on itself"
     elseif way then
       wrong = "jobs cannot wait for each other in a circle: '" .. table.concat(way, "' needs '") .. "'"

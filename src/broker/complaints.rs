@@ -1,0 +1,84 @@
+//! What goes wrong again and again is told once when it begins, once a minute while it lasts, and once when it is over.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::Error;
+use crate::model::Instant;
+
+/// How often it is told while it lasts.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// What goes wrong just now.
+#[derive(Debug, Default)]
+pub struct Complaints(Mutex<BTreeMap<String, Lasting>>);
+
+#[derive(Debug)]
+struct Lasting {
+    since: Instant,
+    told: Instant,
+    /// The latest time that it went wrong.
+    last: Instant,
+}
+
+impl Complaints {
+    fn lasting(&self) -> MutexGuard<'_, BTreeMap<String, Lasting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells in the log that `what` went wrong, if it is time to.
+    pub fn wrong(&self, what: &str, error: &Error, now: Instant) {
+        match self.lasts(what, now) {
+            Some(Duration::ZERO) => {
+                tracing::warn!(%error, "{what}; it is tried again, and told when it goes well")
+            }
+            Some(since) => tracing::warn!(%error, "{what}, for {}s now", since.as_secs()),
+            None => {}
+        }
+    }
+
+    /// Tells in the log that it is over, if it went wrong before.
+    pub fn well(&self, what: &str, now: Instant) {
+        if let Some(Lasting { since, .. }) = self.lasting().remove(what) {
+            tracing::info!("over after {:.1}s: {what}", now.since(since).as_secs_f64());
+        }
+    }
+
+    /// How long it has gone wrong, if that is to be told now.
+    fn lasts(&self, what: &str, now: Instant) -> Option<Duration> {
+        let mut lasting = self.lasting();
+        // What was not tried for long is not known to have lasted.
+        let Some(known) = lasting.get_mut(what).filter(|known| now.since(known.last) <= 2 * AGAIN) else {
+            lasting.insert(what.into(), Lasting { since: now, told: now, last: now });
+            return Some(Duration::ZERO);
+        };
+        known.last = now;
+        if now.since(known.told) < AGAIN {
+            return None;
+        }
+        known.told = now;
+        Some(now.since(known.since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lasts_is_told_once_a_minute() {
+        let complaints = Complaints::default();
+        let told = |second: u64| complaints.lasts("x", Instant::from_millis(second * 1000));
+        assert_eq!(told(5), Some(Duration::ZERO));
+        assert_eq!((told(6), told(64)), (None, None));
+        assert_eq!(told(65), Some(AGAIN));
+        assert_eq!((told(66), told(124)), (None, None));
+        assert_eq!(told(125), Some(2 * AGAIN));
+        // One trouble says nothing of another, and what is over begins anew.
+        assert_eq!(complaints.lasts("y", Instant::from_millis(126_000)), Some(Duration::ZERO));
+        complaints.well("x", Instant::from_millis(127_000));
+        assert_eq!(told(128), Some(Duration::ZERO));
+        assert_eq!(told(1000), Some(Duration::ZERO));
+    }
+}

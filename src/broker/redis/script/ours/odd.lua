@@ -1,0 +1,52 @@
+-- Keys of a kind that none of ours is, which another program has left: who looks passes over them, and who asks for a
+-- job that is none is told what is there instead.
+
+-- The refusal of a job in whose place is something else; nil if there is a job, or nothing.
+local function odd_job(jid)
+  local kind = call('TYPE', 'ql:j:' .. jid).ok
+  if kind ~= 'hash' and kind ~= 'none' then return {'no', 'kind', 'ql:j:' .. jid, kind} end
+end
+
+do
+  -- Where the ids of jobs begin among the arguments, of which there is one, or as many as the argument before says.
+  local ONE = {
+    before = 3, depend_off = 3, depend_on = 3, discard = 3, get = 3, place = 3, prioritize = 3, retry = 3,
+    set_data = 3, state = 3, tag = 3, tags = 3, track = 3, untrack = 3,
+  }
+  local name = command:sub(11)
+  local first, last = ONE[name], ONE[name]
+  if name == 'looked_at' then first, last = 4, 3 + (number(args[3]) or 0) end
+  for i = first or 1, last or 0 do
+    local refusal = odd_job(args[i])
+    if refusal then return refusal end
+  end
+
+  local LOOKS = {
+    failed = true, fleet = true, get = true, list = true, options = true, queues = true, stats = true, sweep = true,
+    ['recur.list'] = true, ['recur.show'] = true,
+  }
+  -- What is read of a key that is not there.
+  local ZERO, LIST = 0, {}
+  local NOTHING = {
+    HLEN = ZERO, LLEN = ZERO, SCARD = ZERO, SISMEMBER = ZERO, ZCARD = ZERO, ZCOUNT = ZERO,
+    HGETALL = LIST, LRANGE = LIST, SMEMBERS = LIST, SRANDMEMBER = LIST, ZRANGE = LIST, ZRANGEBYSCORE = LIST,
+    ZREVRANGE = LIST, ZREVRANGEBYSCORE = LIST, HGET = false, LINDEX = false, ZSCORE = false,
+  }
+  local function nothing(what, ...)
+    if what ~= 'HMGET' and what ~= 'ZMSCORE' then return NOTHING[what] end
+    local values = {}
+    for i = 1, select('#', ...) do values[i] = false end
+    return values
+  end
+  if LOOKS[name] then
+    function call(what, key, ...)
+      local answer = redis.pcall(what, key, ...)
+      if type(answer) ~= 'table' or not answer.err then return answer end
+      local instead = nil
+      if answer.err:find('WRONGTYPE', 1, true) then instead = nothing(what, ...) end
+      -- Once more, for the error.
+      if instead == nil then return redis.call(what, key, ...) end
+      return instead
+    end
+  end
+end

@@ -1,0 +1,100 @@
+//! What the script of qless has noted of a job, also that of other programs, as a part of what happened to it.
+
+use redis::Value;
+
+use super::reply;
+use crate::model::{Entry, Happened, JobRecord, JobState, Millis};
+
+/// An entry of the history that qless keeps, which knows whole seconds.
+struct Told {
+    at: Millis,
+    what: String,
+    more: serde_json::Value,
+}
+
+impl Told {
+    /// An entry is `[when, "what"]` or `[when, "what", {…}]`.
+    fn read(line: &Value) -> Option<Told> {
+        let (when, what, more) = match reply::json::<Vec<serde_json::Value>>(line)?.as_slice() {
+            [when, what] => (when.as_f64()?, what.as_str()?.to_owned(), serde_json::Value::Null),
+            [when, what, more, ..] => (when.as_f64()?, what.as_str()?.to_owned(), more.clone()),
+            _ => return None,
+        };
+        Some(Told { at: Millis((when * 1000.0) as i64), what, more })
+    }
+
+    fn in_words(&self) -> String {
+        let more =
+            |name: &str| self.more.get(name).and_then(|text| text.as_str()).filter(|text| !text.is_empty());
+        let mut words = self.what.clone();
+        for (name, before) in [("q", "into queue"), ("worker", "by"), ("group", "in group")] {
+            words.extend(more(name).map(|text| format!(" {before} {text}")));
+        }
+        words
+    }
+}
+
+/// When qless says that a job was put: in its first entry, which it always keeps.
+pub(super) fn put_at(first: &Value) -> Option<Millis> {
+    Told::read(first).filter(|told| told.what == "put").map(|told| told.at)
+}
+
+/// Adds what is known to have happened from there alone.
+pub(super) fn add(job: &mut JobRecord, lines: &[Value]) {
+    let own = own(job);
+    let mut latest = job.put_at;
+    let mut noted = Vec::new();
+    for (number, told) in lines.iter().filter_map(Told::read).enumerate() {
+        if number == 0 && told.what == "put" {
+            continue;
+        }
+        let same =
+            own.iter().find(|(what, at)| *what == told.what && at.0.div_euclid(1000) == told.at.0 / 1000);
+        if let Some((_, at)) = same {
+            latest = latest.max(*at);
+            continue;
+        }
+        // It came after what is noted before it, in the same second too.
+        latest = told.at.max(Millis(latest.0.saturating_add(1)));
+        noted.push(Entry { at: latest, what: Happened::Noted { what: told.in_words() } });
+    }
+    job.history.append(&mut noted);
+    job.history.sort_by_key(|entry| entry.at);
+}
+
+/// What taskvisor knows more exactly: the word of qless for it, and when.
+fn own(job: &JobRecord) -> Vec<(&'static str, Millis)> {
+    let mut own = Vec::new();
+    let started = |of: Option<Millis>| of.map(|at| ("popped", at));
+    for Entry { at, what } in &job.history {
+        match what {
+            Happened::Attempt(attempt) => {
+                own.extend(started(attempt.started_at));
+                let end = if attempt.state == JobState::Complete { "done" } else { "failed" };
+                own.push((end, *at));
+            }
+            Happened::Retried { .. } | Happened::Advanced { .. } => own.extend([("put", *at), ("done", *at)]),
+            Happened::Canceled { .. } | Happened::Edited { .. } | Happened::Noted { .. } => {}
+        }
+    }
+    own.extend(started(job.started_at.filter(|_| job.holder.is_none())));
+    own.extend(job.ended_at.into_iter().flat_map(|at| [("done", at), ("failed", at)]));
+    own
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_read_in_each_of_its_shapes() {
+        let words = |line: &str| Told::read(&Value::BulkString(line.into())).map(|told| told.in_words());
+        assert_eq!(words(r#"[5,"timed-out"]"#).as_deref(), Some("timed-out"));
+        assert_eq!(words(r#"[5,"put",{"q":"mail"}]"#).as_deref(), Some("put into queue mail"));
+        assert_eq!(words(r#"[5,"popped",{"worker":"host-1"}]"#).as_deref(), Some("popped by host-1"));
+        assert_eq!(words(r#"[5,"failed",{"worker":"","group":"g"}]"#).as_deref(), Some("failed in group g"));
+        for none in ["", "[]", "[5]", r#"["put",5]"#, "{}"] {
+            assert_eq!(words(none), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Keys of ours that another program has taken for something else.
+
+use crate::supervisors::Scene;
+
+/// The lines of a table by their first column.
+fn names(table: &str) -> Vec<&str> {
+    table.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect()
+}
+
+#[test]
+fn a_key_of_a_wrong_kind_hides_no_other_and_is_named_to_who_asks_for_its_job() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let good = scene.ok(&["put", "-q", "good", "--tag", "t", "--", "true"]).trim().to_owned();
+    for line in [
+        "SET ql:j:strjob foo",
+        "ZADD ql:queues 1 q9",
+        "ZADD ql:q:q9-work 5 strjob",
+        "ZADD ql:t:t 5 strjob",
+        "ZADD ql:queues 1 qq",
+        "SET ql:q:qq-work str",
+        "SET ql:q:qq-recur str",
+        "SADD ql:failures odd",
+        "SET ql:f:odd str",
+        "SET ql:s:wait:1:qq str",
+    ] {
+        let _: redis::Value = other.raw(line);
+    }
+    let queues = scene.ok(&["queue", "list"]);
+    assert_eq!(names(&queues), ["good", "q9", "qq"], "{queues}");
+    assert_eq!(names(&scene.ok(&["job", "list"])), [&good]);
+    assert_eq!(names(&scene.ok(&["job", "list", "--tag", "t"])), [&good]);
+    assert_eq!(names(&scene.ok(&["job", "list", "--state", "waiting"])), [&good]);
+    for line in ["failed", "recur list", "status --fleet", "queue stats qq", "stats --statsd 127.0.0.1:9"] {
+        scene.ok(&line.split(' ').collect::<Vec<_>>());
+    }
+    // What stands beside a job does not keep it from being seen.
+    let _: redis::Value = other.raw(&format!("SET ql:j:{good}-dependents str"));
+    assert_eq!(scene.state(&good), "waiting");
+    for verb in [
+        "job show strjob",
+        "job cancel strjob",
+        "why job strjob",
+        "job tag strjob add x",
+        "job retry strjob",
+        "job wait strjob",
+        "put --jid strjob -- true",
+        "put --jid strjob --exists skip -- true",
+        "put --depends strjob -- true",
+    ] {
+        let args: Vec<&str> = verb.split(' ').collect();
+        let (code, said) = scene.sandbox.refused(&Scene::with(&scene.url, &args));
+        let told = "the key ql:j:strjob holds no job but a string of another program";
+        assert!(
+            code == 1 && said.contains(told) && said.contains("redis-cli DEL ql:j:strjob"),
+            "{verb}: {said}"
+        );
+    }
+    assert_eq!(other.raw::<String>("GET ql:j:strjob"), "foo");
+    let _: i64 = other.raw("DEL ql:j:strjob");
+    scene.ok(&["put", "--jid", "strjob", "--", "true"]);
+}
