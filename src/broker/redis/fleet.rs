@@ -66,7 +66,8 @@ fn write(cmd: &mut Cmd, sign: Option<&Sign>, (host, place): (&str, &str), offset
 
 /// Refuses to go by the name of a supervisor that lives elsewhere: what that one runs would be given back as its own.
 pub(super) async fn admit(shared: &Shared, instance: &Instance) -> Result<(), Error> {
-    let verb = "look for others of its name in";
+    // It is the first part of that.
+    let verb = "release jobs in";
     let asked = shared.link.call(verb, "taskvisor.fleet", shared.link.now(), |cmd, _| {
         cmd.arg(0);
     });
