@@ -34,6 +34,11 @@ pub trait Broker: Send + Sync {
     /// Waits for the next thing the broker has to say on its own. Cancel-safe.
     async fn next_notice(&self) -> Notice;
 
+    /// Refused if somebody else goes by the name of `instance` and lives: what that one runs is not ours to release.
+    async fn admit(&self, _instance: &Instance) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Releases, unspent and counted as interrupted, what `instance` held when it died: called once at start, after the
     /// proof that nothing of it runs. A job interrupted 5 times is held. Jobs in `keep` are left for the caller to settle.
     /// A job that was `canceling` becomes canceled. Gives the number released.

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,7 +20,7 @@ use super::exit;
 use super::failure::Failure;
 use super::in_force;
 use crate::api::{Gate, Terms};
-use crate::broker::{Broker, Redis, Sqlite, redis, sqlite};
+use crate::broker::{Broker, Error, Redis, Sqlite, redis, sqlite};
 use crate::config::{self, Api, BrokerUrl, Config};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::keeper::{self, Sweeper};
@@ -130,11 +131,13 @@ fn run(
             Arc::new(Sqlite::open(path, sqlite::Options::default()).map_err(Failure::unopened)?)
         }
         BrokerUrl::Memory => Arc::new(Sqlite::memory()?),
-        BrokerUrl::Redis(url) => Arc::new(
-            Redis::open(url.reveal(), &url.to_string(), redis::Options::default())
-                .map_err(Failure::of_url)?,
-        ),
+        BrokerUrl::Redis(url) => {
+            let options = redis::Options { place: place(&config.state_dir)?, ..redis::Options::default() };
+            Arc::new(Redis::open(url.reveal(), &url.to_string(), options).map_err(Failure::of_url)?)
+        }
     };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(admit(&broker, &instance, &config.state_dir))?;
     let files = config.clone();
     let setup = Setup {
         settings: Settings { changes: in_force::changes(config), ..config.settings.clone() },
@@ -156,7 +159,6 @@ fn run(
         read_settings,
         keep_changes: in_force::keep_changes(config),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime
         .block_on(supervise(setup))
         .map_err(|error| Failure::from(error).of("the supervisor failed".to_owned()));
@@ -198,6 +200,27 @@ fn port(api: &Api, gate: Gate) -> Result<(TcpListener, bool, Gate), Failure> {
 fn terms(api: &Api) -> Terms {
     let Api { token, hosts, origins, .. } = api.clone();
     Terms { token: token.0, hosts, origins }
+}
+
+/// Where the state directory is: a copy of it is elsewhere, on this machine or another.
+fn place(state_dir: &Path) -> Result<String, Failure> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let dir = fs::metadata(state_dir)
+        .map_err(|error| Failure::from(error).of(format!("failed to look at {}", state_dir.display())))?;
+    Ok(format!("{}:{}:{}", boot.trim(), dir.dev(), dir.ino()))
+}
+
+/// Nobody else goes by this name. What a broker that is away would say of it is asked before it is used.
+async fn admit(broker: &Arc<dyn Broker>, instance: &Instance, state_dir: &Path) -> Result<(), Failure> {
+    let Err(error @ Error::Refused(_)) = broker.admit(instance).await else { return Ok(()) };
+    let path = state_dir.join("instance");
+    let hint = format!(
+        "is {} a copy of its state directory? then remove {}, so that this one has a name of its own; if that supervisor is \
+         dead, and this one takes its place, start it again after 20 s",
+        state_dir.display(),
+        path.display()
+    );
+    Err(Failure::unopened(error).of("failed to take the place of the last supervisor").hint(hint))
 }
 
 /// The name under which this state directory holds leases; made once.

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::Sender;
 use super::outside::Outside;
 use crate::broker::{Broker, Complaints, Fetch, Renewal, Verbs};
 use crate::clock;
-use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName};
+use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName, Settlement};
 use crate::supervisor::Event;
 
 /// What went wrong with calls of this process, until it goes well again.
@@ -26,20 +26,38 @@ impl Outside {
     }
 }
 
-async fn fetch(broker: Arc<dyn Broker>, events: Sender<Event>, wrong: Wrong, pool: u16, request: Fetch) {
+/// Asks again at once while the broker gives all that was asked for.
+async fn fetch(broker: Arc<dyn Broker>, events: Sender<Event>, wrong: Wrong, pool: u16, mut request: Fetch) {
     let queues: Vec<&str> = request.queues.iter().map(QueueName::as_str).collect();
     let what = format!("failed to fetch from {}", queues.join(","));
-    let event = match broker.fetch(request).await {
-        Ok(fetched) => {
-            wrong.well(&what, clock::now());
-            Event::Fetched(pool, fetched)
+    let (mut fetched, mut has_failed) = (Vec::new(), false);
+    for workers in batches(&*broker, std::mem::take(&mut request.workers)) {
+        let asked = workers.len();
+        match broker.fetch(Fetch { workers, ..request.clone() }).await {
+            Ok(jobs) => {
+                wrong.well(&what, clock::now());
+                let is_full = jobs.len() >= asked;
+                fetched.extend(jobs);
+                if !is_full {
+                    break;
+                }
+            }
+            Err(error) => {
+                wrong.wrong(&what, &error, clock::now());
+                has_failed = true;
+                break;
+            }
         }
-        Err(error) => {
-            wrong.wrong(&what, &error, clock::now());
-            Event::FetchFailed(pool)
-        }
+    }
+    // What came before a failure is run, and the rest asked for again.
+    let answers = match (has_failed, fetched.is_empty()) {
+        (true, true) => vec![Event::FetchFailed(pool)],
+        (true, false) => vec![Event::Fetched(pool, fetched), Event::Woken],
+        (false, _) => vec![Event::Fetched(pool, fetched)],
     };
-    events.send(event).await.ok();
+    for event in answers {
+        events.send(event).await.ok();
+    }
 }
 
 async fn renew(
@@ -50,20 +68,49 @@ async fn renew(
     by: Duration,
 ) {
     const WHAT: &str = "failed to renew";
-    let asked: Vec<(JobId, Fence)> = leases.iter().map(|lease| (lease.job.clone(), lease.fence)).collect();
-    let answers: Vec<Event> = match broker.renew(leases, by).await {
-        Ok(renewals) => {
-            wrong.well(WHAT, clock::now());
-            asked.into_iter().zip(renewals).map(renewed).collect()
+    for leases in batches(&*broker, leases) {
+        let asked: Vec<(JobId, Fence)> =
+            leases.iter().map(|lease| (lease.job.clone(), lease.fence)).collect();
+        let answers: Vec<Event> = match broker.renew(leases, by).await {
+            Ok(renewals) => {
+                wrong.well(WHAT, clock::now());
+                asked.into_iter().zip(renewals).map(renewed).collect()
+            }
+            Err(error) => {
+                wrong.wrong(WHAT, &error, clock::now());
+                asked.into_iter().map(|(job, fence)| Event::RenewFailed(job, fence)).collect()
+            }
+        };
+        for event in answers {
+            events.send(event).await.ok();
         }
-        Err(error) => {
-            wrong.wrong(WHAT, &error, clock::now());
-            asked.into_iter().map(|(job, fence)| Event::RenewFailed(job, fence)).collect()
-        }
-    };
-    for event in answers {
-        events.send(event).await.ok();
     }
+}
+
+pub(super) async fn settle(broker: Arc<dyn Broker>, events: Sender<Event>, settlements: Vec<Settlement>) {
+    for settlements in batches(&*broker, settlements) {
+        let asked: Vec<(JobId, Fence)> = settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
+        let result = broker.settle(settlements).await;
+        if let Err(error) = &result {
+            tracing::warn!(%error, "failed to settle");
+        }
+        for (job, fence) in asked {
+            let event = match &result {
+                Ok(_) => Event::Settled(job, fence),
+                Err(_) => Event::SettleFailed(job, fence),
+            };
+            events.send(event).await.ok();
+        }
+    }
+}
+
+/// As many at a time as the broker takes.
+fn batches<T>(broker: &dyn Broker, all: Vec<T>) -> impl Iterator<Item = Vec<T>> + use<T> {
+    let (most, mut rest) = (broker.capabilities().batch.max(1), all.into_iter());
+    std::iter::from_fn(move || {
+        let batch: Vec<T> = rest.by_ref().take(most).collect();
+        (!batch.is_empty()).then_some(batch)
+    })
 }
 
 fn renewed(((job, fence), renewal): ((JobId, Fence), Renewal)) -> Event {

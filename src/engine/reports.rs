@@ -9,6 +9,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 use tracing::warn;
 
+use super::calls;
 use crate::broker::Broker;
 use crate::failpoint::failpoint;
 use crate::model::{Fence, Instant, JobId, Outcome, Progress, Settlement, Snapshot, Verdict, WorkerId};
@@ -178,18 +179,7 @@ impl Batch {
                 lost.store(bytes, Ordering::Relaxed);
             }
         }
-        let asked: Vec<(JobId, Fence)> = settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
-        let result = broker.settle(settlements).await;
-        if let Err(error) = &result {
-            warn!(%error, "failed to settle");
-        }
-        for (job, fence) in asked {
-            let event = match &result {
-                Ok(_) => Event::Settled(job, fence),
-                Err(_) => Event::SettleFailed(job, fence),
-            };
-            events.send(event).await.ok();
-        }
+        calls::settle(broker, events, settlements).await;
     }
 }
 

@@ -138,3 +138,52 @@ fn the_embedded_store_says_what_a_fleet_is() {
     assert_eq!(code, 2);
     assert!(said.contains("a fleet is the supervisors that share a Redis"), "{said}");
 }
+
+/// A state directory with its name in it is copied with a machine's image, or by hand.
+#[test]
+fn a_copy_of_a_state_directory_is_refused_while_its_first_owner_lives() {
+    let server = RedisServer::start();
+    let (one, copy) = (Sandbox::new(Setting::Root), Sandbox::new(Setting::Root));
+    let url = server.url();
+    let mut first = one.start(&["-w", "1", "--broker", &url]);
+    let jid = one.ok(&["--broker", &url, "put", "--", "sleep", "1000"]).trim().to_owned();
+    let state = |jid: &str| one.json(&["job", "show", jid, "--json"])["state"].clone();
+    wait_until("it runs and its supervisor is known", || {
+        fleet(&copy, &url).iter().any(|it| it["running"] == 1)
+    });
+    std::fs::create_dir_all(copy.path("state")).unwrap();
+    std::fs::copy(one.path("state").join("instance"), copy.path("state").join("instance")).unwrap();
+    let (code, said) = copy.refused(&["start", "-w", "1", "--broker", &url]);
+    assert_eq!(code, 69, "{said}");
+    assert!(said.contains("goes by the same name") && said.contains("state/instance, so that"), "{said}");
+    assert_eq!(state(&jid), "running");
+    // The same one comes back at once, however it ended.
+    first.signal("KILL");
+    first.wait();
+    let again = one.start(&["-w", "1", "--broker", &url]);
+    wait_until("the job runs again", || one.job(&jid)["interrupted"] == 1 && state(&jid) == "running");
+    drop(again);
+    // One that has been silent for longer is dead.
+    let name = std::fs::read_to_string(one.path("state").join("instance")).unwrap();
+    let _: f64 =
+        Scripted::new(&server, SCRIPT).raw(&format!("ZINCRBY ql:taskvisor:seen -20 {}", name.trim()));
+    let _heir = copy.start(&["-w", "1", "--broker", &url]);
+}
+
+/// Other clients know nothing of the list of what a supervisor holds.
+#[test]
+fn jobs_that_others_took_away_are_not_counted() {
+    let mut scene = Scene::new();
+    for jid in ["a", "b", "c"] {
+        scene.put(jid, "q", &[]);
+    }
+    let _: redis::Value = scene.script.line("taskvisor.fetch 5 me f 0 60 order 0 0 1 q 3 w1 {} w2 {} w3 {}");
+    scene.script.line::<i64>("taskvisor.sign 10 ql:w:a-alive me {}");
+    assert_eq!(told(&mut scene.script, "taskvisor.fleet 11 0")[0].3, 3);
+    let _: redis::Value = scene.script.line("cancel 12 a");
+    scene.script.line::<String>("put 12 somebody q b klass {} 0");
+    assert_eq!(told(&mut scene.script, "taskvisor.fleet 13 0")[0].3, 1);
+    let _: redis::Value = scene.script.line("cancel 14 c");
+    scene.script.line::<i64>("taskvisor.sign 15 ql:w:a-alive me {}");
+    assert_eq!(scene.script.raw::<u64>("EXISTS ql:taskvisor:held:me"), 0);
+}

@@ -14,6 +14,7 @@ mod cut_off;
 mod days;
 mod edit;
 mod fleet;
+mod floods;
 mod foreign;
 mod holds;
 mod interop;

@@ -27,6 +27,8 @@ use crate::model::{
 pub struct Options {
     /// The name of this host, which the names of its workers begin with.
     pub host: String,
+    /// Where this process keeps what is its own, in words that are the same nowhere else and at no other boot.
+    pub place: String,
     /// The boot-time clock.
     pub now: Arc<dyn Fn() -> Instant + Send + Sync>,
     /// How far the server's clock is ahead of `now`, in microseconds; else the server is asked.
@@ -36,7 +38,12 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
-        Options { host: host.unwrap_or_else(|_| "host".into()), now: Arc::new(clock::now), ahead: None }
+        Options {
+            host: host.unwrap_or_else(|_| "host".into()),
+            place: String::new(),
+            now: Arc::new(clock::now),
+            ahead: None,
+        }
     }
 }
 
@@ -55,7 +62,8 @@ impl Redis {
     /// The Redis at `url`, which is called `name` where people see it. Nothing is asked of it yet.
     pub fn open(url: &str, name: &str, options: Options) -> Result<Redis, Error> {
         let now = options.now.clone();
-        let shared = Shared::new(Link::new(url, name, options.ahead, move || now())?, options.host);
+        let link = Link::new(url, name, options.ahead, move || now())?;
+        let shared = Shared::new(link, options.host, options.place);
         Ok(Redis { shared, ears: OnceLock::new() })
     }
 
@@ -106,6 +114,7 @@ impl Redis {
 
     /// Gives back what an instance held before this process, but for those to keep.
     async fn give_back(&self, instance: &Instance, keep: &[(JobId, Fence)]) -> Result<u64, Error> {
+        fleet::admit(&self.shared, instance).await?;
         let answer = self.call("release jobs in", "taskvisor.recover", |cmd, _| {
             cmd.arg(instance.as_str()).arg(keep.len());
             for (job, fence) in keep {
@@ -156,6 +165,7 @@ impl Broker for Redis {
         let workers = self.workers(&request.instance);
         let (name, unheard) = (self.shared.unheard.name(), self.shared.unheard.all(at));
         let mut sent = None;
+        let was_heard = self.shared.wakes.fetching();
         let answer = self.shared.link.call("fetch jobs from", "taskvisor.fetch", at, |cmd, offset| {
             sent = Some(offset);
             fetch::write(cmd, &request, &workers, &name, &unheard);
@@ -170,7 +180,9 @@ impl Broker for Redis {
         self.shared.is_full.store(reply::number::<u8>(&full) == 1, Ordering::Relaxed);
         let due = reply::text(&due).and_then(|due| due.parse::<f64>().ok());
         self.shared.wake_at(due.zip(sent).map(|(due, offset)| offset.until(due, self.shared.link.now())));
-        Ok(fetch::granted(&self.shared, reply::array(jobs)?, at + request.lease))
+        let jobs = reply::array(jobs)?;
+        self.shared.wakes.fetched(was_heard, jobs.is_empty(), self.shared.link.now());
+        Ok(fetch::granted(&self.shared, jobs, at + request.lease))
     }
 
     async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
@@ -247,6 +259,10 @@ impl Broker for Redis {
 
     async fn next_notice(&self) -> Notice {
         self.shared.notices.next().await
+    }
+
+    async fn admit(&self, instance: &Instance) -> Result<(), Error> {
+        fleet::admit(&self.shared, instance).await
     }
 
     async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {

@@ -131,12 +131,12 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
         match (said.event.as_str(), &said.queue) {
             ("put", Some(serde_json::Value::String(queue))) => shared.wake(&QueueName::from(queue.as_str())),
             // A job may be taken that was another's, and options say how many may run.
-            ("lock_lost" | "config_set" | "config_unset", _) => shared.notices.push(Notice::Wake),
+            ("lock_lost" | "config_set" | "config_unset", _) => shared.wake_any(),
             // So it leaves room where only so many may run, whoever ran it.
             ("completed" | "failed" | "canceled" | "advanced", _)
                 if shared.is_full.load(Ordering::Relaxed) =>
             {
-                shared.notices.push(Notice::Wake);
+                shared.wake_any();
             }
             _ => {}
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redis::{Cmd, Value};
+use serde::{Deserialize, Serialize};
 
 use super::broker::Redis;
 use super::offset::Offset;
@@ -19,27 +20,38 @@ pub(super) const EVERY: Duration = Duration::from_secs(15);
 pub(super) const PAUSE: Duration = Duration::from_secs(3);
 /// Who gave none for so long has missed one, and had time for another.
 const SILENT: Duration = Duration::from_secs(40);
+/// Who has given one in this time lives, or has just died.
+const FRESH: Duration = Duration::from_secs(20);
 /// Jobs of each supervisor that are told.
 const JOBS: usize = 100;
+
+/// What is told of a supervisor, and where it is, which is for itself alone: to know itself by.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Told {
+    #[serde(flatten)]
+    member: Member,
+    place: String,
+}
 
 /// Gives a sign of life, which is heard on `channel`. Before the supervisor has said what it is, none is given.
 pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
     let sign = shared.sign();
-    let host = shared.host.as_str();
+    let (host, place) = (shared.host.as_str(), shared.place.as_str());
     let told =
         shared.link.call("give a sign of life to", "taskvisor.sign", shared.link.now(), |cmd, offset| {
             cmd.arg(channel);
-            write(cmd, sign.as_ref(), host, offset);
+            write(cmd, sign.as_ref(), (host, place), offset);
         });
     told.await.map(drop)
 }
 
-fn write(cmd: &mut Cmd, sign: Option<&Sign>, host: &str, offset: Offset) {
+fn write(cmd: &mut Cmd, sign: Option<&Sign>, (host, place): (&str, &str), offset: Offset) {
     let Some(sign) = sign else {
         cmd.arg("").arg("");
         return;
     };
-    let told = Member {
+    let member = Member {
         instance: sign.instance.as_str().into(),
         host: host.into(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -48,7 +60,32 @@ fn write(cmd: &mut Cmd, sign: Option<&Sign>, host: &str, offset: Offset) {
         pools: sign.pools.clone(),
         ..Member::default()
     };
+    let told = Told { member, place: place.into() };
     cmd.arg(sign.instance.as_str()).arg(serde_json::to_string(&told).unwrap_or_default());
+}
+
+/// Refuses to go by the name of a supervisor that lives elsewhere: what that one runs would be given back as its own.
+pub(super) async fn admit(shared: &Shared, instance: &Instance) -> Result<(), Error> {
+    // It is the first part of that.
+    let verb = "release jobs in";
+    let asked = shared.link.call(verb, "taskvisor.fleet", shared.link.now(), |cmd, _| {
+        cmd.arg(0);
+    });
+    let [now, members] = parts(asked.await?)?;
+    for member in array(members)? {
+        let [name, seen, told, _running, _jobs] = parts(member)?;
+        let told: Told = reply::json(&told).unwrap_or_default();
+        let silence = Duration::from_millis(number::<u64>(&now).saturating_sub(number::<u64>(&seen) * 1000));
+        let is_other = text(&name).as_deref() == Some(instance.as_str()) && told.place != shared.place;
+        if is_other && !told.place.is_empty() && silence < FRESH {
+            let host = told.member.host;
+            return Err(Error::Refused(format!(
+                "a supervisor on '{host}' goes by the same name, {instance}, and gave a sign of life {} s ago",
+                silence.as_secs()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// From now on nothing is told of this supervisor.

@@ -192,11 +192,25 @@ impl Link {
         if let Some(why) = info.as_deref().and_then(server::unfit) {
             return Err(why);
         }
+        self.warn_of_what_is_forbidden(&mut conn).await;
         let offset = match self.ahead {
             Some(ahead) => Offset::known(ahead),
             None => Offset::measure(&mut conn, &self.now).await.map_err(failed)?,
         };
         Ok((conn, offset))
+    }
+
+    /// Of what works without it, and says nothing of it.
+    async fn warn_of_what_is_forbidden(&self, conn: &mut MultiplexedConnection) {
+        let asked: RedisResult<Value> =
+            redis::cmd("PUBSUB").arg("NUMSUB").arg("ql:taskvisor:news").query_async(conn).await;
+        if asked.is_err_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)) {
+            tracing::warn!(
+                "the user may not call PUBSUB NUMSUB on {}: nobody hears the events of what is done from here; let the ACL \
+                 allow it",
+                self.name
+            );
+        }
     }
 
     /// What the server said; a connection that is of no more use is given up.

@@ -30,5 +30,6 @@ mod told;
 mod trouble;
 mod unheard;
 mod verbs;
+mod wakes;
 
 pub use broker::{Options, Redis};

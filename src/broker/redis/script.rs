@@ -11,9 +11,9 @@ macro_rules! script {
         script!(
             [
                 "base", "job", "due", "pop", "put", "hold", "complete", "cancel", "edit", "look", "queues", "recur",
-                "config", "ours/base", "ours/odd", "ours/remove", "ours/expiry", "ours/unheard", "ours/holds",
-                "ours/put", "ours/settle", "ours/asked", "ours/recur", "ours/news", "ours/lists", "ours/edits",
-                "ours/failures", "ours/queues", "ours/fleet", "ours/end", "end",
+                "config", "ours/base", "ours/odd", "ours/remove", "ours/expiry", "ours/unheard", "ours/jids",
+                "ours/holds", "ours/put", "ours/settle", "ours/asked", "ours/recur", "ours/news", "ours/lists",
+                "ours/edits", "ours/failures", "ours/queues", "ours/fleet", "ours/end", "end",
             ],
             $after
         )

@@ -1,7 +1,7 @@
 //! What the calls and the listener share.
 
 use std::collections::HashSet;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use super::news::Reporter;
 use super::occur::Recurs;
 use super::reply;
 use super::unheard::Unheard;
+use super::wakes::Wakes;
 use crate::broker::notices::Notices;
 use crate::broker::{Complaints, Notice};
 use crate::model::{Fence, JobId, QueueName, Revocation, Sign};
@@ -26,6 +27,8 @@ pub(super) struct Shared {
     pub(super) link: Link,
     /// The name of this host.
     pub(super) host: String,
+    /// Where this process keeps what is its own.
+    pub(super) place: String,
     /// What this supervisor tells of itself, if it has said so.
     sign: Mutex<Option<Sign>>,
     /// It is to be told at once.
@@ -49,6 +52,8 @@ pub(super) struct Shared {
     pub(super) odd: Mutex<HashSet<String>>,
     /// When to look for what recurs.
     pub(super) recurs: Recurs,
+    /// When what is heard wakes.
+    pub(super) wakes: Wakes,
     /// What goes wrong just now.
     pub(super) complaints: Complaints,
     /// Wakes when time alone makes work.
@@ -58,10 +63,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(link: Link, host: String) -> Arc<Shared> {
+    pub(super) fn new(link: Link, host: String, place: String) -> Arc<Shared> {
         Arc::new_cyclic(|own| Shared {
             link,
             host,
+            place,
             sign: Mutex::default(),
             changed_sign: Notify::new(),
             changed_load: Notify::new(),
@@ -75,6 +81,7 @@ impl Shared {
             is_full: AtomicBool::new(false),
             odd: Mutex::default(),
             recurs: Recurs::default(),
+            wakes: Wakes::default(),
             complaints: Complaints::default(),
             timer: Mutex::default(),
             own: own.clone(),
@@ -85,8 +92,9 @@ impl Shared {
         self.sign.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// None, too, before it is known that nobody else goes by its name.
     pub(super) fn sign(&self) -> Option<Sign> {
-        self.signed().clone()
+        self.signed().clone().filter(|_| !self.owes.load(Ordering::Relaxed))
     }
 
     /// How busy it is can wait a little; another shape is told at once.
@@ -100,7 +108,7 @@ impl Shared {
     }
 
     pub(super) fn take_sign(&self) -> Option<Sign> {
-        self.signed().take()
+        self.signed().take().filter(|_| !self.owes.load(Ordering::Relaxed))
     }
 
     fn watched(&self) -> MutexGuard<'_, HashSet<QueueName>> {
@@ -115,8 +123,23 @@ impl Shared {
     /// There may be jobs in a queue.
     pub(super) fn wake(&self, queue: &QueueName) {
         if self.watched().contains(queue) {
-            self.notices.push(Notice::Wake);
+            self.wake_any();
         }
+    }
+
+    /// There may be jobs: by what was heard, which may be much.
+    pub(super) fn wake_any(&self) {
+        let (Some(shared), Some(wait)) = (self.own.upgrade(), self.wakes.heard(self.link.now())) else {
+            return;
+        };
+        if wait.is_zero() {
+            self.notices.push(Notice::Wake);
+            return;
+        }
+        tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            shared.notices.push(Notice::Wake);
+        });
     }
 
     /// Something has happened to a job: whoever waits for its end looks.

@@ -80,6 +80,19 @@ fn who_lacks_a_right_is_told_which() {
     scene.assert_goes_on();
 }
 
+/// What only news need is asked for, and jobs do without.
+#[test]
+fn without_the_right_to_ask_who_listens_jobs_run_and_the_log_names_it() {
+    let scene = Scene::new();
+    let _: redis::Value = scene.other().raw("ACL SETUSER one reset on >pw ~ql:* &* +@all -pubsub");
+    let url = scene.url.replace("://", "://one:pw@");
+    let _running = scene.start_by(&url, &["-w", "1"]);
+    let jid = scene.ok(&["put", "--", "true"]).trim().to_owned();
+    scene.ok(&["job", "wait", &jid]);
+    let said = scene.sandbox.stderr();
+    assert!(said.contains("the user may not call PUBSUB NUMSUB"), "{said}");
+}
+
 #[test]
 fn a_password_that_is_wrong_or_missing_is_said() {
     let dir = tempfile::tempdir().unwrap();

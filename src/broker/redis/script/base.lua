@@ -57,7 +57,8 @@ end
 -- line there is all that another script tells.
 local listeners
 local function news(what, jid, queue, state, why)
-  listeners = listeners or call('PUBSUB', 'NUMSUB', 'ql:taskvisor:news')[2]
+  -- A user who may not ask is told so when it connects; nobody hears news of what it does.
+  listeners = listeners or redis.pcall('PUBSUB', 'NUMSUB', 'ql:taskvisor:news')[2] or 0
   if listeners == 0 then return end
   call('PUBLISH', 'ql:taskvisor:news', what and encode({
     what = what, at = floor(clock * 1000), job = jid, queue = queue or nil, why = why,

@@ -1,5 +1,15 @@
 -- The supervisors that share this Redis: each tells of itself, and who looks is told of all.
 
+-- Other clients take jobs from a supervisor and do not know of its list: what it does not hold any more is taken out,
+-- of so many that are looked at.
+local function tidy_held(instance, most)
+  local key = 'ql:taskvisor:held:' .. instance
+  for _, jid in ipairs(call('SRANDMEMBER', key, most)) do
+    local job = read(jid, {'state', 'queue', 'worker', 'held_by', 'hold', 'instance'})
+    if not is_held(job) or job.instance ~= instance then call('SREM', key, jid) end
+  end
+end
+
 -- A sign of life, which its own ears hear. What has been silent for too long is forgotten, some at a time.
 if command == 'taskvisor.sign' then
   local channel, instance, text = take(), take(), take()
@@ -8,6 +18,7 @@ if command == 'taskvisor.sign' then
   write_though_full()
   call('HSET', 'ql:taskvisor:fleet', instance, text)
   call('ZADD', 'ql:taskvisor:seen', now, instance)
+  tidy_held(instance, 100)
   local long_ago = clock - option('max-worker-age', 86400)
   for _, gone in ipairs(call('ZRANGEBYSCORE', 'ql:taskvisor:seen', '-inf', long_ago, 'LIMIT', 0, 10)) do
     call('HDEL', 'ql:taskvisor:fleet', gone)
@@ -34,6 +45,7 @@ if command == 'taskvisor.fleet' then
   local long_ago = clock - option('max-worker-age', 86400)
   for _, instance in ipairs(call('ZRANGEBYSCORE', 'ql:taskvisor:seen', '(' .. long_ago, '+inf')) do
     local held, jobs = 'ql:taskvisor:held:' .. instance, {}
+    tidy_held(instance, 100)
     for _, jid in ipairs(most > 0 and call('SRANDMEMBER', held, most) or {}) do
       jobs[#jobs + 1] = {jid, fields(jid, 'klass') or '', (fields(jid, 'started'))}
     end

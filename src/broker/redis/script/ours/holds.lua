@@ -131,6 +131,7 @@ if command == 'taskvisor.fetch' then
     local retries, remaining, time, order, hold, grace, progress, renewed, due, state, from = unpack(values, 12)
     if state and state ~= 'waiting' and not may_wait(state, jid, from) then return end
     if from and from ~= queue and call('ZSCORE', 'ql:q:' .. from .. '-work', jid) then return end
+    if not is_text(jid) then return refuse_jid(jid, queue) end
     -- A job of another program tells its tries by what remains of them.
     local attempt = (number(values[5]) or math.max((number(retries) or 0) - (number(remaining) or 0), 0)) + 1
     hold = next_hold(hold)
