@@ -140,7 +140,8 @@ impl Api {
     /// Cancels and waits for the proof: milliseconds.
     pub fn cancel(&mut self, jid: &str) -> f64 {
         let start = Instant::now();
-        let body = self.call("POST", &format!("/v1/jobs/{jid}/cancel"), "{\"wait\":true}");
+        self.call("POST", "/v1/cancel", &serde_json::json!({ "jobs": [jid] }).to_string());
+        let body = self.call("GET", &format!("/v1/jobs/{jid}/wait"), "");
         let took = start.elapsed().as_secs_f64() * 1e3;
         assert!(body.contains("\"canceled\""), "{body}");
         took

@@ -130,13 +130,17 @@ local function most_at_once(queue)
   return bounds[queue]
 end
 
+-- Where only so many jobs may run, there is room for one more.
+local function make_room(queue)
+  if most_at_once(queue) > 0 then wake(queue) end
+end
+
 -- Nobody holds the job any more.
 local function let_go(jid, job)
   call('ZREM', 'ql:q:' .. job.queue .. '-locks', jid)
   forget_worker_job(job.worker, jid)
   if job.instance then call('SREM', 'ql:taskvisor:held:' .. job.instance, jid) end
-  -- Where only so many may run, there is room for one more.
-  if most_at_once(job.queue) > 0 then wake(job.queue) end
+  make_room(job.queue)
 end
 
 -- A job that nobody holds goes back to its place, at once or when it is due (milliseconds).

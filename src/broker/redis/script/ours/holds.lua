@@ -138,10 +138,12 @@ if command == 'taskvisor.fetch' then
     -- First what may fail: the job is not running then.
     call('ZADD', 'ql:w:' .. worker.name .. ':jobs', expires, jid)
     history(jid, clock, 'popped', '{"worker":' .. encode(worker.name) .. '}')
-    if grace or progress or renewed or due then call('HDEL', key, 'grace', 'progress', 'renewed', 'due') end
+    if grace or progress or renewed or due then call('HDEL', key, 'grace', 'progress', 'renewals', 'renewed', 'due') end
+    if not order then call('HSET', key, 'order', time or now) end
+    if from ~= queue then call('HSET', key, 'queue', queue) end
     call('HSET', key, 'state', 'running', 'worker', worker.name, 'held_by', worker.name, 'expires', expires,
-      'time', now, 'hold', hold, 'instance', instance, 'life', worker.life, 'started', millis, 'renewals', '0',
-      'attempt', attempt, 'order', order or time or now, 'queue', queue, 'fetch', fetch)
+      'time', now, 'hold', hold, 'instance', instance, 'life', worker.life, 'started', millis, 'attempt', attempt,
+      'fetch', fetch)
     tell_followers('popped', jid)
     news('fetched', jid, queue, 'running')
     values[5] = attempt

@@ -6,7 +6,7 @@ local function leave_behind(jid, left)
   call('HDEL', 'ql:j:' .. jid, 'grace', 'canceling')
 end
 
--- How long jobs have run, and how many of them are complete, by queue: written down once in a call.
+-- How long jobs have run, by queue, and those that are complete: written down once in a call.
 local runs, completed = {}, {}
 
 local function finish(jid, job)
@@ -30,13 +30,35 @@ local function complete(jid, job, left)
   end
   call('HSET', key, 'state', 'complete', 'worker', '', 'failure', '{}', 'queue', '', 'from', job.queue, 'expires', '0',
     'remaining', job.retries or '0', 'ended', millis, unpack(left_behind))
-  call('ZADD', 'ql:completed', now, jid)
-  completed[job.queue] = (completed[job.queue] or 0) + 1
+  completed[#completed + 1] = {jid = jid, queue = job.queue, instance = job.instance}
+  forget_worker_job(job.worker, jid)
   tell('{"jid":' .. encode(jid) .. ',"event":"completed","queue":' .. encode(job.queue) .. '}')
   tell_followers('completed', jid)
   news('complete', jid, job.queue, 'complete')
-  release_dependents(jid, clock)
   return 'complete'
+end
+
+-- Jobs are complete: nobody holds them or waits for them any more. Of many it costs little more than of one.
+local function write_down(jobs)
+  local locks, held, indexed, waited_for = {}, {}, {}, {}
+  for i, job in ipairs(jobs) do
+    locks[job.queue], indexed[2 * i - 1], indexed[2 * i] = locks[job.queue] or {}, now, job.jid
+    table.insert(locks[job.queue], job.jid)
+    waited_for[i] = 'ql:j:' .. job.jid .. '-dependents'
+    if job.instance then
+      held[job.instance] = held[job.instance] or {}
+      table.insert(held[job.instance], job.jid)
+    end
+  end
+  for queue, jids in pairs(locks) do
+    call_many('ZREM', 'ql:q:' .. queue .. '-locks', jids)
+    count_ended(queue, 'complete', #jids)
+    make_room(queue)
+  end
+  for instance, jids in pairs(held) do call_many('SREM', 'ql:taskvisor:held:' .. instance, jids) end
+  call_many('ZADD', 'ql:completed', indexed)
+  if #jobs == 0 or #jobs <= 1000 and call('EXISTS', unpack(waited_for)) == 0 then return end
+  for _, job in ipairs(jobs) do release_dependents(job.jid, clock) end
 end
 
 -- Complete here, the job goes on in another queue as if it had been put there.
@@ -114,9 +136,9 @@ local function again(jid, job, left)
 end
 
 local function settle(jid, job, verdict, left)
-  let_go(jid, job)
   if left.crashed then call('HSET', 'ql:j:' .. jid, 'crashes', (number(job.crashes) or 0) + 1) end
   if verdict == 'complete' then return complete(jid, job, left) end
+  let_go(jid, job)
   -- What is being canceled and had more to do ends canceled: the cancel came in time.
   if job.canceling or verdict == 'canceled' then
     note_attempt(jid, job, 'canceled', {
@@ -152,7 +174,7 @@ local function take_any()
 end
 
 if command == 'taskvisor.settle' then
-  local answers = {}
+  local answers, failure = {}, nil
   for i = 1, tonumber(take()) do
     local jid, hold, verdict = take(), take(), take()
     local left = {crashed = take() == '1', forensics = take_any(), short_forensics = take_any()}
@@ -166,9 +188,13 @@ if command == 'taskvisor.settle' then
       left.is_spent, left.after = true, number(take())
       left.why, left.short_why, left.group, left.message = take(), take(), take(), take()
     end
-    answers[i] = safely(nil, jid, settle_ours, jid, hold, verdict, left) or 'not_ours'
+    local is_fine, answer = pcall(safely, nil, jid, settle_ours, jid, hold, verdict, left)
+    if not is_fine then failure = answer end
+    answers[i] = answer or 'not_ours'
   end
+  -- Whatever went wrong with one: the others are settled whole.
   for queue, times in pairs(runs) do stat('run', queue, clock, times) end
-  for queue, many in pairs(completed) do count_ended(queue, 'complete', many) end
+  write_down(completed)
+  if failure then error(failure, 0) end
   return answers
 end
