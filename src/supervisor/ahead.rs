@@ -27,7 +27,7 @@ const SHORT: Duration = Duration::from_millis(5);
 const STOCK: Duration = Duration::from_millis(12);
 
 /// … and no more jobs than this.
-const MOST: u32 = 16;
+const MOST: u32 = 128;
 
 /// What is not taken in this time goes back.
 const PATIENCE: Duration = Duration::from_millis(50);
