@@ -163,6 +163,7 @@ fn what_a_job_asks_for_goes_through_the_supervisor() {
 ["b"]
 true
 true
+true
 [true, [], "put", {{}}]
 "child"
 ["scheduled", {{"from": "{jid}"}}, null]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 
@@ -83,11 +82,12 @@ class BaseJob:
 
     @property
     def worker_name(self) -> str:
-        """Who runs it: host, pool and slot; empty if nobody does."""
-        worker = self.record().get("worker") if self.state == "running" else None
-        if worker is None:
+        """Who runs it, as clients of qless see it: HOST-INSTANCE-POOL.SLOT; empty if nobody does."""
+        record = self.record()
+        if self.state != "running" or record.get("worker") is None:
             return ""
-        return f"{socket.gethostname()}-{os.environ.get('TASKVISOR_POOL', 'default')}.{worker['slot']['index']}"
+        slot = record["worker"]["slot"]
+        return f"{socket.gethostname()}-{record['instance'][-8:]}-{slot['pool']}.{slot['index']}"
 
     @property
     def expires_at(self) -> float:
