@@ -154,7 +154,9 @@ async fn own_cycle(broker: &Redis, redis: &mut Connection) -> [f64; 3] {
 /// CPU in microseconds of put, of pop and of complete, for each of some jobs.
 fn cycle(redis: &mut Connection, sha: &str) -> [f64; 3] {
     let _: Value = redis::cmd("FLUSHALL").query(redis).expect("an empty store");
-    let jids: Vec<String> = (0..JOBS).map(|n| format!("{n:032x}")).collect();
+    // Scattered as those of clients are: texts that differ in few places make Lua's table of strings slow.
+    const SCATTER: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    let jids: Vec<String> = (1..=JOBS as u128).map(|n| format!("{:032x}", n.wrapping_mul(SCATTER))).collect();
     let mut call = |batch: &mut dyn FnMut(&mut Pipeline, &[String])| {
         let before = cpu(redis);
         for jids in jids.chunks(BATCH) {
@@ -291,18 +293,15 @@ fn idle() {
     sandbox.ok(&["job", "wait", &sandbox.put(&["true"])]);
     std::thread::park_timeout(Duration::from_secs(5));
     let mut asked = || {
+        let sent: u64 = ["evalsha", "time", "ping"].map(|name| calls_of(&mut redis, name)).iter().sum();
         let info: String = redis::cmd("INFO").arg("commandstats").query(&mut redis).expect("an account");
         let calls = |line: &str| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok();
-        info.lines().filter_map(calls).sum::<u64>()
+        [sent, info.lines().filter_map(calls).sum()]
     };
     let before = asked();
     std::thread::park_timeout(WHILE);
-    // But for the question itself.
-    let commands = (asked() - before - 1) as f64 / WHILE.as_secs_f64();
-    row(
-        "idle, -w 8: Redis commands a second, those within scripts too",
-        "<= 0.2",
-        &Figures::of(commands),
-        "",
-    );
+    let after = asked();
+    let rate = |n: usize| Figures::of((after[n] - before[n]) as f64 / WHILE.as_secs_f64());
+    row("idle, -w 8: commands a second that the supervisor sends", "<= 0.2", &rate(0), "");
+    row("&nbsp; those that the script runs for them included", "", &rate(1), "");
 }
