@@ -151,3 +151,19 @@ pub(super) async fn ask_waiting(
     };
     events.send(Event::Waiting(pool, waiting)).await.ok();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::Sqlite;
+
+    #[test]
+    fn no_more_go_out_at_a_time_than_the_broker_takes_and_none_is_left() {
+        let broker = Sqlite::memory().unwrap();
+        let most = broker.capabilities().batch;
+        let sizes: Vec<usize> =
+            batches(&broker, (0..2 * most + 1).collect()).map(|batch: Vec<usize>| batch.len()).collect();
+        assert_eq!(sizes, [most, most, 1]);
+        assert_eq!(batches(&broker, Vec::<usize>::new()).count(), 0);
+    }
+}

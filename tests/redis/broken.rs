@@ -187,6 +187,31 @@ fn a_job_behind_many_of_other_classes_has_its_turn() {
 }
 
 #[test]
+fn a_full_redis_takes_the_ends_of_jobs_and_no_new_ones() {
+    let mut scene = Scene::new();
+    ["one", "two", "three"].iter().for_each(|jid| scene.put(jid, "q", &[]));
+    let _: Value = scene.script.raw("CONFIG SET maxmemory 1");
+    let refused = scene.script.refusal(&["put", "2", "me", "q", "j", "klass", "{}", "0"]);
+    assert!(refused.contains("OOM"), "{refused}");
+    let jids = Fetch { slots: 3, ..Fetch::default() }.of(&mut scene).jids;
+    assert_eq!(jids.len(), 3);
+    for (jid, (verdict, state)) in
+        jids.iter().zip([("complete", "complete"), ("release", "waiting"), ("fail", "failed")])
+    {
+        let hold = scene.script.field(jid, "hold").unwrap();
+        let rest: &[&str] = match verdict {
+            "complete" => &[""],
+            "release" => &["0", ""],
+            _ => &["0", r#"{"group":"g","message":"m"}"#, r#"{"group":"g","message":"m"}"#, "g", "m"],
+        };
+        let args = [&["taskvisor.settle", "12", "1", jid, &hold, verdict, "0", "", ""], rest].concat();
+        let answers: Vec<String> = scene.script.call(&args);
+        assert_ne!(answers, ["not_ours"], "{verdict}");
+        assert_eq!(scene.script.field(jid, "state").as_deref(), Some(state), "{verdict}");
+    }
+}
+
+#[test]
 fn a_hold_on_a_job_that_was_put_anew_is_another() {
     let mut scene = Scene::new();
     scene.put("j", "q", &[]);

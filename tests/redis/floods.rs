@@ -53,7 +53,7 @@ fn what_happens_in_a_queue_that_nobody_here_serves_wakes_nobody() {
 }
 
 #[test]
-fn five_thousand_places_are_asked_for_and_settled_a_thousand_at_a_time() {
+fn five_thousand_places_are_asked_for_a_thousand_at_a_time() {
     let scene = Scene::new();
     let root = env!("CARGO_MANIFEST_DIR");
     let app = "from taskvisor import job\n\n@job('K')\nasync def k():\n    pass\n";
@@ -79,7 +79,7 @@ fn five_thousand_places_are_asked_for_and_settled_a_thousand_at_a_time() {
     assert!((1000..2200).contains(&most), "{most} arguments");
 }
 
-/// The arguments of the longest command for fetches and renewals.
+/// The arguments of the longest fetch.
 fn longest(other: &mut Scripted) -> u64 {
     type Slow = (u64, u64, u64, Vec<String>, String, String);
     let slow: Vec<Slow> = other.raw("SLOWLOG GET 100000");

@@ -82,8 +82,12 @@ class BaseJob:
 
     @property
     def worker_name(self) -> str:
-        """Who runs it, as clients of qless see it: HOST-INSTANCE-POOL.SLOT; empty if nobody does."""
+        """Who runs it, as clients of qless see it: HOST-INSTANCE-POOL.SLOT; empty if nobody does.
+
+        Of a job that another host runs the host is not known here, and this one's name stands in its place."""
         record = self.record()
+        if record.get("holder"):
+            return str(record["holder"])
         if self.state != "running" or record.get("worker") is None:
             return ""
         slot = record["worker"]["slot"]

@@ -175,6 +175,7 @@ end
 
 if command == 'taskvisor.settle' then
   local answers, failure = {}, nil
+  write_though_full()
   for i = 1, tonumber(take()) do
     local jid, hold, verdict = take(), take(), take()
     local left = {crashed = take() == '1', forensics = take_any(), short_forensics = take_any()}
