@@ -33,17 +33,17 @@ pub(super) type Answer<T> = Result<Json<T>, Problem>;
 
 /// The routes over a service. Requests carry the [`Peer`] as an extension, which [`serve`](super::serve) sets.
 pub fn router(service: Arc<dyn Service>) -> Router {
-    let router = routes().router;
+    let router = all(Routes::to_serve()).router;
     router.fallback(no_route).method_not_allowed_fallback(no_method).with_state(service)
 }
 
 /// The API as OpenAPI describes it: the text of `GET /v1/openapi.json`.
 pub fn openapi() -> String {
-    routes().document.text()
+    all(Routes::to_describe()).text()
 }
 
-fn routes() -> Routes {
-    let routes = Routes::new()
+fn all(routes: Routes) -> Routes {
+    let routes = routes
         .look::<Here>("/v1", "Says at once that somebody is here.", get(here))
         .look::<serde_json::Value>("/v1/openapi.json", "This description.", get(describe))
         .act::<Put, Ids>("/v1/jobs", "Puts jobs, all or none, and answers when they are durable.", post(put))

@@ -1,4 +1,5 @@
 //! Routes as they are made: each is served and described in one line, so that nothing is served that is not described.
+//! What they do is described for those who ask only: the schemas of all types take a megabyte and milliseconds.
 
 use std::sync::Arc;
 
@@ -8,39 +9,52 @@ use schemars::JsonSchema;
 
 use super::Service;
 use super::openapi::Document;
-use crate::model::verb::{Asked, Route};
+use crate::model::verb::Route;
 
 /// The routes so far.
 pub(super) struct Routes {
     /// What serves them.
     pub(super) router: Router<Arc<dyn Service>>,
-    /// What is said of them.
-    pub(super) document: Document,
+    /// What is said of them, if anybody asks.
+    document: Option<Document>,
 }
 
 impl Routes {
-    pub(super) fn new() -> Self {
-        Routes { router: Router::new(), document: Document::new() }
+    /// None yet; they will be served.
+    pub(super) fn to_serve() -> Self {
+        Routes { router: Router::new(), document: None }
+    }
+
+    /// None yet; they will be described.
+    pub(super) fn to_describe() -> Self {
+        Routes { document: Some(Document::new()), ..Routes::to_serve() }
+    }
+
+    /// What was said of them.
+    pub(super) fn text(self) -> String {
+        self.document.map(Document::text).unwrap_or_default()
     }
 
     /// A route that changes nothing and answers an `A`.
     pub(super) fn look<A: JsonSchema>(
-        self,
+        mut self,
         path: &'static str,
         does: &'static str,
         handler: MethodRouter<Arc<dyn Service>>,
     ) -> Self {
-        self.add::<(), A>(Route { method: "GET", path, does }, handler)
+        self.add::<(), A>(Route { method: "GET", path, does }, handler);
+        self
     }
 
     /// A route that takes a `B` and answers an `A`.
     pub(super) fn act<B: JsonSchema, A: JsonSchema>(
-        self,
+        mut self,
         path: &'static str,
         does: &'static str,
         handler: MethodRouter<Arc<dyn Service>>,
     ) -> Self {
-        self.add::<B, A>(Route { method: "POST", path, does }, handler)
+        self.add::<B, A>(Route { method: "POST", path, does }, handler);
+        self
     }
 
     /// A route that takes a `B` and answers with each `A` as it comes.
@@ -50,21 +64,26 @@ impl Routes {
         does: &'static str,
         handler: MethodRouter<Arc<dyn Service>>,
     ) -> Self {
-        self.document.add_stream::<B, A>(&Route { method: "GET", path, does });
-        Routes { router: self.router.route(path, handler), ..self }
+        if let Some(document) = &mut self.document {
+            document.add_stream::<B, A>(&Route { method: "GET", path, does });
+        }
+        self.serve(path, handler);
+        self
     }
 
-    /// A verb of the table.
-    pub(super) fn verb<V: Asked>(self, handler: MethodRouter<Arc<dyn Service>>) -> Self {
-        self.add::<V, V::Answer>(V::ROUTE, handler)
-    }
-
-    fn add<B: JsonSchema, A: JsonSchema>(
-        mut self,
+    /// Any other route that takes a `B` and answers an `A`, like those of the verbs.
+    pub(super) fn add<B: JsonSchema, A: JsonSchema>(
+        &mut self,
         route: Route,
         handler: MethodRouter<Arc<dyn Service>>,
-    ) -> Self {
-        self.document.add::<B, A>(&route);
-        Routes { router: self.router.route(route.path, handler), ..self }
+    ) {
+        if let Some(document) = &mut self.document {
+            document.add::<B, A>(&route);
+        }
+        self.serve(route.path, handler);
+    }
+
+    fn serve(&mut self, path: &str, handler: MethodRouter<Arc<dyn Service>>) {
+        self.router = std::mem::take(&mut self.router).route(path, handler);
     }
 }

@@ -25,16 +25,16 @@ type Named = Result<Path<BTreeMap<String, String>>, PathRejection>;
 
 /// One route for each verb.
 pub(super) fn routes(routes: Routes) -> Routes {
-    struct Adding(Option<Routes>);
+    struct Adding(Routes);
     impl Visitor for Adding {
         fn visit<V: Asked>(&mut self) {
             let handler = if V::ROUTE.only_looks() { get(look::<V>) } else { post(act::<V>) };
-            self.0 = self.0.take().map(|routes| routes.verb::<V>(handler));
+            self.0.add::<V, V::Answer>(V::ROUTE, handler);
         }
     }
-    let mut adding = Adding(Some(routes));
+    let mut adding = Adding(routes);
     visit(&mut adding);
-    adding.0.unwrap_or_else(Routes::new)
+    adding.0
 }
 
 /// The parameters are in the path and the query.

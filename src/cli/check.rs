@@ -61,10 +61,9 @@ fn findings(args: &Args, config: &Config) -> Result<Vec<Finding>, Failure> {
 /// Where each setting of this command line was set.
 pub(super) fn origins(args: &Args) -> Result<Origins, Failure> {
     let mut command = Args::command();
-    command.build();
-    // It was understood before, so it is now.
-    let typed =
-        command.clone().try_get_matches_from(std::env::args_os()).map(|found| typed(&command, &found));
+    // It was understood before, so it is now; and only the commands that were typed are built for it.
+    let found = command.try_get_matches_from_mut(std::env::args_os());
+    let typed = found.map(|found| typed(&command, &found));
     Ok(Origins::read(args.common.flags().config.as_deref(), typed.unwrap_or_default())?)
 }
 

@@ -26,6 +26,7 @@ use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::keeper::{self, Sweeper};
 use crate::log::{self, OwnLog, Places};
 use crate::model::{Instance, Settings};
+use crate::process::on_top;
 
 /// How long to look for what outlived the keeper.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -42,6 +43,7 @@ pub(super) fn serve(
         Failure::new(exit::USAGE, "'supervisor' is started by the keeper alone").hint("taskvisor start")
     })?;
     be_the_supervisor()?;
+    let keeper = on_top(keeper);
     let sweeper = sweeper();
     let log = log::start(&config.log).map_err(|error| Failure::from(error).of("failed to start the log"))?;
     let gate = config.api.as_ref().map(|api| Gate::new(terms(api)));

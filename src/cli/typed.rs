@@ -53,8 +53,7 @@ mod tests {
     fn each_setting_is_told_by_the_flag_that_set_it() {
         let words = "taskvisor --state-dir /s start -b memory: --min-workers 2 --log-level warn -q a --lease 1m -- sh -c x";
         let mut command = Args::command();
-        command.build();
-        let matches = command.clone().get_matches_from(words.split(' '));
+        let matches = command.try_get_matches_from_mut(words.split(' ')).unwrap();
         let found = typed(&command, &matches);
         let found: Vec<(&str, &str)> = found.iter().map(|(key, how)| (key.as_str(), how.as_str())).collect();
         let expected = [

@@ -34,13 +34,17 @@ const LATER: usize = 64;
 /// A report with the descriptors that came along.
 pub type Letter = (Report, Vec<OwnedFd>);
 
+/// The socket under a number above all others. A dying process closes its highest descriptors first, and some (inotify)
+/// take the kernel 20 ms: the keeper should know before. With few descriptors allowed it stays where it is. To be called
+/// while the process has one thread: with more, the kernel takes 10 ms to make room for the number.
+pub fn on_top(socket: OwnedFd) -> OwnedFd {
+    rustix::io::fcntl_dupfd_cloexec(&socket, HIGH).unwrap_or(socket)
+}
+
 impl Link {
     /// Takes over the socket that the keeper left to the supervisor.
     pub fn new(socket: OwnedFd) -> io::Result<Link> {
         rustix::io::ioctl_fionbio(&socket, true)?;
-        // A dying process closes its highest descriptors first, and some (inotify) take the kernel 20 ms: the keeper should
-        // know before. With few descriptors allowed it stays where it is.
-        let socket = rustix::io::fcntl_dupfd_cloexec(&socket, HIGH).unwrap_or(socket);
         Ok(Link { socket: watched(socket, Interest::READABLE)?, packets: VecDeque::new(), later: Vec::new() })
     }
 

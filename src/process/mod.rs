@@ -24,5 +24,5 @@ pub use assign::Unassigned;
 pub use children::{Children, Remains};
 pub use gauge::{Found, Gauge};
 pub use life::{JobEnd, Word};
-pub use link::{Letter, Link};
+pub use link::{Letter, Link, on_top};
 pub use plan::Plan;
