@@ -68,7 +68,7 @@ impl Failure {
     }
 }
 
-/// An error on stdout: nothing is wrong if its reader has seen enough.
+/// Nothing is wrong if the reader of stdout has seen enough.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let kind = error.kind();

@@ -15,3 +15,4 @@ mod lists;
 mod options;
 mod recurring;
 mod shared_store;
+mod unprinted;
