@@ -4,6 +4,9 @@
 #[path = "support/store.rs"]
 mod support;
 
+#[path = "store/disk.rs"]
+mod disk;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -260,34 +263,6 @@ async fn the_wall_clock_moves_nothing_within_a_boot_and_never_back_over_one() {
     wall.store(7_000_000, Ordering::SeqCst);
     boot.store(3, Ordering::SeqCst);
     assert_eq!(put_at(&reopen(), "d").await, 7_000_000);
-}
-
-#[tokio::test]
-async fn a_disk_that_fails_promises_nothing_until_it_writes_again() {
-    let (_directory, path) = place();
-    let broken = Arc::new(AtomicBool::new(false));
-    let disk = broken.clone();
-    let sync = move |file: &fs::File| match disk.load(Ordering::SeqCst) {
-        true => Err(std::io::Error::from_raw_os_error(5)),
-        false => file.sync_data(),
-    };
-    let world = World { sync: Arc::new(sync), ..World::default() };
-    let store = Sqlite::open(&path, Options { world, ..Options::default() }).unwrap();
-    store.enqueue(vec![job("a")]).await.unwrap();
-    broken.store(true, Ordering::SeqCst);
-    let error = store.enqueue(vec![job("b")]).await.unwrap_err().to_string();
-    assert!(error.contains("store.db-wal") && error.contains("os error 5"), "{error}");
-    assert!(store.fetch(request(&["q"], 1)).await.is_err());
-    assert!(store.pause("q".into(), "me".into(), None).await.is_err());
-    broken.store(false, Ordering::SeqCst);
-    // The puts have woken already; what comes now is the mended disk.
-    while store.enqueue(vec![job("c")]).await.is_err() {
-        assert_eq!(store.next_notice().await, Notice::Wake);
-    }
-    drop(store);
-    let store = open(&path).unwrap();
-    let all = store.list(Filter { limit: 9, ..Filter::default() }).await.unwrap();
-    assert_eq!(all.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["c", "b", "a"]);
 }
 
 #[tokio::test]

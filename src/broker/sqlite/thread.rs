@@ -117,22 +117,30 @@ impl Room {
         turn
     }
 
-    /// How long nothing happens by itself; `None` = for ever.
+    /// How long nothing happens by itself; `None` = for ever. While the disk fails that is the next try to mend it, whatever
+    /// else is due: it would be refused, and due again at once.
     fn wait(&self) -> Option<Duration> {
-        let time = self.store.time();
-        let due = self.store.next_timer().map(|due| {
-            let wait = Duration::from_millis(u64::try_from(due.saturating_sub(time)).unwrap_or(0));
-            wait.max(self.quiet_until.since(clock::now()))
-        });
-        let mend = self.broken.as_ref().map(|broken| broken.retry_at.since(clock::now()));
+        let next = match &self.broken {
+            Some(broken) => Some(broken.retry_at.since(clock::now())),
+            None => self.store.next_timer().map(|due| {
+                let wait = due.saturating_sub(self.store.time());
+                let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0));
+                wait.max(self.quiet_until.since(clock::now()))
+            }),
+        };
         let held = self.disk.as_ref().filter(|disk| !disk.held.is_empty());
         let sync = held.map(|disk| (disk.handed + COMPANY).since(clock::now()));
-        [due, mend, sync].into_iter().flatten().min()
+        [next, sync].into_iter().flatten().min()
+    }
+
+    /// Whether nothing is done that nobody has asked for.
+    fn is_quiet(&self) -> bool {
+        self.broken.is_some() || clock::now() < self.quiet_until
     }
 
     /// Whether time has moved on something in the store.
     fn is_due(&self) -> bool {
-        self.store.is_due(self.store.time()) && clock::now() >= self.quiet_until
+        !self.is_quiet() && self.store.is_due(self.store.time())
     }
 
     fn sort(&mut self, message: Message, turn: &mut Turn) {
@@ -175,9 +183,8 @@ impl Room {
     /// Removes some of the jobs that have been kept for long enough: apart from what people ask, who are not to hear of a row
     /// that cannot be removed.
     fn expire(&mut self) {
-        let is_quiet = self.broken.is_some() || clock::now() < self.quiet_until;
         let time = self.store.time();
-        if !is_quiet && self.store.expiry.begin(time) {
+        if !self.is_quiet() && self.store.expiry.begin(time) {
             self.take_alone(Box::new(Look));
         }
     }
