@@ -1,7 +1,9 @@
 //! A disk that fails, and what waits for it.
 
+use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Context, Poll, Waker};
 
 use super::*;
 
@@ -65,6 +67,11 @@ async fn a_disk_that_fails_promises_nothing_until_it_writes_again() {
     assert_eq!(all.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["c", "b", "a"]);
 }
 
+/// How far it has come.
+fn poll<T>(waiting: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Poll<T> {
+    waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
 /// Each turn of the store's thread looks at the clock.
 #[tokio::test]
 async fn nothing_that_is_due_wakes_the_store_while_its_disk_fails() {
@@ -93,4 +100,32 @@ async fn nothing_that_is_due_wakes_the_store_while_its_disk_fails() {
     while store.get("b".into()).await.unwrap().unwrap().state != JobState::Waiting {
         store.next_notice().await;
     }
+}
+
+#[tokio::test]
+async fn who_waits_for_an_end_goes_on_waiting_while_the_disk_fails_and_is_told_when_it_is_durable() {
+    let (_directory, path) = place();
+    let disk = Disk::default();
+    let store = disk.open(&path, World::default());
+    store.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    let taken = store.fetch(request(&["q"], 2)).await.unwrap();
+    let mut before = store.ended("a".into());
+    disk.fails(true);
+    let settled = async || store.settle(vec![settlement(&taken[0].lease, complete())]).await;
+    let (told, settled) = (poll(&mut before), settled().await);
+    assert!(told.is_pending() && settled.is_err(), "{told:?} {settled:?}");
+    disk.failure();
+    // It reads as complete, and no disk has promised that.
+    assert_eq!(store.get("a".into()).await.unwrap().unwrap().state, JobState::Complete);
+    let (mut after, mut running) = (store.ended("a".into()), store.ended("b".into()));
+    assert!(poll(&mut after).is_pending() && poll(&mut running).is_pending());
+    disk.failure();
+    for waiting in [&mut before, &mut after, &mut running] {
+        assert_eq!(poll(waiting), Poll::Pending);
+    }
+    assert_eq!(store.ended("c".into()).await, Err(Error::NoJob("c".into())));
+    disk.fails(false);
+    assert_eq!((before.await, after.await), (Ok(JobState::Complete), Ok(JobState::Complete)));
+    store.settle(vec![settlement(&taken[1].lease, complete())]).await.unwrap();
+    assert_eq!(running.await, Ok(JobState::Complete));
 }

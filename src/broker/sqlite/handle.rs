@@ -17,7 +17,7 @@ use super::expiry::Expiry;
 use super::open;
 use super::options::{Options, World};
 use super::store::{Effects, Store};
-use super::syncer::Syncer;
+use super::syncer::{Load, Syncer};
 use super::thread::{Disk, Message, Room};
 use super::trouble::{Trouble, explain};
 use crate::broker::Error;
@@ -180,9 +180,10 @@ fn disk(path: &Path, options: &Options, store: Sender<Message>) -> std::io::Resu
         orders: received,
         store,
         broken: None,
+        load: Load::default(),
     };
     let syncer = Builder::new().name("store syncer".into()).spawn(move || syncer.run())?;
-    let (held, handed) = (Vec::new(), Instant(0));
+    let (held, handed) = (Load::default(), Instant(0));
     Ok(Disk { wal, bell, orders, syncer, checkpoints: Checkpoints::new(options.busy_timeout), held, handed })
 }
 

@@ -29,10 +29,11 @@
 //!
 //! # When the disk fails
 //!
-//! After a failed `fdatasync` the kernel takes the lost pages for clean; the next sync would succeed and lie. So all who wait
-//! get an error, the store refuses what has to be durable and gives no jobs, and tries (after 1 s, doubled up to 30 s) to
-//! checkpoint everything into the main file: that writes what is in the WAL there and syncs it. Only then is anything promised
-//! again. What failed may be there afterwards or not: the caller asks. (A power cut *during* that checkpoint can meet a WAL with
+//! After a failed `fdatasync` the kernel takes the lost pages for clean; the next sync would succeed and lie. So all who asked
+//! for something get an error (who waits for the end of a job goes on waiting), the store refuses what has to be durable and
+//! gives no jobs, and tries (after 1 s, doubled up to 30 s) to checkpoint everything into the main file: that writes what is in
+//! the WAL there and syncs it. Only then is anything promised again. What failed may be there afterwards or not: the caller
+//! asks. (A power cut *during* that checkpoint can meet a WAL with
 //! a hole; no program above a disk that loses writes can rule that out.)
 //!
 //! # Time

@@ -9,12 +9,12 @@ use std::time::Duration;
 use rusqlite::{ErrorCode, OptionalExtension, params};
 
 use super::bell::Bell;
-use super::call::{Call, Done, Kind};
+use super::call::{Call, Kind};
 use super::checkpoint::Checkpoints;
 use super::expiry::Look;
 use super::lease;
 use super::store::{Store, state};
-use super::syncer::Order;
+use super::syncer::{Load, Order};
 use super::trouble::{Trouble, explain};
 use crate::broker::{Error, Notice};
 use crate::clock;
@@ -57,7 +57,7 @@ pub(super) struct Disk {
     pub(super) syncer: JoinHandle<()>,
     pub(super) checkpoints: Checkpoints,
     /// Committed, and handed to the syncer together with what comes soon: it is woken once for them all.
-    pub(super) held: Vec<Done>,
+    pub(super) held: Load,
     /// When it was last handed anything.
     pub(super) handed: Instant,
 }
@@ -254,45 +254,42 @@ impl Room {
     fn deliver(&mut self, calls: Vec<Box<dyn Call>>) {
         let news = std::mem::take(&mut self.store.effects.news);
         let (ring, ended) = self.store.take_effect();
-        let mut waiting: Vec<Done> = Vec::new();
+        // Whoever waits for the end of a job waits for this sync.
+        let mut load = Load { urgent: !ended.is_empty(), ended, ..Load::default() };
         if !news.is_empty() {
             let notices = self.store.notices.clone();
-            waiting.push(Box::new(move |after| {
+            load.asked.push(Box::new(move |after| {
                 if let (Ok(()), Some(room)) = (after, notices.heard()) {
                     news.into_iter().for_each(|news| room.tell(news));
                 }
             }));
         }
-        // Whoever waits for the end of a job waits for this sync.
-        let mut urgent = !ended.is_empty();
         for call in calls {
-            urgent |= call.kind() == Kind::Durable;
+            load.urgent |= call.kind() == Kind::Durable;
             match call.kind() {
-                Kind::Settle | Kind::Durable => waiting.push(Box::new(move |after| call.answer(after))),
+                Kind::Settle | Kind::Durable => load.asked.push(Box::new(move |after| call.answer(after))),
                 Kind::Read | Kind::Lease | Kind::Fetch => call.answer(Ok(())),
             }
         }
-        for (waiter, state) in ended {
-            waiting.push(Box::new(move |after| drop(waiter.send(after.map(|()| state)))));
-        }
         match &mut self.disk {
-            Some(disk) => disk.held.extend(waiting),
-            None => waiting.into_iter().for_each(|done| done(Ok(()))),
+            Some(disk) => disk.held.append(load),
+            None => load.finish(&Ok(())),
         }
-        self.hand_over(urgent);
+        self.hand_over(false);
         if let Some(disk) = self.disk.as_ref().filter(|_| ring) {
             disk.bell.ring();
         }
     }
 
-    /// Gives the syncer what it is to make durable, if that is urgent or has waited long enough.
-    fn hand_over(&mut self, urgent: bool) {
+    /// Gives the syncer what it is to make durable, if that is urgent, has waited long enough or is the last.
+    fn hand_over(&mut self, last: bool) {
         let now = clock::now();
         let Some(disk) = self.disk.as_mut().filter(|disk| !disk.held.is_empty()) else { return };
-        if urgent || now >= disk.handed + COMPANY {
+        disk.held.urgent |= last;
+        if disk.held.urgent || now >= disk.handed + COMPANY {
             disk.handed = now;
             // A syncer that is gone drops the replies, which their callers see.
-            let _ = disk.orders.send(Order::Sync { waiting: std::mem::take(&mut disk.held), urgent });
+            let _ = disk.orders.send(Order::Sync(std::mem::take(&mut disk.held)));
         }
     }
 
