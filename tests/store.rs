@@ -6,6 +6,8 @@ mod support;
 
 #[path = "store/disk.rs"]
 mod disk;
+#[path = "store/wal.rs"]
+mod wal;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -295,44 +297,6 @@ async fn a_fetch_does_not_wait_for_the_disk_and_a_put_does() {
     }
     go.send(()).unwrap();
     settle.await.unwrap();
-}
-
-#[tokio::test]
-async fn the_wal_stays_small_beside_readers() {
-    let (_directory, path) = place();
-    let store = open(&path).unwrap();
-    let idle = Connection::open(&path).unwrap();
-    let count = || idle.query_row("SELECT count(*) FROM job", [], |row| row.get::<_, i64>(0)).unwrap();
-    let mut largest = 0;
-    for round in 0..60 {
-        let data = Payload::Data(Bytes(vec![7; 1 << 20]));
-        store.enqueue(vec![NewJob { id: None, payload: data, ..job("") }]).await.unwrap();
-        assert_eq!(count(), round + 1);
-        store.list(Filter { limit: 9, ..Filter::default() }).await.unwrap();
-        largest = largest.max(store.wal_bytes());
-    }
-    assert!(largest < 24 << 20, "the WAL grew to {largest}");
-}
-
-#[tokio::test]
-async fn the_wal_shrinks_once_a_long_reader_is_gone() {
-    let (_directory, path) = place();
-    let store = open(&path).unwrap();
-    let reader = Connection::open(&path).unwrap();
-    reader.execute_batch("BEGIN; SELECT count(*) FROM job;").unwrap();
-    let put = async || {
-        let data = Payload::Data(Bytes(vec![7; 1 << 20]));
-        store.enqueue(vec![NewJob { id: None, payload: data, ..job("") }]).await.unwrap();
-    };
-    for _ in 0..30 {
-        put().await;
-    }
-    assert!(store.wal_bytes() > 24 << 20);
-    reader.execute_batch("COMMIT").unwrap();
-    for _ in 0..12 {
-        put().await;
-    }
-    assert!(store.wal_bytes() <= 17 << 20, "{}", store.wal_bytes());
 }
 
 #[test]

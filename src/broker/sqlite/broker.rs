@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 
 use super::call::Kind;
+use super::checkpoint::LONG;
 use super::handle::Sqlite;
 use super::{admin, lease, list, put, settle, verbs};
 use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling, Verbs};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress, Settlement,
-    Verdict, WorkerId,
+    Verdict, WorkerId, size,
 };
 
 #[async_trait]
@@ -79,6 +80,21 @@ impl Broker for Sqlite {
 
     fn trouble(&self) -> Option<String> {
         self.notices.trouble()
+    }
+
+    fn concern(&self) -> Option<String> {
+        let wal = self.wal.as_ref()?.display();
+        self.wal_bytes().filter(|bytes| *bytes >= LONG).map(|bytes| {
+            format!(
+                "{wal} has grown to {} and cannot be cut: another program keeps a read transaction open: end it, `fuser \
+                 {wal}` shows which",
+                size(bytes)
+            )
+        })
+    }
+
+    fn wal_bytes(&self) -> Option<u64> {
+        Some(std::fs::metadata(self.wal.as_ref()?).ok()?.len())
     }
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {

@@ -33,7 +33,7 @@ pub struct Sqlite {
     room: Arc<Semaphore>,
     pub(super) notices: Arc<Notices>,
     pub(super) world: World,
-    wal: Option<PathBuf>,
+    pub(super) wal: Option<PathBuf>,
     ear: Option<Ear>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -71,12 +71,6 @@ impl Sqlite {
         let thread = start(store, messages, "in memory".into(), None)
             .map_err(|error| Error::Failed(format!("cannot start the store's thread: {error}")))?;
         Ok(Sqlite::new(inbox, notices, world, None, None, thread))
-    }
-
-    /// The size of the WAL file: what has not been brought into the main file, or was the largest of it. A program that
-    /// keeps a read transaction open makes it grow.
-    pub fn wal_bytes(&self) -> u64 {
-        self.wal.as_ref().and_then(|wal| std::fs::metadata(wal).ok()).map_or(0, |wal| wal.len())
     }
 
     fn new(
