@@ -6,6 +6,8 @@ mod support;
 
 #[path = "store/disk.rs"]
 mod disk;
+#[path = "store/place.rs"]
+mod moved;
 #[path = "store/wal.rs"]
 mod wal;
 

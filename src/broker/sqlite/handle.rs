@@ -16,6 +16,7 @@ use super::checkpoint::Checkpoints;
 use super::expiry::Expiry;
 use super::open;
 use super::options::{Options, World};
+use super::place::Place;
 use super::store::{Effects, Store};
 use super::syncer::{Load, Syncer};
 use super::thread::{Disk, Message, Room};
@@ -50,7 +51,7 @@ impl Sqlite {
         let failed = |error: std::io::Error| Error::Failed(format!("cannot open the store {file}: {error}"));
         let disk = disk(path, &options, inbox.clone()).map_err(failed)?;
         let ear = if options.listen {
-            Some(Ear::listen(&beside("-bell"), inbox.clone()).map_err(failed)?)
+            Some(Ear::listen(&beside("-bell"), &disk.place, inbox.clone()).map_err(failed)?)
         } else {
             None
         };
@@ -164,7 +165,7 @@ fn new_store(
 fn disk(path: &Path, options: &Options, store: Sender<Message>) -> std::io::Result<Disk> {
     let wal = open::beside(path, "-wal");
     let bell = Bell::open(&open::beside(path, "-bell"), options.listen)?;
-    let file = File::open(&wal)?;
+    let (file, place) = (File::open(&wal)?, Place::of(path)?);
     open::sync_directory(path)?;
     let (orders, received) = channel();
     let syncer = Syncer {
@@ -178,7 +179,16 @@ fn disk(path: &Path, options: &Options, store: Sender<Message>) -> std::io::Resu
     };
     let syncer = Builder::new().name("store syncer".into()).spawn(move || syncer.run())?;
     let (held, handed) = (Load::default(), Instant(0));
-    Ok(Disk { wal, bell, orders, syncer, checkpoints: Checkpoints::new(options.busy_timeout), held, handed })
+    Ok(Disk {
+        wal,
+        place,
+        bell,
+        orders,
+        syncer,
+        checkpoints: Checkpoints::new(options.busy_timeout),
+        held,
+        handed,
+    })
 }
 
 fn start(

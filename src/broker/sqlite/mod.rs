@@ -36,6 +36,8 @@
 //! asks. (A power cut *during* that checkpoint can meet a WAL with
 //! a hole; no program above a disk that loses writes can rule that out.)
 //!
+//! Files that are moved or removed while they are open (`place.rs`) are the same trouble until they are back.
+//!
 //! # Time
 //!
 //! Times are milliseconds since boot plus a number fixed for this boot, so setting the wall clock moves no lease and no delay.
@@ -68,6 +70,7 @@ mod failed;
 mod figures;
 mod forget;
 mod handle;
+mod heard;
 mod history;
 mod in_force;
 mod lease;
@@ -76,6 +79,7 @@ mod needs;
 mod occur;
 mod open;
 mod options;
+mod place;
 mod put;
 mod read;
 mod recurring;

@@ -6,20 +6,22 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::{ErrorCode, OptionalExtension, params};
+use rusqlite::ErrorCode;
 
 use super::bell::Bell;
 use super::call::{Call, Kind};
 use super::checkpoint::Checkpoints;
 use super::expiry::Look;
+use super::heard::look_around;
 use super::lease;
-use super::store::{Store, state};
+use super::place::Place;
+use super::store::Store;
 use super::syncer::{Load, Order};
 use super::trouble::{Trouble, explain};
 use crate::broker::{Error, Notice};
 use crate::clock;
 use crate::failpoint::failpoint;
-use crate::model::{Fence, Instant, JobId, Revocation};
+use crate::model::Instant;
 
 /// Calls in one transaction at most.
 const BATCH_MAX: usize = 256;
@@ -31,7 +33,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) enum Message {
     /// A request.
     Call(Box<dyn Call>),
-    /// Another process may have changed the store.
+    /// Another process may have changed the store, or what its files are called.
     Bell,
     /// The disk failed: nothing is durable until further notice.
     Broken(String),
@@ -52,6 +54,7 @@ pub(super) struct Room {
 
 pub(super) struct Disk {
     pub(super) wal: PathBuf,
+    pub(super) place: Place,
     pub(super) bell: Bell,
     pub(super) orders: Sender<Order>,
     pub(super) syncer: JoinHandle<()>,
@@ -62,7 +65,7 @@ pub(super) struct Disk {
     pub(super) handed: Instant,
 }
 
-/// The disk failed.
+/// The disk failed, or the files are gone.
 pub(super) struct Broken {
     reason: String,
     retry_at: Instant,
@@ -149,7 +152,10 @@ impl Room {
                 Some(refusal) => call.answer(Err(refusal)),
                 None => turn.calls.push(call),
             },
-            Message::Bell => turn.bell = true,
+            Message::Bell => {
+                turn.bell = true;
+                self.look_for_files();
+            }
             Message::Broken(reason) => self.broke(reason),
             Message::Stop => turn.stop = true,
         }
@@ -185,6 +191,7 @@ impl Room {
     fn expire(&mut self) {
         let time = self.store.time();
         if !self.is_quiet() && self.store.expiry.begin(time) {
+            self.look_for_files();
             self.take_alone(Box::new(Look));
         }
     }
@@ -293,8 +300,16 @@ impl Room {
         }
     }
 
+    /// What is written to files that are gone from their place is as little durable as what the disk does not take.
+    fn look_for_files(&mut self) {
+        let disk = self.disk.as_ref().filter(|_| self.broken.is_none());
+        if let Some(lost) = disk.and_then(|disk| disk.place.lost()) {
+            self.broke(lost);
+        }
+    }
+
     fn broke(&mut self, reason: String) {
-        tracing::error!(store = %self.file, error = reason, "the store takes and gives no jobs until the disk writes again");
+        tracing::error!(store = %self.file, error = reason, "the store takes and gives no jobs until that is mended");
         self.store.notices.set_trouble(Some(reason.clone()));
         let wait = Duration::from_secs(1);
         self.broken.get_or_insert(Broken { reason, retry_at: clock::now() + wait, wait });
@@ -307,7 +322,7 @@ impl Room {
         if broken.retry_at > clock::now() {
             return;
         }
-        let whole = disk.checkpoints.whole(&self.store);
+        let whole = disk.place.lost().is_none() && disk.checkpoints.whole(&self.store);
         let wal = File::open(&disk.wal).ok().filter(|wal| whole && (self.store.world.sync)(wal).is_ok());
         let Some(wal) = wal else {
             broken.wait = (broken.wait * 2).min(LONGEST);
@@ -332,38 +347,6 @@ impl Room {
             let _ = disk.syncer.join();
         }
     }
-}
-
-/// After the bell: what other processes did that concerns this one.
-fn look_around(store: &mut Store) -> Result<(), rusqlite::Error> {
-    store.effects.wake = true;
-    let mut statement = store.conn.prepare_cached(
-        "SELECT jid, fence FROM job INDEXED BY job_expiry WHERE expires_at IS NOT NULL AND state = 3",
-    )?;
-    let canceling: Vec<(JobId, Fence)> = statement
-        .query_map([], |row| Ok((row.get::<_, String>(0)?.into(), Fence(row.get(1)?))))?
-        .collect::<Result<_, _>>()?;
-    drop(statement);
-    let revoked = canceling.into_iter().map(|(id, fence)| (id, fence, Revocation::Canceled));
-    store.effects.revoked.extend(revoked);
-    let (mut ended, mut gone) = (Vec::new(), Vec::new());
-    for id in store.waiters.keys() {
-        let mut statement = store.conn.prepare_cached("SELECT state FROM job WHERE jid = ?1")?;
-        let state = statement.query_row(params![id.as_str()], |row| Ok(state(row.get(0)?))).optional()?;
-        match state {
-            Some(state) if state.has_ended() => ended.push((id.clone(), state)),
-            Some(_) => {}
-            None => gone.push(id.clone()),
-        }
-    }
-    // It ended and was removed since we looked: how it ended is not known any more.
-    for id in gone {
-        for waiter in store.waiters.remove(&id).unwrap_or_default() {
-            let _ = waiter.send(Err(Error::NoJob(id.clone())));
-        }
-    }
-    store.effects.ended.extend(ended);
-    Ok(())
 }
 
 fn is_locked(error: &rusqlite::Error) -> bool {
