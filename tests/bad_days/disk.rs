@@ -2,6 +2,12 @@
 
 use super::*;
 
+/// To wait for a job's end writes nothing, so a bad disk is no reason to refuse it.
+#[track_caller]
+fn assert_waits(sandbox: &Sandbox, jid: &str) {
+    assert_says(sandbox, &sandbox.run(&["job", "wait", jid, "--timeout", "1s"]), 124, &[]);
+}
+
 #[test]
 fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     if !is_root() {
@@ -34,6 +40,7 @@ fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     let refused = refused.expect("an answer");
     assert_says(&sandbox, &refused, 69, &["failed to put the job", "DIR/state/store.db", "disk is full"]);
     assert!(refused.stdout.is_empty());
+    assert_waits(&sandbox, &jid);
     go(&sandbox);
     let mut seen = String::new();
     wait_until("the lost output is said", || {
@@ -94,6 +101,7 @@ fn while_the_disk_fails_nothing_is_acknowledged_and_all_goes_on_afterwards() {
     });
     assert_calm(&sandbox);
     assert_ne!(sandbox.state(&jid), "complete", "the disk has not promised it");
+    assert_waits(&sandbox, &jid);
     fs::remove_file(&flag).expect("rm");
     wait_until("the job is settled", || sandbox.state(&jid) == "complete");
     assert_completes(&sandbox, &jid);

@@ -45,6 +45,7 @@ fn metrics_count_what_happened() {
             "taskvisor_process_resident_bytes{process=\"supervisor\"}",
             "taskvisor_process_open_descriptors{process=\"keeper\"}",
             "taskvisor_up_seconds",
+            "taskvisor_store_wal_bytes",
         ] {
             assert!(sample(&page, key).is_some_and(|value| value > 0.0), "{key}\n{page}");
         }
