@@ -284,8 +284,9 @@ pub struct Ends {
 type Waited = (Result<JobState, Failure>, Option<Access>);
 
 impl Ends {
-    /// So many waits are under way at a time: each has a connection, of which the supervisor serves 256.
-    const WIDTH: usize = 32;
+    /// So many waits are under way at a time: each has a connection, and the supervisor a descriptor for it, of which others
+    /// need some too.
+    const WIDTH: usize = 8;
 
     /// Finds the first way.
     pub async fn open(config: &Config, ids: &[String]) -> Result<Self, Failure> {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::resource::{Resource, getrlimit};
 
 use super::exit;
 use super::failure::Failure;
@@ -28,6 +29,8 @@ pub struct Locks {
 
 /// Makes the directories, takes the locks, and launches.
 pub(super) fn start(config: Config) -> Result<ExitCode, Failure> {
+    let (_, descriptors) = getrlimit(Resource::RLIMIT_NOFILE).map_err(io::Error::from)?;
+    enough(descriptors)?;
     private_dir(&config.run_dir)?;
     private_dir(&config.state_dir)?;
     if let Some(dir) = &config.log.dir {
@@ -44,6 +47,20 @@ pub(super) fn start(config: Config) -> Result<ExitCode, Failure> {
     sign(&mut run, &run_lock(&config), "")?;
     sign(&mut state, &state_lock, &own)?;
     Err(launch(&config, &Locks { run, state }))
+}
+
+/// What a supervisor with one worker has open, the embedded store and a few clients included. With fewer it could say nothing
+/// of what it lacks.
+const DESCRIPTORS: u64 = 36;
+
+fn enough(descriptors: u64) -> Result<(), Failure> {
+    if descriptors >= DESCRIPTORS {
+        return Ok(());
+    }
+    let what = format!(
+        "a supervisor needs {DESCRIPTORS} descriptors, and 3 more for each further worker; the limit is {descriptors}"
+    );
+    Err(Failure::new(exit::IO, what).hint("raise it: ulimit -Hn, or LimitNOFILE= in the unit"))
 }
 
 fn unwritable(path: &Path, error: io::Error) -> Failure {
