@@ -232,7 +232,7 @@ fn unless_looked<V: Asked>(mut failure: Failure, unanswered: bool) -> Failure {
 }
 
 /// What is wrong, other than that the supervisor went away.
-fn unless_gone(error: api::Error) -> Option<Failure> {
+pub fn unless_gone(error: api::Error) -> Option<Failure> {
     match error {
         api::Error::Lost(..) | api::Error::NotRunning(_) => None,
         error @ (api::Error::Connect(..)
@@ -266,7 +266,8 @@ async fn ended_by(way: &mut Option<Access>, config: &Config, id: &JobId) -> Resu
     }
 }
 
-const BETWEEN: std::time::Duration = std::time::Duration::from_millis(200);
+/// A moment between two supervisors.
+pub const BETWEEN: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// The ends of many jobs, one after the other in the order given.
 pub struct Ends {
