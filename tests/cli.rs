@@ -64,6 +64,40 @@ fn what_is_typed_wrongly_is_refused_with_a_suggestion() {
     sandbox.refused(&["put", "--jid", "a\tb", "--", "true"], 2, &["control characters"]);
     sandbox.refused(&["put", "--lines", "-d", "-", "--", "true"], 2, &["both want to read stdin", "hint: "]);
     sandbox.refused(&["stop", "--now", "--kill"], 2, &["cannot be used with"]);
+    for verb in
+        [&["job", "show"][..], &["job", "wait", "a"], &["job", "retry"], &["queue", "pause"], &["why", "job"]]
+    {
+        sandbox.refused(&[verb, &[""]].concat(), 2, &["a value is required for '", "but none was supplied"]);
+    }
+    let no_time = "a time limit of 0 would end the job at once";
+    sandbox.refused(&["put", "--time-limit", "0s", "--", "true"], 2, &["failed to put the job", no_time]);
+    sandbox.refused(
+        &["recur", "put", "n", "--every", "1m", "--time-limit", "0s", "--", "true"],
+        2,
+        &[no_time],
+    );
+}
+
+#[test]
+fn what_stands_in_the_environment_is_neither_asked_for_nor_called_a_flag() {
+    let sandbox = Sandbox::new();
+    sandbox.refused(&["job", "wait"], 2, &["Usage: taskvisor job wait <JID>...\n"]);
+    sandbox.refused(&["job", "logs"], 2, &["Usage: taskvisor job logs <JID>\n"]);
+    let both = sandbox.run(&["stop", "--now", "--kill"]);
+    let both = String::from_utf8(both.stderr).unwrap();
+    assert!(both.contains("'--now' cannot be used with '--kill'") && !both.contains("--state-dir"), "{both}");
+    for (variable, value, why) in
+        [("TASKVISOR_WORKERS", "x", "invalid digit"), ("TASKVISOR_LOG", "loud", "possible values: error")]
+    {
+        let checked = sandbox.command(&["check"]).env(variable, value).output().unwrap();
+        let said = String::from_utf8(checked.stderr).unwrap();
+        assert_eq!(checked.status.code(), Some(2), "{said}");
+        let starts = format!("error: invalid value '{value}' for '{variable}'");
+        assert!(said.starts_with(&starts) && said.contains(why), "{said}");
+        let typed = sandbox.command(&["check", "-w", "y"]).env("TASKVISOR_WORKERS", "x").output().unwrap();
+        let said = String::from_utf8(typed.stderr).unwrap();
+        assert!(said.starts_with("error: invalid value 'y' for '--workers <N>'"), "{said}");
+    }
 }
 
 #[test]
@@ -122,7 +156,18 @@ fn nobody_listens_is_said_by_its_code() {
     sandbox.refused(&["put", "-b", "memory:", "--", "true"], 3, &words);
     std::fs::create_dir(sandbox.path().join("run")).unwrap();
     drop(std::os::unix::net::UnixListener::bind(sandbox.path().join("run/ctl.sock")).unwrap());
-    sandbox.refused(&["status", "-q"], 3, &words);
+    sandbox.refused(&["status"], 3, &words);
+    let quiet = sandbox.run(&["status", "-q"]);
+    assert_eq!((quiet.status.code(), quiet.stdout, quiet.stderr), (Some(3), vec![], vec![]));
+}
+
+#[test]
+fn quiet_is_quiet_of_a_supervisor_that_says_nothing_too() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path().join("run")).unwrap();
+    let _stopped = std::os::unix::net::UnixListener::bind(sandbox.path().join("run/ctl.sock")).unwrap();
+    let quiet = sandbox.run(&["status", "-q"]);
+    assert_eq!((quiet.status.code(), quiet.stdout, quiet.stderr), (Some(6), vec![], vec![]));
 }
 
 #[test]

@@ -21,8 +21,8 @@ use super::{Gate, Here, Peer, Problem, Service, gate, health, metrics, pools, ve
 use crate::model::verb::{Done, State as JobStateBody};
 use crate::model::{Class, Interest, JobId, NewJob, News, Payload, Status, Subject, Why};
 
-/// The largest body of a put.
-const PUT_LIMIT: usize = 64 << 20;
+/// The largest body of a put: the longest data of a job, which no bytes make more than twice as long, and what is about it.
+const PUT_LIMIT: usize = 96 << 20;
 /// The largest body of anything else.
 pub(super) const SMALL_LIMIT: usize = 64 << 10;
 /// A body that is not complete after this long is not read further.
@@ -174,7 +174,7 @@ pub(super) async fn read<T: DeserializeOwned>(body: Body, limit: usize) -> Resul
 async fn collect(body: Body, limit: usize) -> Result<axum::body::Bytes, Problem> {
     let too_large = || {
         Problem::new(413, format!("the body is larger than {limit} bytes"))
-            .hint("put fewer jobs in one batch")
+            .hint("put what is large into a file and its name into the job; put many jobs a few at a time")
     };
     // What is announced as too large is not read at all.
     if body.size_hint().lower() > limit as u64 {

@@ -162,12 +162,13 @@ async fn nonsense_is_answered_in_json() {
 #[tokio::test]
 async fn a_body_over_the_limit_is_refused_by_its_announced_length() {
     let served = served(Limits::default());
-    for (path, length) in [("/v1/jobs", 65 << 20), ("/v1/stop", 65 << 10)] {
+    for (path, length) in [("/v1/jobs", 97 << 20), ("/v1/stop", 65 << 10)] {
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{{"
         );
         let answer = served.raw(&request).await;
         assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("larger than"), "{answer}");
+        assert!(answer.contains("put what is large into a file") && !answer.contains("batch"), "{answer}");
     }
 }
 

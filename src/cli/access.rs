@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-use super::elsewhere::{another, client};
+use super::elsewhere::{another, client, of_this_state};
 use super::exit;
 use super::failure::Failure;
 use crate::api::{self, Client};
@@ -36,7 +36,10 @@ impl Access {
         let client = client(config)?;
         match client.probe().await {
             Ok(()) => match another(config, &client).await? {
-                None => Ok(Access::Api(client, Arc::new(config.clone()))),
+                None => {
+                    of_this_state(config, &client)?;
+                    Ok(Access::Api(client, Arc::new(config.clone())))
+                }
                 Some(other) if config.remote.is_some() || config.broker == BrokerUrl::Memory => Err(other),
                 Some(_) => Access::direct(config),
             },

@@ -221,7 +221,7 @@ pub enum WhyCommand {
 #[derive(Debug, clap::Args)]
 pub struct WhyOf {
     /// Which
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
     /// The facts as JSON
     #[arg(long)]

@@ -12,7 +12,8 @@ use super::failure::Failure;
 use super::screen::{escaped, print, print_json};
 use super::serve::LAST_LINES;
 use super::typed::typed;
-use crate::config::{self, Config, Facts, Finding, Origins};
+use crate::broker::Sqlite;
+use crate::config::{self, BrokerUrl, Config, Facts, Finding, Origins};
 use crate::log;
 
 /// What `check --json` prints, schema `taskvisor.check/1`.
@@ -31,7 +32,11 @@ struct Report<'a> {
 
 /// Says what is odd about what was typed, set and written.
 pub(super) fn check(args: &Args, how: &Check) -> Result<ExitCode, Failure> {
-    let looked = exit::settings(args).and_then(|config| findings(args, &config));
+    let looked = exit::settings(args).and_then(|config| {
+        let found = findings(args, &config)?;
+        store(&config)?;
+        Ok(found)
+    });
     let (code, verdict) = match &looked {
         Err(failure) => (failure.code, "refused"),
         Ok(found) if found.is_empty() => (exit::OK, "fine"),
@@ -56,6 +61,14 @@ fn findings(args: &Args, config: &Config) -> Result<Vec<Finding>, Failure> {
     let origins = origins(args)?;
     let facts = Facts::gather(config, args.common.flags().config.as_deref())?;
     Ok(config::check(config, &facts, &origins))
+}
+
+/// The store that `start` would open.
+fn store(config: &Config) -> Result<(), Failure> {
+    match &config.broker {
+        BrokerUrl::Sqlite(path) => Sqlite::look(path).map_err(Failure::unopened),
+        BrokerUrl::Memory | BrokerUrl::Redis(_) => Ok(()),
+    }
 }
 
 /// Where each setting of this command line was set.

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use super::exit;
 use super::failure::Failure;
 
-/// What a job may carry: as base64, and in a batch of its own, it fits the API's limit.
+/// What a job may carry: whatever its bytes, and beside a batch of others, it fits the API's limit.
 pub const LONGEST: usize = 40 << 20;
 
 /// DATA, @FILE or -: the bytes, and what to call them.

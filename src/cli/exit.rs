@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use super::args::{Args, Command, ConfigCommand};
 use super::failure::Failure;
+use super::mistyped::explained;
 use super::serve::serve;
 use super::{
     check, config, doctor, events, failed, in_force, job, option, put, queue, recur, redis, reference,
@@ -69,9 +70,11 @@ fn with_args(
     args: impl Iterator<Item = OsString>,
     run: impl FnOnce(Args) -> Result<ExitCode, Failure>,
 ) -> ExitCode {
-    let args = match Args::try_parse_from(args) {
+    let typed: Vec<OsString> = args.collect();
+    let args = match Args::try_parse_from(&typed) {
         Ok(args) => args,
         Err(error) => {
+            let error = if error.use_stderr() { explained(Args::command(), &typed, error) } else { error };
             // A reader of the help that went away is no failure.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { USAGE } else { OK });

@@ -68,7 +68,7 @@ impl Failure {
     }
 }
 
-/// An error on stdout: nothing is wrong if its reader has seen enough.
+/// Nothing is wrong if the reader of stdout has seen enough.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let kind = error.kind();
@@ -116,7 +116,7 @@ impl From<api::Error> for Failure {
             api::Error::Silent(..) => Failure::new(exit::UNAVAILABLE, message).hint(HANGS),
             api::Error::Problem(problem) => {
                 let code = match problem.code {
-                    400 | 405 | 413 => exit::USAGE,
+                    400 | 405 => exit::USAGE,
                     401 | 403 => exit::PERMISSION,
                     404 => exit::NOTHING_MATCHED,
                     503 | 504 => exit::UNAVAILABLE,
@@ -163,5 +163,19 @@ impl Failure {
     fn named(mut self, message: String) -> Self {
         self.message = message;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_is_not_typed_wrongly() {
+        let code = |code| Failure::from(api::Error::from(api::Problem::new(code, "no"))).code;
+        assert_eq!(
+            [400, 413, 404, 504].map(code),
+            [exit::USAGE, exit::FAILED, exit::NOTHING_MATCHED, exit::UNAVAILABLE]
+        );
     }
 }

@@ -15,7 +15,7 @@ use super::elsewhere::only_here;
 use super::exit;
 use super::failure::Failure;
 use super::hosts::Hosts;
-use super::screen::{Look, escaped_lines};
+use super::screen::{Look, escaped_lines, print, print_bytes};
 use crate::config::{Config, logs as logs_of};
 use crate::log::removed_until;
 use crate::model::{Instance, JobId, JobRecord, JobState, Millis};
@@ -145,7 +145,7 @@ struct Output {
 
 impl Output {
     /// Copies what has come since the last time. A file that was removed is read to its end, and then the next of its name.
-    fn copy(&mut self) -> io::Result<()> {
+    fn copy(&mut self) -> Result<(), Failure> {
         self.read_on()?;
         if self.file.as_ref().is_some_and(|file| file.metadata().is_ok_and(|found| found.nlink() == 0)) {
             self.file = None;
@@ -154,7 +154,7 @@ impl Output {
             self.file = match File::open(&self.path) {
                 Ok(file) => Some(file),
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-                Err(error) => return Err(error),
+                Err(error) => return Err(self.unread(error)),
             };
             self.found = true;
             self.read_on()?;
@@ -162,36 +162,43 @@ impl Output {
         Ok(())
     }
 
-    fn read_on(&mut self) -> io::Result<()> {
-        let Some(file) = self.file.as_mut() else { return Ok(()) };
-        // Somebody has emptied it: what is there now is new.
-        if file.metadata()?.len() < file.stream_position()? {
-            file.rewind()?;
-        }
-        let mut out = io::stdout().lock();
+    fn read_on(&mut self) -> Result<(), Failure> {
         let mut buffer = vec![0; 64 << 10];
         loop {
-            let read = match file.read(&mut buffer) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                read => read?,
-            };
+            let read = self.read(&mut buffer).map_err(|error| self.unread(error))?;
             if read == 0 {
-                return out.flush();
+                return Ok(());
             }
             if self.tty {
                 self.cut.extend_from_slice(&buffer[..read]);
-                out.write_all(shown(&mut self.cut).as_bytes())?;
+                print(&shown(&mut self.cut))?;
             } else {
-                out.write_all(&buffer[..read])?;
+                print_bytes(&buffer[..read])?;
             }
         }
     }
 
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(file) = self.file.as_mut() else { return Ok(0) };
+        // Somebody has emptied it: what is there now is new.
+        if file.metadata()?.len() < file.stream_position()? {
+            file.rewind()?;
+        }
+        loop {
+            match file.read(buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    fn unread(&self, error: io::Error) -> Failure {
+        Failure::from(error).of(format!("failed to read the output in {}", self.path.display()))
+    }
+
     /// Writes what never became a character.
-    fn finish(&mut self) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        out.write_all(escaped_lines(&String::from_utf8_lossy(&self.cut)).as_bytes())?;
-        out.flush()
+    fn finish(&self) -> Result<(), Failure> {
+        print(&escaped_lines(&String::from_utf8_lossy(&self.cut)))
     }
 }
 

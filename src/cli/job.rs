@@ -174,7 +174,7 @@ pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
             return Ok(());
         };
         complete &= state == JobState::Complete;
-        Ok(tell(&id, state, args.json)?)
+        tell(&id, state, args.json)
     })
     .await?;
     match args.timeout.filter(|_| !all) {
@@ -219,7 +219,7 @@ pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
             Fate::State(state) => state,
             Fate::Refused(why) => return Err(not_canceled(job, why)),
         };
-        Ok(tell(&job, state, args.jobs.json)?)
+        tell(&job, state, args.jobs.json)
     })
     .await
 }
@@ -236,7 +236,7 @@ pub fn ids(typed: &[String]) -> impl Iterator<Item = JobId> {
     typed.iter().map(|id| id.as_str().into())
 }
 
-pub fn tell(id: &JobId, state: JobState, json: bool) -> std::io::Result<()> {
+pub fn tell(id: &JobId, state: JobState, json: bool) -> Result<(), Failure> {
     match json {
         true => print_json(&serde_json::json!({ "id": id, "state": state })),
         false => print(&format!("{} {state}\n", escaped(id.as_str()))),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Subcommand, ValueEnum};
 
 use crate::config::parse_duration;
@@ -65,13 +66,13 @@ Examples:
 #[derive(Debug, clap::Args)]
 pub struct JobDepends {
     /// The job that waits
-    #[arg(value_name = "JID")]
+    #[arg(value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jid: String,
     /// Whether it waits for the others
     #[arg(value_name = "on|off", hide_possible_values = true)]
     pub how: OnOff,
     /// The others
-    #[arg(required_unless_present = "all", value_name = "OTHER")]
+    #[arg(required_unless_present = "all", value_name = "OTHER", value_parser = NonEmptyStringValueParser::new())]
     pub others: Vec<String>,
     /// With off: all that it waits for
     #[arg(long, conflicts_with = "others")]
@@ -90,7 +91,7 @@ pub enum OnOff {
 #[derive(Debug, clap::Args)]
 pub struct JobPriority {
     /// The jobs
-    #[arg(required = true, value_name = "JID")]
+    #[arg(required = true, value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
     /// Their priority
     #[arg(value_name = "N")]
@@ -103,7 +104,7 @@ pub struct JobPriority {
 #[derive(Debug, clap::Args)]
 pub struct JobTag {
     /// The job
-    #[arg(value_name = "JID")]
+    #[arg(value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jid: String,
     /// What to do with the tags
     #[arg(value_name = "add|remove", hide_possible_values = true)]
@@ -125,6 +126,7 @@ pub enum TagHow {
 #[derive(Debug, clap::Args)]
 pub struct JobShow {
     /// The job
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub jid: String,
     /// As JSON
     #[arg(long)]
@@ -168,7 +170,7 @@ pub struct JobList {
 #[derive(Debug, clap::Args)]
 pub struct JobWait {
     /// The jobs
-    #[arg(required = true, value_name = "JID")]
+    #[arg(required = true, value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
     /// Wait no longer than this
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -181,6 +183,7 @@ pub struct JobWait {
 #[derive(Debug, clap::Args)]
 pub struct JobLogs {
     /// The job
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub jid: String,
     /// Go on until the job has ended
     #[arg(short, long)]
@@ -202,7 +205,7 @@ pub struct JobCancel {
 #[derive(Debug, clap::Args)]
 pub struct Jobs {
     /// The jobs
-    #[arg(required = true, value_name = "JID")]
+    #[arg(required = true, value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
     /// One JSON document a line
     #[arg(long)]
@@ -227,6 +230,7 @@ pub enum QueueCommand {
 #[derive(Debug, clap::Args)]
 pub struct QueueStats {
     /// The queue
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub queue: String,
     /// Another day than today, in UTC
     #[arg(long, value_name = "DATE", value_parser = |text: &str| text.parse::<Day>())]
@@ -239,7 +243,7 @@ pub struct QueueStats {
 #[derive(Debug, clap::Args)]
 pub struct QueueForget {
     /// The queues
-    #[arg(required = true, value_name = "QUEUE")]
+    #[arg(required = true, value_name = "QUEUE", value_parser = NonEmptyStringValueParser::new())]
     pub queues: Vec<String>,
     /// First remove its jobs that are complete, failed or canceled, for good
     #[arg(long)]
@@ -259,6 +263,7 @@ pub struct QueueList {
 #[derive(Debug, clap::Args)]
 pub struct QueuePause {
     /// The queue
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub queue: String,
     /// Why, for others to read
     #[arg(long, value_name = "TEXT")]
@@ -271,6 +276,7 @@ pub struct QueuePause {
 #[derive(Debug, clap::Args)]
 pub struct QueueResume {
     /// The queue
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub queue: String,
     /// As JSON
     #[arg(long)]

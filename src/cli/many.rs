@@ -20,7 +20,7 @@ pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
     }
     for_each(ids(&args.jids), async |id| {
         access.ask(Retry { job: id.clone() }).await?;
-        Ok(tell(&id, JobState::Waiting, args.many.json)?)
+        tell(&id, JobState::Waiting, args.many.json)
     })
     .await
 }

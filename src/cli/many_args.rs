@@ -1,5 +1,7 @@
 //! What can be typed to name many jobs by what they are.
 
+use clap::builder::NonEmptyStringValueParser;
+
 use crate::model::{JobState, Millis, parse_duration};
 
 pub const RETRY_USAGE: &str = "\
@@ -23,7 +25,7 @@ Jobs that others depend on stay. Example:
 #[derive(Debug, clap::Args)]
 pub struct JobRetry {
     /// The jobs
-    #[arg(value_name = "JID", required_unless_present = "states", conflicts_with = "states")]
+    #[arg(value_name = "JID", required_unless_present = "states", conflicts_with = "states", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
     #[command(flatten)]
     pub many: Many,
@@ -33,7 +35,7 @@ pub struct JobRetry {
 #[derive(Debug, clap::Args)]
 pub struct JobDiscard {
     /// The jobs
-    #[arg(value_name = "JID", required_unless_present = "states", conflicts_with = "states")]
+    #[arg(value_name = "JID", required_unless_present = "states", conflicts_with = "states", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
     #[command(flatten)]
     pub many: Many,

@@ -27,6 +27,7 @@ mod launch;
 mod listing;
 mod many;
 mod many_args;
+mod mistyped;
 mod needs;
 mod option;
 mod option_args;

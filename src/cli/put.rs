@@ -1,6 +1,6 @@
 //! `put`: one job, or one for each line, in batches and in constant memory. What was typed is the [`Form`].
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsFd;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -11,6 +11,7 @@ use super::data::LONGEST;
 use super::exit;
 use super::failure::Failure;
 use super::form::Form;
+use super::screen::print;
 use crate::config::Config;
 use crate::model::{JobId, NewJob, Payload};
 
@@ -23,7 +24,7 @@ const BATCH_BYTES: usize = 4 << 20;
 pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
     let form = Form::of(&args)?;
     let access = Access::open(config).await?;
-    let mut sink = Sink { config, access, json: args.json, deaf: false, acknowledged: 0 };
+    let mut sink = Sink { config, access, json: args.json, deaf: false, acknowledged: 0, first: None };
     match args.lines {
         true => lines(&mut sink, &form, if args.null { 0 } else { b'\n' }).await?,
         false => sink.send(vec![form.job()]).await?,
@@ -99,6 +100,8 @@ struct Sink<'a> {
     /// Nobody reads the ids any more; the jobs are still to be put.
     deaf: bool,
     acknowledged: usize,
+    /// The first of them.
+    first: Option<JobId>,
 }
 
 impl Sink<'_> {
@@ -115,14 +118,25 @@ impl Sink<'_> {
             }
         })?;
         self.acknowledged += count;
+        self.first = self.first.take().or_else(|| ids.first().cloned());
         match self.tell(&ids) {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => self.deaf = true,
-            told => told?,
+            Err(unread) if unread.code == exit::OK => self.deaf = true,
+            Err(failure) => return Err(failure.of("failed to print the ids").hint(self.in_words())),
+            Ok(()) => {}
         }
         Ok(())
     }
 
-    fn tell(&self, ids: &[JobId]) -> io::Result<()> {
+    /// What is queued, for who was not told all ids and might put again.
+    fn in_words(&self) -> String {
+        let first = self.first.as_ref().map_or("", JobId::as_str);
+        match self.acknowledged {
+            1 => format!("the job is queued as {first}: it need not be put again"),
+            many => format!("{many} jobs are queued, the first is {first}: put only what comes after them"),
+        }
+    }
+
+    fn tell(&self, ids: &[JobId]) -> Result<(), Failure> {
         if self.deaf {
             return Ok(());
         }
@@ -133,8 +147,6 @@ impl Sink<'_> {
                 false => text += &(id.to_string() + "\n"),
             }
         }
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        out.flush()
+        print(&text)
     }
 }

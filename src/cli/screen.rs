@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
+use super::failure::Failure;
 use crate::config::format_duration;
 use crate::model::{Millis, Progress};
 
@@ -201,15 +202,20 @@ impl Columns {
     }
 }
 
-/// Writes data to stdout.
-pub fn print(text: &str) -> io::Result<()> {
+/// Writes text to stdout.
+pub fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// Writes data to stdout as it is.
+pub fn print_bytes(data: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    let written = out.write_all(data).and_then(|()| out.flush());
+    written.map_err(|error| Failure::from(error).of("failed to write to stdout"))
 }
 
 /// Writes one JSON document and the end of its line.
-pub fn print_json(value: &impl serde::Serialize) -> io::Result<()> {
+pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&(serde_json::to_string(value)? + "\n"))
 }
 

@@ -53,12 +53,16 @@ pub(super) fn serve(
     });
     let ended = run(&config, keeper, sweeper, &log, read_settings, gate);
     if let Err(failure) = &ended {
-        error!(why = failure.render(), "the supervisor ends");
+        let hint = failure.hint.as_deref();
+        error!(hint, "the supervisor ends: {}", failure.in_a_line());
     }
     log.flush(LAST_LINES);
-    match ended? {
-        Ended::Stopped => Ok(ExitCode::from(exit::OK)),
-        Ended::KeeperGone => Ok(ExitCode::from(exit::SOFTWARE)),
+    match ended {
+        Ok(Ended::Stopped) => Ok(ExitCode::from(exit::OK)),
+        Ok(Ended::KeeperGone) => Ok(ExitCode::from(exit::SOFTWARE)),
+        // Whoever reads stderr has just read it.
+        Err(failure) if log::is_on_stderr(&config.log) => Ok(ExitCode::from(failure.code)),
+        Err(failure) => Err(failure),
     }
 }
 

@@ -18,6 +18,13 @@ pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
     if args.fleet {
         return fleet::fleet(config, args).await;
     }
+    match show(config, args).await {
+        Err(failure) if args.quiet => Ok(failure.code),
+        shown => shown,
+    }
+}
+
+async fn show(config: &Config, args: &Args) -> Result<u8, Failure> {
     let client = supervisor(config).await?;
     match args.watch {
         Some(seconds) => watch(&client, args, Duration::from_secs(seconds.into())).await,

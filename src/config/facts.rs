@@ -4,13 +4,14 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
-use nix::sys::statfs::{FsType, NFS_SUPER_MAGIC, TMPFS_MAGIC, statfs};
+use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, TMPFS_MAGIC, statfs};
 use nix::unistd::{AccessFlags, eaccess};
 
-use super::paths::must_be_private;
+use super::paths::{must_be_private, unmade};
 use super::program::find;
-use super::{BrokerUrl, Config, Error, Fault};
+use super::{Config, Error};
 use crate::model::{Identity, Outfit};
 
 /// What was found.
@@ -55,8 +56,6 @@ pub enum Disk {
     Local,
     /// Memory: gone with the power.
     Memory,
-    /// NFS, where locks do not hold.
-    Network,
 }
 
 /// Who may do what with a file.
@@ -77,13 +76,8 @@ impl Facts {
     pub fn gather(config: &Config, file: Option<&Path>) -> Result<Facts, Error> {
         can_be_private(&config.run_dir)?;
         can_be_private(&config.state_dir)?;
-        let store = match &config.broker {
-            BrokerUrl::Sqlite(path) => disk(path.parent().unwrap_or(path)),
-            BrokerUrl::Memory | BrokerUrl::Redis(_) => Disk::Local,
-        };
-        if store == Disk::Network {
-            let message = "the store is on NFS, where locks and fsync do not hold";
-            return Err(Error::new(Fault::Config, message).hint("give a path on a local disk"));
+        if let Some(dir) = &config.log.dir {
+            can_be_private(dir)?;
         }
         Ok(Facts {
             uid: nix::unistd::geteuid().as_raw(),
@@ -101,20 +95,22 @@ impl Facts {
 
 /// `start` would make it, or finds it as it must be.
 fn can_be_private(dir: &Path) -> Result<(), Error> {
-    if dir.exists() {
+    if dir.is_dir() {
         return must_be_private(dir);
     }
     let parent = nearest(dir);
-    if !parent.is_dir() {
-        let (dir, parent) = (dir.display(), parent.display());
-        let message = format!("the directory {dir} cannot be made: {parent} is no directory");
-        return Err(Error::new(Fault::Io, message));
-    }
-    eaccess(parent, AccessFlags::W_OK | AccessFlags::X_OK).map_err(|error| {
-        let (dir, parent) = (dir.display(), parent.display());
-        let why = error.desc();
-        Error::new(Fault::Permission, format!("the directory {dir} cannot be made in {parent}: {why}"))
-    })
+    let may = match parent.is_dir() {
+        false if parent == dir => Err(Errno::EEXIST),
+        false => Err(Errno::ENOTDIR),
+        true => eaccess(parent, AccessFlags::W_OK | AccessFlags::X_OK),
+    };
+    // Root may write there, and yet make nothing.
+    let may = if may.is_ok() && is_proc(parent) { Err(Errno::ENOENT) } else { may };
+    may.map_err(|errno| unmade(dir, &errno.into()))
+}
+
+fn is_proc(dir: &Path) -> bool {
+    statfs(dir).is_ok_and(|found| found.filesystem_type() == PROC_SUPER_MAGIC)
 }
 
 /// The part of a path that is there.
@@ -125,9 +121,7 @@ fn nearest(path: &Path) -> &Path {
 fn disk(dir: &Path) -> Disk {
     const RAMFS: i64 = 0x8584_58f6;
     match statfs(nearest(dir)).map(|found| found.filesystem_type()) {
-        Ok(NFS_SUPER_MAGIC) => Disk::Network,
-        Ok(TMPFS_MAGIC) => Disk::Memory,
-        Ok(FsType(RAMFS)) => Disk::Memory,
+        Ok(TMPFS_MAGIC | FsType(RAMFS)) => Disk::Memory,
         Ok(_) | Err(_) => Disk::Local,
     }
 }

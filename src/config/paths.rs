@@ -122,13 +122,15 @@ const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
 /// Makes a directory that only we may enter, or checks that it is one.
 pub fn private_dir(dir: &Path) -> Result<(), Error> {
-    let failed = |error: std::io::Error| {
-        let forbidden = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
-        let fault = if forbidden { Fault::Permission } else { Fault::Io };
-        Error::new(fault, format!("failed to make the directory {}: {error}", dir.display()))
-    };
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| unmade(dir, &error))?;
     must_be_private(dir)
+}
+
+/// What is said of a directory that cannot be made.
+pub(super) fn unmade(dir: &Path, error: &std::io::Error) -> Error {
+    let forbidden = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
+    let fault = if forbidden { Fault::Permission } else { Fault::Io };
+    Error::new(fault, format!("failed to make the directory {}: {error}", dir.display()))
 }
 
 /// A directory that is there belongs to us and to nobody else.

@@ -70,6 +70,8 @@ pub struct Config {
     pub outfits: Vec<Outfit>,
     /// Where what must last is kept.
     pub state_dir: PathBuf,
+    /// Whether that was said by a flag or the environment.
+    pub state_dir_is_named: bool,
     /// Where the socket is.
     pub run_dir: PathBuf,
     /// Where jobs wait.
@@ -103,6 +105,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         None => (File::default(), None),
     };
     let broker_is_named = flags.broker.is_some();
+    let state_dir_is_named = flags.state_dir.is_some();
     let broker = match flags.broker.as_ref().or(file.broker.as_ref()) {
         Some(url) => Some(BrokerUrl::parse(url)?),
         None => None,
@@ -138,6 +141,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         settings,
         outfits,
         state_dir,
+        state_dir_is_named,
         run_dir,
         broker,
         broker_is_named,

@@ -13,4 +13,4 @@ mod writer;
 pub use outputs::{JobFile, Outputs, Places};
 pub use own::OwnLog;
 pub use shelf::removed_until;
-pub use start::{check, start};
+pub use start::{check, is_on_stderr, start};

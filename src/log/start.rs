@@ -58,6 +58,14 @@ pub fn check(settings: &LogSettings) -> Result<(), (PathBuf, io::Error)> {
     }
 }
 
+/// Whether what is logged is read where stderr is.
+pub fn is_on_stderr(settings: &LogSettings) -> bool {
+    match (format(settings), &settings.dir) {
+        (LogFormat::Journald, _) => is_journal(io::stderr()),
+        (LogFormat::Auto | LogFormat::Json | LogFormat::Text, dir) => dir.is_none(),
+    }
+}
+
 fn target(settings: &LogSettings, format: LogFormat) -> io::Result<Target> {
     Ok(match (format, &settings.dir) {
         (LogFormat::Journald, _) => Target::Journal(Journal::new(Path::new(JOURNAL))?),

@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Any bytes. In JSON a string when they are UTF-8, else `{"b64": "…"}`, so nothing is lost and the common case reads well.
+/// Any bytes. In JSON a string when they are UTF-8, so that the common case reads well, else `{"b64": "…"}`; so are
+/// those of which the string would be escapes for the most part, and several times as long as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -62,9 +63,26 @@ impl JsonSchema for Bytes {
 impl Serialize for Bytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match std::str::from_utf8(&self.0) {
-            Ok(text) => Form::Text(text.into()).serialize(serializer),
-            Err(_) => Form::Base64 { b64: STANDARD.encode(&self.0) }.serialize(serializer),
+            Ok(text) if reads_well(text) => Form::Text(text.into()).serialize(serializer),
+            Ok(_) | Err(_) => Form::Base64 { b64: STANDARD.encode(&self.0) }.serialize(serializer),
         }
+    }
+}
+
+/// Whether a string is at most twice as long as the text, or shorter than base64 all the same. JSON that is data always is: all
+/// that must be escaped in it takes two bytes, so how it is said does not hang on how many quotes it has.
+fn reads_well(text: &str) -> bool {
+    let escaped: usize = text.bytes().map(length).sum();
+    let base64 = r#"{"b64":""}"#.len() + text.len().div_ceil(3) * 4;
+    escaped <= (2 * text.len()).max(base64)
+}
+
+/// How many bytes one becomes in a string of JSON.
+fn length(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\t' | b'\r' | 0x08 | 0x0c => 2,
+        0..0x20 => r"\u0000".len(),
+        _ => 1,
     }
 }
 
@@ -88,5 +106,26 @@ mod tests {
             assert_eq!(serde_json::to_string(&bytes).unwrap(), json);
             assert_eq!(serde_json::from_str::<Bytes>(json).unwrap(), bytes);
         }
+    }
+
+    #[test]
+    fn no_bytes_become_more_than_twice_as_long_and_json_stays_text() {
+        const MANY: usize = 1000;
+        for byte in 0..=u8::MAX {
+            let bytes = Bytes(vec![byte; MANY]);
+            let json = serde_json::to_string(&bytes).unwrap();
+            assert!(json.len() <= 2 * MANY + 2, "{byte}: {}", json.len());
+            assert_eq!(serde_json::from_str::<Bytes>(&json).unwrap(), bytes);
+            assert_eq!(json.starts_with('"'), byte.is_ascii() && length(byte) <= 2, "{byte}");
+            assert_eq!(
+                serde_json::to_string(&[byte as char]).unwrap().len(),
+                4 + length(byte).max((byte as char).len_utf8())
+            );
+        }
+        let data = Bytes::from(format!("[{}]", vec![r#""\n""#; MANY].join(",\n")).as_str());
+        assert!(serde_json::to_string(&data).unwrap().starts_with('"'));
+        assert_eq!(serde_json::to_string(&Bytes::from("\u{1b}[0m\0")).unwrap(), r#""\u001b[0m\u0000""#);
+        let once_stored = format!("\"{}\"", r"\u0000".repeat(MANY));
+        assert_eq!(serde_json::from_str::<Bytes>(&once_stored).unwrap(), Bytes(vec![0; MANY]));
     }
 }

@@ -108,6 +108,10 @@ impl NewJob {
         let id = self.id.as_ref().and_then(|id| name_fault("a job's id", id.as_str()));
         let delay = (self.delay > NewJob::DELAY_MAX)
             .then(|| "a delay of more than 36525 days (a hundred years) is too long".to_owned());
+        let limit = (self.time_limit == Some(Duration::ZERO)).then(|| {
+            "a time limit of 0 would end the job at once: without one it may run as long as its pool lets it"
+                .to_owned()
+        });
         let depends = (self.depends.len() > NewJob::DEPENDS_MAX).then(|| {
             let (many, most) = (self.depends.len(), NewJob::DEPENDS_MAX);
             format!(
@@ -118,6 +122,7 @@ impl NewJob {
             .or_else(|| name_fault("a class", self.class.as_str()))
             .or_else(|| self.payload.fault())
             .or(delay)
+            .or(limit)
             .or(depends)
             .or_else(|| tags_fault(&self.tags))
     }
@@ -171,6 +176,8 @@ mod tests {
         assert!(said(NewJob { tags: vec!["x".into(); 101], ..job() }).contains("101 tags"));
         assert!(said(NewJob { delay: NewJob::DELAY_MAX, ..job() }).is_empty());
         assert!(said(NewJob { delay: Duration::MAX, ..job() }).contains("a hundred years"));
+        assert!(said(NewJob { time_limit: Some(Duration::from_millis(1)), ..job() }).is_empty());
+        assert!(said(NewJob { time_limit: Some(Duration::ZERO), ..job() }).contains("a time limit of 0"));
         let exec = |umask| Payload::Exec(Exec { umask, ..Exec::default() });
         assert_eq!(said(NewJob { payload: exec(0o777), ..job() }), "");
         assert_eq!(

@@ -26,7 +26,7 @@ fn a_start_on_a_full_disk_is_refused_with_the_file_that_has_no_room() {
 }
 
 #[test]
-fn a_store_that_is_none_of_ours_is_refused_by_start_and_put_and_left_as_it_is() {
+fn a_store_that_is_none_of_ours_is_refused_by_whoever_looks_at_it_and_left_as_it_is() {
     let sandbox = Sandbox::new(Setting::Plain);
     sandbox.put(&["true"]);
     let store = sandbox.path("state").join("store.db");
@@ -45,18 +45,95 @@ fn a_store_that_is_none_of_ours_is_refused_by_start_and_put_and_left_as_it_is() 
         (text, "not a SQLite file"),
     ] {
         fs::write(&store, &content).expect("a file");
+        let found = files(&sandbox);
+        assert_says(
+            &sandbox,
+            &sandbox.run(&["check"]),
+            69,
+            &["error: cannot open the store DIR/state/store.db", why],
+        );
+        assert_bad(&sandbox, why);
+        assert_eq!(files(&sandbox), found, "nothing is made beside it");
         for args in [&["start", "-w", "1"][..], &["put", "--", "true"]] {
-            assert_says(&sandbox, &sandbox.run(args), 69, &["DIR/state/store.db", why]);
+            let output = sandbox.run(args);
+            assert_says(&sandbox, &output, 69, &["DIR/state/store.db", why]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(
+                (said.matches(why).count(), said.lines().count()),
+                (1, 1),
+                "said once, in a line: {said}"
+            );
+            assert!(!said.contains("***") && !said.contains("\\n"), "{said}");
             assert!(fs::read(&store).expect("the store") == content, "{why}: {args:?} changed it");
         }
     }
     fs::remove_file(&store).expect("rm");
     fs::create_dir(&store).expect("mkdir");
-    for args in [&["start", "-w", "1"][..], &["put", "--", "true"]] {
+    for args in [&["start", "-w", "1"][..], &["put", "--", "true"], &["check"]] {
         assert_says(&sandbox, &sandbox.run(args), 69, &["DIR/state/store.db", "it is a directory"]);
     }
+    assert_bad(&sandbox, "it is a directory");
     fs::remove_dir(&store).expect("still an empty directory");
     sandbox.assert_nothing_left();
+}
+
+/// The names of what is in the state directory.
+fn files(sandbox: &Sandbox) -> Vec<std::ffi::OsString> {
+    let entries = fs::read_dir(sandbox.path("state")).expect("the state directory");
+    let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+    names.sort();
+    names
+}
+
+/// So says the doctor of the store.
+#[track_caller]
+fn assert_bad(sandbox: &Sandbox, why: &str) {
+    let output = sandbox.run(&["doctor", "--json"]);
+    let findings: Value = serde_json::from_slice(&output.stdout).expect("findings");
+    let store =
+        findings["checks"].as_array().and_then(|checks| checks.iter().find(|check| check["name"] == "store"));
+    let store = store.expect("what it says of the store");
+    assert_eq!((&store["state"], output.status.code()), (&"bad".into(), Some(1)), "{store}");
+    assert!(store["found"].as_str().expect("words").contains(why), "{store}");
+}
+
+#[test]
+fn check_takes_a_store_in_use_for_what_it_is_and_leaves_no_trace() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    let jid = sandbox.put(&["true"]);
+    sandbox.ok(&["job", "wait", &jid]);
+    assert!(sandbox.path("state/store.db-wal").exists(), "it is in use");
+    let found = files(&sandbox);
+    assert_eq!(sandbox.ok(&["check"]), "fine\n");
+    assert_eq!(files(&sandbox), found);
+}
+
+#[test]
+fn why_a_start_ends_is_in_its_log_and_on_stderr_once_each() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let state = sandbox.path("state");
+    sandbox.put(&["true"]);
+    fs::write(state.join("store.db"), [0x5a; 5000]).expect("a file");
+    let yaml = "log: {dir: ../state/log}\npools: [{name: a}]\n";
+    fs::write(sandbox.work("logged.yaml"), yaml).expect("a file");
+    let why = "file is not a database";
+    let logged = sandbox.run(&["start", "-c", "logged.yaml"]);
+    assert_says(&sandbox, &logged, 69, &["error: cannot open the store DIR/state/store.db", why]);
+    let log = fs::read_to_string(state.join("log/taskvisor.log")).expect("the log");
+    assert!(
+        log.contains("the supervisor ends: cannot open the store") && log.matches(why).count() == 1,
+        "{log}"
+    );
+
+    let json = sandbox.run(&["start", "--log-format", "json"]);
+    let entry: serde_json::Value = serde_json::from_slice(&json.stderr).expect("one entry, and nothing else");
+    let message = entry["message"].as_str().expect("a message");
+    assert!(
+        message.starts_with("the supervisor ends: cannot open the store") && message.contains(why),
+        "{entry}"
+    );
+    assert_eq!((json.status.code(), &entry["level"]), (Some(69), &"ERROR".into()));
 }
 
 #[test]

@@ -19,9 +19,16 @@ fn check_says_what_start_would_refuse_with_the_same_words_and_code() {
     }
     assert!(!sandbox.path("state").exists(), "it makes nothing");
     fs::write(sandbox.path("state"), "").unwrap();
-    for verb in ["check", "start"] {
-        let in_the_way = sandbox.run(&[verb, "--state-dir", "../state/dir"]);
-        assert_eq!(in_the_way.status.code(), Some(74), "{}", text(&in_the_way.stderr));
+    for dir in ["../state/dir", "../state", "/proc/x"] {
+        let said = ["check", "start"].map(|verb| {
+            let refused = sandbox.run(&[verb, "--state-dir", dir]);
+            (refused.status.code(), text(&refused.stderr).to_owned())
+        });
+        assert_eq!(said[0], said[1]);
+        assert!(
+            matches!(said[0].0, Some(74 | 77)) && said[0].1.contains("failed to make the directory"),
+            "{said:?}"
+        );
     }
     fs::remove_file(sandbox.path("state")).unwrap();
     fs::create_dir(sandbox.path("state")).unwrap();

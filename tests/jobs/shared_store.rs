@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::sandbox::{Sandbox, Setting};
+use crate::sandbox::{Sandbox, Setting, in_all_settings};
 
 const CLIENTS: usize = 10;
 const JOBS: usize = 30;
@@ -53,4 +53,22 @@ fn ten_clients_of_two_supervisors_on_one_store_have_each_job_run_once() {
         assert!(running.wait().success());
     }
     places.into_iter().for_each(Sandbox::assert_nothing_left);
+}
+
+#[test]
+fn a_state_directory_that_is_not_that_of_the_supervisor_here_is_not_passed_over_in_silence() {
+    in_all_settings(|sandbox| {
+        let _running = sandbox.start(&["-w", "1"]);
+        for args in [&["put", "--", "true"][..], &["job", "list"]] {
+            let other = [&["--state-dir", "../other"][..], args].concat();
+            let (code, said) = sandbox.refused(&other);
+            assert!(code == 2 && said.contains("/run/ctl.sock has not "), "{said}");
+            assert!(said.contains("/other as its state directory\nhint: leave --state-dir"), "{said}");
+        }
+        assert!(!sandbox.path("other").exists());
+        // The same one by another name, and another one with a run directory of its own.
+        std::os::unix::fs::symlink(sandbox.path("state"), sandbox.work("link")).unwrap();
+        sandbox.ok(&["--state-dir", "link", "put", "--", "true"]);
+        sandbox.ok(&["--state-dir", "own/state", "--run-dir", "own/run", "put", "--", "true"]);
+    });
 }

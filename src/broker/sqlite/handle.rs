@@ -59,6 +59,11 @@ impl Sqlite {
         Ok(Sqlite::new(inbox, notices, options.world, wal, ear, thread))
     }
 
+    /// What [`Sqlite::open`] would refuse of the file `path`, found out without a trace.
+    pub fn look(path: impl AsRef<Path>) -> Result<(), Error> {
+        open::look(path.as_ref(), &World::default())
+    }
+
     /// A store in memory, which is gone with its last user.
     pub fn memory() -> Result<Sqlite, Error> {
         Sqlite::memory_in(World::default())

@@ -1,11 +1,14 @@
 //! Opening a store: what is not ours is refused and left as it is.
 
+use std::fmt::{Display, Write};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::unistd::{AccessFlags, eaccess};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
@@ -68,6 +71,42 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Erro
     Ok(conn)
 }
 
+/// What [`connect`] would refuse, found out without a trace: nothing is made, written or locked.
+pub(super) fn look(path: &Path, world: &World) -> Result<(), Error> {
+    if !is_there(path, world)? {
+        return Ok(());
+    }
+    eaccess(path, AccessFlags::W_OK).map_err(|_| unwritable(path))?;
+    let opening = |error: rusqlite::Error| explain("open", &path.display().to_string(), &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    // As long as it is empty, nobody is copying from it.
+    let has_wal = || fs::metadata(beside(path, "-wal")).is_ok_and(|wal| wal.len() > 0);
+    let had_wal = has_wal();
+    let seen = Connection::open_with_flags(still(path), flags).map_err(opening);
+    match seen.and_then(|conn| judge(&conn, path)) {
+        // What was read may be half of what others write; the whole is found out by who opens it.
+        Err(Error::Failed(_)) if had_wal || has_wal() => Ok(()),
+        seen => seen,
+    }
+}
+
+/// The address of a file that SQLite is to take for one that nobody changes: it makes no other beside it then.
+fn still(path: &Path) -> String {
+    let mut address = "file:".to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        let _ = match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                write!(address, "{}", *byte as char)
+            }
+            other => write!(address, "%{other:02X}"),
+        };
+    }
+    address + "?immutable=1"
+}
+
 /// A store in memory.
 pub(super) fn connect_memory() -> Result<Connection, Error> {
     let opening = |error: rusqlite::Error| explain("open", "in memory", &error);
@@ -79,28 +118,41 @@ pub(super) fn connect_memory() -> Result<Connection, Error> {
 /// Makes the directory and the file, for this user alone. Never opens a file that exists: closing it would take away
 /// the locks that SQLite holds on it in this process.
 fn prepare_place(path: &Path, world: &World) -> Result<(), Error> {
-    let refuse =
-        |why: String| Err(Error::Refused(format!("cannot open the store {}: {why}", path.display())));
     let directory = directory(path);
     if let Err(error) = DirBuilder::new().recursive(true).mode(0o700).create(&directory) {
-        return refuse(format!("cannot make its directory {}: {error}", directory.display()));
+        return Err(refused(path, format!("cannot make its directory {}: {error}", directory.display())));
     }
-    if (world.fs_type)(&directory).is_ok_and(|kind| kind == NFS) {
-        return refuse("it is on NFS, where locks and fsync do not hold; give a path on a local disk".into());
+    if is_there(path, world)? {
+        return Ok(());
+    }
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(refused(path, format!("cannot make it: {error}"))),
+    }
+}
+
+/// Whether there is a file already. An error when it or its place is none for a store.
+fn is_there(path: &Path, world: &World) -> Result<bool, Error> {
+    let refuse = |why: &str| Err(refused(path, why));
+    if (world.fs_type)(&directory(path)).is_ok_and(|kind| kind == NFS) {
+        return refuse("it is on NFS, where locks and fsync do not hold; give a path on a local disk");
     }
     match fs::metadata(path) {
-        Ok(found) if found.is_dir() => refuse("it is a directory; give the path of a file".into()),
-        Ok(found) if !found.is_file() => refuse("it is not a regular file; give another path".into()),
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-                Ok(_) => Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-                Err(error) => refuse(format!("cannot make it: {error}")),
-            }
-        }
-        Err(error) => refuse(error.to_string()),
+        Ok(found) if found.is_dir() => refuse("it is a directory; give the path of a file"),
+        Ok(found) if !found.is_file() => refuse("it is not a regular file; give another path"),
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => refuse(&error.to_string()),
     }
+}
+
+fn refused(path: &Path, why: impl Display) -> Error {
+    Error::Refused(format!("cannot open the store {}: {why}", path.display()))
+}
+
+fn unwritable(path: &Path) -> Error {
+    refused(path, "this user may not write it; see its owner and mode")
 }
 
 fn directory(path: &Path) -> PathBuf {
@@ -109,27 +161,28 @@ fn directory(path: &Path) -> PathBuf {
 
 /// An error when the file is neither empty nor a store this program can use.
 fn recognise(conn: &Connection, path: &Path) -> Result<(), Error> {
-    let file = path.display();
-    let reading = |error: rusqlite::Error| explain("open", &file.to_string(), &error);
-    if conn.is_readonly("main").map_err(reading)? {
-        return Err(Error::Refused(format!(
-            "cannot open the store {file}: this user may not write it; see its owner and mode"
-        )));
+    let reading = |error: rusqlite::Error| explain("open", &path.display().to_string(), &error);
+    match conn.is_readonly("main").map_err(reading)? {
+        true => Err(unwritable(path)),
+        false => judge(conn, path),
     }
+}
+
+/// The same by what is in it.
+fn judge(conn: &Connection, path: &Path) -> Result<(), Error> {
+    let reading = |error: rusqlite::Error| explain("open", &path.display().to_string(), &error);
     let (id, version, tables) = marks(conn).map_err(reading)?;
     if id == 0 && version == 0 && tables == 0 {
         return Ok(());
     }
     if id != APPLICATION_ID {
-        return Err(Error::Refused(format!(
-            "cannot open the store {file}: it is the SQLite file of another program; give another path"
-        )));
+        return Err(refused(path, "it is the SQLite file of another program; give another path"));
     }
     if version > VERSION {
-        return Err(Error::Refused(format!(
-            "cannot open the store {file}: its schema is {version}, this program knows {VERSION}; use the newer \
-             taskvisor that made it"
-        )));
+        let why = format!(
+            "its schema is {version}, this program knows {VERSION}; use the newer taskvisor that made it"
+        );
+        return Err(refused(path, why));
     }
     check(conn, fs::metadata(path).map_or(0, |found| found.len())).map_err(reading)
 }
@@ -155,7 +208,9 @@ fn check(conn: &Connection, size: u64) -> Result<(), rusqlite::Error> {
         let verdict: String = conn.query_row(check, [], |row| row.get(0))?;
         if verdict != "ok" {
             let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-            return Err(rusqlite::Error::SqliteFailure(code, Some(verdict)));
+            // Before what is wrong there is a line that says in which of its databases.
+            let wrong = verdict.lines().find(|line| !line.starts_with("***")).unwrap_or(&verdict);
+            return Err(rusqlite::Error::SqliteFailure(code, Some(wrong.to_owned())));
         }
     }
     Ok(())

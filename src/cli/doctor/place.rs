@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use nix::sys::statfs::statfs;
 use nix::sys::statvfs::statvfs;
 
-use super::Check;
-use crate::broker::{Redis, Verbs, redis};
+use super::{Check, State};
+use crate::broker::{Redis, Sqlite, Verbs, redis};
 use crate::cli::screen::size;
 use crate::config::{BrokerUrl, Config, Secret};
 
@@ -23,13 +23,14 @@ const LITTLE: u64 = 256 << 20;
 const ROUNDS: u64 = 16;
 
 pub(super) fn checks(config: &Config) -> Vec<Check> {
-    let directory = match &config.broker {
-        BrokerUrl::Sqlite(path) => path.parent().unwrap_or(Path::new("/")),
+    let path = match &config.broker {
+        BrokerUrl::Sqlite(path) => path,
         BrokerUrl::Memory => return vec![memory()],
         BrokerUrl::Redis(url) => return vec![redis(url)],
     };
+    let directory = path.parent().unwrap_or(Path::new("/"));
     let existing = existing(directory);
-    vec![file_system(directory, &existing), room(&existing), durability(time_to_disk(&existing))]
+    vec![store(path, file_system(directory, &existing)), room(&existing), durability(time_to_disk(&existing))]
 }
 
 fn memory() -> Check {
@@ -52,6 +53,16 @@ fn redis(url: &Secret) -> Check {
             "--broker with another URL",
         ),
         Err(error) => Check::bad("store", error.to_string(), "it cannot be asked", "more open files"),
+    }
+}
+
+/// What its file system is, unless the file is none that a supervisor would take.
+fn store(path: &Path, place: Check) -> Check {
+    match Sqlite::look(path) {
+        Err(error) if place.state != State::Bad => {
+            Check::bad("store", error.to_string(), "start refuses it, and no job can be put", "")
+        }
+        Ok(()) | Err(_) => place,
     }
 }
 
@@ -151,7 +162,6 @@ fn write_page(file: &File, round: u64) -> io::Result<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
     use super::*;
 
     #[test]

@@ -1,0 +1,43 @@
+//! What is said of a command line that is wrong, where the environment has a part in it.
+
+use std::ffi::OsString;
+
+use clap::builder::Resettable;
+use clap::error::{ContextKind, ContextValue, Error};
+use clap::{Arg, Command};
+
+/// The usage names what must be typed, and clap counts what stands in the environment as that. So it is said as if nothing
+/// stood there, unless what is wrong does: then by the name of its variable.
+pub fn explained(mut command: Command, typed: &[OsString], error: Error) -> Error {
+    let again = without_variables(command.clone()).try_get_matches_from(typed);
+    match again {
+        Err(again) if again.kind() == error.kind() => again,
+        Ok(_) | Err(_) => {
+            // Only then its arguments can be shown.
+            command.build();
+            with_variable(&command, error)
+        }
+    }
+}
+
+fn without_variables(command: Command) -> Command {
+    command.mut_args(|arg| arg.env(Resettable::Reset)).mut_subcommands(without_variables)
+}
+
+fn with_variable(command: &Command, mut error: Error) -> Error {
+    let named = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(named)) => variable(command, named),
+        Some(_) | None => None,
+    };
+    if let Some(variable) = named {
+        error.insert(ContextKind::InvalidArg, ContextValue::String(variable));
+    }
+    error
+}
+
+/// The variable of the argument that clap shows so.
+fn variable(command: &Command, shown: &str) -> Option<String> {
+    let own = command.get_arguments().find(|arg| arg.get_env().is_some() && arg.to_string() == shown);
+    let own = own.and_then(Arg::get_env).map(|name| name.to_string_lossy().into_owned());
+    own.or_else(|| command.get_subcommands().find_map(|below| variable(below, shown)))
+}
