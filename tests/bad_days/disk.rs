@@ -17,6 +17,9 @@ fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     let mount = "mkdir -m 700 \"$TASKVISOR_STATE_DIR\" && mount -t tmpfs -o size=4m,mode=700 none \"$TASKVISOR_STATE_DIR\" && exec \"$@\"";
     let running = sandbox.start_under(&["unshare", "-m", "sh", "-c", mount, "sh"], &["-w", "2"]);
     wait_until("all slots are up", || is_up(&sandbox.status()));
+    // From outside of the mount the directory is seen without its lock: whose it is would not be known.
+    let signed = running.child.id().to_string();
+    fs::write(sandbox.path("state").join("lock"), signed).expect("a lock");
     let jid = put_until_go(
         &sandbox,
         "head -c 300000 /dev/zero | tr '\\0' x; while [ ! -e end ]; do sleep 0.02; done",
