@@ -214,22 +214,34 @@ fn every_mutant_is_killed() {
     assert!(survivors.is_empty(), "survivors: {survivors:?}");
 }
 
-/// A crate of the pure rooms and the two tests, with nothing else to build.
+/// A crate of the supervisor and the two tests, with nothing else to build but the rooms it is made of, which are a crate of
+/// their own: a mutant leaves them as they are.
 struct Nest(PathBuf);
 
 impl Nest {
     fn build() -> Nest {
         let nest = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("mutants");
         let home = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let _ = fs::remove_dir_all(nest.join("src"));
-        for room in ["src/model", "src/select", "src/supervisor", "tests/support", "tests/stories"] {
+        for rooms in ["src", "below"] {
+            let _ = fs::remove_dir_all(nest.join(rooms));
+        }
+        for room in ["src/supervisor", "tests/support", "tests/stories"] {
             copy(&home.join(room), &nest.join(room));
+        }
+        for room in ["src/model", "src/select"] {
+            copy(&home.join(room), &nest.join("below").join(room));
         }
         for file in ["tests/transcripts.rs", "tests/simulation.rs", "Cargo.lock"] {
             fs::copy(home.join(file), nest.join(file)).unwrap();
         }
-        fs::write(nest.join("src/lib.rs"), "pub mod model;\npub mod select;\npub mod supervisor;\n").unwrap();
-        fs::write(nest.join("Cargo.toml"), manifest(home)).unwrap();
+        fs::write(nest.join("below/src/lib.rs"), "pub mod model;\npub mod select;\n").unwrap();
+        fs::write(nest.join("below/Cargo.toml"), manifest(home, "below", &[])).unwrap();
+        fs::write(nest.join("src/lib.rs"), "pub use below::{model, select};\npub mod supervisor;\n").unwrap();
+        fs::write(
+            nest.join("Cargo.toml"),
+            manifest(home, "taskvisor", &["below = { path = \"below\" }", "[workspace]"]),
+        )
+        .unwrap();
         Nest(nest)
     }
 
@@ -272,25 +284,23 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// That of a package with what the pure rooms use, in the versions of the whole one.
-fn manifest(home: &Path) -> String {
+fn manifest(home: &Path, name: &str, besides: &[&str]) -> String {
     const USED: [&str; 6] = ["base64", "jiff", "schemars", "serde", "serde_json", "thiserror"];
     let whole = fs::read_to_string(home.join("Cargo.toml")).unwrap();
     let is_used = |line: &&str| line.split_once(" = ").is_some_and(|(name, _)| USED.contains(&name));
-    let used: Vec<&str> = whole.lines().filter(is_used).collect();
-    MANIFEST.replace("USED", &used.join("\n"))
+    let used: Vec<&str> = whole.lines().filter(is_used).chain(besides.iter().copied()).collect();
+    MANIFEST.replace("NAME", name).replace("USED", &used.join("\n"))
 }
 
 const MANIFEST: &str = r#"
 [package]
-name = "taskvisor"
+name = "NAME"
 version = "0.1.0"
 edition = "2024"
 
-[dependencies]
-USED
-
-[workspace]
-
 [profile.dev]
 debug = false
+
+[dependencies]
+USED
 "#;

@@ -88,6 +88,11 @@ impl Settings {
     pub fn stop_patience(&self) -> Duration {
         self.stop_deadline.saturating_add(PATIENCE)
     }
+
+    /// Whether there is a pool of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.pools.iter().any(|pool| pool.name == name)
+    }
 }
 
 impl PoolSettings {
@@ -98,6 +103,17 @@ impl PoolSettings {
             (Some(_) | None, 2..) => "coroutine",
             (Some(_) | None, 0 | 1) => "prefork",
         }
+    }
+
+    /// Whether its workers would be the same.
+    pub fn is_made_like(&self, other: &PoolSettings) -> bool {
+        let made = |pool: &PoolSettings| (pool.outfit, pool.template, pool.jobs_at_once, pool.jobs_per_life);
+        made(self) == made(other)
+    }
+
+    /// Whether it is as large, at its most and at its least.
+    pub fn has_size_of(&self, other: &PoolSettings) -> bool {
+        (self.workers, self.min_workers) == (other.workers, other.min_workers)
     }
 }
 

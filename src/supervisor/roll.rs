@@ -211,21 +211,3 @@ impl Pool {
         self.outdated && rests && self.ahead.is_empty() && !self.is_asking()
     }
 }
-
-impl Settings {
-    fn has(&self, name: &str) -> bool {
-        self.pools.iter().any(|pool| pool.name == name)
-    }
-}
-
-impl PoolSettings {
-    /// Whether its workers would be the same.
-    fn is_made_like(&self, other: &PoolSettings) -> bool {
-        let made = |pool: &PoolSettings| (pool.outfit, pool.template, pool.jobs_at_once, pool.jobs_per_life);
-        made(self) == made(other)
-    }
-
-    fn has_size_of(&self, other: &PoolSettings) -> bool {
-        (self.workers, self.min_workers) == (other.workers, other.min_workers)
-    }
-}

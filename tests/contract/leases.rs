@@ -1,8 +1,10 @@
 //! Who may run a job until when: cancellation, late settlements, renewal, fences, recovery.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::*;
+use taskvisor::broker::sqlite::{Options, Sqlite};
 use taskvisor::broker::{Error, Notice, Renewal, Settling};
 use taskvisor::model::*;
 
@@ -142,4 +144,32 @@ async fn recover_keeps_what_it_is_told_to_keep(scene: Scene) {
     assert_eq!(scene.recover("me".into(), vec![("a".into(), a.lease.fence)]).await, Ok(1));
     assert_eq!(scene.state(&"a".into()).await, JobState::Running);
     assert_eq!(scene.say(&a, complete()).await, Settling::Settled);
+}
+
+/// A command knows nothing of the processes that a dead supervisor may have left: only the next one, which has seen to
+/// their death, says that a job of theirs is over.
+#[tokio::test]
+async fn who_only_passes_by_takes_back_no_lease() {
+    let mut scene = Scene::file();
+    for id in ["a", "b"] {
+        scene.put(job(id)).await;
+        scene.take().await.unwrap();
+    }
+    let Place::File(directory) = &scene.place else { unreachable!() };
+    let options = Options { serves: false, world: scene.clock.world(), ..Options::default() };
+    let passer = Sqlite::open(directory.path().join("store.db"), options).unwrap();
+    scene.store = Some(Arc::new(passer));
+    assert_eq!(scene.cancel("a".into()).await, Ok(JobState::Canceling));
+    scene.clock.forward(10 * LEASE);
+    assert!(scene.take().await.is_none(), "and a call that writes moves on what time has moved on");
+    let states = [scene.state(&"a".into()).await, scene.state(&"b".into()).await];
+    assert_eq!(states, [JobState::Canceling, JobState::Running]);
+    scene.reopen();
+    // The end of the lease, and that of its grace.
+    for _ in 0..3 {
+        scene.put(NewJob { id: None, ..job("") }).await;
+        scene.clock.forward(LEASE);
+    }
+    let states = [scene.state(&"a".into()).await, scene.state(&"b".into()).await];
+    assert_eq!(states, [JobState::Canceled, JobState::Waiting]);
 }

@@ -15,7 +15,8 @@ pub struct Options {
     /// Whether this process stays: it watches the doorbell for what other processes put, cancel and settle. Without it,
     /// `next_notice` and `ended` know of this process only.
     pub listen: bool,
-    /// Whether it puts the jobs that recur when their time comes. Who only passes by leaves that to those who stay.
+    /// Whether it puts the jobs that recur when their time comes, and takes back the leases that run out. Who only passes by
+    /// leaves that to those who stay.
     pub serves: bool,
     /// How long to wait for another program that has locked the file.
     pub busy_timeout: Duration,

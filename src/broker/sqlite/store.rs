@@ -306,9 +306,10 @@ impl Store {
                 "SELECT min(at) FROM (
                      SELECT * FROM (SELECT due_at AS at FROM job WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
                      UNION ALL
-                     SELECT * FROM (SELECT expires_at FROM job WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1))",
+                     SELECT * FROM (SELECT expires_at FROM job WHERE expires_at IS NOT NULL AND ?1
+                                    ORDER BY expires_at LIMIT 1))",
             )?
-            .query_row([], |row| row.get(0))?;
+            .query_row([self.serves], |row| row.get(0))?;
         Ok([jobs, occur::next_look(self)?].into_iter().flatten().min())
     }
 
