@@ -4,6 +4,13 @@
 #[path = "support/store.rs"]
 mod support;
 
+#[path = "store/disk.rs"]
+mod disk;
+#[path = "store/place.rs"]
+mod moved;
+#[path = "store/wal.rs"]
+mod wal;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -263,34 +270,6 @@ async fn the_wall_clock_moves_nothing_within_a_boot_and_never_back_over_one() {
 }
 
 #[tokio::test]
-async fn a_disk_that_fails_promises_nothing_until_it_writes_again() {
-    let (_directory, path) = place();
-    let broken = Arc::new(AtomicBool::new(false));
-    let disk = broken.clone();
-    let sync = move |file: &fs::File| match disk.load(Ordering::SeqCst) {
-        true => Err(std::io::Error::from_raw_os_error(5)),
-        false => file.sync_data(),
-    };
-    let world = World { sync: Arc::new(sync), ..World::default() };
-    let store = Sqlite::open(&path, Options { world, ..Options::default() }).unwrap();
-    store.enqueue(vec![job("a")]).await.unwrap();
-    broken.store(true, Ordering::SeqCst);
-    let error = store.enqueue(vec![job("b")]).await.unwrap_err().to_string();
-    assert!(error.contains("store.db-wal") && error.contains("os error 5"), "{error}");
-    assert!(store.fetch(request(&["q"], 1)).await.is_err());
-    assert!(store.pause("q".into(), "me".into(), None).await.is_err());
-    broken.store(false, Ordering::SeqCst);
-    // The puts have woken already; what comes now is the mended disk.
-    while store.enqueue(vec![job("c")]).await.is_err() {
-        assert_eq!(store.next_notice().await, Notice::Wake);
-    }
-    drop(store);
-    let store = open(&path).unwrap();
-    let all = store.list(Filter { limit: 9, ..Filter::default() }).await.unwrap();
-    assert_eq!(all.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["c", "b", "a"]);
-}
-
-#[tokio::test]
 async fn a_fetch_does_not_wait_for_the_disk_and_a_put_does() {
     let (_directory, path) = place();
     let (go, gate) = std::sync::mpsc::channel::<()>();
@@ -320,44 +299,6 @@ async fn a_fetch_does_not_wait_for_the_disk_and_a_put_does() {
     }
     go.send(()).unwrap();
     settle.await.unwrap();
-}
-
-#[tokio::test]
-async fn the_wal_stays_small_beside_readers() {
-    let (_directory, path) = place();
-    let store = open(&path).unwrap();
-    let idle = Connection::open(&path).unwrap();
-    let count = || idle.query_row("SELECT count(*) FROM job", [], |row| row.get::<_, i64>(0)).unwrap();
-    let mut largest = 0;
-    for round in 0..60 {
-        let data = Payload::Data(Bytes(vec![7; 1 << 20]));
-        store.enqueue(vec![NewJob { id: None, payload: data, ..job("") }]).await.unwrap();
-        assert_eq!(count(), round + 1);
-        store.list(Filter { limit: 9, ..Filter::default() }).await.unwrap();
-        largest = largest.max(store.wal_bytes());
-    }
-    assert!(largest < 24 << 20, "the WAL grew to {largest}");
-}
-
-#[tokio::test]
-async fn the_wal_shrinks_once_a_long_reader_is_gone() {
-    let (_directory, path) = place();
-    let store = open(&path).unwrap();
-    let reader = Connection::open(&path).unwrap();
-    reader.execute_batch("BEGIN; SELECT count(*) FROM job;").unwrap();
-    let put = async || {
-        let data = Payload::Data(Bytes(vec![7; 1 << 20]));
-        store.enqueue(vec![NewJob { id: None, payload: data, ..job("") }]).await.unwrap();
-    };
-    for _ in 0..30 {
-        put().await;
-    }
-    assert!(store.wal_bytes() > 24 << 20);
-    reader.execute_batch("COMMIT").unwrap();
-    for _ in 0..12 {
-        put().await;
-    }
-    assert!(store.wal_bytes() <= 17 << 20, "{}", store.wal_bytes());
 }
 
 #[test]

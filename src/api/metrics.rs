@@ -133,6 +133,9 @@ fn broker(page: &mut Page, meters: &Meters) {
     let counters = &meters.counters;
     let trouble = u8::from(meters.status.broker_trouble.is_some());
     page.one("broker_trouble", "gauge", "Whether the broker does not do what it is asked.", trouble);
+    if let Some(bytes) = meters.wal_bytes {
+        page.one("store_wal_bytes", "gauge", "The size of the store's WAL file.", bytes);
+    }
     page.family("fetch_seconds", "summary", "Fetches, and how long they took.");
     page.sample("fetch_seconds_sum", &[], counters.fetch_time.as_secs_f64());
     page.sample("fetch_seconds_count", &[], counters.fetches + counters.fetches_failed);
@@ -219,7 +222,14 @@ mod tests {
         let fetch_time = Duration::from_millis(250);
         let counters = Counters { fetch_time, fetches: 3, pools, tallies, ..Counters::default() };
         let (status, now) = (serde_json::from_value(status).unwrap(), Millis(100_000));
-        Meters { status, counters, now, keeper_descriptors: Some(9), supervisor_descriptors: None }
+        Meters {
+            status,
+            counters,
+            now,
+            keeper_descriptors: Some(9),
+            supervisor_descriptors: None,
+            wal_bytes: Some(8),
+        }
     }
 
     fn pool(name: &str, slots: u32) -> Value {
@@ -291,6 +301,7 @@ mod tests {
             ("taskvisor_queue_failed_today{queue=\"served\"}", 5.0),
             ("taskvisor_process_cpu_seconds_total{process=\"keeper\"}", 1.5),
             ("taskvisor_process_open_descriptors{process=\"keeper\"}", 9.0),
+            ("taskvisor_store_wal_bytes", 8.0),
         ] {
             assert_eq!(found.get(key), Some(&value), "{key}");
         }

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use super::guests::{Asking, Doing, Guests};
 use super::patience::Patient;
 use super::peer::{Door, Peer};
+use super::trouble::Trouble;
 
 /// What one client may take from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,17 +43,24 @@ impl Default for Limits {
     }
 }
 
+/// Between two tries to accept a connection.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// Serves a door for ever. Dropping the future closes every connection.
 pub async fn serve(door: impl Door, router: Router, limits: Limits) {
     let mut guests = Guests::new(limits.connections);
-    let mut connections = JoinSet::new();
+    let (mut connections, mut trouble) = (JoinSet::new(), Trouble::default());
     loop {
         while connections.try_join_next().is_some() {}
-        let (stream, who) = match door.accept().await {
+        let accepted = tokio::select! {
+            accepted = door.accept() => accepted,
+            () = trouble.over() => continue,
+        };
+        let (stream, who) = match accepted {
             Ok(client) => client,
             Err(error) => {
-                tracing::warn!(%error, "failed to accept a connection; trying again in 100 ms");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                trouble.again(&error);
+                tokio::time::sleep(AGAIN).await;
                 continue;
             }
         };

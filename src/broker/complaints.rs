@@ -18,8 +18,9 @@ pub struct Complaints(Mutex<BTreeMap<String, Lasting>>);
 struct Lasting {
     since: Instant,
     told: Instant,
-    /// The latest time that it went wrong.
+    /// The latest time that it went wrong, and how.
     last: Instant,
+    how: String,
 }
 
 impl Complaints {
@@ -29,7 +30,7 @@ impl Complaints {
 
     /// Tells in the log that `what` went wrong, if it is time to.
     pub fn wrong(&self, what: &str, error: &Error, now: Instant) {
-        match self.lasts(what, now) {
+        match self.lasts(what, error, now) {
             Some(Duration::ZERO) => {
                 tracing::warn!(%error, "{what}; it is tried again, and told when it goes well")
             }
@@ -45,15 +46,21 @@ impl Complaints {
         }
     }
 
+    /// How it went wrong the last time, if it has not gone well since.
+    pub fn latest(&self, what: &str) -> Option<String> {
+        self.lasting().get(what).map(|lasting| lasting.how.clone())
+    }
+
     /// How long it has gone wrong, if that is to be told now.
-    fn lasts(&self, what: &str, now: Instant) -> Option<Duration> {
+    fn lasts(&self, what: &str, error: &Error, now: Instant) -> Option<Duration> {
         let mut lasting = self.lasting();
         // What was not tried for long is not known to have lasted.
         let Some(known) = lasting.get_mut(what).filter(|known| now.since(known.last) <= 2 * AGAIN) else {
-            lasting.insert(what.into(), Lasting { since: now, told: now, last: now });
+            let how = error.to_string();
+            lasting.insert(what.into(), Lasting { since: now, told: now, last: now, how });
             return Some(Duration::ZERO);
         };
-        known.last = now;
+        (known.last, known.how) = (now, error.to_string());
         if now.since(known.told) < AGAIN {
             return None;
         }
@@ -69,15 +76,19 @@ mod tests {
     #[test]
     fn what_lasts_is_told_once_a_minute() {
         let complaints = Complaints::default();
-        let told = |second: u64| complaints.lasts("x", Instant::from_millis(second * 1000));
+        let at = |second: u64| Instant::from_millis(second * 1000);
+        let full = Error::Failed("the disk is full".into());
+        let told = |second: u64| complaints.lasts("x", &full, at(second));
         assert_eq!(told(5), Some(Duration::ZERO));
         assert_eq!((told(6), told(64)), (None, None));
         assert_eq!(told(65), Some(AGAIN));
         assert_eq!((told(66), told(124)), (None, None));
         assert_eq!(told(125), Some(2 * AGAIN));
         // One trouble says nothing of another, and what is over begins anew.
-        assert_eq!(complaints.lasts("y", Instant::from_millis(126_000)), Some(Duration::ZERO));
-        complaints.well("x", Instant::from_millis(127_000));
+        assert_eq!(complaints.lasts("y", &Error::Failed("it fails".into()), at(126)), Some(Duration::ZERO));
+        assert_eq!(complaints.latest("x"), Some(full.to_string()));
+        complaints.well("x", at(127));
+        assert_eq!(complaints.latest("x"), None);
         assert_eq!(told(128), Some(Duration::ZERO));
         assert_eq!(told(1000), Some(Duration::ZERO));
     }

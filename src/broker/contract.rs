@@ -67,6 +67,16 @@ pub trait Broker: Send + Sync {
     /// What keeps the broker from doing what it is asked, if anything. Answers at once.
     fn trouble(&self) -> Option<String>;
 
+    /// What somebody should see to, though it keeps the broker from nothing yet. Answers at once.
+    fn concern(&self) -> Option<String> {
+        None
+    }
+
+    /// The size of the WAL, where there is one: what has not been brought into the main file, or was the largest of it.
+    fn wal_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Notes how far running jobs have come; what is no lease any more is left alone. Not durable. The next attempt begins
     /// without.
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error>;

@@ -39,9 +39,10 @@ impl Newsroom {
         let _ = self.out.send(Arc::new(News { n, ..news }));
     }
 
-    /// Tells that there are no more, and comes back when those who listen have heard it.
-    pub async fn close(&self, at: Millis) {
-        self.tell(News::new(What::Ended, at));
+    /// Tells that there are no more, and how many verdicts are left untold; comes back when those who listen have heard it.
+    pub async fn close(&self, at: Millis, untold: u64) {
+        let count = (untold > 0).then_some(untold);
+        self.tell(News { count, ..News::new(What::Ended, at) });
         // Who does not read gets no more than a moment.
         let _ = tokio::time::timeout(FAREWELL, self.out.closed()).await;
     }

@@ -235,7 +235,7 @@ fn unless_looked<V: Asked>(mut failure: Failure, unanswered: bool) -> Failure {
 }
 
 /// What is wrong, other than that the supervisor went away.
-fn unless_gone(error: api::Error) -> Option<Failure> {
+pub fn unless_gone(error: api::Error) -> Option<Failure> {
     match error {
         api::Error::Lost(..) | api::Error::NotRunning(_) => None,
         error @ (api::Error::Connect(..)
@@ -269,7 +269,8 @@ async fn ended_by(way: &mut Option<Access>, config: &Config, id: &JobId) -> Resu
     }
 }
 
-const BETWEEN: std::time::Duration = std::time::Duration::from_millis(200);
+/// A moment between two supervisors.
+pub const BETWEEN: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// The ends of many jobs, one after the other in the order given.
 pub struct Ends {
@@ -287,8 +288,9 @@ pub struct Ends {
 type Waited = (Result<JobState, Failure>, Option<Access>);
 
 impl Ends {
-    /// So many waits are under way at a time: each has a connection, of which the supervisor serves 256.
-    const WIDTH: usize = 32;
+    /// So many waits are under way at a time: each has a connection, and the supervisor a descriptor for it, of which others
+    /// need some too.
+    const WIDTH: usize = 8;
 
     /// Finds the first way.
     pub async fn open(config: &Config, ids: &[String]) -> Result<Self, Failure> {

@@ -1,11 +1,14 @@
 //! `events`: what happens, as it happens.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 
-use super::elsewhere::supervisor;
+use super::access::{BETWEEN, unless_gone};
+use super::elsewhere::{client, supervisor};
 use super::exit;
 use super::failure::Failure;
 use super::screen::{Look, escaped, print, print_json};
+use crate::api::Lines;
 use crate::config::Config;
 use crate::model::{Interest, News, What};
 
@@ -30,7 +33,8 @@ pub struct Events {
 
 /// Below `events --help`.
 pub const HELP: &str = "\
-From now on, until it is interrupted or the supervisor ends: when that stops as it was told to, with exit code 0. What other processes do with
+From now on, until it is interrupted or the supervisor ends: when that stops as it was told to, with exit code 0. One that
+goes away without a word is waited for: the next one's events follow, and a line on stderr says that some may be missing. What other processes do with
 an embedded store is not among it; what anybody does with jobs in Redis is, on any host.
 Kinds, of jobs: put fetched complete advanced released failed held again canceling canceled retried
 edited removed lock_lost;
@@ -53,20 +57,40 @@ pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
     let mut lines = supervisor(config).await?.events(&interest).await?;
     let look = Look::of_stdout(false);
     loop {
-        let some = lines.next().await?;
-        for news in &some {
-            match args.json {
-                true => print_json(news)?,
-                false => print(&line(news, &look))?,
+        while let Some(some) = more(&mut lines).await? {
+            for news in &some {
+                match args.json {
+                    true => print_json(news)?,
+                    false => print(&line(news, &look))?,
+                }
+            }
+            if some.iter().any(|news| news.what == What::Ended) {
+                writeln!(io::stderr(), "the supervisor has ended")?;
+                return Ok(exit::OK);
             }
         }
-        if some.iter().any(|news| news.what == What::Ended) {
-            writeln!(io::stderr(), "the supervisor has ended")?;
-            return Ok(exit::OK);
-        }
-        if some.is_empty() {
-            return Err(Failure::new(exit::FAILED, "the events broke off, and nobody said why")
-                .hint("taskvisor status tells whether a supervisor is there"));
+        writeln!(io::stderr(), "the supervisor went away without a word; waiting for the next one")?;
+        lines = of_the_next(config, &interest).await?;
+        writeln!(io::stderr(), "the next supervisor is there; what happened meanwhile is not told")?;
+    }
+}
+
+/// What has come, once something has; None when the supervisor went away.
+async fn more(lines: &mut Lines<News>) -> Result<Option<VecDeque<News>>, Failure> {
+    match lines.next().await {
+        Ok(some) => Ok(Some(some).filter(|some| !some.is_empty())),
+        Err(error) => unless_gone(error).map_or(Ok(None), Err),
+    }
+}
+
+/// The events of the next supervisor, whenever it comes.
+async fn of_the_next(config: &Config, interest: &Interest) -> Result<Lines<News>, Failure> {
+    let client = client(config)?;
+    loop {
+        tokio::time::sleep(BETWEEN).await;
+        match client.events(interest).await {
+            Ok(lines) => return Ok(lines),
+            Err(error) => unless_gone(error).map_or(Ok(()), Err)?,
         }
     }
 }
@@ -78,7 +102,10 @@ fn line(news: &News, look: &Look) -> String {
         named("job", news.job.as_ref().map(|job| job.to_string())),
         named("queue", news.queue.as_ref().map(|queue| queue.to_string())),
         named("worker", news.worker.map(|worker| worker.to_string())),
-        news.count.map(|count| format!("  {count} events")),
+        news.count.map(|count| match news.what == What::Ended {
+            true => format!("  {count} ends of jobs not confirmed"),
+            false => format!("  {count} events"),
+        }),
         news.why.as_ref().map(|why| format!("  {}", escaped(why))),
     ];
     let parts: String = parts.into_iter().flatten().collect();

@@ -29,7 +29,8 @@ pub const DEGRADED: u8 = 5;
 pub const UNHEALTHY: u8 = 6;
 /// No such job, queue or recurring job.
 pub const NOTHING_MATCHED: u8 = 7;
-/// `start`: the store or the directories are in use or cannot be reached (EX_UNAVAILABLE).
+/// The store or the directories are in use or cannot be reached, or the store did not take all before the end
+/// (EX_UNAVAILABLE).
 pub const UNAVAILABLE: u8 = 69;
 /// `start`: an error of the program itself (EX_SOFTWARE).
 pub const SOFTWARE: u8 = 70;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::resource::{Resource, getrlimit};
 
 use super::exit;
 use super::failure::Failure;
@@ -28,23 +29,34 @@ pub struct Locks {
 
 /// Makes the directories, takes the locks, and launches.
 pub(super) fn start(config: Config) -> Result<ExitCode, Failure> {
-    private_dir(&config.run_dir)?;
-    private_dir(&config.state_dir)?;
+    let (_, descriptors) = getrlimit(Resource::RLIMIT_NOFILE).map_err(io::Error::from)?;
+    enough(descriptors)?;
+    let Locks { mut run, mut state } = lock_both(&config)?;
     if let Some(dir) = &config.log.dir {
         private_dir(dir)?;
     }
     log::check(&config.log).map_err(|(path, error)| unwritable(&path, error))?;
-    let end = Instant::now() + LAST_BREATH;
-    let mut run = lock(&run_lock(&config), &config.run_dir, end)?;
-    let state_lock = config.state_dir.join("lock");
-    let mut state = lock(&state_lock, &config.state_dir, end)?;
     end_what_is_left(&mut state)?;
     // The keeper will be this very process.
     let own = keeper::traces(std::process::id() as i32)?;
     // Whoever comes by the socket may ask whose it is.
     sign(&mut run, &run_lock(&config), &format!("{}\n", config.state_dir.display()))?;
-    sign(&mut state, &state_lock, &own)?;
+    sign(&mut state, &state_lock(&config), &own)?;
     Err(launch(&config, &Locks { run, state }))
+}
+
+/// What a supervisor with one worker has open, the embedded store and a few clients included. With fewer it could say nothing
+/// of what it lacks.
+const DESCRIPTORS: u64 = 36;
+
+fn enough(descriptors: u64) -> Result<(), Failure> {
+    if descriptors >= DESCRIPTORS {
+        return Ok(());
+    }
+    let what = format!(
+        "a supervisor needs {DESCRIPTORS} descriptors, and 3 more for each further worker; the limit is {descriptors}"
+    );
+    Err(Failure::new(exit::IO, what).hint("raise it: ulimit -Hn, or LimitNOFILE= in the unit"))
 }
 
 fn unwritable(path: &Path, error: io::Error) -> Failure {
@@ -78,6 +90,26 @@ const LAST_BREATH: Duration = Duration::from_secs(2);
 /// The lock of the run directory, which `stop` waits for.
 pub(super) fn run_lock(config: &Config) -> PathBuf {
     config.run_dir.join("lock")
+}
+
+fn state_lock(config: &Config) -> PathBuf {
+    config.state_dir.join("lock")
+}
+
+/// One that is there may be in use, and is tried before the other is made: what is refused for it leaves nothing behind.
+fn lock_both(config: &Config) -> Result<Locks, Failure> {
+    let (at_run, at_state) = (run_lock(config), state_lock(config));
+    let end = Instant::now() + LAST_BREATH;
+    let take = |dir: &Path, path: &Path| {
+        private_dir(dir)?;
+        lock(path, dir, end)
+    };
+    if at_state.exists() && !at_run.exists() {
+        let state = take(&config.state_dir, &at_state)?;
+        return Ok(Locks { run: take(&config.run_dir, &at_run)?, state });
+    }
+    let run = take(&config.run_dir, &at_run)?;
+    Ok(Locks { run, state: take(&config.state_dir, &at_state)? })
 }
 
 fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {

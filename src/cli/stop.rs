@@ -11,11 +11,11 @@ use super::elsewhere::client;
 use super::failure::Failure;
 use super::screen::age;
 use super::{exit, start};
-use crate::api::Error;
+use crate::api::{Error, Lines};
 use crate::config::Config;
-use crate::model::Stop;
+use crate::model::{Interest, News, Stop, What};
 
-/// Orders the stop and waits until the lock of the run directory is free: the keeper holds it to its last moment.
+/// Orders the stop and waits for the end.
 pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
     let how = match args {
         Args { kill: true, .. } => Stop::Kill,
@@ -23,10 +23,10 @@ pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
         Args { .. } => Stop::Drain,
     };
     let whole = async {
-        order(config, how).await?;
-        tokio::select! {
-            code = end(config) => code,
-            failure = remind(config, how) => failure,
+        let last_words = order(config, how).await?;
+        match end(config, how, last_words).await? {
+            0 => Ok(exit::OK),
+            untold => Err(unconfirmed(untold)),
         }
     };
     match args.timeout {
@@ -38,35 +38,86 @@ pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
     }
 }
 
-/// Gives the order; a supervisor that is just being started, again perhaps, gets it as soon as it listens.
-async fn order(config: &Config, how: Stop) -> Result<(), Failure> {
+fn unconfirmed(untold: u64) -> Failure {
+    let what = match untold {
+        1 => "how 1 job ended".to_owned(),
+        untold => format!("how {untold} jobs ended"),
+    };
+    Failure::new(exit::UNAVAILABLE, format!("the supervisor has ended, and its broker has not confirmed {what}"))
+        .hint("its log names them and says why; what is not written all the same runs again when its lease ends, or at the next start")
+}
+
+/// What a supervisor says until its end.
+type Words = Lines<News>;
+
+/// Gives the order, and listens to what comes of it; a supervisor that is just being started, again perhaps, gets it as
+/// soon as it listens. None if it is gone.
+async fn order(config: &Config, how: Stop) -> Result<Option<Words>, Failure> {
     let (client, mut lived) = (client(config)?, false);
+    let its_end = Interest { kinds: vec![What::Ended], ..Interest::default() };
     loop {
-        match client.stop(how).await {
-            Ok(()) => return Ok(()),
+        // At once: with some brokers it takes a while until all is heard.
+        let (words, ordered) = tokio::join!(client.events(&its_end), client.stop(how));
+        lived |= ordered.is_ok();
+        match ordered.and(words) {
+            Ok(words) => return Ok(Some(words)),
             // It may be gone before it has answered, for good or to come again.
             Err(Error::Lost(..) | Error::NotRunning(_)) if is_held(config) => {
                 lived = true;
                 tokio::time::sleep(BETWEEN).await;
             }
-            Err(Error::Lost(..)) => return Ok(()),
-            Err(Error::NotRunning(_)) if lived => return Ok(()),
+            Err(Error::Lost(..)) => return Ok(None),
+            Err(Error::NotRunning(_)) if lived => return Ok(None),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// A supervisor that dies while it stops takes the order with it, and the next one has to be told again.
-async fn remind(config: &Config, how: Stop) -> Result<u8, Failure> {
-    let client = client(config)?;
+/// Waits until all has ended, and gives how many verdicts are left untold. A supervisor that dies while it stops takes the
+/// order with it, and the next one has to be told again.
+async fn end(config: &Config, how: Stop, mut words: Option<Words>) -> Result<u64, Failure> {
+    let gone = gone(config);
+    tokio::pin!(gone);
+    while let Some(said) = words {
+        let last = last(said);
+        tokio::pin!(last);
+        tokio::select! {
+            // Whoever has ended has said all, and it is here.
+            ended = &mut gone => return ended.and(Ok(last.await.unwrap_or(0))),
+            untold = &mut last => if let Some(untold) = untold {
+                return gone.await.and(Ok(untold));
+            }
+        }
+        words = tokio::select! {
+            ended = &mut gone => return ended.and(Ok(0)),
+            words = order_again(config, how) => words,
+        };
+    }
+    gone.await.and(Ok(0))
+}
+
+/// What is in the way of that may pass: the first order has begun the end.
+async fn order_again(config: &Config, how: Stop) -> Option<Words> {
     loop {
         tokio::time::sleep(REMINDER).await;
-        client.stop(how).await.ok();
+        if let Ok(words) = order(config, how).await {
+            return words;
+        }
     }
 }
 
 /// An order that is given twice is one.
 const REMINDER: Duration = Duration::from_secs(2);
+
+/// How many verdicts it says that it leaves untold; None if it went without a word.
+async fn last(mut words: Words) -> Option<u64> {
+    loop {
+        let some = words.next().await.ok().filter(|some| !some.is_empty())?;
+        if let Some(end) = some.iter().find(|news| news.what == What::Ended) {
+            return Some(end.count.unwrap_or(0));
+        }
+    }
+}
 
 /// Between two tries to reach it.
 const BETWEEN: Duration = Duration::from_millis(20);
@@ -80,9 +131,10 @@ fn is_held(config: &Config) -> bool {
     matches!(Flock::lock(lock, FlockArg::LockSharedNonblock), Err((_, Errno::EWOULDBLOCK)))
 }
 
-async fn end(config: &Config) -> Result<u8, Failure> {
+/// Waits until the lock of the run directory is free: the keeper holds it to its last moment.
+async fn gone(config: &Config) -> Result<(), Failure> {
     if config.remote.is_some() {
-        return end_elsewhere(config).await;
+        return gone_elsewhere(config).await;
     }
     let lock = File::open(start::run_lock(config))?;
     let (done, ended) = tokio::sync::oneshot::channel();
@@ -92,18 +144,18 @@ async fn end(config: &Config) -> Result<u8, Failure> {
         let _ = done.send(locked);
     });
     match ended.await {
-        Ok(Ok(())) => Ok(exit::OK),
+        Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(Failure::from(std::io::Error::from(error)).of("failed to wait for the end")),
         Err(_) => Err(Failure::new(exit::FAILED, "failed to wait for the end")),
     }
 }
 
 /// Its lock is not to be seen from here: it has ended when nobody listens any more.
-async fn end_elsewhere(config: &Config) -> Result<u8, Failure> {
+async fn gone_elsewhere(config: &Config) -> Result<(), Failure> {
     let client = client(config)?;
     loop {
         match client.probe().await {
-            Err(Error::NotRunning(_)) => return Ok(exit::OK),
+            Err(Error::NotRunning(_)) => return Ok(()),
             Ok(()) => tokio::time::sleep(BETWEEN).await,
             Err(error) => return Err(error.into()),
         }

@@ -87,12 +87,21 @@ async fn renew(
     }
 }
 
-pub(super) async fn settle(broker: Arc<dyn Broker>, events: Sender<Event>, settlements: Vec<Settlement>) {
+/// The settling of jobs, as it is complained of.
+pub(super) const SETTLING: &str = "failed to settle";
+
+pub(super) async fn settle(
+    broker: Arc<dyn Broker>,
+    events: Sender<Event>,
+    wrong: Wrong,
+    settlements: Vec<Settlement>,
+) {
     for settlements in batches(&*broker, settlements) {
         let asked: Vec<(JobId, Fence)> = settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
         let result = broker.settle(settlements).await;
-        if let Err(error) = &result {
-            tracing::warn!(%error, "failed to settle");
+        match &result {
+            Ok(_) => wrong.well(SETTLING, clock::now()),
+            Err(error) => wrong.wrong(SETTLING, error, clock::now()),
         }
         for (job, fence) in asked {
             let event = match &result {

@@ -56,6 +56,7 @@ impl Counting {
             | Command::AskIdle(_)
             | Command::AskWaiting(..)
             | Command::Dropped(..)
+            | Command::Untold(..)
             | Command::Exit => {}
         }
     }

@@ -94,6 +94,7 @@ impl Decisions {
             | Command::Renew(_)
             | Command::AskIdle(_)
             | Command::AskWaiting(..)
+            | Command::Untold(..)
             | Command::Exit => return,
         };
         self.keep(Entry { at: now, worker, job: job.cloned(), what });

@@ -85,7 +85,7 @@ pub(super) async fn run(
         sign(&supervisor, &mut outside);
         outside.flush()?;
         if outside.is_done() {
-            outside.newsroom.close(Millis(clock::wall_millis())).await;
+            outside.newsroom.close(Millis(clock::wall_millis()), outside.last.untold).await;
             leave(&outside).await;
             return Ok(Ended::Stopped);
         }

@@ -8,6 +8,7 @@ mod decisions;
 mod event_loop;
 mod explain;
 mod inbox;
+mod last_words;
 mod news;
 mod outside;
 mod recover;

@@ -14,6 +14,7 @@ use super::asks::{Asks, Wish};
 use super::calls;
 use super::counting::Counting;
 use super::decisions::Decisions;
+use super::last_words::LastWords;
 use super::news;
 use super::reload::{KeepChanges, Reloader, Wardrobe};
 use super::reports::Reports;
@@ -80,7 +81,7 @@ pub struct Outside {
     pub(super) signs: Signs,
     /// Where those listen who want to know.
     pub(super) newsroom: Newsroom,
-    pub(super) done: bool,
+    pub(super) last: LastWords,
 }
 
 impl Outside {
@@ -126,10 +127,8 @@ impl Outside {
                 self.bury(&job);
             }
             Command::Equip(pool, settings) => self.equip(pool, &settings),
-            Command::Exit => {
-                self.link.order(&Order::Shutdown(0));
-                self.done = true;
-            }
+            Command::Untold(job, fence, verdict) => self.last.untold(&self.wrong, &job, fence, verdict),
+            Command::Exit => self.link.order(&self.last.shutdown()),
         }
     }
 
@@ -159,7 +158,7 @@ impl Outside {
 
     /// Whether the last command was carried out.
     pub fn is_done(&self) -> bool {
-        self.done && self.link.is_flushed()
+        self.last.said && self.link.is_flushed()
     }
 
     /// Looks at a fact on its way to the supervisor, for what is kept here.
@@ -345,7 +344,7 @@ impl Outside {
 
     fn send_reports(&mut self) {
         if let Some(batch) = self.reports.take(clock::now()) {
-            tokio::spawn(batch.send(self.broker.clone(), self.events.clone()));
+            tokio::spawn(batch.send(self.broker.clone(), self.events.clone(), self.wrong.clone()));
         }
     }
 

@@ -59,10 +59,7 @@ pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<()>
     }
     let released = broker.recover(outside.instance.clone(), Vec::new()).await.map_err(failed)?;
     if released > 0 {
-        warn!(
-            released,
-            "jobs were interrupted by the death of the last supervisor; they wait again, unspent"
-        );
+        warn!(released, "jobs of the last supervisor were not settled; they wait again, unspent");
     }
     Ok(())
 }

@@ -93,6 +93,7 @@ impl Service for Desk {
             now: Millis(clock::wall_millis()),
             keeper_descriptors: usage::descriptors(status.keeper.pid),
             supervisor_descriptors: usage::descriptors(status.supervisor.pid),
+            wal_bytes: self.broker.wal_bytes(),
             status,
         })
     }
@@ -187,7 +188,7 @@ impl Desk {
 
     fn picture(&self, view: View, counted: Counted<Queues>) -> Status {
         let Counted { counts: queues, age: queues_age, trouble: broker_trouble } = counted;
-        let (verdict, reasons) = judge(&view, &queues, broker_trouble.as_deref());
+        let (verdict, reasons) = judge(&view, &queues, broker_trouble.as_deref(), self.broker.concern());
         Status {
             schema: Status::SCHEMA.into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -239,9 +240,15 @@ fn complaint(slot: &SlotStatus, pool: &str) -> String {
 }
 
 /// One word for it all.
-fn judge(view: &View, queues: &Queues, broker: Option<&str>) -> (Health, Vec<String>) {
+fn judge(
+    view: &View,
+    queues: &Queues,
+    trouble: Option<&str>,
+    concern: Option<String>,
+) -> (Health, Vec<String>) {
     let mut reasons = Vec::new();
-    reasons.extend(broker.map(|trouble| format!("broker: {trouble}")));
+    reasons.extend(trouble.map(|trouble| format!("broker: {trouble}")));
+    reasons.extend(concern.map(|concern| format!("broker: {concern}")));
     reasons
         .extend(view.settings_trouble.as_ref().map(|why| format!("the last reload changed nothing: {why}")));
     reasons.extend(view.logs.troubles.clone());

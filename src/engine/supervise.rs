@@ -17,6 +17,7 @@ use super::counting::Counting;
 use super::decisions::Decisions;
 use super::event_loop::{Ended, run};
 use super::inbox::Inbox;
+use super::last_words::LastWords;
 use super::outside::{Outside, fact};
 use super::recover::recover;
 use super::reload::{KeepChanges, ReadSettings, Reloader, Wardrobe};
@@ -116,7 +117,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         stop_deadline: settings.stop_deadline,
         signs: Signs::new(clock::now(), setup.broker.capabilities().shared),
         newsroom: newsroom.clone(),
-        done: false,
+        last: LastWords::default(),
     };
     recover(&mut outside, left).await?;
     let settings = Settings { first_generation: hello.generation + 1, ..settings };

@@ -18,6 +18,8 @@ pub struct Meters {
     pub keeper_descriptors: Option<u64>,
     /// Descriptors that the supervisor has open.
     pub supervisor_descriptors: Option<u64>,
+    /// The size of the store's WAL, if it has one.
+    pub wal_bytes: Option<u64>,
 }
 
 /// The same of the pools that have had a name, one after the other.

@@ -33,7 +33,7 @@ pub struct News {
     /// Why, or what has changed, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// How many were lost, if that is known.
+    /// How many were lost, if that is known. Of the end: how many ends of jobs the broker has not confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }

@@ -48,6 +48,8 @@ pub enum Command {
     Equip(u16, Box<PoolSettings>),
     /// A lease was lost with the job: log and drop. No answer.
     Dropped(JobId, Fence, &'static str),
-    /// No child lives and nothing is unsettled: the supervisor is done. The last command.
+    /// The end has come, and the broker is not known to have heard this verdict: log it. No answer.
+    Untold(JobId, Fence, &'static str),
+    /// No child lives, and nothing is unsettled that was not said to be: the supervisor is done. The last command.
     Exit,
 }

@@ -41,7 +41,7 @@ impl Supervisor {
     pub(super) fn on_exited(&mut self, now: Instant, worker: WorkerId, exit: &Exit) {
         self.fence_off(now);
         let Some(Alive { pool, slot, boots, random, mut book, .. }) = self.life(worker) else { return };
-        let (jobs, end) = (std::mem::take(&mut slot.jobs), slot.end(now, exit));
+        let (jobs, end) = (std::mem::take(&mut slot.jobs), slot.end(now, pool, exit));
         let (in_company, death) = (jobs.len() > 1, verdict::of_death(&slot.life, exit));
         for job in jobs {
             if in_company && job.is_suspect() {

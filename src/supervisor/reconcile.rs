@@ -122,6 +122,7 @@ impl Supervisor {
         stop.patience = stop.patience.filter(|patience| now < *patience);
         if !alive && (stop.patience.is_none() || !open && !stuck) {
             stop.over = true;
+            self.unsettled.leave(&mut self.orders);
             self.orders.push_back(Command::Exit);
         }
     }

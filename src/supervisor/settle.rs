@@ -96,6 +96,15 @@ impl Unsettled {
         }
     }
 
+    /// Says of each that it is left untold.
+    pub(super) fn leave(&self, orders: &mut VecDeque<Command>) {
+        let untold = self.waiting.values().map(|Waiting { settlement, .. }| {
+            let Settlement { job, fence, verdict, .. } = settlement;
+            Command::Untold(job.clone(), *fence, verdict::word(verdict))
+        });
+        orders.extend(untold);
+    }
+
     /// When something is due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.waiting.values().filter_map(|waiting| waiting.due).min()

@@ -350,11 +350,13 @@ impl Slot {
     }
 
     /// How the life that just ended is to be judged.
-    pub(super) fn end(&self, now: Instant, exit: &Exit) -> End {
+    pub(super) fn end(&self, now: Instant, pool: &PoolSettings, exit: &Exit) -> End {
         let why = match (self.state, &self.life.fault) {
             (State::Stopping(Why::Boot) | State::Killed(Why::Boot), _) => "not ready in time".into(),
             (State::Killed(Why::Fault), Some(fault)) => fault.clone(),
             (State::Stopping(_) | State::Killed(_), _) => return End::Planned,
+            // Its jobs were taken off it before: it ended with the last that it was to have, which is the job's own end.
+            (State::Busy, _) if self.is_spent(pool) => return End::Planned,
             (State::Down | State::Starting | State::Ready | State::Busy, _) => describe(exit),
         };
         if self.was_of_use(now) { End::Good(why) } else { End::Early(why) }
@@ -378,7 +380,7 @@ impl Slot {
 
 /// How a life ended.
 pub(super) enum End {
-    /// By our own signal, or having said its last word.
+    /// By our own signal, having said its last word, or with its last job.
     Planned,
     /// By itself, after it had been of use.
     Good(String),

@@ -2,6 +2,12 @@
 
 use super::*;
 
+/// To wait for a job's end writes nothing, so a bad disk is no reason to refuse it.
+#[track_caller]
+fn assert_waits(sandbox: &Sandbox, jid: &str) {
+    assert_says(sandbox, &sandbox.run(&["job", "wait", jid, "--timeout", "1s"]), 124, &[]);
+}
+
 #[test]
 fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     if !is_root() {
@@ -34,6 +40,7 @@ fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     let refused = refused.expect("an answer");
     assert_says(&sandbox, &refused, 69, &["failed to put the job", "DIR/state/store.db", "disk is full"]);
     assert!(refused.stdout.is_empty());
+    assert_waits(&sandbox, &jid);
     go(&sandbox);
     let mut seen = String::new();
     wait_until("the lost output is said", || {
@@ -94,12 +101,48 @@ fn while_the_disk_fails_nothing_is_acknowledged_and_all_goes_on_afterwards() {
     });
     assert_calm(&sandbox);
     assert_ne!(sandbox.state(&jid), "complete", "the disk has not promised it");
+    assert_waits(&sandbox, &jid);
     fs::remove_file(&flag).expect("rm");
     wait_until("the job is settled", || sandbox.state(&jid) == "complete");
     assert_completes(&sandbox, &jid);
     wait_until("a put is taken", || sandbox.run(&["put", "--", "true"]).status.success());
     sandbox.wait_healthy();
     assert_works(&sandbox);
+}
+
+#[test]
+fn verdicts_that_a_failing_disk_does_not_confirm_are_named_at_the_end_and_no_success() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let Some(library) = shim(&sandbox) else { return };
+    let flag = sandbox.path("eio");
+    let mut running = sandbox.start_with(&["-w", "2", "--stop-deadline", "1s"], |command| {
+        command.env("LD_PRELOAD", &library).env("DAYS_EIO", &flag);
+    });
+    wait_until("all slots are up", || is_up(&sandbox.status()));
+    let jid = put_until_go(&sandbox, "echo done >> ran");
+    fs::write(&flag, "").expect("a flag");
+    go(&sandbox);
+    wait_until("the job has ended", || sandbox.work("ran").exists() && sandbox.job_processes().is_empty());
+    let stopped = sandbox.run(&["stop"]);
+    assert_says(
+        &sandbox,
+        &stopped,
+        69,
+        &["its broker has not confirmed how 1 job ended", "runs again when its lease ends"],
+    );
+    assert_eq!(running.wait().code(), Some(69));
+    let log = sandbox.stderr();
+    let named = log.lines().find(|line| line.contains("the broker has not confirmed its end"));
+    let named = named.unwrap_or_else(|| panic!("no line names the job:\n{log}"));
+    for word in ["ERROR", &jid, "verdict=\"complete\"", "Input/output error", "it runs again"] {
+        assert!(named.contains(word), "no {word:?} in: {named}");
+    }
+    fs::remove_file(&flag).expect("rm");
+    sandbox.ok(&["start", "-w", "2", "--burst"]);
+    assert_eq!(sandbox.state(&jid), "complete");
+    let runs = fs::read_to_string(sandbox.work("ran")).expect("ran");
+    // What is written and not known to be durable may be there all the same.
+    assert!(["done\n", "done\ndone\n"].contains(&&*runs), "at least once: {runs}");
 }
 
 #[test]

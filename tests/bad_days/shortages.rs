@@ -1,5 +1,7 @@
 //! Too few descriptors, and no processes to be had.
 
+use std::os::unix::net::UnixStream;
+
 use super::*;
 
 #[test]
@@ -29,6 +31,42 @@ fn too_few_descriptors_for_all_slots_leave_the_others_working_and_name_the_limit
     sandbox.ok(&["stop"]);
     assert!(running.wait().success(), "{}", sandbox.stderr());
     sandbox.assert_nothing_left();
+}
+
+#[test]
+fn too_few_descriptors_for_a_supervisor_refuse_the_start_in_words() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    for few in ["20", "35"] {
+        let limit = format!("--nofile={few}:{few}");
+        let mut running = sandbox.start_under(&["prlimit", &limit], &["-w", "1", "--burst"]);
+        assert_eq!(running.wait().code(), Some(74), "{}", sandbox.stderr());
+        let said = sandbox.stderr();
+        assert!(said.contains("a supervisor needs 36 descriptors"), "{said}");
+        assert!(said.contains(&format!("the limit is {few}")) && said.contains("LimitNOFILE="), "{said}");
+        assert!(!sandbox.path("state").exists(), "it leaves nothing");
+    }
+    let _running = sandbox.start_under(&["prlimit", "--nofile=36:36"], &["-w", "1"]);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
+    assert_works(&sandbox);
+}
+
+#[test]
+fn a_crowd_of_clients_that_takes_all_descriptors_is_told_once_and_when_it_is_over() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start_under(&["prlimit", "--nofile=48:48"], &["-w", "2"]);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
+    let socket = sandbox.path("run").join("ctl.sock");
+    let crowd: Vec<UnixStream> = (0..60).map(|_| UnixStream::connect(&socket).expect("connect")).collect();
+    let count = |what: &str| sandbox.stderr().matches(what).count();
+    let fails = "failed to accept a connection; ";
+    wait_until("it is told", || count(fails) > 0);
+    let since = Instant::now();
+    wait_until("it has failed again and again", || since.elapsed() > Duration::from_secs(1));
+    assert_eq!(count(fails), 1, "{}", sandbox.stderr());
+    drop(crowd);
+    wait_until("its end is told", || count("over after") > 0);
+    assert_eq!((count(fails), count("over after")), (1, 1), "{}", sandbox.stderr());
+    assert_works(&sandbox);
 }
 
 #[test]

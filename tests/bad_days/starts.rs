@@ -182,3 +182,16 @@ fn a_start_that_cannot_be_is_refused_with_the_name_of_what_is_wrong() {
     assert!(!Path::new(&long).exists(), "nothing was made");
     sandbox.assert_nothing_left();
 }
+
+#[test]
+fn a_start_that_is_refused_for_a_directory_in_use_makes_no_other() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    for (variable, in_use) in [("TASKVISOR_STATE_DIR", "DIR/run"), ("TASKVISOR_RUN_DIR", "DIR/state")] {
+        let mut start = sandbox.command(&["start", "-w", "1"]);
+        let refused = start.env(variable, sandbox.path("other")).output().expect("start");
+        assert_says(&sandbox, &refused, 69, &[&format!("a supervisor uses {in_use} already")]);
+        assert!(!sandbox.path("other").exists(), "{variable}: it left a directory");
+    }
+    assert_works(&sandbox);
+}

@@ -66,6 +66,60 @@ fn a_supervisor_that_dies_while_the_store_is_locked_comes_back_when_it_is_free()
 }
 
 #[test]
+fn a_store_that_is_moved_or_removed_under_a_supervisor_takes_no_jobs_until_it_is_back() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = sandbox.start(&["-w", "2"]);
+    let jid = put_until_go(&sandbox, "true");
+    let (file, away) = (sandbox.path("state").join("store.db"), sandbox.path("away"));
+    let lose = |how: &dyn Fn()| {
+        how();
+        wait_until("it is noticed", || sandbox.reasons().contains("moved or removed"));
+        let words = ["DIR/state/store.db", "moved or removed", "move the file back"];
+        assert_says(&sandbox, &sandbox.run(&["put", "--", "true"]), 69, &words);
+        assert_eq!(sandbox.status()["verdict"], "degraded");
+        assert_calm(&sandbox);
+    };
+    lose(&|| fs::rename(&file, &away).expect("mv"));
+    go(&sandbox);
+    wait_until("the job has ended", || sandbox.job_processes().is_empty());
+    assert_ne!(sandbox.state(&jid), "complete", "it cannot be kept");
+    fs::rename(&away, &file).expect("mv");
+    assert_completes(&sandbox, &jid);
+    sandbox.wait_healthy();
+    assert_works(&sandbox);
+    lose(&|| fs::remove_file(&file).expect("rm"));
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn a_reader_that_does_not_end_is_named_before_the_wal_fills_the_disk() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    let reader = rusqlite::Connection::open(sandbox.path("state").join("store.db")).expect("the store");
+    reader.execute_batch("BEGIN; SELECT count(*) FROM job;").expect("a read");
+    let put = |megabytes: usize| {
+        let data = format!("\"{}\"", "x".repeat(megabytes << 20));
+        fs::write(sandbox.work("data"), data).expect("data");
+        sandbox.ok(&["put", "nobody", "Reads", "@data"]);
+    };
+    put(8);
+    assert_eq!(sandbox.status()["verdict"], "healthy");
+    (0..8).for_each(|_| put(8));
+    let status = sandbox.status();
+    assert_eq!((&status["verdict"], &status["broker_trouble"]), (&"degraded".into(), &Value::Null));
+    let said = reasons(&status);
+    for word in ["store.db-wal has grown to 7", "MB", "fuser", "read transaction"] {
+        assert!(said.contains(word), "no {word:?} in {said}");
+    }
+    assert_works(&sandbox);
+    wait_until("the log says it", || sandbox.stderr().contains("the WAL is long"));
+    reader.execute_batch("COMMIT").expect("the end");
+    sandbox.wait_healthy();
+}
+
+#[test]
 fn a_wall_clock_that_jumps_a_day_moves_no_delay_and_no_lease() {
     let sandbox = Sandbox::new(Setting::Plain);
     let Some(library) = shim(&sandbox) else { return };

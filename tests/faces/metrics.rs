@@ -45,6 +45,7 @@ fn metrics_count_what_happened() {
             "taskvisor_process_resident_bytes{process=\"supervisor\"}",
             "taskvisor_process_open_descriptors{process=\"keeper\"}",
             "taskvisor_up_seconds",
+            "taskvisor_store_wal_bytes",
         ] {
             assert!(sample(&page, key).is_some_and(|value| value > 0.0), "{key}\n{page}");
         }
@@ -96,8 +97,10 @@ fn restarts_are_counted_and_the_ends_of_programs_are_none() {
     let pools = format!("pools:\n- name: good\n- {{name: bad, command: {dies}, queues: [bad]}}\n");
     fs::write(sandbox.work("t.yaml"), pools).unwrap();
     let _running = sandbox.start_raw(&["-c", "t.yaml"]);
-    let jid = sandbox.put(&["false"]);
-    wait_until("it has failed", || sandbox.state(&jid) == "failed");
+    for ends in ["exit 3", "kill -SEGV $$"] {
+        let jid = sandbox.put(&["sh", "-c", ends]);
+        wait_until("it has failed", || sandbox.state(&jid) == "failed");
+    }
     let restarts = |pool: &str| {
         let page = get(&sandbox, "/metrics").1;
         sample(&page, &format!("taskvisor_worker_restarts_total{{pool=\"{pool}\"}}"))

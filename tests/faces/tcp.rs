@@ -194,7 +194,10 @@ fn a_port_in_use_is_said_before_anything_runs() {
     let mut running = sandbox.start_raw(&["-c", &config]);
     assert_eq!(running.wait().code(), Some(69), "{}", sandbox.stderr());
     let said = sandbox.stderr();
-    assert!(said.contains(&format!("failed to listen on {address}: Address already in use")), "{said}");
+    assert!(
+        said.contains(&format!("the supervisor ends: failed to listen on {address}: Address already in use")),
+        "{said}"
+    );
     assert!(!said.contains(TOKEN) && said.contains("hint="), "{said}");
     sandbox.assert_nothing_left();
 }

@@ -1,5 +1,9 @@
 //! What becomes of jobs.
 
+use std::time::Duration;
+
+use taskvisor::model::Settings;
+
 use super::script::check;
 use super::{coroutine, fork, prefork};
 
@@ -191,6 +195,35 @@ fn a_job_whose_lease_cannot_be_renewed_is_ended_before_it_runs_out() {
          48.9 > drop a (self_fenced)
          48.9 > spawn 1.2
          48.9 > kill_at 1.2 106.9",
+    );
+}
+
+#[test]
+fn what_the_broker_does_not_take_until_the_stop_is_over_is_named() {
+    check(
+        Settings { stop_deadline: Duration::from_secs(1), ..prefork(2) },
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched a / fetched b
+         1 done 1.1 a / settle_failed a
+         1.2 stop drain / exited 1.1 0
+         1.3 done 2.1 b / settled b / exited 2.1 0
+         8 woken",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.2 > fetch 2.1
+         0.2 > assign 2.1 b
+         0.2 > kill_at 2.1 58.2
+         1 > fetch 1.1
+         1 > settle a complete
+         1.1 > settle a complete
+         1.2 > term 1.1 (stop)
+         1.2 > term 2.1 (stop)
+         1.3 > settle b complete
+         7.2 > untold a complete
+         7.2 > exit",
     );
 }
 

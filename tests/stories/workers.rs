@@ -42,6 +42,24 @@ fn a_third_crash_holds_the_job_for_a_person() {
 }
 
 #[test]
+fn a_life_that_ends_with_its_only_job_is_no_restart_and_is_followed_at_once() {
+    for (settings, restarts) in [(fork(1), 0), (prefork(1), 1)] {
+        let mut story = Story::new(settings);
+        for events in
+            [["ready 1.1", "fetched a", "exited 1.1 11"], ["ready 1.2", "fetched b", "exited 1.2 11"]]
+        {
+            events.iter().for_each(|event| story.tell(event));
+        }
+        let slot = &story.supervisor.status(story.now)[0].slots[0];
+        assert_eq!(slot.restarts, 2 * restarts);
+        assert_eq!(slot.why.as_deref(), (restarts > 0).then_some("signal 11"));
+        let counted: u64 = story.supervisor.tallies().values().map(|tally| tally.restarts).sum();
+        assert_eq!(counted, 2 * u64::from(restarts));
+        assert!(story.transcript.contains("0 > spawn 1.3"), "{}", story.transcript);
+    }
+}
+
+#[test]
 fn a_death_never_touches_another_slot() {
     check(
         fork(2),

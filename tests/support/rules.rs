@@ -40,6 +40,8 @@ pub struct Checks {
     pub doomed: BTreeMap<(WorkerId, JobId), Instant>,
     pub settled: BTreeSet<(JobId, Fence)>,
     pub telling: BTreeSet<(JobId, Fence)>,
+    /// Verdicts that the broker has not taken.
+    pub untold: BTreeSet<(JobId, Fence)>,
     pub fetching: BTreeSet<u16>,
     /// Latest expiry known of each lease.
     pub leases: BTreeMap<(JobId, Fence), Instant>,
@@ -79,6 +81,7 @@ impl World {
                 }
             }
             Event::Settled(job, fence) => {
+                self.checks.untold.remove(&(job.clone(), *fence));
                 self.checks.telling.remove(&(job.clone(), *fence));
                 self.checks.settled.insert((job.clone(), *fence));
             }
@@ -168,13 +171,24 @@ impl World {
                 self.watch_settle(settlement.job.clone(), settlement.fence, &settlement.verdict);
             }
             Command::AskIdle(_) => assert!(self.settings.burst, "asks without being in a burst"),
-            Command::Dropped(..) | Command::Equip(..) => {}
-            Command::Exit => {
-                assert!(self.checks.stopped || self.settings.burst, "exits unasked");
-                let left = self.workers.keys().find(|worker| !self.checks.stuck.contains(worker));
-                assert!(left.is_none(), "exits with children: {left:?}");
+            Command::Dropped(job, fence, _) => _ = self.checks.untold.remove(&(job.clone(), *fence)),
+            Command::Equip(..) => {}
+            Command::Untold(job, fence, _) => {
+                assert!(
+                    self.checks.untold.remove(&(job.clone(), *fence)),
+                    "leaves {job} untold, which it is not"
+                );
             }
+            Command::Exit => self.watch_exit(),
         }
+    }
+
+    pub fn watch_exit(&self) {
+        let untold = &self.checks.untold;
+        assert!(untold.is_empty(), "exits and does not say that these are untold: {untold:?}");
+        assert!(self.checks.stopped || self.settings.burst, "exits unasked");
+        let left = self.workers.keys().find(|worker| !self.checks.stuck.contains(worker));
+        assert!(left.is_none(), "exits with children: {left:?}");
     }
 
     /// A pool may have so many workers from here on, if that is more than before.
@@ -292,6 +306,7 @@ impl World {
         let key = (job, fence);
         assert!(!self.checks.settled.contains(&key), "settles {key:?} again");
         assert!(self.checks.telling.insert(key.clone()), "settles {key:?} twice at once");
+        self.checks.untold.insert(key.clone());
         match self.checks.revoked.get(&key) {
             None => {}
             Some(Revocation::Canceled) => assert_eq!(*verdict, Verdict::Canceled, "{key:?}"),
@@ -326,6 +341,7 @@ pub fn word(command: &Command) -> String {
         Command::AskIdle(_) => "ask idle".into(),
         Command::AskWaiting(..) => "ask waiting".into(),
         Command::Dropped(..) => "drop".into(),
+        Command::Untold(..) => "untold".into(),
         Command::Equip(..) => "equip".into(),
         Command::Exit => "exit".into(),
     }

@@ -280,6 +280,7 @@ pub fn command_text(command: &Command) -> String {
         }
         Command::AskIdle(_) => "ask whether idle".into(),
         Command::Dropped(job, fence, why) => format!("drop {} ({why})", name(job, *fence)),
+        Command::Untold(job, fence, verdict) => format!("untold {} {verdict}", name(job, *fence)),
         Command::Equip(number, pool) => {
             format!("equip {number} {} outfit={} workers={}", pool.name, pool.outfit, pool.workers)
         }

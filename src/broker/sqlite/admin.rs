@@ -120,15 +120,11 @@ pub(super) fn held_by(store: &Store, instance: &Instance) -> Result<Vec<(JobId, 
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Gives the state of a job that has ended; else `waiter` is told when it does.
-pub(super) fn ended(
-    store: &mut Store,
-    id: &JobId,
-    waiter: &mut Option<Waiter>,
-) -> Result<Option<JobState>, Trouble> {
+/// `waiter` is told how the job ends. If it has ended that may not be on disk yet, so that is waited for all the same.
+pub(super) fn ended(store: &mut Store, id: &JobId, waiter: &mut Option<Waiter>) -> Result<(), Trouble> {
     let (_, _, state) = store.place(id)?;
     if state.has_ended() {
-        return Ok(Some(state));
+        store.effects.ended.push((id.clone(), state));
     }
     if let Some(waiter) = waiter.take() {
         store.waiters.retain(|_, waiters| {
@@ -137,5 +133,5 @@ pub(super) fn ended(
         });
         store.waiters.entry(id.clone()).or_default().push(waiter);
     }
-    Ok(None)
+    Ok(())
 }

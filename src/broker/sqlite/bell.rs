@@ -15,6 +15,7 @@ use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
+use super::place::Place;
 use super::thread::Message;
 
 pub(super) struct Bell {
@@ -51,7 +52,7 @@ fn whole(kind: libc::c_int) -> libc::flock {
     libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: 0, l_len: 0, l_pid: 0 }
 }
 
-/// The thread that hears the bell.
+/// The thread that hears the bell, and when somebody moves or removes a file of the store.
 pub(super) struct Ear {
     thread: Option<JoinHandle<()>>,
     /// Closed to end the thread.
@@ -59,9 +60,13 @@ pub(super) struct Ear {
 }
 
 impl Ear {
-    pub(super) fn listen(path: &Path, store: Sender<Message>) -> io::Result<Ear> {
+    pub(super) fn listen(path: &Path, place: &Place, store: Sender<Message>) -> io::Result<Ear> {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
         inotify.add_watch(path, AddWatchFlags::IN_MODIFY)?;
+        for file in place.files() {
+            // The number of a file's names is an attribute of it: an open file is not deleted when it loses its last.
+            inotify.add_watch(file, AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_ATTRIB)?;
+        }
         let (end, stop) = io::pipe()?;
         let thread = std::thread::Builder::new()
             .name("store bell".into())

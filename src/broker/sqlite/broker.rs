@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 
 use super::call::Kind;
+use super::checkpoint::LONG;
 use super::handle::Sqlite;
 use super::{admin, lease, list, put, settle, verbs};
 use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling, Verbs};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
     Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress, Settlement,
-    Verdict, WorkerId,
+    Verdict, WorkerId, size,
 };
 
 #[async_trait]
@@ -81,6 +82,21 @@ impl Broker for Sqlite {
         self.notices.trouble()
     }
 
+    fn concern(&self) -> Option<String> {
+        let wal = self.wal.as_ref()?.display();
+        self.wal_bytes().filter(|bytes| *bytes >= LONG).map(|bytes| {
+            format!(
+                "{wal} has grown to {} and cannot be cut: another program keeps a read transaction open: end it, `fuser \
+                 {wal}` shows which",
+                size(bytes)
+            )
+        })
+    }
+
+    fn wal_bytes(&self) -> Option<u64> {
+        Some(std::fs::metadata(self.wal.as_ref()?).ok()?.len())
+    }
+
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
         if let Verb::List(filter) = verb {
             return Ok(Answer::List(self.list(filter).await?));
@@ -101,10 +117,7 @@ impl Broker for Sqlite {
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {
         let (waiter, told) = oneshot::channel();
         let mut waiter = Some(waiter);
-        // A person waits for this, too.
-        match self.run(Kind::Durable, move |store| admin::ended(store, &id, &mut waiter)).await? {
-            Some(state) => Ok(state),
-            None => told.await.unwrap_or_else(|_| Err(Error::Failed("the store is closed".into()))),
-        }
+        self.run(Kind::Read, move |store| admin::ended(store, &id, &mut waiter)).await?;
+        told.await.unwrap_or_else(|_| Err(Error::Failed("the store is closed".into())))
     }
 }

@@ -1,7 +1,7 @@
 //! Keeping the WAL small. The connection never checkpoints by itself; this does, between two turns, and never waits for a
 //! reader. A reader in another process that keeps one transaction open pins the WAL: no writer can cut it then, SQLite has
-//! no way to. Tries are spaced by the WAL's own growth, so that they cost little, and it is said in the log and in
-//! `wal_bytes`. Our own lists read in short pages, so they never do that.
+//! no way to. Tries are spaced by the WAL's own growth, and then by time, so that they cost little, and it is said in the log,
+//! in `concern` and in `wal_bytes`. Our own lists read in short pages, so they never do that.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,17 +13,23 @@ const PAGES: i32 = 1_000;
 /// From here on the WAL is also started afresh by force, if nobody reads at that moment.
 const PAGES_MANY: i32 = 4 * PAGES;
 /// A WAL to warn of.
-const PAGES_PINNED: i32 = 64 * PAGES;
+const PAGES_PINNED: i32 = 16 * PAGES;
+/// The same in bytes.
+pub(super) const LONG: u64 = PAGES_PINNED as u64 * 4096;
+/// From one try to cut such a WAL to the next if it does not grow, in milliseconds.
+const AGAIN: i64 = 2_000;
 
 pub(super) struct Checkpoints {
     pub(super) busy_timeout: Duration,
     next: i32,
     latest: i32,
+    /// When to try again a WAL that does not grow, in store time.
+    again: i64,
 }
 
 impl Checkpoints {
     pub(super) fn new(busy_timeout: Duration) -> Self {
-        Checkpoints { busy_timeout, next: PAGES, latest: 0 }
+        Checkpoints { busy_timeout, next: PAGES, latest: 0, again: i64::MAX }
     }
 
     /// A checkpoint, if one is due.
@@ -34,17 +40,20 @@ impl Checkpoints {
             self.next = PAGES;
         }
         self.latest = pages;
-        if pages < self.next {
+        let (grew, time) = (pages >= self.next, store.time());
+        if !grew && time < self.again {
             return;
         }
         let mode = if pages < PAGES_MANY { "PASSIVE" } else { "TRUNCATE" };
         let whole = self.checkpoint(store, mode);
         self.next = pages + PAGES.max(pages / 4);
-        if !whole && pages >= PAGES_PINNED {
+        let is_pinned = !whole && pages >= PAGES_MANY;
+        self.again = if is_pinned { time.saturating_add(AGAIN) } else { i64::MAX };
+        if is_pinned && grew && pages >= PAGES_PINNED {
             tracing::warn!(
                 store = %file,
                 pages,
-                "the WAL is long and cannot be cut: another program keeps a read transaction open; `fuser` shows which"
+                "the WAL is long and cannot be cut: another program keeps a read transaction open: end it, `fuser` shows which"
             );
         }
     }

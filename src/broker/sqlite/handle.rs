@@ -16,8 +16,9 @@ use super::checkpoint::Checkpoints;
 use super::expiry::Expiry;
 use super::open;
 use super::options::{Options, World};
+use super::place::Place;
 use super::store::{Effects, Store};
-use super::syncer::Syncer;
+use super::syncer::{Load, Syncer};
 use super::thread::{Disk, Message, Room};
 use super::trouble::{Trouble, explain};
 use crate::broker::Error;
@@ -33,7 +34,7 @@ pub struct Sqlite {
     room: Arc<Semaphore>,
     pub(super) notices: Arc<Notices>,
     pub(super) world: World,
-    wal: Option<PathBuf>,
+    pub(super) wal: Option<PathBuf>,
     ear: Option<Ear>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -50,7 +51,7 @@ impl Sqlite {
         let failed = |error: std::io::Error| Error::Failed(format!("cannot open the store {file}: {error}"));
         let disk = disk(path, &options, inbox.clone()).map_err(failed)?;
         let ear = if options.listen {
-            Some(Ear::listen(&beside("-bell"), inbox.clone()).map_err(failed)?)
+            Some(Ear::listen(&beside("-bell"), &disk.place, inbox.clone()).map_err(failed)?)
         } else {
             None
         };
@@ -76,12 +77,6 @@ impl Sqlite {
         let thread = start(store, messages, "in memory".into(), None)
             .map_err(|error| Error::Failed(format!("cannot start the store's thread: {error}")))?;
         Ok(Sqlite::new(inbox, notices, world, None, None, thread))
-    }
-
-    /// The size of the WAL file: what has not been brought into the main file, or was the largest of it. A program that
-    /// keeps a read transaction open makes it grow.
-    pub fn wal_bytes(&self) -> u64 {
-        self.wal.as_ref().and_then(|wal| std::fs::metadata(wal).ok()).map_or(0, |wal| wal.len())
     }
 
     fn new(
@@ -175,7 +170,7 @@ fn new_store(
 fn disk(path: &Path, options: &Options, store: Sender<Message>) -> std::io::Result<Disk> {
     let wal = open::beside(path, "-wal");
     let bell = Bell::open(&open::beside(path, "-bell"), options.listen)?;
-    let file = File::open(&wal)?;
+    let (file, place) = (File::open(&wal)?, Place::of(path)?);
     open::sync_directory(path)?;
     let (orders, received) = channel();
     let syncer = Syncer {
@@ -185,10 +180,20 @@ fn disk(path: &Path, options: &Options, store: Sender<Message>) -> std::io::Resu
         orders: received,
         store,
         broken: None,
+        load: Load::default(),
     };
     let syncer = Builder::new().name("store syncer".into()).spawn(move || syncer.run())?;
-    let (held, handed) = (Vec::new(), Instant(0));
-    Ok(Disk { wal, bell, orders, syncer, checkpoints: Checkpoints::new(options.busy_timeout), held, handed })
+    let (held, handed) = (Load::default(), Instant(0));
+    Ok(Disk {
+        wal,
+        place,
+        bell,
+        orders,
+        syncer,
+        checkpoints: Checkpoints::new(options.busy_timeout),
+        held,
+        handed,
+    })
 }
 
 fn start(

@@ -29,11 +29,14 @@
 //!
 //! # When the disk fails
 //!
-//! After a failed `fdatasync` the kernel takes the lost pages for clean; the next sync would succeed and lie. So all who wait
-//! get an error, the store refuses what has to be durable and gives no jobs, and tries (after 1 s, doubled up to 30 s) to
-//! checkpoint everything into the main file: that writes what is in the WAL there and syncs it. Only then is anything promised
-//! again. What failed may be there afterwards or not: the caller asks. (A power cut *during* that checkpoint can meet a WAL with
+//! After a failed `fdatasync` the kernel takes the lost pages for clean; the next sync would succeed and lie. So all who asked
+//! for something get an error (who waits for the end of a job goes on waiting), the store refuses what has to be durable and
+//! gives no jobs, and tries (after 1 s, doubled up to 30 s) to checkpoint everything into the main file: that writes what is in
+//! the WAL there and syncs it. Only then is anything promised again. What failed may be there afterwards or not: the caller
+//! asks. (A power cut *during* that checkpoint can meet a WAL with
 //! a hole; no program above a disk that loses writes can rule that out.)
+//!
+//! Files that are moved or removed while they are open (`place.rs`) are the same trouble until they are back.
 //!
 //! # Time
 //!
@@ -67,6 +70,7 @@ mod failed;
 mod figures;
 mod forget;
 mod handle;
+mod heard;
 mod history;
 mod in_force;
 mod lease;
@@ -75,6 +79,7 @@ mod needs;
 mod occur;
 mod open;
 mod options;
+mod place;
 mod put;
 mod read;
 mod recurring;

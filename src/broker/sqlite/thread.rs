@@ -6,20 +6,22 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::{ErrorCode, OptionalExtension, params};
+use rusqlite::ErrorCode;
 
 use super::bell::Bell;
-use super::call::{Call, Done, Kind};
+use super::call::{Call, Kind};
 use super::checkpoint::Checkpoints;
 use super::expiry::Look;
+use super::heard::look_around;
 use super::lease;
-use super::store::{Store, state};
-use super::syncer::Order;
+use super::place::Place;
+use super::store::Store;
+use super::syncer::{Load, Order};
 use super::trouble::{Trouble, explain};
 use crate::broker::{Error, Notice};
 use crate::clock;
 use crate::failpoint::failpoint;
-use crate::model::{Fence, Instant, JobId, Revocation};
+use crate::model::Instant;
 
 /// Calls in one transaction at most.
 const BATCH_MAX: usize = 256;
@@ -31,7 +33,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) enum Message {
     /// A request.
     Call(Box<dyn Call>),
-    /// Another process may have changed the store.
+    /// Another process may have changed the store, or what its files are called.
     Bell,
     /// The disk failed: nothing is durable until further notice.
     Broken(String),
@@ -52,17 +54,18 @@ pub(super) struct Room {
 
 pub(super) struct Disk {
     pub(super) wal: PathBuf,
+    pub(super) place: Place,
     pub(super) bell: Bell,
     pub(super) orders: Sender<Order>,
     pub(super) syncer: JoinHandle<()>,
     pub(super) checkpoints: Checkpoints,
     /// Committed, and handed to the syncer together with what comes soon: it is woken once for them all.
-    pub(super) held: Vec<Done>,
+    pub(super) held: Load,
     /// When it was last handed anything.
     pub(super) handed: Instant,
 }
 
-/// The disk failed.
+/// The disk failed, or the files are gone.
 pub(super) struct Broken {
     reason: String,
     retry_at: Instant,
@@ -117,22 +120,30 @@ impl Room {
         turn
     }
 
-    /// How long nothing happens by itself; `None` = for ever.
+    /// How long nothing happens by itself; `None` = for ever. While the disk fails that is the next try to mend it, whatever
+    /// else is due: it would be refused, and due again at once.
     fn wait(&self) -> Option<Duration> {
-        let time = self.store.time();
-        let due = self.store.next_timer().map(|due| {
-            let wait = Duration::from_millis(u64::try_from(due.saturating_sub(time)).unwrap_or(0));
-            wait.max(self.quiet_until.since(clock::now()))
-        });
-        let mend = self.broken.as_ref().map(|broken| broken.retry_at.since(clock::now()));
+        let next = match &self.broken {
+            Some(broken) => Some(broken.retry_at.since(clock::now())),
+            None => self.store.next_timer().map(|due| {
+                let wait = due.saturating_sub(self.store.time());
+                let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0));
+                wait.max(self.quiet_until.since(clock::now()))
+            }),
+        };
         let held = self.disk.as_ref().filter(|disk| !disk.held.is_empty());
         let sync = held.map(|disk| (disk.handed + COMPANY).since(clock::now()));
-        [due, mend, sync].into_iter().flatten().min()
+        [next, sync].into_iter().flatten().min()
+    }
+
+    /// Whether nothing is done that nobody has asked for.
+    fn is_quiet(&self) -> bool {
+        self.broken.is_some() || clock::now() < self.quiet_until
     }
 
     /// Whether time has moved on something in the store.
     fn is_due(&self) -> bool {
-        self.store.is_due(self.store.time()) && clock::now() >= self.quiet_until
+        !self.is_quiet() && self.store.is_due(self.store.time())
     }
 
     fn sort(&mut self, message: Message, turn: &mut Turn) {
@@ -141,7 +152,10 @@ impl Room {
                 Some(refusal) => call.answer(Err(refusal)),
                 None => turn.calls.push(call),
             },
-            Message::Bell => turn.bell = true,
+            Message::Bell => {
+                turn.bell = true;
+                self.look_for_files();
+            }
             Message::Broken(reason) => self.broke(reason),
             Message::Stop => turn.stop = true,
         }
@@ -175,9 +189,9 @@ impl Room {
     /// Removes some of the jobs that have been kept for long enough: apart from what people ask, who are not to hear of a row
     /// that cannot be removed.
     fn expire(&mut self) {
-        let is_quiet = self.broken.is_some() || clock::now() < self.quiet_until;
         let time = self.store.time();
-        if !is_quiet && self.store.expiry.begin(time) {
+        if !self.is_quiet() && self.store.expiry.begin(time) {
+            self.look_for_files();
             self.take_alone(Box::new(Look));
         }
     }
@@ -247,50 +261,55 @@ impl Room {
     fn deliver(&mut self, calls: Vec<Box<dyn Call>>) {
         let news = std::mem::take(&mut self.store.effects.news);
         let (ring, ended) = self.store.take_effect();
-        let mut waiting: Vec<Done> = Vec::new();
+        // Whoever waits for the end of a job waits for this sync.
+        let mut load = Load { urgent: !ended.is_empty(), ended, ..Load::default() };
         if !news.is_empty() {
             let notices = self.store.notices.clone();
-            waiting.push(Box::new(move |after| {
+            load.asked.push(Box::new(move |after| {
                 if let (Ok(()), Some(room)) = (after, notices.heard()) {
                     news.into_iter().for_each(|news| room.tell(news));
                 }
             }));
         }
-        // Whoever waits for the end of a job waits for this sync.
-        let mut urgent = !ended.is_empty();
         for call in calls {
-            urgent |= call.kind() == Kind::Durable;
+            load.urgent |= call.kind() == Kind::Durable;
             match call.kind() {
-                Kind::Settle | Kind::Durable => waiting.push(Box::new(move |after| call.answer(after))),
+                Kind::Settle | Kind::Durable => load.asked.push(Box::new(move |after| call.answer(after))),
                 Kind::Read | Kind::Lease | Kind::Fetch => call.answer(Ok(())),
             }
         }
-        for (waiter, state) in ended {
-            waiting.push(Box::new(move |after| drop(waiter.send(after.map(|()| state)))));
-        }
         match &mut self.disk {
-            Some(disk) => disk.held.extend(waiting),
-            None => waiting.into_iter().for_each(|done| done(Ok(()))),
+            Some(disk) => disk.held.append(load),
+            None => load.finish(&Ok(())),
         }
-        self.hand_over(urgent);
+        self.hand_over(false);
         if let Some(disk) = self.disk.as_ref().filter(|_| ring) {
             disk.bell.ring();
         }
     }
 
-    /// Gives the syncer what it is to make durable, if that is urgent or has waited long enough.
-    fn hand_over(&mut self, urgent: bool) {
+    /// Gives the syncer what it is to make durable, if that is urgent, has waited long enough or is the last.
+    fn hand_over(&mut self, last: bool) {
         let now = clock::now();
         let Some(disk) = self.disk.as_mut().filter(|disk| !disk.held.is_empty()) else { return };
-        if urgent || now >= disk.handed + COMPANY {
+        disk.held.urgent |= last;
+        if disk.held.urgent || now >= disk.handed + COMPANY {
             disk.handed = now;
             // A syncer that is gone drops the replies, which their callers see.
-            let _ = disk.orders.send(Order::Sync { waiting: std::mem::take(&mut disk.held), urgent });
+            let _ = disk.orders.send(Order::Sync(std::mem::take(&mut disk.held)));
+        }
+    }
+
+    /// What is written to files that are gone from their place is as little durable as what the disk does not take.
+    fn look_for_files(&mut self) {
+        let disk = self.disk.as_ref().filter(|_| self.broken.is_none());
+        if let Some(lost) = disk.and_then(|disk| disk.place.lost()) {
+            self.broke(lost);
         }
     }
 
     fn broke(&mut self, reason: String) {
-        tracing::error!(store = %self.file, error = reason, "the store takes and gives no jobs until the disk writes again");
+        tracing::error!(store = %self.file, error = reason, "the store takes and gives no jobs until that is mended");
         self.store.notices.set_trouble(Some(reason.clone()));
         let wait = Duration::from_secs(1);
         self.broken.get_or_insert(Broken { reason, retry_at: clock::now() + wait, wait });
@@ -303,7 +322,7 @@ impl Room {
         if broken.retry_at > clock::now() {
             return;
         }
-        let whole = disk.checkpoints.whole(&self.store);
+        let whole = disk.place.lost().is_none() && disk.checkpoints.whole(&self.store);
         let wal = File::open(&disk.wal).ok().filter(|wal| whole && (self.store.world.sync)(wal).is_ok());
         let Some(wal) = wal else {
             broken.wait = (broken.wait * 2).min(LONGEST);
@@ -328,38 +347,6 @@ impl Room {
             let _ = disk.syncer.join();
         }
     }
-}
-
-/// After the bell: what other processes did that concerns this one.
-fn look_around(store: &mut Store) -> Result<(), rusqlite::Error> {
-    store.effects.wake = true;
-    let mut statement = store.conn.prepare_cached(
-        "SELECT jid, fence FROM job INDEXED BY job_expiry WHERE expires_at IS NOT NULL AND state = 3",
-    )?;
-    let canceling: Vec<(JobId, Fence)> = statement
-        .query_map([], |row| Ok((row.get::<_, String>(0)?.into(), Fence(row.get(1)?))))?
-        .collect::<Result<_, _>>()?;
-    drop(statement);
-    let revoked = canceling.into_iter().map(|(id, fence)| (id, fence, Revocation::Canceled));
-    store.effects.revoked.extend(revoked);
-    let (mut ended, mut gone) = (Vec::new(), Vec::new());
-    for id in store.waiters.keys() {
-        let mut statement = store.conn.prepare_cached("SELECT state FROM job WHERE jid = ?1")?;
-        let state = statement.query_row(params![id.as_str()], |row| Ok(state(row.get(0)?))).optional()?;
-        match state {
-            Some(state) if state.has_ended() => ended.push((id.clone(), state)),
-            Some(_) => {}
-            None => gone.push(id.clone()),
-        }
-    }
-    // It ended and was removed since we looked: how it ended is not known any more.
-    for id in gone {
-        for waiter in store.waiters.remove(&id).unwrap_or_default() {
-            let _ = waiter.send(Err(Error::NoJob(id.clone())));
-        }
-    }
-    store.effects.ended.extend(ended);
-    Ok(())
 }
 
 fn is_locked(error: &rusqlite::Error) -> bool {

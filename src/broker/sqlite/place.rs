@@ -1,0 +1,51 @@
+//! The store's files by their names: who moves or removes one while it is open has all that follows written to a file that
+//! nobody finds any more.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::open;
+
+/// The files of an open store, as they were then.
+pub(super) struct Place {
+    files: [(PathBuf, Identity); 2],
+}
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+impl Place {
+    /// Of the store in `path`, which has just been opened.
+    pub(super) fn of(path: &Path) -> io::Result<Place> {
+        let wal = open::beside(path, "-wal");
+        Ok(Place { files: [(path.into(), identity(path)?), (wal.clone(), identity(&wal)?)] })
+    }
+
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|(path, _)| path.as_path())
+    }
+
+    /// What has become of them, if they are not where they were.
+    pub(super) fn lost(&self) -> Option<String> {
+        self.files.iter().find_map(|(path, known)| {
+            let happened = match identity(path) {
+                Ok(found) if found != *known => "another file was put in its place",
+                Err(error) if error.kind() == ErrorKind::NotFound => "it was moved or removed",
+                Ok(_) | Err(_) => return None,
+            };
+            let path = path.display();
+            Some(format!(
+                "cannot keep jobs in {path}: {happened} while it was in use, so what is written now would not be found \
+                 there again: move the file back, and it goes on within 30 s; if there is none, `taskvisor stop` and a \
+                 start begin with what is there then"
+            ))
+        })
+    }
+}
+
+fn identity(path: &Path) -> io::Result<Identity> {
+    let found = fs::metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}

@@ -1,0 +1,131 @@
+//! A disk that fails, and what waits for it.
+
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+
+/// A disk that a test breaks and mends.
+struct Disk {
+    fails: Arc<AtomicBool>,
+    failed: Sender<()>,
+    failures: Mutex<Receiver<()>>,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        let (failed, failures) = channel();
+        Disk { fails: Arc::default(), failed, failures: Mutex::new(failures) }
+    }
+}
+
+impl Disk {
+    fn open(&self, path: &Path, world: World) -> Sqlite {
+        let (fails, failed) = (self.fails.clone(), self.failed.clone());
+        let sync = move |file: &fs::File| match fails.load(Ordering::SeqCst) {
+            true => {
+                failed.send(()).unwrap();
+                Err(std::io::Error::from_raw_os_error(5))
+            }
+            false => file.sync_data(),
+        };
+        let world = World { sync: Arc::new(sync), ..world };
+        Sqlite::open(path, Options { world, ..Options::default() }).unwrap()
+    }
+
+    fn fails(&self, fails: bool) {
+        self.fails.store(fails, Ordering::SeqCst);
+    }
+
+    /// Comes back when one more sync has failed: the first is that of a request, the others are tries to mend the disk.
+    fn failure(&self) {
+        self.failures.lock().unwrap().recv_timeout(Duration::from_secs(30)).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_fails_promises_nothing_until_it_writes_again() {
+    let (_directory, path) = place();
+    let disk = Disk::default();
+    let store = disk.open(&path, World::default());
+    store.enqueue(vec![job("a")]).await.unwrap();
+    disk.fails(true);
+    let error = store.enqueue(vec![job("b")]).await.unwrap_err().to_string();
+    assert!(error.contains("store.db-wal") && error.contains("os error 5"), "{error}");
+    assert!(store.fetch(request(&["q"], 1)).await.is_err());
+    assert!(store.pause("q".into(), "me".into(), None).await.is_err());
+    disk.fails(false);
+    // The puts have woken already; what comes now is the mended disk.
+    while store.enqueue(vec![job("c")]).await.is_err() {
+        assert_eq!(store.next_notice().await, Notice::Wake);
+    }
+    drop(store);
+    let store = open(&path).unwrap();
+    let all = store.list(Filter { limit: 9, ..Filter::default() }).await.unwrap();
+    assert_eq!(all.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["c", "b", "a"]);
+}
+
+/// How far it has come.
+fn poll<T>(waiting: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Poll<T> {
+    waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Each turn of the store's thread looks at the clock.
+#[tokio::test]
+async fn nothing_that_is_due_wakes_the_store_while_its_disk_fails() {
+    let (_directory, path) = place();
+    let (disk, clock, looks) = (Disk::default(), Clock::default(), Arc::new(AtomicU64::new(0)));
+    let (world, counted) = (clock.world(), looks.clone());
+    let now = move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        (world.now)()
+    };
+    let store = disk.open(&path, World { now: Arc::new(now), ..clock.world() });
+    store.enqueue(vec![job("a"), NewJob { delay: Duration::from_secs(90), ..job("b") }]).await.unwrap();
+    store.fetch(request(&["q"], 1)).await.unwrap();
+    disk.fails(true);
+    store.enqueue(vec![job("c")]).await.unwrap_err();
+    disk.failure();
+    // The look for old jobs, a lease, a delay and the statistics of the fetch are due.
+    clock.forward(Duration::from_secs(300));
+    store.get("a".into()).await.unwrap();
+    let before = looks.load(Ordering::SeqCst);
+    disk.failure();
+    disk.failure();
+    let turns = looks.load(Ordering::SeqCst) - before;
+    assert!(turns < 50, "the clock was looked at {turns} times in 3 s");
+    disk.fails(false);
+    while store.get("b".into()).await.unwrap().unwrap().state != JobState::Waiting {
+        store.next_notice().await;
+    }
+}
+
+#[tokio::test]
+async fn who_waits_for_an_end_goes_on_waiting_while_the_disk_fails_and_is_told_when_it_is_durable() {
+    let (_directory, path) = place();
+    let disk = Disk::default();
+    let store = disk.open(&path, World::default());
+    store.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    let taken = store.fetch(request(&["q"], 2)).await.unwrap();
+    let mut before = store.ended("a".into());
+    disk.fails(true);
+    let settled = async || store.settle(vec![settlement(&taken[0].lease, complete())]).await;
+    let (told, settled) = (poll(&mut before), settled().await);
+    assert!(told.is_pending() && settled.is_err(), "{told:?} {settled:?}");
+    disk.failure();
+    // It reads as complete, and no disk has promised that.
+    assert_eq!(store.get("a".into()).await.unwrap().unwrap().state, JobState::Complete);
+    let (mut after, mut running) = (store.ended("a".into()), store.ended("b".into()));
+    assert!(poll(&mut after).is_pending() && poll(&mut running).is_pending());
+    disk.failure();
+    for waiting in [&mut before, &mut after, &mut running] {
+        assert_eq!(poll(waiting), Poll::Pending);
+    }
+    assert_eq!(store.ended("c".into()).await, Err(Error::NoJob("c".into())));
+    disk.fails(false);
+    assert_eq!((before.await, after.await), (Ok(JobState::Complete), Ok(JobState::Complete)));
+    store.settle(vec![settlement(&taken[1].lease, complete())]).await.unwrap();
+    assert_eq!(running.await, Ok(JobState::Complete));
+}
