@@ -19,10 +19,10 @@ use super::openapi::Text;
 use super::routes::Routes;
 use super::{Gate, Here, Peer, Problem, Service, gate, health, metrics, pools, verbs};
 use crate::model::verb::{Done, State as JobStateBody};
-use crate::model::{Class, Interest, JobId, NewJob, News, Payload, Status, Subject, Why};
+use crate::model::{Bytes, Class, Interest, JobId, NewJob, News, Payload, Status, Subject, Why};
 
-/// The largest body of a put: the longest data of a job, which no bytes make more than twice as long, and what is about it.
-const PUT_LIMIT: usize = 96 << 20;
+/// The largest body of a put: the longest data of a job, which JSON makes twice as long at most, and a batch beside it.
+const PUT_LIMIT: usize = 2 * Bytes::LONGEST + (16 << 20);
 /// The largest body of anything else.
 pub(super) const SMALL_LIMIT: usize = 64 << 10;
 /// A body that is not complete after this long is not read further.

@@ -8,9 +8,7 @@ use serde::de::IgnoredAny;
 
 use super::exit;
 use super::failure::Failure;
-
-/// What a job may carry: whatever its bytes, and beside a batch of others, it fits the API's limit.
-pub const LONGEST: usize = 40 << 20;
+use crate::model::Bytes;
 
 /// DATA, @FILE or -: the bytes, and what to call them.
 pub fn read(data: &OsStr) -> Result<(Vec<u8>, String), Failure> {
@@ -29,6 +27,7 @@ pub fn read(data: &OsStr) -> Result<(Vec<u8>, String), Failure> {
 }
 
 fn read_limited(from: impl Read, name: &str) -> Result<Vec<u8>, Failure> {
+    const LONGEST: usize = Bytes::LONGEST;
     let mut data = Vec::new();
     let limit = LONGEST as u64 + 1;
     let failed = |error| Failure::from(error).of(format!("failed to read the data from {name}"));

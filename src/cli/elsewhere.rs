@@ -1,7 +1,6 @@
 //! A supervisor of another machine: by its address, with a token.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::exit;
@@ -76,32 +75,23 @@ pub async fn another(config: &Config, client: &Client) -> Result<Option<Failure>
     }))
 }
 
-/// Refuses the supervisor that listens here, if it is not that of the state directory which was named: the locks of the two
-/// directories of one are signed with the same number.
+/// Refuses the supervisor that listens here, if it is not that of the state directory which was named. It is if that has the
+/// name under which the supervisor knows it, which may be another disk's here, or a lock that is signed by the same one.
 pub fn of_this_state(config: &Config, client: &Client) -> Result<(), Failure> {
     if config.broker_is_named || !config.state_dir_is_named || config.remote.is_some() {
         return Ok(());
     }
-    let (Some(theirs), Some(ours)) = (owner(&config.run_dir), owner(&config.state_dir)) else {
-        return Ok(());
-    };
-    if theirs.is_empty() || theirs == ours {
+    let signed = |dir: &Path| fs::read_to_string(dir.join("lock")).unwrap_or_default();
+    let (theirs, ours) = (signed(&config.run_dir), signed(&config.state_dir));
+    let Some((number, theirs)) = theirs.split_once('\n') else { return Ok(()) };
+    let (place, dir) = (client.place(), config.state_dir.display().to_string());
+    if theirs.trim_end() == dir || ours.lines().next() == Some(number) {
         return Ok(());
     }
-    let (place, dir) = (client.place(), config.state_dir.display());
     Err(Failure::new(exit::USAGE, format!("the supervisor on {place} has not {dir} as its state directory")).hint(
         "leave --state-dir and TASKVISOR_STATE_DIR away for its jobs; for those of another state directory give the run \
          directory that belongs to it, too: --run-dir or TASKVISOR_RUN_DIR",
     ))
-}
-
-/// Who has signed the lock of a directory; nobody if there is none. None = it cannot be read.
-fn owner(dir: &Path) -> Option<String> {
-    match fs::read_to_string(dir.join("lock")) {
-        Ok(signed) => Some(signed.lines().next().unwrap_or_default().to_owned()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Some(String::new()),
-        Err(_) => None,
-    }
 }
 
 /// Refuses what can only be done beside the supervisor.

@@ -7,13 +7,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::access::Access;
 use super::args::Put;
-use super::data::LONGEST;
 use super::exit;
 use super::failure::Failure;
 use super::form::Form;
 use super::screen::print;
 use crate::config::Config;
-use crate::model::{JobId, NewJob, Payload};
+use crate::model::{Bytes, JobId, NewJob, Payload};
 
 /// Jobs in one batch, at most.
 const BATCH: usize = 500;
@@ -69,11 +68,11 @@ async fn lines(sink: &mut Sink<'_>, form: &Form, end: u8) -> Result<(), Failure>
 /// The next line without its end; `None` after the last one.
 fn read_line(input: &mut impl BufRead, end: u8) -> Result<Option<Vec<u8>>, Failure> {
     let mut line = Vec::new();
-    let read = input.take(LONGEST as u64).read_until(end, &mut line)?;
+    let read = input.take(Bytes::LONGEST as u64).read_until(end, &mut line)?;
     if line.last() == Some(&end) {
         line.pop();
-    } else if read == LONGEST {
-        return Err(Failure::new(exit::FAILED, format!("it is longer than {LONGEST} bytes")));
+    } else if read == Bytes::LONGEST {
+        return Err(Failure::new(exit::FAILED, format!("it is longer than {} bytes", Bytes::LONGEST)));
     }
     Ok((read > 0).then_some(line))
 }

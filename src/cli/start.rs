@@ -39,7 +39,8 @@ pub(super) fn start(config: Config) -> Result<ExitCode, Failure> {
     end_what_is_left(&mut state)?;
     // The keeper will be this very process.
     let own = keeper::traces(std::process::id() as i32)?;
-    sign(&mut run, &run_lock(&config), "")?;
+    // Whoever comes by the socket may ask whose it is.
+    sign(&mut run, &run_lock(&config), &format!("{}\n", config.state_dir.display()))?;
     sign(&mut state, &state_lock(&config), &own)?;
     Err(launch(&config, &Locks { run, state }))
 }
@@ -132,7 +133,7 @@ fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {
     }
 }
 
-/// Who holds the lock is the kernel's word; the pid helps a person only, and the traces the next start.
+/// Who holds the lock is the kernel's word; the pid helps who asks, and the traces the next start.
 fn sign(file: &mut Flock<File>, path: &Path, traces: &str) -> Result<(), Failure> {
     let text = format!("{}\n{traces}", std::process::id());
     let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));

@@ -19,7 +19,10 @@ pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
         return fleet::fleet(config, args).await;
     }
     match show(config, args).await {
-        Err(failure) if args.quiet => Ok(failure.code),
+        // Also a verdict; whatever else is wrong is said.
+        Err(failure) if args.quiet && matches!(failure.code, exit::NOT_RUNNING | exit::UNHEALTHY) => {
+            Ok(failure.code)
+        }
         shown => shown,
     }
 }

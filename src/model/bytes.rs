@@ -15,6 +15,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Bytes(pub Vec<u8>);
 
 impl Bytes {
+    /// The most that a job carries.
+    pub const LONGEST: usize = 40 << 20;
+
     /// As the operating system takes it.
     pub fn as_os_str(&self) -> &OsStr {
         OsStr::from_bytes(&self.0)

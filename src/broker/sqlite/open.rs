@@ -294,3 +294,34 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.push(suffix);
     name.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn a_look_finds_the_file_that_is_meant_and_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let world = World::default();
+        for name in [&b"store.db"[..], b"a b?mode=rw#%2e&c", b"\xff\xc3\xa9"] {
+            let place = dir.path().join(OsStr::from_bytes(name));
+            let path = place.join("store.db");
+            look(&path, &world).unwrap();
+            assert!(!place.exists());
+            drop(connect(&path, &Options::default()).unwrap());
+            look(&path, &world).unwrap();
+            let header = fs::read(&path).unwrap();
+            fs::write(&path, [&header[..60], &99u32.to_be_bytes(), &header[64..]].concat()).unwrap();
+            let newer = look(&path, &world).unwrap_err().to_string();
+            assert!(newer.contains("its schema is 99"), "{newer}");
+            fs::write(&path, [b'x'; 5000]).unwrap();
+            let garbage = look(&path, &world).unwrap_err().to_string();
+            assert!(garbage.contains("it is not a SQLite file"), "{garbage}");
+            fs::write(beside(&path, "-wal"), "what others write").unwrap();
+            look(&path, &world).unwrap();
+            assert_eq!(fs::read_dir(&place).unwrap().count(), 2);
+        }
+    }
+}
