@@ -31,11 +31,11 @@ pub struct Locks {
 pub(super) fn start(config: Config) -> Result<ExitCode, Failure> {
     let (_, descriptors) = getrlimit(Resource::RLIMIT_NOFILE).map_err(io::Error::from)?;
     enough(descriptors)?;
-    let Locks { mut run, mut state } = lock_both(&config)?;
     if let Some(dir) = &config.log.dir {
         private_dir(dir)?;
     }
     log::check(&config.log).map_err(|(path, error)| unwritable(&path, error))?;
+    let Locks { mut run, mut state } = lock_both(&config)?;
     end_what_is_left(&mut state)?;
     // The keeper will be this very process.
     let own = keeper::traces(std::process::id() as i32)?;
