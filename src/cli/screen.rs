@@ -167,6 +167,9 @@ pub fn table(look: &Look, heads: &[&str], rows: &[Vec<String>]) -> String {
     Columns::new(heads).lines(look, rows)
 }
 
+/// Columns a cell is padded to, at most. A longer cell pushes the rest of its own line aside, and no other line.
+const WIDEST: usize = 120;
+
 /// A table that comes in pieces: the names stand above the first, and a column only grows.
 pub struct Columns {
     widths: Vec<usize>,
@@ -186,14 +189,19 @@ impl Columns {
     pub fn lines(&mut self, look: &Look, rows: &[Vec<String>]) -> String {
         for row in rows {
             for (width, cell) in self.widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
+                *width = (*width).max(cell.chars().count().min(WIDEST));
             }
         }
         let mut out = String::new();
         for row in self.heads.take().iter().chain(rows) {
             let mut line = String::new();
-            for (width, cell) in self.widths.iter().zip(row) {
-                let _ = write!(line, "{cell:<width$}  ");
+            for (number, (width, cell)) in self.widths.iter().zip(row).enumerate() {
+                line += cell;
+                // Not by `{:<width$}`, which panics beyond 65,535, and not behind the last cell.
+                if number + 1 < row.len() {
+                    let missing = width.saturating_sub(cell.chars().count());
+                    line.extend(std::iter::repeat_n(' ', missing + 2));
+                }
             }
             out += &look.cut(line.trim_end());
             out.push('\n');
@@ -244,6 +252,19 @@ mod tests {
             how_far(&Progress { fraction: Some(0.5), message: None }, &ascii),
             "##########.......... 50%"
         );
+    }
+
+    #[test]
+    fn a_cell_may_be_as_long_as_it_likes() {
+        let long = "é".repeat(70_000);
+        let rows = [[long.as_str(), "b", &long], ["a", "b", "c"]].map(|row| row.map(String::from).to_vec());
+        let endless = Look { width: None, ..crate::cli::page::tests::look(80) };
+        let text = table(&endless, &["A", "B", "C"], &rows);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], format!("{long}  b  {long}"));
+        assert_eq!(lines[2], format!("a{}  b  c", " ".repeat(WIDEST - 1)));
+        let narrow = table(&crate::cli::page::tests::look(80), &["A", "B", "C"], &rows);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     }
 
     #[test]
