@@ -1,5 +1,7 @@
 //! The kernel's own limits, in a cgroup that was given to the keeper: handed down, kept, and given back.
 #![allow(unsafe_code, missing_docs, clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
+// Both of its supports say what the machine lacks.
+#![allow(clippy::duplicate_mod)]
 
 #[path = "support/python.rs"]
 mod python;
@@ -37,7 +39,7 @@ impl Given {
         let mount = sandbox::cgroups().unwrap_or_default();
         let given = Given(mount.join(format!("tv-bounds-{}-{name}", std::process::id())));
         if !is_root() || fs::create_dir(&given.0).is_err() || given.offers().is_empty() {
-            println!("SKIPPED: no cgroup v2 with a controller to be given away");
+            sandbox::missing("a controller of cgroup2");
             return None;
         }
         Some(given)
@@ -47,7 +49,7 @@ impl Given {
     fn with(controller: &str, name: &str) -> Option<Given> {
         let given = Given::new(name)?;
         if !given.has(controller) {
-            println!("SKIPPED: no {controller} controller of cgroup v2");
+            sandbox::missing(&format!("{controller} of cgroup2"));
             return None;
         }
         Some(given)
@@ -211,7 +213,7 @@ fn a_unit_of_systemd_is_left_as_it_is_unless_it_was_delegated() {
     // SAFETY: both strings end in NUL, and the value is as long as is said.
     let set = unsafe { libc::setxattr(path.as_ptr(), c"user.delegate".as_ptr(), b"1".as_ptr().cast(), 1, 0) };
     if set != 0 {
-        return println!("SKIPPED: cgroups have no marks (Linux 5.7)");
+        return sandbox::missing("user.* attributes of cgroups");
     }
     let (keeper, hello) = given.keeper("");
     assert!(hello.bounds && home(keeper.pid()) == "taskvisor-keeper", "{hello:?}");

@@ -243,7 +243,7 @@ fn every_link_leads_to_a_file() {
 fn systemd_analyze(args: &[&str]) -> Option<String> {
     let run = Command::new("systemd-analyze").args(args).env("SYSTEMD_COLORS", "0").output();
     let Ok(output) = run else {
-        println!("skipped: systemd-analyze is not installed");
+        sandbox::missing("systemd-analyze");
         return None;
     };
     let text = [output.stdout, output.stderr].concat();

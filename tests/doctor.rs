@@ -66,7 +66,7 @@ fn a_machine_that_runs_taskvisor_is_well_and_keeps_no_trace() {
 fn it_looks_beside_a_running_supervisor_and_disturbs_nothing() {
     let sandbox = Sandbox::new(Setting::Root);
     if !is_root() {
-        return println!("SKIPPED: needs root");
+        return sandbox::missing("root");
     }
     let _running = sandbox.start(&["-w", "1"]);
     let text = sandbox.ok(&["doctor"]);
@@ -109,7 +109,7 @@ fn a_store_that_does_not_outlive_the_boot_is_told() {
 /// In a pid namespace of its own, below a shell.
 fn below_a_shell(setting: Setting, proc: &str) -> Option<Value> {
     if !is_root() {
-        println!("SKIPPED: a pid namespace needs root");
+        sandbox::missing("root");
         return None;
     }
     let script = format!("mount -t proc -o {proc} proc /proc && \"$@\"; exit $?");

@@ -174,7 +174,7 @@ impl Cell {
     fn new() -> Option<Cell> {
         let pids = Path::new("/sys/fs/cgroup/pids");
         if !is_root() || !pids.join("cgroup.procs").exists() {
-            println!("skipped: a fork bomb needs a pids limit (root and the pids controller)");
+            sandbox::missing("pids");
             return None;
         }
         let cell = pids.join(format!("taskvisor-test-limits-{}", std::process::id()));

@@ -269,7 +269,7 @@ fn in_json_each_event_is_an_object_with_the_same_fields() {
 #[test]
 fn the_journal_gets_entries_with_fields_and_one_that_is_away_is_waited_for() {
     if !is_root() {
-        return println!("skipped: a journal of one's own needs root");
+        return sandbox::missing("root");
     }
     let sandbox = Sandbox::new(Setting::Root);
     let dir = sandbox.path("journal");
@@ -388,7 +388,7 @@ fn who_follows_a_job_and_does_not_read_holds_up_nobody() {
 #[test]
 fn a_full_disk_of_logs_stops_no_job_and_is_told_until_there_is_room() {
     if !is_root() {
-        return println!("skipped: a small disk needs root");
+        return sandbox::missing("root");
     }
     let sandbox = Sandbox::new(Setting::Root);
     let dir = sandbox.work("logs");

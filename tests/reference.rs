@@ -1,6 +1,9 @@
 //! What is made of the grammar of the command line, given to those who read it: shells, and man.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/missing.rs"]
+mod missing;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -52,7 +55,7 @@ fn is_read_by(shell: &str) {
     std::fs::write(&file, script).unwrap();
     match Command::new(shell).arg("-n").arg(&file).output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
-        Err(_) => println!("skipped: {shell} is not installed"),
+        Err(_) => missing::missing(shell),
     }
 }
 
@@ -92,7 +95,7 @@ fn the_manual_has_a_page_for_each_command() {
             assert!(output.status.success() && said.is_empty(), "{}: {said}", page.path().display());
         }
     } else {
-        println!("skipped: groff is not installed");
+        missing::missing("groff");
     }
 }
 

@@ -1,5 +1,7 @@
 //! A supervisor that hangs, and a keeper that is stopped: who notices, and what follows.
 #![allow(unsafe_code, missing_docs, clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
+// Both of its supports say what the machine lacks.
+#![allow(clippy::duplicate_mod)]
 
 #[path = "support/sandbox.rs"]
 mod sandbox;
@@ -145,7 +147,7 @@ fn a_supervisor_that_hangs_is_replaced_and_its_job_runs_again_unspent() {
 fn systemd_is_told_how_the_service_is() {
     let sandbox = Sandbox::new(Setting::Root);
     if !is_root() {
-        return println!("SKIPPED: needs root");
+        return sandbox::missing("root");
     }
     let systemd = Systemd::new();
     let mut running = sandbox.start_with(&["-w", "2"], |command| {

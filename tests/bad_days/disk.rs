@@ -11,7 +11,7 @@ fn assert_waits(sandbox: &Sandbox, jid: &str) {
 #[test]
 fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     if !is_root() {
-        return skipped("a small disk needs root");
+        return missing("root");
     }
     let sandbox = Sandbox::new(Setting::Root);
     let mount = "mkdir -m 700 \"$TASKVISOR_STATE_DIR\" && mount -t tmpfs -o size=4m,mode=700 none \"$TASKVISOR_STATE_DIR\" && exec \"$@\"";
@@ -165,7 +165,7 @@ fn a_put_is_answered_after_its_fdatasync() {
         .arg(&trace)
         .stderr(Stdio::null())
         .spawn();
-    let Ok(mut strace) = strace else { return skipped("no strace") };
+    let Ok(mut strace) = strace else { return missing("strace") };
     let traced = || {
         fs::read_dir(format!("/proc/{supervisor}/task")).expect("tasks").flatten().all(|task| {
             let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
@@ -178,7 +178,7 @@ fn a_put_is_answered_after_its_fdatasync() {
         over || traced()
     });
     if over {
-        return skipped("strace may not attach");
+        return missing("ptrace");
     }
     let jid = sandbox.put(&["true"]);
     wait_until("the answer is traced", || fs::read_to_string(&trace).is_ok_and(|trace| trace.contains(&jid)));

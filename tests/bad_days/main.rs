@@ -18,7 +18,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use sandbox::{
-    Sandbox, Setting, alive, cpu_ticks, is_root, is_up, kill, reasons, slots, wait_until, wait_within,
+    Sandbox, Setting, alive, cpu_ticks, is_root, is_up, kill, missing, reasons, slots, wait_until,
+    wait_within,
 };
 use serde_json::Value;
 
@@ -87,10 +88,6 @@ fn assert_calm(sandbox: &Sandbox) {
     panic!("ticks used by keeper and supervisor that have nothing to do, of 100 a second: {used:?}");
 }
 
-fn skipped(why: &str) {
-    println!("skipped: {why}");
-}
-
 /// A cgroup of one controller; what is left in it dies with it.
 struct Cell(PathBuf);
 
@@ -136,7 +133,8 @@ fn shim(sandbox: &Sandbox) -> Option<String> {
             Some(library)
         }
         Err(error) => {
-            skipped(&format!("no C compiler: {error}"));
+            println!("cc: {error}");
+            missing("cc");
             None
         }
     }

@@ -96,7 +96,7 @@ fn slots_come_up_by_themselves_once_there_are_descriptors_again() {
 #[test]
 fn a_fork_that_is_refused_is_named_waited_for_and_made_good() {
     let sandbox = Sandbox::new(Setting::Root);
-    let Some(cell) = Cell::new("pids", "fork") else { return skipped("no pids cgroup") };
+    let Some(cell) = Cell::new("pids", "fork") else { return missing("pids") };
     let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", cell.0.display());
     let mut running = sandbox.start_under(&["sh", "-c", &enter, "sh"], &["-w", "3"]);
     wait_until("all slots are up", || is_up(&sandbox.status()));

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_start_on_a_full_disk_is_refused_with_the_file_that_has_no_room() {
     if !is_root() {
-        return skipped("a small disk needs root");
+        return missing("root");
     }
     let sandbox = Sandbox::new(Setting::Root);
     for (room, file) in [("0", "DIR/state/lock"), ("12k", "DIR/state/store.db")] {

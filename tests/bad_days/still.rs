@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn what_does_not_die_is_shown_with_its_cause_and_is_not_settled() {
     let sandbox = Sandbox::new(Setting::Root);
-    let Some(cell) = Cell::new("freezer", "stuck") else { return skipped("no freezer") };
+    let Some(cell) = Cell::new("freezer", "stuck") else { return missing("freezer") };
     let mut running = sandbox.start(&["-w", "2", "--grace", "200ms"]);
     let jid = sandbox.put(&["sh", "-c", "echo $$ > pid; exec sleep 1000"]);
     let mut pid = 0;

@@ -64,7 +64,7 @@ fn a_stopped_tree_dies(mut keeper: Keeper) {
 
 fn a_storm_of_forks_is_proven_dead(mut keeper: Keeper) {
     let Some(_limit) = PidsLimit::around(keeper.pid(), 200) else {
-        println!("SKIPPED: a storm needs a pids limit around it");
+        missing("pids");
         return keeper.shutdown(0);
     };
     // Each runner starts its successor and ends: a scan of /proc sees nobody most of the time.
@@ -201,7 +201,7 @@ fn what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else(mut keeper: Keep
     let left = keeper.run(worker(2, 1), &format!("{DAEMON}; sleep 1000"));
     let daemon: i32 = left.line().trim().parse().unwrap();
     let Some(frozen) = Freezer::around(leader.pid) else {
-        println!("SKIPPED: no freezer");
+        missing("freezer");
         return keeper.shutdown(0);
     };
     keeper.order(&[Order::KillTree(leader.worker)]);

@@ -6,7 +6,7 @@ use super::*;
 fn a_keeper_removes_what_dead_keepers_have_left_and_nothing_of_a_living_one() {
     let (mut dead, hello) = Keeper::start("");
     if !hello.cgroup {
-        println!("SKIPPED: no cgroup v2 to write to");
+        missing("cgroup2");
         return dead.shutdown(0);
     }
     let parked = dead.park(worker(1, 1));
@@ -37,7 +37,7 @@ fn a_fork_that_fails_is_reported_and_the_keeper_lives() {
     for without in ["", "cgroup"] {
         let (mut keeper, _) = Keeper::start(without);
         let Some(limit) = PidsLimit::around(keeper.pid(), 1) else {
-            println!("SKIPPED: no pids cgroup");
+            missing("pids");
             return keeper.shutdown(0);
         };
         keeper.order(&[Order::Spawn(worker(1, 1))]);
@@ -136,7 +136,7 @@ fn it_has_the_time_that_was_said_last_for_its_order_to_stop() {
 #[test]
 fn as_process_1_it_reaps_orphans() {
     if !nix::unistd::geteuid().is_root() {
-        return println!("SKIPPED: a pid namespace needs root");
+        return missing("root");
     }
     for without in ["", "cgroup"] {
         let before = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];

@@ -7,7 +7,7 @@ macro_rules! stories {
         mod with_cgroup { $( #[test] fn $story() {
             let (keeper, hello) = super::Keeper::start("");
             if hello.cgroup { super::$story(keeper) } else {
-                println!("SKIPPED {}: no cgroup v2 to write to", stringify!($story));
+                super::support::missing("cgroup2");
                 keeper.shutdown(0);
             }
         } )* }
@@ -33,7 +33,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use nix::sys::signal::Signal::{SIGKILL, SIGSTOP, SIGTERM};
-use support::{Keeper, PidsLimit, SOON, lives, program, read_until, shell, signal, wait_until, worker};
+use support::{
+    Keeper, PidsLimit, SOON, lives, missing, program, read_until, shell, signal, wait_until, worker,
+};
 use taskvisor::clock;
 use taskvisor::model::{ExitStatus, SlotId, WorkerId};
 use taskvisor::wire::keeper::{Ask, Order, Report, Step};

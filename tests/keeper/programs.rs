@@ -85,7 +85,7 @@ fn what_cannot_be_executed_is_said(mut keeper: Keeper) {
 
 fn a_program_runs_as_the_user_it_is_given(mut keeper: Keeper) {
     if !nix::unistd::geteuid().is_root() {
-        println!("SKIPPED: another user needs root");
+        missing("root");
         return keeper.shutdown(0);
     }
     let home = keeper.dir.path().join("home");
@@ -149,7 +149,7 @@ fn a_program_runs_as_the_user_it_is_given(mut keeper: Keeper) {
 fn only_root_may_give_a_program_another_user() {
     let plain = ["setpriv", "--reuid=4711", "--regid=4711", "--clear-groups"];
     if !nix::unistd::geteuid().is_root() {
-        return println!("SKIPPED: dropping to a plain user needs root");
+        return missing("root");
     }
     let (mut keeper, _) = Keeper::start_with("cgroup", &plain, &[]);
     let own = Identity { uid: 4711, gid: 4711, groups: vec![] };

@@ -96,7 +96,7 @@ fn cgroups_of_child(pid: i32) -> (String, String) {
 
 fn a_template_that_may_not_fork_into_a_cgroup_forks_beside_it(mut keeper: Keeper) {
     if !nix::unistd::geteuid().is_root() {
-        println!("SKIPPED: another user needs root");
+        missing("root");
         return keeper.shutdown(0);
     }
     keeper.template(TEMPLATE, &["has no rights any more"]);
@@ -119,7 +119,7 @@ fn a_template_that_may_not_fork_into_a_cgroup_forks_beside_it(mut keeper: Keeper
 fn without_clone3_a_templates_child_is_moved_into_its_cgroup() {
     let (mut keeper, hello) = Keeper::start("clone3");
     if !hello.cgroup {
-        println!("SKIPPED: no cgroup v2 to write to");
+        missing("cgroup2");
         return keeper.shutdown(0);
     }
     keeper.template(TEMPLATE, &["forks"]);
@@ -138,7 +138,7 @@ fn without_clone3_a_templates_child_is_moved_into_its_cgroup() {
 fn the_cgroup_of_a_life_that_never_began_is_cleared_and_removed() {
     let (mut keeper, hello) = Keeper::start("");
     if !hello.cgroup {
-        println!("SKIPPED: no cgroup v2 to write to");
+        missing("cgroup2");
         return keeper.shutdown(0);
     }
     let ways = ["fails", "fails and leaves another there", "mute", "mute", "leaves"];

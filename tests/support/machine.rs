@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::sandbox::{is_root, wait_until};
+use super::sandbox::{is_root, missing, wait_until};
 
 /// How long the kernel may take to end a machine.
 const SOON: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ impl Machine {
             return Machine::boot();
         }
         if !Path::new("/sys/fs/cgroup/memory/cgroup.procs").exists() {
-            println!("SKIPPED: no memory controller, of cgroup v2 or v1");
+            missing("a memory controller");
             return None;
         }
         Machine::boot_with(true)
@@ -43,7 +43,8 @@ impl Machine {
 
     fn boot_with(v1: bool) -> Option<Machine> {
         if let Some(why) = why_not() {
-            println!("SKIPPED: no systemd of our own: {why}");
+            println!("no systemd of our own: {why}");
+            missing("systemd");
             return None;
         }
         let dir = tempfile::tempdir().expect("a directory");
@@ -167,7 +168,7 @@ impl Machine {
             .iter()
             .all(|dir| fs::write(dir.join("cgroup.subtree_control"), format!("+{controller}")).is_ok());
         if !handed {
-            println!("SKIPPED: no controller {controller} of cgroup v2");
+            missing(&format!("{controller} of cgroup2"));
         }
         handed
     }

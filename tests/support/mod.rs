@@ -1,5 +1,7 @@
 //! What the tests share: waiting, and a keeper whose supervisor is the test itself.
 
+mod missing;
+
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{IoSliceMut, Read};
@@ -16,6 +18,9 @@ use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, s
 use taskvisor::model::{Exit, SlotId, WorkerId};
 use taskvisor::wire::keeper::{Hello, Order, Report, Step};
 use taskvisor::wire::program::{Failed, Program};
+
+#[allow(unused_imports, reason = "each test binary uses a part of this")]
+pub use missing::missing;
 
 pub const SOON: Duration = Duration::from_secs(20);
 

@@ -3,6 +3,9 @@
 // Each test binary uses a part of it.
 #![allow(dead_code)]
 
+#[path = "missing.rs"]
+mod missing;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -10,6 +13,9 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+#[allow(unused_imports, reason = "each test binary uses a part of this")]
+pub use missing::missing;
 
 /// Under which powers taskvisor runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +43,7 @@ pub fn in_all_settings(story: impl Fn(&Sandbox)) {
     let mut told = 0;
     for setting in SETTINGS {
         if !is_root() && setting != Setting::Plain {
-            println!("skipped: setting {setting:?} needs root");
+            missing("root");
             continue;
         }
         println!("-- setting {setting:?}");

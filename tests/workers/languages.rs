@@ -24,7 +24,7 @@ fn a_program_of_a_run_pool_gets_its_data_on_stdin_and_its_class_in_the_environme
 #[test]
 fn the_worker_in_shell_of_the_protocol_page_runs_jobs() {
     if !is_there("jq") {
-        return skipped("no jq");
+        return missing("jq");
     }
     let sandbox = python::new();
     let page = fs::read_to_string("docs/worker-protocol.md").unwrap();
@@ -45,7 +45,7 @@ fn the_worker_in_shell_of_the_protocol_page_runs_jobs() {
 #[test]
 fn a_worker_in_node_runs_jobs() {
     if !is_there("node") {
-        return skipped("no node");
+        return missing("node");
     }
     let sandbox = python::new();
     fs::write(sandbox.work("three"), "1\n2\n3\n").unwrap();

@@ -25,7 +25,7 @@ use python::{
     all, counts, ended, pid_of, pool, put, put_lines, result, run, slots, start, start_file, touch, word,
     words,
 };
-use sandbox::{Sandbox, alive, is_root, kill, wait_until};
+use sandbox::{Sandbox, alive, is_root, kill, missing, wait_until};
 use serde_json::{Value, json};
 
 /// The class that waits for the file `go`, as the mode runs it in its main thread.
@@ -48,10 +48,6 @@ fn names(prefix: &str, count: usize) -> Vec<String> {
 
 fn put_into(sandbox: &Sandbox, queue: &str, class: &str) -> String {
     sandbox.ok(&["put", queue, class]).trim().to_owned()
-}
-
-fn skipped(why: &str) {
-    println!("skipped: {why}");
 }
 
 fn log(sandbox: &Sandbox, job: &Value) -> String {

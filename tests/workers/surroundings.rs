@@ -52,7 +52,7 @@ fn workers_have_the_umask_directory_and_variables_of_their_pool_and_no_others() 
 #[test]
 fn workers_are_the_user_and_group_of_their_pool() {
     if !is_root() {
-        return skipped("only root can set a user");
+        return missing("root");
     }
     let sandbox = python::new();
     let waits = sandbox.script(
@@ -112,7 +112,7 @@ done
 #[test]
 fn workers_of_another_user_find_their_way_to_the_directory_of_each_job() {
     if !is_root() {
-        return skipped("only root can set a user");
+        return missing("root");
     }
     let sandbox = python::new();
     let worker = sandbox.script("worker", PLAIN_WORKER);
