@@ -23,7 +23,7 @@ use crate::api::{Gate, Terms};
 use crate::broker::{Broker, Error, Redis, Sqlite, redis, sqlite};
 use crate::config::{self, Api, BrokerUrl, Config};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
-use crate::keeper::{self, Sweeper};
+use crate::keeper::{self, Sweeper, Swept};
 use crate::log::{self, OwnLog, Places};
 use crate::model::{Instance, Settings};
 use crate::process::on_top;
@@ -85,7 +85,7 @@ fn be_the_supervisor() -> io::Result<()> {
 
 fn sweeper() -> Option<Sweeper> {
     let tag = std::env::var(keeper::TAG_FOR_SUPERVISOR).ok()?;
-    Some(Sweeper::new(nix::unistd::getppid().as_raw(), &tag))
+    Sweeper::new(nix::unistd::getppid().as_raw(), &tag)
 }
 
 /// What was read again, unless it changes what this process has opened already.
@@ -171,9 +171,7 @@ fn run(
     // Whatever it ended of: nobody else ends what a dead keeper has left.
     if matches!(ended, Ok(Ended::KeeperGone)) || nix::unistd::getppid() != parent {
         error!("the keeper is gone: ending what it left");
-        if let Some((found, clean)) = sweeper.map(|sweeper| sweeper.sweep(SWEEP)) {
-            warn!(found, clean, "swept");
-        }
+        sweeper.into_iter().for_each(|sweeper| tell(&sweeper.sweep(SWEEP)));
     }
     // Until here, so that its last words to the disk have not kept a process alive.
     drop(broker);
@@ -181,6 +179,13 @@ fn run(
     runtime.shutdown_background();
     fs::remove_file(config.socket()).ok();
     ended
+}
+
+fn tell(swept: &Swept) {
+    for left in &swept.left {
+        error!(pid = left.pid, "a process that the keeper's jobs have left may live on: {left}");
+    }
+    warn!(kills = swept.kills, left = swept.left.len(), "ended what the keeper has left");
 }
 
 /// Whoever left a socket here is dead: we hold the lock of its directory.

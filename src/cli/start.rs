@@ -15,7 +15,7 @@ use super::exit;
 use super::failure::Failure;
 use super::launch::launch;
 use crate::config::{Config, private_dir};
-use crate::keeper::{self, Sweeper};
+use crate::keeper::{Left, Sweeper, Traces};
 use crate::log;
 
 /// The locks that make this supervisor the only one of its directories. Whoever holds them is alive.
@@ -36,9 +36,9 @@ pub(super) fn start(config: Config) -> Result<ExitCode, Failure> {
     }
     log::check(&config.log).map_err(|(path, error)| unwritable(&path, error))?;
     let Locks { mut run, mut state } = lock_both(&config)?;
-    end_what_is_left(&mut state)?;
+    end_what_is_left(&mut state, &config.state_dir)?;
     // The keeper will be this very process.
-    let own = keeper::traces(std::process::id() as i32)?;
+    let own = Traces::of_this_process()?.to_string();
     // Whoever comes by the socket may ask whose it is.
     sign(&mut run, &run_lock(&config), &format!("{}\n", config.state_dir.display()))?;
     sign(&mut state, &state_lock(&config), &own)?;
@@ -66,18 +66,47 @@ fn unwritable(path: &Path, error: io::Error) -> Failure {
 }
 
 /// If keeper and supervisor died at once, nobody has ended what their jobs had started: it must not meet them again.
-fn end_what_is_left(state: &mut Flock<File>) -> Result<(), Failure> {
+/// Nothing is killed while that keeper lives.
+fn end_what_is_left(state: &mut Flock<File>, dir: &Path) -> Result<(), Failure> {
     let mut signed = String::new();
     state.read_to_string(&mut signed)?;
-    let traces = signed.split_once('\n').map(|(_, traces)| traces);
-    let Some(sweeper) = traces.and_then(Sweeper::of_traces) else { return Ok(()) };
-    match sweeper.sweep(SWEEP) {
-        (_, true) => Ok(()),
-        (found, false) => Err(Failure::new(
-            exit::UNAVAILABLE,
-            format!("processes of the last supervisor's jobs do not die (kills so far: {found})"),
-        )),
+    let traces = signed.split_once('\n').and_then(|(_, traces)| Traces::parse(traces));
+    let Some(traces) = traces.filter(Traces::are_of_this_boot) else { return Ok(()) };
+    if traces.keeper_lives() {
+        return Err(is_a_copy(dir, traces.pid));
     }
+    let swept = Sweeper::of_traces(traces).sweep(SWEEP);
+    if swept.left.is_empty() { Ok(()) } else { Err(lives_on(&swept.left, dir)) }
+}
+
+fn is_a_copy(dir: &Path, keeper: i32) -> Failure {
+    let what = format!(
+        "{} is a copy of the state directory of a supervisor that runs (keeper {keeper}); nothing was started or killed",
+        dir.display()
+    );
+    Failure::new(exit::UNAVAILABLE, what).hint(format!(
+        "start on the directory that it was copied from; for a supervisor of its own on this copy, which would run the jobs in \
+         it a second time, remove {0}/lock and {0}/instance",
+        dir.display()
+    ))
+}
+
+/// So many are named.
+const NAMED: usize = 8;
+
+fn lives_on(left: &[Left], dir: &Path) -> Failure {
+    let mut names: Vec<String> = left.iter().take(NAMED).map(Left::to_string).collect();
+    if left.len() > NAMED {
+        names.push(format!("and {} more", left.len() - NAMED));
+    }
+    let what = format!(
+        "processes that the last supervisor's jobs have left may live on, and would meet their jobs when these run again: {}",
+        names.join("; ")
+    );
+    Failure::new(exit::UNAVAILABLE, what).hint(format!(
+        "end them and start again; if none of them is of a job: remove {}",
+        dir.join("lock").display()
+    ))
 }
 
 /// How long to look for them.

@@ -6,21 +6,28 @@
 //!
 //! A directory serves one life. A clone into a directory that `cgroup.kill` was written to would die at birth.
 
+use std::ffi::CString;
 use std::fs;
 use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{Flock, FlockArg, OFlag, openat};
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, Flock, FlockArg, OFlag, openat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::{
     abilities::SWITCHED_OFF, children::start_of, controllers, controllers::Controllers, setup::Without, sys,
+    tree,
 };
 use crate::model::{Bounds, ExitStatus, WorkerId};
 
 const PREFIX: &str = "taskvisor-";
+
+/// A job may leave thousands of directories; the keeper has others to look after.
+const REMOVED_AT_A_TIME: usize = 1000;
 
 /// The keeper's directory of cgroups.
 pub(super) struct Cgroups {
@@ -99,16 +106,21 @@ impl Cgroups {
         _ = write_at(&self.dir, &format!("{worker}/cgroup.kill"), b"1");
     }
 
-    /// Removes the directory. The kernel refuses while anything lives in it: success is the proof.
+    /// Removes the directory, with those that the job has made below it. True is the proof that nothing lives there: the
+    /// kernel refuses to remove what is inhabited.
     pub fn remove(&self, worker: WorkerId) -> bool {
         let name = worker.to_string();
         match unlinkat(&*self.dir, name.as_str(), UnlinkatFlags::RemoveDir) {
-            Ok(()) | Err(nix::errno::Errno::ENOENT) => true,
-            Err(_) => {
-                // The job may have made directories of its own.
-                remove_below(&self.path.join(&name));
-                !self.path.join(&name).exists()
-            }
+            Ok(()) | Err(Errno::ENOENT) => return true,
+            Err(_) if is_inhabited(&self.read(worker, "cgroup.events")) => return false,
+            Err(_) => {}
+        }
+        match CString::new(name).map(|name| tree::remove(&*self.dir, &name, REMOVED_AT_A_TIME)) {
+            Ok(Ok(()) | Err(Errno::ENOENT)) => true,
+            // There is more of it, or somebody has come meanwhile.
+            Ok(Err(Errno::EAGAIN | Errno::EBUSY)) | Err(_) => false,
+            // A directory in there is another user's to remove. It is in nobody's way: no other life has this name.
+            Ok(Err(_)) => !is_inhabited(&self.read(worker, "cgroup.events")),
         }
     }
 
@@ -131,7 +143,7 @@ impl Cgroups {
 
     /// One process that lives there.
     pub fn someone(&self, worker: WorkerId) -> Option<i32> {
-        self.inhabitants(worker).lines().next()?.parse().ok()
+        inhabitants_below(&self.path.join(worker.to_string())).first().copied()
     }
 
     fn inhabitants(&self, worker: WorkerId) -> String {
@@ -145,7 +157,7 @@ impl Cgroups {
 
 impl Drop for Cgroups {
     fn drop(&mut self) {
-        remove_below(&self.path);
+        _ = tree::remove_at(&self.path);
     }
 }
 
@@ -193,19 +205,44 @@ fn remove_left_over(parent: &Path) {
         // A keeper that has just made its directory may not have locked it yet.
         let is_dead = keeper.is_some_and(|(pid, start)| start_of(pid).ok() != Some(start));
         if is_dead && lock(&entry.path()).is_some() {
-            remove_below(&entry.path());
+            _ = tree::remove_at(&entry.path());
         }
     }
 }
 
-/// Removes a directory and those below it, as far as nothing lives there.
-pub(super) fn remove_below(path: &Path) {
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_below(&entry.path());
-        }
+/// Whether a keeper, or a child that it has just made, has locked its directory.
+pub(super) fn is_locked(path: &Path) -> bool {
+    path.is_dir() && lock(path).is_none()
+}
+
+/// Whether nothing lives in a cgroup and below it. Removes it then, as far as that can be done.
+pub(super) fn empty(path: &Path) -> bool {
+    if is_inhabited(&fs::read_to_string(path.join("cgroup.events")).unwrap_or_default()) {
+        return false;
     }
-    _ = fs::remove_dir(path);
+    _ = tree::remove_at(path);
+    true
+}
+
+/// Of `cgroup.events`: one that lives below counts too.
+fn is_inhabited(events: &str) -> bool {
+    events.lines().any(|line| line == "populated 1")
+}
+
+/// The first few processes that live in a cgroup and below it.
+pub(super) fn inhabitants_below(path: &Path) -> Vec<i32> {
+    const FEW: usize = 16;
+    let mut found = Vec::new();
+    let Ok(path) = CString::new(path.as_os_str().as_encoded_bytes()) else { return found };
+    _ = tree::walk(AT_FDCWD, &path, |_, _, dir| {
+        let procs = openat(dir, "cgroup.procs", OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty());
+        let mut text = String::new();
+        if procs.is_ok_and(|procs| fs::File::from(procs).read_to_string(&mut text).is_ok()) {
+            found.extend(text.lines().flat_map(str::parse::<i32>).take(FEW - found.len()));
+        }
+        if found.len() < FEW { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    found
 }
 
 /// The cgroup that the keeper was given, for the keeper and its supervisor, as a path that can be opened.

@@ -54,6 +54,26 @@ pub(super) fn stat_field(pid: i32, field: usize) -> std::io::Result<u64> {
     value.ok_or_else(|| std::io::Error::other("a process without that field"))
 }
 
+/// The state of a process: `R`, `S`, `D`, `Z` …; `X` when it is gone.
+pub(super) fn state_of(pid: i32) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").and_then(|(_, fields)| fields.chars().next()).unwrap_or('X')
+}
+
+/// Whether a process has ended, reaped or not. One that cannot be looked at has not.
+pub(super) fn is_dead(pid: i32) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, fields)| is_dead_in(fields)),
+        Err(error) => error.kind() != std::io::ErrorKind::PermissionDenied,
+    }
+}
+
+/// By its `stat` from the state on. A first thread that has ended before the others is in state Z too.
+fn is_dead_in(fields: &str) -> bool {
+    let threads = fields.split(' ').nth(17).and_then(|count| count.parse().ok()).unwrap_or(0);
+    fields.starts_with('X') || fields.starts_with('Z') && threads <= 1
+}
+
 /// The session that a process is in.
 pub(super) fn session_of(pid: i32) -> Option<i32> {
     stat_field(pid, 3).ok().and_then(|session| session.try_into().ok())

@@ -17,6 +17,7 @@ use super::say::say;
 use super::setup::Setup;
 use super::supervisor::{Crashes, Launch, Phase, Supervisor};
 use super::template::Templates;
+use super::traces::Traces;
 use super::turn::{Interest, Sources};
 use super::watchdog::{Watchdog, fed_within};
 use super::{EXIT_SYSTEM, sys};
@@ -73,6 +74,7 @@ impl Keeper {
         _ = nix::sys::prctl::set_name(c"taskvisor");
         let subreaper = adopt_orphans(setup.without)?;
         let nofile = raise_nofile();
+        Traces::of_this_process()?;
         let cgroups = Cgroups::find(setup.without).ok();
         let origin = Origin {
             keeper: std::process::id() as i32,

@@ -15,6 +15,7 @@ mod controllers;
 mod inherited;
 mod life;
 mod main_loop;
+mod mark;
 mod notify;
 mod orders;
 mod parked;
@@ -27,6 +28,8 @@ mod supervisor;
 mod sweep;
 mod sys;
 mod template;
+mod traces;
+mod tree;
 mod turn;
 mod watchdog;
 
@@ -34,7 +37,8 @@ pub use abilities::{Abilities, abilities};
 pub use inherited::inherited_socket;
 pub use main_loop::run;
 pub use setup::{Restarts, Setup, Without, command};
-pub use sweep::{Sweeper, tag, traces};
+pub use sweep::{Left, Sweeper, Swept};
+pub use traces::{Traces, tag};
 
 /// Set for the supervisor: the descriptor of its socket to the keeper.
 pub const FD_VARIABLE: &str = "TASKVISOR_KEEPER_FD";

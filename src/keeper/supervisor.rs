@@ -14,7 +14,7 @@ use super::life::{Life, STUCK_AFTER};
 use super::main_loop::Keeper;
 use super::say::say;
 use super::setup::{Restarts, Setup};
-use super::{EXIT_CRASHES, EXIT_STALLED, FD_VARIABLE, TAG_FOR_SUPERVISOR, TAG_VARIABLE, sweep, sys};
+use super::{EXIT_CRASHES, EXIT_STALLED, FD_VARIABLE, TAG_FOR_SUPERVISOR, TAG_VARIABLE, mark, sys, traces};
 use crate::clock;
 use crate::model::{ExitStatus, Instant};
 use crate::wire::keeper::{Ask, Hello, Report};
@@ -83,7 +83,7 @@ impl Launch {
         let keeper = std::process::id() as i32;
         let own = [
             (FD_VARIABLE.into(), SOCKET.to_string().into()),
-            (TAG_FOR_SUPERVISOR.into(), sweep::tag(keeper)?.into()),
+            (TAG_FOR_SUPERVISOR.into(), traces::tag(keeper)?.into()),
         ];
         let set = |name: &OsString| own.iter().chain(&setup.env).any(|(other, _)| other == name);
         let ours = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", TAG_VARIABLE];
@@ -99,6 +99,7 @@ impl Launch {
     fn become_supervisor(&self, socket: RawFd) -> ! {
         _ = nix::unistd::setsid();
         sys::unblock_all();
+        mark::take_off();
         if let Err(errno) = sys::place(socket, SOCKET, 0) {
             say(format_args!("failed to hand the supervisor its socket: {errno}"));
             sys::exit_now(126);
@@ -298,7 +299,10 @@ impl Keeper {
             return None;
         }
         match next {
-            Next::Exit(code) => return Some(code),
+            Next::Exit(code) => {
+                self.remove_traces();
+                return Some(code);
+            }
             Next::Restart(at) if at > now => self.sources.wake_by(at),
             Next::Restart(_) => {
                 if let Err(errno) = self.start_supervisor(now) {
@@ -310,6 +314,16 @@ impl Keeper {
             }
         }
         None
+    }
+}
+
+impl Keeper {
+    /// Once the end of all is proven the next start has nothing to look for.
+    fn remove_traces(&self) {
+        let is_proven = self.strays.is_empty() && self.lives.values().all(|life| life.exit().is_some());
+        for &lock in self.setup.lock_fds.iter().filter(|_| is_proven) {
+            sys::truncate(lock);
+        }
     }
 }
 

@@ -147,6 +147,12 @@ pub(super) fn close_from(first: u32) {
     }
 }
 
+/// Empties a file that was given to us by number. A failure leaves it as it is.
+pub(super) fn truncate(fd: RawFd) {
+    // SAFETY: ftruncate takes numbers only.
+    unsafe { libc::ftruncate(fd, 0) };
+}
+
 /// Takes ownership of a descriptor that arrived by number.
 ///
 /// # Safety

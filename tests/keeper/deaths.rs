@@ -157,7 +157,7 @@ fn a_killed_supervisor_takes_its_trees_along_and_the_next_hears_of_what_had_ende
 
 fn a_killed_keeper_takes_its_children_along(mut keeper: Keeper) {
     let tag = taskvisor::keeper::tag(keeper.pid()).unwrap();
-    let sweeper = taskvisor::keeper::Sweeper::new(keeper.pid(), &tag);
+    let sweeper = taskvisor::keeper::Sweeper::new(keeper.pid(), &tag).unwrap();
     let parked = keeper.park(worker(1, 1));
     let running = keeper.park(worker(2, 1));
     let mut order = shell(&format!("{DAEMON}; while :; do sleep 1; done"));
@@ -166,8 +166,8 @@ fn a_killed_keeper_takes_its_children_along(mut keeper: Keeper) {
     let daemon: i32 = running.line().trim().parse().unwrap();
     signal(keeper.pid(), SIGKILL);
     assert_eq!(keeper.wait().signal(), Some(libc::SIGKILL));
-    let (_, clean) = sweeper.sweep(SOON);
-    assert!(clean);
+    let left = sweeper.sweep(SOON).left;
+    assert!(left.is_empty(), "{left:?}");
     wait_until("all are dead", SOON, || ![parked.pid, running.pid, daemon].into_iter().any(lives));
 }
 

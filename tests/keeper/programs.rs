@@ -142,7 +142,7 @@ fn a_program_runs_as_the_user_it_is_given(mut keeper: Keeper) {
     signal(keeper.pid(), SIGKILL);
     assert_eq!(keeper.wait().signal(), Some(libc::SIGKILL));
     wait_until("it has died with its keeper", SOON, || !lives(bound.pid));
-    assert!(sweeper.sweep(SOON).1);
+    assert!(sweeper.unwrap().sweep(SOON).left.is_empty());
 }
 
 #[test]

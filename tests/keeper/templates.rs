@@ -375,7 +375,7 @@ fn a_killed_keeper_takes_the_children_of_its_templates_along(mut keeper: Keeper)
     signal(keeper.pid(), SIGKILL);
     assert_eq!(keeper.wait().signal(), Some(libc::SIGKILL));
     wait_until("all are dead", SOON, || ![template.pid, idle.pid, busy.pid].into_iter().any(lives));
-    assert!(sweeper.sweep(SOON).1);
+    assert!(sweeper.unwrap().sweep(SOON).left.is_empty());
 }
 
 fn a_killed_supervisor_takes_templates_and_their_children_along(mut keeper: Keeper) {
