@@ -103,6 +103,17 @@ fn a_second_start_on_the_same_run_dir_is_refused_by_name() {
 }
 
 #[test]
+fn a_start_that_could_not_prove_the_end_of_any_job_is_refused() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut start = sandbox.command(&["start", "-w", "1"]);
+    let output = start.env("TASKVISOR_WITHOUT", "cgroup,subreaper").output().expect("taskvisor runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(78), "{said}");
+    assert!(said.contains("nothing proves that a job's processes have ended"), "{said}");
+    sandbox.assert_nothing_left();
+}
+
+#[test]
 fn burst_ends_when_the_queue_is_empty() {
     in_all_settings(|sandbox| {
         let jids: Vec<String> =

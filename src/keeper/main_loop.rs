@@ -20,7 +20,7 @@ use super::template::Templates;
 use super::traces::Traces;
 use super::turn::{Interest, Sources};
 use super::watchdog::{Watchdog, fed_within};
-use super::{EXIT_SYSTEM, sys};
+use super::{EXIT_NO_PROOF, EXIT_SYSTEM, sys};
 use crate::clock;
 use crate::model::{Instant, WorkerId};
 use crate::wire::keeper::Ask;
@@ -32,8 +32,23 @@ pub fn run(setup: Setup) -> ExitCode {
         Ok(keeper) => ExitCode::from(keeper.serve()),
         Err(error) => {
             say(format_args!("failed to start: {error}"));
-            ExitCode::from(EXIT_SYSTEM)
+            ExitCode::from(if error.is::<NoProof>() { EXIT_NO_PROOF } else { EXIT_SYSTEM })
         }
+    }
+}
+
+/// What a job starts could live on unseen.
+#[derive(Debug)]
+struct NoProof;
+
+impl std::error::Error for NoProof {}
+
+impl std::fmt::Display for NoProof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(
+            "without cgroups and without subreapers nothing proves that a job's processes have ended; \
+             remove subreaper from TASKVISOR_WITHOUT, or give the service a cgroup (see: taskvisor doctor)",
+        )
     }
 }
 
@@ -76,6 +91,9 @@ impl Keeper {
         let nofile = raise_nofile();
         Traces::of_this_process()?;
         let cgroups = Cgroups::find(setup.without).ok();
+        if cgroups.is_none() && !subreaper {
+            return Err(NoProof.into());
+        }
         let origin = Origin {
             keeper: std::process::id() as i32,
             null,

@@ -56,5 +56,8 @@ pub const EXIT_CRASHES: u8 = 70;
 /// Exit code when the keeper itself could not start.
 pub const EXIT_SYSTEM: u8 = 71;
 
+/// Exit code when the end of a job's processes could not be proven here: the settings, or the machine, must change.
+pub const EXIT_NO_PROOF: u8 = 78;
+
 /// Exit code when the supervisor did not even read an order to stop before the deadline.
 pub const EXIT_STALLED: u8 = 124;
