@@ -87,3 +87,71 @@ fn a_date_that_nobody_knows_is_not_shown() {
     let rep = scene.ok(&["recur", "show", "rep"]);
     assert!(rep.contains("at an unknown time by another program"), "{rep}");
 }
+
+/// Jobs that another program has put and let fail, in one call of a script of its own.
+fn fail_many(other: &mut crate::support::Scripted, count: usize) {
+    let script = "for i = 1, tonumber(ARGV[1]) do \
+        redis.call('HSET', 'ql:j:f' .. i, 'jid', 'f' .. i, 'klass', 'k', 'data', '{}', 'priority', '0', 'tags', '{}', \
+            'state', 'failed', 'worker', '', 'expires', '', 'queue', 'elsewhere', 'retries', '5', 'remaining', '5', \
+            'time', '1', 'failure', '{\"group\":\"g\",\"message\":\"m\",\"when\":1,\"worker\":\"w\"}') \
+        redis.call('LPUSH', 'ql:f:g', 'f' .. i) end \
+        redis.call('SADD', 'ql:failures', 'g') redis.call('ZADD', 'ql:queues', 1, 'elsewhere') return 1";
+    let _: i64 = other.raw_call(&["EVAL", script, "0", &count.to_string()]);
+}
+
+#[test]
+fn any_number_of_jobs_of_another_program_can_be_listed_retried_and_discarded() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    fail_many(&mut other, 7_000);
+    let shown = scene.ok(&["job", "list", "--state", "failed", "--json", "-n", "0"]);
+    assert_eq!(shown.lines().count(), 7_000, "{}", &shown[..200.min(shown.len())]);
+    // Where some have a place already, and behind places of jobs that are gone.
+    let _: i64 = other.raw("DEL ql:taskvisor:jobs");
+    let _: i64 = other.raw("ZADD ql:taskvisor:jobs 1 f5 2 f6 3 gone");
+    let retried = scene.ok(&["job", "retry", "--failed"]);
+    assert!(retried.contains("7000 jobs retried"), "{retried}");
+    assert_eq!(other.raw::<i64>("ZCARD ql:q:elsewhere-work"), 7_000);
+    assert_eq!(other.raw::<i64>("EXISTS ql:f:g"), 0);
+    let _: i64 = other.raw("DEL ql:taskvisor:jobs ql:q:elsewhere-work");
+    fail_many(&mut other, 3_000);
+    let discarded = scene.ok(&["job", "discard", "--failed"]);
+    assert!(discarded.contains("3000 jobs discarded"), "{discarded}");
+}
+
+#[test]
+fn a_plain_list_shows_what_another_program_has_put() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    scene.ok(&["put", "-q", "elsewhere", "--jid", "ours", "--", "true"]);
+    let put = |other: &mut crate::support::Scripted, jid: &str, delay: &str| {
+        let _: String = other.call(&["put", &at(0.0), "me", "elsewhere", jid, "k", "{}", delay]);
+    };
+    put(&mut other, "first", "0");
+    put(&mut other, "second", "0");
+    put(&mut other, "later", "1000");
+    let ids = || {
+        let list = scene.ok(&["job", "list", "--json"]);
+        let id = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].clone();
+        list.lines().map(|line| id(line).as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(), ["second", "first", "later", "ours"]);
+    // What came later is on top.
+    put(&mut other, "third", "0");
+    assert_eq!(ids(), ["third", "second", "first", "later", "ours"]);
+}
+
+#[test]
+fn what_another_program_has_put_has_a_place_once_it_was_run_and_none_when_it_is_gone() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let _running = scene.start(&["-w", "1", "-q", "elsewhere"]);
+    let _: String = other.call(&["put", &at(0.0), "me", "elsewhere", "j", "k", "{}", "0"]);
+    crate::sandbox::wait_until("it was fetched", || {
+        other.raw::<Option<String>>("ZSCORE ql:taskvisor:jobs j").is_some()
+    });
+    let _: i64 = other.raw("ZADD ql:taskvisor:jobs 1000 gone");
+    let _: i64 = other.line("taskvisor.sign 5 c i {}");
+    assert_eq!(other.raw::<Option<String>>("ZSCORE ql:taskvisor:jobs gone"), None);
+    assert!(other.raw::<Option<String>>("ZSCORE ql:taskvisor:jobs j").is_some());
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::broker::Redis;
 use super::reply::{self, array, number, parts, some_number, text};
-use super::verbs::{asked, retried, write_asked};
+use super::verbs::{adopt, asked, retried, write_asked};
 use crate::broker::Error;
 use crate::model::verb::{Act, Bulk, FailureGroup, Swept};
 use crate::model::{Failure, Filter, Millis};
@@ -88,6 +88,9 @@ pub(super) async fn sweep(redis: &Redis, it: &Bulk, by: &str) -> Result<Swept, E
 
 /// The same with what a filter finds.
 pub(super) async fn sweep_of(redis: &Redis, it: &Bulk, filter: &Filter, by: &str) -> Result<Swept, Error> {
+    if it.after.is_none() {
+        adopt(redis, filter, false).await?;
+    }
     let answer = redis.call("change jobs in", "taskvisor.sweep", |cmd, offset| {
         cmd.arg(match it.act {
             Act::Retry => "retry",

@@ -178,9 +178,29 @@ pub(super) fn write_asked(cmd: &mut Cmd, filter: &Filter) {
 
 /// Jobs looked at in one page: what a list keeps the server for.
 const ROWS: u32 = 500;
+/// Ids looked at in one call that adopts jobs.
+const ADOPTED: u32 = 5_000;
+
+/// Gives the jobs that other programs have put a place in the list of all jobs, as far as a filter may want them. A quick
+/// call looks for none where there are no more jobs than places.
+pub(super) async fn adopt(redis: &Redis, filter: &Filter, is_quick: bool) -> Result<(), Error> {
+    let (mut index, mut from) = (String::new(), 0);
+    loop {
+        let answer = asked(redis, "taskvisor.adopt", |cmd| {
+            cmd.arg(&index).arg(from).arg(ADOPTED).arg(u8::from(is_quick));
+            write_asked(cmd, filter);
+        });
+        let [next, behind]: [Value; 2] = parts(answer.await?)?;
+        let Some(next) = text(&next) else { return Ok(()) };
+        (index, from) = (next, number(&behind));
+    }
+}
 
 /// A stretch of a list.
 pub(super) async fn page(redis: &Redis, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
+    if at.is_none() && filter.after.is_none() {
+        adopt(redis, filter, filter.limit != 0).await?;
+    }
     let Cursor { place, left } = match (at, &filter.after) {
         (Some(at), _) => at,
         (None, after) => {

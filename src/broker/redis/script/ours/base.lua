@@ -135,6 +135,12 @@ local function make_room(queue)
   if most_at_once(queue) > 0 then wake(queue) end
 end
 
+-- Gives a job of another program its place in the list of all jobs, if there is a job of that id.
+local function give_place(jid)
+  if call('HLEN', 'ql:j:' .. jid) == 0 then return end
+  call('ZADD', 'ql:taskvisor:jobs', 'NX', call('INCR', 'ql:taskvisor:place'), jid)
+end
+
 -- Nobody holds the job any more.
 local function let_go(jid, job)
   call('ZREM', 'ql:q:' .. job.queue .. '-locks', jid)

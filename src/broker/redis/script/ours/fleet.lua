@@ -10,6 +10,17 @@ local function tidy_held(instance, most)
   end
 end
 
+-- Other clients remove jobs and do not know of the list of all: the places of those that are gone are removed, of so
+-- many that are looked at, from where the call before it has ended.
+local function tidy_places(most)
+  local at = number(call('GET', 'ql:taskvisor:tidied') or 0) or 0
+  local some = call('ZRANGEBYSCORE', 'ql:taskvisor:jobs', '(' .. at, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
+  for i = 1, #some, 2 do
+    if call('EXISTS', 'ql:j:' .. some[i]) == 0 then call('ZREM', 'ql:taskvisor:jobs', some[i]) end
+  end
+  call('SET', 'ql:taskvisor:tidied', #some < 2 * most and 0 or some[#some])
+end
+
 -- A sign of life, which its own ears hear. What has been silent for too long is forgotten, some at a time.
 if command == 'taskvisor.sign' then
   local channel, instance, text = take(), take(), take()
@@ -19,6 +30,7 @@ if command == 'taskvisor.sign' then
   call('HSET', 'ql:taskvisor:fleet', instance, text)
   call('ZADD', 'ql:taskvisor:seen', now, instance)
   tidy_held(instance, 100)
+  tidy_places(500)
   local long_ago = clock - option('max-worker-age', 86400)
   for _, gone in ipairs(call('ZRANGEBYSCORE', 'ql:taskvisor:seen', '-inf', long_ago, 'LIMIT', 0, 10)) do
     call('HDEL', 'ql:taskvisor:fleet', gone)

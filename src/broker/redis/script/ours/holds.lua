@@ -120,6 +120,7 @@ if command == 'taskvisor.fetch' then
   local GIVEN = {
     'klass', 'data', 'priority', 'tags', 'attempt', 'crashes', 'interrupted', 'unknown', 'policy', 'limit', 'exec',
     'retries', 'remaining', 'time', 'order', 'hold', 'grace', 'progress', 'renewed', 'due', 'state', 'queue',
+    'put_at',
   }
   local given, waits = {}, {}
 
@@ -128,13 +129,15 @@ if command == 'taskvisor.fetch' then
     local key = 'ql:j:' .. jid
     local values = call('HMGET', key, unpack(GIVEN))
     if not values[1] and not values[2] then return end
-    local retries, remaining, time, order, hold, grace, progress, renewed, due, state, from = unpack(values, 12)
+    local retries, remaining, time, order, hold, grace, progress, renewed, due, state, from, put_at =
+      unpack(values, 12)
     if state and state ~= 'waiting' and not may_wait(state, jid, from) then return end
     if from and from ~= queue and call('ZSCORE', 'ql:q:' .. from .. '-work', jid) then return end
     if not is_text(jid) then return refuse_jid(jid, queue) end
     -- A job of another program tells its tries by what remains of them.
     local attempt = (number(values[5]) or math.max((number(retries) or 0) - (number(remaining) or 0), 0)) + 1
     hold = next_hold(hold)
+    if not put_at and not call('ZSCORE', 'ql:taskvisor:jobs', jid) then give_place(jid) end
     -- First what may fail: the job is not running then.
     call('ZADD', 'ql:w:' .. worker.name .. ':jobs', expires, jid)
     history(jid, clock, 'popped', '{"worker":' .. encode(worker.name) .. '}')

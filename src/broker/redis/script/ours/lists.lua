@@ -10,53 +10,73 @@ local function take_asked()
   return asked
 end
 
-local matches, stretch
-if command == 'taskvisor.list' or command == 'taskvisor.sweep' then
+local matches, stretch, indices, members, size_of
+if command == 'taskvisor.list' or command == 'taskvisor.sweep' or command == 'taskvisor.adopt' then
   -- Indices have orders of their own: of no more jobs than this all are gathered. Else the way is through all jobs.
   local FEW = 2000
   local OF_QUEUES = {
-    waiting = '-work', delayed = '-scheduled', running = '-locks', canceling = '-locks', depends = '-depends',
+    waiting = {'-work', '-throttled'}, delayed = {'-scheduled'}, running = {'-locks'}, canceling = {'-locks'},
+    depends = {'-depends'},
   }
   local OF_ALL = {complete = 'ql:completed', held = 'ql:f:held', canceled = 'ql:taskvisor:canceled'}
+  local ANY = {
+    waiting = true, delayed = true, running = true, depends = true, complete = true, failed = true, held = true,
+    canceled = true,
+  }
 
-  local function indices_of(state, queues, keys)
+  -- Adds the keys that have the jobs of a state, each key once.
+  local function add_indices(state, queues, keys, known)
+    local function add(key)
+      if not known[key] then keys[#keys + 1] = key end
+      known[key] = true
+    end
     if OF_ALL[state] then
-      keys[#keys + 1] = OF_ALL[state]
+      add(OF_ALL[state])
     elseif state == 'failed' then
-      for _, group in ipairs(call('SMEMBERS', 'ql:failures')) do keys[#keys + 1] = 'ql:f:' .. group end
+      for _, group in ipairs(call('SMEMBERS', 'ql:failures')) do add('ql:f:' .. group) end
     else
-      for _, queue in ipairs(queues) do keys[#keys + 1] = 'ql:q:' .. queue .. OF_QUEUES[state] end
+      for _, queue in ipairs(queues) do
+        for _, ending in ipairs(OF_QUEUES[state]) do add('ql:q:' .. queue .. ending) end
+      end
     end
   end
 
-  -- The indices that have all that is asked for; nil if there are none.
-  local function indices(asked)
-    if asked.tag ~= '' then return {'ql:t:' .. asked.tag} end
-    if asked.group then return {'ql:f:' .. asked.group, 'ql:f:held'} end
-    if asked.tracked then return {'ql:tracked'} end
-    if next(asked.states) == nil then return end
-    local keys, queues = {}, asked.queue ~= '' and {asked.queue} or call('ZRANGE', 'ql:queues', 0, -1)
-    for state in pairs(asked.states) do indices_of(state, queues, keys) end
-    return keys
+  -- The indices that have all that is asked for, and whether they have less than all jobs.
+  function indices(asked)
+    if asked.tag ~= '' then return {'ql:t:' .. asked.tag}, true end
+    if asked.group then return {'ql:f:' .. asked.group, 'ql:f:held'}, true end
+    if asked.tracked then return {'ql:tracked'}, true end
+    local has_states = next(asked.states) ~= nil
+    local keys, known, queues = {}, {}, asked.queue ~= '' and {asked.queue} or call('ZRANGE', 'ql:queues', 0, -1)
+    for state in pairs(has_states and asked.states or ANY) do add_indices(state, queues, keys, known) end
+    table.sort(keys)
+    return keys, has_states
   end
 
-  -- The place of another program's job, which it gets now; nil if it is gone.
-  local function adopt(jid)
-    if call('HLEN', 'ql:j:' .. jid) == 0 then return end
-    local place = call('INCR', 'ql:taskvisor:place')
-    call('ZADD', 'ql:taskvisor:jobs', place, jid)
-    return format('%.0f', place)
+  -- How many jobs an index has.
+  function size_of(key)
+    return call(key:sub(1, 5) == 'ql:f:' and 'LLEN' or 'ZCARD', key)
+  end
+
+  -- Some of the jobs of an index, those first that are in it for longest.
+  function members(key, from, most)
+    if key:sub(1, 5) == 'ql:f:' then
+      local jids, oldest_first = call('LRANGE', key, -from - most, -1 - from), {}
+      for i = #jids, 1, -1 do oldest_first[#oldest_first + 1] = jids[i] end
+      return oldest_first
+    end
+    return call(key:sub(-5) == '-work' and 'ZREVRANGE' or 'ZRANGE', key, from, from + most - 1)
   end
 
   -- All jobs of some indices, if they are few.
   local function gather(keys)
     local count, jids, seen, found = 0, {}, {}, {}
     for _, key in ipairs(keys) do
-      count = count + call(key:sub(1, 5) == 'ql:f:' and 'LLEN' or 'ZCARD', key)
+      count = count + size_of(key)
       if count > FEW then return end
     end
     for _, key in ipairs(keys) do
-      for _, jid in ipairs(call(key:sub(1, 5) == 'ql:f:' and 'LRANGE' or 'ZRANGE', key, 0, -1)) do
+      for _, jid in ipairs(members(key, 0, FEW)) do
         if not seen[jid] then jids[#jids + 1] = jid end
         seen[jid] = true
       end
@@ -65,7 +85,6 @@ if command == 'taskvisor.list' or command == 'taskvisor.sweep' then
       local places = call('ZMSCORE', 'ql:taskvisor:jobs', unpack(jids, from + 1, math.min(from + 1000, #jids)))
       for i, place in ipairs(places) do
         local jid = jids[from + i]
-        place = place or adopt(jid)
         if place then found[#found + 1] = {jid = jid, place = place, at = number(place)} end
       end
     end
@@ -81,8 +100,8 @@ if command == 'taskvisor.list' or command == 'taskvisor.sweep' then
 
   -- The next jobs behind a place that may be asked for, and whether there may be more.
   function stretch(asked, from, rows, is_up)
-    local keys = indices(asked)
-    local all, found, behind = keys and gather(keys), {}, tonumber(from)
+    local keys, are_some = indices(asked)
+    local all, found, behind = are_some and gather(keys), {}, tonumber(from)
     if not all then
       found = walk(from, rows, is_up)
       return found, #found == rows
@@ -118,6 +137,32 @@ if command == 'taskvisor.list' or command == 'taskvisor.sweep' then
       and (not asked.tracked or call('ZSCORE', 'ql:tracked', jid))
       and (asked.recurring == '' or asked.recurring == maker(jid))
   end
+end
+
+-- Gives a place to the jobs of other programs among those that an index has, some indices and ids at a time; gives where
+-- to go on. With `is_quick`, only if there are more jobs than places: whether that is so is seen at a glance, unless
+-- places are left of jobs that other programs have removed.
+if command == 'taskvisor.adopt' then
+  write_though_full()
+  local last, from, most, is_quick, asked = take(), tonumber(take()), tonumber(take()), take() == '1', take_asked()
+  local keys, are_some = indices(asked)
+  if is_quick and not are_some and asked.queue == '' then
+    local jobs = 0
+    for _, key in ipairs(keys) do jobs = jobs + size_of(key) end
+    if jobs <= call('ZCARD', 'ql:taskvisor:jobs') then return {false, 0} end
+  end
+  for _, key in ipairs(keys) do
+    if key >= last then
+      local jids = members(key, key == last and from or 0, most)
+      local places = #jids > 0 and call('ZMSCORE', 'ql:taskvisor:jobs', unpack(jids)) or {}
+      for i, jid in ipairs(jids) do
+        if not places[i] then give_place(jid) end
+      end
+      if #jids == most then return {key, (key == last and from or 0) + most} end
+      most = most - #jids
+    end
+  end
+  return {false, 0}
 end
 
 -- Those that match of the next jobs below a place, newest first, as the values of fields.
