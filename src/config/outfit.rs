@@ -62,6 +62,7 @@ pub(super) fn resolve_pool(
         filter,
         knows,
         grace: pool.grace.unwrap_or(default.grace),
+        lost_grace: pool.lost_grace.unwrap_or(default.lost_grace),
         boot_timeout: pool.boot_timeout.unwrap_or(default.boot_timeout),
         when_cut_off: pool.when_cut_off.unwrap_or_default(),
         limits: of_attempt,

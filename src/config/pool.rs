@@ -58,6 +58,9 @@ pub struct Pool {
     /// From TERM to KILL.
     #[serde(default, deserialize_with = "duration")]
     pub grace: Option<Duration>,
+    /// The same for a job that somebody else may run already.
+    #[serde(default, deserialize_with = "duration")]
+    pub lost_grace: Option<Duration>,
     /// What becomes of jobs when the broker does not answer.
     pub when_cut_off: Option<CutOff>,
     /// From spawn to ready.
@@ -183,6 +186,7 @@ impl Pool {
             sandbox: self.sandbox.or(other.sandbox),
             leftovers: self.leftovers.or(other.leftovers),
             grace: self.grace.or(other.grace),
+            lost_grace: self.lost_grace.or(other.lost_grace),
             when_cut_off: self.when_cut_off.or(other.when_cut_off),
             boot_timeout: self.boot_timeout.or(other.boot_timeout),
             limits: over(self.limits, other.limits, Limits::over),

@@ -163,6 +163,7 @@ fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &Outfit) {
         ("retry_delay", duration(pool.retry.delay)),
         ("retry_cap", duration(pool.retry.cap)),
         ("grace", duration(pool.grace)),
+        ("lost_grace", duration(pool.lost_grace)),
         ("when_cut_off", yaml(pool.when_cut_off)),
         ("env", env.into()),
         ("cwd", yaml(&outfit.cwd)),

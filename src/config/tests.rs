@@ -140,7 +140,19 @@ fn what_is_kept_of_logs_is_said_in_the_file() {
 #[test]
 fn null_is_the_default() {
     let keys = ["mode", "workers", "concurrency", "recycle", "queues", "order", "classes", "except_classes"];
-    let more = ["command", "run", "env", "cwd", "umask", "user", "group", "sandbox", "leftovers", "grace"];
+    let more = [
+        "command",
+        "run",
+        "env",
+        "cwd",
+        "umask",
+        "user",
+        "group",
+        "sandbox",
+        "leftovers",
+        "grace",
+        "lost_grace",
+    ];
     let times = ["name", "boot_timeout", "limits", "class_limits", "retries", "retry_delay", "retry_cap"];
     let all: Vec<String> =
         [&keys[..], &more, &times].concat().iter().map(|key| format!("{key}: null")).collect();

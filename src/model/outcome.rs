@@ -151,6 +151,14 @@ pub enum Revocation {
 }
 
 impl Revocation {
+    /// Whether somebody else may run the job from now on: what still runs of it here is one run too many.
+    pub fn is_anothers(self) -> bool {
+        match self {
+            Revocation::LockLost | Revocation::Moved | Revocation::RenewRefused => true,
+            Revocation::Canceled | Revocation::SelfFenced => false,
+        }
+    }
+
     /// The word for people.
     pub fn as_str(self) -> &'static str {
         match self {

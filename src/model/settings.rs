@@ -52,6 +52,8 @@ pub struct PoolSettings {
     pub knows: Option<Arc<Classes>>,
     /// From TERM to KILL.
     pub grace: Duration,
+    /// The same for a job that somebody else may run already; zero: KILL without TERM.
+    pub lost_grace: Duration,
     /// From spawn to ready.
     pub boot_timeout: Duration,
     /// What becomes of its jobs when the broker does not answer until their leases end.
@@ -146,6 +148,7 @@ impl Default for PoolSettings {
             filter: ClassFilter::default(),
             knows: None,
             grace: Duration::from_secs(10),
+            lost_grace: Duration::ZERO,
             boot_timeout: Duration::from_secs(30),
             when_cut_off: CutOff::Kill,
             limits: Limits::default(),

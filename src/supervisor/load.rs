@@ -87,8 +87,9 @@ impl Slot {
 
 /// How its jobs are ended.
 impl Slot {
-    /// Ends one of its jobs: first the reason counts, except that what is not ours can never be ours again. A job alone
-    /// in its worker ends with it; one in company is asked to, and has the grace for it.
+    /// Ends one of its jobs: first the reason counts, except that what is not ours can never be ours again, and that what
+    /// somebody else may run already has no more time than that allows. A job alone in its worker ends with it; one in
+    /// company is asked to, and has the grace for it.
     pub(super) fn end_job(
         &mut self,
         now: Instant,
@@ -97,14 +98,29 @@ impl Slot {
         pool: &PoolSettings,
         orders: &mut VecDeque<Command>,
     ) {
+        let kill_at = now + why.grace(pool);
+        if why.is_anothers() {
+            self.bring_forward(index, kill_at);
+        }
         let running = &mut self.jobs[index];
         if !running.is_ours() || running.phase == Phase::Ends(why) {
             return;
         }
-        let ran = running.end(why, now + pool.grace);
+        let ran = running.end(why, kill_at);
         let works = matches!(self.state, State::Ready | State::Busy);
         if ran && works && pool.jobs_at_once > 1 {
             orders.push_back(Command::Cancel(self.id, running.job.id.clone(), why.as_str()));
+        }
+    }
+
+    /// What is ending already is killed at `kill_at` at the latest.
+    fn bring_forward(&mut self, index: usize, kill_at: Instant) {
+        let running = &mut self.jobs[index];
+        if running.phase != Phase::Runs {
+            running.deadline = Some(running.deadline.map_or(kill_at, |deadline| deadline.min(kill_at)));
+        }
+        if let State::Stopping(_) = self.state {
+            self.deadline = self.deadline.map(|deadline| deadline.min(kill_at));
         }
     }
 

@@ -20,6 +20,7 @@ mod stop;
 mod supervisor;
 mod verdict;
 mod wear;
+mod why;
 mod work;
 mod worker;
 

@@ -79,7 +79,7 @@ impl Supervisor {
             for slot in &mut pool.slots {
                 slot.end_late_jobs(now, &pool.settings, &mut self.orders);
                 if let Some(signal) = slot.due_signal(now, &pool.settings, stop) {
-                    let kill_at = now + pool.settings.grace;
+                    let kill_at = now + signal.1.grace(&pool.settings);
                     let kill_at = stop.map_or(kill_at, |stop| kill_at.min(stop.deadline));
                     slot.send(now, signal, kill_at, &mut self.orders);
                 }

@@ -126,7 +126,7 @@ impl Supervisor {
             Some(Revocation::Canceled) => Some(Verdict::Canceled),
             Some(_) => None,
             // An earlier attempt that we lost is still dying here: two at a time are one too many.
-            None if runs_here => release(grace),
+            None if runs_here => release(grace.min(PAUSE)),
             None if jobs::fence_at(lease, grace) <= now => release(PAUSE),
             None if self.stop.is_some() || pool.intake.paused => release(Duration::ZERO),
             None if !classes::knows(&pool.settings, job) => Some(pool.unknown.refuse(job, &mut self.random)),

@@ -7,8 +7,9 @@ use super::Command;
 use super::jobs::{Phase, Running};
 use super::restart::{Backoff, GOOD_LIFE};
 use super::stop::Stopping;
-use super::wear::{Wear, Wears};
-use crate::model::{Excess, Exit, ExitStatus, Instant, PoolSettings, Revocation, Signal, SlotId, WorkerId};
+use super::wear::Wears;
+pub(super) use super::why::Why;
+use crate::model::{Exit, ExitStatus, Instant, PoolSettings, Signal, SlotId, WorkerId};
 
 /// Where a slot is. Its one deadline means another thing in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,59 +26,6 @@ pub(super) enum State {
     Stopping(Why),
     /// Killed; only the proof is missing.
     Killed(Why),
-}
-
-/// Why we end a worker or a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
-    /// Not ready in time.
-    Boot,
-    /// It has run all the jobs of its life.
-    Spent,
-    /// We were told to stop.
-    Stop,
-    /// The job took more than it may.
-    Limit(Excess),
-    /// The right to run the job is lost.
-    Lost(Revocation),
-    /// Another job of the same worker could only be ended with the worker.
-    Neighbour,
-    /// The worker broke the protocol.
-    Fault,
-    /// It has had nothing to do for a while, and others are there.
-    Idle,
-    /// It has run for long enough.
-    Worn(Wear),
-    /// Its pool has fewer places now.
-    Scaled,
-    /// Others take the place of its pool.
-    Replaced,
-}
-
-impl Why {
-    /// The words for people.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Why::Boot => "boot timeout",
-            Why::Spent => "spent",
-            Why::Stop => "stop",
-            Why::Limit(excess) => excess.name(),
-            Why::Lost(revocation) => revocation.as_str(),
-            Why::Neighbour => "neighbour",
-            Why::Fault => "fault",
-            Why::Idle => "idle",
-            Why::Worn(wear) => wear.as_str(),
-            Why::Scaled => "scaled down",
-            Why::Replaced => "replaced",
-        }
-    }
-}
-
-impl Why {
-    /// Whether nobody is to come after it.
-    pub(super) fn empties_the_place(self) -> bool {
-        matches!(self, Why::Idle | Why::Scaled | Why::Replaced)
-    }
 }
 
 /// What is known of one life; forgotten with it.
@@ -276,9 +224,10 @@ impl Slot {
                 let leaves = self.life.leaving.map(|why| (Signal::Term, why));
                 stops.map(|signal| (signal, Why::Stop)).or(leaves)
             }
-            State::Ready | State::Busy => stops
-                .map(|signal| (signal, Why::Stop))
-                .or_else(|| self.signal_for_job(now, pool))
+            State::Ready | State::Busy => self
+                .kill_for_job(now, pool)
+                .or_else(|| stops.map(|signal| (signal, Why::Stop)))
+                .or_else(|| self.term_for_job(pool))
                 .or_else(|| self.is_spent(pool).then_some((Signal::Term, Why::Spent)))
                 .or_else(|| {
                     self.life.leaving.filter(|_| self.jobs.is_empty()).map(|why| (Signal::Term, why))
@@ -286,13 +235,21 @@ impl Slot {
         }
     }
 
-    /// A job alone in its worker is ended with it; one in company is canceled first. One that takes from others what they
-    /// need is killed.
-    fn signal_for_job(&self, now: Instant, pool: &PoolSettings) -> Option<(Signal, Why)> {
+    /// A job is killed that takes from others what they need, that somebody else may run already, or that was asked to end
+    /// and has not. In company the last two are one.
+    fn kill_for_job(&self, now: Instant, pool: &PoolSettings) -> Option<(Signal, Why)> {
         self.jobs.iter().find_map(|job| match job.phase {
             Phase::Ends(why @ Why::Limit(excess)) if excess.is_urgent() => Some((Signal::Kill, why)),
-            Phase::Ends(why) if pool.jobs_at_once == 1 => Some((Signal::Term, why)),
+            Phase::Ends(why) if pool.jobs_at_once == 1 && !why.is_anothers() => None,
             Phase::Ends(why) if job.deadline.is_some_and(|at| at <= now) => Some((Signal::Kill, why)),
+            Phase::Ends(_) | Phase::Runs | Phase::Said(_) => None,
+        })
+    }
+
+    /// A job alone in its worker is ended with it.
+    fn term_for_job(&self, pool: &PoolSettings) -> Option<(Signal, Why)> {
+        self.jobs.iter().find_map(|job| match job.phase {
+            Phase::Ends(why) if pool.jobs_at_once == 1 => Some((Signal::Term, why)),
             Phase::Ends(_) | Phase::Runs | Phase::Said(_) => None,
         })
     }

@@ -46,7 +46,7 @@ fn a_job_that_is_another_s_by_then_is_ended_when_the_broker_says_so() {
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          20.2 > renew a
-         90 > term 1.1 (renew_refused)
+         90 > kill 1.1 (renew_refused)
          90.4 > drop a (renew_refused)
          90.4 > spawn 1.2",
     );

@@ -150,9 +150,73 @@ fn a_job_that_is_not_ours_any_more_is_ended_and_nothing_is_settled() {
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > kill_at 1.1 58.2
-         5 > term 1.1 (lock_lost)
+         5 > kill 1.1 (lock_lost)
          5.2 > drop a (lock_lost)
          5.2 > spawn 1.2",
+    );
+}
+
+#[test]
+fn a_job_that_is_not_ours_any_more_has_the_grace_that_its_pool_gives_it_for_that() {
+    let mut settings = fork(1);
+    settings.pools[0].lost_grace = Duration::from_secs(2);
+    check(
+        settings,
+        "0.1 ready 1.1
+         0.2 fetched a
+         5 revoked a moved
+         7.1 exited 1.1 killed",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         5 > term 1.1 (moved)
+         7 > kill 1.1 (moved)
+         7.1 > drop a (moved)
+         7.1 > spawn 1.2
+         7.1 > kill_at 1.2 65.1",
+    );
+}
+
+#[test]
+fn a_canceled_job_that_somebody_else_may_run_meanwhile_has_no_grace_any_more() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         5 revoked a canceled
+         6 revoked a lock_lost
+         6.1 exited 1.1 killed",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         5 > term 1.1 (canceled)
+         6 > kill 1.1 (canceled)
+         6.1 > drop a (lock_lost)
+         6.1 > spawn 1.2
+         6.1 > kill_at 1.2 64.1",
+    );
+}
+
+#[test]
+fn a_job_that_was_given_up_before_its_lease_ended_is_killed_once_it_is_anothers() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         50 revoked a lock_lost
+         50.1 exited 1.1 killed",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         20.2 > renew a
+         48.2 > term 1.1 (self_fenced)
+         50 > kill 1.1 (self_fenced)
+         50.1 > drop a (self_fenced)
+         50.1 > spawn 1.2
+         50.1 > kill_at 1.2 108.1",
     );
 }
 
@@ -254,7 +318,7 @@ fn a_job_that_ignores_its_cancel_takes_the_worker_with_it_but_not_its_neighbours
         "0.1 ready 1.1
          0.2 fetched a b
          5 revoked a moved
-         15.1 exited 1.1 killed
+         6.1 exited 1.1 killed
          16 ready 1.2
          17 done 1.2 b",
         "0 > spawn 1.1
@@ -263,9 +327,9 @@ fn a_job_that_ignores_its_cancel_takes_the_worker_with_it_but_not_its_neighbours
          0.2 > assign 1.1 b
          0.2 > kill_at 1.1 58.2
          5 > cancel 1.1 a (moved)
-         15 > kill 1.1 (moved)
-         15.1 > drop a (moved)
-         15.1 > spawn 1.2
+         6 > kill 1.1 (moved)
+         6.1 > drop a (moved)
+         6.1 > spawn 1.2
          16 > assign 1.2 b
          16 > kill_at 1.2 58.2
          17 > settle b complete",

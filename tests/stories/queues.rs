@@ -72,10 +72,10 @@ fn a_job_that_comes_back_while_its_lost_attempt_is_dying_does_not_run_twice() {
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > fetch 2.1
-         1 > term 1.1 (lock_lost)
+         1 > kill 1.1 (lock_lost)
          1.1 > kill_at 2.1 never
          1.1 > fetch 2.1
-         1.1 > settle a#2 released after 10",
+         1.1 > settle a#2 released after 1",
     );
 }
 

@@ -75,6 +75,9 @@ impl World {
             Event::Revoked(job, fence, why) => {
                 let key = (job.clone(), *fence);
                 self.doom(&key);
+                if why.is_anothers() {
+                    self.hurry(&key);
+                }
                 let lost = self.checks.revoked.entry(key).or_insert(*why);
                 if *why != Revocation::Canceled {
                     *lost = *why;
@@ -122,6 +125,17 @@ impl World {
         if self.workers.get(&worker).is_some_and(|process| process.jobs.contains_key(&key.0)) {
             let until = self.now + self.pool(worker).grace * 2;
             self.checks.doomed.entry((worker, key.0.clone())).or_insert(until);
+        }
+    }
+
+    /// Somebody else may run the job: its worker has no grace, or what one with several jobs has.
+    fn hurry(&mut self, key: &(JobId, Fence)) {
+        let Some(worker) = self.checks.assigned.get(key).copied() else { return };
+        let pool = self.pool(worker);
+        let grace = if pool.jobs_at_once > 1 { Duration::from_secs(1) } else { Duration::ZERO };
+        let until = self.now + grace.max(pool.lost_grace) + pool.grace;
+        if let Some(doomed) = self.checks.doomed.get_mut(&(worker, key.0.clone())) {
+            *doomed = until.min(*doomed);
         }
     }
 
