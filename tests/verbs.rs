@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use taskvisor::api::{Limits, Problem, Reloaded, Service, router, serve};
+use taskvisor::api::{Limits, Problem, Queued, Reloaded, Service, router, serve};
 use taskvisor::config::log_file;
 use taskvisor::model::verb::{Answer, Cancel, Done, Each, Fate, Get, Pause, Refusal, Resume, Retry, Verb};
 use taskvisor::model::{
@@ -85,12 +85,12 @@ impl Service for Played {
         "memory:".into()
     }
 
-    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem> {
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Queued, Problem> {
         let mut batches = self.batches.lock().unwrap();
         let before: usize = batches.iter().map(Vec::len).sum();
         let ids = (before..before + jobs.len()).map(|n| format!("j{n}").into()).collect();
         batches.push(jobs);
-        Ok(ids)
+        Ok(Queued { ids, unserved: Vec::new() })
     }
     async fn ended(&self, id: JobId) -> Result<JobState, Problem> {
         match state_of(&id)? {

@@ -3,19 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{JobId, NewJob, Stop};
+use crate::model::{NewJob, Stop};
 
 /// `POST /v1/jobs`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Put {
     pub jobs: Vec<NewJob>,
-}
-
-/// The answer to [`Put`].
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub(super) struct Ids {
-    pub ids: Vec<JobId>,
 }
 
 /// `POST /v1/stop`.

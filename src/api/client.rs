@@ -16,9 +16,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::body::{Ids, Put, Refusal, Reload, StopOrder};
+use super::body::{Put, Refusal, Reload, StopOrder};
 use super::lists::LINES;
-use super::{Here, Lines, Place, Problem, Reloaded};
+use super::{Here, Lines, Place, Problem, Queued, Reloaded};
 use crate::model::verb::{Asked, Done, State};
 use crate::model::{
     Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, News, Status, Stop, Subject, Why,
@@ -98,9 +98,8 @@ impl Client {
     }
 
     /// Puts jobs, all or none.
-    pub async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Error> {
-        let Ids { ids } = self.post("/v1/jobs", &Put { jobs }).await?;
-        Ok(ids)
+    pub async fn put(&self, jobs: Vec<NewJob>) -> Result<Queued, Error> {
+        self.post("/v1/jobs", &Put { jobs }).await
     }
 
     /// Asks for one verb.

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-use super::{Problem, Reloaded, Service};
+use super::{Problem, Queued, Reloaded, Service};
 use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Get, Tag, Tags, Verb};
 use crate::model::{
     Change, Cursor, Filter, JobId, JobRecord, JobState, Meters, NewJob, News, Page, QueueCounts, Status,
@@ -59,9 +59,10 @@ impl Service for Fake {
         "sqlite:/store.db".into()
     }
 
-    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem> {
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Queued, Problem> {
         self.note(format!("put {}", jobs.len()));
-        Ok((0..jobs.len()).map(|n| format!("j{n}").into()).collect())
+        let ids = (0..jobs.len()).map(|n| format!("j{n}").into()).collect();
+        Ok(Queued { ids, unserved: Vec::new() })
     }
     #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {

@@ -17,6 +17,7 @@ struct Queue {
     jobs: [u64; JobState::ALL.len()],
     oldest: Option<i64>,
     paused: u64,
+    unserved: u64,
     today: Today,
 }
 
@@ -37,6 +38,7 @@ pub(super) fn queues(page: &mut Page, meters: &Meters) {
         let age = counts.oldest_waiting.map(|put| meters.now.0.saturating_sub(put.0).max(0));
         queue.oldest = queue.oldest.max(age);
         queue.paused += u64::from(counts.paused.is_some());
+        queue.unserved += u64::from(counts.unserved && counts.to_run() > 0);
         queue.today += counts.today;
     }
     of_now(page, &queues);
@@ -58,6 +60,10 @@ fn of_now(page: &mut Page, queues: &BTreeMap<&str, Queue>) {
     page.family("queue_paused", "gauge", "Whether nothing is taken from it.");
     for (label, queue) in queues {
         page.sample("queue_paused", &[("queue", label)], queue.paused);
+    }
+    page.family("queue_unserved", "gauge", "Whether jobs wait there and no pool takes them.");
+    for (label, queue) in queues {
+        page.sample("queue_unserved", &[("queue", label)], queue.unserved);
     }
 }
 

@@ -13,11 +13,11 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::de::DeserializeOwned;
 
-use super::body::{Ids, Put, Refusal, StopOrder};
+use super::body::{Put, Refusal, StopOrder};
 use super::events::events;
 use super::openapi::Text;
 use super::routes::Routes;
-use super::{Gate, Here, Peer, Problem, Service, gate, health, metrics, pools, verbs};
+use super::{Gate, Here, Peer, Problem, Queued, Service, gate, health, metrics, pools, verbs};
 use crate::model::verb::{Done, State as JobStateBody};
 use crate::model::{Bytes, Class, Interest, JobId, NewJob, News, Payload, Status, Subject, Why};
 
@@ -46,7 +46,11 @@ fn all(routes: Routes) -> Routes {
     let routes = routes
         .look::<Here>("/v1", "Says at once that somebody is here.", get(here))
         .look::<serde_json::Value>("/v1/openapi.json", "This description.", get(describe))
-        .act::<Put, Ids>("/v1/jobs", "Puts jobs, all or none, and answers when they are durable.", post(put))
+        .act::<Put, Queued>(
+            "/v1/jobs",
+            "Puts jobs, all or none, and answers when they are durable.",
+            post(put),
+        )
         .look::<JobStateBody>("/v1/jobs/{job}/wait", "Waits until a job has ended and says how.", get(wait))
         .look::<Status>(
             "/v1/status",
@@ -82,11 +86,11 @@ async fn describe() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], openapi()).into_response()
 }
 
-async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Ids> {
+async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Queued> {
     let Put { mut jobs } = read(body, PUT_LIMIT).await?;
     jobs.iter().try_for_each(|job| may_put(peer, job))?;
     jobs.iter_mut().for_each(|job| job.by = Some(peer.to_string()));
-    Ok(Json(Ids { ids: api.put(jobs).await? }))
+    Ok(Json(api.put(jobs).await?))
 }
 
 /// Whether a job may come from there.

@@ -10,7 +10,8 @@ use tokio::sync::broadcast::Receiver;
 
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    Change, Cursor, Filter, JobId, JobState, Meters, NewJob, News, Page, Status, Stop, Subject, Why,
+    Change, Cursor, Filter, JobId, JobState, Meters, NewJob, News, Page, QueueName, Status, Stop, Subject,
+    Why,
 };
 
 /// Everything a client can ask of a running supervisor.
@@ -20,7 +21,7 @@ pub trait Service: Send + Sync + 'static {
     fn broker(&self) -> String;
 
     /// Puts jobs, all or none, and gives their ids when they are durable.
-    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem>;
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Queued, Problem>;
 
     /// Does what is asked of the jobs; `by` says who asks.
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem>;
@@ -64,6 +65,16 @@ pub trait Service: Send + Sync + 'static {
 pub struct Here {
     /// Where the jobs are, without secrets.
     pub broker: Option<String>,
+}
+
+/// Jobs that were put.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Queued {
+    /// Their ids, in the order of the jobs.
+    pub ids: Vec<JobId>,
+    /// Those of their queues that no pool takes jobs from: what is put there waits until one does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unserved: Vec<QueueName>,
 }
 
 /// Settings that were read again.

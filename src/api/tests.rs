@@ -66,7 +66,7 @@ async fn every_route_reaches_its_verb() {
     let served = served(Limits::default());
     let client = &served.client;
     let odd: JobId = "a/b c?é".into();
-    assert_eq!(client.put(vec![job(), job()]).await.unwrap().len(), 2);
+    assert_eq!(client.put(vec![job(), job()]).await.unwrap().ids.len(), 2);
     let cancel = Cancel { jobs: vec![odd.clone()], dependents: true };
     let each = [Each { job: odd.clone(), fate: Fate::State(JobState::Canceling) }];
     assert_eq!(client.ask(&cancel).await.unwrap(), each);

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use super::elsewhere::{another, client, of_this_state};
 use super::exit;
 use super::failure::Failure;
-use crate::api::{self, Client};
+use crate::api::{self, Client, Queued};
 use crate::broker::{self, Broker, Redis, Sqlite, Verbs, redis, sqlite};
 use crate::config::{BrokerUrl, Config, private_dir};
 use crate::model::verb::{Asked, Before, Get};
@@ -70,7 +70,7 @@ impl Access {
     }
 
     /// Puts jobs, all or none; `Err` with `None` when the supervisor went away meanwhile.
-    async fn put_here(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Option<Failure>> {
+    async fn put_here(&self, jobs: Vec<NewJob>) -> Result<Queued, Option<Failure>> {
         match self {
             Access::Api(api, _) => {
                 let ids = ids(&jobs);
@@ -83,7 +83,7 @@ impl Access {
                 let jobs: Vec<NewJob> =
                     jobs.into_iter().map(|job| NewJob { by: Some(me()), ..job }).collect();
                 let ids = ids(&jobs);
-                store.enqueue(jobs).await.map_err(|error| {
+                store.enqueue(jobs).await.map(only_ids).map_err(|error| {
                     let unanswered = matches!(error, broker::Error::Unanswered(_));
                     let failure = error.into();
                     Some(if unanswered { in_doubt(failure, &ids) } else { failure })
@@ -94,14 +94,14 @@ impl Access {
 
     /// Puts jobs, all or none, across the end of the supervisor and the start of the next. Jobs that were given an id
     /// here can be put again when an answer is lost: what is there already is theirs.
-    pub async fn put(&mut self, config: &Config, mut jobs: Vec<NewJob>) -> Result<Vec<JobId>, Failure> {
+    pub async fn put(&mut self, config: &Config, mut jobs: Vec<NewJob>) -> Result<Queued, Failure> {
         let ours = jobs.iter().all(|job| job.id.is_none());
         let new_id = || JobId::from(uuid::Uuid::now_v7().simple().to_string());
         let ids: Vec<JobId> = jobs.iter_mut().map(|job| job.id.get_or_insert_with(new_id).clone()).collect();
         let mut lost = false;
         loop {
             match self.put_here(jobs.clone()).await {
-                Ok(ids) => return Ok(ids),
+                Ok(queued) => return Ok(queued),
                 Err(None) => {
                     lost = true;
                     tokio::time::sleep(BETWEEN).await;
@@ -112,7 +112,7 @@ impl Access {
                         Some(id) if lost && ours => self.job(id).await.is_ok(),
                         Some(_) | None => false,
                     };
-                    return if is_there { Ok(ids) } else { Err(failure) };
+                    return if is_there { Ok(only_ids(ids)) } else { Err(failure) };
                 }
             }
         }
@@ -189,6 +189,11 @@ async fn told<V: Asked>(store: &Arc<dyn Broker>, verb: V) -> Result<V::Answer, F
         let unanswered = matches!(error, broker::Error::Unanswered(_));
         unless_looked::<V>(error.into(), unanswered)
     })
+}
+
+/// Jobs of whose queues nothing is known.
+fn only_ids(ids: Vec<JobId>) -> Queued {
+    Queued { ids, unserved: Vec::new() }
 }
 
 /// Who acts, as the supervisor would say.

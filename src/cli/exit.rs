@@ -50,7 +50,7 @@ Exit codes:
   7 nothing matched   69 unavailable   70 own error   74 input/output   77 not permitted
   78 wrong settings   124 the wait timed out
 
-Data goes to stdout, words about it to stderr. NO_COLOR turns colour off.";
+Data goes to stdout, words about it to stderr. taskvisor alone prints this help, with code 2. NO_COLOR turns colour off.";
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -71,6 +71,11 @@ fn with_args(
     run: impl FnOnce(Args) -> Result<ExitCode, Failure>,
 ) -> ExitCode {
     let typed: Vec<OsString> = args.collect();
+    if typed.len() < 2 {
+        // On stderr and with code 2, so that a script which has lost its words notices.
+        eprint!("{}", Args::command().render_help());
+        return ExitCode::from(USAGE);
+    }
     let args = match Args::try_parse_from(&typed) {
         Ok(args) => args,
         Err(error) => {

@@ -7,6 +7,7 @@ use super::args::Put;
 use super::data::{check_json, read};
 use super::exit;
 use super::failure::Failure;
+use super::unserved::meant;
 use crate::model::{Bytes, Class, Exec, JobId, NewJob, Payload, Retry};
 
 /// The two ways to put.
@@ -197,7 +198,8 @@ fn data(args: &Put) -> Result<Payload, Failure> {
     };
     let (data, name) = read(typed)?;
     if !args.raw {
-        check_json(&data, &name)?;
+        check_json(&data, &name)
+            .map_err(|failure| Failure { hint: meant(args).or(failure.hint.clone()), ..failure })?;
     }
     Ok(Payload::Data(Bytes(data)))
 }

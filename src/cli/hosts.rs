@@ -45,13 +45,8 @@ impl Hosts {
 
     /// The hosts whose supervisors take jobs from a queue and live.
     pub fn that_take(&self, queue: &QueueName) -> Vec<String> {
-        let takes = |member: &&Member| {
-            !member.silent
-                && member.stopping.is_none()
-                && member.pools.iter().any(|pool| pool.queues.contains(queue))
-        };
-        let mut hosts: Vec<String> =
-            self.members.iter().filter(takes).map(|member| member.host.clone()).collect();
+        let takes = self.members.iter().filter(|member| member.takes(queue));
+        let mut hosts: Vec<String> = takes.map(|member| member.host.clone()).collect();
         hosts.dedup();
         hosts
     }

@@ -10,11 +10,12 @@ use super::failure::Failure;
 use super::hosts::Hosts;
 use super::listing::Listing;
 use super::screen::{Columns, Look, age, escaped, print, print_json};
+use super::unserved::note_wait;
 use super::{edit, follow, many};
 use super::{exit, page};
 use crate::broker::Error;
 use crate::config::{Config, format_duration};
-use crate::model::verb::{Cancel, Each, Fate, Refusal};
+use crate::model::verb::{Cancel, Each, Fate, Queues, Refusal};
 use crate::model::{Filter, JobId, JobRecord, JobState, Millis};
 
 /// One of them.
@@ -156,12 +157,13 @@ pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
     let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut ends = Ends::open(config, &args.jids).await?;
     let mut glances = Glances { config, access: None, until: Instant::now() };
-    let (mut complete, mut all) = (true, true);
+    let (mut complete, mut all, mut is_noted) = (true, true, false);
     let code = for_each(ids(&args.jids), async |id| {
+        let next = noted(config, &id, &mut is_noted, ends.next());
         let ended = match deadline {
-            None => Some(ends.next().await?),
+            None => Some(next.await?),
             Some(deadline) if Instant::now() < deadline => {
-                timeout_at(deadline, ends.next()).await.ok().transpose()?
+                timeout_at(deadline, next).await.ok().transpose()?
             }
             Some(_) => None,
         };
@@ -184,6 +186,35 @@ pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
         )),
         None => Ok(if code == exit::OK && !complete { exit::FAILED } else { code }),
     }
+}
+
+/// Waits for an end; after a while it is said, once, if nobody is there to run the job.
+async fn noted<T>(config: &Config, id: &JobId, is_noted: &mut bool, end: impl Future<Output = T>) -> T {
+    const AFTER: Duration = Duration::from_secs(1);
+    tokio::pin!(end);
+    if !*is_noted {
+        let note = async {
+            tokio::time::sleep(AFTER).await;
+            note_if_unserved(config, id).await.ok();
+        };
+        tokio::select! {
+            ended = &mut end => return ended,
+            () = note => *is_noted = true,
+        }
+    }
+    end.await
+}
+
+async fn note_if_unserved(config: &Config, id: &JobId) -> Result<(), Failure> {
+    let access = Access::open(config).await?;
+    let job = access.job(id).await?;
+    if job.state.has_ended() || job.state.is_leased() {
+        return Ok(());
+    }
+    let queues = access.ask(Queues {}).await?;
+    let unserved = queues.get(&job.queue).is_some_and(|queue| queue.unserved);
+    note_wait(config, &access, &job.queue, unserved).await;
+    Ok(())
 }
 
 /// When the time to wait is over each job is looked at once.

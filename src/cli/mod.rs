@@ -53,6 +53,7 @@ mod stop;
 mod timeline;
 mod tree;
 mod typed;
+mod unserved;
 mod why;
 
 pub use exit::{main, supervisor};

@@ -3,7 +3,9 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsFd;
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::fstat;
 
 use super::access::Access;
 use super::args::Put;
@@ -11,6 +13,8 @@ use super::exit;
 use super::failure::Failure;
 use super::form::Form;
 use super::screen::print;
+use super::unserved::note_put;
+use crate::api::Queued;
 use crate::config::Config;
 use crate::model::{Bytes, JobId, NewJob, Payload};
 
@@ -23,7 +27,7 @@ const BATCH_BYTES: usize = 4 << 20;
 pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
     let form = Form::of(&args)?;
     let access = Access::open(config).await?;
-    let mut sink = Sink { config, access, json: args.json, deaf: false, acknowledged: 0, first: None };
+    let mut sink = Sink::new(config, access, &args);
     match args.lines {
         true => lines(&mut sink, &form, if args.null { 0 } else { b'\n' }).await?,
         false => sink.send(vec![form.job()]).await?,
@@ -91,11 +95,19 @@ fn is_readable(stdin: &io::Stdin) -> bool {
     poll(&mut fds, PollTimeout::ZERO) != Ok(0)
 }
 
+/// Whether a stream was closed when this process began: it is open for reading, too, which no redirection to /dev/null is.
+fn leads_nowhere(stream: impl AsFd) -> bool {
+    const NULL: u64 = nix::sys::stat::makedev(1, 3);
+    let both = |flags| OFlag::from_bits_retain(flags) & OFlag::O_ACCMODE == OFlag::O_RDWR;
+    let is_null = fstat(&stream).is_ok_and(|found| found.st_rdev == NULL);
+    is_null && fcntl(&stream, FcntlArg::F_GETFL).is_ok_and(both)
+}
+
 /// Where jobs go and their ids come out.
 struct Sink<'a> {
     config: &'a Config,
     access: Access,
-    json: bool,
+    typed: &'a Put,
     /// Nobody reads the ids any more; the jobs are still to be put.
     deaf: bool,
     acknowledged: usize,
@@ -103,13 +115,15 @@ struct Sink<'a> {
     first: Option<JobId>,
 }
 
-impl Sink<'_> {
+impl<'a> Sink<'a> {
+    fn new(config: &'a Config, access: Access, typed: &'a Put) -> Self {
+        Sink { config, access, typed, deaf: false, acknowledged: 0, first: None }
+    }
+
     async fn send(&mut self, jobs: Vec<NewJob>) -> Result<(), Failure> {
         let count = jobs.len();
-        if count == 0 {
-            return Ok(());
-        }
-        let ids = self.access.put(self.config, jobs).await.map_err(|failure| {
+        let Some(sample) = jobs.first().cloned() else { return Ok(()) };
+        let Queued { ids, unserved } = self.access.put(self.config, jobs).await.map_err(|failure| {
             let what = if count == 1 { "the job".to_string() } else { format!("{count} jobs") };
             match self.acknowledged {
                 0 => failure.of(format!("failed to put {what}")),
@@ -122,6 +136,14 @@ impl Sink<'_> {
             Err(unread) if unread.code == exit::OK => self.deaf = true,
             Err(failure) => return Err(failure.of("failed to print the ids").hint(self.in_words())),
             Ok(()) => {}
+        }
+        // Said once: all jobs of a put have one queue and one directory.
+        if let Some(first) = self.first.as_ref().filter(|_| self.acknowledged == count) {
+            if leads_nowhere(io::stdout()) {
+                eprintln!("note: stdout is closed or /dev/null: {}", self.in_words());
+            }
+            let job = (first, &sample.queue, &sample.payload);
+            note_put(self.config, &self.access, self.typed, job, unserved.contains(&sample.queue)).await;
         }
         Ok(())
     }
@@ -141,7 +163,7 @@ impl Sink<'_> {
         }
         let mut text = String::new();
         for id in ids {
-            match self.json {
+            match self.typed.json {
                 true => text += &(serde_json::json!({ "id": id }).to_string() + "\n"),
                 false => text += &(id.to_string() + "\n"),
             }

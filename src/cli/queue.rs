@@ -111,6 +111,7 @@ const COLUMNS: [Column; 8] = [
 
 fn row(name: &QueueName, counts: &QueueCounts, columns: &[&Column], now: Millis) -> Vec<String> {
     let state = match &counts.paused {
+        None if counts.unserved => "no pool".to_string(),
         None => "open".to_string(),
         Some(pause) => {
             let reason = pause.reason.as_ref().map(|reason| format!(" \"{reason}\"")).unwrap_or_default();

@@ -63,7 +63,21 @@ fn head(status: &Status) -> Vec<Line> {
         lines.push(Line::plain(format!("settled {}", escaped(&settled.join(", ")))));
     }
     lines.extend(lost(&status.logs).map(Line::plain));
+    lines.extend(unserved(status).map(Line::plain));
     lines
+}
+
+/// Jobs that wait for a pool that is not there: for a queue with a mistyped name, perhaps.
+fn unserved(status: &Status) -> Option<String> {
+    const SHOWN: usize = 5;
+    let left = status.queues.iter().filter(|(_, queue)| queue.unserved && queue.to_run() > 0);
+    let mut words: Vec<String> = left.map(|(name, queue)| format!("{name} ({})", queue.to_run())).collect();
+    if let Some(more @ 1..) = words.len().checked_sub(SHOWN) {
+        words.truncate(SHOWN);
+        words.push(format!("and {more} more"));
+    }
+    (!words.is_empty())
+        .then(|| escaped(&format!("no pool takes the jobs of {}", words.join(", "))).into_owned())
 }
 
 fn lost(logs: &LogStatus) -> Option<String> {
@@ -200,6 +214,7 @@ mod tests {
                 name: "default".into(),
                 mode: "fork".into(),
                 concurrency: 1,
+                user: None,
                 queues: vec!["urgent".into(), "default".into()],
                 probing: None,
                 paused: false,

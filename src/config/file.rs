@@ -89,7 +89,8 @@ fn explain(error: &serde_yaml::Error, text: &str, name: &str) -> Error {
     Error { fault: Fault::Config, place: Some(place), message, hint }
 }
 
-fn suggestion(typed: &str, known: &[&str]) -> Option<String> {
+/// The known name that was probably meant, or all of them.
+pub fn suggestion(typed: &str, known: &[&str]) -> Option<String> {
     let (distance, best) = known.iter().map(|name| (distance(typed, name), name)).min()?;
     match distance <= 1 + typed.len() / 4 {
         true => Some(format!("did you mean '{best}'?")),

@@ -30,7 +30,7 @@ pub use broker_url::{BrokerUrl, Secret};
 pub use check::{Finding, check};
 pub use error::{Error, Fault};
 pub use facts::{Disk, Facts, PoolFacts, Rights};
-pub use file::File;
+pub use file::{File, suggestion};
 pub use limits::Limits;
 pub use origin::{Origin, Origins};
 pub use paths::{Surroundings, log_file, logs, private_dir, socket};

@@ -1,5 +1,6 @@
 //! The loop: orders out, one input in. Every decision is the supervisor's, every effect is `Outside`'s.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
@@ -8,12 +9,13 @@ use tokio::sync::oneshot;
 use super::asks::Asks;
 use super::explain::{Answer, Asked, explain};
 use super::inbox::{Inbox, Input};
+use super::mutes;
 use super::outside::Outside;
 use super::reload::Fresh;
 use super::systemd;
 use crate::api::Problem;
 use crate::clock;
-use crate::model::{Change, Counters, LogStatus, Millis, PoolStatus, Process, Stop};
+use crate::model::{Change, Counters, LogStatus, Millis, PoolStatus, Process, QueueName, Stop};
 use crate::process::usage;
 use crate::supervisor::{Event, Step, Supervisor};
 use crate::wire::keeper::Order;
@@ -37,6 +39,8 @@ pub(super) enum Request {
         /// What changes.
         answer: oneshot::Sender<Vec<(String, Step)>>,
     },
+    /// From which queues it takes jobs.
+    Queues(oneshot::Sender<BTreeSet<QueueName>>),
     /// Tell when no job is here.
     AtRest(oneshot::Sender<()>),
     /// End.
@@ -83,13 +87,15 @@ pub(super) async fn run(
         carry_out(&mut supervisor, &mut outside);
         show_systemd(&supervisor, &mut outside);
         sign(&supervisor, &mut outside);
+        mutes::look(&mut outside, clock::now());
         outside.flush()?;
         if outside.is_done() {
             outside.newsroom.close(Millis(clock::wall_millis()), outside.last.untold).await;
             leave(&outside).await;
             return Ok(Ended::Stopped);
         }
-        let deadline = supervisor.poll_timeout().into_iter().chain(outside.due()).min();
+        let deadline =
+            supervisor.poll_timeout().into_iter().chain(outside.due()).chain(outside.mutes.due()).min();
         let mut facts = Vec::new();
         match inbox.next(&mut outside, deadline).await? {
             Input::Event(event) => facts.push(event),
@@ -117,6 +123,7 @@ fn answer(request: Request, supervisor: &mut Supervisor, outside: &mut Outside) 
         Request::View(answer) => drop(answer.send(view(supervisor, outside))),
         Request::Why(asked, answer) => drop(answer.send(explain(supervisor, outside, &asked))),
         Request::Turn(answer) => drop(answer.send(())),
+        Request::Queues(answer) => drop(answer.send(supervisor.queues().cloned().collect())),
         Request::AtRest(answer) => outside.waiting_for_rest.push(answer),
         Request::Stop(stop) => tell(supervisor, outside, vec![Event::Stop(stop)]),
         Request::Change(pool, change, answer) => {
@@ -193,6 +200,9 @@ fn tell(supervisor: &mut Supervisor, outside: &mut Outside, facts: Vec<Event>) {
         outside.signs.changed();
     }
     facts.iter().for_each(|event| outside.note(event));
+    if supervisor.stopping().is_none() {
+        mutes::hear(outside, now, &facts);
+    }
     let lasts = facts.iter().any(|event| matches!(event, Event::Change(..) | Event::Reload(_)));
     supervisor.handle_all(now, facts);
     if lasts {
@@ -230,6 +240,7 @@ async fn leave(outside: &Outside) {
 
 fn view(supervisor: &Supervisor, outside: &Outside) -> View {
     let mut pools = supervisor.status(clock::now());
+    outside.wardrobe.name_users(supervisor.outfits(), pools.iter_mut());
     for slot in pools.iter_mut().flat_map(|pool| pool.template.iter_mut().chain(&mut pool.slots)) {
         let worker = crate::model::WorkerId { slot: slot.slot, generation: slot.generation };
         // Only who; the rest is looked up by whoever asked.

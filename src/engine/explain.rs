@@ -30,6 +30,7 @@ pub(super) fn explain(supervisor: &Supervisor, outside: &Outside, asked: &Asked)
         Asked::Slot(_) | Asked::Pool(_) => None,
     };
     let mut pools = supervisor.status_for(now, class);
+    outside.wardrobe.name_users(supervisor.outfits(), pools.iter_mut().map(|(_, pool, _)| pool));
     for slot in pools.iter_mut().flat_map(|(_, pool, _)| pool.template.iter_mut().chain(&mut pool.slots)) {
         slot.trace = outside.stillborn.get(&slot.slot).cloned();
     }

@@ -15,6 +15,7 @@ use super::calls;
 use super::counting::Counting;
 use super::decisions::Decisions;
 use super::last_words::LastWords;
+use super::mutes::Mutes;
 use super::news;
 use super::reload::{KeepChanges, Reloader, Wardrobe};
 use super::reports::Reports;
@@ -82,6 +83,7 @@ pub struct Outside {
     /// Where those listen who want to know.
     pub(super) newsroom: Newsroom,
     pub(super) last: LastWords,
+    pub(super) mutes: Mutes,
 }
 
 impl Outside {

@@ -8,7 +8,7 @@ use tracing::{error, info};
 
 use super::event_loop::Request;
 use crate::api::{Problem, Reloaded};
-use crate::model::{Change, Outfit, Settings};
+use crate::model::{Change, Outfit, PoolStatus, Settings};
 use crate::supervisor::Step;
 
 /// Reads the settings, or says what is wrong with them and where.
@@ -94,6 +94,18 @@ impl Wardrobe {
                 self.0.len() - 1
             });
             pool.outfit = number as u32;
+        }
+    }
+
+    /// Writes into each pool whom its processes run as, if that is not the supervisor's user. Both are in the same order.
+    pub fn name_users<'a>(
+        &self,
+        outfits: impl Iterator<Item = u32>,
+        pools: impl Iterator<Item = &'a mut PoolStatus>,
+    ) {
+        for (pool, outfit) in pools.zip(outfits) {
+            let identity = self.get(outfit).and_then(|outfit| outfit.identity.as_ref());
+            pool.user = identity.map(|user| user.name.clone());
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the API offers, done: jobs by the broker, the rest by the loop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use super::census::{Census, Counted, GLANCE, HANGS};
 use super::event_loop::{Request, View};
 use super::explain::Asked;
 use super::reload::Reloader;
-use crate::api::{Problem, Reloaded, Service};
+use super::served::{mark, unserved};
+use crate::api::{Problem, Queued, Reloaded, Service};
 use crate::broker::{Broker, Error, Newsroom, Verbs};
 use crate::clock;
 use crate::model::verb::{Answer, Before, Get, Verb};
@@ -48,12 +49,19 @@ impl Service for Desk {
         self.broker_name.clone()
     }
 
-    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Problem> {
-        self.broker.enqueue(jobs).await.map_err(problem)
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Queued, Problem> {
+        let queues = jobs.iter().map(|job| job.queue.clone()).collect();
+        let unserved = async { unserved(&*self.broker, queues, self.own_queues().await.as_ref()).await };
+        let (ids, unserved) = tokio::join!(self.broker.enqueue(jobs), unserved);
+        Ok(Queued { ids: ids.map_err(problem)?, unserved: unserved.into_iter().collect() })
     }
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
-        self.broker.ask(verb, by).await.map_err(problem)
+        let mut answer = self.broker.ask(verb, by).await.map_err(problem)?;
+        if let Answer::Queues(queues) = &mut answer {
+            mark(&*self.broker, queues, self.own_queues().await.as_ref()).await;
+        }
+        Ok(answer)
     }
 
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem> {
@@ -159,10 +167,20 @@ impl Desk {
         answer.await.map_err(|_| gone())
     }
 
+    /// The queues that the pools here take jobs from; None while the supervisor ends.
+    async fn own_queues(&self) -> Option<BTreeSet<QueueName>> {
+        self.put_to_loop(Request::Queues).await.ok()
+    }
+
     /// The queues, and what is wrong with the broker.
     pub(super) async fn counts(&self, patience: Duration) -> Counted<Queues> {
-        let broker = self.broker.clone();
-        let counted = self.census.ask(patience, async move { broker.counts().await }).await;
+        let (broker, own) = (self.broker.clone(), self.own_queues().await);
+        let question = async move {
+            let mut queues = broker.counts().await?;
+            mark(&*broker, &mut queues, own.as_ref()).await;
+            Ok::<_, Error>(queues)
+        };
+        let counted = self.census.ask(patience, question).await;
         let trouble = self.broker.trouble().or(counted.trouble);
         Counted { trouble, ..counted }
     }

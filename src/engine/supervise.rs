@@ -18,6 +18,7 @@ use super::decisions::Decisions;
 use super::event_loop::{Ended, run};
 use super::inbox::Inbox;
 use super::last_words::LastWords;
+use super::mutes::Mutes;
 use super::outside::{Outside, fact};
 use super::recover::recover;
 use super::reload::{KeepChanges, ReadSettings, Reloader, Wardrobe};
@@ -118,6 +119,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         signs: Signs::new(clock::now(), setup.broker.capabilities().shared),
         newsroom: newsroom.clone(),
         last: LastWords::default(),
+        mutes: Mutes::default(),
     };
     recover(&mut outside, left).await?;
     let settings = Settings { first_generation: hello.generation + 1, ..settings };

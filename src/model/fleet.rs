@@ -105,6 +105,13 @@ pub struct Member {
     pub jobs: Vec<MemberJob>,
 }
 
+impl Member {
+    /// Whether it lives and takes jobs from a queue.
+    pub fn takes(&self, queue: &QueueName) -> bool {
+        !self.silent && self.stopping.is_none() && self.pools.iter().any(|pool| pool.queues.contains(queue))
+    }
+}
+
 /// A job that runs somewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberJob {

@@ -314,9 +314,21 @@ pub struct QueueCounts {
     /// How many of its jobs may run at a time, if that is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrency: Option<u64>,
+    /// Whether no pool takes jobs from it, of this supervisor or of another that shares the broker and lives. Only a
+    /// supervisor can say: the store alone knows no pools.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unserved: bool,
     /// How its jobs have fared today, if any has.
     #[serde(default, skip_serializing_if = "Today::is_quiet")]
     pub today: Today,
+}
+
+impl QueueCounts {
+    /// Its jobs that could run now or later.
+    pub fn to_run(&self) -> u64 {
+        let states = [JobState::Waiting, JobState::Delayed, JobState::Depends];
+        states.iter().filter_map(|state| self.jobs.get(state)).sum()
+    }
 }
 
 /// A pause of a queue: nothing is fetched from it.

@@ -129,6 +129,9 @@ pub struct PoolStatus {
     pub concurrency: u32,
     /// Its queues, in order.
     pub queues: Vec<QueueName>,
+    /// The user its processes run as, if another than the supervisor's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// Why it runs on one probing slot only, if it does.
     pub probing: Option<String>,
     /// Whether it takes no jobs for now.

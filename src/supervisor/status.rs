@@ -25,6 +25,7 @@ impl Pool {
             mode: self.settings.mode().into(),
             queues: self.settings.queues.clone(),
             concurrency: self.settings.jobs_at_once,
+            user: None,
             probing: self.boots.probing.clone(),
             paused: self.intake.paused,
             outdated: self.outdated,

@@ -9,7 +9,9 @@ use super::settle::Unsettled;
 use super::stop::Stopping;
 use super::worker::Slot;
 use super::{Command, Event};
-use crate::model::{Class, Fence, Fit, Instant, JobId, PoolStatus, Revocation, Settings, Stop, Tally};
+use crate::model::{
+    Class, Fence, Fit, Instant, JobId, PoolStatus, QueueName, Revocation, Settings, Stop, Tally,
+};
 
 /// Keeps workers up, gives them jobs, and ends what must be ended. It is told facts and the time, and gives orders.
 /// ```
@@ -202,6 +204,16 @@ impl Supervisor {
     /// The names of the pools that are to stay.
     pub fn pool_names(&self) -> impl Iterator<Item = &str> {
         self.pools.iter().filter(|pool| !pool.outdated).map(|pool| pool.settings.name.as_str())
+    }
+
+    /// The queues of the pools that are to stay.
+    pub fn queues(&self) -> impl Iterator<Item = &QueueName> {
+        self.pools.iter().filter(|pool| !pool.outdated).flat_map(|pool| &pool.settings.queues)
+    }
+
+    /// The outfit of each pool, in the order of [`Supervisor::status`].
+    pub fn outfits(&self) -> impl Iterator<Item = u32> {
+        self.pools.iter().filter(|pool| !pool.is_gone()).map(|pool| pool.settings.outfit)
     }
 
     pub(super) fn is_over(&self) -> bool {

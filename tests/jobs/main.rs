@@ -16,3 +16,4 @@ mod options;
 mod recurring;
 mod shared_store;
 mod unprinted;
+mod unserved;

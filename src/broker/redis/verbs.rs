@@ -263,6 +263,7 @@ pub(super) async fn queues(redis: &Redis) -> Result<BTreeMap<QueueName, QueueCou
             paused: paused.filter(|_| number::<u8>(&is_paused) == 1),
             max_concurrency: Some(number(&most)).filter(|most| *most > 0),
             today: queues::today(today)?,
+            unserved: false,
         };
         counts.insert(text(&name).unwrap_or_default().into(), counted);
     }

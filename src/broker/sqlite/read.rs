@@ -74,7 +74,7 @@ pub(super) fn counts(store: &mut Store, now: Instant) -> Result<BTreeMap<QueueNa
         let queue = row.get(0)?;
         let oldest_waiting = oldest_waiting(store, queue)?;
         let today = figures::on_day(store, queue, day)?.in_sums();
-        let counted = QueueCounts { jobs, oldest_waiting, paused, max_concurrency: None, today };
+        let counted = QueueCounts { jobs, oldest_waiting, paused, today, ..QueueCounts::default() };
         counts.insert(QueueName::from(row.get::<_, String>(1)?), counted);
     }
     drop(rows);

@@ -1,0 +1,213 @@
+//! Programs that are no workers: a pool's command that says nothing of the worker protocol is named in the log within
+//! seconds, with what to type instead. Once in a pool: how its lives fare from then on is told elsewhere.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::outside::Outside;
+use crate::model::{Bytes, Instant, WorkerId};
+use crate::supervisor::Event;
+
+/// How long a pool's first worker may load its application before its silence is told.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The pools whose command is still to show that it is a worker.
+#[derive(Debug, Default)]
+pub(super) struct Mutes(HashMap<u16, Watch>);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Watch {
+    /// The first life of the pool, and until when it may be silent.
+    Loading(WorkerId, Instant),
+    /// A worker was ready, or it was told that none is.
+    Settled,
+}
+
+/// What is told of a life.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Silent(WorkerId),
+    Ended(WorkerId, String),
+}
+
+impl Mutes {
+    /// Looks at a fact; `speaks` says whether a life is to speak the worker protocol.
+    fn hear(&mut self, now: Instant, event: &Event, speaks: impl Fn(WorkerId) -> bool) -> Option<Found> {
+        if let Event::Spawned(worker) = event
+            && speaks(*worker)
+        {
+            self.0.entry(worker.slot.pool).or_insert(Watch::Loading(*worker, now + PATIENCE));
+        }
+        if let Event::Ready(worker) = event {
+            self.0.insert(worker.slot.pool, Watch::Settled);
+        }
+        let Event::Exited(worker, exit) = event else { return None };
+        let watch = self.0.get_mut(&worker.slot.pool).filter(|watch| watch.is_of(*worker))?;
+        *watch = Watch::Settled;
+        Some(Found::Ended(*worker, exit.status.to_string()))
+    }
+
+    /// The next moment at which a silence is too long.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.0.values().filter_map(Watch::until).min()
+    }
+
+    fn overdue(&mut self, now: Instant) -> Option<Found> {
+        let watch = self.0.values_mut().find(|watch| watch.until().is_some_and(|until| until <= now))?;
+        match std::mem::replace(watch, Watch::Settled) {
+            Watch::Loading(worker, _) => Some(Found::Silent(worker)),
+            Watch::Settled => None,
+        }
+    }
+}
+
+impl Watch {
+    fn is_of(&self, worker: WorkerId) -> bool {
+        matches!(self, Watch::Loading(of, _) if *of == worker)
+    }
+
+    fn until(&self) -> Option<Instant> {
+        match self {
+            Watch::Loading(_, until) => Some(*until),
+            Watch::Settled => None,
+        }
+    }
+}
+
+/// Tells of what is found in the facts of this moment.
+pub(super) fn hear(outside: &mut Outside, now: Instant, facts: &[Event]) {
+    for fact in facts {
+        let children = &outside.children;
+        let found = outside.mutes.hear(now, fact, |worker| children.speaker(worker).is_some());
+        found.into_iter().for_each(|found| tell(outside, found));
+    }
+}
+
+/// Tells of silences that are too long by now.
+pub(super) fn look(outside: &mut Outside, now: Instant) {
+    while let Some(found) = outside.mutes.overdue(now) {
+        tell(outside, found);
+    }
+}
+
+fn tell(outside: &Outside, found: Found) {
+    let (Found::Silent(worker) | Found::Ended(worker, _)) = &found;
+    let Some(argv) = outside.children.speaker(*worker) else { return };
+    let last_words = outside.stillborn.get(&worker.slot).map_or("", String::as_str);
+    if let Some(words) = words(&found, argv, last_words) {
+        warn!(pool = outside.children.pool(*worker), "{words}");
+    }
+}
+
+/// What is said of a program; nothing of a worker of ours that takes long to load.
+fn words(found: &Found, argv: &[Bytes], last_words: &str) -> Option<String> {
+    let line: Vec<_> = argv.iter().map(Bytes::to_text).collect();
+    let is_ours = line.iter().any(|word| word == "taskvisor.worker");
+    let advice = if is_ours { String::new() } else { format!("; {}", advice(&line)) };
+    let line = line.join(" ");
+    match found {
+        Found::Silent(_) if is_ours => None,
+        Found::Silent(_) => Some(format!(
+            "`{line}` has said nothing for {} s, where a worker says hello by the worker protocol{advice}",
+            PATIENCE.as_secs()
+        )),
+        Found::Ended(_, how) => {
+            let last = last_words.lines().rev().find(|line| !line.trim().is_empty());
+            let last =
+                last.map(|last| format!(", with the last words \"{}\"", last.trim())).unwrap_or_default();
+            Some(format!("`{line}` ended ({how}) before it said hello by the worker protocol{last}{advice}"))
+        }
+    }
+}
+
+/// What to type instead.
+fn advice<T: AsRef<str>>(line: &[T]) -> String {
+    let words = || line.iter().map(AsRef::as_ref);
+    let script = words().skip(1).find(|word: &&str| word.ends_with(".py"));
+    let module =
+        script.map(|script| script.trim_end_matches(".py").trim_start_matches("./").replace('/', "."));
+    let is_other = words().any(|word| matches!(word.rsplit('/').next(), Some("celery" | "rq" | "rqworker")));
+    match module {
+        Some(module) => format!(
+            "jobs of a Python module are run by: taskvisor start -- python3 -m taskvisor.worker {module}"
+        ),
+        None if is_other => {
+            "functions of a Celery or RQ application become jobs with @taskvisor.job, and are run by: \
+                             taskvisor start -- python3 -m taskvisor.worker MODULE"
+                .into()
+        }
+        None => format!(
+            "a program that is a job is queued: taskvisor start, and taskvisor put -- {}",
+            words().collect::<Vec<_>>().join(" ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Exit, ExitStatus, SlotId, Usage};
+
+    fn worker(generation: u32) -> WorkerId {
+        WorkerId { slot: SlotId { pool: 0, index: 1 }, generation }
+    }
+
+    #[test]
+    fn the_first_silence_of_a_pool_is_told_once() {
+        let (mut mutes, now) = (Mutes::default(), Instant(1_000_000_000));
+        let heard = |mutes: &mut Mutes, event| mutes.hear(now, &event, |_| true);
+        assert_eq!(heard(&mut mutes, Event::Spawned(worker(1))), None);
+        assert_eq!((mutes.due(), mutes.overdue(now)), (Some(now + PATIENCE), None));
+        assert_eq!(mutes.overdue(now + PATIENCE), Some(Found::Silent(worker(1))));
+        assert_eq!(mutes.due(), None);
+        heard(&mut mutes, Event::Spawned(worker(2)));
+        assert_eq!(mutes.due(), None);
+    }
+
+    #[test]
+    fn an_end_before_hello_is_told_and_one_after_it_is_not() {
+        let (mut mutes, now) = (Mutes::default(), Instant(0));
+        let exit = |code| Exit {
+            status: ExitStatus::Code(code),
+            usage: Usage::default(),
+            left_behind: 0,
+            oom: false,
+            oom_at_bound: false,
+            proof: Duration::ZERO,
+        };
+        let mut heard = |event| mutes.hear(now, &event, |_| true);
+        heard(Event::Spawned(worker(1)));
+        assert_eq!(heard(Event::Exited(worker(9), exit(0))), None, "another's");
+        let ended = heard(Event::Exited(worker(1), exit(0)));
+        assert!(matches!(ended, Some(Found::Ended(..))), "{ended:?}");
+        let mut mutes = Mutes::default();
+        let mut heard = |event| mutes.hear(now, &event, |_| true);
+        heard(Event::Spawned(worker(1)));
+        heard(Event::Ready(worker(1)));
+        assert_eq!(heard(Event::Exited(worker(1), exit(1))), None);
+        let mut programs = Mutes::default();
+        programs.hear(now, &Event::Spawned(worker(1)), |_| false);
+        assert_eq!(programs.due(), None, "a program that is a job need not speak");
+    }
+
+    #[test]
+    fn it_is_said_what_to_type_instead() {
+        let said = |line: &str, found| {
+            let argv: Vec<Bytes> = line.split(' ').map(Bytes::from).collect();
+            words(&found, &argv, "a\nboom\n")
+        };
+        let silent = said("sleep 100", Found::Silent(worker(1))).unwrap();
+        assert!(silent.starts_with("`sleep 100` has said nothing for 5 s"), "{silent}");
+        assert!(silent.ends_with("taskvisor put -- sleep 100"), "{silent}");
+        let ended = said("python3 app/tasks.py", Found::Ended(worker(1), "exit 0".into())).unwrap();
+        assert!(ended.contains("ended (exit 0) before it said hello"), "{ended}");
+        assert!(ended.contains("\"boom\"") && ended.ends_with("-m taskvisor.worker app.tasks"), "{ended}");
+        assert!(said("celery -A app worker", Found::Silent(worker(1))).unwrap().contains("@taskvisor.job"));
+        let ours = "python3 -m taskvisor.worker app";
+        assert_eq!(said(ours, Found::Silent(worker(1))), None);
+        let broken = said(ours, Found::Ended(worker(1), "exit 1".into())).unwrap();
+        assert!(broken.ends_with("with the last words \"boom\""), "{broken}");
+    }
+}

@@ -1,0 +1,43 @@
+//! Which queues somebody takes jobs from: the pools here, and with a shared broker those of other supervisors.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::broker::{Broker, Verbs};
+use crate::model::verb::ShowFleet;
+use crate::model::{QueueCounts, QueueName};
+
+/// How long the other supervisors are asked for. A broker that takes longer hangs.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Marks the queues that no pool takes jobs from. `own` are the queues of the pools here; None = not known, marks none.
+pub(super) async fn mark(
+    broker: &dyn Broker,
+    queues: &mut BTreeMap<QueueName, QueueCounts>,
+    own: Option<&BTreeSet<QueueName>>,
+) {
+    let unserved = unserved(broker, queues.keys().cloned().collect(), own).await;
+    for (name, counts) in queues {
+        counts.unserved = unserved.contains(name);
+    }
+}
+
+/// Those of `queues` that no pool takes jobs from, here or in another supervisor that lives. Where that cannot be known,
+/// none: nobody is warned on a guess.
+pub(super) async fn unserved(
+    broker: &dyn Broker,
+    mut queues: BTreeSet<QueueName>,
+    own: Option<&BTreeSet<QueueName>>,
+) -> BTreeSet<QueueName> {
+    let Some(own) = own else { return BTreeSet::new() };
+    queues.retain(|queue| !own.contains(queue));
+    if queues.is_empty() || !broker.capabilities().shared {
+        return queues;
+    }
+    let asked = broker.tell(ShowFleet { jobs: false }, "");
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok(fleet)) => queues.retain(|queue| !fleet.supervisors.iter().any(|member| member.takes(queue))),
+        Ok(Err(_)) | Err(_) => queues.clear(),
+    }
+    queues
+}

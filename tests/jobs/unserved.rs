@@ -1,0 +1,108 @@
+//! Jobs that nobody is there to run, and programs that are no workers: it is said at once, on stderr.
+
+use std::process::Output;
+
+use crate::sandbox::{Sandbox, Setting, is_root, wait_until};
+
+fn sandbox() -> Sandbox {
+    Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain })
+}
+
+/// Puts, which succeeds, and gives what was said on stderr.
+#[track_caller]
+fn said(sandbox: &Sandbox, args: &[&str]) -> String {
+    let Output { status, stdout, stderr } = sandbox.run(args);
+    let stderr = String::from_utf8(stderr).unwrap();
+    assert!(status.success() && !stdout.is_empty(), "{status} {stderr}");
+    stderr
+}
+
+#[test]
+fn a_put_says_that_no_supervisor_runs_here_and_where_that_is() {
+    let sandbox = sandbox();
+    let note = said(&sandbox, &["put", "echo", "hello"]);
+    let socket = sandbox.path("run").join("ctl.sock");
+    assert!(note.contains(&format!("nobody listens on {}", socket.display())), "{note}");
+    assert!(note.contains("hint: did you mean: taskvisor put -- echo hello\n"), "{note}");
+    let note = said(&sandbox, &["put", "--", "true"]);
+    assert!(note.contains("jobs wait in sqlite:") && note.contains("taskvisor start"), "{note}");
+}
+
+#[test]
+fn a_queue_that_no_pool_takes_is_named_wherever_people_look() {
+    let sandbox = sandbox();
+    let mut running = sandbox.start(&["-w", "1", "-q", "mail", "-q", "default"]);
+    assert_eq!(said(&sandbox, &["put", "--", "true"]), "");
+    assert_eq!(said(&sandbox, &["put", "-q", "mail", "--", "true"]), "");
+    let note = said(&sandbox, &["put", "-q", "mial", "--", "true"]);
+    assert!(note.contains("no pool here takes jobs from queue 'mial'"), "{note}");
+    assert!(note.contains("did you mean 'mail'?"), "{note}");
+    let queues = sandbox.json(&["queue", "list", "--json"]);
+    assert_eq!((&queues["mial"]["unserved"], &queues["mail"]["unserved"]), (&true.into(), &().into()));
+    let state = |name: &str| {
+        let list = sandbox.ok(&["queue", "list"]);
+        list.lines().find(|line| line.starts_with(name)).unwrap().to_owned()
+    };
+    assert!(state("mial").ends_with("no pool") && state("mail").ends_with("open"));
+    assert!(sandbox.ok(&["status"]).contains("\nno pool takes the jobs of mial (1)\n"));
+    let jid =
+        sandbox.lines(&["job", "list", "--queue", "mial", "--json"])[0]["id"].as_str().unwrap().to_owned();
+    let waited = sandbox.run(&["job", "wait", "--timeout", "3s", &jid, &jid]);
+    let note = String::from_utf8(waited.stderr).unwrap();
+    assert_eq!(waited.status.code(), Some(124), "{note}");
+    assert_eq!(note.matches("no pool here takes jobs from queue 'mial'").count(), 1, "{note}");
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success());
+}
+
+#[test]
+fn the_id_is_not_lost_when_stdout_is_closed() {
+    let sandbox = sandbox();
+    let mut put = sandbox.command(&["put", "--", "true"]);
+    let inner: Vec<_> =
+        std::iter::once(put.get_program()).chain(put.get_args()).map(ToOwned::to_owned).collect();
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "exec \"$@\" >&-", "sh"]).args(inner).current_dir(sandbox.path("work"));
+    for (name, value) in put.env("LC_ALL", "C").get_envs() {
+        value.map(|value| shell.env(name, value));
+    }
+    let Output { status, stderr, .. } = shell.output().unwrap();
+    let stderr = String::from_utf8(stderr).unwrap();
+    let jid = sandbox.lines(&["job", "list", "--json"])[0]["id"].as_str().unwrap().to_owned();
+    assert!(status.success() && stderr.contains(&format!("the job is queued as {jid}")), "{stderr}");
+}
+
+#[test]
+fn a_job_that_cannot_enter_its_directory_is_foretold() {
+    if !is_root() {
+        return;
+    }
+    let sandbox = sandbox();
+    let text = "pools: [{name: default, workers: 1, user: nobody}]\n";
+    std::fs::write(sandbox.path("t.yaml"), text).unwrap();
+    let mut running = sandbox.start(&["-c", sandbox.path("t.yaml").to_str().unwrap()]);
+    let closed = sandbox.path("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let mut put = sandbox.command(&["put", "--", "true"]);
+    let stderr = String::from_utf8(put.current_dir(&closed).output().unwrap().stderr).unwrap();
+    assert!(stderr.contains("pool default runs jobs as nobody, who may not enter"), "{stderr}");
+    assert!(stderr.contains("the job will fail"), "{stderr}");
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success());
+}
+
+#[test]
+fn a_command_that_is_no_worker_is_named_within_seconds() {
+    let sandbox = sandbox();
+    for (command, words) in [
+        (&["sleep", "100"][..], "`sleep 100` has said nothing for 5 s"),
+        (&["python3", "app/tasks.py"], "taskvisor start -- python3 -m taskvisor.worker app.tasks"),
+    ] {
+        let mut running = sandbox.start_raw(&[&["-w", "1", "--"], command].concat());
+        wait_until(words, || sandbox.stderr().contains(words));
+        assert!(sandbox.stderr().contains("hello by the worker protocol"), "{}", sandbox.stderr());
+        sandbox.ok(&["stop", "--kill"]);
+        assert!(running.wait().success());
+    }
+}
