@@ -57,11 +57,15 @@ def refusal(job: dict[str, Any]) -> bytes:
     return frame("done", fields)
 
 
-def strict_json(value: Any) -> str:
-    """JSON that every other language can read, or a TypeError that says why there is none.
+def strict_json(value: Any, name: str = "data") -> str:
+    """JSON that every other language can read, or a TypeError that says where there is none.
 
     >>> strict_json({"a": [1, None]})
     '{"a":[1,null]}'
+    >>> strict_json({"a": [1, {2}]}, "result")
+    Traceback (most recent call last):
+    ...
+    TypeError: not JSON: result.a[1]: set
     """
     try:
         text = encode(value)
@@ -69,7 +73,9 @@ def strict_json(value: Any) -> str:
         if not text.isascii():
             text.encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"not JSON: {error}") from None
+        from . import not_json
+
+        raise TypeError(f"not JSON: {not_json.where(value, name) or error}") from None
     return text
 
 

@@ -31,14 +31,14 @@ class Ending:
 
 
 def complete(job: Job, result: Any) -> bytes:
-    """The job has returned; a result that cannot be sent makes it failed."""
+    """The job has returned; with a result that cannot be sent it has failed for good."""
     if isinstance(result, Ending):
         return _done(job, result.outcome, **result.fields)
     advance = result if isinstance(result, Advance) else None
     if advance is not None:
         result = advance.result
     try:
-        text = "null" if result is None else frames.strict_json(result)
+        text = "null" if result is None else frames.strict_json(result, "result")
     except TypeError as error:
         return failed_because(job, "TypeError", f"the result is {error}")
     line = frames.line(f'{{"done":{{{_head(job)},"outcome":"complete","result":{text}{_next(advance)}}}}}')
@@ -73,8 +73,8 @@ def unknown_class(job: Job) -> bytes:
 
 
 def failed_because(job: Job, group: str, message: str) -> bytes:
-    """Failed without an exception of the job's own."""
-    return _done(job, "failed", error={"group": group, "message": message})
+    """Failed for good, without an exception of the job's own: to run it again would end in the same way."""
+    return _done(job, "failed_for_good", error={"group": group, "message": message})
 
 
 def describe(error: BaseException) -> dict[str, str]:

@@ -99,7 +99,8 @@ async def async_film():
 
 @job("result")
 def result(kind):
-    return {"set": {1}, "nan": float("nan"), "surrogate": "\ud800", "huge": "x" * (17 << 20), "bytes": b"x"}[kind]
+    value = {"set": {1}, "nan": float("nan"), "surrogate": "\ud800", "huge": "x" * (17 << 20), "bytes": b"x"}[kind]
+    return {kind: value}
 
 
 @job("long")
@@ -341,3 +342,12 @@ def goes_on():
     except SoftTimeLimit as error:
         progress(message=type(error).__name__)
     time.sleep(30)
+
+
+class Own:
+    """No JSON."""
+
+
+def functions_by_class():
+    from taskvisor import registry
+    return registry.functions

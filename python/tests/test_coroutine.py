@@ -50,7 +50,7 @@ class Coroutines(WorkerTest):
                               ("exit", "failed"), ("interrupt", "failed")]:
             self.assertEqual(worker.outcome("raise_error", [kind])["outcome"], outcome)
         self.assertEqual(worker.outcome("async_add", {"x": 1})["outcome"], "failed_for_good")
-        self.assertEqual(worker.outcome("result", ["set"])["outcome"], "failed")
+        self.assertEqual(worker.outcome("result", ["set"])["outcome"], "failed_for_good")
 
     def test_a_coroutine_that_advances_says_where(self):
         done = self.coroutines().outcome("async_film")

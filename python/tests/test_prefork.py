@@ -82,13 +82,15 @@ class Results(WorkerTest):
         self.assertEqual(self.shared.outcome("film", ["all"]), {
             **head, "result": {"bytes": 5}, "next": {"queue": "encode", "delay": 1.5, "depends": ["a", "b"]}})
         self.assertEqual(self.shared.outcome("film", ["here"]), {**head, "result": None, "next": {"queue": "encode"}})
-        self.assertEqual(self.shared.outcome("film", ["bad"])["outcome"], "failed")
+        self.assertEqual(self.shared.outcome("film", ["bad"])["outcome"], "failed_for_good")
 
     def test_a_result_that_is_no_json_fails_with_the_reason(self):
-        for kind, words in [("set", "set is not JSON serializable"), ("nan", "not JSON"), ("surrogate", "surrogate"),
-                            ("bytes", "bytes is not JSON serializable"), ("huge", "the result is too long")]:
+        # It has run and had its effects: to run it again would end in the same way.
+        for kind, words in [("set", "the result is not JSON: result.set: set"), ("nan", "result.nan: nan"),
+                            ("surrogate", "half of a surrogate"), ("bytes", "result.bytes: bytes"),
+                            ("huge", "the result is too long")]:
             done = self.shared.outcome("result", [kind])
-            self.assertEqual(done["outcome"], "failed")
+            self.assertEqual(done["outcome"], "failed_for_good")
             self.assertIn(words, done["error"]["message"])
 
     def test_five_megabytes_go_in_and_out(self):

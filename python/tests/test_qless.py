@@ -252,7 +252,7 @@ class Words(QlessTest):
         answers = self.answers()
         done = answers.run("Unsendable", {})
         self.assertEqual((done["outcome"], done["error"]["group"]), ("failed_for_good", "q-TypeError"))
-        self.assertIn("not JSON: Object of type object is not JSON serializable", done["error"]["message"])
+        self.assertIn("not JSON: data.x: object", done["error"]["message"])
         self.assertIn("the data of job j1 is not kept: not JSON", answers.worker.stderr())
 
     def test_what_cannot_be_is_refused(self):
