@@ -12,7 +12,33 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Callable, Optional
 
-_VARIADIC, _VARIADIC_NAMED, _COROUTINE = 0x04, 0x08, 0x80
+_VARIADIC, _VARIADIC_NAMED, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200
+
+
+def check_target(target: Any) -> None:
+    """Raises a TypeError for what cannot be a job.
+
+    >>> check_target(lambda: (yield))
+    Traceback (most recent call last):
+    ...
+    TypeError: <lambda> is a generator: called as a job it would do nothing. Return a list, or put a job for each item
+    """
+    if isinstance(target, (staticmethod, classmethod)):
+        raise TypeError(f"@job on a {type(target).__name__}: write @staticmethod above @job, so that it is outermost"
+                        if isinstance(target, staticmethod) else
+                        "@job on a classmethod: use a function, or a staticmethod with @staticmethod above @job")
+    if not callable(target):
+        raise TypeError(f"@job is for functions, not for {target!r}")
+    if type(target) is not FunctionType:
+        return
+    code = target.__code__
+    if code.co_flags & (_GENERATOR | _ASYNC_GENERATOR):
+        raise TypeError(f"{target.__name__} is a generator: called as a job it would do nothing. "
+                        "Return a list, or put a job for each item")
+    in_class = target.__qualname__.rpartition(".")[0].rpartition(".")[2] not in ("", "<locals>")
+    if in_class and code.co_varnames[:min(code.co_argcount, 1)] in (("self",), ("cls",)):
+        raise TypeError(f"{target.__qualname__} is a method: a worker would not know of which object. "
+                        "Use a function, or a staticmethod with @staticmethod above @job")
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -22,6 +48,26 @@ def is_async(function: Callable[..., Any]) -> bool:
     import inspect
 
     return inspect.iscoroutinefunction(function)
+
+
+def look_like(wrapped: Any, function: Callable[..., Any], coroutine: bool) -> None:
+    """Lets `inspect` and `asyncio` see in the object what they see in the function: whether it is an ``async def``.
+
+    Python 3.9's `inspect.iscoroutinefunction` believes real functions only.
+    """
+    if not coroutine:
+        return
+    if isinstance(function, FunctionType):
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            setattr(wrapped, name, getattr(function, name))
+    import asyncio.coroutines
+    import inspect
+
+    mark = getattr(inspect, "markcoroutinefunction", None)
+    if mark is not None:
+        mark(wrapped)
+    else:
+        wrapped._is_coroutine = getattr(asyncio.coroutines, "_is_coroutine", None)
 
 
 def signature(function: Callable[..., Any]) -> inspect.Signature:

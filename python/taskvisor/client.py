@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import context, frames
 from .advance import ids
-from .errors import PutError, seconds
+from .errors import PutError, limit, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class NewJob:
             "delay": None if self.delay is None else seconds("delay", self.delay),
             "tags": None if self.tags is None else [str(tag) for tag in self.tags],
             "retries": None if self.retries is None else whole("retries", self.retries),
-            "time_limit": None if self.time_limit is None else seconds("time_limit", self.time_limit),
+            "time_limit": None if self.time_limit is None else limit("time_limit", self.time_limit),
             "id": self.id,
             "exists": None if self.exists is None else _exists(self.exists),
             "depends": ids("depends", self.depends),
@@ -141,14 +141,18 @@ async def aput_many(jobs: Iterable[NewJob]) -> list[str]:
     return _ids(await running.runtime.call_async("put", {"jobs": wanted}))
 
 
-def whole(name: str, value: int) -> int:
-    """The value, if it is a whole number from 0 on.
+#: The supervisor counts in 32 bits.
+_LARGEST_COUNT = 2**32 - 1
+
+
+def whole(name: str, value: int, least: int = 0) -> int:
+    """The value, if it is a whole number from `least` on.
 
     >>> whole("retries", 3)
     3
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{name} must be a whole number from 0 on, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _LARGEST_COUNT:
+        raise ValueError(f"{name} must be a whole number from {least} to {_LARGEST_COUNT}, not {value!r}")
     return value
 
 

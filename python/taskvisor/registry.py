@@ -8,7 +8,7 @@ import sys
 
 from . import arguments, client
 from .client import NewJob
-from .errors import seconds, size
+from .errors import limit, name_of, seconds, size
 
 # `typing`, `inspect` and their like are a tenth of what a worker weighs and of the time it takes to start.
 TYPE_CHECKING = False
@@ -67,6 +67,11 @@ class JobFunction(Generic[P, R]):
             self._signature: Optional[inspect.Signature] = arguments.signature(function)
         else:
             self._signature = None
+        arguments.look_like(wrapped, function, self.is_async)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str, str]]:
+        # As a function is pickled: by its name. Its place may hold the plain function, so the class is named too.
+        return _unpickle, (self.__module__, getattr(self, "__qualname__", ""), self.class_name)
 
     @property
     def signature(self) -> inspect.Signature:
@@ -176,20 +181,31 @@ def job(function: Union[Callable[..., Any], str, None] = None, /, *, queue: str 
     >>> send.queue, send.settings["retries"]
     ('mail', 3)
     """
+    if function is not None and not isinstance(function, str):
+        arguments.check_target(function)
     settings: dict[str, float] = {}
-    for name, value in (("time_limit", time_limit), ("soft_time_limit", soft_time_limit), ("cpu_limit", cpu_limit),
-                        ("retry_delay", retry_delay), ("retry_cap", retry_cap)):
+    for name, value in (("time_limit", time_limit), ("soft_time_limit", soft_time_limit), ("cpu_limit", cpu_limit)):
+        if value is not None:
+            settings[name] = limit(name, value)
+    for name, value in (("retry_delay", retry_delay), ("retry_cap", retry_cap)):
         if value is not None:
             settings[name] = seconds(name, value)
     for name, amount in (("memory_limit", memory_limit), ("output_limit", output_limit)):
         if amount is not None:
             settings[name] = size(name, amount)
-    for name, count in (("process_limit", process_limit), ("retries", retries)):
+    for name, count, least in (("process_limit", process_limit, 1), ("retries", retries, 0)):
         if count is not None:
-            settings[name] = client.whole(name, count)
+            settings[name] = client.whole(name, count, least)
+    if time_limit is not None and soft_time_limit is not None and soft_time_limit > time_limit:
+        raise ValueError(f"soft_time_limit ({soft_time_limit!r}) must not be above time_limit ({time_limit!r}): "
+                         "the job would never be told of it")
+    name_of("queue", queue)
+    if isinstance(function, str):
+        name_of("the class of a job", function)
 
     def register(target: Callable[..., Any]) -> JobFunction[Any, Any]:
-        name = function if isinstance(function, str) else _default_name(target)
+        arguments.check_target(target)
+        name = function if isinstance(function, str) else name_of("the class of a job", _default_name(target))
         made = JobFunction(target, name, queue, settings)
         before = functions.get(name)
         if before is not None and _default_name(before.function) != _default_name(target):
@@ -215,6 +231,20 @@ def has_coroutines() -> bool:
 def find(job: Job) -> Optional[JobFunction[Any, Any]]:
     """The function of its class."""
     return functions.get(job.class_name)
+
+
+def _unpickle(module: str, qualified_name: str, class_name: str) -> JobFunction[Any, Any]:
+    """The job that was pickled in this process or another."""
+    import importlib
+
+    place: Any = importlib.import_module(module)
+    for name in qualified_name.split("."):
+        place = getattr(place, name, None)
+    found = place if isinstance(place, JobFunction) else functions.get(class_name)
+    if found is None:
+        raise AttributeError(f"failed to unpickle the job {class_name!r}: importing {module} does not make it; "
+                             "decorate it when the module is loaded, not within a function")
+    return found
 
 
 def _default_name(function: Callable[..., Any]) -> str:
