@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+from unittest import mock
 
 from support import PACKAGE, PATIENCE_SECONDS, Keeper, Worker, WorkerTest
 
@@ -410,6 +412,27 @@ class Options(QlessTest):
         answers.worker.send("reply", n=call["n"], ok=RECORD)
         done = answers.worker.done()
         self.assertEqual((done["outcome"], done["error"]["group"]), ("failed", "Interrupted"))
+
+    def test_what_is_raised_is_caught_by_the_names_of_the_packages_that_are_loaded(self):
+        from taskvisor.qless import LostLockException, QlessException
+        self.assertIs(type(QlessException("no")), QlessException)
+        theirs = {}
+        for package, general, lost in (("qless", "QlessException", "LostLockException"),
+                                       ("reqless", "ReqlessError", "LostLockError")):
+            module = types.ModuleType(f"{package}.exceptions")
+            setattr(module, general, type(general, (Exception,), {}))
+            setattr(module, lost, type(lost, (getattr(module, general),), {}))
+            theirs[module.__name__] = module
+        with mock.patch.dict(sys.modules, theirs):
+            qless, reqless = theirs.values()
+            for error in (qless.QlessException, reqless.ReqlessError, QlessException):
+                with self.assertRaisesRegex(error, "^no$"):
+                    raise QlessException("no")
+            for error in (qless.LostLockException, qless.QlessException, reqless.LostLockError, LostLockException):
+                with self.assertRaisesRegex(error, "^Lost lock on 7$") as caught:
+                    raise LostLockException("7")
+            self.assertEqual((caught.exception.jid, type(caught.exception).__name__), ("7", "LostLockException"))
+            self.assertNotIsInstance(QlessException("no"), qless.LostLockException)
 
     def test_a_process_that_leaves_after_its_word_has_said_nothing(self):
         worker = Worker(program="taskvisor.qless", module=None)

@@ -1,10 +1,30 @@
-"""What goes wrong, by the names that qless-py has for it."""
+"""What goes wrong, by the names that qless-py has for it.
+
+Where qless-py or reqless is loaded, what is raised is an exception of theirs too: ``except qless.exceptions.QlessException``
+of the application catches it.
+"""
 
 from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: The same exceptions elsewhere: module and name by our own name.
+_ELSEWHERE = {
+    "QlessException": (("qless.exceptions", "QlessException"), ("reqless.exceptions", "ReqlessError")),
+    "LostLockException": (("qless.exceptions", "LostLockException"), ("reqless.exceptions", "LostLockError")),
+}
 
 
 class QlessException(Exception):
     """What a job asked for cannot be done; the message says why."""
+
+    def __new__(cls, *arguments: Any) -> QlessException:
+        made: QlessException = Exception.__new__(_with_theirs(cls), *arguments)
+        return made
 
 
 class LostLockException(QlessException):
@@ -15,6 +35,17 @@ class LostLockException(QlessException):
     """
 
     def __init__(self, jid: str) -> None:
-        super().__init__(f"Lost lock on {jid}")
+        Exception.__init__(self, f"Lost lock on {jid}")
         #: Which job.
         self.jid = jid
+
+
+def _with_theirs(kind: type[QlessException]) -> type[QlessException]:
+    """The class, below those of the packages that are loaded at this moment. Python's `except` looks at bases only."""
+    theirs = []
+    for module, name in _ELSEWHERE.get(kind.__name__, ()):
+        other = getattr(sys.modules.get(module), name, None)
+        # Our stand-in for qless-py has our own.
+        if isinstance(other, type) and issubclass(other, Exception) and not issubclass(kind, other):
+            theirs.append(other)
+    return type(kind.__name__, (kind, *theirs), {"__module__": kind.__module__}) if theirs else kind
