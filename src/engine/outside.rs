@@ -204,7 +204,7 @@ impl Outside {
             }
             Report::Exited(worker, exit) => self.exited(worker, exit),
             Report::Stuck(worker, pid) => {
-                let why = stuck_cause(pid);
+                let why = crate::process::unkillable_cause(pid);
                 self.snapshots.look_at(worker, pid);
                 warn!(%worker, pool = self.children.pool(worker), why, "a killed process does not die");
                 vec![Event::Stuck(worker, why)]
@@ -386,15 +386,5 @@ pub(super) fn fact(found: Found) -> Event {
     match found {
         Found::Exceeded(worker, job, fence, excess) => Event::Exceeded(worker, job, fence, excess),
         Found::Outgrown(worker) => Event::Outgrown(worker),
-    }
-}
-
-/// Why a killed process may still be there, as far as /proc tells.
-fn stuck_cause(pid: i32) -> String {
-    let state = crate::process::usage::process(pid).map_or("?".into(), |process| process.state);
-    let place = std::fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
-    match place.as_str() {
-        "" | "0" => format!("process {pid} is in state {state} and does not die"),
-        place => format!("process {pid} is in state {state} (waits in {place}) and does not die"),
     }
 }
