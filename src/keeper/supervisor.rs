@@ -22,6 +22,9 @@ use crate::wire::keeper::{Ask, Hello, Report};
 /// Descriptor of the socket in the supervisor.
 const SOCKET: RawFd = 3;
 
+/// Exit codes of a supervisor whose store, directories or disk are not to be had at the moment.
+const MAY_PASS: [u8; 2] = [69, 74];
+
 /// How long a supervisor that has said or done its last may take to end.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -136,6 +139,16 @@ impl Crashes {
     }
 }
 
+impl Crashes {
+    /// What it needs is not there: when to try again. No crash, so never enough.
+    fn unavailable(&mut self, now: Instant) -> Instant {
+        self.total += 1;
+        let wait = self.wait.unwrap_or(self.limits.first);
+        self.wait = Some((wait * 2).min(self.limits.longest));
+        now + wait
+    }
+}
+
 impl Keeper {
     /// Starts it and says hello, with what the one before has left.
     pub(super) fn start_supervisor(&mut self, now: Instant) -> nix::Result<()> {
@@ -195,15 +208,18 @@ impl Keeper {
         self.kill_all(now);
     }
 
-    /// It ended without a word. The first one's refusal is final; what stopped a later one may pass, as the store was
-    /// there before.
+    /// It ended without a word. The first one's refusal is final. What stopped a later one may pass, as the store was there
+    /// before: a full disk is waited for as long as it takes.
     fn refused(&mut self, now: Instant, code: u8) -> Next {
-        let first = self.crashes.total == 0;
-        let again = self.crashes.crashed(now).filter(|_| !first);
-        if again.is_some() {
-            say(format_args!("the new supervisor could not start (exit code {code}), trying again"));
-        }
-        again.map_or(Next::Exit(code), Next::Restart)
+        let again = match self.crashes.total {
+            0 => None,
+            _ if MAY_PASS.contains(&code) => Some(self.crashes.unavailable(now)),
+            _ => self.crashes.crashed(now),
+        };
+        let Some(at) = again else { return Next::Exit(code) };
+        let wait = at.since(now).as_secs_f64();
+        say(format_args!("the new supervisor could not start (exit code {code}), trying again in {wait} s"));
+        Next::Restart(at)
     }
 
     fn crashed(&mut self, now: Instant, status: ExitStatus) -> Next {
@@ -355,6 +371,18 @@ mod tests {
         }
         assert_eq!(waits, [0, 100, 200, 400]);
         assert_eq!(crashes.total, 5);
+    }
+
+    #[test]
+    fn what_may_pass_is_waited_for_without_end() {
+        let (mut crashes, mut now, mut waits) = (crashes(), Instant(0), Vec::new());
+        for _ in 0..12 {
+            let at = crashes.unavailable(now);
+            waits.push(at.since(now).as_millis());
+            now = at;
+        }
+        assert_eq!(waits[..4], [100, 200, 400, 800]);
+        assert_eq!((waits[11], crashes.total), (30_000, 12));
     }
 
     #[test]

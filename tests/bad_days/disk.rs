@@ -8,14 +8,57 @@ fn assert_waits(sandbox: &Sandbox, jid: &str) {
     assert_says(sandbox, &sandbox.run(&["job", "wait", jid, "--timeout", "1s"]), 124, &[]);
 }
 
+/// Becomes the rest, with a small disk of its own for the state directory.
+const SMALL: &str = "mkdir -m 700 \"$TASKVISOR_STATE_DIR\" && mount -t tmpfs -o size=4m,mode=700 none \"$TASKVISOR_STATE_DIR\" && exec \"$@\"";
+
+/// Fills the small disk, which is in a mount namespace that ends with the pool, by a file that it gives.
+fn fill(sandbox: &Sandbox, running: &sandbox::Running<'_>) -> PathBuf {
+    let disk = PathBuf::from(format!("/proc/{}/root{}", running.child.id(), sandbox.path("state").display()));
+    let path = disk.join("filler");
+    let mut filler = fs::File::create(&path).expect("a filler");
+    let mut room = 1 << 16;
+    while room > 0 {
+        match filler.write(&vec![0; room]) {
+            Ok(written) if written > 0 => {}
+            Ok(_) | Err(_) => room /= 2,
+        }
+    }
+    path
+}
+
+#[test]
+fn a_supervisor_that_dies_while_the_disk_is_full_is_replaced_as_soon_as_there_is_room() {
+    if !is_root() {
+        return missing("root");
+    }
+    let sandbox = Sandbox::new(Setting::Root);
+    let mut running = sandbox.start_under(&["unshare", "-m", "sh", "-c", SMALL, "sh"], &["-w", "1"]);
+    wait_until("all slots are up", || is_up(&sandbox.status()));
+    let jid = put_until_go(&sandbox, "true");
+    let filler = fill(&sandbox, &running);
+    kill(sandbox.one("tv-supervisor"), "KILL");
+    wait_until("it was tried more often than a crash", || {
+        sandbox.stderr().matches("the new supervisor could not start").count() > 5
+    });
+    assert!(running.child.try_wait().expect("wait").is_none(), "{}", sandbox.stderr());
+    assert!(sandbox.job_processes().is_empty());
+    fs::remove_file(filler).expect("space");
+    wait_until("all slots are up again", || is_up(&sandbox.status()));
+    go(&sandbox);
+    sandbox.run(&["job", "wait", &jid, "--timeout", "40s"]);
+    assert_eq!(sandbox.state(&jid), "complete");
+    kill(running.child.id() as i32, "TERM");
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+    sandbox.assert_nothing_left();
+}
+
 #[test]
 fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     if !is_root() {
         return missing("root");
     }
     let sandbox = Sandbox::new(Setting::Root);
-    let mount = "mkdir -m 700 \"$TASKVISOR_STATE_DIR\" && mount -t tmpfs -o size=4m,mode=700 none \"$TASKVISOR_STATE_DIR\" && exec \"$@\"";
-    let running = sandbox.start_under(&["unshare", "-m", "sh", "-c", mount, "sh"], &["-w", "2"]);
+    let running = sandbox.start_under(&["unshare", "-m", "sh", "-c", SMALL, "sh"], &["-w", "2"]);
     wait_until("all slots are up", || is_up(&sandbox.status()));
     // From outside of the mount the directory is seen without its lock: whose it is would not be known.
     let signed = running.child.id().to_string();
@@ -24,16 +67,7 @@ fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
         &sandbox,
         "head -c 300000 /dev/zero | tr '\\0' x; while [ ! -e end ]; do sleep 0.02; done",
     );
-    // The disk is in a mount namespace that ends with the pool.
-    let disk = PathBuf::from(format!("/proc/{}/root{}", running.child.id(), sandbox.path("state").display()));
-    let mut filler = fs::File::create(disk.join("filler")).expect("a filler");
-    let mut room = 1 << 16;
-    while room > 0 {
-        match filler.write(&vec![0; room]) {
-            Ok(written) if written > 0 => {}
-            Ok(_) | Err(_) => room /= 2,
-        }
-    }
+    let filler = fill(&sandbox, &running);
     let mut refused = None;
     wait_until("a put is refused", || {
         let output = sandbox.run(&["put", "--", "true", &"x".repeat(20_000)]);
@@ -55,8 +89,7 @@ fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     assert_calm(&sandbox);
     fs::write(sandbox.work("end"), "").expect("end");
     wait_until("the job has ended", || sandbox.job_processes().is_empty());
-    drop(filler);
-    fs::remove_file(disk.join("filler")).expect("space");
+    fs::remove_file(filler).expect("space");
     let job = assert_completes(&sandbox, &jid);
     let dropped = job["forensics"]["output_dropped"].as_u64().expect("a number");
     assert!((1..=300_000).contains(&dropped), "{job}");
