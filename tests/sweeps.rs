@@ -124,7 +124,7 @@ fn hidden(sandbox: &Sandbox) -> Vec<i32> {
 fn what_hides_is_ended_before_its_job_runs_again_whoever_died() {
     for setting in [Setting::Root, Setting::Plain] {
         if setting == Setting::Root && !is_root() {
-            println!("skipped: setting {setting:?} needs root");
+            sandbox::missing("root");
             continue;
         }
         let sandbox = Sandbox::new(setting);
@@ -161,7 +161,7 @@ fn threads(pid: i32) -> usize {
 #[test]
 fn what_cannot_be_killed_keeps_its_job_from_running_again_and_is_named() {
     if !is_root() {
-        return println!("skipped: a program that becomes root needs root");
+        return sandbox::missing("root");
     }
     let sandbox = Sandbox::new(Setting::Plain);
     let setuid = sandbox.path("become-root");

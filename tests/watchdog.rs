@@ -116,6 +116,17 @@ fn without_systemd_what_stays_unread_ends_the_supervisor_too() {
 }
 
 #[test]
+fn a_supervisor_that_hangs_at_rest_is_asked_and_ended() {
+    let (mut keeper, _) = Keeper::start_with("cgroup", &[], &["--silence", "0.6"]);
+    let hung = keeper.supervisor;
+    // It has spoken, is told nothing, and reads nothing any more.
+    keeper.order(&[Order::Forget(worker(1, 1))]);
+    support::wait_until("it is ended", SOON, || !lives(hung));
+    assert_eq!(keeper.next_supervisor().restarts, 1);
+    keeper.shutdown(0);
+}
+
+#[test]
 fn a_supervisor_that_hangs_is_replaced_and_its_job_runs_again_unspent() {
     let setting = if is_root() { Setting::RootCgroup } else { Setting::Plain };
     let sandbox = Sandbox::new(setting);

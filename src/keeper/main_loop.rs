@@ -70,6 +70,8 @@ pub(super) struct Keeper {
     pub endings: u64,
     /// Children that belong to the dead, and how many leaders had been reaped when each was first seen.
     pub strays: HashMap<i32, u64>,
+    /// Whether a leader was killed that has not ended.
+    pub undead: bool,
     pub templates: Templates,
     pub supervisor: Option<Supervisor>,
     pub crashes: Crashes,
@@ -119,6 +121,7 @@ impl Keeper {
             ended: Vec::new(),
             endings: 0,
             strays: HashMap::new(),
+            undead: false,
             templates: Templates::default(),
             supervisor: None,
             phase: Phase::Serving,
@@ -127,9 +130,7 @@ impl Keeper {
             generation: 0,
         };
         keeper.start_supervisor(now)?;
-        if let Some(at) = keeper.watchdog.due() {
-            keeper.sources.wake_by(at);
-        }
+        keeper.sources.wake_by(keeper.watchdog.due());
         Ok(keeper)
     }
 
@@ -182,7 +183,7 @@ impl Keeper {
         self.keep_supervisors_deadlines(now);
         self.unsaid.unblock();
         let lives = self.lives.values().filter_map(Life::deadline).min();
-        for at in [lives, self.supervisors_deadline(), self.watchdog.due()].into_iter().flatten() {
+        for at in [lives, self.supervisors_deadline(), Some(self.watchdog.due())].into_iter().flatten() {
             self.sources.wake_by(at);
         }
     }

@@ -6,17 +6,27 @@
 //!
 //! What a template has forked is unknown until it has spoken (see `template`): it is let be and is in nobody's way.
 
+use std::collections::HashSet;
+use std::time::Duration;
+
 use super::children::descendants;
 use super::life::{End, State, Wait};
 use super::main_loop::Keeper;
 use super::sys::{self, Reaped};
 use super::template::Kin;
+use crate::clock;
 use crate::failpoint::failpoint;
 use crate::model::{ExitStatus, Instant, WorkerId};
 use crate::wire::keeper::Report;
 
 /// The mark of a stray that no life has left behind: ends are counted from 1.
 const OF_NO_LIFE: u64 = 0;
+
+/// More strays than this at a time may be a fork bomb.
+const SWARM: usize = 64;
+
+/// How long the keeper may stop processes before it looks at anything else.
+const STOPPING_PER_TURN: Duration = Duration::from_millis(200);
 
 /// A storm of deaths must not keep orders waiting.
 const REAPED_PER_TURN: usize = 1024;
@@ -137,6 +147,7 @@ impl Keeper {
                 continue;
             }
             wait.again(now);
+            self.undead = true;
             if wait.becomes_stuck(now) {
                 self.unsaid.push(Report::Stuck(life.worker, life.pid));
             }
@@ -152,7 +163,9 @@ impl Keeper {
 
     /// One round: kills the strays, and says which of the ended lives are proven dead.
     pub(super) fn prove(&mut self, now: Instant, again: bool) {
-        let idle = self.ended.is_empty() && self.strays.is_empty() && !self.is_ending();
+        // A leader that its own child traces is a zombie which we cannot reap before that child, a stray, is dead.
+        let undead = std::mem::take(&mut self.undead);
+        let idle = self.ended.is_empty() && self.strays.is_empty() && !self.is_ending() && !undead;
         if (idle && self.templates.are_clear()) || !self.kill_strays(again, now) {
             return;
         }
@@ -165,12 +178,13 @@ impl Keeper {
 
     /// False when the list could not be read: then nothing is known.
     fn kill_strays(&mut self, again: bool, now: Instant) -> bool {
-        let Some(mut unknown) = self.unknown_children() else { return false };
-        self.templates.still_unknown(&unknown);
-        unknown.retain(|pid| self.strays.contains_key(pid) || self.templates.kin(*pid) != Kin::Newborn);
+        let Some(unknown) = self.strays_there() else { return false };
         // Whoever is no newborn any more has spoken before it ceased to be one.
         if unknown.iter().any(|pid| !self.strays.contains_key(pid)) {
             self.hear(now);
+        }
+        if unknown.len() > SWARM {
+            self.stop_swarm();
         }
         for pid in unknown {
             if self.is_unknown(pid) && (again || !self.strays.contains_key(&pid)) {
@@ -180,10 +194,33 @@ impl Keeper {
         true
     }
 
-    fn unknown_children(&mut self) -> Option<Vec<i32>> {
+    /// Stops all strays and what is below them, until a look finds no other. Of a fork bomb each one that is killed makes
+    /// room for another's fork; one that is stopped does not.
+    fn stop_swarm(&mut self) {
+        let (end, mut stopped) = (clock::now() + STOPPING_PER_TURN, HashSet::new());
+        loop {
+            let before = stopped.len();
+            for stray in self.strays_there().unwrap_or_default() {
+                for pid in std::iter::once(stray).chain(descendants(stray)) {
+                    if self.is_unknown(stray) && stopped.insert(pid) {
+                        _ = sys::kill(pid, libc::SIGSTOP);
+                    }
+                }
+            }
+            if stopped.len() == before || clock::now() >= end {
+                return;
+            }
+        }
+    }
+
+    /// The children that belong to the dead. None when the list cannot be read.
+    fn strays_there(&mut self) -> Option<Vec<i32>> {
         let supervisor = self.supervisor.as_ref().map(|supervisor| supervisor.pid);
         let unknown = |pid: &&i32| Some(**pid) != supervisor && !self.leaders.contains_key(*pid);
-        Some(self.children.read()?.iter().filter(unknown).copied().collect())
+        let mut unknown: Vec<i32> = self.children.read()?.iter().filter(unknown).copied().collect();
+        self.templates.still_unknown(&unknown);
+        unknown.retain(|pid| self.strays.contains_key(pid) || self.templates.kin(*pid) != Kin::Newborn);
+        Some(unknown)
     }
 
     /// Kills an unknown child. One that was forked for a life that was given up is of no life.

@@ -1,8 +1,8 @@
 //! Whether the supervisor's loop turns, and systemd's watchdog, which is fed as long as it does.
 //!
 //! A supervisor shows its life by an order, or by having read all it was told: only its loop reads. Where systemd watches,
-//! it is told something (`Ping`) at each look, so that there is something to read. Else nobody looks before a report has
-//! been said: a service without work is not woken.
+//! the keeper says something (`Ping`) at each look, so that there is something to read. Elsewhere it looks when it has said
+//! something, and at rest it says a `Ping` once in a while: a service without work is woken seldom.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -21,13 +21,20 @@ pub(super) struct Watchdog {
     pause: Duration,
     /// From a look that found silence to the one that ends it.
     patience: Duration,
+    /// For how long nothing is said before the keeper asks for a sign of life.
+    rest: Duration,
     /// Whether systemd waits to be fed.
     pub fed: bool,
-    next: Option<Instant>,
+    next: Instant,
+    /// Whether something was said since the last look.
+    told: bool,
     suspected: bool,
     /// Whether an order came since the last look.
     pub heard: bool,
 }
+
+/// At rest a supervisor is asked for a sign of life after so many times the silence that ends it.
+const RESTS: u32 = 2;
 
 /// What a look finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,30 +61,43 @@ impl Watchdog {
     /// After `silence` a supervisor hangs. Where systemd watches it is three quarters of its patience, so that the remedy
     /// comes before systemd does.
     pub fn new(silence: Duration, fed_within: Option<Duration>, now: Instant) -> Self {
-        let (pause, patience) = match fed_within {
-            Some(within) => (within / 2, within / 4),
-            None => (silence / 3, silence * 2 / 3),
+        let (pause, patience, rest) = match fed_within {
+            Some(within) => (within / 2, within / 4, within / 2),
+            None => (silence / 3, silence * 2 / 3, silence * RESTS),
         };
-        let next = fed_within.map(|_| now + pause);
-        Watchdog { pause, patience, fed: fed_within.is_some(), next, suspected: false, heard: false }
+        let fed = fed_within.is_some();
+        Watchdog { pause, patience, rest, fed, next: now + rest, told: false, suspected: false, heard: false }
     }
 
-    /// When to look.
-    pub fn due(&self) -> Option<Instant> {
+    /// When to look, or to ask.
+    pub fn due(&self) -> Instant {
         self.next
     }
 
-    /// The supervisor is told something. Gives when to look whether it has read that, if nobody was to look before.
+    /// The supervisor is told something. Gives when to look whether it has read that, if that is sooner than before.
     pub fn said(&mut self, now: Instant) -> Option<Instant> {
-        if self.next.is_some() {
+        let at = now + self.pause;
+        if self.fed || self.told || self.suspected {
             return None;
         }
-        self.next = Some(now + self.pause);
-        self.next
+        self.told = true;
+        (at < self.next).then(|| {
+            self.next = at;
+            at
+        })
     }
 
     fn is_due(&self, now: Instant) -> bool {
-        self.next.is_some_and(|at| at <= now)
+        self.next <= now
+    }
+
+    /// Whether nothing was said for long: then there is nothing to look for, and it is to be asked.
+    fn asks(&mut self, now: Instant) -> bool {
+        let asks = !self.fed && !self.told && !self.suspected;
+        if asks {
+            (self.told, self.next) = (true, now + self.pause);
+        }
+        asks
     }
 
     fn look(&mut self, now: Instant, sign: Sign) -> Finding {
@@ -87,11 +107,13 @@ impl Watchdog {
             (Sign::Silence, true) => Finding::Hangs,
         };
         self.suspected = sign == Sign::Silence && finding == Finding::Wait;
-        let again = self.fed || sign == Sign::Heard;
-        self.next = match self.suspected {
-            true => Some(now + self.patience),
-            false => again.then_some(now + self.pause),
-        };
+        self.told = sign == Sign::Heard;
+        self.next = now
+            + match (self.suspected, self.told) {
+                (true, _) => self.patience,
+                (false, true) => self.pause,
+                (false, false) => self.rest,
+            };
         finding
     }
 
@@ -118,6 +140,10 @@ impl Keeper {
     /// Looks whether both loops turn, if that is due. Ours does.
     pub(super) fn watch(&mut self, now: Instant) {
         if !self.watchdog.is_due(now) {
+            return;
+        }
+        if self.supervisor.is_some() && self.watchdog.asks(now) {
+            self.unsaid.push(Report::Ping);
             return;
         }
         let sign = self.sign();
@@ -172,14 +198,29 @@ mod tests {
     }
 
     #[test]
-    fn without_systemd_nobody_looks_before_something_was_said() {
+    fn without_systemd_the_keeper_looks_soon_after_it_has_said_something_and_asks_seldom() {
         let mut watchdog = Watchdog::new(Duration::from_secs(30), None, START);
-        assert_eq!(watchdog.due(), None);
+        assert_eq!(watchdog.due(), at(60));
         assert_eq!(watchdog.said(at(5)), Some(at(15)));
         assert_eq!(watchdog.said(at(6)), None, "the look is set already");
         assert!(!watchdog.is_due(at(14)) && watchdog.is_due(at(15)));
+        assert!(!watchdog.asks(at(15)), "it has something to look for");
         assert_eq!(watchdog.look(at(15), Sign::Read), Finding::Turns);
-        assert_eq!(watchdog.due(), None, "an idle service is not woken again");
+        assert_eq!(watchdog.due(), at(75), "an idle service is left alone");
+        assert!(watchdog.asks(at(75)));
+        assert_eq!(watchdog.said(at(75)), None, "the question itself");
+        assert_eq!(watchdog.due(), at(85));
+        assert_eq!(watchdog.look(at(85), Sign::Read), Finding::Turns);
+        assert_eq!(watchdog.due(), at(145));
+    }
+
+    #[test]
+    fn a_supervisor_that_hangs_at_rest_is_found_in_three_times_the_silence() {
+        let mut watchdog = Watchdog::new(Duration::from_secs(30), None, START);
+        assert!(watchdog.asks(at(60)));
+        assert_eq!(watchdog.look(at(70), Sign::Silence), Finding::Wait);
+        assert!(!watchdog.asks(at(90)));
+        assert_eq!(watchdog.look(at(90), Sign::Silence), Finding::Hangs);
     }
 
     #[test]
@@ -187,9 +228,9 @@ mod tests {
         let mut watchdog = Watchdog::new(Duration::from_secs(30), None, START);
         watchdog.said(at(0));
         assert_eq!(watchdog.look(at(10), Sign::Silence), Finding::Wait);
-        assert_eq!(watchdog.due(), Some(at(30)));
+        assert_eq!(watchdog.due(), at(30));
+        assert_eq!(watchdog.said(at(29)), None, "more that is unread postpones nothing");
         assert_eq!(watchdog.look(at(30), Sign::Silence), Finding::Hangs);
-        assert_eq!(watchdog.due(), None);
     }
 
     #[test]
@@ -199,19 +240,20 @@ mod tests {
         for look in [10, 40, 70] {
             assert_eq!(watchdog.look(at(look), Sign::Silence), Finding::Wait);
             assert_eq!(watchdog.look(at(look + 20), Sign::Heard), Finding::Turns);
-            assert_eq!(watchdog.due(), Some(at(look + 30)), "something is unread as yet");
+            assert_eq!(watchdog.due(), at(look + 30), "something is unread as yet");
         }
     }
 
     #[test]
     fn the_remedy_comes_before_systemd_loses_its_patience() {
         let mut watchdog = Watchdog::new(Duration::from_secs(30), Some(Duration::from_secs(40)), START);
-        assert_eq!(watchdog.due(), Some(at(20)));
+        assert_eq!(watchdog.due(), at(20));
+        assert!(!watchdog.asks(at(20)), "each feeding asks");
         assert_eq!(watchdog.look(at(20), Sign::Read), Finding::Turns);
         assert_eq!(watchdog.look(at(40), Sign::Silence), Finding::Wait);
-        assert_eq!(watchdog.due(), Some(at(50)));
+        assert_eq!(watchdog.due(), at(50));
         assert_eq!(watchdog.look(at(50), Sign::Silence), Finding::Hangs);
-        assert_eq!(watchdog.due(), Some(at(70)), "systemd was fed at 50 and waits until 90");
+        assert_eq!(watchdog.due(), at(70), "systemd was fed at 50 and waits until 90");
     }
 
     #[test]

@@ -9,6 +9,8 @@ stories! {
     a_stopped_tree_dies
     a_storm_of_forks_is_proven_dead
     a_tree_of_fifty_is_proven_dead
+    a_bomb_that_fills_its_limit_is_proven_dead
+    a_leader_that_its_own_child_traces_is_proven_dead
     the_fence_kills_while_the_supervisor_is_stopped
     a_killed_supervisor_takes_its_trees_along_and_the_next_hears_of_what_had_ended
     a_killed_keeper_takes_its_children_along
@@ -102,6 +104,85 @@ fn a_tree_of_fifty_is_proven_dead(mut keeper: Keeper) {
     // A shell whose child was killed first may have reaped it before its own turn came.
     assert!(exit.left_behind >= 20, "{exit:?}");
     println!("proof of a tree's end: {:?}, {} below it", exit.proof, exit.left_behind);
+    keeper.shutdown(0);
+}
+
+fn a_bomb_that_fills_its_limit_is_proven_dead(mut keeper: Keeper) {
+    let Some(limit) = PidsLimit::around(keeper.pid(), 300) else {
+        missing("pids");
+        return keeper.shutdown(0);
+    };
+    for generation in [1, 2] {
+        let run = keeper.run(worker(1, generation), "exec perl -e '$| = 1; print \"up\\n\"; fork while 1'");
+        assert_eq!(run.line(), "up\n");
+        wait_until("it has filled its limit", SOON, || limit.count() >= 295);
+        match generation {
+            1 => keeper.order(&[Order::KillTree(run.worker)]),
+            _ => signal(run.pid, SIGKILL),
+        }
+        let exit = keeper.exited(run.worker);
+        println!("proof of a bomb's end: {:?}, {} left behind", exit.proof, exit.left_behind);
+        assert!(limit.count() < 5, "{}", limit.count());
+    }
+    keeper.shutdown(0);
+}
+
+/// Its leader is a zombie, when it is killed, which the keeper cannot reap before the tracer is dead.
+const TRACED: &str = r#"exec python3 -c '
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+if os.fork() == 0:
+    os.setsid()
+    assert libc.ptrace(0x4206, os.getppid(), 0, 0) == 0
+    print(os.getpid(), flush=True)
+time.sleep(1000)
+'"#;
+
+fn a_leader_that_its_own_child_traces_is_proven_dead(mut keeper: Keeper) {
+    for generation in [1, 2] {
+        let run = keeper.run(worker(1, generation), TRACED);
+        let tracer: i32 = run.line().trim().parse().unwrap();
+        match generation {
+            1 => keeper.order(&[Order::KillTree(run.worker)]),
+            _ => keeper.order(&[Order::KillAt(run.worker, Some(clock::now()))]),
+        }
+        assert_eq!(keeper.exited(run.worker).status, KILLED);
+        assert!(!lives(tracer));
+    }
+    keeper.shutdown(0);
+}
+
+#[test]
+fn cgroups_nested_deeper_than_a_path_is_long_keep_no_slot() {
+    use nix::fcntl::{AT_FDCWD, OFlag, openat};
+    use nix::sys::stat::{Mode, mkdirat};
+    let (mut keeper, hello) = Keeper::start("");
+    if !hello.cgroup {
+        missing("cgroup v2");
+        return keeper.shutdown(0);
+    }
+    let run = keeper.run(worker(1, 1), "echo up; sleep 1000");
+    assert_eq!(run.line(), "up\n");
+    let own = fs::read_to_string(format!("/proc/{}/cgroup", run.pid)).unwrap();
+    let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap().to_owned();
+    let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(|mount| format!("{mount}{own}"));
+    let top = mounts.iter().find(|dir| std::path::Path::new(dir).is_dir()).unwrap();
+    let open = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let mut here = openat(AT_FDCWD, top.as_str(), open, Mode::empty()).unwrap();
+    for _ in 0..300 {
+        let name = "nested-by-the-job";
+        mkdirat(&here, name, Mode::S_IRWXU).unwrap();
+        here = openat(&here, name, open, Mode::empty()).unwrap();
+    }
+    // One lives at the very bottom.
+    let below = keeper.run(worker(2, 1), "sleep 1000");
+    let procs = openat(&here, "cgroup.procs", OFlag::O_WRONLY, Mode::empty()).unwrap();
+    fs::File::from(procs).write_all(below.pid.to_string().as_bytes()).unwrap();
+    keeper.order(&[Order::KillTree(run.worker)]);
+    assert_eq!(keeper.exited(run.worker).status, KILLED);
+    assert!(!lives(below.pid), "all that lives in its cgroup has ended");
+    assert!(!std::path::Path::new(top).exists());
+    keeper.exited(below.worker);
     keeper.shutdown(0);
 }
 

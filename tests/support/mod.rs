@@ -411,6 +411,11 @@ impl PidsLimit {
         Some(limit)
     }
 
+    /// How many processes and threads there are.
+    pub fn count(&self) -> usize {
+        fs::read_to_string(self.0.join("pids.current")).unwrap().trim().parse().unwrap()
+    }
+
     pub fn set(&self, max: usize) {
         fs::write(self.0.join("pids.max"), max.to_string()).unwrap();
     }
