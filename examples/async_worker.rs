@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use taskvisor::worker::{AsyncJob, AsyncWorker, End};
+use taskvisor_worker::{AsyncJob, AsyncWorker, End};
 
 /// Waits for so many seconds.
 async fn wait(job: AsyncJob) -> Result<f64, End> {

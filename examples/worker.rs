@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use taskvisor::worker::{End, Job, Put, Worker};
+use taskvisor_worker::{End, Job, Put, Worker};
 
 #[derive(Deserialize, Serialize)]
 struct File {

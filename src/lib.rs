@@ -16,4 +16,3 @@ pub mod process;
 pub mod select;
 pub mod supervisor;
 pub mod wire;
-pub mod worker;

@@ -3,4 +3,5 @@
 mod fields;
 pub mod keeper;
 pub mod program;
-pub mod worker;
+/// The lines of the worker protocol, which workers in Rust share.
+pub use taskvisor_worker::protocol as worker;

@@ -61,7 +61,7 @@ fn a_worker_in_node_runs_jobs() {
 }
 
 /// Built with the tests, unless only some of them are built.
-fn example(name: &str) -> String {
+pub fn example(name: &str) -> String {
     let test = std::env::current_exe().unwrap();
     let path = test.ancestors().nth(2).unwrap().join("examples").join(name);
     assert!(path.exists(), "{} is not there: cargo build --examples", path.display());

@@ -8,6 +8,7 @@ mod sandbox;
 
 mod coroutines;
 mod each_mode;
+mod in_rust;
 mod languages;
 mod pools;
 mod protocol;

@@ -6,31 +6,31 @@ use std::io;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet, LocalSet};
 
-use super::blocking::{done, hello};
-use super::end::End;
-use super::job::{Facts, Put, facts, ids};
-use super::pipe::{answered, channel};
-use crate::wire::worker::{Call, Done, Empty, Log, Outcome, Progress, Said, Told, decode, encode};
+use crate::blocking::{Finished, done, ended, hello, result};
+use crate::job::{Facts, facts};
+use crate::pipe::answered;
+use crate::protocol::{self, Call, Done, Empty, Outcome, Said, Told, decode, encode};
+use crate::verbs::{Ask, verbs};
+use crate::{Class, End, sys};
 
-type Finished = Option<Result<Box<RawValue>, End>>;
 type Answered = Result<Box<RawValue>, End>;
-type Running = Pin<Box<dyn Future<Output = Result<Box<RawValue>, End>>>>;
+type Running = Pin<Box<dyn Future<Output = Answered>>>;
 type Handler = Rc<dyn Fn(AsyncJob) -> Running>;
 
-/// A worker whose handlers are async functions. Start it with `-m coroutine`; a canceled job's future is dropped.
+/// A worker whose handlers are async functions, for the mode `coroutine`. A canceled job's future is dropped.
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use taskvisor::worker::{AsyncJob, AsyncWorker, End};
+/// use taskvisor_worker::{AsyncJob, AsyncWorker, End};
 ///
 /// async fn fetch(job: AsyncJob) -> Result<String, End> {
 ///     let url: String = job.data()?;
@@ -46,6 +46,7 @@ type Handler = Rc<dyn Fn(AsyncJob) -> Running>;
 #[derive(Default)]
 pub struct AsyncWorker {
     handlers: BTreeMap<String, Handler>,
+    classes: BTreeMap<String, protocol::Class>,
 }
 
 /// A job in an async handler.
@@ -56,23 +57,29 @@ pub struct AsyncJob {
 }
 
 facts!(AsyncJob);
+verbs!(AsyncJob, async, await);
 
 impl AsyncJob {
-    /// Says how far it has come: a share from 0 to 1, a line for people.
+    /// Says how far it has come: a share from 0 to 1, a line for people. `status` and `job show` have the latest.
     pub fn progress(&self, fraction: Option<f64>, message: &str) {
-        let message = (!message.is_empty()).then(|| message.to_owned());
-        self.voice.say(&Said::Progress(Progress { job: self.id().into(), fraction, message }));
+        self.voice.say(&self.facts.progress(fraction, message));
     }
 
     /// Adds a line to the job's log. What is printed cannot be told from what other jobs print.
     pub fn log(&self, text: &str) {
-        self.voice.say(&Said::Log(Log { job: self.id().into(), text: text.into() }));
+        self.voice.say(&self.facts.log(text));
     }
 
-    /// Queues a job, and gives its id once it cannot be lost.
-    pub async fn put(&self, job: &Put) -> Result<String, End> {
-        let args = serde_json::json!({ "jobs": [job] }).to_string();
-        ids(&self.voice.call("put", &args).await?)
+    /// Returns when the soft time limit of this attempt is over: time to save what is done. Never, if it has none.
+    pub async fn nearly_over(&self) {
+        match self.facts.soft_time_limit {
+            Some(limit) => tokio::time::sleep_until((self.facts.begun + limit).into()).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn ask(&self, ask: Ask) -> Answered {
+        self.voice.call(ask.verb, &ask.args).await
     }
 }
 
@@ -89,6 +96,12 @@ struct Calls {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Answered>>>,
 }
 
+impl Calls {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Answered>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Voice {
     fn say(&self, frame: &Said<'_>) {
         let mut line = Vec::new();
@@ -96,10 +109,10 @@ impl Voice {
         self.out.send(line).ok();
     }
 
-    async fn call(&self, verb: &str, args: &str) -> Result<Box<RawValue>, End> {
+    async fn call(&self, verb: &str, args: &str) -> Answered {
         let n = self.calls.last.fetch_add(1, Ordering::Relaxed);
         let (answer, waits) = oneshot::channel();
-        self.calls.waiting.lock().await.insert(n, answer);
+        self.calls.waiting().insert(n, answer);
         let args: &RawValue = serde_json::from_str(args)?;
         self.say(&Said::Call(Call { n, verb: verb.into(), args }));
         waits.await?
@@ -112,37 +125,38 @@ impl AsyncWorker {
         AsyncWorker::default()
     }
 
-    /// Runs jobs of this class by `handler`; what it gives back is kept with the job, as JSON.
+    /// Runs jobs of this class by `handler`; what it returns is kept with the job, as JSON. `class` is a name, or a [`Class`]
+    /// with settings.
+    ///
+    /// # Panics
+    ///
+    /// If the name is none that a class can have.
+    #[track_caller]
     pub fn handle<T: Serialize, F>(
         mut self,
-        class: &str,
+        class: impl Into<Class>,
         handler: impl Fn(AsyncJob) -> F + 'static,
     ) -> AsyncWorker
     where
         F: Future<Output = Result<T, End>> + 'static,
     {
+        let Class { name, settings } = class.into();
         let handler = move |job| -> Running {
             let running = handler(job);
-            Box::pin(async move { Ok(to_raw_value(&running.await?)?) })
+            Box::pin(async move { result(running.await?) })
         };
-        self.handlers.insert(class.into(), Rc::new(handler));
+        self.handlers.insert(name.clone(), Rc::new(handler));
+        self.classes.insert(name, settings);
         self
     }
 
     /// Runs jobs until the supervisor wants no more, on a runtime of its own. Without a supervisor it says so and fails.
     pub fn run(self) -> ExitCode {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let served = runtime.and_then(|runtime| {
-            let stream = channel()?;
+        ended(runtime.and_then(|runtime| {
+            let stream = sys::channel()?;
             LocalSet::new().block_on(&runtime, self.serve(stream))
-        });
-        match served {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{error}");
-                ExitCode::FAILURE
-            }
-        }
+        }))
     }
 
     async fn serve(self, stream: std::os::unix::net::UnixStream) -> io::Result<()> {
@@ -151,7 +165,7 @@ impl AsyncWorker {
         let (out, lines) = mpsc::unbounded_channel();
         let writing = tokio::task::spawn_local(write(writer, lines));
         let voice = Voice { out, calls: Arc::default() };
-        voice.say(&Said::Hello(hello(self.handlers.keys())));
+        voice.say(&Said::Hello(hello(self.classes, false)));
         voice.say(&Said::Ready(Empty {}));
         let mut tasks =
             Tasks { voice, handlers: self.handlers, set: JoinSet::new(), running: HashMap::new() };
@@ -163,7 +177,7 @@ impl AsyncWorker {
                     if read? == 0 {
                         return Ok(());
                     }
-                    leaving |= tasks.told(&line).await?;
+                    leaving |= tasks.told(&line)?;
                     line.clear();
                 }
                 Some(ended) = tasks.set.join_next_with_id(), if !tasks.set.is_empty() => tasks.ended(ended),
@@ -184,7 +198,10 @@ struct Tasks {
 
 impl Tasks {
     /// Gives whether no more jobs come.
-    async fn told(&mut self, line: &[u8]) -> io::Result<bool> {
+    fn told(&mut self, line: &[u8]) -> io::Result<bool> {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return Ok(false);
+        }
         match decode::<Told<'_>>(line).map_err(io::Error::other)? {
             Told::Run(run) => self.start(Facts::new(run.job).map_err(io::Error::other)?),
             Told::Cancel(cancel) => {
@@ -194,7 +211,7 @@ impl Tasks {
                 }
             }
             Told::Reply(reply) => {
-                if let Some(waits) = self.voice.calls.waiting.lock().await.remove(&reply.n) {
+                if let Some(waits) = self.voice.calls.waiting().remove(&reply.n) {
                     waits.send(answered(reply.ok, reply.error)).ok();
                 }
             }
@@ -218,21 +235,21 @@ impl Tasks {
     }
 
     fn ended(&mut self, ended: Result<(tokio::task::Id, Finished), tokio::task::JoinError>) {
-        let (id, result) = match ended {
-            Ok((id, result)) => (id, Ok(result)),
+        let (id, finished) = match ended {
+            Ok((id, finished)) => (id, Ok(finished)),
             Err(error) => (error.id(), Err(error)),
         };
         let Some((facts, _)) = self.running.remove(&id) else { return };
-        match result {
-            Ok(result) => self.voice.say(&Said::Done(done(&facts.id, facts.fence, &result))),
+        match finished {
+            Ok(finished) => self.voice.say(&Said::Done(done(&facts.id, facts.fence, &finished))),
             Err(error) if error.is_cancelled() => {
                 let (job, outcome) = (facts.id.as_str().into(), Outcome::Canceled);
                 let (fence, result, error, after, next) = (facts.fence, None, None, None, None);
                 self.voice.say(&Said::Done(Done { job, fence, outcome, result, error, after, next }));
             }
             Err(error) => {
-                let result = Some(Err(End::of_panic(&*error.into_panic())));
-                self.voice.say(&Said::Done(done(&facts.id, facts.fence, &result)));
+                let finished = Some(Err(End::of_panic(&*error.into_panic())));
+                self.voice.say(&Said::Done(done(&facts.id, facts.fence, &finished)));
             }
         }
     }

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -299,13 +300,11 @@ pub struct Reply<'a> {
 }
 
 /// A line that is no frame.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum BadLine {
-    /// The frame is known to nobody.
-    #[error("unknown frame '{0}'")]
+    /// A frame that this protocol does not have.
     Unknown(String),
     /// It is not what the protocol says.
-    #[error("a line that is no frame ({why}): {line}")]
     Torn {
         /// Where and why.
         why: serde_json::Error,
@@ -314,10 +313,21 @@ pub enum BadLine {
     },
 }
 
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadLine::Unknown(name) => write!(f, "unknown frame '{name}'"),
+            BadLine::Torn { why, line } => write!(f, "a line that is no frame ({why}): {line}"),
+        }
+    }
+}
+
+impl std::error::Error for BadLine {}
+
 /// Reads one line, without its newline.
 ///
 /// ```
-/// use taskvisor::wire::worker::{Said, decode};
+/// use taskvisor_worker::protocol::{Said, decode};
 /// let frame: Said = decode(br#"{"done":{"job":"j1","fence":1,"outcome":"complete","result":{"n": 1.0}}}"#).unwrap();
 /// let Said::Done(done) = frame else { panic!() };
 /// assert_eq!(done.result.unwrap().get(), r#"{"n": 1.0}"#);

@@ -2,38 +2,16 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::value::RawValue;
 
-use super::end::End;
-use crate::wire::worker::{CHANNEL, Call, Said, Told, decode, encode};
-
-static TAKEN: AtomicBool = AtomicBool::new(false);
-
-/// The channel this process was started with, close-on-exec. An error when no supervisor started it.
-pub(super) fn channel() -> io::Result<UnixStream> {
-    let given = std::env::var("TASKVISOR_FD").is_ok_and(|fd| fd == CHANNEL.to_string());
-    if !given || TAKEN.swap(true, Ordering::SeqCst) {
-        let name = std::env::args().next().unwrap_or_default();
-        return Err(io::Error::other(format!(
-            "this program is a worker and is started by taskvisor: taskvisor start -w 2 -- {name}"
-        )));
-    }
-    #[expect(
-        unsafe_code,
-        reason = "the number is handed over by the supervisor, and the flag above gives it out once"
-    )]
-    // SAFETY: as said; if the variable lies, the first use of the descriptor fails.
-    let socket = unsafe { OwnedFd::from_raw_fd(CHANNEL) };
-    // A duplicate is close-on-exec, so that programs a handler starts do not hold the channel.
-    Ok(UnixStream::from(socket.try_clone()?))
-}
+use crate::End;
+use crate::protocol::{Call, Said, Told, decode, encode};
 
 /// Lines in, frames out.
-pub(super) struct Pipe {
+pub(crate) struct Pipe {
     reader: BufReader<UnixStream>,
     /// Frames that came while the answer to a call was waited for.
     later: VecDeque<Vec<u8>>,
@@ -42,7 +20,7 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    pub(super) fn new(stream: UnixStream) -> Pipe {
+    pub(crate) fn new(stream: UnixStream) -> Pipe {
         Pipe {
             reader: BufReader::with_capacity(64 << 10, stream),
             later: VecDeque::new(),
@@ -51,15 +29,25 @@ impl Pipe {
         }
     }
 
+    /// Its descriptor.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reader.get_ref().as_fd()
+    }
+
+    /// Whether nothing of what has come is unread here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.later.is_empty() && self.reader.buffer().is_empty()
+    }
+
     /// Sends a frame. If the supervisor is gone, the next read says so.
-    pub(super) fn say(&mut self, frame: &Said<'_>) {
+    pub(crate) fn say(&mut self, frame: &Said<'_>) {
         self.out.clear();
         encode(frame, &mut self.out);
         self.reader.get_mut().write_all(&self.out).ok();
     }
 
     /// The next line; None when the supervisor is gone.
-    pub(super) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         match self.later.pop_front() {
             Some(line) => Ok(Some(line)),
             None => self.read(),
@@ -79,7 +67,7 @@ impl Pipe {
     }
 
     /// Asks the supervisor for something and waits for the answer.
-    pub(super) fn call(&mut self, verb: &str, args: &str) -> Result<Box<RawValue>, End> {
+    pub(crate) fn call(&mut self, verb: &str, args: &str) -> Result<Box<RawValue>, End> {
         self.calls += 1;
         let n = self.calls;
         let args: &RawValue = serde_json::from_str(args)?;
@@ -97,7 +85,7 @@ impl Pipe {
 }
 
 /// What an answer says.
-pub(super) fn answered(ok: Option<&RawValue>, error: Option<String>) -> Result<Box<RawValue>, End> {
+pub(crate) fn answered(ok: Option<&RawValue>, error: Option<String>) -> Result<Box<RawValue>, End> {
     match (ok, error) {
         (_, Some(why)) => Err(End::Failed { group: "refused".into(), message: why }),
         (Some(ok), None) => Ok(ok.to_owned()),

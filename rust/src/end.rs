@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::wire::worker::{Failure, Next, Outcome};
+use crate::protocol::{Failure, Next, Outcome};
 
 /// An end other than completion. Every error becomes [`End::Failed`] by `?`.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub enum End {
 /// Where a job goes on: with the same id and data, as if it had been put there.
 ///
 /// ```
-/// use taskvisor::worker::{Advance, End, Job};
+/// use taskvisor_worker::{Advance, End, Job};
 /// fn film(job: &Job) -> Result<&'static str, End> {
 ///     match job.queue() {
 ///         "download" => Err(End::Advance(Advance::to("encode").with(&5)?)),
@@ -86,14 +86,14 @@ impl End {
     }
 
     /// What panicked.
-    pub(super) fn of_panic(panic: &(dyn std::any::Any + Send)) -> End {
+    pub(crate) fn of_panic(panic: &(dyn std::any::Any + Send)) -> End {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
         End::Failed { group: "panic".into(), message }
     }
 
     /// What it gives back.
-    pub(super) fn result(&self) -> Option<&RawValue> {
+    pub(crate) fn result(&self) -> Option<&RawValue> {
         match self {
             End::Advance(advance) => advance.result.as_deref(),
             End::Failed { .. } | End::FailedForGood(_) | End::Retry(..) | End::Snooze(_) => None,
@@ -101,7 +101,7 @@ impl End {
     }
 
     /// As the protocol has it: outcome, why, when, where it goes on.
-    pub(super) fn told(self) -> (Outcome, Option<Failure>, Option<f64>, Option<Next>) {
+    pub(crate) fn told(self) -> (Outcome, Option<Failure>, Option<f64>, Option<Next>) {
         let failure = |group: &str, message| Some(Failure { group: group.into(), message, trace: None });
         match self {
             End::Failed { group, message } => (Outcome::Failed, failure(&group, message), None, None),

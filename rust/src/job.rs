@@ -1,0 +1,181 @@
+//! A job in its handler.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::value::RawValue;
+
+use crate::End;
+use crate::pipe::Pipe;
+use crate::protocol::{self, Log, Progress, Said};
+use crate::verbs::{Ask, verbs};
+
+/// What a job is, apart from its handler's means to speak.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) id: String,
+    pub(crate) fence: u64,
+    pub(crate) class: String,
+    pub(crate) queue: String,
+    pub(crate) data: Vec<u8>,
+    pub(crate) attempt: u32,
+    pub(crate) retries: Option<u32>,
+    pub(crate) priority: i32,
+    pub(crate) tags: Vec<String>,
+    pub(crate) time_limit: Option<Duration>,
+    pub(crate) soft_time_limit: Option<Duration>,
+    pub(crate) cwd: Option<String>,
+    pub(crate) begun: Instant,
+}
+
+impl Facts {
+    pub(crate) fn new(job: protocol::Job<'_>) -> Result<Facts, String> {
+        let data = match (job.data, job.body_b64) {
+            (Some(json), _) => json.get().as_bytes().to_vec(),
+            (None, Some(text)) => STANDARD
+                .decode(text)
+                .map_err(|error| format!("the body of job {} is no base64: {error}", job.id))?,
+            (None, None) => b"null".to_vec(),
+        };
+        let duration = |limit: Option<f64>| limit.and_then(|limit| Duration::try_from_secs_f64(limit).ok());
+        Ok(Facts {
+            id: job.id.into(),
+            fence: job.fence,
+            class: job.class.into(),
+            queue: job.queue.into(),
+            data,
+            attempt: job.attempt,
+            retries: job.retries,
+            priority: job.priority,
+            tags: job.tags,
+            time_limit: duration(job.time_limit),
+            soft_time_limit: duration(job.soft_time_limit),
+            cwd: job.cwd,
+            begun: Instant::now(),
+        })
+    }
+
+    pub(crate) fn progress(&self, fraction: Option<f64>, message: &str) -> Said<'_> {
+        let message = (!message.is_empty()).then(|| message.to_owned());
+        let fraction = fraction.filter(|fraction| fraction.is_finite());
+        Said::Progress(Progress { job: self.id.as_str().into(), fraction, message })
+    }
+
+    pub(crate) fn log<'a>(&'a self, text: &'a str) -> Said<'a> {
+        Said::Log(Log { job: self.id.as_str().into(), text: text.into() })
+    }
+}
+
+/// What both kinds of jobs tell their handlers.
+macro_rules! facts {
+    ($type:ty) => {
+        impl $type {
+            /// Its id.
+            pub fn id(&self) -> &str {
+                &self.facts.id
+            }
+
+            /// Its class.
+            pub fn class(&self) -> &str {
+                &self.facts.class
+            }
+
+            /// The queue it waited in.
+            pub fn queue(&self) -> &str {
+                &self.facts.queue
+            }
+
+            /// Which attempt this is, from 1.
+            pub fn attempt(&self) -> u32 {
+                self.facts.attempt
+            }
+
+            /// Tries after the first one before it has failed; None = as the supervisor decides.
+            pub fn retries(&self) -> Option<u32> {
+                self.facts.retries
+            }
+
+            /// A higher one runs first.
+            pub fn priority(&self) -> i32 {
+                self.facts.priority
+            }
+
+            /// Free words.
+            pub fn tags(&self) -> &[String] {
+                &self.facts.tags
+            }
+
+            /// How long this attempt may take, counted from its start.
+            pub fn time_limit(&self) -> Option<std::time::Duration> {
+                self.facts.time_limit
+            }
+
+            /// When it should wrap up, counted from its start.
+            pub fn soft_time_limit(&self) -> Option<std::time::Duration> {
+                self.facts.soft_time_limit
+            }
+
+            /// How long it may still run before its time limit ends it; None = there is no limit.
+            pub fn time_left(&self) -> Option<std::time::Duration> {
+                Some(self.facts.time_limit?.saturating_sub(self.facts.begun.elapsed()))
+            }
+
+            /// Whether its soft time limit is over: time to save what is done and return.
+            pub fn is_nearly_over(&self) -> bool {
+                self.facts.soft_time_limit.is_some_and(|limit| self.facts.begun.elapsed() >= limit)
+            }
+
+            /// Its data, exactly as it was put.
+            pub fn raw(&self) -> &[u8] {
+                &self.facts.data
+            }
+
+            /// Its data, read as JSON.
+            ///
+            /// # Errors
+            ///
+            /// If it does not fit the type. It never will: such a job has failed for good.
+            pub fn data<T: serde::de::DeserializeOwned>(&self) -> Result<T, $crate::End> {
+                let wrong = |error| $crate::End::fail(format!("the data does not fit: {error}"));
+                serde_json::from_slice(&self.facts.data).map_err(wrong)
+            }
+        }
+    };
+}
+pub(crate) use facts;
+
+/// A job in a blocking handler.
+pub struct Job<'a> {
+    pub(crate) facts: Facts,
+    pub(crate) pipe: &'a RefCell<Pipe>,
+}
+
+facts!(Job<'_>);
+verbs!(Job<'_>);
+
+impl Job<'_> {
+    /// Says how far it has come: a share from 0 to 1, a line for people. `status` and `job show` have the latest.
+    pub fn progress(&self, fraction: Option<f64>, message: &str) {
+        self.pipe.borrow_mut().say(&self.facts.progress(fraction, message));
+    }
+
+    /// Adds a line to the job's log, as if it were printed to stderr.
+    pub fn log(&self, text: &str) {
+        self.pipe.borrow_mut().say(&self.facts.log(text));
+    }
+
+    /// Whether this job is to end now: it is canceled, its time is over, or the service stops.
+    ///
+    /// The supervisor says so by SIGTERM, of which the process would die. From the first call on until the job ends it does
+    /// not: the handler has the pool's grace to return. What it returns then changes nothing, but for a stop: there a job that
+    /// completes is complete.
+    pub fn is_ending(&self) -> bool {
+        crate::sys::term_is_heard()
+    }
+
+    fn ask(&self, ask: Ask) -> Result<Box<RawValue>, End> {
+        self.pipe.borrow_mut().call(ask.verb, &ask.args)
+    }
+}

@@ -1,0 +1,74 @@
+//! A job to be queued.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// A job to be queued.
+///
+/// ```
+/// use taskvisor_worker::Put;
+/// let job = Put { priority: 5, ..Put::new("mail", "mail.Send", &"a@b.c").unwrap() };
+/// assert_eq!(job.data.get(), "\"a@b.c\"");
+/// ```
+#[derive(Clone, Debug, Serialize)]
+pub struct Put {
+    /// Where it waits.
+    pub queue: String,
+    /// Its class.
+    pub class: String,
+    /// JSON text.
+    pub data: Box<RawValue>,
+    /// A higher one runs first.
+    pub priority: i32,
+    /// Not before this long from now.
+    #[serde(serialize_with = "as_seconds")]
+    pub delay: Duration,
+    /// Free words.
+    pub tags: Vec<String>,
+    /// Tries after the first one; None = as its class or pool says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
+    /// Longest run of an attempt; None = as its class or pool says.
+    #[serde(serialize_with = "as_some_seconds", skip_serializing_if = "Option::is_none")]
+    pub time_limit: Option<Duration>,
+    /// Its id; None = a new one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// What happens if that id exists: `refuse`, or `skip` (put nothing, and give that id).
+    pub exists: &'static str,
+    /// Ids of jobs that must be complete before it runs.
+    pub depends: Vec<String>,
+}
+
+impl Put {
+    /// A job with data, and nothing else said.
+    ///
+    /// # Errors
+    ///
+    /// If the data cannot be written as JSON.
+    pub fn new(queue: &str, class: &str, data: &impl Serialize) -> Result<Put, serde_json::Error> {
+        Ok(Put {
+            queue: queue.into(),
+            class: class.into(),
+            data: serde_json::value::to_raw_value(data)?,
+            priority: 0,
+            delay: Duration::ZERO,
+            tags: Vec::new(),
+            retries: None,
+            time_limit: None,
+            id: None,
+            exists: "refuse",
+            depends: Vec::new(),
+        })
+    }
+}
+
+fn as_seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
+}
+
+fn as_some_seconds<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.unwrap_or_default().as_secs_f64().serialize(serializer)
+}
