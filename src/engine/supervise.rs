@@ -83,15 +83,16 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     // Who is not heard any more has nothing more to say.
     let gauge = Gauge::start(clock::now, move |found| drop(told.blocking_send(fact(found))))?;
     let (mut settings, mut wardrobe) = (setup.settings, Wardrobe::default());
-    let pools = settings.pools.iter().zip(&setup.outfits);
-    let plans =
-        pools.map(|(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes)).collect();
+    let plan = |(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes);
+    let plans = settings.pools.iter().zip(&setup.outfits).map(plan).collect();
+    let (cap, sandboxes) = (setup.outputs.job_cap, setup.sandboxes.clone());
+    let children = Children::new(plans, outputs.clone(), gauge, cap, sandboxes)?;
     wardrobe.number(&mut settings, setup.outfits);
     let reloader = Reloader::new(setup.read_settings, requests.clone());
     let newsroom = newsroom(&setup.broker);
     let mut outside = Outside {
         link,
-        children: Children::new(plans, outputs.clone(), gauge, setup.outputs.job_cap)?,
+        children,
         outputs,
         log: setup.log,
         hello,

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::broker::{Broker, Verbs};
 use crate::model::verb::{Asked, Get, Prioritize, SetData, Tag, Track, Untrack};
-use crate::model::{Bytes, Class, Exists, Fence, JobId, NewJob, Payload, Retry, WorkerId};
+use crate::model::{Bytes, Class, Exists, Fence, JobId, NewJob, Object, Payload, Retry, WorkerId, objects};
 
 /// What came of it.
 pub(super) struct Answer {
@@ -44,39 +44,43 @@ impl From<crate::broker::Error> for Wrong {
 async fn answer(broker: &dyn Broker, verb: &str, args: &str, by: String) -> Result<String, Wrong> {
     let wrong = |error: serde_json::Error| Wrong(format!("{verb}: {error}"));
     match verb {
-        "put" => put(broker, serde_json::from_str(args).map_err(wrong)?, &by).await,
+        "put" => put(broker, fields(args).map_err(wrong)?, &by).await,
         "cancel" => {
-            let Named { id } = serde_json::from_str(args).map_err(wrong)?;
+            let Named { id } = fields(args).map_err(wrong)?;
             json(&serde_json::json!({ "state": broker.cancel(id, by).await? }))
         }
         "job" => {
-            let Named { id } = serde_json::from_str(args).map_err(wrong)?;
+            let Named { id } = fields(args).map_err(wrong)?;
             ask(broker, Get { job: id }, by).await
         }
         "data" => {
-            let Rewritten { id, fence, data } = serde_json::from_str(args).map_err(wrong)?;
+            let Rewritten { id, fence, data } = fields(args).map_err(wrong)?;
             ask(broker, SetData { job: id, fence, data: data.get().into() }, by).await
         }
         "priority" => {
-            let Prioritized { id, priority } = serde_json::from_str(args).map_err(wrong)?;
+            let Prioritized { id, priority } = fields(args).map_err(wrong)?;
             ask(broker, Prioritize { job: id, priority }, by).await
         }
         "tag" => {
-            let Tagged { id, add, remove } = serde_json::from_str(args).map_err(wrong)?;
+            let Tagged { id, add, remove } = fields(args).map_err(wrong)?;
             ask(broker, Tag { job: id, add, remove }, by).await
         }
         "track" => {
-            let Named { id } = serde_json::from_str(args).map_err(wrong)?;
+            let Named { id } = fields(args).map_err(wrong)?;
             ask(broker, Track { job: id }, by).await
         }
         "untrack" => {
-            let Named { id } = serde_json::from_str(args).map_err(wrong)?;
+            let Named { id } = fields(args).map_err(wrong)?;
             ask(broker, Untrack { job: id }, by).await
         }
         _ => Err(Wrong(format!(
             "no verb is called '{verb}'; known are: put, cancel, job, data, priority, tag, track, untrack"
         ))),
     }
+}
+
+fn fields<'a, T: Deserialize<'a>>(args: &'a str) -> Result<T, serde_json::Error> {
+    serde_json::from_str(args).map(|Object(value)| value)
 }
 
 async fn ask<V: Asked>(broker: &dyn Broker, verb: V, by: String) -> Result<String, Wrong> {
@@ -117,7 +121,7 @@ struct Tagged {
 
 #[derive(Deserialize)]
 struct Put<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "objects")]
     jobs: Vec<PutJob<'a>>,
 }
 

@@ -16,7 +16,6 @@ use super::children::Children;
 use super::life::Running;
 use super::output::Printed;
 use super::plan::Role;
-use super::sandbox;
 use crate::model::{Bounds, Bytes, Failure, Fence, Job, JobId, Limits, Outcome, Payload, WorkerId};
 use crate::wire::worker::{self, Cancel, FRAME_MAX, Reply, Run, Told};
 
@@ -42,11 +41,13 @@ impl Children {
         let Some((life, around)) = self.look(worker) else { return Ok(()) };
         let plan = around.plan;
         let unassigned = |outcome| Unassigned { outcome, idle_for_ever: plan.one_job_a_life() };
-        let cwd = match plan.sandbox(worker).map(|dir| sandbox::empty(&dir, plan.outfit.identity.as_ref())) {
-            Some(Ok(dir)) => Some(dir),
-            Some(Err(error)) => return Err(unassigned(cannot_assign(worker, &job.id, &error))),
-            None => None,
-        };
+        let cwd =
+            match plan.sandbox(worker).map(|dir| around.sandboxes.empty(&dir, plan.outfit.identity.as_ref()))
+            {
+                Some(Ok(dir)) => Some(dir),
+                Some(Err(error)) => return Err(unassigned(cannot_assign(worker, &job.id, &error))),
+                None => None,
+            };
         if life.role == Role::Parked {
             let exec = plan.exec(job).ok_or_else(|| unassigned(Outcome::UnknownClass))?;
             let order = plan.program(&exec, job, worker).encode();

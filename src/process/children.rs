@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::life::{Around, Greeting, JobEnd, Life, Running, Word};
 use super::output::{CHUNK, Output, Printed, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::program::{never_ran, outcome};
-use super::sandbox;
+use super::sandbox::Sandboxes;
 use super::watched::watched;
 use crate::log::Outputs;
 use crate::model::{Exit, Fence, Instant, Job, WorkerId};
@@ -50,6 +51,7 @@ pub struct Children {
     gauge: Gauge,
     cap: u64,
     buffer: Vec<u8>,
+    pub(super) sandboxes: Sandboxes,
 }
 
 /// What is left of a life.
@@ -82,8 +84,14 @@ impl Children {
     }
 
     /// No child yet; `plans` are those of the pools. A job's output goes to `logs`, at most `cap` bytes of it; what it
-    /// takes is looked at by `gauge`.
-    pub fn new(plans: Vec<Plan>, logs: Outputs, gauge: Gauge, cap: u64) -> io::Result<Children> {
+    /// takes is looked at by `gauge`. Slots' own directories are below `sandboxes`.
+    pub fn new(
+        plans: Vec<Plan>,
+        logs: Outputs,
+        gauge: Gauge,
+        cap: u64,
+        sandboxes: PathBuf,
+    ) -> io::Result<Children> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let readiness = watched(epoll.0.try_clone()?, Interest::READABLE)?;
         Ok(Children {
@@ -99,6 +107,7 @@ impl Children {
             gauge,
             cap,
             buffer: vec![0; CHUNK],
+            sandboxes: Sandboxes::new(sandboxes),
         })
     }
 
@@ -226,8 +235,8 @@ impl Children {
         self.closed.remove(&worker);
         let mut remains = Remains::default();
         let Some(plan) = self.plans.get(usize::from(worker.slot.pool)) else { return remains };
-        let Children { logs, gauge, cap, buffer, .. } = self;
-        let around = &mut Around { worker, plan, logs, gauge, cap: *cap, buffer };
+        let Children { logs, gauge, cap, buffer, sandboxes, .. } = self;
+        let around = &mut Around { worker, plan, logs, gauge, cap: *cap, buffer, sandboxes };
         life.read_output(None, around);
         for _ in 0..LAST_WORDS {
             if !matches!(life.channel.read(around.buffer), Taken::Much | Taken::Some) {
@@ -248,7 +257,7 @@ impl Children {
         if plan.one_at_a_time()
             && let Some(dir) = plan.sandbox(worker)
         {
-            sandbox::clear(&dir).ok();
+            self.sandboxes.clear(&dir).ok();
         }
         for running in life.jobs {
             let exec = if life.role == Role::Parked { plan.exec(&running.job) } else { None };
@@ -303,8 +312,8 @@ impl Children {
     pub(super) fn look(&mut self, worker: WorkerId) -> Option<(&mut Life, Around<'_>)> {
         let plan = self.plans.get(usize::from(worker.slot.pool))?;
         let life = self.lives.get_mut(&worker)?;
-        let Children { logs, gauge, cap, buffer, .. } = self;
-        Some((life, Around { worker, plan, logs, gauge, cap: *cap, buffer }))
+        let Children { logs, gauge, cap, buffer, sandboxes, .. } = self;
+        Some((life, Around { worker, plan, logs, gauge, cap: *cap, buffer, sandboxes }))
     }
 
     fn watch_output(&self, worker: WorkerId, output: &Output) -> io::Result<()> {

@@ -12,6 +12,9 @@ use crate::model::{Leftovers, Process};
 /// Processes that fork while they are killed are struck again so often; what is left then ends with the worker.
 const ROUNDS: u32 = 5;
 
+/// The most processes that one strike ends.
+const STRUCK: usize = 4096;
+
 /// The links of a task directory with one thread: itself, its parent's, and the thread's.
 const ONE_THREAD: u64 = 3;
 
@@ -79,15 +82,55 @@ impl Brood {
     }
 }
 
-/// Ends a child of the worker and all below it. Held by its descriptor, and then found to be that child still, it cannot be
-/// another process by the time the signal is sent.
-fn end(parent: i32, pid: i32) {
+/// Ends a child of the worker and all below it, those below first. A leftover decides how deep its tree is, so a list holds
+/// it and not the stack; of more than `STRUCK` processes the next round finds the rest.
+fn end(worker: i32, pid: i32) {
+    let (mut tree, mut at) = (vec![(worker, pid)], 0);
+    while let Some(&(_, pid)) = tree.get(at).filter(|_| tree.len() < STRUCK) {
+        tree.extend(usage::children(pid).into_iter().map(|below| (pid, below)));
+        at += 1;
+    }
+    tree.into_iter().rev().for_each(|(parent, pid)| stop(worker, parent, pid));
+}
+
+/// Held by its descriptor, and then found to be that child still, it cannot be another process by the time the signal is
+/// sent. A child whose parent has ended meanwhile is the worker's.
+fn stop(worker: i32, parent: i32, pid: i32) {
     let Some(held) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
         return;
     };
-    if !usage::children(parent).contains(&pid) {
-        return;
+    if usage::parent(pid).is_some_and(|found| found == parent || found == worker) {
+        _ = pidfd_send_signal(held, Signal::KILL);
     }
-    usage::children(pid).into_iter().for_each(|below| end(pid, below));
-    _ = pidfd_send_signal(held, Signal::KILL);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Each child makes the next, the last one says so.
+    const CHAIN: &str = r"
+import os, sys, time
+for left in range(int(sys.argv[1])):
+    if os.fork():
+        time.sleep(1000)
+print(os.getpid(), flush=True)
+time.sleep(1000)";
+
+    #[test]
+    fn a_tree_as_deep_as_it_likes_is_ended_on_a_small_stack() {
+        let mut python = Command::new("python3");
+        let mut first = python.args(["-c", CHAIN, "300"]).stdout(Stdio::piped()).spawn().expect("python3");
+        let mut last = String::new();
+        BufReader::new(first.stdout.take().unwrap()).read_line(&mut last).unwrap();
+        let (own, pid) = (std::process::id() as i32, first.id() as i32);
+        let thread = std::thread::Builder::new().stack_size(64 << 10);
+        thread.spawn(move || end(own, pid)).unwrap().join().unwrap();
+        assert!(!first.wait().unwrap().success());
+        let last = last.trim().parse().unwrap();
+        assert!(usage::process(last).is_none_or(|process| process.state == "Z"), "{last} lives");
+    }
 }

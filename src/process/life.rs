@@ -13,7 +13,7 @@ use super::gauge::{Entry, Found, Gauge};
 use super::leftovers::Brood;
 use super::output::{Output, Printed, Sink, Stream, Taken};
 use super::plan::{Plan, Role};
-use super::sandbox;
+use super::sandbox::Sandboxes;
 use super::weight::Tree;
 use crate::log::Outputs;
 use crate::model::{
@@ -111,6 +111,7 @@ pub(super) struct Around<'a> {
     /// The most output kept of one attempt.
     pub(super) cap: u64,
     pub(super) buffer: &'a mut [u8],
+    pub(super) sandboxes: &'a mut Sandboxes,
 }
 
 impl Life {
@@ -257,7 +258,7 @@ impl Life {
         }
         let mut end = self.jobs.remove(index).end(Some(outcome), around.logs);
         if let (true, Some(dir)) = (around.plan.one_at_a_time(), around.plan.sandbox(around.worker)) {
-            sandbox::clear(&dir).ok();
+            around.sandboxes.clear(&dir).ok();
         }
         if let Some(most) = around.plan.settings.recycle.memory {
             around.gauge.weigh(around.worker, self.pid, most);

@@ -13,6 +13,7 @@ mod look;
 mod output;
 mod plan;
 mod program;
+mod remove;
 mod sandbox;
 pub mod snapshot;
 mod unkillable;

@@ -4,22 +4,88 @@ use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
+use super::remove::remove;
 use crate::model::Identity;
 
-/// Makes the directory anew. What was in it is moved aside at once and removed by a thread: a job may have left a million
-/// files, and the next one must not wait for them.
-pub(super) fn empty(dir: &Path, owner: Option<&Identity>) -> io::Result<PathBuf> {
-    clear(dir)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    if let Some(who) = owner {
-        chown(dir, Some(who.uid), Some(who.gid))?;
-        // The way to it must be open to that user: the directory of all slots' directories, and that of the state, in which
-        // everything else is closed by itself.
-        dir.ancestors().skip(1).take(2).try_for_each(let_pass)?;
+/// How the names begin of what is to be removed. A slot's name has a dash.
+const GONE: &str = "gone.";
+
+/// The directories of all slots, and a thread that removes what jobs have left in them: a job may have left a million files,
+/// and the next one must not wait for them.
+pub(super) struct Sandboxes {
+    /// Where they are.
+    root: PathBuf,
+    /// To the thread, once there was something to remove.
+    thread: Option<Sender<PathBuf>>,
+    /// How many directories were moved aside.
+    count: u64,
+}
+
+impl Sandboxes {
+    /// Begins with the removal of what jobs of an earlier supervisor have left: none of them lives.
+    pub(super) fn new(root: PathBuf) -> Sandboxes {
+        let mut sandboxes = Sandboxes { root, thread: None, count: 0 };
+        let left: Vec<PathBuf> = fs::read_dir(&sandboxes.root)
+            .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+            .unwrap_or_default();
+        for dir in left {
+            if let Err(error) = sandboxes.clear(&dir) {
+                tracing::warn!(%error, path = %dir.display(), "failed to remove what an earlier job left");
+            }
+        }
+        sandboxes
     }
-    Ok(dir.to_owned())
+
+    /// Makes a slot's directory anew.
+    pub(super) fn empty(&mut self, dir: &Path, owner: Option<&Identity>) -> io::Result<PathBuf> {
+        self.clear(dir)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        if let Some(who) = owner {
+            chown(dir, Some(who.uid), Some(who.gid))?;
+            // The way to it must be open to that user: the directory of all slots' directories, and that of the state, in
+            // which everything else is closed by itself.
+            dir.ancestors().skip(1).take(2).try_for_each(let_pass)?;
+        }
+        Ok(dir.to_owned())
+    }
+
+    /// Moves the directory aside, if it is there, and has it removed.
+    pub(super) fn clear(&mut self, dir: &Path) -> io::Result<()> {
+        loop {
+            self.count += 1;
+            let aside = self.root.join(format!("{GONE}{}", self.count));
+            match fs::rename(dir, &aside) {
+                Ok(()) => return self.hand_over(aside),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                // An earlier supervisor has left one of that name.
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn hand_over(&mut self, aside: PathBuf) -> io::Result<()> {
+        let thread = match &self.thread {
+            Some(thread) => thread,
+            None => self.thread.insert(start()?),
+        };
+        thread.send(aside).map_err(|_| io::Error::other("the thread that removes directories has ended"))
+    }
+}
+
+/// One thread, whatever jobs leave and however fast. What it has not done at our end is left to the next supervisor.
+fn start() -> io::Result<Sender<PathBuf>> {
+    let (sender, dirs) = channel::<PathBuf>();
+    std::thread::Builder::new().name("tv-sandbox".into()).stack_size(128 << 10).spawn(move || {
+        for dir in dirs {
+            if let Err(error) = remove(&dir) {
+                tracing::warn!(%error, path = %dir.display(), "failed to remove what a job left");
+            }
+        }
+    })?;
+    Ok(sender)
 }
 
 /// Others may pass through, and see nothing.
@@ -31,21 +97,31 @@ fn let_pass(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, Permissions::from_mode(mode | 0o011))
 }
 
-/// Moves the directory aside, if it is there, and has it removed.
-pub(super) fn clear(dir: &Path) -> io::Result<()> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let aside = dir.with_extension(format!("gone-{}-{number}", std::process::id()));
-    match fs::rename(dir, &aside) {
-        Ok(()) => {
-            std::thread::Builder::new().name("tv-sandbox".into()).stack_size(256 << 10).spawn(move || {
-                if let Err(error) = fs::remove_dir_all(&aside) {
-                    tracing::warn!(%error, path = %aside.display(), "failed to remove what a job left");
-                }
-            })?;
-            Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(root: &Path) -> Vec<String> {
+        let entries = fs::read_dir(root).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn what_an_earlier_supervisor_did_not_remove_is_removed_by_the_next() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("sandbox");
+        for left in ["gone.1/a/b", "gone.2/c", "pool-1/d", "gone-1/e"] {
+            fs::create_dir_all(root.join(left)).unwrap();
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+        let mut sandboxes = Sandboxes::new(root.clone());
+        let slot = sandboxes.empty(&root.join("gone-1"), None).unwrap();
+        // The thread ends when it has removed all it was told of.
+        let (thread, done) = (sandboxes.thread.take().unwrap(), sandboxes.root.clone());
+        drop(thread);
+        while names(&done).len() > 1 {
+            std::thread::yield_now();
+        }
+        assert_eq!(names(&root), ["gone-1"]);
+        assert_eq!(names(&slot), [""; 0]);
     }
 }

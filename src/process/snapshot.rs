@@ -17,8 +17,7 @@ const NAME: usize = 200;
 /// A process with all below it, or None if it is gone. May block for ever on one that the kernel has locked: not for the
 /// loop's thread.
 pub fn look(pid: i32) -> Option<Snapshot> {
-    let mut found = Vec::new();
-    walk(pid, 0, &mut found);
+    let found = tree(pid);
     let mut snapshot = Snapshot::default();
     let mut room = BYTES - r#"{"processes":[],"left_out":4294967295}"#.len();
     for caught in found {
@@ -35,13 +34,16 @@ pub fn look(pid: i32) -> Option<Snapshot> {
     (!snapshot.processes.is_empty()).then_some(snapshot)
 }
 
-fn walk(pid: i32, depth: u32, found: &mut Vec<Caught>) {
-    if found.len() == PROCESSES {
-        return;
+/// The leader and all below it, each before its children, as far as `PROCESSES` goes. A job decides how deep its tree is: it
+/// is walked with a list and not with the stack, which is small.
+fn tree(leader: i32) -> Vec<Caught> {
+    let (mut found, mut next) = (Vec::new(), vec![(leader, 0)]);
+    while let Some((pid, depth)) = next.pop().filter(|_| found.len() < PROCESSES) {
+        let Some(caught) = caught(pid, depth) else { continue };
+        found.push(caught);
+        next.extend(usage::children(pid).into_iter().rev().map(|child| (child, depth + 1)));
     }
-    let Some(caught) = caught(pid, depth) else { return };
-    found.push(caught);
-    usage::children(pid).into_iter().for_each(|child| walk(child, depth + 1, found));
+    found
 }
 
 fn caught(pid: i32, depth: u32) -> Option<Caught> {
@@ -112,6 +114,38 @@ mod tests {
         });
         leader.wait().unwrap();
         assert_eq!(depths, [0, 1], "{seen:?}");
+    }
+
+    #[test]
+    fn a_tree_as_deep_as_it_likes_is_seen_on_the_stack_of_a_look() {
+        // Each child makes the next, and the last one closes what they print to.
+        let script = "import os, time
+for left in range(400):
+    if os.fork():
+        os.close(1)
+        time.sleep(1000)
+os.close(1)
+time.sleep(1000)";
+        let mut python = Command::new("python3");
+        let mut leader = python.args(["-c", script]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        std::io::Read::read(leader.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let pid = leader.id() as i32;
+        let thread = std::thread::Builder::new().stack_size(128 << 10);
+        let seen = thread.spawn(move || (look(pid), tree(pid))).unwrap().join().unwrap();
+        let depths: Vec<u32> = seen.1.iter().map(|one| one.depth).collect();
+        end(pid);
+        leader.wait().unwrap();
+        assert!(seen.0.is_some_and(|snapshot| snapshot.left_out > 0));
+        assert_eq!(depths, (0..PROCESSES as u32).collect::<Vec<_>>());
+    }
+
+    /// Ends a chain of any depth.
+    fn end(leader: i32) {
+        let mut next = vec![leader];
+        while let Some(pid) = next.pop() {
+            next.extend(usage::children(pid));
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL).ok();
+        }
     }
 
     #[test]

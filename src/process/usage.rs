@@ -23,6 +23,11 @@ pub(super) fn process_and_waited(pid: i32) -> Option<(Process, Duration)> {
     look(pid).map(|stat| (stat.process, stat.waited))
 }
 
+/// The parent of a process, or None if it is gone.
+pub(super) fn parent(pid: i32) -> Option<i32> {
+    look(pid).map(|stat| stat.parent)
+}
+
 /// What a line of /proc/PID/stat says.
 struct Stat {
     process: Process,
