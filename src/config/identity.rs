@@ -19,6 +19,9 @@ struct Account {
     home: PathBuf,
 }
 
+/// The kernel takes this number for "leave it as it is": setresuid would change nothing, and the jobs would be root's.
+const NO_CHANGE: u32 = u32::MAX;
+
 /// Who `user` and `group` are; None = who the supervisor is.
 pub(super) fn identity(
     user: Option<&str>,
@@ -36,6 +39,8 @@ pub(super) fn identity(
         Some(word) => Some(number_of_group(word)?),
         None => account.gid,
     };
+    is_somebody("user", Some(account.uid))?;
+    is_somebody("group", gid)?;
     if account.uid == around.uid && (group.is_none() || gid == Some(around.gid)) {
         return Ok(None);
     }
@@ -49,7 +54,19 @@ pub(super) fn identity(
         return Err(Wrong::new(key, message).fault(Fault::Permission).hint("start taskvisor as root"));
     }
     let groups = other_groups(&account, gid)?;
+    groups.iter().try_for_each(|group| is_somebody("user", Some(*group)))?;
     Ok(Some(Identity { uid: account.uid, gid, groups, name: account.name, home: account.home }))
+}
+
+fn is_somebody(key: &'static str, number: Option<u32>) -> Result<(), Wrong> {
+    match number {
+        Some(NO_CHANGE) => {
+            let message =
+                format!("{NO_CHANGE} is nobody's number: the kernel would leave the {key} as it is");
+            Err(Wrong::new(key, message).hint("name an account of this machine, or another number"))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// A name comes before a number, as everywhere.
@@ -139,6 +156,10 @@ mod tests {
             (Some("nosuch"), None, 0, "knows no user 'nosuch'"),
             (None, Some("nosuch"), 0, "knows no group 'nosuch'"),
             (Some("4242"), None, 0, "knows no user 4242, and so not its group"),
+            (Some("4294967295"), None, 0, "4294967295 is nobody's number"),
+            (Some("4294967295"), Some("4294967295"), 7, "4294967295 is nobody's number"),
+            (Some("daemon"), Some("4294967295"), 0, "would leave the group as it is"),
+            (None, Some("4294967295"), 0, "would leave the group as it is"),
         ] {
             let error = of(user, group, uid).unwrap_err();
             assert!(error.contains(words), "{error}");

@@ -9,7 +9,8 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recv, recvmsg, send};
 use nix::unistd::{
-    Gid, Uid, chdir, fchown, getegid, geteuid, getgroups, getppid, setgroups, setresgid, setresuid, setsid,
+    Gid, Uid, chdir, fchown, getgroups, getppid, getresgid, getresuid, setgroups, setresgid, setresuid,
+    setsid,
 };
 
 use super::sys;
@@ -203,15 +204,15 @@ fn take_means(means: Means) -> Result<(), (Step, Errno)> {
     Ok(())
 }
 
-/// The groups before the user, who may not change them.
+/// The groups before the user, who may not change them. What the kernel says afterwards counts, and no call's success: to
+/// call it done while it was not would run the job as root.
 fn become_user(identity: &Identity, keeper: i32) -> nix::Result<()> {
     let (user, group) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
-    let sorted = |mut groups: Vec<u32>| {
-        groups.sort_unstable();
-        groups
-    };
-    let own = sorted(getgroups()?.into_iter().map(Gid::as_raw).collect());
-    if (geteuid(), getegid()) == (user, group) && own == sorted(identity.groups.clone()) {
+    // "Leave it as it is" to the kernel.
+    if identity.groups.iter().chain([&identity.uid, &identity.gid]).any(|number| *number == u32::MAX) {
+        return Err(Errno::EINVAL);
+    }
+    if is_user(identity)? {
         return Ok(());
     }
     // Best effort: with them a program may open /dev/stdout and /dev/stderr by name.
@@ -221,7 +222,24 @@ fn become_user(identity: &Identity, keeper: i32) -> nix::Result<()> {
     setgroups(&groups)?;
     setresgid(group, group, group)?;
     setresuid(user, user, user)?;
+    if !is_user(identity)? {
+        return Err(Errno::EPERM);
+    }
     bind_to(keeper)
+}
+
+/// Whether this process is that user, by all of its ids, and in those groups alone.
+fn is_user(identity: &Identity) -> nix::Result<bool> {
+    let sorted = |mut groups: Vec<u32>| {
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    };
+    let (users, groups) = (getresuid()?, getresgid()?);
+    let users = [users.real, users.effective, users.saved].map(Uid::as_raw);
+    let first = [groups.real, groups.effective, groups.saved].map(Gid::as_raw);
+    let others = sorted(getgroups()?.into_iter().map(Gid::as_raw).collect());
+    Ok(users == [identity.uid; 3] && first == [identity.gid; 3] && others == sorted(identity.groups.clone()))
 }
 
 fn place_descriptors(program: &Program, stdin: Option<OwnedFd>, template: bool) -> nix::Result<()> {
