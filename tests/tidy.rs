@@ -123,6 +123,41 @@ fn unsafe_code_lives_in_the_keeper_and_in_one_file_of_the_worker_crate() {
     }
 }
 
+/// The code of a source file without its tests, which come last.
+fn without_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod ").next().unwrap_or(text)
+}
+
+#[test]
+fn no_file_is_made_with_the_mode_of_the_umask() {
+    // Files of the kernel have the kernel's modes.
+    let of_the_kernel = ["src/keeper/cgroup.rs", "src/keeper/controllers.rs", "src/keeper/parked.rs"];
+    let mut wrong = Vec::new();
+    let ours = sources("src").into_iter().filter(|(path, _)| !path.ends_with("tests.rs"));
+    for (path, text) in ours {
+        let code = without_tests(&text);
+        let makes = ["fs::write(", "File::create", "fs::create_dir", "fs::copy("];
+        if !of_the_kernel.iter().any(|kernel| path.ends_with(kernel)) {
+            wrong.extend(
+                makes
+                    .iter()
+                    .filter(|word| code.contains(**word))
+                    .map(|word| format!("{}: {word}: write_private, or a mode of its own", path.display())),
+            );
+        }
+        let modeless = |statement: &&str| {
+            let makes = [".create(true)", ".create_new(true)", "DirBuilder::new()", "O_TMPFILE"];
+            makes.iter().any(|word| statement.contains(word)) && !statement.contains(".mode(")
+        };
+        wrong.extend(
+            code.split(';')
+                .filter(modeless)
+                .map(|statement| format!("{}: no mode is given in:{statement}", path.display())),
+        );
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
 #[test]
 fn a_file_fits_in_a_head() {
     for (root, most) in [("src", LINES), ("rust", LINES), ("tests", TEST_LINES)] {

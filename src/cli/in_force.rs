@@ -10,6 +10,7 @@ use tracing::warn;
 use super::failure::Failure;
 use crate::config::Config;
 use crate::engine::KeepChanges;
+use crate::log::write_private;
 use crate::model::Change;
 
 /// Set by `start`: where the settings are.
@@ -41,10 +42,10 @@ fn changes_path(config: &Config) -> PathBuf {
     config.run_dir.join("changes.json")
 }
 
-/// Keeps either, whole or not at all.
+/// Keeps either, whole or not at all, and for us alone: settings may hold secrets.
 pub(super) fn keep(path: &Path, text: &str) -> io::Result<()> {
     let fresh = path.with_extension("new");
-    fs::write(&fresh, text)?;
+    write_private(&fresh, text)?;
     fs::rename(&fresh, path)
 }
 

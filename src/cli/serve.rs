@@ -1,10 +1,11 @@
 //! The supervisor's process: what the keeper starts as `taskvisor supervisor …`.
 
 use std::fs;
+use std::fs::Permissions;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,7 +25,7 @@ use crate::broker::{Broker, Error, Redis, Sqlite, redis, sqlite};
 use crate::config::{self, Api, BrokerUrl, Config};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::keeper::{self, Sweeper, Swept};
-use crate::log::{self, OwnLog, Places};
+use crate::log::{self, OwnLog, Places, write_private};
 use crate::model::{Instance, Settings};
 use crate::process::on_top;
 
@@ -191,7 +192,10 @@ fn tell(swept: &Swept) {
 /// Whoever left a socket here is dead: we hold the lock of its directory.
 fn listen(path: &Path) -> Result<UnixListener, Failure> {
     fs::remove_file(path).ok();
+    // Its directory is closed to others as a rule. Whoever comes in is asked for his name besides.
+    let ours_alone = |listener| fs::set_permissions(path, Permissions::from_mode(0o600)).map(|()| listener);
     UnixListener::bind(path)
+        .and_then(ours_alone)
         .map_err(|error| Failure::from(error).of(format!("failed to listen on {}", path.display())))
 }
 
@@ -244,7 +248,7 @@ fn instance(state_dir: &Path) -> Result<Instance, Failure> {
         Err(error) => return Err(Failure::from(error).of(format!("failed to read {}", path.display()))),
     }
     let name = uuid::Uuid::now_v7().simple().to_string();
-    fs::write(&path, format!("{name}\n"))
+    write_private(&path, format!("{name}\n"))
         .map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))?;
     Ok(name.into())
 }

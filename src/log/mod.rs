@@ -4,6 +4,7 @@
 mod journal;
 mod outputs;
 mod own;
+mod private;
 mod rotated;
 mod shelf;
 mod start;
@@ -12,5 +13,6 @@ mod writer;
 
 pub use outputs::{JobFile, Outputs, Places};
 pub use own::OwnLog;
+pub use private::write_private;
 pub use shelf::removed_until;
 pub use start::{check, is_on_stderr, start};

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::private::write_private;
 use crate::model::{Instant, Millis};
 
 /// What may stay.
@@ -172,7 +173,7 @@ impl Shelf {
     fn note(&self, cut: Cut) {
         let until = (cut.moment + i64::from(cut.rest > 0)) * cut.grain;
         if removed_until(&self.root).is_none_or(|before| before.0 < until) {
-            fs::write(self.root.join(REMOVED), until.to_string()).ok();
+            write_private(&self.root.join(REMOVED), until.to_string()).ok();
         }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use super::outputs::{JobFile, Line, Places, Shared};
+use super::private::write_private;
 use super::rotated::{Rotated, write};
 use super::shelf::{Limits, Shelf};
 use crate::clock;
@@ -235,7 +236,7 @@ fn has_room(path: &Path) -> io::Result<()> {
         Ok(_) | Err(_) => {}
     }
     let probe = path.with_extension("probe");
-    let result = fs::write(&probe, [0; 4096]);
+    let result = write_private(&probe, [0; 4096]);
     fs::remove_file(&probe).ok();
     result
 }
