@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import struct
 
 from . import frames
 from .client import class_settings
@@ -62,10 +63,25 @@ def _connect(path: str) -> socket.socket:
     try:
         connection.settimeout(_PATIENCE_SECONDS)
         connection.connect(path)
+        _trust(connection, path)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _trust(connection: socket.socket, path: str) -> None:
+    """Refuses a listener of another user before it is told a word: it may have made the socket before we did.
+
+    Root trusts the owner of the directory as well.
+    """
+    size = struct.calcsize("3i")
+    _, theirs, _ = struct.unpack("3I", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    own = os.geteuid()
+    if theirs in (own, 0) or (own == 0 and theirs == os.lstat(os.path.dirname(path) or ".").st_uid):
+        return
+    raise PutError(f"the socket {path} belongs to uid {theirs}: what listens there is not yours, and was told nothing; "
+                   "set TASKVISOR_RUN_DIR to a directory of your own")
 
 
 def _put_by_socket(connection: socket.socket, path: str, jobs: list[dict[str, Any]]) -> list[str]:

@@ -56,6 +56,9 @@ pub enum Error {
     /// The place is there and cannot be used.
     #[error("failed to connect to {0}")]
     Connect(Place, #[source] io::Error),
+    /// Another user listens there: no word was said to it.
+    #[error("the socket {0} belongs to uid {1}: what listens there is not yours, and was told nothing")]
+    Stranger(Place, u32),
     /// The supervisor went away in the middle.
     #[error("lost the supervisor on {0} before it answered")]
     Lost(Place, #[source] hyper::Error),

@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use hyper::Uri;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -69,9 +70,27 @@ impl Place {
         }
     }
 
+    /// Refuses a listener that is another user's: who came first in /tmp may have made the socket, and would be told jobs and
+    /// data and could confirm what he likes. Root trusts the owner of the directory as well, whose supervisor it may look at.
+    fn trust(&self, path: &Path, stream: &UnixStream) -> Result<(), Error> {
+        let failed = |error| Error::Connect(self.clone(), error);
+        let (own, theirs) = (nix::unistd::geteuid().as_raw(), stream.peer_cred().map_err(failed)?.uid());
+        let owner = || path.parent().and_then(|dir| dir.symlink_metadata().ok()).map(|dir| dir.uid());
+        match [own, 0].contains(&theirs) || own == 0 && owner() == Some(theirs) {
+            true => Ok(()),
+            false => Err(Error::Stranger(self.clone(), theirs)),
+        }
+    }
+
     pub(super) async fn connect(&self) -> Result<Box<dyn Wire>, Error> {
         let connected: io::Result<Box<dyn Wire>> = match self {
-            Place::Socket(path) => UnixStream::connect(path).await.map(|stream| Box::new(stream) as _),
+            Place::Socket(path) => match UnixStream::connect(path).await {
+                Ok(stream) => {
+                    self.trust(path, &stream)?;
+                    Ok(Box::new(stream) as _)
+                }
+                Err(error) => Err(error),
+            },
             Place::Port { host, .. } => TcpStream::connect(host).await.map(|stream| {
                 stream.set_nodelay(true).ok();
                 Box::new(stream) as _

@@ -225,9 +225,11 @@ fn may_be_done(error: &api::Error) -> bool {
     match error {
         api::Error::Silent(..) => true,
         api::Error::Problem(problem) => problem.is_in_doubt(),
-        api::Error::Lost(..) | api::Error::NotRunning(_) | api::Error::Connect(..) | api::Error::Odd(..) => {
-            false
-        }
+        api::Error::Lost(..)
+        | api::Error::NotRunning(_)
+        | api::Error::Connect(..)
+        | api::Error::Stranger(..)
+        | api::Error::Odd(..) => false,
     }
 }
 
@@ -244,6 +246,7 @@ pub fn unless_gone(error: api::Error) -> Option<Failure> {
     match error {
         api::Error::Lost(..) | api::Error::NotRunning(_) => None,
         error @ (api::Error::Connect(..)
+        | api::Error::Stranger(..)
         | api::Error::Silent(..)
         | api::Error::Problem(_)
         | api::Error::Odd(..)) => Some(error.into()),

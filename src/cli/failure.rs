@@ -110,6 +110,9 @@ impl From<api::Error> for Failure {
             api::Error::Connect(_, cause) => {
                 Failure { causes: vec![cause.to_string()], ..Failure::from(cause) }.named(message)
             }
+            api::Error::Stranger(..) => Failure::new(exit::PERMISSION, message).hint(
+                "have an administrator look at who made it; --run-dir or TASKVISOR_RUN_DIR names a directory of your own",
+            ),
             api::Error::Lost(_, cause) => {
                 Failure { causes: vec![cause.to_string()], ..Failure::new(exit::FAILED, message) }
             }

@@ -149,7 +149,36 @@ pub(super) fn must_be_private(dir: &Path) -> Result<(), Error> {
     if found.mode() & 0o022 != 0 {
         return refused(format!("can be written by others (mode {:o})", found.mode() & 0o7777));
     }
+    let real = fs::canonicalize(dir).map_err(failed)?;
+    dir.ancestors().chain(real.ancestors()).skip(1).try_for_each(|parent| keeps_its_entries(parent, dir, uid))
+}
+
+/// Nobody but us and root can put something else in the place of what is below this directory: it is ours or root's, and
+/// not open to everybody, unless it is sticky.
+fn keeps_its_entries(parent: &Path, dir: &Path, uid: u32) -> Result<(), Error> {
+    let Ok(found) = fs::metadata(parent) else { return Ok(()) };
+    let refused = |why: String| {
+        let message = format!("{} cannot be kept: {} above it {why}", dir.display(), parent.display());
+        let hint =
+            "whoever can replace a directory on the way to it can take its place: choose another place";
+        Err(Error::new(Fault::Permission, message).hint(hint))
+    };
+    let link = fs::symlink_metadata(parent).map_or(uid, |link| link.uid());
+    let stranger = |owner: &u32| ![0, uid].contains(owner) && !is_unmapped(*owner);
+    if let Some(other) = [link, found.uid()].into_iter().find(stranger) {
+        return refused(format!("belongs to uid {other}"));
+    }
+    if found.mode() & 0o1002 == 0o002 {
+        return refused(format!("can be written by everybody (mode {:o})", found.mode() & 0o7777));
+    }
     Ok(())
+}
+
+/// In a user namespace all owners that have no number there have this one, root of the machine included.
+fn is_unmapped(owner: u32) -> bool {
+    const OVERFLOW: u32 = 65534;
+    let all = |line: &str| line.split_whitespace().eq(["0", "0", "4294967295"]);
+    owner == OVERFLOW && fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !all(map.trim()))
 }
 
 #[cfg(test)]
@@ -194,5 +223,25 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&run, &link).unwrap();
         assert_eq!(private_dir(&link).unwrap_err().fault, Fault::Permission);
+    }
+
+    #[test]
+    fn a_directory_that_others_can_replace_is_refused() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        let dir = tempfile::tempdir().unwrap();
+        let (above, run) = (dir.path().join("a"), dir.path().join("a/b/run"));
+        let mode = |mode| fs::set_permissions(&above, fs::Permissions::from_mode(mode)).unwrap();
+        private_dir(&run).unwrap();
+        mode(0o777);
+        let error = private_dir(&run).unwrap_err();
+        assert!(error.fault == Fault::Permission && error.to_string().contains("above it"), "{error}");
+        mode(0o1777);
+        private_dir(&run).unwrap();
+        mode(0o755);
+        if nix::unistd::geteuid().is_root() {
+            chown(&above, Some(4242), None).unwrap();
+            let error = private_dir(&run).unwrap_err();
+            assert!(error.to_string().contains("belongs to uid 4242"), "{error}");
+        }
     }
 }
