@@ -3,12 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{NewJob, Stop};
+use crate::model::{NewJob, Stop, objects};
 
 /// `POST /v1/jobs`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Put {
+    #[serde(deserialize_with = "objects")]
     pub jobs: Vec<NewJob>,
 }
 

@@ -19,7 +19,7 @@ use super::openapi::Text;
 use super::routes::Routes;
 use super::{Gate, Here, Peer, Problem, Queued, Service, gate, health, metrics, pools, verbs};
 use crate::model::verb::{Done, State as JobStateBody};
-use crate::model::{Bytes, Class, Interest, JobId, NewJob, News, Payload, Status, Subject, Why};
+use crate::model::{Bytes, Class, Interest, JobId, NewJob, News, Object, Payload, Status, Subject, Why};
 
 /// The largest body of a put: the longest data of a job, which JSON makes twice as long at most, and a batch beside it.
 const PUT_LIMIT: usize = 2 * Bytes::LONGEST + (16 << 20);
@@ -205,5 +205,6 @@ fn is_over_limit(error: &axum::Error) -> bool {
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(bytes)
+        .map(|Object(value)| value)
         .map_err(|error| Problem::bad_request(format!("the body is not right: {error}")))
 }

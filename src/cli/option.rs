@@ -1,6 +1,5 @@
 //! `option get|set|unset|dump|load`.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use super::access::Access;
@@ -8,7 +7,7 @@ use super::exit;
 use super::failure::Failure;
 use super::option_args::{OptionCommand, OptionGet, OptionLoad, OptionSet, OptionUnset};
 use super::screen::{Look, escaped, print, print_json, table};
-use crate::config::Config;
+use crate::config::{Config, limited, read_text};
 use crate::model::verb::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
 use crate::model::{OptionName, Options, QueueName};
 
@@ -116,11 +115,12 @@ async fn load(config: &Config, args: &OptionLoad) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
+/// The largest file of options, in bytes.
+const LONGEST: u64 = 16 << 20;
+
 fn read(file: &Path) -> std::io::Result<String> {
     if file != Path::new("-") {
-        return std::fs::read_to_string(file);
+        return read_text(file, LONGEST);
     }
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text)?;
-    Ok(text)
+    limited(std::io::stdin(), LONGEST)
 }

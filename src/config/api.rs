@@ -1,10 +1,10 @@
 //! The API over TCP: where it listens, who may speak to it, and how they prove it.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Read;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -139,7 +139,9 @@ const HOW_TO_MAKE_ONE: &str = "(umask 077; head -c 24 /dev/urandom | base64 >FIL
 
 /// The text of a file that is nobody else's.
 fn read(path: &Path, uid: u32) -> Result<String, String> {
-    let file = File::open(path).map_err(|error| format!("cannot be opened: {error}"))?;
+    // Of a FIFO the open would wait for a writer.
+    let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path);
+    let file = file.map_err(|error| format!("cannot be opened: {error}"))?;
     let found = file.metadata().map_err(|error| format!("cannot be looked at: {error}"))?;
     if !found.is_file() {
         return Err("is no file".into());

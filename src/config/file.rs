@@ -8,7 +8,15 @@ use serde::Deserialize;
 use super::log::LogSection;
 use super::place::{Source, locate, locate_value};
 use super::pool::{Pool, duration};
+use super::text::read_text;
 use super::{ApiSection, Error, Fault};
+
+/// The largest file of settings, in bytes.
+const SIZE_MAX: u64 = 1 << 20;
+
+/// The most brackets and braces in it that open a list or a map. The parser takes time by the square of those that are open
+/// at once: 100,000 would hold it for half a minute.
+const BRACKETS_MAX: usize = 5_000;
 
 /// What may stand in the file. Nothing must.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -39,7 +47,7 @@ pub struct File {
 /// Reads a file, from another place if that has what counts, and keeps its text to point into it.
 pub(super) fn read(path: &Path, instead: Option<&Path>) -> Result<(File, Source), Error> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(instead.unwrap_or(path))
+    let text = read_text(instead.unwrap_or(path), SIZE_MAX)
         .map_err(|error| Error::new(Fault::Config, format!("failed to read {name}: {error}")))?;
     // Rather cut off than meant: the defaults would replace every pool there is.
     if text.trim().is_empty() {
@@ -51,6 +59,14 @@ pub(super) fn read(path: &Path, instead: Option<&Path>) -> Result<(File, Source)
 impl File {
     /// Reads its text; `name` is for errors.
     pub fn parse(text: &str, name: &str) -> Result<File, Error> {
+        let brackets = text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count();
+        if brackets > BRACKETS_MAX {
+            let message =
+                format!("{name} has {brackets} opening brackets and braces, {BRACKETS_MAX} are the most");
+            return Err(
+                Error::new(Fault::Config, message).hint("write lists and maps with a line for each entry")
+            );
+        }
         // An empty document is the empty map.
         serde_yaml::from_str::<Option<File>>(text)
             .map(Option::unwrap_or_default)

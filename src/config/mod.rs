@@ -21,6 +21,7 @@ mod show;
 mod size;
 #[cfg(test)]
 mod tests;
+mod text;
 mod words;
 mod wrong;
 
@@ -39,3 +40,4 @@ pub use pool::{Env, Mode, Named, Pool, Wear, Workers};
 pub use resolve::{Config, Flags, Purpose, resolve};
 pub use show::{Shown, show};
 pub use size::parse_size;
+pub use text::{limited, read_text};

@@ -167,6 +167,9 @@ fn fits_a_socket(run_dir: &Path) -> Result<(), Error> {
     Err(Error::new(Fault::Config, message).hint("give a shorter --run-dir or TASKVISOR_RUN_DIR"))
 }
 
+/// The most pools of a supervisor.
+const POOLS_MAX: usize = 1000;
+
 fn pools(
     flags: Flags,
     file: Option<Vec<Pool>>,
@@ -180,6 +183,10 @@ fn pools(
         [only] => *only = flags.pool.clone().over(std::mem::take(only)),
         several if flags.pool != Pool::default() => return Err(unclear(several.len())),
         _ => {}
+    }
+    if pools.len() > POOLS_MAX {
+        let message = format!("there are {} pools, {POOLS_MAX} are the most", pools.len());
+        return Err(Error::new(Fault::Config, message).hint("one pool may take from several queues"));
     }
     let mut names = BTreeSet::new();
     let resolved = pools.into_iter().enumerate().map(|(index, pool)| {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::object::object;
 use super::{
     Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, Progress, QueueName, Today,
     WorkerId,
@@ -17,7 +18,7 @@ use super::{
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
     /// A program to run.
-    Exec(Exec),
+    Exec(#[serde(deserialize_with = "object")] Exec),
     /// Data for a worker that knows the class: raw JSON text as it was put, never re-encoded; or any other bytes.
     Data(Bytes),
 }
@@ -40,7 +41,13 @@ impl Payload {
     /// What no store could take.
     pub fn fault(&self) -> Option<String> {
         const UMASK_MAX: u32 = 0o777;
-        let Payload::Exec(Exec { umask, .. }) = self else { return None };
+        let Payload::Exec(Exec { argv, cwd, umask, .. }) = self else { return None };
+        if argv.first().is_none_or(|program| program.0.is_empty()) {
+            return Some("argv names no program to run".into());
+        }
+        if argv.iter().chain([cwd]).any(|text| text.0.contains(&0)) {
+            return Some("argv or cwd holds a zero byte, which no program can be given".into());
+        }
         (*umask > UMASK_MAX).then(|| {
             format!("{umask} is no umask: it is a number from 0 to {UMASK_MAX}, octal {UMASK_MAX:o}")
         })

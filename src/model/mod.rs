@@ -13,6 +13,7 @@ mod log;
 mod meters;
 mod new_job;
 mod news;
+mod object;
 mod option;
 mod outcome;
 mod pool;
@@ -40,6 +41,7 @@ pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters, Tally};
 pub use new_job::{Exists, NewJob, name_fault, tags_fault};
 pub use news::{Interest, News, What};
+pub use object::{Object, maybe_object, object, objects};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Settlement, Signal, SignalSent,

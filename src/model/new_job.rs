@@ -5,6 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::object::maybe_object;
 use super::{Class, JobId, Payload, QueueName, Retry};
 
 /// A job as it is put.
@@ -36,7 +37,7 @@ pub struct NewJob {
     #[serde(default)]
     pub tags: Vec<String>,
     /// When an attempt fails; None = as the pool says.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "maybe_object")]
     pub retry: Option<Retry>,
     /// Longest run of one attempt; None = as the pool says.
     #[serde(default)]
@@ -178,8 +179,18 @@ mod tests {
         assert!(said(NewJob { delay: Duration::MAX, ..job() }).contains("a hundred years"));
         assert!(said(NewJob { time_limit: Some(Duration::from_millis(1)), ..job() }).is_empty());
         assert!(said(NewJob { time_limit: Some(Duration::ZERO), ..job() }).contains("a time limit of 0"));
-        let exec = |umask| Payload::Exec(Exec { umask, ..Exec::default() });
+        let program = Exec { argv: vec!["true".into()], ..Exec::default() };
+        let exec = |umask| Payload::Exec(Exec { umask, ..program.clone() });
         assert_eq!(said(NewJob { payload: exec(0o777), ..job() }), "");
+        for argv in [vec![], vec!["".into(), "x".into()]] {
+            let payload = Payload::Exec(Exec { argv, ..Exec::default() });
+            assert_eq!(said(NewJob { payload, ..job() }), "argv names no program to run");
+        }
+        for (arg, cwd) in [("a\0b", "/"), ("a", "/\0")] {
+            let argv = vec!["true".into(), arg.into()];
+            let payload = Payload::Exec(Exec { argv, cwd: cwd.into(), ..Exec::default() });
+            assert!(said(NewJob { payload, ..job() }).contains("holds a zero byte"));
+        }
         assert_eq!(
             said(NewJob { payload: exec(u32::MAX), ..job() }),
             "4294967295 is no umask: it is a number from 0 to 511, octal 777"

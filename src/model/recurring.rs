@@ -5,6 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::object::object;
 use super::{JobId, JobState, Millis, NewJob, Pause, Schedule};
 
 /// A recurring job as it is put: a schedule, and the job that is put by it.
@@ -25,6 +26,7 @@ pub struct Recurring {
     #[serde(default = "one")]
     pub backlog: u32,
     /// What is put.
+    #[serde(deserialize_with = "object")]
     pub job: NewJob,
 }
 

@@ -1,5 +1,8 @@
 //! Whom to believe that he is the server, and who we are, for connections by TLS: files that the URL names.
 
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use redis::{ClientTlsConfig, ErrorKind, RedisError, RedisResult, TlsCertificates};
@@ -100,8 +103,15 @@ fn fit(chain: Chain, key: &[u8]) -> Result<(), String> {
     }
 }
 
+/// The largest file of certificates that is read, in bytes.
+const SIZE_MAX: u64 = 4 << 20;
+
 fn read(path: &Path) -> RedisResult<Vec<u8>> {
-    let bytes = std::fs::read(path).map_err(|error| fault(path, &error.to_string()))?;
+    // Neither a FIFO nor a device, which may never end.
+    let open = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path);
+    let mut bytes = Vec::new();
+    open.and_then(|file| file.take(SIZE_MAX).read_to_end(&mut bytes))
+        .map_err(|error| fault(path, &error.to_string()))?;
     let is_pem = bytes.windows(11).any(|window| window == b"-----BEGIN ");
     if is_pem { Ok(bytes) } else { Err(fault(path, "there is no PEM in it")) }
 }

@@ -3,7 +3,7 @@
 use super::{Advice, Pool, advice};
 use crate::model::{Class, ClassFilter, QueueName, Work};
 
-type Rule = fn(&Pool, &Pool) -> Option<Advice>;
+pub(super) type Rule = fn(&Pool, &Pool) -> Option<Advice>;
 
 /// One row for each.
 pub(super) const RULES: [(&str, Rule); 2] = [("same-work", same_work), ("mixed-queue", mixed_queue)];

@@ -1,0 +1,48 @@
+//! JSON objects that must be objects.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+
+/// A value that is written as an object. Of a plain struct serde takes a list of its fields, too: what is meant by such a list
+/// changes with the order of the fields.
+#[derive(Debug)]
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        object(deserializer).map(Object)
+    }
+}
+
+/// For `deserialize_with`: the value of a field that is an object.
+pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    struct Fields<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(fields))
+        }
+    }
+    deserializer.deserialize_map(Fields(PhantomData))
+}
+
+/// The same for a list of objects.
+pub fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let list = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(list.into_iter().map(|Object(value)| value).collect())
+}
+
+/// The same for an object that may be absent or null.
+pub fn maybe_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(value)| value))
+}

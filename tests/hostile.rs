@@ -1,0 +1,248 @@
+//! Hostile jobs, settings and neighbours: none of them ends the supervisor, takes its powers or makes it wait.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+#[path = "support/sandbox.rs"]
+mod sandbox;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sandbox::{Running, Sandbox, Setting, alive, is_root, mode, wait_until};
+use serde_json::{Value, json};
+
+/// Another user of the machine.
+const STRANGER: u32 = 64322;
+
+fn start<'a>(sandbox: &'a Sandbox, settings: &str) -> Running<'a> {
+    let file = file(sandbox, settings);
+    sandbox.start(&["-c", &file])
+}
+
+fn file(sandbox: &Sandbox, settings: &str) -> String {
+    let path = sandbox.work("settings.yaml");
+    fs::write(&path, settings).unwrap();
+    path.display().to_string()
+}
+
+fn run(sandbox: &Sandbox, argv: &[&str]) -> Value {
+    let jid = sandbox.put(argv);
+    sandbox.run(&["job", "wait", &jid, "--timeout", "60s"]);
+    sandbox.job(&jid)
+}
+
+/// Each process makes the next; the last one writes a file.
+const CHAIN: &str = "import os, sys, time
+for left in range(int(sys.argv[1])):
+    if os.fork():
+        time.sleep(1000)
+open('begun', 'w').close()
+time.sleep(1000)";
+
+#[test]
+fn a_chain_of_processes_reaches_its_time_limit_and_the_supervisor_lives() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running =
+        start(&sandbox, "pools: [{name: default, workers: 1, grace: 200ms, limits: {time: 8s}}]\n");
+    let supervisor = sandbox.one("tv-supervisor");
+    let job = run(&sandbox, &["python3", "-c", CHAIN, "200"]);
+    assert!(sandbox.work("begun").exists(), "the chain was not made in time");
+    assert_eq!((&job["state"], &job["failure"]["group"]), (&json!("failed"), &json!("time limit")), "{job}");
+    assert!(alive(supervisor), "{}", sandbox.stderr());
+    sandbox.assert_calm();
+}
+
+/// Directories in directories, far beyond what a path can name.
+const NEST: &str = "import os
+for depth in range(3000):
+    os.mkdir('d')
+    os.chdir('d')
+open('deepest', 'w').close()";
+
+#[test]
+fn nested_directories_in_a_sandbox_are_removed_and_the_supervisor_lives() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let user = if is_root() { "user: daemon, " } else { "" };
+    let settings = format!("pools: [{{name: default, workers: 1, sandbox: true, {user}retries: 0}}]\n");
+    let _running = start(&sandbox, &settings);
+    let supervisor = sandbox.one("tv-supervisor");
+    let job = run(&sandbox, &["python3", "-c", NEST]);
+    assert_eq!(job["state"], "complete", "{job}");
+    wait_until("what the job left is removed", || names(&sandbox.path("state/sandbox")).is_empty());
+    assert!(alive(supervisor), "{}", sandbox.stderr());
+    sandbox.assert_calm();
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn what_a_sandbox_left_when_the_supervisor_ended_goes_with_the_next_start() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let settings = "pools: [{name: default, workers: 1, sandbox: true}]\n";
+    drop(start(&sandbox, settings));
+    let root = sandbox.path("state/sandbox");
+    for left in ["gone.1/a/b", "default-1/c", "default-9/d"] {
+        fs::create_dir_all(root.join(left)).unwrap();
+    }
+    own(&sandbox, &root);
+    let _running = start(&sandbox, settings);
+    wait_until("all of it is removed", || names(&root).is_empty());
+    sandbox.assert_calm();
+}
+
+/// Gives a tree to the user of the sandbox.
+fn own(sandbox: &Sandbox, tree: &Path) {
+    let whose = fs::metadata(sandbox.path("work")).unwrap();
+    let mut next = vec![tree.to_owned()];
+    while let Some(path) = next.pop() {
+        chown(&path, Some(whose.uid()), Some(whose.gid())).unwrap();
+        next.extend(fs::read_dir(&path).unwrap().flatten().map(|entry| entry.path()));
+    }
+}
+
+#[test]
+fn a_number_that_means_no_change_to_the_kernel_is_no_user() {
+    if !is_root() {
+        return;
+    }
+    let sandbox = Sandbox::new(Setting::Root);
+    for who in ["user: 4294967295, group: 1", "group: 4294967295", "user: daemon, group: 4294967295"] {
+        let file = file(&sandbox, &format!("pools: [{{name: default, {who}}}]\n"));
+        for verb in ["check", "start"] {
+            let (code, said) = sandbox.refused(&[verb, "-c", &file]);
+            assert!(
+                code == 78 && said.contains("4294967295 is nobody's number"),
+                "{verb} {who}: {code} {said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn settings_are_for_us_alone_whatever_the_umask() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let file = file(&sandbox, "pools: [{name: default, workers: 1, env: {set: {SECRET: hush}}}]\n");
+    let running = sandbox.start_under(&["sh", "-c", "umask 000; exec \"$@\"", "sh"], &["-c", &file]);
+    wait_until("it is up", || sandbox::is_up(&sandbox.status()));
+    sandbox.ok(&["pause"]);
+    let jid = sandbox.put(&["true"]);
+    sandbox.ok(&["resume"]);
+    sandbox.ok(&["job", "wait", &jid]);
+    let mut open = Vec::new();
+    let mut next = vec![sandbox.path("run"), sandbox.path("state")];
+    while let Some(path) = next.pop() {
+        if mode(&path) & 0o022 != 0 || (!path.is_dir() && mode(&path) & 0o077 != 0) {
+            open.push(format!("{} {:o}", path.display(), mode(&path)));
+        }
+        let inner = fs::read_dir(&path).into_iter().flatten().flatten();
+        next.extend(inner.map(|entry| entry.path()));
+    }
+    assert_eq!(open, [""; 0]);
+    assert!(sandbox.path("run/settings.yaml").exists());
+    drop(running);
+}
+
+/// Listens as another user, and prints what the first client says. The kernel notes who listens at that moment.
+const LISTENER: &str = "import os, socket, sys
+path, uid = sys.argv[1], int(sys.argv[2])
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(path)
+os.chmod(path, 0o777)
+os.setresuid(uid, uid, uid)
+listener.listen()
+print('listens', flush=True)
+client, _ = listener.accept()
+client.settimeout(30)
+print(client.recv(4096), flush=True)";
+
+fn listen_as_stranger(socket: &Path) -> Child {
+    let mut command = Command::new("python3");
+    command.args(["-c", LISTENER]).arg(socket).arg(STRANGER.to_string()).stdout(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// The Python package as a client, as the user of the sandbox.
+fn python_put(sandbox: &Sandbox) -> Command {
+    let script = "import os, sys
+sys.path.insert(0, sys.argv[1])
+from taskvisor import outside
+os.setresuid(*[int(sys.argv[2])] * 3)
+outside.put([{'queue': 'q', 'class': 'c', 'data': None}])";
+    let uid = fs::metadata(sandbox.path("work")).unwrap().uid().to_string();
+    let mut command = Command::new("python3");
+    command.args(["-c", script, concat!(env!("CARGO_MANIFEST_DIR"), "/python"), &uid]);
+    command.env("TASKVISOR_RUN_DIR", sandbox.path("run")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+#[test]
+fn a_client_says_nothing_to_a_listener_of_another_user() {
+    if !is_root() {
+        return;
+    }
+    // An ordinary user whose default directory somebody else has made, and root in a directory of its own.
+    for (setting, owner) in [(Setting::Plain, STRANGER), (Setting::Root, 0)] {
+        let sandbox = Sandbox::new(setting);
+        let (run, socket) = (sandbox.path("run"), sandbox.path("run/ctl.sock"));
+        fs::create_dir(&run).unwrap();
+        fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).unwrap();
+        chown(&run, Some(owner), Some(owner)).unwrap();
+        for client in ["put", "python"] {
+            let mut listener = listen_as_stranger(&socket);
+            let mut said = BufReader::new(listener.stdout.take().unwrap()).lines();
+            assert_eq!(said.next().unwrap().unwrap(), "listens");
+            let mut command = match client {
+                "put" => sandbox.command(&["put", "--", "true"]),
+                _ => python_put(&sandbox),
+            };
+            let output = command.stdin(Stdio::null()).output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && error.contains("belongs to uid 64322"), "{client}: {error}");
+            assert_eq!(said.next().unwrap().unwrap(), "b''", "{client} said something");
+            listener.wait().unwrap();
+            fs::remove_file(&socket).unwrap();
+        }
+    }
+}
+
+#[test]
+fn no_file_that_is_named_is_read_without_end() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let fifo = sandbox.work("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o666)).unwrap();
+    let fifo = fifo.display().to_string();
+    let brackets = file(&sandbox, &"[".repeat(100_000));
+    let begun = Instant::now();
+    for (args, words) in [
+        (vec!["check", "-c", "/dev/zero"], "it is no regular file"),
+        (vec!["check", "-c", &fifo], "it is no regular file"),
+        (vec!["check", "-c", &brackets], "100000 opening brackets"),
+        (vec!["option", "load", "/dev/zero"], "it is no regular file"),
+        (vec!["status", "--url", "http://127.0.0.1:1", "--token-file", &fifo], "is no file"),
+    ] {
+        let (code, said) = sandbox.refused(&args);
+        assert!(code != 101 && said.contains(words), "{args:?}: {code} {said}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_thousand_pools_are_checked_in_a_moment_and_more_are_refused() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let pools = |count: usize| -> String {
+        let pool = |number| format!("  - name: p{number}\n    queues: [shared, q{number}]\n    workers: 1\n");
+        format!("pools:\n{}", (0..count).map(pool).collect::<String>())
+    };
+    let begun = Instant::now();
+    let found = sandbox.run(&["check", "-c", &file(&sandbox, &pools(1000)), "--json"]);
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(found.status.code().is_some_and(|code| code < 2), "{found:?}");
+    let (code, said) = sandbox.refused(&["check", "-c", &file(&sandbox, &pools(1001))]);
+    assert!(code == 78 && said.contains("there are 1001 pools, 1000 are the most"), "{code} {said}");
+}
