@@ -52,6 +52,9 @@ pub enum Error {
     /// The request itself is wrong.
     #[error("{0}")]
     Refused(String),
+    /// The place where jobs were kept holds none any more; where, how that shows, and what to do.
+    #[error("{0}")]
+    Lost(String),
     /// The broker does not answer or could not do it; what was asked, on what, why, and what to do.
     #[error("{0}")]
     Failed(String),

@@ -128,9 +128,9 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         return done;
     }
     let config = settings(&args)?;
-    if let Command::Start(_) = &args.command {
+    if let Command::Start(typed) = &args.command {
         check::warn_of_findings(&args, &config);
-        return start::start(config);
+        return start::start(config, typed.new_store);
     }
     if let Command::Doctor(doctor) = &args.command {
         return doctor::doctor(&config, doctor);

@@ -14,7 +14,8 @@ use nix::sys::resource::{Resource, getrlimit};
 use super::exit;
 use super::failure::Failure;
 use super::launch::launch;
-use crate::config::{Config, private_dir};
+use crate::broker::Sqlite;
+use crate::config::{BrokerUrl, Config, private_dir};
 use crate::keeper::{Left, Sweeper, Traces};
 use crate::log;
 
@@ -28,7 +29,7 @@ pub struct Locks {
 }
 
 /// Makes the directories, takes the locks, and launches.
-pub(super) fn start(config: Config) -> Result<ExitCode, Failure> {
+pub(super) fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
     let (_, descriptors) = getrlimit(Resource::RLIMIT_NOFILE).map_err(io::Error::from)?;
     enough(descriptors)?;
     if let Some(dir) = &config.log.dir {
@@ -36,6 +37,9 @@ pub(super) fn start(config: Config) -> Result<ExitCode, Failure> {
     }
     log::check(&config.log).map_err(|(path, error)| unwritable(&path, error))?;
     let Locks { mut run, mut state } = lock_both(&config)?;
+    if new_store {
+        begin_new_store(&config)?;
+    }
     end_what_is_left(&mut state, &config.state_dir)?;
     // The keeper will be this very process.
     let own = Traces::of_this_process()?.to_string();
@@ -43,6 +47,17 @@ pub(super) fn start(config: Config) -> Result<ExitCode, Failure> {
     sign(&mut run, &run_lock(&config), &format!("{}\n", config.state_dir.display()))?;
     sign(&mut state, &state_lock(&config), &own)?;
     Err(launch(&config, &Locks { run, state }))
+}
+
+/// Only this process does it: a supervisor that the keeper starts again finds the new store.
+fn begin_new_store(config: &Config) -> Result<(), Failure> {
+    match &config.broker {
+        BrokerUrl::Sqlite(path) => Sqlite::begin_anew(path).map_err(Failure::unopened),
+        BrokerUrl::Memory | BrokerUrl::Redis(_) => {
+            let what = format!("--new-store begins a new file of jobs, and the broker is {}", config.broker);
+            Err(Failure::new(exit::USAGE, what).hint("leave it away"))
+        }
+    }
 }
 
 /// What a supervisor with one worker has open, the embedded store and a few clients included. With fewer it could say nothing

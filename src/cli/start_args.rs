@@ -27,9 +27,12 @@ const SUPERVISOR: &str = "Supervisor";
 pub struct Start {
     #[command(flatten)]
     pool: PoolFlags,
-    /// End when the queues are empty
+    /// End when the queues are empty, or what is left cannot be done here (exit code 1)
     #[arg(long, help_heading = SUPERVISOR)]
     burst: bool,
+    /// Begin a new store where the old one is lost: its file is missing or empty, and start refuses it
+    #[arg(long, help_heading = SUPERVISOR)]
+    pub new_store: bool,
     /// How long a job is ours without a renewal [default: 60s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = SUPERVISOR)]
     lease: Option<Duration>,

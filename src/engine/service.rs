@@ -323,7 +323,7 @@ fn problem(error: Error) -> Problem {
         | Error::Needed { .. }
         | Error::InUse(..) => Problem::conflict(message),
         Error::Refused(_) => Problem::bad_request(message),
-        Error::Failed(_) => Problem::unavailable(message),
+        Error::Lost(_) | Error::Failed(_) => Problem::unavailable(message),
         Error::Unanswered(_) => Problem::in_doubt(message),
     }
 }

@@ -97,6 +97,66 @@ fn assert_bad(sandbox: &Sandbox, why: &str) {
     assert!(store["found"].as_str().expect("words").contains(why), "{store}");
 }
 
+/// Of a store that was lost nobody begins an empty one in silence: whoever would open it says so.
+#[test]
+fn a_store_that_is_lost_is_begun_anew_on_purpose_only() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let jid = sandbox.put(&["true"]);
+    let store = sandbox.path("state").join("store.db");
+    let good = fs::read(&store).expect("the store");
+    let commands: [&[&str]; 6] = [
+        &["start", "-w", "1"],
+        &["put", "--", "true"],
+        &["job", "list"],
+        &["job", "show", &jid],
+        &["queue", "list"],
+        &["check"],
+    ];
+    // Cut to a header without a table, cut to nothing, and moved away.
+    let header = {
+        let blank = sandbox.path("blank.db");
+        let other = rusqlite::Connection::open(&blank).expect("a file");
+        other.execute_batch("PRAGMA journal_mode = WAL").expect("a header");
+        drop(other);
+        fs::read(&blank).expect("the header")
+    };
+    let away = sandbox.path("away");
+    for (content, why) in
+        [(Some(header), "no tables"), (Some(vec![]), "it is empty"), (None, "it is missing")]
+    {
+        match &content {
+            Some(content) => fs::write(&store, content).expect("a file"),
+            None => fs::rename(&store, &away).expect("mv"),
+        }
+        for args in commands {
+            let words = ["DIR/state/store.db", why, "taskvisor start --new-store"];
+            assert_says(&sandbox, &sandbox.run(args), 69, &words);
+            assert_eq!(fs::read(&store).ok(), content, "{args:?} changed it");
+        }
+        assert_bad(&sandbox, why);
+    }
+    // Put back, it is as it was.
+    fs::rename(&away, &store).expect("mv");
+    fs::write(&store, &good).expect("the store");
+    assert_eq!(sandbox.state(&jid), "waiting");
+    let kept = sandbox.run(&["start", "-w", "1", "--new-store"]);
+    assert_says(&sandbox, &kept, 69, &["DIR/state/store.db holds one already", "leave --new-store away"]);
+    assert_eq!(sandbox.state(&jid), "waiting");
+    fs::write(&store, "").expect("a file");
+    let mut running = sandbox.start(&["-w", "1", "--new-store"]);
+    let new = sandbox.put(&["true"]);
+    assert_completes(&sandbox, &new);
+    assert_eq!(sandbox.run(&["job", "show", &jid]).status.code(), Some(7), "it is gone");
+    // The keeper starts the next supervisor with the same words: it finds the store that was begun.
+    kill(sandbox.one("tv-supervisor"), "KILL");
+    wait_until("the next one knows the job", || {
+        sandbox.run(&["status"]).status.success() && sandbox.state(&new) == "complete"
+    });
+    sandbox.ok(&["stop"]);
+    running.wait();
+    sandbox.assert_nothing_left();
+}
+
 #[test]
 fn check_takes_a_store_in_use_for_what_it_is_and_leaves_no_trace() {
     let sandbox = Sandbox::new(Setting::Plain);

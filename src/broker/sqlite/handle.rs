@@ -14,6 +14,7 @@ use super::bell::{Bell, Ear};
 use super::call::{Ask, Kind};
 use super::checkpoint::Checkpoints;
 use super::expiry::Expiry;
+use super::lost;
 use super::open;
 use super::options::{Options, World};
 use super::place::Place;
@@ -63,6 +64,24 @@ impl Sqlite {
     /// What [`Sqlite::open`] would refuse of the file `path`, found out without a trace.
     pub fn look(path: impl AsRef<Path>) -> Result<(), Error> {
         open::look(path.as_ref(), &World::default())
+    }
+
+    /// Sets aside what is left of the lost store in the file `path`, so that the next opening makes a new one. Refused where
+    /// there is a store. Nobody may use it meanwhile.
+    pub fn begin_anew(path: impl AsRef<Path>) -> Result<(), Error> {
+        let path = path.as_ref();
+        let file = path.display();
+        match Sqlite::look(path) {
+            Ok(()) if !path.exists() => Ok(()),
+            Ok(()) => Err(Error::Refused(format!(
+                "cannot begin a new store: {file} holds one already: leave --new-store away to use it; to do without its jobs, \
+                 move {file} away first"
+            ))),
+            Err(Error::Lost(_)) => lost::set_aside(path).map_err(|error| {
+                Error::Failed(format!("cannot set aside what is left of the store {file}: {error}"))
+            }),
+            Err(error) => Err(error),
+        }
     }
 
     /// A store in memory, which is gone with its last user.

@@ -75,6 +75,7 @@ mod history;
 mod in_force;
 mod lease;
 mod list;
+mod lost;
 mod needs;
 mod occur;
 mod open;

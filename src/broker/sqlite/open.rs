@@ -12,6 +12,7 @@ use nix::unistd::{AccessFlags, eaccess};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
+use super::lost;
 use super::options::{Options, World};
 use super::trouble::explain;
 use crate::broker::Error;
@@ -20,9 +21,9 @@ const SCHEMA: &str = include_str!("schema.sql");
 const APPLICATION_ID: i64 = 0x7461_736b;
 /// Its second half, which came with schema 4.
 const MODEL: &str = include_str!("model.sql");
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 /// The way from one schema to the next, from 1 on.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     "ALTER TABLE job ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;
      ALTER TABLE job ADD COLUMN progress TEXT;
      PRAGMA user_version = 2;",
@@ -45,6 +46,8 @@ const STEPS: [&str; 3] = [
         include_str!("model.sql"),
         "INSERT OR IGNORE INTO tag (tag, job) SELECT value, job.id FROM job, json_each(job.tags) WHERE tags IS NOT NULL;",
     ),
+    "ALTER TABLE job ADD COLUMN token TEXT;
+     PRAGMA user_version = 5;",
 ];
 const NFS: i64 = 0x6969;
 /// Larger files are not read through at each start.
@@ -55,6 +58,7 @@ const WAL_KEPT: i64 = 16 << 20;
 /// The file's connection, ready for use.
 pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Error> {
     let file = path.display().to_string();
+    lost::refuse_missing(path)?;
     prepare_place(path, &options.world)?;
     let opening = |error: rusqlite::Error| explain("open", &file, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -73,6 +77,7 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Erro
 
 /// What [`connect`] would refuse, found out without a trace: nothing is made, written or locked.
 pub(super) fn look(path: &Path, world: &World) -> Result<(), Error> {
+    lost::refuse_missing(path)?;
     if !is_there(path, world)? {
         return Ok(());
     }
@@ -173,7 +178,7 @@ fn judge(conn: &Connection, path: &Path) -> Result<(), Error> {
     let reading = |error: rusqlite::Error| explain("open", &path.display().to_string(), &error);
     let (id, version, tables) = marks(conn).map_err(reading)?;
     if id == 0 && version == 0 && tables == 0 {
-        return Ok(());
+        return lost::refuse_blank(path);
     }
     if id != APPLICATION_ID {
         return Err(refused(path, "it is the SQLite file of another program; give another path"));
@@ -234,7 +239,7 @@ fn use_wal(conn: &Connection, busy_timeout: Duration) -> Result<(), rusqlite::Er
 
 fn settle_in(conn: &Connection) -> Result<(), rusqlite::Error> {
     conn.execute_batch(&format!(
-        "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = {WAL_KEPT}; PRAGMA foreign_keys = OFF;
+        "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = {WAL_KEPT}; PRAGMA foreign_keys = OFF;
          PRAGMA temp_store = MEMORY; PRAGMA cache_size = -2048; PRAGMA trusted_schema = OFF;"
     ))?;
     conn.set_prepared_statement_cache_capacity(64);
@@ -250,7 +255,8 @@ fn settle_in(conn: &Connection) -> Result<(), rusqlite::Error> {
         }
         conn.execute_batch("COMMIT")?;
     }
-    Ok(())
+    // Durable until here: a store without its tables is taken for a lost one. From here on our own thread syncs.
+    conn.execute_batch("PRAGMA synchronous = NORMAL")
 }
 
 /// Which schema; 0 while there is none.

@@ -38,8 +38,8 @@ impl Place {
             let path = path.display();
             Some(format!(
                 "cannot keep jobs in {path}: {happened} while it was in use, so what is written now would not be found \
-                 there again: move the file back, and it goes on within 30 s; if there is none, `taskvisor stop` and a \
-                 start begin with what is there then"
+                 there again: move the file back, and it goes on within 30 s; if there is none, end this with `taskvisor stop`: \
+                 `taskvisor start` begins with what is there then, `taskvisor start --new-store` with no jobs"
             ))
         })
     }

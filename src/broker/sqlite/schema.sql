@@ -1,4 +1,4 @@
--- The store, schema 4 (see open.rs for the way from 1 to 3). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
+-- The store, schema 5 (see open.rs for the way from 1 to 4). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
 -- States: 0 waiting, 1 delayed, 2 running, 3 canceling, 4 complete, 5 failed, 6 held, 7 canceled,
 -- 8 depends.
 
@@ -66,7 +66,8 @@ CREATE TABLE job (
     not_before  INTEGER,               -- only while it depends on others: when it is due after them
     ready_at    INTEGER,               -- since when it waits, if not since its put
     recurring   INTEGER,               -- which recurring job made it
-    grace       INTEGER NOT NULL DEFAULT 0  -- 1 = its lease ran out, and its holder has a little time to say so
+    grace       INTEGER NOT NULL DEFAULT 0, -- 1 = its lease ran out, and its holder has a little time to say so
+    token       TEXT                   -- of the put with an id that made it, to know it again
 );
 
 -- Payloads over 1 KB: an update of a job would write them again.
@@ -91,4 +92,4 @@ CREATE INDEX job_expiry ON job (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX job_odd ON job (state, id) WHERE state >= 5;
 
 PRAGMA application_id = 0x7461736b;
-PRAGMA user_version = 4;
+PRAGMA user_version = 5;

@@ -1,0 +1,67 @@
+//! A store whose jobs are gone: its file is missing or empty, and what lies beside it tells that there was one.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use super::open::beside;
+use crate::broker::Error;
+
+/// Refuses a file without content beside the traces of a store. To be called before SQLite opens the file: it would delete
+/// the WAL of an empty one, and with it the latest jobs.
+pub(super) fn refuse_missing(path: &Path) -> Result<(), Error> {
+    let how = match fs::metadata(path) {
+        Ok(found) if found.len() > 0 => return Ok(()),
+        Ok(_) => "it is empty",
+        Err(error) if error.kind() == ErrorKind::NotFound => "it is missing",
+        // Whoever opens it says why it cannot.
+        Err(_) => return Ok(()),
+    };
+    match trace(path) {
+        Some(trace) => Err(lost(path, how, trace)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a file that SQLite can read and in which nothing was ever made. The bell comes after the schema, durably.
+pub(super) fn refuse_blank(path: &Path) -> Result<(), Error> {
+    match beside(path, BELL).exists() {
+        true => Err(lost(path, "it holds no tables", BELL)),
+        false => Ok(()),
+    }
+}
+
+/// Every process that has opened the store has left it there, and none removes it.
+const BELL: &str = "-bell";
+
+/// The file beside it that only a store has.
+fn trace(path: &Path) -> Option<&'static str> {
+    let has_wal = fs::metadata(beside(path, "-wal")).is_ok_and(|wal| wal.len() > 0);
+    if has_wal { Some("-wal") } else { beside(path, BELL).exists().then_some(BELL) }
+}
+
+fn lost(path: &Path, how: &str, trace: &str) -> Error {
+    let file = path.display();
+    Error::Lost(format!(
+        "cannot open the store {file}: {how}, but {file}{trace} shows that jobs were kept in it: put it back (from a backup, \
+         or mount its disk), or begin a new store on purpose: taskvisor start --new-store"
+    ))
+}
+
+/// Sets aside what is left of a lost store, as FILE.lost, so that the next opening makes a new one. The caller has made
+/// sure that nobody uses it.
+pub(super) fn set_aside(path: &Path) -> io::Result<()> {
+    for suffix in ["", "-wal"] {
+        let file = beside(path, suffix);
+        if fs::metadata(&file).is_ok_and(|found| found.len() > 0) {
+            fs::rename(&file, beside(&file, ".lost"))?;
+        }
+    }
+    for suffix in ["", "-wal", "-shm", BELL] {
+        match fs::remove_file(beside(path, suffix)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
