@@ -93,6 +93,49 @@ fn a_store_that_is_moved_or_removed_under_a_supervisor_takes_no_jobs_until_it_is
     sandbox.assert_nothing_left();
 }
 
+/// What is wrong with a row is nobody else's trouble: the job is held and named, and its queue goes on.
+#[test]
+fn a_job_that_cannot_be_read_is_held_and_named_and_its_queue_goes_on() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let bad = [
+        "UPDATE job SET tags = '{no list' WHERE jid = ?1",
+        "UPDATE job SET payload = x'7b7b' WHERE jid = ?1",
+        "UPDATE job SET payload = NULL WHERE jid = ?1",
+        "UPDATE job SET priority = 'high' WHERE jid = ?1",
+    ];
+    let broken = bad.map(|_| sandbox.put(&["true"]));
+    let good: Vec<String> = (0..3).map(|_| sandbox.put(&["true"])).collect();
+    let other = rusqlite::Connection::open(sandbox.path("state").join("store.db")).expect("the store");
+    for (statement, jid) in bad.iter().zip(&broken) {
+        assert_eq!(other.execute(statement, [jid]), Ok(1));
+    }
+    drop(other);
+    let listed = sandbox.ok(&["job", "list"]);
+    for jid in broken.iter().chain(&good) {
+        assert!(listed.contains(jid.as_str()), "{listed}");
+        sandbox.ok(&["job", "show", jid]);
+    }
+    let _running = sandbox.start(&["-w", "1"]);
+    good.iter().for_each(|jid| drop(assert_completes(&sandbox, jid)));
+    for jid in &broken {
+        let job = sandbox.job(jid);
+        assert_eq!(
+            (&job["state"], &job["failure"]["group"]),
+            (&"held".into(), &"unreadable".into()),
+            "{job}"
+        );
+        let log = sandbox.stderr();
+        let named = log.lines().filter(|line| line.contains("cannot be read") && line.contains(jid.as_str()));
+        assert_eq!(named.count(), 1, "{log}");
+    }
+    let status = sandbox.status();
+    assert_eq!(status["verdict"], "degraded");
+    assert!(reasons(&status).contains("4 held"), "{status}");
+    let failed = sandbox.ok(&["failed"]);
+    assert!(failed.contains("unreadable"), "{failed}");
+    sandbox.ok(&["job", "discard", &broken[0]]);
+}
+
 #[test]
 fn a_reader_that_does_not_end_is_named_before_the_wal_fills_the_disk() {
     let sandbox = Sandbox::new(Setting::Plain);

@@ -59,15 +59,16 @@ fn begun(store: &Store, row: i64) -> Result<Attempt, Trouble> {
     )?;
     let mut rows = statement.query([row])?;
     let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    // An end has to be told also of a job whose row cannot be read in all its fields.
     Ok(Attempt {
-        attempt: row.get(0)?,
-        fence: Fence(row.get(1)?),
-        started_at: moment(row, 2)?,
-        instance: instance(row, 3)?,
-        worker: worker(row, 4)?,
-        renewals: row.get(5)?,
-        renewed_at: moment(row, 6)?,
-        state: state(row.get(7)?),
+        attempt: row.get(0).unwrap_or_default(),
+        fence: Fence(row.get(1).unwrap_or_default()),
+        started_at: moment(row, 2).unwrap_or_default(),
+        instance: instance(row, 3).unwrap_or_default(),
+        worker: worker(row, 4).unwrap_or_default(),
+        renewals: row.get(5).unwrap_or_default(),
+        renewed_at: moment(row, 6).unwrap_or_default(),
+        state: state(row.get(7).unwrap_or_default()),
         due_at: None,
         crashed: false,
         counts: None,
@@ -99,7 +100,8 @@ pub(super) fn of(store: &Store, row: i64) -> Result<Vec<Entry>, Trouble> {
     let mut rows = statement.query([row])?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
-        entries.extend(json(row, 0)?);
+        // The rest is worth showing without one that cannot be read.
+        entries.extend(json(row, 0).ok().flatten());
     }
     Ok(entries)
 }

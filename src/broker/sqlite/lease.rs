@@ -8,14 +8,14 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::history::{self, End};
 use super::needs;
 use super::occur;
-use super::read;
 use super::settle::group;
 use super::store::{Store, state};
 use super::trouble::Trouble;
+use super::waiting::{self, Found};
 use crate::broker::{Fetch, Renewal};
 use crate::model::{
-    Class, ClassFilter, Count, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, OptionName,
-    Progress, QueueName, Revocation, Take, What, WorkerId, millis_up,
+    Count, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, OptionName, Progress, QueueName,
+    Revocation, Take, What, WorkerId, millis_up,
 };
 use crate::select::Turns;
 
@@ -80,7 +80,9 @@ impl Round<'_> {
         if store.barren.has(*queue, filter) {
             return Ok(0);
         }
-        let found = waiting(store, *queue, filter, most)?;
+        let Some(found) = waiting::first(store, *queue, &self.request.filter, most, self.now)? else {
+            return Ok(0);
+        };
         let count = found.len();
         if count < most {
             store.barren.note(*queue, filter);
@@ -94,76 +96,6 @@ impl Round<'_> {
         }
         Ok(count)
     }
-}
-
-struct Found {
-    row: i64,
-    fence: u64,
-    ready: i64,
-    job: Job,
-}
-
-/// The first jobs of a queue that the filter lets through.
-fn waiting(store: &Store, queue: i64, filter: &ClassFilter, most: usize) -> Result<Vec<Found>, Trouble> {
-    let mut statement = store.conn.prepare_cached(&format!(
-        "SELECT id, fence, jid, class, priority, attempt, crashes, interrupted, tags, retries, delay_ns, cap_ns,
-         limit_ns, kind, payload, unknown, coalesce(ready_at, put_at) FROM job WHERE state = 0 AND queue = ?1{} ORDER BY priority DESC, id LIMIT ?2",
-        condition(filter)
-    ))?;
-    statement.raw_bind_parameter(1, queue)?;
-    statement.raw_bind_parameter(2, i64::try_from(most).unwrap_or(i64::MAX))?;
-    for (n, name) in filter.only.iter().chain(&filter.except).enumerate() {
-        let name = name.as_str();
-        statement.raw_bind_parameter(3 + n, name.strip_suffix('*').unwrap_or(name))?;
-    }
-    let mut rows = statement.raw_query();
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(read_found(store, row)?);
-    }
-    Ok(found)
-}
-
-/// What [`ClassFilter::matches`] says, in SQL, with the names as parameters from 3 on. Nothing for a filter that lets all
-/// through. It is no index's business: the index gives the order, and jobs of other classes are passed over.
-fn condition(filter: &ClassFilter) -> String {
-    let mut parameters = 3..;
-    let mut any_of = |names: &[Class]| -> String {
-        let each =
-            names.iter().zip(parameters.by_ref()).map(|(name, n)| match name.as_str().ends_with('*') {
-                true => format!("substr(class, 1, length(?{n})) = ?{n}"),
-                false => format!("class = ?{n}"),
-            });
-        each.collect::<Vec<_>>().join(" OR ")
-    };
-    let (only, except) = (any_of(&filter.only), any_of(&filter.except));
-    let mut condition = String::new();
-    if !only.is_empty() {
-        condition += &format!(" AND ({only})");
-    }
-    if !except.is_empty() {
-        condition += &format!(" AND NOT ({except})");
-    }
-    condition
-}
-
-fn read_found(store: &Store, row: &Row<'_>) -> Result<Found, Trouble> {
-    let id: i64 = row.get(0)?;
-    let job = Job {
-        id: row.get_ref(2)?.as_str().unwrap_or_default().into(),
-        queue: "".into(),
-        class: row.get_ref(3)?.as_str().unwrap_or_default().into(),
-        priority: row.get(4)?,
-        attempt: row.get::<_, u32>(5)?.saturating_add(1),
-        crashes: row.get(6)?,
-        interrupted: row.get(7)?,
-        unknown: row.get(15)?,
-        tags: read::json(row, 8)?.unwrap_or_default(),
-        retry: read::retry(row, 9)?,
-        time_limit: read::duration(row, 12)?,
-        payload: read::payload(store, id, row, 13)?,
-    };
-    Ok(Found { row: id, fence: row.get(1)?, ready: row.get(16)?, job })
 }
 
 fn grant(

@@ -91,7 +91,9 @@ mod store;
 mod syncer;
 mod thread;
 mod trouble;
+mod unreadable;
 mod verbs;
+mod waiting;
 
 pub use handle::Sqlite;
 pub use options::{Options, World};

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::store::{Store, state};
 use super::trouble::Trouble;
-use super::{figures, history, needs};
+use super::{figures, history, needs, unreadable};
 use crate::broker::Error;
 use crate::model::{
     Bytes, Day, Fence, Instance, Instant, JobId, JobRecord, JobState, Millis, OptionName, Pause, Payload,
@@ -33,12 +33,15 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     let mut rows = statement.query([id.as_str()])?;
     let row = rows.next()?.ok_or_else(|| Error::NoJob(id.clone()))?;
     let place = row.get(0)?;
+    let shown = match payload(store, place, row, 32) {
+        Ok(payload) => JobRecord { payload: Some(payload), ..record(row)? },
+        Err(trouble) => remains_if_unreadable(row, trouble)?,
+    };
     Ok(JobRecord {
-        payload: Some(payload(store, place, row, 32)?),
         history: history::of(store, place)?,
         needs: needs::of(store, place)?,
         needed_by: needs::dependents(store, place, DEPENDENTS)?,
-        ..record(row)?
+        ..shown
     })
 }
 
@@ -105,7 +108,19 @@ fn oldest_waiting(store: &Store, queue: i64) -> Result<Option<Millis>, Trouble> 
     Ok(oldest.map(Millis))
 }
 
+/// A job, or what is left of it if it cannot be read: it must not be in the way of others in a list.
 pub(super) fn record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
+    whole_record(row).or_else(|trouble| remains_if_unreadable(row, trouble))
+}
+
+fn remains_if_unreadable(row: &Row<'_>, trouble: Trouble) -> Result<JobRecord, Trouble> {
+    match unreadable::fault(&trouble) {
+        Some(why) => unreadable::remains(row, why),
+        None => Err(trouble),
+    }
+}
+
+fn whole_record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
     Ok(JobRecord {
         id: row.get::<_, String>(1)?.into(),
         queue: row.get::<_, String>(2)?.into(),

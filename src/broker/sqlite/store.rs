@@ -169,7 +169,8 @@ impl Store {
             .prepare_cached("SELECT name, tags FROM queue LEFT JOIN job ON jid = ?2 WHERE queue.id = ?1")?;
         let mut rows = statement.query(params![queue, id.as_str()])?;
         let found = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-        let (queue, tags) = (found.get::<_, String>(0)?, read::json(found, 1)?.unwrap_or_default());
+        let (queue, tags) =
+            (found.get::<_, String>(0)?, read::json(found, 1).ok().flatten().unwrap_or_default());
         let news = News::new(what, Millis(self.time()));
         Ok(Some(News { job: Some(id.clone()), queue: Some(queue.into()), tags, state: Some(state), ..news }))
     }

@@ -1,0 +1,116 @@
+//! The jobs of a queue that a fetch can take.
+
+use rusqlite::Row;
+
+use super::lease::STRETCH;
+use super::read;
+use super::store::Store;
+use super::trouble::Trouble;
+use super::unreadable::{self, Unreadable};
+use crate::model::{Class, ClassFilter, Instant, Job};
+
+/// A job that waits, with what a lease on it needs.
+pub(super) struct Found {
+    pub(super) row: i64,
+    pub(super) fence: u64,
+    /// Since when it waits, in store time.
+    pub(super) ready: i64,
+    pub(super) job: Job,
+}
+
+/// The first jobs of a queue that the filter lets through. Those that cannot be read are held on the way; `None` when there are
+/// so many of these that others would wait: the next fetch goes on.
+pub(super) fn first(
+    store: &mut Store,
+    queue: i64,
+    filter: &ClassFilter,
+    most: usize,
+    now: Instant,
+) -> Result<Option<Vec<Found>>, Trouble> {
+    let mut held = 0;
+    while held < STRETCH {
+        let (found, unreadable) = look(store, queue, filter, most)?;
+        if unreadable.is_empty() {
+            return Ok(Some(found));
+        }
+        held += unreadable.len();
+        for one in unreadable {
+            unreadable::hold(store, queue, one, store.millis(now))?;
+        }
+    }
+    store.effects.wake = true;
+    Ok(None)
+}
+
+fn look(
+    store: &Store,
+    queue: i64,
+    filter: &ClassFilter,
+    most: usize,
+) -> Result<(Vec<Found>, Vec<Unreadable>), Trouble> {
+    let mut statement = store.conn.prepare_cached(&format!(
+        "SELECT id, fence, jid, class, priority, attempt, crashes, interrupted, tags, retries, delay_ns, cap_ns,
+         limit_ns, kind, payload, unknown, coalesce(ready_at, put_at) FROM job WHERE state = 0 AND queue = ?1{} ORDER BY priority DESC, id LIMIT ?2",
+        condition(filter)
+    ))?;
+    statement.raw_bind_parameter(1, queue)?;
+    statement.raw_bind_parameter(2, i64::try_from(most).unwrap_or(i64::MAX))?;
+    for (n, name) in filter.only.iter().chain(&filter.except).enumerate() {
+        let name = name.as_str();
+        statement.raw_bind_parameter(3 + n, name.strip_suffix('*').unwrap_or(name))?;
+    }
+    let mut rows = statement.raw_query();
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+    while let Some(row) = rows.next()? {
+        match read_found(store, row) {
+            Ok(one) => found.push(one),
+            Err(trouble) => match unreadable::fault(&trouble) {
+                Some(why) => unreadable.push((row.get(0)?, why)),
+                None => return Err(trouble),
+            },
+        }
+    }
+    Ok((found, unreadable))
+}
+
+/// What [`ClassFilter::matches`] says, in SQL, with the names as parameters from 3 on. Nothing for a filter that lets all
+/// through. It is no index's business: the index gives the order, and jobs of other classes are passed over.
+fn condition(filter: &ClassFilter) -> String {
+    let mut parameters = 3..;
+    let mut any_of = |names: &[Class]| -> String {
+        let each =
+            names.iter().zip(parameters.by_ref()).map(|(name, n)| match name.as_str().ends_with('*') {
+                true => format!("substr(class, 1, length(?{n})) = ?{n}"),
+                false => format!("class = ?{n}"),
+            });
+        each.collect::<Vec<_>>().join(" OR ")
+    };
+    let (only, except) = (any_of(&filter.only), any_of(&filter.except));
+    let mut condition = String::new();
+    if !only.is_empty() {
+        condition += &format!(" AND ({only})");
+    }
+    if !except.is_empty() {
+        condition += &format!(" AND NOT ({except})");
+    }
+    condition
+}
+
+fn read_found(store: &Store, row: &Row<'_>) -> Result<Found, Trouble> {
+    let id: i64 = row.get(0)?;
+    let job = Job {
+        id: row.get_ref(2)?.as_str().unwrap_or_default().into(),
+        queue: "".into(),
+        class: row.get_ref(3)?.as_str().unwrap_or_default().into(),
+        priority: row.get(4)?,
+        attempt: row.get::<_, u32>(5)?.saturating_add(1),
+        crashes: row.get(6)?,
+        interrupted: row.get(7)?,
+        unknown: row.get(15)?,
+        tags: read::json(row, 8)?.unwrap_or_default(),
+        retry: read::retry(row, 9)?,
+        time_limit: read::duration(row, 12)?,
+        payload: read::payload(store, id, row, 13)?,
+    };
+    Ok(Found { row: id, fence: row.get(1)?, ready: row.get(16)?, job })
+}
