@@ -140,6 +140,11 @@ def _put_by_program(jobs: list[dict[str, Any]], before: str) -> list[str]:
     if program is None:
         raise PutError(f"failed to put {_count(jobs)}: {before}, and there is no program taskvisor in PATH; "
                        "start the supervisor, set TASKVISOR_RUN_DIR to its run directory, or install taskvisor")
+    for name in (job[key] for job in jobs for key in ("queue", "class")):
+        # The program would take it for an option, and print its help for an id.
+        if name.startswith("-"):
+            raise PutError(f"failed to put {_count(jobs)}: {before}, and {name!r} cannot be given to {program} put, "
+                           "as it begins with '-'; start the supervisor")
     # One process for each: the program knows no batches of classes, so here it is not all or none.
     ids: list[str] = []
     for job in jobs:

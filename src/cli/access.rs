@@ -13,7 +13,7 @@ use crate::api::{self, Client, Queued};
 use crate::broker::{self, Broker, Redis, Sqlite, Verbs, redis, sqlite};
 use crate::config::{BrokerUrl, Config, private_dir};
 use crate::model::verb::{Asked, Before, Get};
-use crate::model::{JobId, JobRecord, JobState, NewJob, Subject, Why};
+use crate::model::{Exists, JobId, JobRecord, JobState, NewJob, Subject, Why};
 
 /// One of the two ways. A broker that is named by flag or environment and is not the supervisor's is spoken to without it: who
 /// names it means its jobs.
@@ -92,28 +92,26 @@ impl Access {
         }
     }
 
-    /// Puts jobs, all or none, across the end of the supervisor and the start of the next. Jobs that were given an id
-    /// here can be put again when an answer is lost: what is there already is theirs.
+    /// Puts jobs, all or none, across the end of the supervisor and the start of the next. When an answer is lost they are put
+    /// again, and known again: by an id that was made here, or by the token beside one that was given.
     pub async fn put(&mut self, config: &Config, mut jobs: Vec<NewJob>) -> Result<Queued, Failure> {
-        let ours = jobs.iter().all(|job| job.id.is_none());
-        let new_id = || JobId::from(uuid::Uuid::now_v7().simple().to_string());
-        let ids: Vec<JobId> = jobs.iter_mut().map(|job| job.id.get_or_insert_with(new_id).clone()).collect();
-        let mut lost = false;
+        let unique = || uuid::Uuid::now_v7().simple().to_string();
+        let token = unique();
+        for job in &mut jobs {
+            match &job.id {
+                Some(_) if job.exists == Exists::Refuse => job.token = Some(token.clone()),
+                Some(_) => {}
+                None => (job.id, job.exists) = (Some(unique().into()), Exists::Skip),
+            }
+        }
         loop {
             match self.put_here(jobs.clone()).await {
                 Ok(queued) => return Ok(queued),
                 Err(None) => {
-                    lost = true;
                     tokio::time::sleep(BETWEEN).await;
                     *self = Access::open(config).await?;
                 }
-                Err(Some(failure)) => {
-                    let is_there = match ids.first() {
-                        Some(id) if lost && ours => self.job(id).await.is_ok(),
-                        Some(_) | None => false,
-                    };
-                    return if is_there { Ok(only_ids(ids)) } else { Err(failure) };
-                }
+                Err(Some(failure)) => return Err(failure),
             }
         }
     }

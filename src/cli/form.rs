@@ -47,6 +47,7 @@ impl Form {
         let job = NewJob {
             id: args.jid.as_deref().map(JobId::from),
             exists: args.exists,
+            token: None,
             queue: queue.into(),
             class: class.into(),
             payload,

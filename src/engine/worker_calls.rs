@@ -74,7 +74,7 @@ async fn answer(broker: &dyn Broker, verb: &str, args: &str, by: String) -> Resu
             ask(broker, Untrack { job: id }, by).await
         }
         _ => Err(Wrong(format!(
-            "no verb is called '{verb}'; known are: put, cancel, job, data, priority, tag, track, untrack"
+            "no verb is called '{verb:.40}'; known are: put, cancel, job, data, priority, tag, track, untrack"
         ))),
     }
 }
@@ -92,11 +92,13 @@ fn json(answer: &impl serde::Serialize) -> Result<String, Wrong> {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Named {
     id: JobId,
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Rewritten<'a> {
     id: JobId,
     fence: Fence,
@@ -105,12 +107,14 @@ struct Rewritten<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Prioritized {
     id: JobId,
     priority: i32,
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Tagged {
     id: JobId,
     #[serde(default)]
@@ -120,6 +124,7 @@ struct Tagged {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Put<'a> {
     #[serde(borrow, deserialize_with = "objects")]
     jobs: Vec<PutJob<'a>>,
@@ -127,6 +132,7 @@ struct Put<'a> {
 
 /// A job as a worker puts it; times in seconds.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct PutJob<'a> {
     queue: String,
     class: String,
@@ -172,6 +178,7 @@ fn new_job(job: PutJob<'_>, by: &str) -> Result<NewJob, String> {
         class: job.class.into(),
         payload: Payload::Data(Bytes::from(job.data.map_or("null", RawValue::get))),
         exists: job.exists,
+        token: None,
         priority: job.priority,
         delay: seconds("delay", job.delay)?,
         depends: job.depends,

@@ -39,13 +39,13 @@ pub use limits::{Bounds, Excess, Limits, size};
 pub use list::{Cursor, Filter, Page};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters, Tally};
-pub use new_job::{Exists, NewJob, name_fault, tags_fault};
+pub use new_job::{Exists, NewJob, batch_fault, name_fault, tags_fault};
 pub use news::{Interest, News, What};
 pub use object::{Object, maybe_object, object, objects};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
     Count, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Settlement, Signal, SignalSent,
-    Usage, Verdict,
+    Usage, Verdict, cut,
 };
 pub use pool::{
     ClassFilter, ClassSettings, Classes, CutOff, Identity, Leftovers, Means, Order, Outfit, Take, Work,

@@ -18,6 +18,10 @@ pub struct NewJob {
     /// What is done when its id exists.
     #[serde(default, skip_serializing_if = "Exists::is_usual")]
     pub exists: Exists,
+    /// A word that is this put's alone, up to 64 bytes, for a put with an id whose answer may get lost: the same put sent
+    /// again, with the same token, is answered as the first time. A put of the same id with another token is another put.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
     /// Where it waits.
     pub queue: QueueName,
     /// What it is.
@@ -81,6 +85,12 @@ impl NewJob {
     pub const DELAY_MAX: Duration = Duration::from_secs(36_525 * 24 * 3600);
     /// The longest name: of a job, a queue, a class, a tag.
     pub const NAME_MAX: usize = 256;
+    /// The longest token of a put.
+    pub const TOKEN_MAX: usize = 64;
+    /// The most data of a job of a class, in bytes: what can be sent to a worker in one frame, however it is written there.
+    pub const DATA_MAX: usize = (12 << 20) - (64 << 10);
+    /// The most jobs of one put: a transaction of more would keep others waiting.
+    pub const BATCH_MAX: usize = 50_000;
     /// The most tags of a job.
     pub const TAGS_MAX: usize = 100;
     /// The most jobs that one is put to need.
@@ -91,6 +101,7 @@ impl NewJob {
         NewJob {
             id: None,
             exists: Exists::default(),
+            token: None,
             queue,
             class,
             payload,
@@ -119,13 +130,44 @@ impl NewJob {
                 "a job cannot depend on {many} others, {most} are the most: have one that depends on them"
             )
         });
-        id.or_else(|| name_fault("a queue's name", self.queue.as_str()))
+        id.or_else(|| self.token.as_deref().and_then(token_fault))
+            .or_else(|| name_fault("a queue's name", self.queue.as_str()))
             .or_else(|| name_fault("a class", self.class.as_str()))
             .or_else(|| self.payload.fault())
+            .or_else(|| data_fault(&self.payload))
             .or(delay)
             .or(limit)
             .or(depends)
             .or_else(|| tags_fault(&self.tags))
+    }
+}
+
+/// What is wrong with more jobs than one put can take.
+pub fn batch_fault(jobs: &[NewJob]) -> Option<String> {
+    let (many, most) = (jobs.len(), NewJob::BATCH_MAX);
+    (many > most)
+        .then(|| format!("{many} jobs are too many for one put: {most} are the most; put them in several"))
+}
+
+/// A program gets its input as a file; data has to fit into what a worker is sent.
+fn data_fault(payload: &Payload) -> Option<String> {
+    let Payload::Data(data) = payload else { return None };
+    let (long, most) = (data.0.len(), NewJob::DATA_MAX);
+    (long > most).then(|| {
+        format!(
+            "data of {long} bytes cannot be sent to a worker: {most} are the most; put it in a file, and its path in the job"
+        )
+    })
+}
+
+fn token_fault(token: &str) -> Option<String> {
+    let long = token.len();
+    match long {
+        0 => Some("a token of a put cannot be empty".into()),
+        _ if long > NewJob::TOKEN_MAX => {
+            Some(format!("a token of {long} bytes is too long: {} are the most", NewJob::TOKEN_MAX))
+        }
+        _ => None,
     }
 }
 
@@ -155,7 +197,7 @@ pub fn name_fault(what: &str, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Exec;
+    use crate::model::{Bytes, Exec};
 
     fn job() -> NewJob {
         NewJob::new("q".into(), "c".into(), Payload::Data("1".into()))
@@ -171,6 +213,12 @@ mod tests {
             said(NewJob { id: Some(long.as_str().into()), ..job() }).contains("of 258 bytes is too long")
         );
         assert!(said(NewJob { id: Some("a\nb".into()), ..job() }).ends_with("\"a\\nb\""));
+        let data = |long: usize| Payload::Data(Bytes(vec![b'1'; long]));
+        assert_eq!(said(NewJob { payload: data(NewJob::DATA_MAX), ..job() }), "");
+        assert!(
+            said(NewJob { payload: data(NewJob::DATA_MAX + 1), ..job() }).contains("12517376 are the most")
+        );
+        assert!(said(NewJob { token: Some("t".repeat(65)), ..job() }).contains("a token of 65 bytes"));
         assert_eq!(said(NewJob { queue: "".into(), ..job() }), "a queue's name cannot be empty");
         assert_eq!(said(NewJob { class: "".into(), ..job() }), "a class cannot be empty");
         assert_eq!(said(NewJob { tags: vec!["".into()], ..job() }), "a tag cannot be empty");

@@ -20,6 +20,36 @@ pub struct Failure {
     pub trace: Option<String>,
 }
 
+impl Failure {
+    /// The longest group, in bytes: it is typed and counted by.
+    pub const GROUP_MAX: usize = 200;
+    /// The longest message, in bytes: it stands in lists and in the log.
+    pub const MESSAGE_MAX: usize = 4 << 10;
+    /// The longest trace, in bytes.
+    pub const TRACE_MAX: usize = 64 << 10;
+
+    /// The same with what is too long cut, and how much was.
+    #[must_use]
+    pub fn cut(self) -> Failure {
+        Failure {
+            group: cut(self.group, Self::GROUP_MAX),
+            message: cut(self.message, Self::MESSAGE_MAX),
+            trace: self.trace.map(|trace| cut(trace, Self::TRACE_MAX)),
+        }
+    }
+}
+
+/// The beginning of a text of at most so many bytes, and how many more it had.
+pub fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let end = text.floor_char_boundary(most);
+        let more = text.len() - end;
+        text.truncate(end);
+        text += &format!("… ({more} bytes more)");
+    }
+    text
+}
+
 /// What the worker said of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Outcome {
@@ -272,4 +302,18 @@ pub struct Forensics {
     /// When it ended, on the broker's clock; set by the broker.
     #[serde(default)]
     pub at: Option<Millis>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_has_no_more_than_people_can_read() {
+        let long = |len| "é".repeat(len);
+        let failure = Failure { group: long(200), message: long(1), trace: Some(long(40_000)) }.cut();
+        assert_eq!(failure.group, format!("{}… (200 bytes more)", long(100)));
+        assert_eq!(failure.message, "é");
+        assert!(failure.trace.unwrap().len() < Failure::TRACE_MAX + 32);
+    }
 }

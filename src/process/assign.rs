@@ -16,8 +16,11 @@ use super::children::Children;
 use super::life::Running;
 use super::output::Printed;
 use super::plan::Role;
-use crate::model::{Bounds, Bytes, Failure, Fence, Job, JobId, Limits, Outcome, Payload, WorkerId};
+use crate::model::{Bounds, Bytes, Failure, Fence, Job, JobId, Limits, NewJob, Outcome, Payload, WorkerId};
 use crate::wire::worker::{self, Cancel, FRAME_MAX, Reply, Run, Told};
+
+// In base64, and with room for the other fields.
+const _: () = assert!(NewJob::DATA_MAX <= FRAME_MAX / 4 * 3 - (64 << 10));
 
 /// A job that did not reach its worker.
 #[derive(Debug)]
@@ -109,9 +112,10 @@ fn say_run(
     cwd: Option<String>,
 ) -> Result<(), Outcome> {
     let Payload::Data(Bytes(bytes)) = &job.payload else { return Err(Outcome::UnknownClass) };
-    // Room for base64 and the other fields.
-    if bytes.len() > FRAME_MAX / 4 * 3 - (64 << 10) {
-        let message = format!("its data has {} bytes; a worker can be sent 12 MB", bytes.len());
+    // A put is refused for it, but not what other clients of a Redis put.
+    if bytes.len() > NewJob::DATA_MAX {
+        let message =
+            format!("its data has {} bytes; a worker can be sent {}", bytes.len(), NewJob::DATA_MAX);
         return Err(Outcome::FailedForGood(Failure { group: "too large".into(), message, trace: None }));
     }
     let text = one_line(bytes);

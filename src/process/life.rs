@@ -1,9 +1,7 @@
 //! One life: its channel, its output, its jobs, and what its frames mean.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tracing::warn;
@@ -11,16 +9,14 @@ use tracing::warn;
 use super::channel::Channel;
 use super::gauge::{Entry, Found, Gauge};
 use super::leftovers::Brood;
+use super::meaning::{greeted, outcome};
 use super::output::{Output, Printed, Sink, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::sandbox::Sandboxes;
 use super::weight::Tree;
 use crate::log::Outputs;
-use crate::model::{
-    Bounds, Class, ClassSettings, Classes, Failure, Fence, Instant, Job, JobId, Limits, Next, Outcome,
-    Progress, WorkerId, size,
-};
-use crate::wire::worker::{self, Done, Hello, PROTOCOL, Said, decode};
+use crate::model::{Bounds, Classes, Fence, Instant, Job, JobId, Outcome, Progress, WorkerId, cut, size};
+use crate::wire::worker::{self, Done, Said, decode};
 
 /// What a child says, in our words.
 #[derive(Debug)]
@@ -83,6 +79,8 @@ pub(super) struct Life {
     pub(super) stray: Printed,
     /// What it has asked for and is not answered yet.
     pub(super) calls: usize,
+    /// Words on jobs that are not here, since the last one on a job that is.
+    strangers: u32,
     /// It broke the protocol: no word of it counts any more.
     pub(super) faulty: bool,
     /// When its channel was found closed.
@@ -121,9 +119,23 @@ impl Life {
             Role::Worker | Role::Template => Greeting::Silent,
         };
         let (jobs, stray) = (Vec::new(), Printed::default());
-        let (calls, faulty, closed, brood) = (0, false, None, None);
+        let (calls, strangers, faulty, closed, brood) = (0, 0, false, None, None);
         let bounds = Bounds::default();
-        Life { pid, role, channel, output, greeting, jobs, stray, calls, faulty, closed, bounds, brood }
+        Life {
+            pid,
+            role,
+            channel,
+            output,
+            greeting,
+            jobs,
+            stray,
+            calls,
+            strangers,
+            faulty,
+            closed,
+            bounds,
+            brood,
+        }
     }
 
     /// Takes one chunk off a pipe, or all that is in both: it belongs to the job, if that is the only one it can have.
@@ -249,9 +261,9 @@ impl Life {
     fn done(&mut self, around: &mut Around<'_>, done: Done<'_>) -> Result<Option<JobEnd>, String> {
         let here = self.find(&done.job).filter(|&index| self.jobs[index].fence.0 == done.fence);
         let Some(index) = here else {
-            warn!(worker = %around.worker, pool = around.plan.settings.name, job = %done.job, fence = done.fence, "a worker says 'done' of a job it does not have");
-            return Ok(None);
+            return self.strange(around, &done).map(|()| None);
         };
+        self.strangers = 0;
         let outcome = outcome(&done)?;
         if around.plan.one_at_a_time() {
             self.read_output(None, around);
@@ -268,6 +280,24 @@ impl Life {
         }
         Ok(Some(end))
     }
+}
+
+impl Life {
+    /// It speaks of a job that is not here. That may be late, now and then; one that does nothing else would fill the log.
+    fn strange(&mut self, around: &Around<'_>, done: &Done<'_>) -> Result<(), String> {
+        self.strangers += 1;
+        if self.strangers > STRANGERS {
+            return Err(format!("it says 'done' of {STRANGERS} jobs it does not have, one after the other"));
+        }
+        let (worker, pool, job) = (around.worker, &around.plan.settings.name, in_short(&done.job));
+        warn!(%worker, pool, job, fence = done.fence, "a worker says 'done' of a job it does not have");
+        Ok(())
+    }
+}
+
+/// As much of a word of a worker as is shown.
+fn in_short(word: &str) -> String {
+    cut(word.to_owned(), 80)
 }
 
 impl Running {
@@ -293,92 +323,11 @@ impl Running {
     }
 }
 
+/// So many words on jobs that are not here are passed over, while none comes on one that is.
+const STRANGERS: u32 = 100;
+
 /// What a worker may ask for at a time.
 const CALLS: usize = 8;
 
 /// The longest message of a progress that is kept.
 const LONGEST_MESSAGE: usize = 1000;
-
-/// Whether we can work with it, and what it knows.
-fn greeted(hello: &Hello<'_>, role: Role) -> Result<Option<Classes>, String> {
-    if hello.protocol != PROTOCOL {
-        return Err(format!("it speaks protocol {}, this supervisor speaks {PROTOCOL}", hello.protocol));
-    }
-    if role == Role::Template && !hello.template {
-        return Err("it cannot be a template (its hello does not say so); use 'mode: prefork' with 'recycle: {jobs: 1}' for a \
-                    new process each job"
-            .into());
-    }
-    let Some(classes) = &hello.classes else { return Ok(None) };
-    let known: Result<BTreeMap<Class, ClassSettings>, String> = classes
-        .iter()
-        .map(|(name, class)| {
-            let settings = ClassSettings {
-                limits: limits(class)?,
-                retries: class.retries,
-                delay: seconds(class.retry_delay)?,
-                cap: seconds(class.retry_cap)?,
-            };
-            Ok((Class::from(name.as_str()), settings))
-        })
-        .collect();
-    known.map(Some)
-}
-
-fn limits(class: &worker::Class) -> Result<Limits, String> {
-    let amounts = [class.memory_limit, class.process_limit, class.output_limit];
-    if amounts.contains(&Some(0)) || [class.time_limit, class.cpu_limit].contains(&Some(0.0)) {
-        return Err("a class of its hello has a limit of 0: no job could run".into());
-    }
-    Ok(Limits {
-        time: seconds(class.time_limit)?,
-        soft_time: seconds(class.soft_time_limit)?,
-        memory: class.memory_limit,
-        cpu: seconds(class.cpu_limit)?,
-        processes: class.process_limit,
-        output: class.output_limit,
-    })
-}
-
-fn seconds(number: Option<f64>) -> Result<Option<Duration>, String> {
-    let Some(number) = number else { return Ok(None) };
-    Duration::try_from_secs_f64(number).map(Some).map_err(|_| format!("{number} is no number of seconds"))
-}
-
-/// Where a job is to go on.
-fn next(next: &worker::Next) -> Result<Next, String> {
-    if next.queue.is_empty() {
-        return Err("a job is to go on in a queue without a name".into());
-    }
-    Ok(Next {
-        queue: next.queue.as_str().into(),
-        delay: seconds(next.delay)?.unwrap_or_default(),
-        depends: next.depends.iter().map(|id| id.as_str().into()).collect(),
-    })
-}
-
-/// What a worker's word means.
-fn outcome(done: &Done<'_>) -> Result<Outcome, String> {
-    let failure = || match &done.error {
-        Some(error) => {
-            Failure { group: error.group.clone(), message: error.message.clone(), trace: error.trace.clone() }
-        }
-        None => Failure { group: "failed".into(), message: String::new(), trace: None },
-    };
-    let after = || seconds(done.after).map(Option::unwrap_or_default);
-    Ok(match done.outcome {
-        worker::Outcome::Complete => Outcome::Complete {
-            result: done.result.map(|json| json.get().to_owned()),
-            next: done.next.as_ref().map(next).transpose()?,
-        },
-        worker::Outcome::Failed => Outcome::Failed(failure()),
-        worker::Outcome::FailedForGood => Outcome::FailedForGood(failure()),
-        worker::Outcome::Retry => Outcome::RetryAfter(after()?, failure()),
-        worker::Outcome::Snooze => Outcome::Snoozed(after()?),
-        worker::Outcome::UnknownClass => Outcome::UnknownClass,
-        worker::Outcome::Canceled => {
-            let message = "the worker ended it as canceled, and nobody had asked".into();
-            Outcome::Failed(Failure { group: "canceled".into(), message, trace: None })
-        }
-    })
-}

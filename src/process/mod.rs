@@ -10,6 +10,7 @@ mod leftovers;
 mod life;
 mod link;
 mod look;
+mod meaning;
 mod output;
 mod plan;
 mod program;

@@ -14,6 +14,7 @@ contract!(
     arguments_need_not_be_text,
     everything_put_comes_back,
     a_mistake_leaves_what_comes_with_it_alone,
+    a_put_that_is_sent_again_is_known_by_its_token,
 );
 
 async fn counts_follow_the_jobs(scene: Scene) {
@@ -87,4 +88,25 @@ async fn a_mistake_leaves_what_comes_with_it_alone(scene: Scene) {
     assert_eq!(mistake, Err(Error::Exists("a".into())));
     assert!(before.is_ok() && after.is_ok());
     assert_eq!(ids(&scene.fetch(request(&["q"], 9)).await.unwrap()), ["a", "b", "d"]);
+}
+
+async fn a_put_that_is_sent_again_is_known_by_its_token(mut scene: Scene) {
+    let put = |id: &str, token: Option<&str>| NewJob { token: token.map(str::to_owned), ..job(id) };
+    let taken = Err(Error::Exists("a".into()));
+    let batch = || vec![put("a", Some("t1")), put("b", Some("t1"))];
+    scene.enqueue(batch()).await.unwrap();
+    scene.reopen();
+    assert_eq!(scene.enqueue(batch()).await, Ok(vec!["a".into(), "b".into()]));
+    assert_eq!(scene.list(Filter { limit: 9, ..Filter::default() }).await.unwrap().len(), 2);
+    for other in [put("a", Some("t2")), put("a", None)] {
+        assert_eq!(scene.enqueue(vec![other]).await, taken, "it is another put");
+    }
+    // Also when it has run meanwhile, and never twice in one batch.
+    let a = scene.take().await.unwrap();
+    scene.say(&a, complete()).await;
+    assert_eq!(scene.enqueue(batch()).await, Ok(vec!["a".into(), "b".into()]));
+    assert_eq!(scene.state(&"a".into()).await, JobState::Complete);
+    assert_eq!(scene.enqueue(vec![put("a", Some("t1")), put("a", Some("t1"))]).await, taken);
+    scene.put(put("c", None)).await;
+    assert_eq!(scene.enqueue(vec![put("c", Some("t1"))]).await, Err(Error::Exists("c".into())));
 }

@@ -68,6 +68,24 @@ def other(job):
     done(job, result="right")
 
 
+def talks(job):
+    """Fails in many words."""
+    done(job, "failed", error={"group": "g" * (1 << 20), "message": "m" * (10 << 20), "trace": "t" * (1 << 20)})
+
+
+def raves(job):
+    """Speaks of nothing but jobs it does not have."""
+    for n in range(1000):
+        say(done={"job": f"{n}-" + "x" * (100 << 10), "fence": 1, "outcome": "complete"})
+    time.sleep(1000)
+
+
+def misspells(job):
+    put = {"queue": "default", "class": "fine", "prority": 3}
+    say(call={"n": 1, "verb": "put", "args": {"jobs": [put]}})
+    done(job, result=next(stream)["reply"]["error"])
+
+
 def leaves(job):
     os._exit(0)
 

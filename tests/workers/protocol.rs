@@ -62,6 +62,37 @@ fn a_line_that_is_no_frame_ends_the_worker_and_is_quoted() {
 }
 
 #[test]
+fn a_failure_in_many_words_is_cut() {
+    with_actor(&[], |sandbox| {
+        let job = run(sandbox, "talks", "null");
+        let failure = &job["failure"];
+        let [group, message, trace] =
+            ["group", "message", "trace"].map(|part| failure[part].as_str().unwrap());
+        assert!(group.len() < 250 && message.len() < 5 << 10 && trace.len() < 70 << 10, "{}", trace.len());
+        assert!(message.ends_with("m… (10481664 bytes more)"), "{}", &message[message.len() - 60..]);
+        let longest = sandbox.stderr().lines().map(str::len).max();
+        assert!(longest < Some(16 << 10), "a line of {longest:?} bytes in the log");
+    });
+}
+
+#[test]
+fn a_worker_that_speaks_of_strange_jobs_alone_is_ended_before_it_fills_the_log() {
+    check_crash("raves", "of 100 jobs it does not have");
+    with_actor(&[], |sandbox| {
+        run(sandbox, "raves", "null");
+        assert!(sandbox.stderr().len() < 100 << 10, "{} bytes of log", sandbox.stderr().len());
+    });
+}
+
+#[test]
+fn an_option_of_a_put_that_nobody_knows_is_refused() {
+    with_actor(&[], |sandbox| {
+        let job = run(sandbox, "misspells", "null");
+        assert!(job["result"].as_str().unwrap().contains("unknown field `prority`"), "{job}");
+    });
+}
+
+#[test]
 fn half_a_frame_is_a_crash_whatever_the_exit_code() {
     check_crash("half", "exit 0");
 }

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use redis::Cmd;
 
 use crate::broker::{Error, circle};
-use crate::model::{Exists, JobId, NewJob, Payload, Retry};
+use crate::model::{Exists, JobId, NewJob, Payload, Retry, batch_fault};
 
 /// What can be told without asking.
 pub(super) fn check(jobs: &[NewJob]) -> Result<(), Error> {
-    if let Some(fault) = jobs.iter().find_map(NewJob::fault) {
+    if let Some(fault) = batch_fault(jobs).or_else(|| jobs.iter().find_map(NewJob::fault)) {
         return Err(Error::Refused(fault));
     }
     let mut batch: BTreeMap<&JobId, Vec<&JobId>> =
@@ -68,6 +68,9 @@ fn more(job: &NewJob) -> Vec<(&'static str, String)> {
     let policy =
         job.retry.map_or_else(String::new, |retry| serde_json::to_string(&retry).unwrap_or_default());
     let mut more = vec![("policy", policy)];
+    if let Some(token) = &job.token {
+        more.push(("token", token.clone()));
+    }
     if let Some(limit) = job.time_limit {
         more.push(("limit", limit.as_nanos().to_string()));
     }

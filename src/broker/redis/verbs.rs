@@ -49,7 +49,7 @@ pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer,
         Verb::Queues(_) => Answer::Queues(queues(redis).await?),
         Verb::Pause(it) => {
             let reason = it.reason.as_deref().unwrap_or_default();
-            if let Some(fault) = crate::model::name_fault("a queue's name", it.queue.as_str()) {
+            if let Some(fault) = it.fault() {
                 return Err(Error::Refused(fault));
             }
             let paused = asked(redis, "taskvisor.pause", |cmd| {

@@ -7,7 +7,7 @@ use super::trouble::Trouble;
 use super::{history, needs, put, remove};
 use crate::broker::Error;
 use crate::model::verb::{Prioritize, SetData, Tag};
-use crate::model::{Fence, Happened, Instant, JobId, JobState, News, What, tags_fault};
+use crate::model::{Fence, Happened, Instant, JobId, JobState, NewJob, News, What, tags_fault};
 
 /// Has the history of a job tell of a change, and those who listen.
 pub(super) fn note(store: &mut Store, id: &JobId, by: &str, now: i64, what: String) -> Result<(), Trouble> {
@@ -55,6 +55,10 @@ pub(super) fn set_data(store: &Store, verb: &SetData) -> Result<(), Trouble> {
     match (Fence(fence) == verb.fence, is_program) {
         (false, _) => refused("is run by somebody else: its data is theirs to change"),
         (true, true) => refused("is a program, which has no data to change"),
+        (true, false) if verb.data.0.len() > NewJob::DATA_MAX => refused(&format!(
+            "cannot carry more than {} bytes: a worker could not be sent it",
+            NewJob::DATA_MAX
+        )),
         (true, false) => put::replace_data(store, row, &verb.data.0),
     }
 }

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 use uuid::Uuid;
 
 use super::store::Store;
 use super::trouble::Trouble;
 use super::{edit, needs};
 use crate::broker::{Error, circle};
-use crate::model::{Exists, Instant, JobId, JobState, NewJob, Payload, What, millis_up};
+use crate::model::{Exists, Instant, JobId, JobState, NewJob, Payload, What, batch_fault, millis_up};
 
 /// A larger payload has a row of its own.
 const INLINE_MAX: usize = 1024;
@@ -47,6 +47,9 @@ struct Plan<'a> {
 
 /// All or none: every job is checked before the first one is written.
 fn plans<'a>(store: &Store, jobs: &'a [NewJob]) -> Result<Vec<Plan<'a>>, Trouble> {
+    if let Some(fault) = batch_fault(jobs) {
+        return Err(Error::Refused(fault).into());
+    }
     let mut seen = HashSet::new();
     let mut plans = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -54,15 +57,9 @@ fn plans<'a>(store: &Store, jobs: &'a [NewJob]) -> Result<Vec<Plan<'a>>, Trouble
             return Err(Error::Refused(fault).into());
         }
         let exists = match &job.id {
-            Some(id) => !seen.insert(id) || is_there(store, id)?,
+            Some(id) => exists(store, job, id, !seen.insert(id))?,
             None => false,
         };
-        match &job.id {
-            Some(id) if exists && job.exists == Exists::Refuse => {
-                return Err(Error::Exists(id.clone()).into());
-            }
-            Some(_) | None => {}
-        }
         let id = job.id.clone().unwrap_or_else(|| Uuid::now_v7().simple().to_string().into());
         plans.push(Plan { job, id, exists, waits: false });
     }
@@ -72,9 +69,16 @@ fn plans<'a>(store: &Store, jobs: &'a [NewJob]) -> Result<Vec<Plan<'a>>, Trouble
     Ok(plans)
 }
 
-fn is_there(store: &Store, id: &JobId) -> Result<bool, Trouble> {
-    let mut statement = store.conn.prepare_cached("SELECT 1 FROM job WHERE jid = ?1")?;
-    Ok(statement.exists([id.as_str()])?)
+/// Whether the id exists already, in the store or in the batch; refused if it should not. What this very put has made, before
+/// its answer was lost, should.
+fn exists(store: &Store, job: &NewJob, id: &JobId, in_batch: bool) -> Result<bool, Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT token FROM job WHERE jid = ?1")?;
+    let found = statement.query_row([id.as_str()], |row| row.get::<_, Option<String>>(0)).optional()?;
+    let is_own = || job.token.is_some() && found.as_ref() == Some(&job.token) && !in_batch;
+    match in_batch || found.is_some() {
+        true if job.exists == Exists::Refuse && !is_own() => Err(Error::Exists(id.clone()).into()),
+        exists => Ok(exists),
+    }
 }
 
 /// Who has to wait for whom. A job may need those of its batch that come with an id of their own.
@@ -125,12 +129,12 @@ pub(super) fn insert(
         .conn
         .prepare_cached(
             "INSERT INTO job (jid, queue, state, priority, put_at, due_at, class, kind, payload, tags, retries,
-             delay_ns, cap_ns, limit_ns, put_by, not_before)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+             delay_ns, cap_ns, limit_ns, put_by, not_before, token)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
         )?
         .execute(params![
             jid, queue, state as i64, job.priority, now, due, class, is_program, inline, tags, retries, delay,
-            cap, limit, job.by, not_before
+            cap, limit, job.by, not_before, job.token
         ])?;
     let row = store.conn.last_insert_rowid();
     edit::write_tags(store, row, &job.tags)?;

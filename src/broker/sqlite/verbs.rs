@@ -33,6 +33,9 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
         Verb::Bulk(it) => Answer::Bulk(bulk::sweep(store, it, by, now)?),
         Verb::Queues(_) => Answer::Queues(read::counts(store, now)?),
         Verb::Pause(it) => {
+            if let Some(fault) = it.fault() {
+                return Err(Error::Refused(fault).into());
+            }
             Answer::Pause(admin::pause(store, &it.queue, by, it.reason.as_deref(), now).map(done)?)
         }
         Verb::Resume(it) => Answer::Resume(admin::resume(store, &it.queue).map(done)?),

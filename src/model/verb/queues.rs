@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Day, QueueName};
+use crate::model::{Day, QueueName, name_fault};
 
 /// Counts all queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +21,19 @@ pub struct Pause {
     /// Why, for those who look at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+impl Pause {
+    /// The longest reason, in bytes.
+    pub const REASON_MAX: usize = 1000;
+
+    /// Why no broker could take it.
+    pub fn fault(&self) -> Option<String> {
+        let long = self.reason.as_ref().map_or(0, String::len);
+        let too_long = (long > Self::REASON_MAX)
+            .then(|| format!("a reason of {long} bytes is too long: {} are the most", Self::REASON_MAX));
+        name_fault("a queue's name", self.queue.as_str()).or(too_long)
+    }
 }
 
 /// Ends the pause of a queue.

@@ -120,6 +120,15 @@ local function take_job()
   }
 end
 
+-- Whether a job that exists was made by this very put, whose answer was lost: it has brought the same token.
+local function is_own(job)
+  local token
+  for i = 1, #job.more, 2 do
+    if job.more[i] == 'token' then token = job.more[i + 1] end
+  end
+  return token and call('HGET', 'ql:j:' .. job.jid, 'token') == token
+end
+
 if command == 'taskvisor.put' then
   local by, jobs, fresh = take(), {}, {}
   for i = 1, tonumber(take()) do
@@ -132,7 +141,9 @@ if command == 'taskvisor.put' then
     job.is_there = fresh[job.jid] or call('EXISTS', 'ql:j:' .. job.jid) == 1
     local refusal = job.is_there and not fresh[job.jid] and odd_job(job.jid)
     if refusal then return refusal end
-    if job.is_there and job.exists == 'refuse' then return no('exists', job.jid) end
+    if job.is_there and job.exists == 'refuse' and (fresh[job.jid] or not is_own(job)) then
+      return no('exists', job.jid)
+    end
     fresh[job.jid] = true
   end
   for _, job in ipairs(jobs) do

@@ -1,0 +1,93 @@
+//! What the words of a worker mean in ours.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::plan::Role;
+use crate::model::{Class, ClassSettings, Classes, Failure, Limits, Next, Outcome};
+use crate::wire::worker::{self, Done, Hello, PROTOCOL};
+
+/// Whether we can work with it, and what it knows.
+pub(super) fn greeted(hello: &Hello<'_>, role: Role) -> Result<Option<Classes>, String> {
+    if hello.protocol != PROTOCOL {
+        return Err(format!("it speaks protocol {}, this supervisor speaks {PROTOCOL}", hello.protocol));
+    }
+    if role == Role::Template && !hello.template {
+        return Err("it cannot be a template (its hello does not say so); use 'mode: prefork' with 'recycle: {jobs: 1}' for a \
+                    new process each job"
+            .into());
+    }
+    let Some(classes) = &hello.classes else { return Ok(None) };
+    let known: Result<BTreeMap<Class, ClassSettings>, String> = classes
+        .iter()
+        .map(|(name, class)| {
+            let settings = ClassSettings {
+                limits: limits(class)?,
+                retries: class.retries,
+                delay: seconds(class.retry_delay)?,
+                cap: seconds(class.retry_cap)?,
+            };
+            Ok((Class::from(name.as_str()), settings))
+        })
+        .collect();
+    known.map(Some)
+}
+
+fn limits(class: &worker::Class) -> Result<Limits, String> {
+    let amounts = [class.memory_limit, class.process_limit, class.output_limit];
+    if amounts.contains(&Some(0)) || [class.time_limit, class.cpu_limit].contains(&Some(0.0)) {
+        return Err("a class of its hello has a limit of 0: no job could run".into());
+    }
+    Ok(Limits {
+        time: seconds(class.time_limit)?,
+        soft_time: seconds(class.soft_time_limit)?,
+        memory: class.memory_limit,
+        cpu: seconds(class.cpu_limit)?,
+        processes: class.process_limit,
+        output: class.output_limit,
+    })
+}
+
+fn seconds(number: Option<f64>) -> Result<Option<Duration>, String> {
+    let Some(number) = number else { return Ok(None) };
+    Duration::try_from_secs_f64(number).map(Some).map_err(|_| format!("{number} is no number of seconds"))
+}
+
+/// Where a job is to go on.
+fn next(next: &worker::Next) -> Result<Next, String> {
+    if next.queue.is_empty() {
+        return Err("a job is to go on in a queue without a name".into());
+    }
+    Ok(Next {
+        queue: next.queue.as_str().into(),
+        delay: seconds(next.delay)?.unwrap_or_default(),
+        depends: next.depends.iter().map(|id| id.as_str().into()).collect(),
+    })
+}
+
+/// What a worker's word means.
+pub(super) fn outcome(done: &Done<'_>) -> Result<Outcome, String> {
+    let failure = || match &done.error {
+        Some(error) => {
+            let worker::Failure { group, message, trace } = error.clone();
+            Failure { group, message, trace }.cut()
+        }
+        None => Failure { group: "failed".into(), message: String::new(), trace: None },
+    };
+    let after = || seconds(done.after).map(Option::unwrap_or_default);
+    Ok(match done.outcome {
+        worker::Outcome::Complete => Outcome::Complete {
+            result: done.result.map(|json| json.get().to_owned()),
+            next: done.next.as_ref().map(next).transpose()?,
+        },
+        worker::Outcome::Failed => Outcome::Failed(failure()),
+        worker::Outcome::FailedForGood => Outcome::FailedForGood(failure()),
+        worker::Outcome::Retry => Outcome::RetryAfter(after()?, failure()),
+        worker::Outcome::Snooze => Outcome::Snoozed(after()?),
+        worker::Outcome::UnknownClass => Outcome::UnknownClass,
+        worker::Outcome::Canceled => {
+            let message = "the worker ended it as canceled, and nobody had asked".into();
+            Outcome::Failed(Failure { group: "canceled".into(), message, trace: None })
+        }
+    })
+}
