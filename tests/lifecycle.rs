@@ -126,6 +126,49 @@ fn burst_ends_when_the_queue_is_empty() {
     });
 }
 
+/// Ends with this code, and says why, though jobs are left.
+#[track_caller]
+fn assert_burst_gives_up(args: &[&str], put: &[&str], code: i32, words: &[&str]) {
+    let sandbox = Sandbox::new(Setting::Plain);
+    if !put.is_empty() {
+        sandbox.ok(put);
+    }
+    let mut running = sandbox.start_raw(&[&["--burst"], args].concat());
+    let status = running.wait();
+    let said = sandbox.stderr();
+    assert_eq!(status.code(), Some(code), "{said}");
+    for word in words.iter().chain(&["the burst ends, and is not done"]) {
+        assert!(said.contains(word), "no {word:?} in {said}");
+    }
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn a_burst_that_gets_no_further_ends_and_says_why() {
+    let job: &[&str] = &["put", "default", "Nobody", "1"];
+    assert_burst_gives_up(&["-w", "2", "--", "false"], job, 1, &["pool default: 5 workers died"]);
+    // Nobody listens there.
+    let nowhere = ["-b", "redis://127.0.0.1:1", "-w", "1"];
+    assert_burst_gives_up(&nowhere, &[], 69, &["127.0.0.1:1"]);
+    let unknown = ["1 of classes that no worker knows, such as 'Nobody'"];
+    assert_burst_gives_up(&["-w", "1"], job, 1, &unknown);
+}
+
+#[test]
+fn a_burst_does_not_wait_for_jobs_that_need_one_that_has_failed() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let failed = sandbox.put(&["false"]);
+    let after = sandbox.ok(&["put", "--depends", &failed, "--", "true"]);
+    let mut running = sandbox.start_raw(&["-w", "1", "--burst"]);
+    assert_eq!(running.wait().code(), Some(1), "{}", sandbox.stderr());
+    assert!(
+        sandbox.stderr().contains("1 that depend on jobs which are not complete"),
+        "{}",
+        sandbox.stderr()
+    );
+    assert_eq!(sandbox.state(after.trim()), "depends");
+}
+
 #[test]
 fn lines_of_stdin_become_jobs_with_any_byte_in_their_names() {
     let sandbox = Sandbox::new(Setting::Plain);

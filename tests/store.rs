@@ -107,6 +107,10 @@ fn old_store(path: &Path, schema: &str) {
          FROM n;",
     )
     .unwrap();
+    if schema.contains("CREATE TABLE tag") {
+        let tags = "INSERT OR IGNORE INTO tag (tag, job) SELECT value, job.id FROM job, json_each(job.tags) WHERE tags IS NOT NULL";
+        conn.execute(tags, []).unwrap();
+    }
 }
 
 #[tokio::test]

@@ -41,9 +41,25 @@ impl Complaints {
 
     /// Tells in the log that it is over, if it went wrong before.
     pub fn well(&self, what: &str, now: Instant) {
-        if let Some(Lasting { since, .. }) = self.lasting().remove(what) {
-            tracing::info!("over after {:.1}s: {what}", now.since(since).as_secs_f64());
+        if let Some(lasted) = self.end(what, now) {
+            tracing::info!("over after {:.1}s: {what}", lasted.as_secs_f64());
         }
+    }
+
+    /// Tells in the log that it is not tried again, as nothing is left to be done, if it went wrong before.
+    pub fn moot(&self, what: &str, now: Instant) {
+        if let Some(lasted) = self.end(what, now) {
+            tracing::info!(
+                "given up after {:.1}s, as nothing is left to be done: {what}",
+                lasted.as_secs_f64()
+            );
+        }
+    }
+
+    /// How long it went wrong. What was not tried for long is known to have lasted until its last try only.
+    fn end(&self, what: &str, now: Instant) -> Option<Duration> {
+        let Lasting { since, last, .. } = self.lasting().remove(what)?;
+        Some(if now.since(last) <= 2 * AGAIN { now.since(since) } else { last.since(since) })
     }
 
     /// How it went wrong the last time, if it has not gone well since.
@@ -91,5 +107,9 @@ mod tests {
         assert_eq!(complaints.latest("x"), None);
         assert_eq!(told(128), Some(Duration::ZERO));
         assert_eq!(told(1000), Some(Duration::ZERO));
+        // Nobody tried for long: how long it lasted after the last try is not known.
+        assert_eq!(told(1060), Some(AGAIN));
+        assert_eq!(complaints.end("x", at(9000)), Some(AGAIN));
+        assert_eq!(complaints.end("x", at(9001)), None);
     }
 }

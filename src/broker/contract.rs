@@ -121,12 +121,15 @@ pub enum Renewal {
 }
 
 /// The answer to one settlement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settling {
-    /// Applied, durably.
-    Settled,
+    /// Applied, durably; what the job became, which may be another state than the verdict proposed: a job that is being
+    /// canceled does not wait again. `Complete` also of a job that goes on in another queue.
+    Settled(JobState),
     /// The lease was not ours any more; nothing was changed.
     NotOurs,
+    /// This one could not be applied; the others were.
+    Failed(Error),
 }
 
 /// What the broker says on its own.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 
 use super::outside::Outside;
-use crate::broker::{Broker, Complaints, Fetch, Renewal, Verbs};
+use crate::broker::{Broker, Complaints, Error, Fetch, Renewal, Settling, Verbs};
 use crate::clock;
 use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName, Settlement};
 use crate::supervisor::Event;
@@ -98,18 +98,30 @@ pub(super) async fn settle(
 ) {
     for settlements in batches(&*broker, settlements) {
         let asked: Vec<(JobId, Fence)> = settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
-        let result = broker.settle(settlements).await;
-        match &result {
-            Ok(_) => wrong.well(SETTLING, clock::now()),
-            Err(error) => wrong.wrong(SETTLING, error, clock::now()),
+        let answers = broker.settle(settlements).await;
+        let answers = answers.unwrap_or_else(|error| vec![Settling::Failed(error); asked.len()]);
+        let failure = answers.iter().find_map(|answer| match answer {
+            Settling::Failed(error) => Some(error),
+            Settling::Settled(_) | Settling::NotOurs => None,
+        });
+        match failure {
+            None => wrong.well(SETTLING, clock::now()),
+            Some(error) => wrong.wrong(SETTLING, error, clock::now()),
         }
-        for (job, fence) in asked {
-            let event = match &result {
-                Ok(_) => Event::Settled(job, fence),
-                Err(_) => Event::SettleFailed(job, fence),
-            };
-            events.send(event).await.ok();
+        // What got no answer is told again.
+        let unanswered = || Settling::Failed(Error::Failed("no answer".into()));
+        let answers = answers.into_iter().chain(std::iter::repeat_with(unanswered));
+        for ((job, fence), answer) in asked.into_iter().zip(answers) {
+            events.send(settled(job, fence, &answer)).await.ok();
         }
+    }
+}
+
+fn settled(job: JobId, fence: Fence, answer: &Settling) -> Event {
+    match answer {
+        Settling::Settled(became) => Event::Settled(job, fence, Some(*became)),
+        Settling::NotOurs => Event::Settled(job, fence, None),
+        Settling::Failed(_) => Event::SettleFailed(job, fence),
     }
 }
 
@@ -126,23 +138,6 @@ fn renewed(((job, fence), renewal): ((JobId, Fence), Renewal)) -> Event {
     match renewal {
         Renewal::Renewed(lease) => Event::Renewed(lease),
         Renewal::Lost(why) => Event::Revoked(job, fence, why),
-    }
-}
-
-/// Answers only when nothing is left to do there.
-pub(super) async fn ask_idle(broker: Arc<dyn Broker>, events: Sender<Event>, queues: Vec<QueueName>) {
-    let Ok(counts) = broker.counts().await else { return };
-    // What waits in a paused queue waits for a person.
-    let open: u64 = queues
-        .iter()
-        .filter_map(|queue| counts.get(queue))
-        .filter(|counts| counts.paused.is_none() || counts.jobs.contains_key(&JobState::Running))
-        .flat_map(|counts| &counts.jobs)
-        .filter(|(state, _)| !JobState::has_ended(**state))
-        .map(|(_, count)| count)
-        .sum();
-    if open == 0 {
-        events.send(Event::Idle).await.ok();
     }
 }
 
@@ -165,6 +160,53 @@ pub(super) async fn ask_waiting(
 mod tests {
     use super::*;
     use crate::broker::Sqlite;
+    use crate::model::{ClassFilter, Failure, NewJob, Payload, SlotId, Take, Verdict, WorkerId};
+
+    /// Settles and gives what the supervisor is told.
+    async fn told(broker: &Arc<dyn Broker>, settlements: Vec<Settlement>) -> Vec<Event> {
+        let (events, mut told) = tokio::sync::mpsc::channel(9);
+        settle(broker.clone(), events, Wrong::default(), settlements).await;
+        let mut all = Vec::new();
+        while let Some(event) = told.recv().await {
+            all.push(event);
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn of_each_verdict_the_supervisor_is_told_what_the_broker_made_of_it() {
+        let broker: Arc<dyn Broker> = Arc::new(Sqlite::memory().unwrap());
+        let put = |id: &str| {
+            let put = NewJob::new("q".into(), "c".into(), Payload::Data("1".into()));
+            NewJob { id: Some(id.into()), ..put }
+        };
+        broker.enqueue(vec![put("a"), put("b"), put("c")]).await.unwrap();
+        let worker = |index| WorkerId { slot: SlotId { pool: 0, index }, generation: 1 };
+        let request = Fetch {
+            instance: "me".into(),
+            queues: vec!["q".into()],
+            take: Take::InOrder,
+            filter: ClassFilter::default(),
+            workers: vec![worker(1), worker(2), worker(3)],
+            lease: Duration::from_secs(60),
+        };
+        let fetched = broker.fetch(request).await.unwrap();
+        broker.cancel("b".into(), "uid 1".into()).await.unwrap();
+        let failure = Failure { group: "exit 1".into(), message: "it returned 1".into(), trace: None };
+        let retry = || Verdict::Retry { after: Duration::ZERO, failure: failure.clone() };
+        let settlement = |at: usize, fence: u64| {
+            let Lease { job, fence: Fence(ours), .. } = fetched[at].lease.clone();
+            Settlement { job, fence: Fence(ours + fence), verdict: retry(), crashed: false, forensics: None }
+        };
+        let events = told(&broker, vec![settlement(0, 0), settlement(1, 0), settlement(2, 7)]).await;
+        let became = [Some(JobState::Waiting), Some(JobState::Canceled), None];
+        let fences = [0, 0, 7].into_iter().enumerate().map(|(at, more)| settlement(at, more));
+        let expected: Vec<Event> = fences
+            .zip(became)
+            .map(|(settlement, became)| Event::Settled(settlement.job, settlement.fence, became))
+            .collect();
+        assert_eq!(events, expected);
+    }
 
     #[test]
     fn no_more_go_out_at_a_time_than_the_broker_takes_and_none_is_left() {

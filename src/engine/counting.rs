@@ -53,7 +53,8 @@ impl Counting {
             | Command::KillAt(..)
             | Command::Renew(_)
             | Command::Settle(_)
-            | Command::AskIdle(_)
+            | Command::AskIdle(..)
+            | Command::GiveUp(_)
             | Command::AskWaiting(..)
             | Command::Dropped(..)
             | Command::Untold(..)
@@ -82,7 +83,7 @@ impl Counting {
             Event::Renewed(_) => counters.renewed += 1,
             Event::RenewFailed(..) => counters.renewals_failed += 1,
             Event::Revoked(..) => counters.revoked += 1,
-            Event::Settled(..) => counters.settled += 1,
+            Event::Settled(_, _, became) => counters.settled += u64::from(became.is_some()),
             Event::SettleFailed(..) => counters.settles_failed += 1,
             Event::Spawned(_)
             | Event::SpawnFailed(..)
@@ -93,7 +94,7 @@ impl Counting {
             | Event::Knows(..)
             | Event::Waiting(..)
             | Event::Woken
-            | Event::Idle
+            | Event::Idle(_)
             | Event::Exceeded(..)
             | Event::Outgrown(_)
             | Event::Reload(_)

@@ -92,7 +92,8 @@ impl Decisions {
             | Command::Fetch { .. }
             | Command::Equip(..)
             | Command::Renew(_)
-            | Command::AskIdle(_)
+            | Command::AskIdle(..)
+            | Command::GiveUp(_)
             | Command::AskWaiting(..)
             | Command::Untold(..)
             | Command::Exit => return,
@@ -125,7 +126,7 @@ impl Decisions {
             Event::Renewed(_) | Event::RenewFailed(..) | Event::Settled(..) | Event::SettleFailed(..) => {
                 return;
             }
-            Event::Woken | Event::Idle => return,
+            Event::Woken | Event::Idle(_) => return,
         };
         self.keep(Entry { at: now, worker, job: job.cloned(), what });
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::asks::Asks;
+use super::calls::SETTLING;
 use super::explain::{Answer, Asked, explain};
 use super::inbox::{Inbox, Input};
 use super::mutes;
@@ -114,6 +115,9 @@ pub(super) async fn run(
         facts.extend(std::iter::from_fn(|| inbox.try_next()));
         tell(&mut supervisor, &mut outside, facts);
         outside.tell_those_who_wait(supervisor.is_at_rest());
+        if supervisor.has_told_all() {
+            outside.wrong.moot(SETTLING, clock::now());
+        }
     }
 }
 

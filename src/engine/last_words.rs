@@ -4,10 +4,13 @@ use tracing::error;
 
 use super::calls::{SETTLING, Wrong};
 use crate::model::{Fence, JobId};
+use crate::supervisor::GaveUp;
 use crate::wire::keeper::Order;
 
 /// The exit code of an end with verdicts that the broker has not taken (EX_UNAVAILABLE), as for whatever it does not take.
-const UNTOLD: u8 = 69;
+const UNAVAILABLE: u8 = 69;
+/// The exit code of a burst that leaves jobs that nobody here can do.
+const UNDONE: u8 = 1;
 
 /// What is said at the end.
 #[derive(Debug, Default)]
@@ -16,6 +19,8 @@ pub(super) struct LastWords {
     pub untold: u64,
     /// Whether the keeper was told to end all.
     pub said: bool,
+    /// The exit code of a burst that has left something undone.
+    undone: Option<u8>,
 }
 
 impl LastWords {
@@ -32,10 +37,20 @@ impl LastWords {
         );
     }
 
+    /// A burst ends though it is not done.
+    pub fn gave_up(&mut self, why: GaveUp) {
+        let (code, why) = match why {
+            GaveUp::Undone(why) => (UNDONE, why),
+            GaveUp::NoBroker(why) => (UNAVAILABLE, why),
+        };
+        error!(why, "the burst ends, and is not done");
+        self.undone = Some(code);
+    }
+
     /// The last order to the keeper.
     pub fn shutdown(&mut self) -> Order {
         self.said = true;
-        Order::Shutdown(if self.untold == 0 { 0 } else { UNTOLD })
+        Order::Shutdown(if self.untold == 0 { self.undone.unwrap_or(0) } else { UNAVAILABLE })
     }
 }
 
@@ -44,10 +59,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_burst_that_is_not_done_is_no_success() {
+        let code = |why| {
+            let mut last = LastWords::default();
+            last.gave_up(why);
+            last.shutdown()
+        };
+        assert_eq!(code(GaveUp::Undone("x".into())), Order::Shutdown(UNDONE));
+        assert_eq!(code(GaveUp::NoBroker("x".into())), Order::Shutdown(UNAVAILABLE));
+    }
+
+    #[test]
     fn an_end_that_leaves_something_untold_is_no_success() {
         let (mut last, wrong) = (LastWords::default(), Wrong::default());
         assert_eq!(last.shutdown(), Order::Shutdown(0));
         last.untold(&wrong, &"a".into(), Fence(1), "complete");
-        assert_eq!((last.shutdown(), last.untold), (Order::Shutdown(UNTOLD), 1));
+        last.gave_up(GaveUp::Undone("pool a: 5 workers died".into()));
+        assert_eq!((last.shutdown(), last.untold), (Order::Shutdown(UNAVAILABLE), 1));
     }
 }

@@ -1,6 +1,7 @@
 //! The only room that knows both the decisions and the effects: it joins them.
 
 mod asks;
+mod burst;
 mod calls;
 mod census;
 mod counting;

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use super::asks::{Asks, Wish};
+use super::burst::ask_idle;
 use super::calls;
 use super::counting::Counting;
 use super::decisions::Decisions;
@@ -118,9 +119,10 @@ impl Outside {
             }
             Command::Renew(leases) => self.renew(leases),
             Command::Settle(settlement) => self.reports.settle(settlement, clock::now()),
-            Command::AskIdle(queues) => {
-                tokio::spawn(calls::ask_idle(self.broker.clone(), self.events.clone(), queues));
+            Command::AskIdle(queues, unknown) => {
+                tokio::spawn(ask_idle(self.broker.clone(), self.events.clone(), queues, unknown));
             }
+            Command::GiveUp(why) => self.last.gave_up(why),
             Command::AskWaiting(pool, queues) => {
                 tokio::spawn(calls::ask_waiting(self.broker.clone(), self.events.clone(), pool, queues));
             }
@@ -171,7 +173,7 @@ impl Outside {
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
             failpoint("supervisor-3-fetched");
         }
-        if let Event::Settled(job, _) = event {
+        if let Event::Settled(job, ..) = event {
             self.bury(job);
         }
         if let Event::Stop(_) = event {

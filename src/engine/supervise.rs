@@ -33,7 +33,7 @@ use crate::clock;
 use crate::log::{Outputs, OwnLog, Places};
 use crate::model::{Instance, LogSettings, Outfit, Settings};
 use crate::process::{Alarm, Children, Gauge, Letter, Link, Plan, snapshot};
-use crate::supervisor::{Event, Supervisor};
+use crate::supervisor::{Event, GaveUp, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
 
 /// A listener, whether programs may be put by it, and who is let in.
@@ -122,7 +122,9 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         last: LastWords::default(),
         mutes: Mutes::default(),
     };
-    recover(&mut outside, left).await?;
+    if let Err(error) = recover(&mut outside, left).await {
+        return end_of_burst(&mut outside, settings.burst, error);
+    }
     let settings = Settings { first_generation: hello.generation + 1, ..settings };
     let started = clock::now();
     let supervisor = Supervisor::new(settings, started);
@@ -135,6 +137,18 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     tokio::spawn(listen(setup.broker, events));
     say_hello(hello);
     run(supervisor, outside, inbox).await
+}
+
+/// A supervisor that finds no broker is started again by the keeper, until there is one; a burst is not.
+fn end_of_burst(outside: &mut Outside, burst: bool, error: io::Error) -> io::Result<Ended> {
+    if !burst {
+        return Err(error);
+    }
+    outside.last.gave_up(GaveUp::NoBroker(error.to_string()));
+    let shutdown = outside.last.shutdown();
+    outside.link.order(&shutdown);
+    outside.link.flush()?;
+    Ok(Ended::Stopped)
 }
 
 fn say_hello(hello: Hello) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    ClassFilter, Fence, Instant, Job, JobId, Lease, Limits, PoolSettings, QueueName, Settlement, Signal,
-    Take, WorkerId,
+    Class, ClassFilter, Fence, Instant, Job, JobId, Lease, Limits, PoolSettings, QueueName, Settlement,
+    Signal, Take, WorkerId,
 };
 
 /// Something to be done outside. Every order is answered by an event, as said with each.
@@ -40,8 +40,11 @@ pub enum Command {
     Renew(Vec<Lease>),
     /// Report how a job ended: `Settled` or `SettleFailed`.
     Settle(Settlement),
-    /// Whether anything is left to do: `Idle` when not (burst mode). No answer while there is.
-    AskIdle(Vec<QueueName>),
+    /// Whether anything is left to do in these queues, but for jobs of these classes, which no worker here knows: `Idle` when
+    /// not (burst mode). No answer while there is.
+    AskIdle(Vec<QueueName>, Vec<Class>),
+    /// A burst ends though something is left to do: log it, and end with a code that says so. No answer.
+    GiveUp(GaveUp),
     /// Whether jobs wait in the pool's queues, though it has no room: `Waiting`.
     AskWaiting(u16, Vec<QueueName>),
     /// From here on the lives of this pool number are made by these settings. No answer.
@@ -52,4 +55,13 @@ pub enum Command {
     Untold(JobId, Fence, &'static str),
     /// No child lives, and nothing is unsettled that was not said to be: the supervisor is done. The last command.
     Exit,
+}
+
+/// Why a burst ends though something is left to do; the text is for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GaveUp {
+    /// What is left cannot be done here: no worker comes up, or none knows it.
+    Undone(String),
+    /// The broker does not answer.
+    NoBroker(String),
 }

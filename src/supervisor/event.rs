@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Change, Classes, Excess, Exit, Fence, Fetched, JobId, Lease, Outcome, Revocation, Settings, Stop,
-    WorkerId,
+    Change, Classes, Excess, Exit, Fence, Fetched, JobId, JobState, Lease, Outcome, Revocation, Settings,
+    Stop, WorkerId,
 };
 
 /// Something that happened outside.
@@ -40,14 +40,15 @@ pub enum Event {
     RenewFailed(JobId, Fence),
     /// We have lost the right to run the job.
     Revoked(JobId, Fence, Revocation),
-    /// The answer to `Settle`: it is durable, or it was not ours any more.
-    Settled(JobId, Fence),
+    /// The answer to `Settle`: it is durable, and the job became that; `None` when the lease was not ours any more.
+    Settled(JobId, Fence, Option<JobState>),
     /// The other answer to `Settle`: nothing is known to have changed; it is tried again.
     SettleFailed(JobId, Fence),
     /// Jobs may be waiting: fetch.
     Woken,
-    /// The broker has nothing waiting, delayed or running in these queues (only asked for in burst mode).
-    Idle,
+    /// The broker has nothing in these queues that could be done here (only asked for in burst mode); what is left all the
+    /// same, in words.
+    Idle(Option<String>),
     /// Keep up other pools from now on, or the same in another way.
     Reload(Settings),
     /// A person asks this of the pool, or of all.

@@ -21,6 +21,8 @@ pub(super) struct Intake {
     pub(super) asked: Option<Vec<WorkerId>>,
     /// Whether asking is worth it: cleared by asking, set by a wake-up (also one during the fetch) and by a full answer.
     pub(super) maybe_waiting: bool,
+    /// Since when no fetch was answered, if the last one was not.
+    silent_since: Option<Instant>,
     /// When to ask, if it is worth it.
     due: Instant,
     /// When to ask even if it is not.
@@ -41,6 +43,7 @@ impl Intake {
         Intake {
             asked: None,
             maybe_waiting: true,
+            silent_since: None,
             due,
             net,
             backoff,
@@ -59,6 +62,7 @@ impl Intake {
     fn answered(&mut self, jobs: &[Fetched]) -> Option<Vec<WorkerId>> {
         let asked = self.asked.take()?;
         self.backoff.succeeded();
+        self.silent_since = None;
         if let Some(last) = jobs.last() {
             self.rotation.went_to(&last.job.queue);
         }
@@ -69,8 +73,14 @@ impl Intake {
     pub(super) fn failed(&mut self, now: Instant, random: &mut Random) {
         if self.asked.take().is_some() {
             self.maybe_waiting = true;
+            self.silent_since.get_or_insert(now);
             self.due = now + random.jitter(self.backoff.failed(), 20);
         }
+    }
+
+    /// How long the broker has answered no fetch.
+    pub(super) fn silent_for(&self, now: Instant) -> Option<Duration> {
+        self.silent_since.map(|since| now.since(since))
     }
 
     fn may_ask(&self) -> bool {

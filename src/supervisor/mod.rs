@@ -1,6 +1,7 @@
 //! The decisions: a pure function from facts to orders. No clock, no I/O, no logging, no pid, no `Result`.
 
 mod ahead;
+mod burst;
 mod classes;
 mod command;
 mod event;
@@ -24,7 +25,7 @@ mod why;
 mod work;
 mod worker;
 
-pub use command::Command;
+pub use command::{Command, GaveUp};
 pub use event::Event;
 pub use roll::Step;
 pub use supervisor::Supervisor;

@@ -1,13 +1,8 @@
 //! The one place that compares what is with what should be.
 
-use std::time::Duration;
-
 use super::worker::{Slot, State};
 use super::{Command, Supervisor};
 use crate::model::{Instant, Lease, Revocation};
-
-/// How often a burst asks whether all is done, while nothing happens here.
-const ASK_IDLE: Duration = Duration::from_millis(500);
 
 impl Supervisor {
     /// Orders what is missing. Twice in a row is as good as once.
@@ -16,6 +11,7 @@ impl Supervisor {
             return;
         }
         self.fence_off(now);
+        self.give_up_burst(now);
         if self.stop.is_none() {
             self.decide_who_leaves(now);
         }
@@ -100,16 +96,6 @@ impl Supervisor {
         }
         if !due.is_empty() {
             self.orders.push_back(Command::Renew(due));
-        }
-    }
-
-    fn ask_whether_idle(&mut self, now: Instant) {
-        if !self.burst || self.stop.is_some() || !self.is_quiet() {
-            self.ask_at = None;
-        } else if self.ask_at.is_none_or(|at| at <= now) {
-            let queues = self.pools.iter().flat_map(|pool| pool.settings.queues.clone());
-            self.orders.push_back(Command::AskIdle(queues.collect()));
-            self.ask_at = Some(now + ASK_IDLE);
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::restart::{Backoff, Random};
 use super::{Command, Supervisor, verdict};
-use crate::model::{Fence, Instant, JobId, Revocation, Settlement, Tally, Verdict};
+use crate::model::{Fence, Instant, JobId, JobState, Revocation, Settlement, Tally, Verdict};
 
 /// Verdicts that are not known to be durable. A verdict stays until the broker has said so.
 #[derive(Debug, Default)]
@@ -46,9 +46,9 @@ impl Unsettled {
     }
 
     /// It is durable, or it was not ours any more: whose job it was, and what was told of it.
-    fn settled(&mut self, job: JobId, fence: Fence) -> Option<(u16, &'static str)> {
+    fn settled(&mut self, job: JobId, fence: Fence) -> Option<(u16, Verdict)> {
         let told = self.waiting.remove(&(job, fence))?;
-        Some((told.pool, verdict::word(&told.settlement.verdict)))
+        Some((told.pool, told.settlement.verdict))
     }
 
     /// The broker could not be told; try again.
@@ -112,11 +112,16 @@ impl Unsettled {
 }
 
 impl Supervisor {
-    pub(super) fn on_settled(&mut self, job: JobId, fence: Fence) {
+    pub(super) fn on_settled(&mut self, job: JobId, fence: Fence, became: Option<JobState>) {
         let Some((pool, verdict)) = self.unsettled.settled(job, fence) else { return };
-        if let Some(pool) = self.pools.get(usize::from(pool)) {
-            tally(&mut self.tallies, &pool.settings.name).settled(verdict);
+        if let (Some(pool), Some(became)) = (self.pools.get(usize::from(pool)), became) {
+            tally(&mut self.tallies, &pool.settings.name).settled(taken(&verdict, became));
         }
+    }
+
+    /// Whether the broker is owed no verdict.
+    pub fn has_told_all(&self) -> bool {
+        self.unsettled.is_empty()
     }
 
     /// What was counted of each pool, by its name.
@@ -131,6 +136,21 @@ impl Supervisor {
             *all.entry((*verdict).to_owned()).or_default() += count;
         }
         all
+    }
+}
+
+/// The word for what the broker made of a verdict.
+fn taken(verdict: &Verdict, became: JobState) -> &'static str {
+    match became {
+        JobState::Canceled => verdict::word(&Verdict::Canceled),
+        JobState::Held => verdict::HELD,
+        JobState::Complete
+        | JobState::Failed
+        | JobState::Waiting
+        | JobState::Delayed
+        | JobState::Depends
+        | JobState::Running
+        | JobState::Canceling => verdict::word(verdict),
     }
 }
 

@@ -113,10 +113,10 @@ impl Supervisor {
             Event::Renewed(lease) => self.on_renewed(now, &lease),
             Event::RenewFailed(job, fence) => self.on_renew_failed(now, &job, fence),
             Event::Revoked(job, fence, why) => self.lose_job(now, &job, fence, why),
-            Event::Settled(job, fence) => self.on_settled(job, fence),
+            Event::Settled(job, fence, became) => self.on_settled(job, fence, became),
             Event::SettleFailed(job, fence) => self.unsettled.failed(now, job, fence, &mut self.random),
             Event::Woken => self.pools.iter_mut().for_each(Pool::woken),
-            Event::Idle => self.on_idle(now),
+            Event::Idle(left) => self.on_idle(now, left),
             Event::Stop(stage) => self.on_stop(now, stage),
             // What is about to end is not changed any more.
             _ if self.stop.is_some() => {}
@@ -169,13 +169,7 @@ impl Supervisor {
         self.stop.as_ref().map(|stop| stop.stage)
     }
 
-    fn on_idle(&mut self, now: Instant) {
-        if self.burst && self.is_quiet() {
-            self.on_stop(now, Stop::Drain);
-        }
-    }
-
-    fn on_stop(&mut self, now: Instant, stage: Stop) {
+    pub(super) fn on_stop(&mut self, now: Instant, stage: Stop) {
         let deadline = now + self.stop_deadline;
         let stop = self.stop.get_or_insert(Stopping::new(stage, deadline));
         stop.stage = stop.stage.max(stage);
@@ -188,11 +182,6 @@ impl Supervisor {
 
 /// What is there.
 impl Supervisor {
-    /// Nothing runs, nothing is to be told, and the last fetch found the queues empty.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.is_at_rest() && self.pools.iter().all(|pool| !pool.intake.maybe_waiting)
-    }
-
     /// Whether no job is here: none runs, none is on its way, and nothing is to be told of any.
     pub fn is_at_rest(&self) -> bool {
         let rests = |pool: &Pool| pool.intake.asked.is_none() && pool.ahead.is_empty();

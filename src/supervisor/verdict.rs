@@ -16,6 +16,9 @@ const UNKNOWN: u32 = 10;
 const UNKNOWN_FIRST: Duration = Duration::from_secs(1);
 const UNKNOWN_CAP: Duration = Duration::from_secs(5 * 60);
 
+/// The word for a job that is held, by the supervisor or by the broker.
+pub(super) const HELD: &str = "held";
+
 /// What the worker said, as the broker is told it.
 pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut Random) -> Verdict {
     match outcome {
@@ -92,7 +95,7 @@ pub(super) fn word(verdict: &Verdict) -> &'static str {
         Verdict::Retry { .. } => "retry",
         Verdict::Fail { .. } => "failed",
         Verdict::Release { .. } => "released",
-        Verdict::Hold { .. } => "held",
+        Verdict::Hold { .. } => HELD,
         Verdict::Canceled => "canceled",
     }
 }

@@ -30,7 +30,10 @@ async fn a_retry_spends_the_attempt_and_waits(scene: Scene) {
     scene.put(job("a")).await;
     let first = scene.take().await.unwrap();
     assert_eq!(first.job.attempt, 1);
-    assert_eq!(scene.say(&first, retry_after(Duration::from_secs(5))).await, Settling::Settled);
+    assert_eq!(
+        scene.say(&first, retry_after(Duration::from_secs(5))).await,
+        Settling::Settled(JobState::Delayed)
+    );
     assert_eq!(scene.record(&"a".into()).await.failure, Some(failure()));
     assert!(scene.take().await.is_none());
     scene.clock.forward(Duration::from_secs(5));

@@ -38,7 +38,10 @@ async fn a_running_job_is_canceled_when_it_settles(scene: Scene) {
     assert_eq!(scene.next_notice().await, Notice::Wake);
     assert_eq!(scene.cancel("a".into()).await, Ok(JobState::Canceling));
     assert_eq!(scene.next_notice().await, Notice::Revoked("a".into(), a.lease.fence, Revocation::Canceled));
-    assert_eq!(scene.say(&a, retry_after(Duration::from_secs(1))).await, Settling::Settled);
+    assert_eq!(
+        scene.say(&a, retry_after(Duration::from_secs(1))).await,
+        Settling::Settled(JobState::Canceled)
+    );
     assert_eq!(scene.state(&"a".into()).await, JobState::Canceled);
 }
 
@@ -69,11 +72,11 @@ async fn only_what_is_over_can_be_retried(scene: Scene) {
 async fn a_late_settlement_is_not_ours(scene: Scene) {
     scene.put(job("a")).await;
     let first = scene.take().await.unwrap();
-    assert_eq!(scene.say(&first, release()).await, Settling::Settled);
+    assert_eq!(scene.say(&first, release()).await, Settling::Settled(JobState::Waiting));
     assert_eq!(scene.say(&first, complete()).await, Settling::NotOurs);
     let second = scene.take().await.unwrap();
     assert_eq!(scene.say(&first, complete()).await, Settling::NotOurs);
-    assert_eq!(scene.say(&second, complete()).await, Settling::Settled);
+    assert_eq!(scene.say(&second, complete()).await, Settling::Settled(JobState::Complete));
     assert_eq!(scene.say(&second, complete()).await, Settling::NotOurs);
 }
 
@@ -86,7 +89,7 @@ async fn a_lease_is_renewed(scene: Scene) {
     assert_eq!(renewed, [Renewal::Renewed(Lease { expires_at, ..a.lease.clone() })]);
     scene.clock.forward(LEASE / 2);
     assert!(scene.take().await.is_none());
-    assert_eq!(scene.say(&a, complete()).await, Settling::Settled);
+    assert_eq!(scene.say(&a, complete()).await, Settling::Settled(JobState::Complete));
 }
 
 async fn a_lease_that_ran_out_is_lost(scene: Scene) {
@@ -102,7 +105,7 @@ async fn a_lease_that_ran_out_is_lost(scene: Scene) {
         [Renewal::Lost(Revocation::LockLost)]
     );
     assert_eq!(scene.say(&a, complete()).await, Settling::NotOurs);
-    assert_eq!(scene.say(&again, complete()).await, Settling::Settled);
+    assert_eq!(scene.say(&again, complete()).await, Settling::Settled(JobState::Complete));
 }
 
 async fn a_canceled_job_is_not_renewed(scene: Scene) {
@@ -143,7 +146,7 @@ async fn recover_keeps_what_it_is_told_to_keep(scene: Scene) {
     scene.take().await.unwrap();
     assert_eq!(scene.recover("me".into(), vec![("a".into(), a.lease.fence)]).await, Ok(1));
     assert_eq!(scene.state(&"a".into()).await, JobState::Running);
-    assert_eq!(scene.say(&a, complete()).await, Settling::Settled);
+    assert_eq!(scene.say(&a, complete()).await, Settling::Settled(JobState::Complete));
 }
 
 /// A command knows nothing of the processes that a dead supervisor may have left: only the next one, which has seen to

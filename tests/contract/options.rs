@@ -152,7 +152,7 @@ async fn a_settlement_in_its_grace_counts(scene: Scene) {
     let a = scene.take().await.unwrap();
     scene.clock.forward(LEASE);
     assert!(scene.take().await.is_none());
-    assert_eq!(scene.say(&a, complete()).await, Settling::Settled);
+    assert_eq!(scene.say(&a, complete()).await, Settling::Settled(JobState::Complete));
     scene.clock.forward(GRACE);
     assert!(scene.take().await.is_none());
 }

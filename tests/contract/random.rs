@@ -93,7 +93,7 @@ async fn random_operations_agree_with_a_model(scene: Scene) {
                 (job.state, job.due) = (state, time + 3);
                 assert_eq!(
                     scene.settle(vec![settlement(&lease, verdict)]).await.unwrap(),
-                    [Settling::Settled]
+                    [Settling::Settled(state)]
                 );
             }
             _ if !model.is_empty() => {

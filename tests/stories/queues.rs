@@ -354,34 +354,6 @@ fn a_worker_that_cannot_be_killed_does_not_hold_up_the_end_for_ever() {
 }
 
 #[test]
-fn a_burst_ends_when_all_is_done() {
-    let mut settings = fork(1);
-    settings.burst = true;
-    check(
-        settings,
-        "0.1 ready 1.1
-         0.2 fetched a
-         1 done 1.1 a / exited 1.1 0
-         1.1 settled a / ready 1.2
-         1.2 fetched
-         1.8 idle
-         1.9 exited 1.2 15",
-        "0 > spawn 1.1
-         0 > kill_at 1.1 58
-         0.1 > fetch 1.1
-         0.2 > assign 1.1 a
-         1 > spawn 1.2
-         1 > kill_at 1.2 59
-         1 > settle a complete
-         1.1 > fetch 1.2
-         1.2 > ask whether idle
-         1.7 > ask whether idle
-         1.8 > term 1.2 (stop)
-         1.9 > exit",
-    );
-}
-
-#[test]
 fn where_jobs_are_very_short_the_next_ones_are_taken_ahead_and_need_no_fetch_of_their_own() {
     check(
         prefork(1),

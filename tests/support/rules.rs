@@ -83,7 +83,7 @@ impl World {
                     *lost = *why;
                 }
             }
-            Event::Settled(job, fence) => {
+            Event::Settled(job, fence, _) => {
                 self.checks.untold.remove(&(job.clone(), *fence));
                 self.checks.telling.remove(&(job.clone(), *fence));
                 self.checks.settled.insert((job.clone(), *fence));
@@ -109,7 +109,7 @@ impl World {
                 }
             }
             Event::Faulty(..) => {}
-            Event::Finished(..) | Event::RenewFailed(..) | Event::Woken | Event::Idle => {}
+            Event::Finished(..) | Event::RenewFailed(..) | Event::Woken | Event::Idle(_) => {}
             Event::Reload(settings) => self.most_of(settings.pools.iter().map(|pool| pool.workers).max()),
             Event::Change(_, Change::Scale(by)) => self.most_of(Some(by.of(self.checks.most))),
             Event::Change(_, Change::Recycle | Change::Pause | Change::Resume) | Event::Outgrown(_) => {}
@@ -184,7 +184,7 @@ impl World {
             Command::Settle(settlement) => {
                 self.watch_settle(settlement.job.clone(), settlement.fence, &settlement.verdict);
             }
-            Command::AskIdle(_) => assert!(self.settings.burst, "asks without being in a burst"),
+            Command::AskIdle(..) => assert!(self.settings.burst, "asks without being in a burst"),
             Command::Dropped(job, fence, _) => _ = self.checks.untold.remove(&(job.clone(), *fence)),
             Command::Equip(..) => {}
             Command::Untold(job, fence, _) => {
@@ -352,7 +352,8 @@ pub fn word(command: &Command) -> String {
         Command::Fetch { .. } => "fetch".into(),
         Command::Renew(_) => "renew".into(),
         Command::Settle(_) => "settle".into(),
-        Command::AskIdle(_) => "ask idle".into(),
+        Command::AskIdle(..) => "ask idle".into(),
+        Command::GiveUp(why) => format!("give up {why:?}"),
         Command::AskWaiting(..) => "ask waiting".into(),
         Command::Dropped(..) => "drop".into(),
         Command::Untold(..) => "untold".into(),

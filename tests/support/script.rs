@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use taskvisor::model::{
     Bytes, Change, Class, ClassSettings, Count, Excess, Exit, ExitStatus, Failure, Fence, Fetched, Instant,
-    Job, JobId, Lease, Limits, Outcome, Payload, QueueName, Retry, Revocation, Scale, Settings, Signal, Stop,
-    Usage, Verdict, WorkerId,
+    Job, JobId, JobState, Lease, Limits, Outcome, Payload, QueueName, Retry, Revocation, Scale, Settings,
+    Signal, Stop, Usage, Verdict, WorkerId,
 };
 use taskvisor::supervisor::{Command, Event, Supervisor};
 
@@ -140,7 +140,8 @@ pub fn event(now: Instant, words: &str) -> Event {
         }
         "renew_failed" => Event::RenewFailed(lease(1).0, lease(1).1),
         "revoked" => Event::Revoked(lease(1).0, lease(1).1, revocation(words[2])),
-        "settled" => Event::Settled(lease(1).0, lease(1).1),
+        "settled" => Event::Settled(lease(1).0, lease(1).1, Some(JobState::Complete)),
+        "not_ours" => Event::Settled(lease(1).0, lease(1).1, None),
         "settle_failed" => Event::SettleFailed(lease(1).0, lease(1).1),
         "faulty" => Event::Faulty(worker(), "unknown frame 'dome'".into()),
         "exceeded" => Event::Exceeded(worker(), key(words[2]).0, key(words[2]).1, excess(words[3])),
@@ -148,7 +149,8 @@ pub fn event(now: Instant, words: &str) -> Event {
         "knows" => Event::Knows(0, Arc::new(words[1..].iter().map(|word| class(word)).collect())),
         "waiting" => Event::Waiting(0, words[1] == "yes"),
         "woken" => Event::Woken,
-        "idle" => Event::Idle,
+        "idle" => Event::Idle(None),
+        "idle_but" => Event::Idle(Some(words[1..].join(" "))),
         "stop" => Event::Stop(stop(words[1])),
         other => panic!("no event is called '{other}'"),
     }
@@ -278,7 +280,11 @@ pub fn command_text(command: &Command) -> String {
             let crashed = if settlement.crashed { ", crash +1" } else { "" };
             format!("settle {job} {}{crashed}", verdict_text(&settlement.verdict))
         }
-        Command::AskIdle(_) => "ask whether idle".into(),
+        Command::AskIdle(_, unknown) => {
+            let but = unknown.iter().map(|class| format!(" but {class}"));
+            format!("ask whether idle{}", but.collect::<String>())
+        }
+        Command::GiveUp(why) => format!("give up {why:?}"),
         Command::Dropped(job, fence, why) => format!("drop {} ({why})", name(job, *fence)),
         Command::Untold(job, fence, verdict) => format!("untold {} {verdict}", name(job, *fence)),
         Command::Equip(number, pool) => {

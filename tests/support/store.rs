@@ -136,7 +136,7 @@ impl Scene {
     }
 
     pub async fn say(&self, fetched: &Fetched, verdict: Verdict) -> Settling {
-        self.settle(vec![settlement(&fetched.lease, verdict)]).await.unwrap()[0]
+        self.settle(vec![settlement(&fetched.lease, verdict)]).await.unwrap().remove(0)
     }
 
     pub async fn cancel(&self, id: JobId) -> Result<JobState, Error> {

@@ -221,12 +221,14 @@ impl Broker for Redis {
             .iter()
             .zip(answers)
             .map(|(settlement, answer)| {
-                self.shared.holds.ended(&settlement.job, settlement.fence);
-                if matches!(reply::text(&answer).as_deref(), None | Some("not_ours")) {
-                    return Settling::NotOurs;
+                let settled = settle::answer(&settlement.job, reply::text(&answer).as_deref());
+                if !matches!(settled, Settling::Failed(_)) {
+                    self.shared.holds.ended(&settlement.job, settlement.fence);
                 }
-                self.shared.happened(&settlement.job);
-                Settling::Settled
+                if matches!(settled, Settling::Settled(_)) {
+                    self.shared.happened(&settlement.job);
+                }
+                settled
             })
             .collect())
     }

@@ -2,7 +2,8 @@
 
 use redis::Cmd;
 
-use crate::model::{Attempt, Count, Failure, Fence, Forensics, JobState, Millis, Settlement, Verdict};
+use crate::broker::{Error, Settling};
+use crate::model::{Attempt, Count, Failure, Fence, Forensics, JobId, JobState, Millis, Settlement, Verdict};
 
 /// One verdict at a time of Redis.
 pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
@@ -44,6 +45,21 @@ pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
         Verdict::Retry { after, failure } => write_failure(cmd, after.as_secs_f64(), failure),
         Verdict::Fail { failure } | Verdict::Hold { failure } => write_failure(cmd, 0.0, failure),
         Verdict::Canceled => {}
+    }
+}
+
+/// What the script says of one of them.
+pub(super) fn answer(job: &JobId, said: Option<&str>) -> Settling {
+    match said {
+        None | Some("not_ours") => Settling::NotOurs,
+        Some("advanced") => Settling::Settled(JobState::Complete),
+        Some(said) => match (said.strip_prefix("wrong: "), said.parse()) {
+            (None, Ok(state)) => Settling::Settled(state),
+            (Some(why), _) => {
+                Settling::Failed(Error::Failed(format!("cannot settle job '{job}' in Redis: {why}")))
+            }
+            (None, Err(odd)) => Settling::Failed(Error::Failed(format!("cannot settle job '{job}': {odd}"))),
+        },
     }
 }
 

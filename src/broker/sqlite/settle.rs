@@ -6,8 +6,8 @@ use super::figures::Figures;
 use super::history::{self, End};
 use super::store::{Store, state};
 use super::trouble::Trouble;
-use super::{advance, needs};
-use crate::broker::Settling;
+use super::{advance, needs, unreadable};
+use crate::broker::{Error, Settling};
 use crate::model::{
     Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict, What, millis_up,
 };
@@ -18,7 +18,16 @@ pub(super) fn settle(
     now: Instant,
 ) -> Result<Vec<Settling>, Trouble> {
     let now = store.millis(now);
-    settlements.iter().map(|settlement| settle_one(store, settlement, now)).collect()
+    let settle = |settlement| {
+        settle_one(store, settlement, now).or_else(|trouble| match unreadable::fault(&trouble) {
+            Some(why) => {
+                let job = &settlement.job;
+                Ok(Settling::Failed(Error::Failed(format!("cannot settle job '{job}': {why}"))))
+            }
+            None => Err(trouble),
+        })
+    };
+    settlements.iter().map(settle).collect()
 }
 
 /// What a verdict makes of a job.
@@ -55,7 +64,7 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
             "SELECT id, queue, state, started_at FROM job WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3",
         )?
         .query_row(params![settlement.job.as_str(), settlement.fence.0], |row| {
-            Ok((row.get(0)?, row.get(1)?, state(row.get(2)?), row.get::<_, Option<i64>>(3)?))
+            Ok((row.get(0)?, row.get(1)?, state(row.get(2)?), row.get::<_, Option<i64>>(3).unwrap_or_default()))
         })
         .optional()?;
     let Some((row, queue, from, started)) = lease else { return Ok(Settling::NotOurs) };
@@ -68,7 +77,7 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
             store.effects.figures.on(queue, now).run.add(now - started.unwrap_or(now));
             advance::go_on(store, (row, queue), settlement, result.as_deref(), next, now)?;
             store.effects.given_up.push(settlement.job.clone());
-            return Ok(Settling::Settled);
+            return Ok(Settling::Settled(JobState::Complete));
         }
     }
     let change = change(held.as_ref().unwrap_or(&settlement.verdict), from, now);
@@ -93,7 +102,7 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
     if to.has_ended() {
         store.ended(settlement.job.clone(), to);
     }
-    Ok(Settling::Settled)
+    Ok(Settling::Settled(to))
 }
 
 /// Adds the end of an attempt to the statistics of the day.

@@ -19,7 +19,7 @@ impl World {
                 }
                 Command::Signal(worker, signal, _) => self.signal(worker, signal),
                 Command::KillAt(worker, at) => self.kill_at(worker, at),
-                Command::Dropped(..) | Command::Untold(..) => {}
+                Command::Dropped(..) | Command::Untold(..) | Command::GiveUp(_) => {}
                 Command::Fetch { pool, queues, take, workers, .. } => {
                     self.soon(200, Happening::Fetch(pool, queues, take, workers.len()));
                 }
@@ -28,9 +28,9 @@ impl World {
                     let Settlement { job, fence, verdict, crashed, .. } = settlement;
                     self.soon(300, Happening::Settle(job, fence, verdict, crashed));
                 }
-                Command::AskIdle(_) => {
+                Command::AskIdle(..) => {
                     if self.jobs.values().all(|job| job.over) {
-                        self.soon(100, Happening::Tell(Event::Idle));
+                        self.soon(100, Happening::Tell(Event::Idle(None)));
                     }
                 }
                 Command::Equip(number, pool) => {

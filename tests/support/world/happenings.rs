@@ -156,7 +156,8 @@ impl World {
             return self.tell(Event::SettleFailed(id, fence));
         }
         let work = self.jobs.get_mut(&id).unwrap();
-        if work.leased && work.fence == fence.0 {
+        let is_ours = work.leased && work.fence == fence.0;
+        if is_ours {
             work.leased = false;
             work.crashes += u32::from(crashed);
             if let Verdict::Release { counts: Some(Count::UnknownClass), .. } = verdict {
@@ -180,7 +181,7 @@ impl World {
             }
         }
         if !self.unlucky(5) {
-            return self.tell(Event::Settled(id, fence));
+            return self.tell(Event::Settled(id, fence, is_ours.then_some(JobState::Complete)));
         }
         // It is durable, but the answer got lost.
         self.tell(Event::SettleFailed(id, fence));

@@ -348,7 +348,7 @@ impl World {
         self.watch_event(event);
         // Facts may be told twice, now or much later, but for answers that carry something new.
         let told_once =
-            matches!(event, Event::Fetched(..) | Event::Idle | Event::Finished(..) | Event::Knows(..));
+            matches!(event, Event::Fetched(..) | Event::Idle(_) | Event::Finished(..) | Event::Knows(..));
         if !told_once && self.unlucky(3) {
             self.soon(60_000, Happening::Tell(event.clone()));
         }

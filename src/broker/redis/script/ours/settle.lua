@@ -174,7 +174,7 @@ local function take_any()
 end
 
 if command == 'taskvisor.settle' then
-  local answers, failure = {}, nil
+  local answers = {}
   write_though_full()
   for i = 1, tonumber(take()) do
     local jid, hold, verdict = take(), take(), take()
@@ -190,12 +190,11 @@ if command == 'taskvisor.settle' then
       left.why, left.short_why, left.group, left.message = take(), take(), take(), take()
     end
     local is_fine, answer = pcall(safely, nil, jid, settle_ours, jid, hold, verdict, left)
-    if not is_fine then failure = answer end
+    -- Whatever went wrong with one: the others are settled whole.
+    if not is_fine then answer = 'wrong: ' .. (type(answer) == 'table' and answer.err or tostring(answer)) end
     answers[i] = answer or 'not_ours'
   end
-  -- Whatever went wrong with one: the others are settled whole.
   for queue, times in pairs(runs) do stat('run', queue, clock, times) end
   write_down(completed)
-  if failure then error(failure, 0) end
   return answers
 end

@@ -1,0 +1,71 @@
+//! A burst (`start --burst`): it ends when nothing is left to do, and also when what is left cannot be done here.
+
+use std::time::Duration;
+
+use super::pool::Pool;
+use super::{Command, GaveUp, Supervisor};
+use crate::model::{Class, Instant, Stop};
+
+/// How often a burst asks whether all is done, while nothing happens here.
+const ASK_IDLE: Duration = Duration::from_millis(500);
+/// A broker that has not answered for so long ends a burst.
+const BROKER_PATIENCE: Duration = Duration::from_secs(30);
+
+impl Supervisor {
+    /// Nothing is left to do here. What cannot be done here is in `left`, in words.
+    pub(super) fn on_idle(&mut self, now: Instant, left: Option<String>) {
+        if !self.burst || self.stop.is_some() || !self.is_quiet() {
+            return;
+        }
+        let down = self.pools.iter().filter_map(cannot_boot);
+        let undone: Vec<String> = down.chain(left).collect();
+        match undone.is_empty() {
+            true => self.on_stop(now, Stop::Drain),
+            false => self.give_up(now, GaveUp::Undone(undone.join("; "))),
+        }
+    }
+
+    /// Ends a burst that gets no further: no pool has a worker, or no answer comes from the broker.
+    pub(super) fn give_up_burst(&mut self, now: Instant) {
+        if !self.burst || self.stop.is_some() || self.slots().any(|slot| slot.leased().next().is_some()) {
+            return;
+        }
+        let down: Vec<String> = self.pools.iter().filter_map(cannot_boot).collect();
+        if !down.is_empty() && down.len() == self.pools.len() {
+            return self.give_up(now, GaveUp::Undone(down.join("; ")));
+        }
+        let silence = self.pools.iter().filter_map(|pool| pool.intake.silent_for(now)).max();
+        if let Some(silence) = silence.filter(|silence| *silence >= BROKER_PATIENCE) {
+            let why = format!("the broker has not answered a fetch for {} s", silence.as_secs());
+            self.give_up(now, GaveUp::NoBroker(why));
+        }
+    }
+
+    fn give_up(&mut self, now: Instant, why: GaveUp) {
+        self.orders.push_back(Command::GiveUp(why));
+        self.on_stop(now, Stop::Drain);
+    }
+
+    pub(super) fn ask_whether_idle(&mut self, now: Instant) {
+        if !self.burst || self.stop.is_some() || !self.is_quiet() {
+            self.ask_at = None;
+        } else if self.ask_at.is_none_or(|at| at <= now) {
+            let pools = || self.pools.iter().filter(|pool| pool.boots.probing.is_none());
+            let queues = pools().flat_map(|pool| pool.settings.queues.clone()).collect();
+            let unknown: Vec<Class> = pools().flat_map(|pool| pool.unknown.counts().into_keys()).collect();
+            self.orders.push_back(Command::AskIdle(queues, unknown));
+            self.ask_at = Some(now + ASK_IDLE);
+        }
+    }
+
+    /// Nothing runs, nothing is to be told, and the last fetch found the queues empty: of the pools that have workers.
+    fn is_quiet(&self) -> bool {
+        let has_asked = |pool: &Pool| pool.boots.probing.is_some() || !pool.intake.maybe_waiting;
+        self.is_at_rest() && self.pools.iter().all(has_asked)
+    }
+}
+
+/// Why a pool has no workers, if it tries in vain.
+fn cannot_boot(pool: &Pool) -> Option<String> {
+    pool.boots.probing.as_ref().map(|why| format!("pool {}: {why}", pool.settings.name))
+}

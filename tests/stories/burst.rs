@@ -1,0 +1,107 @@
+//! Bursts: `start --burst` ends when nothing is left that could be done here.
+
+use super::script::check;
+use super::{fork, prefork};
+
+#[test]
+fn a_burst_ends_when_all_is_done() {
+    let mut settings = fork(1);
+    settings.burst = true;
+    check(
+        settings,
+        "0.1 ready 1.1
+         0.2 fetched a
+         1 done 1.1 a / exited 1.1 0
+         1.1 settled a / ready 1.2
+         1.2 fetched
+         1.8 idle
+         1.9 exited 1.2 15",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         1 > spawn 1.2
+         1 > kill_at 1.2 59
+         1 > settle a complete
+         1.1 > fetch 1.2
+         1.2 > ask whether idle
+         1.7 > ask whether idle
+         1.8 > term 1.2 (stop)
+         1.9 > exit",
+    );
+}
+
+#[test]
+fn a_burst_without_a_worker_ends_and_says_so() {
+    let mut settings = fork(1);
+    settings.burst = true;
+    check(
+        settings,
+        "0.1 exited 1.1 1
+         0.3 exited 1.2 1
+         0.6 exited 1.3 1
+         1.1 exited 1.4 1
+         2.1 exited 1.5 1",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0.2 > spawn 1.2
+         0.2 > kill_at 1.2 58.2
+         0.51 > spawn 1.3
+         0.51 > kill_at 1.3 58.51
+         1.06 > spawn 1.4
+         1.06 > kill_at 1.4 59.06
+         1.9 > spawn 1.5
+         1.9 > kill_at 1.5 59.9
+         2.1 > give up Undone(\"pool default: 5 workers died within 30 s before they were ready\")
+         2.1 > exit",
+    );
+}
+
+#[test]
+fn a_burst_whose_broker_does_not_answer_ends_and_says_so() {
+    let mut settings = fork(1);
+    settings.burst = true;
+    check(
+        settings,
+        "0.1 ready 1.1
+         0.2 fetch_failed
+         15 fetch_failed
+         30.1 fetch_failed
+         30.3 fetch_failed
+         30.4 exited 1.1 15",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0.1 > fetch 1.1
+         0.3 > fetch 1.1
+         1.1 > kill_at 1.1 never
+         15.21 > fetch 1.1
+         30.3 > give up NoBroker(\"the broker has not answered a fetch for 30 s\")
+         30.3 > term 1.1 (stop)
+         30.4 > exit",
+    );
+}
+
+#[test]
+fn a_burst_does_not_wait_for_jobs_that_no_worker_here_knows() {
+    let mut settings = prefork(1);
+    settings.burst = true;
+    check(
+        settings,
+        "0.1 knows known
+         0.1 ready 1.1
+         0.2 fetched a
+         0.3 settled a
+         0.4 fetched
+         0.9 idle_but 1 of classes that no worker knows
+         1 exited 1.1 15",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > fetch 1.1
+         0.2 > settle a released after 1.01, unknown
+         0.4 > ask whether idle but mail
+         0.9 > ask whether idle but mail
+         0.9 > give up Undone(\"1 of classes that no worker knows\")
+         0.9 > term 1.1 (stop)
+         1 > exit",
+    );
+}
