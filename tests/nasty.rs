@@ -63,6 +63,40 @@ fn cancel_kills_every_kind_of_descendant() {
 }
 
 #[test]
+fn a_job_finds_no_secrets_in_the_processes_around_it() {
+    if !sandbox::is_root() {
+        return sandbox::missing("root");
+    }
+    let sandbox = Sandbox::new(Setting::Plain);
+    let settings = "pools: [{name: default, workers: 2, limits: {oom_score_adj: 300}}]\n";
+    std::fs::write(sandbox.work("site.yaml"), settings).expect("a file");
+    let _running = sandbox.start_with(&["-c", "site.yaml"], |command| {
+        command.env("A_SECRET", "of-the-service");
+    });
+    wait_until("all slots are up", || sandbox::is_up(&sandbox.status()));
+    // The supervisor and the parked children, of which one will be the job.
+    let keeper = sandbox.one("taskvisor");
+    let children =
+        std::fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children")).expect("children");
+    let around: Vec<i32> = children.split_whitespace().flat_map(str::parse).chain([keeper]).collect();
+    assert_eq!(around.len(), 4, "{around:?}");
+    let pids: Vec<String> = around.iter().map(i32::to_string).collect();
+    let look = "for pid in $0 $PPID; do test $pid != $$ && cat /proc/$pid/environ /proc/$pid/maps && exit 9; done
+         ls /proc/$PPID/cwd/ && exit 8
+         cat /proc/self/environ > own && test \"$(stat -c %u /proc/$$/stat)\" = \"$(id -u)\" && cat /proc/self/oom_score_adj";
+    let job = run(&sandbox, &["sh", "-c", look, &pids.join(" ")]);
+    assert_eq!(
+        job["state"],
+        "complete",
+        "{job}\n{}",
+        sandbox.ok(&["job", "logs", job["id"].as_str().expect("an id")])
+    );
+    assert!(sandbox.ok(&["job", "logs", job["id"].as_str().expect("an id")]).contains("300"));
+    let own = std::fs::read_to_string(sandbox.work("own")).expect("its own environment");
+    assert!(own.contains("TASKVISOR_JOB") && !own.contains("A_SECRET"), "{own}");
+}
+
+#[test]
 fn a_program_that_cannot_run_fails_with_the_reason() {
     let sandbox = Sandbox::new(Setting::Plain);
     let _running = sandbox.start(&["-w", "2"]);

@@ -69,6 +69,7 @@ pub(super) fn serve(
 
 /// Stop orders come from the keeper only: signals to this process are left unanswered, but for KILL and STOP.
 fn be_the_supervisor() -> io::Result<()> {
+    keeper::Without::from_env().close_to_others();
     nix::sys::prctl::set_name(c"tv-supervisor")?;
     let mut ignored = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGPIPE] {

@@ -87,6 +87,7 @@ pub(super) struct Keeper {
 impl Keeper {
     fn new(setup: Setup) -> Result<Self, Box<dyn std::error::Error>> {
         sys::default_signals();
+        setup.without.close_to_others();
         let null = super::supervisor::fill_standard_descriptors()?;
         _ = nix::sys::prctl::set_name(c"taskvisor");
         let subreaper = adopt_orphans(setup.without)?;

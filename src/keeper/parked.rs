@@ -5,6 +5,7 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
+use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recv, recvmsg, send};
@@ -73,11 +74,11 @@ pub(super) fn run(ends: ChildEnds, cgroup: Option<&OwnedFd>, origin: &Origin) ->
 fn settle(ends: ChildEnds, origin: &Origin) -> nix::Result<()> {
     setsid()?;
     if origin.subreaper {
-        nix::sys::prctl::set_child_subreaper(true)?;
+        prctl::set_child_subreaper(true)?;
     }
     bind_to(origin.keeper)?;
     if origin.precious {
-        _ = std::fs::write("/proc/self/oom_score_adj", "0");
+        _ = set_oom_score(0);
     }
     // The keeper holds 0 to 4 open all its life (its null, its signals and its timer come before any child), so none of
     // the ends is overwritten before it is placed.
@@ -95,14 +96,14 @@ fn settle(ends: ChildEnds, origin: &Origin) -> nix::Result<()> {
     if let Some((soft, hard)) = origin.nofile {
         setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
     }
-    nix::sys::prctl::set_name(c"tv-parked")?;
+    prctl::set_name(c"tv-parked")?;
     sys::unblock_all();
     Ok(())
 }
 
 /// Dies with the keeper. The kernel forgets this when a process changes its user.
 fn bind_to(keeper: i32) -> nix::Result<()> {
-    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
     // A keeper that died before the line above sends no signal any more.
     if getppid().as_raw() != keeper {
         sys::exit_now(0);
@@ -198,10 +199,18 @@ fn take_means(means: Means) -> Result<(), (Step, Errno)> {
     }
     if let Some(score) = means.oom_score_adj {
         let errno = |error: std::io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
-        std::fs::write("/proc/self/oom_score_adj", score.to_string())
-            .map_err(|error| (Step::OomScore, errno(error)))?;
+        set_oom_score(score).map_err(|error| (Step::OomScore, errno(error)))?;
     }
     Ok(())
+}
+
+/// The file is root's as long as this process is closed to others of its user, so it is opened to them for that moment.
+fn set_oom_score(score: i32) -> std::io::Result<()> {
+    let is_open = prctl::get_dumpable()?;
+    prctl::set_dumpable(true)?;
+    let written = std::fs::write("/proc/self/oom_score_adj", score.to_string());
+    prctl::set_dumpable(is_open)?;
+    written
 }
 
 /// The groups before the user, who may not change them. What the kernel says afterwards counts, and no call's success: to

@@ -38,7 +38,7 @@ pub struct Restarts {
     pub within: Duration,
 }
 
-/// Kernel abilities that are switched off: `TASKVISOR_WITHOUT=cgroup,clone3,subreaper,memory,pids,hugetlb`.
+/// Kernel abilities that are switched off: `TASKVISOR_WITHOUT=cgroup,clone3,subreaper,memory,pids,hugetlb,undumpable`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Without {
     /// No cgroup of its own for each life.
@@ -53,6 +53,8 @@ pub struct Without {
     pub pids: bool,
     /// No controller of huge pages.
     pub hugetlb: bool,
+    /// Processes of the same user may look into keeper and supervisor, as a debugger does.
+    pub undumpable: bool,
 }
 
 impl Setup {
@@ -113,6 +115,14 @@ fn seconds(text: Option<OsString>, option: &str) -> Result<Duration, String> {
 }
 
 impl Without {
+    /// Closes this process to others of its user: jobs would find its secrets in its memory and environment. Its copies are
+    /// closed too, until they execute a program.
+    pub fn close_to_others(self) {
+        if !self.undumpable {
+            _ = nix::sys::prctl::set_dumpable(false);
+        }
+    }
+
     /// What `TASKVISOR_WITHOUT` switches off. Names that mean nothing here are left to others.
     pub fn from_env() -> Self {
         let list = std::env::var_os("TASKVISOR_WITHOUT").unwrap_or_default();
@@ -129,6 +139,7 @@ impl Without {
             memory: has("memory"),
             pids: has("pids"),
             hugetlb: has("hugetlb"),
+            undumpable: has("undumpable"),
         }
     }
 
