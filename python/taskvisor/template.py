@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn, Optional
 
     from .application import Application
+    from .inherited import Inherited
 
 _NUMBER_BYTES = 8
 #: The child's channel, stdout and stderr.
@@ -37,7 +38,7 @@ class Template:
     """Forks children as the keeper asks for them."""
 
     def __init__(self, application: Application, descriptor: int, fork_descriptor: int, channel: Channel,
-                 termination: Termination) -> None:
+                 termination: Termination, inherited: Inherited) -> None:
         self._application = application
         self._descriptor = descriptor
         self._channel = channel
@@ -50,6 +51,8 @@ class Template:
         forking.set_subreaper(False)
         # Made at the first fork, when the threads and descriptors of the application are there, and shared by all.
         self._worker: Optional[Worker] = None
+        #: Until the first fork has been looked at.
+        self._inherited: Optional[Inherited] = inherited
         self._nothing = _out_of_the_way(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
     def serve(self) -> int:
@@ -116,6 +119,8 @@ class Template:
             gc.collect()
             forking.give_back()
             gc.freeze()
+        if self._inherited is not None:
+            self._inherited.arm()
         # Whether to wait is a property of the socket, and so the child's too.
         os.set_blocking(descriptors[0], True)
         try:
@@ -125,6 +130,7 @@ class Template:
             return
         if child == 0:
             self._be_child(worker, number, descriptors, cgroup)
+        self._inherited = None
 
     def _be_child(self, worker: Worker, number: bytes, descriptors: tuple[int, ...],
                   cgroup: Optional[int]) -> NoReturn:
@@ -133,6 +139,9 @@ class Template:
             # Nobody knows this process yet: a SIGTERM until here was meant for the template.
             self._termination.requested = False
             self._orders.send(number, socket.MSG_NOSIGNAL)
+            if self._inherited is not None:
+                # Only here is seen what the hooks of the application have made anew. It goes out as the template's word.
+                self._warn(self._inherited.warning({descriptors[0], self._descriptor, self._orders.fileno()}))
             os.close(self._orders.detach())
             if cgroup is not None:
                 os.close(cgroup)
@@ -149,6 +158,10 @@ class Template:
             _flush()
         # What a job prints was flushed before its end was told.
         os._exit(status)
+
+    def _warn(self, text: Optional[str]) -> None:
+        if text is not None:
+            self._channel.write(frame("warning", {"text": text}))
 
     def _settle(self, descriptors: tuple[int, ...]) -> None:
         os.setsid()

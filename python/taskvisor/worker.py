@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import logging
 import os
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Optional
 
     from .application import Application
+    from .inherited import Inherited
 
 _PROTOCOL = 1
 
@@ -37,7 +39,11 @@ def run(application: Application, load: Callable[[], bool], coroutines: bool, co
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     descriptor = _channel_descriptor(command)
     concurrent = coroutines or os.environ.get("TASKVISOR_MODE") == "coroutine"
+    inherited = _look_at_forks()
     _prepare_streams()
+    # A crash shows where every thread was. What the application or PYTHONFAULTHANDLER has said counts.
+    if not faulthandler.is_enabled():
+        faulthandler.enable(2)
     if concurrent:
         from . import streams
 
@@ -49,7 +55,7 @@ def run(application: Application, load: Callable[[], bool], coroutines: bool, co
         from . import coroutine
 
         return coroutine.serve(application, descriptor, _concurrency(), hello(application, False))
-    return _serve_one_at_a_time(application, descriptor)
+    return _serve_one_at_a_time(application, descriptor, inherited)
 
 
 def hello(application: Application, template: bool) -> bytes:
@@ -63,16 +69,26 @@ def hello(application: Application, template: bool) -> bytes:
     return frame("hello", fields) + frame("ready", {})
 
 
-def _serve_one_at_a_time(application: Application, descriptor: int) -> int:
+def _is_template() -> bool:
+    return os.environ.get("TASKVISOR_MODE") == "fork" and "TASKVISOR_FORK_FD" in os.environ
+
+
+def _look_at_forks() -> Optional[Inherited]:
+    if not _is_template():
+        return None
+    from .inherited import Inherited
+
+    return Inherited()
+
+
+def _serve_one_at_a_time(application: Application, descriptor: int, inherited: Optional[Inherited]) -> int:
     termination = Termination()
     termination.install()
-    fork_descriptor = os.environ.get("TASKVISOR_FORK_FD")
-    is_template = os.environ.get("TASKVISOR_MODE") == "fork" and fork_descriptor is not None
     try:
         from . import prefork
 
         prefork.prepare(application)
-        if not is_template:
+        if inherited is None:
             worker = prefork.Worker(application, descriptor, termination)
             worker.channel.write(hello(application, False))
             return worker.serve()
@@ -81,7 +97,8 @@ def _serve_one_at_a_time(application: Application, descriptor: int) -> int:
         except ImportError as error:
             give_up(f"the mode fork needs a Python with ctypes ({error}); use -m prefork")
         channel = Channel(descriptor, termination)
-        template = Template(application, descriptor, int(fork_descriptor or ""), channel, termination)
+        fork_descriptor = int(os.environ["TASKVISOR_FORK_FD"])
+        template = Template(application, descriptor, fork_descriptor, channel, termination, inherited)
         channel.write(hello(application, True))
         return template.serve()
     except Closed as error:

@@ -108,7 +108,30 @@ class Template(WorkerTest):
         template = self.template(module="sample_with_thread", subreaper=True)
         for _ in range(5):
             self.check_identity(template)
-        self.assertEqual(template.stderr(), "")
+
+    def test_what_children_would_share_is_named_at_the_first_fork(self):
+        template = self.template(module="sample_shares")
+        self.assertEqual(self.child().outcome("add", [1])["result"], 2)
+        name, fields = template.receive()
+        self.assertEqual(name, "warning")
+        self.assertRegex(fields["text"], "threads, which do not run in a job.*: Thread-1.*, beat\n")
+        self.assertRegex(fields["text"], r"sockets, .*: inet 127\.0\.0\.1:[0-9]+ \(descriptor [0-9]+\)\n")
+        self.assertRegex(fields["text"], "random generators, .*: sample_shares.numbers, sample_shares.Service.numbers\n")
+        self.assertIn("os.register_at_fork", fields["text"])
+        # Once is enough, and neither the template nor a job has printed it.
+        child = self.child()
+        self.assertEqual(child.outcome("add", [1])["result"], 2)
+        template.send("ping")
+        self.assertEqual(template.receive(), ("pong", {}))
+        self.assertEqual((template.stderr(), child.stderr()), ("", ""))
+
+    def test_nothing_is_named_that_the_application_makes_anew(self):
+        for module in ("sample", "sample_shares_nothing"):
+            template = self.template(module=module)
+            self.assertEqual(self.child().outcome("add", [1])["result"], 2)
+            template.send("ping")
+            self.assertEqual(template.receive(), ("pong", {}))
+            self.assertEqual(template.stderr(), "")
 
     def test_a_child_is_born_in_its_cgroup(self):
         for module in ("sample", "sample_with_thread"):
@@ -133,10 +156,11 @@ class Template(WorkerTest):
             self.assertEqual(child.outcome("add", [1, 2])["result"], 3)
             self.assertEqual(child.wait(), 0)
             child.close()
+            if module == "sample_with_thread":
+                self.assertEqual(template.receive()[0], "warning")
             template.send("ping")
             self.assertEqual(template.receive(), ("pong", {}))
             self.assertEqual(os.listdir(f"/proc/{template.pid}/fd"), before)
-            self.assertEqual(template.stderr(), "")
 
     def test_two_hundred_forks_leave_no_zombie_and_no_descriptor(self):
         template = self.template()
@@ -196,7 +220,7 @@ class Template(WorkerTest):
         os.kill(child.pid, 15)
         self.assertEqual(child.done()["error"]["group"], "Interrupted")
         self.assertEqual(child.wait(), 0)
-        self.assertEqual(child.stderr(), "")
+        self.assertRegex(child.stderr(), r"The job was here:\n  File .*, in wait\n    (time.sleep|progress)\(.*\)\n$")
 
     def test_a_child_whose_channel_ends_exits(self):
         self.template()

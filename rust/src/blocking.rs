@@ -146,5 +146,5 @@ pub(crate) fn done<'a>(id: &'a str, fence: u64, finished: &'a Finished) -> Done<
         Some(Ok(result)) => ((Outcome::Complete, None, None, None), Some(&**result)),
         Some(Err(end)) => (end.clone().told(), end.result()),
     };
-    Done { job: id.into(), fence, outcome, result, error, after, next }
+    Done { job: id.into(), fence, outcome, result, error, after, next, left: Vec::new() }
 }

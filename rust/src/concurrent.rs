@@ -245,7 +245,8 @@ impl Tasks {
             Err(error) if error.is_cancelled() => {
                 let (job, outcome) = (facts.id.as_str().into(), Outcome::Canceled);
                 let (fence, result, error, after, next) = (facts.fence, None, None, None, None);
-                self.voice.say(&Said::Done(Done { job, fence, outcome, result, error, after, next }));
+                let left = Vec::new();
+                self.voice.say(&Said::Done(Done { job, fence, outcome, result, error, after, next, left }));
             }
             Err(error) => {
                 let finished = Some(Err(End::of_panic(&*error.into_panic())));

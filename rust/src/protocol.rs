@@ -42,6 +42,9 @@ pub enum Said<'a> {
     Log(Log<'a>),
     /// The answer to `ping`.
     Pong(Empty),
+    /// A fault of the application that costs no job by itself, for people.
+    #[serde(borrow)]
+    Warning(Warning<'a>),
     /// It wants something; answered by `reply`.
     #[serde(borrow)]
     Call(Call<'a>),
@@ -140,6 +143,9 @@ pub struct Done<'a> {
     /// Where it goes on, if it is complete in its queue alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Next>,
+    /// What it has left running within the worker, in words: threads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
 }
 
 /// Where a job goes on.
@@ -209,6 +215,14 @@ pub struct Log<'a> {
     #[serde(borrow)]
     pub job: Cow<'a, str>,
     /// Without a newline at its end.
+    #[serde(borrow)]
+    pub text: Cow<'a, str>,
+}
+
+/// A fault of the application, in words.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Warning<'a> {
+    /// What is wrong and what to do; it may have several lines.
     #[serde(borrow)]
     pub text: Cow<'a, str>,
 }

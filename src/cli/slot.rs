@@ -38,6 +38,7 @@ fn named(name: String, slot: &SlotStatus, look: &Look) -> Node {
         escaped(&format!("job {id} waits to run here alone")).into_owned()
     }));
     below.extend(trouble(slot));
+    below.extend(warning(slot));
     below.extend(slot.process.iter().flat_map(processes));
     Node::new(line, below)
 }
@@ -64,6 +65,12 @@ fn trouble(slot: &SlotStatus) -> Option<Node> {
     let trace = slot.trace.as_deref().filter(|_| slot.state == SlotState::Down).unwrap_or_default();
     let words = words.or_else(|| (!trace.is_empty()).then(|| "its last words on stderr".into()))?;
     Some(Node { text: last_lines(trace), ..Node::leaf(escaped(&words)) })
+}
+
+/// What its worker warns of: the first line, and the others below.
+fn warning(slot: &SlotStatus) -> Option<Node> {
+    let (first, rest) = slot.warning.as_deref().map(|text| text.split_once('\n').unwrap_or((text, "")))?;
+    Some(Node { text: last_lines(rest), ..Node::leaf(escaped(&format!("warning: {first}"))) })
 }
 
 fn last_lines(text: &str) -> Vec<String> {

@@ -173,6 +173,7 @@ mod tests {
             restarts: 0,
             why: None,
             trace: None,
+            warning: None,
             process: Some(process(830 + i32::from(index), "parked", 300, vec![])),
         }
     }
@@ -320,6 +321,18 @@ mod tests {
         let narrow = render(&of_classes(), NOW, &Look { ascii: true, ..look(80) });
         assert!(narrow.is_ascii() && narrow.lines().all(|line| line.len() <= 80));
         insta::assert_snapshot!("classes_narrow", narrow);
+    }
+
+    #[test]
+    fn what_a_template_warns_of_is_below_it() {
+        let mut status = of_classes();
+        let warning = "it inherits\n  sockets: unix (descriptor 7)\x1b[2J\nUse hooks";
+        status.pools[0].template.as_mut().unwrap().warning = Some(warning.into());
+        let text = render(&status, NOW, &look(140));
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is not in {text}"));
+        assert!(at("template ready") < at("warning: it inherits"), "{text}");
+        assert!(at("warning: it inherits") < at("sockets: unix (descriptor 7)"), "{text}");
+        assert!(at("sockets: unix") < at("Use hooks") && !text.contains('\x1b'), "{text}");
     }
 
     #[test]

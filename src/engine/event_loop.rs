@@ -249,6 +249,7 @@ fn view(supervisor: &Supervisor, outside: &Outside) -> View {
         let worker = crate::model::WorkerId { slot: slot.slot, generation: slot.generation };
         // Only who; the rest is looked up by whoever asked.
         slot.process = outside.children.pid(worker).map(|pid| Process { pid, ..Process::default() });
+        slot.warning = outside.children.warning(worker).map(Into::into);
         slot.trace = outside.stillborn.get(&slot.slot).cloned();
         for job in &mut slot.jobs {
             job.progress = outside.reports.latest(&job.id).cloned();

@@ -185,6 +185,9 @@ pub struct SlotStatus {
     /// The last lines on stderr of the latest of them, if it died before it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
+    /// A fault of the application that its worker or template warns of: several lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// Its processes, the leader first with its tree below; filled in by the engine.
     pub process: Option<Process>,
 }

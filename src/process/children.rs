@@ -160,6 +160,11 @@ impl Children {
         self.lives.get(&worker).map(|life| life.pid)
     }
 
+    /// The latest fault of the application that a life warned of.
+    pub fn warning(&self, worker: WorkerId) -> Option<&str> {
+        self.lives.get(&worker)?.warning.as_deref()
+    }
+
     /// Waits until some child has something to say or can hear more. Cancel-safe.
     pub async fn ready(&self) -> io::Result<()> {
         if self.more || !self.served.is_empty() { Ok(()) } else { self.readiness.readable().await.map(drop) }

@@ -81,6 +81,8 @@ pub(super) struct Life {
     pub(super) calls: usize,
     /// Words on jobs that are not here, since the last one on a job that is.
     strangers: u32,
+    /// The latest fault of the application that it warned of, for `status`.
+    pub(super) warning: Option<String>,
     /// It broke the protocol: no word of it counts any more.
     pub(super) faulty: bool,
     /// When its channel was found closed.
@@ -119,7 +121,7 @@ impl Life {
             Role::Worker | Role::Template => Greeting::Silent,
         };
         let (jobs, stray) = (Vec::new(), Printed::default());
-        let (calls, strangers, faulty, closed, brood) = (0, 0, false, None, None);
+        let (calls, strangers, warning, faulty, closed, brood) = (0, 0, None, false, None, None);
         let bounds = Bounds::default();
         Life {
             pid,
@@ -131,6 +133,7 @@ impl Life {
             stray,
             calls,
             strangers,
+            warning,
             faulty,
             closed,
             bounds,
@@ -202,6 +205,7 @@ impl Life {
             }
             (_, Said::Ready(_)) => return Err("it says 'ready' twice".into()),
             (_, Said::Pong(_)) => {}
+            (_, Said::Warning(warning)) => self.warned(around, &warning.text),
             (_, Said::Call(call)) => {
                 self.calls += 1;
                 words.push(Word::Call(worker, call.n, call.verb.into(), call.args.get().to_owned()));
@@ -250,6 +254,17 @@ impl Life {
         running.overflow(worker)
     }
 
+    /// Kept for `status`; the log has the first of them.
+    fn warned(&mut self, around: &Around<'_>, text: &str) {
+        let text: String = text.chars().take(LONGEST_WARNING).collect();
+        if self.warning.is_none() {
+            let pool = around.plan.settings.name.as_str();
+            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            warn!(worker = %around.worker, pool, "a worker warns: {line}");
+        }
+        self.warning = Some(text);
+    }
+
     fn progress(&self, said: worker::Progress<'_>) -> Option<Word> {
         let running = &self.jobs[self.find(&said.job)?];
         let fraction = said.fraction.filter(|part| part.is_finite()).map(|part| part.clamp(0.0, 1.0));
@@ -278,6 +293,8 @@ impl Life {
         if let Some(brood) = &mut self.brood {
             end.left = brood.leftovers(around.plan.outfit.leftovers);
         }
+        let told = done.left.iter().take(MOST_LEFT);
+        end.left.extend(told.map(|what| what.chars().take(LONGEST_MESSAGE).collect::<String>()));
         Ok(Some(end))
     }
 }
@@ -329,5 +346,9 @@ const STRANGERS: u32 = 100;
 /// What a worker may ask for at a time.
 const CALLS: usize = 8;
 
-/// The longest message of a progress that is kept.
+/// The longest message of a progress that is kept, and the longest warning, in characters.
 const LONGEST_MESSAGE: usize = 1000;
+const LONGEST_WARNING: usize = 8000;
+
+/// The most things that a worker can say a job has left in it.
+const MOST_LEFT: usize = 100;

@@ -21,22 +21,29 @@ pub(super) fn greeted(hello: &Hello<'_>, role: Role) -> Result<Option<Classes>, 
     let known: Result<BTreeMap<Class, ClassSettings>, String> = classes
         .iter()
         .map(|(name, class)| {
-            let settings = ClassSettings {
-                limits: limits(class)?,
-                retries: class.retries,
-                delay: seconds(class.retry_delay)?,
-                cap: seconds(class.retry_cap)?,
-            };
+            let settings = settings(class).map_err(|why| {
+                let name: String = name.chars().take(100).collect();
+                format!("class {name:?} of its hello: {why}")
+            })?;
             Ok((Class::from(name.as_str()), settings))
         })
         .collect();
     known.map(Some)
 }
 
+fn settings(class: &worker::Class) -> Result<ClassSettings, String> {
+    Ok(ClassSettings {
+        limits: limits(class)?,
+        retries: class.retries,
+        delay: seconds(class.retry_delay)?,
+        cap: seconds(class.retry_cap)?,
+    })
+}
+
 fn limits(class: &worker::Class) -> Result<Limits, String> {
     let amounts = [class.memory_limit, class.process_limit, class.output_limit];
     if amounts.contains(&Some(0)) || [class.time_limit, class.cpu_limit].contains(&Some(0.0)) {
-        return Err("a class of its hello has a limit of 0: no job could run".into());
+        return Err("it has a limit of 0, so no job could run".into());
     }
     Ok(Limits {
         time: seconds(class.time_limit)?,
@@ -90,4 +97,24 @@ pub(super) fn outcome(done: &Done<'_>) -> Result<Outcome, String> {
             Outcome::Failed(Failure { group: "canceled".into(), message, trace: None })
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_whose_settings_cannot_be_is_named() {
+        let class = |class| {
+            let classes = Some(BTreeMap::from([("mail.Send".to_owned(), class)]));
+            let hello = Hello { protocol: PROTOCOL, sdk: "test".into(), classes, template: false };
+            greeted(&hello, Role::Worker).map(|known| known.map(|classes| classes.len()))
+        };
+        assert_eq!(class(worker::Class::default()), Ok(Some(1)));
+        let zero = worker::Class { time_limit: Some(0.0), ..worker::Class::default() };
+        let said = "class \"mail.Send\" of its hello: it has a limit of 0, so no job could run";
+        assert_eq!(class(zero), Err(said.into()));
+        let negative = worker::Class { retry_delay: Some(-1.0), ..worker::Class::default() };
+        assert!(class(negative).unwrap_err().starts_with("class \"mail.Send\" of its hello: -1"));
+    }
 }

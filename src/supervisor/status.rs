@@ -51,6 +51,7 @@ impl Slot {
             leaving: self.life.leaving.map(|why| why.as_str().into()),
             why: self.life.stuck.clone().or_else(|| self.why.clone()),
             trace: None,
+            warning: None,
             process: None,
         }
     }

@@ -35,6 +35,23 @@ fn an_application_that_starts_threads_while_it_is_loaded_can_be_forked() {
     check_forks("threaded");
 }
 
+/// Its jobs may hang for ever on a lock of that thread, and nothing else would say why.
+#[test]
+fn a_thread_that_no_job_of_a_template_has_is_named_in_status_and_log() {
+    let sandbox = python::new();
+    let _running = start(&sandbox, "fork", "threaded", &["-w", "1"]);
+    assert_eq!(run(&sandbox, "look", "null")["state"], "complete");
+    let template = pool(&sandbox, "default")["template"].clone();
+    let warning = template["warning"].as_str().unwrap_or_else(|| panic!("no warning: {template}"));
+    assert!(
+        warning.contains("threads, which do not run in a job") && warning.contains("Thread-1"),
+        "{warning}"
+    );
+    let shown = sandbox.ok(&["status"]);
+    assert!(shown.contains("warning: every job of this pool is a fork"), "{shown}");
+    assert!(sandbox.stderr().contains("a worker warns: every job of this pool"), "{}", sandbox.stderr());
+}
+
 /// 60 jobs of 10 MB each; `benches/` has 2,000.
 #[test]
 fn jobs_that_leak_leave_template_keeper_and_supervisor_as_they_were() {

@@ -1,0 +1,160 @@
+"""What every job of a template inherits from it and must not use as it is: threads, sockets, random generators."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+#: Longer lists are cut.
+_MOST = 20
+_HEAD = ("every job of this pool is a fork of this process and inherits what was made while the application was "
+         "loaded:")
+_TAIL = ("Make them in the job, or anew in each child: os.register_at_fork(before=stop, after_in_parent=start, "
+         "after_in_child=start)")
+
+
+class Inherited:
+    """Looks at the first fork, when the hooks of the application have run in the template and in the child.
+
+    What an application stops before a fork, or makes anew in the child, is not named.
+    """
+
+    def __init__(self) -> None:
+        """Before the application is loaded: hooks that run before a fork do so in reverse order, so this one is last."""
+        self._armed = False
+        self._sockets_before = _sockets()
+        self._main = _comm(os.getpid())
+        self.threads: list[str] = []
+        self.sockets: dict[int, tuple[int, int]] = {}
+        self.generators: list[tuple[str, Any, object]] = []
+        os.register_at_fork(before=self._before)
+
+    def arm(self) -> None:
+        """The next fork is to be looked at."""
+        self._armed = True
+        self.generators = _generators()
+
+    def _before(self) -> None:
+        if self._armed:
+            self._armed = False
+            self.threads = self._threads()
+            known = self._sockets_before.values()
+            self.sockets = {number: found for number, found in _sockets().items() if found not in known}
+
+    def _threads(self) -> list[str]:
+        known = {thread.native_id: thread for thread in threading.enumerate()}
+        names = [thread.name for thread in known.values() if thread is not threading.main_thread()]
+        for task in os.listdir("/proc/self/task"):
+            name = _comm(int(task))
+            # Those of libraries for numbers have the name of the program, and their libraries end them before a fork.
+            if int(task) not in known and name != self._main:
+                names.append(name)
+        return names
+
+    def warning(self, own: set[int]) -> Optional[str]:
+        """What is wrong, in the child; None if nothing is. `own` are sockets of this package."""
+        running = {_plain(thread.name) for thread in threading.enumerate()}
+        threads = [name for name in self.threads if _plain(name) not in running]
+        now = _sockets()
+        sockets = [_address(number) for number, found in sorted(self.sockets.items())
+                   if number not in own and now.get(number) == found]
+        generators = [name for name, generator, state in self.generators if _state(generator) == state]
+        lines = [
+            _line("threads, which do not run in a job; a lock that one of them holds stays taken there", threads),
+            _line("sockets, which all jobs would use at once", sockets),
+            _line("random generators, which give the same numbers to every job", generators),
+        ]
+        found = [line for line in lines if line is not None]
+        return "\n".join([_HEAD, *found, _TAIL]) if found else None
+
+
+def _line(what: str, names: list[str]) -> Optional[str]:
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return f"  {what}: {', '.join(names[:_MOST])}{more}" if names else None
+
+
+def _plain(name: str) -> str:
+    """Without the number that a new thread of the same kind has another of."""
+    return re.sub(r"\d+", "", name)
+
+
+def _comm(task: int) -> str:
+    try:
+        with open(f"/proc/self/task/{task}/comm", encoding="utf-8", errors="replace") as comm:
+            return comm.read().strip()
+    except OSError:
+        return ""
+
+
+def _sockets() -> dict[int, tuple[int, int]]:
+    """From descriptor to identity."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            status = os.fstat(int(name))
+        except OSError:
+            continue
+        if stat.S_ISSOCK(status.st_mode):
+            found[int(name)] = (status.st_dev, status.st_ino)
+    return found
+
+
+def _address(descriptor: int) -> str:
+    """Between whom a socket is, for people."""
+    import socket
+
+    with socket.socket(fileno=os.dup(descriptor)) as found:
+        kind = {socket.AF_UNIX: "unix", socket.AF_INET: "inet", socket.AF_INET6: "inet6"}.get(found.family)
+        name = kind or getattr(found.family, "name", str(found.family))
+        own, peer = _end(found.getsockname), _end(found.getpeername)
+    ends = f"{own} to {peer}" if own and peer else own or (f"to {peer}" if peer else "without a name")
+    return f"{name} {ends} (descriptor {descriptor})"
+
+
+def _end(ask: Any) -> str:
+    try:
+        end = ask()
+    except OSError:
+        return ""
+    if isinstance(end, bytes):
+        end = end.decode("utf-8", "replace")
+    return f"{end[0]}:{end[1]}" if isinstance(end, tuple) and len(end) > 1 else str(end or "")
+
+
+def _generators() -> list[tuple[str, Any, object]]:
+    """The generators of pseudo-random numbers that modules and their classes hold, with their states."""
+    kinds = tuple(kind for kind in map(_kind, (("random", "Random"), ("numpy.random", "Generator"),
+                                               ("numpy.random", "RandomState"))) if kind is not None)
+    system = _kind(("random", "SystemRandom"))
+    found: dict[int, tuple[str, Any, object]] = {}
+    for module_name, module in list(sys.modules.items()):
+        # Those of the modules themselves are seeded anew: by Python and by us.
+        if not kinds or module_name == "random" or module_name.split(".")[0] == "numpy":
+            continue
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            held = [(f"{module_name}.{name}", value)]
+            if isinstance(value, type) and value.__module__ == module_name:
+                held = [(f"{module_name}.{name}.{inner}", held) for inner, held in list(vars(value).items())]
+            for path, generator in held:
+                if issubclass(type(generator), kinds) and type(generator) is not system:
+                    found.setdefault(id(generator), (path, generator, _state(generator)))
+    shared = getattr(sys.modules.get("random"), "_inst", None)
+    return [entry for key, entry in found.items() if key != id(shared)]
+
+
+def _kind(place: tuple[str, str]) -> Optional[type]:
+    kind = getattr(sys.modules.get(place[0]), place[1], None)
+    return kind if isinstance(kind, type) else None
+
+
+def _state(generator: Any) -> object:
+    if hasattr(generator, "bit_generator"):
+        return repr(generator.bit_generator.state)
+    return repr(generator.get_state() if hasattr(generator, "get_state") else generator.getstate())

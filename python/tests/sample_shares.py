@@ -1,0 +1,23 @@
+"""An application that makes what its forks must not share while it is loaded."""
+
+import logging.handlers
+import queue
+import random
+import socket
+import threading
+
+from sample import *  # noqa: F401,F403
+
+numbers = random.Random(1)
+secret = random.SystemRandom()
+
+
+class Service:
+    numbers = random.Random(2)
+
+
+server = socket.create_server(("127.0.0.1", 0))
+listener = logging.handlers.QueueListener(queue.Queue(), logging.StreamHandler())
+listener.start()
+_never = threading.Event()
+threading.Thread(target=_never.wait, name="beat", daemon=True).start()
