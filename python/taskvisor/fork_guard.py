@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _signal
 import os
 import signal
 import sys
@@ -13,6 +12,9 @@ from . import context
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
+
+#: What `signal` is made of: without the names that it looks up for each signal.
+_signal: Any = sys.modules["_signal"]
 
 
 class ForkGuard:
