@@ -49,6 +49,8 @@ class Channel:
         with self._termination.shielded():
             self.write(line)
 
+    send_now = send
+
     def write(self, line: bytes) -> None:
         """Writes a frame, all of it."""
         with self._write_lock:

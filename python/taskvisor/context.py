@@ -21,6 +21,9 @@ class Runtime(Protocol):
     def send(self, line: bytes) -> None:
         """Sends a frame."""
 
+    def send_now(self, line: bytes) -> None:
+        """Sends a frame that must not be lost if the process dies at once."""
+
     def call(self, verb: str, arguments: dict[str, Any]) -> Any:
         """Asks the supervisor and waits for the answer."""
 

@@ -30,7 +30,7 @@ _LARGE_CHUNK = 1024 * 1024
 class _Run:
     """One job that runs."""
 
-    __slots__ = ("job", "task", "stopped_by", "soft")
+    __slots__ = ("job", "task", "stopped_by", "told", "soft")
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -38,6 +38,8 @@ class _Run:
         self.task: Optional[asyncio.Task[None]] = None
         #: Why it was told to end: "soft", which does not bind it, "cancel", "signal" or not at all.
         self.stopped_by: Optional[str] = None
+        #: What the supervisor's `cancel` said.
+        self.told = ""
         #: Tells it that its time is nearly over.
         self.soft: Optional[asyncio.TimerHandle] = None
 
@@ -70,6 +72,10 @@ class Worker:
     def send(self, line: bytes) -> None:
         """Sends a frame, from any thread."""
         self.outgoing.send(line)
+
+    def send_now(self, line: bytes) -> None:
+        """Sends a frame that must not wait for the loop's next turn, with all before it."""
+        self.outgoing.send_now(line)
 
     def call(self, verb: str, arguments: dict[str, Any]) -> Any:
         """Asks the supervisor and waits. In the event loop's own thread all jobs wait with it."""
@@ -142,7 +148,7 @@ class Worker:
             elif "reply" in frame:
                 self._on_reply(frame["reply"])
             elif "cancel" in frame:
-                self._cancel(frame["cancel"]["job"])
+                self._cancel(frame["cancel"]["job"], frame["cancel"].get("why", "canceled"))
             elif "ping" in frame:
                 self.send(frames.frame("pong", {}))
             elif "shutdown" in frame:
@@ -154,9 +160,10 @@ class Worker:
         if waiting is not None and waiting.set_running_or_notify_cancel():
             waiting.set_result(reply)
 
-    def _cancel(self, job_id: str) -> None:
+    def _cancel(self, job_id: str, why: str) -> None:
         run = self._runs.get(job_id)
         if run is not None:
+            run.told = why
             self._stop(run, "cancel")
 
     def _stop(self, run: _Run, why: str) -> None:
@@ -237,14 +244,19 @@ class Worker:
 
     def _raised(self, run: _Run, error: BaseException) -> bytes:
         is_cancel = isinstance(error, asyncio.CancelledError)
+        if run.stopped_by in ("cancel", "signal") and is_cancel:
+            outcome.tell_end(self._why(run), error, sys.stderr)
         if run.stopped_by == "cancel":
             return outcome.canceled(run.job, None if is_cancel else error)
-        if run.stopped_by == "signal" and is_cancel:
-            error = Interrupted("asked to end by SIGTERM").with_traceback(error.__traceback__)
-        if run.stopped_by == "soft" and is_cancel:
-            message = f"the soft time limit of {run.job.soft_time_limit:g} s is over"
-            error = SoftTimeLimit(message).with_traceback(error.__traceback__)
+        if run.stopped_by is not None and is_cancel:
+            error = self._why(run).with_traceback(error.__traceback__)
         return outcome.ended_by(run.job, error)
+
+    @staticmethod
+    def _why(run: _Run) -> Interrupted:
+        if run.stopped_by == "soft":
+            return SoftTimeLimit(f"the soft time limit of {run.job.soft_time_limit:g} s is over")
+        return Interrupted("asked to end by SIGTERM" if run.stopped_by == "signal" else f"asked to end: {run.told}")
 
     def _end(self, run: _Run, line: bytes) -> None:
         streams.finish(run.job)

@@ -12,7 +12,8 @@ from .errors import DataMismatch, Fail, Retry, Snooze
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from types import FrameType
+    from typing import Any, Optional, TextIO
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 #: More than this of a message or a trace helps nobody.
@@ -67,6 +68,15 @@ def canceled(job: Job, error: Optional[BaseException] = None) -> bytes:
     return _done(job, "canceled", error=None if error is None else describe(error))
 
 
+def with_left(done: bytes, left: list[str]) -> bytes:
+    r"""The frame with what the job has left running in the worker.
+
+    >>> with_left(b'{"done":{"job":"7"}}\n', ["thread beat"])
+    b'{"done":{"job":"7","left":["thread beat"]}}\n'
+    """
+    return done[:-3] + f',"left":{frames.encode(left)}}}}}\n'.encode("utf-8", "replace") if left else done
+
+
 def unknown_class(job: Job) -> bytes:
     """There is no function for it here."""
     return _done(job, "unknown_class")
@@ -88,6 +98,41 @@ def describe(error: BaseException) -> dict[str, str]:
     if not isinstance(error, DataMismatch):
         described["trace"] = _trace(error)[-_LONGEST_TRACE:]
     return described
+
+
+def place(error: BaseException, stack: traceback.StackSummary) -> str:
+    """Where a job was when it was told to end: the frames between those of this package that called it and that it called."""
+    def is_ours(entry: traceback.FrameSummary) -> bool:
+        return entry.filename.startswith(_HERE)
+
+    shown = list(stack)
+    while shown and (is_ours(shown[-1]) or shown[-1].filename.endswith(f"{os.sep}contextlib.py")):
+        shown.pop()
+    first = max((place for place, entry in enumerate(shown, 1) if is_ours(entry)), default=0)
+    lines = "".join(traceback.StackSummary.from_list(shown[first:]).format()) or "  outside of its own code\n"
+    return f"taskvisor.worker: {type(error).__name__}: {error}. The job was here:\n{lines}"
+
+
+def tell_place(error: BaseException, frame: FrameType) -> None:
+    """Says on stderr where the job is. Not by `sys.stderr`: a signal may have come in the middle of a print."""
+    try:
+        text = place(error, traceback.extract_stack(frame))
+        os.write(2, text[-_LONGEST_TRACE:].encode("utf-8", "replace"))
+    except (OSError, RecursionError):
+        # What the job closed is its own affair.
+        pass
+
+
+def tell_end(error: BaseException, cancellation: BaseException, stderr: Optional[TextIO]) -> None:
+    """Says on stderr where a coroutine was when it was canceled: its exception has come through all that it awaited."""
+    # Before Python 3.11 an event loop raises another one for it, and keeps the first.
+    while type(cancellation.__context__) is type(cancellation):
+        cancellation = cancellation.__context__
+    if stderr is not None:
+        try:
+            stderr.write(place(error, traceback.extract_tb(cancellation.__traceback__))[-_LONGEST_TRACE:])
+        except (OSError, ValueError):
+            pass
 
 
 def _done(job: Job, outcome: str, **fields: Any) -> bytes:

@@ -46,6 +46,20 @@ class Outgoing:
             here = threading.get_ident() == self._loop_thread
             (self._loop.call_soon if here else self._loop.call_soon_threadsafe)(self._write_some)
 
+    def send_now(self, line: bytes) -> None:
+        """Sends the frame with all before it; what the socket does not take yet goes out as soon as it does."""
+        with self._lock:
+            if self._frames or self._gone or not self._is_whole():
+                self.send(line)
+                self._write()
+                return
+            try:
+                written = os.write(self._descriptor, line)
+            except OSError:
+                written = 0
+            if written < len(line):
+                self.send(line[written:])
+
     def drain(self) -> None:
         """Writes all of them before it returns."""
         with self._lock:
@@ -68,13 +82,16 @@ class Outgoing:
         while not self._write():
             poll.poll()
 
+    def _is_whole(self) -> bool:
+        return identity(self._descriptor) == self._identity
+
     def _write(self) -> bool:
         """Writes what the socket takes. True if that was all."""
         while self._frames and not self._gone:
             data = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
             self._frames = [data]
             try:
-                if identity(self._descriptor) != self._identity:
+                if not self._is_whole():
                     raise OSError(f"descriptor {self._descriptor} was closed by a job")
                 written = os.write(self._descriptor, data)
             except BlockingIOError:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from contextvars import copy_context
 
 from . import context, outcome
 from .channel import Channel, Closed, EndOfFile, give_up
 from .context import Job
+from .errors import SoftTimeLimit
 from .fork_guard import ForkGuard, leave_child
 from .frames import decode, frame, refusal
 from .outputs import Outputs
+from .surroundings import Surroundings
 from .termination import Termination
 
 TYPE_CHECKING = False
@@ -35,7 +38,8 @@ class Worker:
         self._jobs = jobs
         self.termination = termination
         self.channel = Channel(descriptor, termination)
-        self._directory: Optional[str] = None
+        # A process of one job has no next one to put anything back for.
+        self._surroundings = Surroundings() if jobs is None else None
         self._outputs = Outputs(for_many_jobs=jobs is None)
         # Where there is but one job, nothing of the application's runs before it has come.
         self._guard: Optional[ForkGuard] = None if jobs is not None else self._guarded()
@@ -72,12 +76,16 @@ class Worker:
         if function is None:
             self.channel.write(outcome.unknown_class(job))
             return
-        done = self._outcome(job, function)
+        surroundings = self._surroundings
+        if surroundings is not None:
+            surroundings.begin_job()
+        # Context variables that it sets are gone with its context.
+        done = copy_context().run(self._outcome, job, function)
         if not guard.is_worker:
             leave_child(done)
         # All of this comes before the word: once it is said, the next job may be on its way.
-        if job.cwd is not None and self._directory is not None:
-            os.chdir(self._directory)
+        if surroundings is not None:
+            done = outcome.with_left(done, surroundings.restore())
         self._outputs.settle()
         self.channel.check()
         self.channel.write(done)
@@ -92,7 +100,7 @@ class Worker:
         try:
             try:
                 if job.cwd is not None:
-                    self._enter(job.cwd)
+                    os.chdir(job.cwd)
                 args, kwargs = function.call_for(job.data)
                 if function.is_async:
                     from . import own_loop
@@ -107,17 +115,14 @@ class Worker:
         except BaseException as error:
             raised = self.termination.raised
             if raised is not None and _is_cancellation(error):
+                if not isinstance(raised, SoftTimeLimit):
+                    outcome.tell_end(raised, error, sys.stderr)
                 return outcome.ended_by(job, raised.with_traceback(error.__traceback__))
             return outcome.ended_by(job, error)
         finally:
             job.ended = True
             context.of_process.job = None
         return outcome.complete(job, result)
-
-    def _enter(self, directory: str) -> None:
-        if self._directory is None:
-            self._directory = os.getcwd()
-        os.chdir(directory)
 
 
 def _is_cancellation(error: BaseException) -> bool:

@@ -23,15 +23,17 @@ class JobStream(io.TextIOBase):
     def __init__(self, real: TextIO) -> None:
         super().__init__()
         self._real = real
+        self._name = str(real.name)
 
     def write(self, text: str) -> int:
         """Keeps what follows the last newline until its line is whole."""
         job = of_task.get()
         if job is None or job.ended or job.runtime is None:
             return self._real.write(text)
-        name = self._real.name
+        name = self._name
         with _lock:
-            held = job.partial_lines.get(name, "") + text
+            held = job.partial_lines.get(name)
+            held = held + text if held else text
             end = held.rfind("\n")
             if end < 0 and len(held) > _LONGEST:
                 end = len(held)
@@ -77,6 +79,8 @@ def finish(job: Job) -> None:
 
 
 def _send(job: Job, text: str) -> None:
+    """At once, as what was printed has to be there when the process crashes in its next line."""
     if job.runtime is not None:
         for start in range(0, len(text) or 1, _LONGEST):
-            job.runtime.send(frames.frame("log", {"job": job.id, "text": text[start:start + _LONGEST]}))
+            part = text if len(text) <= _LONGEST else text[start:start + _LONGEST]
+            job.runtime.send_now(frames.log(job.id, part))

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import _signal
 import fcntl
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from . import outcome
 from .context import Job
 from .errors import Interrupted, SoftTimeLimit, TimeLimit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Optional
+    from typing import Any, Callable, Optional
 
+#: What `signal` is made of: without the names that it looks up for each signal.
+_signal: Any = sys.modules["_signal"]
 #: A clock that was started a little after the supervisor's must not turn a time limit into something else.
 _TOLERANCE_SECONDS = 0.25
 #: Above the descriptors that the protocol speaks of.
@@ -146,6 +149,7 @@ class Termination:
         raise SystemExit(0)
 
     def _deliver(self) -> None:
+        """Raises in the job. Called from the signal handler or at the end of a shield: the job's own frames are below."""
         job = self._job
         if job is None or not (self.raised is None or isinstance(self.raised, SoftTimeLimit)):
             return
@@ -166,4 +170,7 @@ class Termination:
         if self._interrupt is not None:
             self._interrupt()
         else:
+            # At once, as a job that does not end is killed and has no last word. One that is only told may go on.
+            if not isinstance(error, SoftTimeLimit):
+                outcome.tell_place(error, sys._getframe())
             raise error

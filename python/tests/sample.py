@@ -1,11 +1,13 @@
 """An application with jobs of every kind, for the tests."""
 
 import asyncio
+import contextvars
 import ctypes
 import logging
 import multiprocessing
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -351,3 +353,59 @@ class Own:
 def functions_by_class():
     from taskvisor import registry
     return registry.functions
+
+
+beats = threading.Event()
+variable = contextvars.ContextVar("variable", default="unset")
+
+
+@job("changes")
+def changes(directory):
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.alarm(1000)
+    os.umask(0o777)
+    os.chdir(directory)
+    variable.set("set")
+    threading.Thread(target=beats.wait, name="beat", daemon=True).start()
+    if directory.endswith("gone"):
+        os.rmdir(directory)
+
+
+@job("changed")
+def changed():
+    umask = os.umask(0)
+    os.umask(umask)
+    return [signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL, signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL,
+            signal.alarm(0), umask, os.getcwd(), variable.get()]
+
+
+@job("crash")
+async def crash(how):
+    print("the last line")
+    print("and one on stderr", file=sys.stderr)
+    if how == "exit":
+        os._exit(3)
+    ctypes.string_at(0)
+
+
+@job("crash_in_thread")
+def crash_in_thread():
+    print("the last line")
+    ctypes.string_at(0)
+
+
+async def nap():
+    progress(message="waiting")
+    await asyncio.sleep(30)
+
+
+@job("async_nap")
+async def async_nap():
+    await nap()
+
+
+@job("tells")
+def tells():
+    while True:
+        progress(message="busy")

@@ -107,6 +107,27 @@ class Coroutines(WorkerTest):
         self.assertEqual(self.dones(worker, 1)["x"]["result"], ["x", "x"])
         self.assertEqual(self.logs["x"], ["in a thread"])
 
+    def test_what_was_printed_before_a_crash_has_been_sent(self):
+        for class_name, how, status in (("crash", "exit", 3), ("crash", "fault", -11), ("crash_in_thread", None, -11)):
+            worker = self.worker(mode="coroutine")
+            worker.run(class_name, None if how is None else [how])
+            printed = []
+            for name, fields in iter(worker.receive, (None, None)):
+                self.assertEqual(name, "log")
+                printed.append(fields["text"])
+            self.assertEqual(worker.wait(), status)
+            self.assertEqual(printed, ["the last line", "and one on stderr"][:2 if how else 1])
+
+    def test_where_a_task_was_when_it_was_canceled_is_in_its_log(self):
+        worker = self.worker(mode="coroutine")
+        worker.run("async_nap")
+        self.assertEqual(worker.receive()[0], "progress")
+        worker.send("cancel", job="j1", why="time limit")
+        self.assertEqual(worker.done()["outcome"], "canceled")
+        said = "\n".join(fields["text"] for name, fields in worker.seen if name == "log")
+        self.assertIn("asked to end: time limit. The job was here:", said)
+        self.assertRegex(said, r"in nap\n    await asyncio.sleep\(30\)")
+
     def test_cancel_of_a_task_is_answered_when_it_has_cleaned_up(self):
         worker = self.coroutines()
         worker.run("async_wait", [0.02])

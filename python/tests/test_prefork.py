@@ -215,6 +215,48 @@ class Ends(WorkerTest):
             worker.kill()
             self.assertEqual(worker.wait(), 0)
 
+    def test_where_the_job_was_when_it_was_told_to_end_is_in_its_log(self):
+        for class_name, lines in (("wait", [r"in wait\n    (time.sleep|progress)\("]),
+                                  ("async_nap", ["in async_nap\n    await nap", r"in nap\n    await asyncio.sleep\(30\)"])):
+            for limit, name in ((60, "Interrupted: asked to end by SIGTERM"), (0.01, "TimeLimit: the time limit of 0.01 s")):
+                worker = self.waiting(class_name, time_limit=limit)
+                worker.kill()
+                worker.done()
+                self.assertEqual(worker.wait(), 0)
+                said = worker.stderr()
+                self.assertRegex(said, f"^taskvisor.worker: {name}.* The job was here:\n")
+                for line in lines:
+                    self.assertRegex(said, line)
+                self.assertNotIn("/taskvisor/", said)
+                self.assertEqual(said.count("  File "), len(lines) + (class_name == "async_nap"), said)
+
+    def test_a_job_that_is_told_to_end_while_it_tells_its_progress_is_shown_there(self):
+        worker = self.worker()
+        worker.run("tells")
+        self.assertEqual(worker.receive()[0], "progress")
+        worker.kill()
+        self.assertEqual(worker.done()["error"]["group"], "Interrupted")
+        self.assertRegex(worker.stderr(), r"The job was here:\n  File .*, in tells\n")
+
+    def test_a_crash_shows_where_each_thread_was_unless_the_application_wants_none(self):
+        worker = self.worker()
+        worker.run("crash_in_thread")
+        self.assertEqual(worker.receive(), (None, None))
+        self.assertEqual(worker.wait(), -signal.SIGSEGV)
+        self.assertIn("in crash_in_thread", worker.stderr())
+
+    def test_a_job_leaves_nothing_to_the_next_one_but_threads_which_are_named(self):
+        worker = self.worker()
+        with tempfile.TemporaryDirectory() as directory:
+            before = worker.outcome("changed")["result"]
+            self.assertEqual([before[0], before[1], before[2], before[5]], [True, True, 0, "unset"])
+            gone = os.path.join(directory, "gone")
+            os.mkdir(gone)
+            for place in (directory, gone):
+                self.assertEqual(worker.outcome("changes", [place])["left"], ["thread beat"])
+                done = worker.outcome("changed")
+                self.assertEqual((done["result"], done.get("left")), (before, None))
+
     def test_sigterm_interrupts_the_job_and_ends_the_worker_after_it(self):
         worker = self.waiting()
         worker.kill()

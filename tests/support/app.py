@@ -240,3 +240,23 @@ def limited():
 @job("version")
 def version():
     return os.environ["VERSION"]
+
+
+beats = threading.Event()
+
+
+@job("litters")
+def litters():
+    """Changes the process, and leaves a thread."""
+    os.umask(0o777)
+    os.chdir("/")
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    threading.Thread(target=beats.wait, name="beat", daemon=True).start()
+
+
+@job("process")
+def process():
+    """What litters changes."""
+    umask = os.umask(0)
+    os.umask(umask)
+    return [umask, os.getcwd(), signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL]

@@ -35,7 +35,9 @@ fn the_worker_in_shell_of_the_protocol_page_runs_jobs() {
         sandbox.start(&["-w", "2", "-q", "files", "-m", "prefork", "--retries", "0", "--", &script]);
     let put = |data: &str| ended(&sandbox, sandbox.ok(&["put", "files", "Count", data]).trim());
     for _ in 0..3 {
-        assert_eq!(result(&put("{\"path\": \"three lines\"}")), 3);
+        let job = put("{\"path\": \"three lines\"}");
+        assert_eq!(result(&job), 3);
+        assert_eq!(job["forensics"]["left"], json!(null), "{job}");
     }
     let failed = put("{\"path\": \"none\"}");
     assert_eq!((&failed["state"], &failed["failure"]["group"]), (&json!("failed"), &json!("wc")), "{failed}");

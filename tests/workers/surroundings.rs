@@ -32,6 +32,21 @@ fn each_job_finds_an_empty_directory_in_every_kind_of_sandboxed_pool() {
     }
 }
 
+/// What it leaves would be blamed on the next job, or change it.
+#[test]
+fn a_job_of_a_prefork_worker_leaves_the_next_one_no_directory_umask_or_handler_and_its_threads_are_named() {
+    let sandbox = python::new();
+    let _running = start(&sandbox, "prefork", "app", &["-w", "1"]);
+    let before = result(&run(&sandbox, "process", "null"));
+    for _ in 0..2 {
+        let littered = run(&sandbox, "litters", "null");
+        assert_eq!(littered["forensics"]["left"], json!(["thread beat"]), "{littered}");
+        let next = run(&sandbox, "process", "null");
+        assert_eq!(result(&next), before, "{next}");
+        assert_eq!(next["forensics"]["left"], json!(null), "told once: {next}");
+    }
+}
+
 #[test]
 fn workers_have_the_umask_directory_and_variables_of_their_pool_and_no_others() {
     let sandbox = python::new();

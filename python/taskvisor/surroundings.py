@@ -1,0 +1,67 @@
+"""What a job of a worker that lives on may change of the process, put back for the next one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: What `signal` is made of: without the names that it looks up for each signal.
+_signal: Any = sys.modules["_signal"]
+#: Who ends and who tells the time are the worker's own affair.
+_OURS = {signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP}
+#: Longer lists of threads are cut.
+_MOST = 20
+
+
+class Surroundings:
+    """As the application left them when it was loaded. Context variables are not here: each job has its own context."""
+
+    def __init__(self) -> None:
+        self._directory = os.getcwd()
+        self._umask = os.umask(0o077)
+        os.umask(self._umask)
+        # What was set by other than Python is None, and cannot be put back by it.
+        handlers = {number: _signal.getsignal(number) for number in map(int, signal.valid_signals() - _OURS)}
+        # Those in real time are left out: to look at them as well would take as long as all else here.
+        self._handlers = [(number, handler) for number, handler in handlers.items()
+                          if handler is not None and number < signal.SIGRTMIN]
+        self._threads: set[Any] = set()
+
+    def begin_job(self) -> None:
+        """What runs now was not started by the job that comes."""
+        self._threads = set(threading.enumerate()) if threading.active_count() > 1 else set()
+
+    def restore(self) -> list[str]:
+        """Puts all back, and names the threads that the job has left, which nobody can end."""
+        _signal.alarm(0)
+        getsignal = _signal.getsignal
+        for number, handler in self._handlers:
+            if getsignal(number) is not handler and getsignal(number) != handler:
+                _signal.signal(number, handler)
+        os.umask(self._umask)
+        self._return()
+        if threading.active_count() == 1:
+            return []
+        own = threading.main_thread()
+        left = [thread.name for thread in threading.enumerate() if thread not in self._threads and thread is not own]
+        more = [f"{len(left) - _MOST} more threads"] if len(left) > _MOST else []
+        return [f"thread {name}" for name in left[:_MOST]] + more
+
+    def _return(self) -> None:
+        try:
+            if os.getcwd() == self._directory:
+                return
+        except OSError:
+            # The job has removed the directory that it was in.
+            pass
+        try:
+            os.chdir(self._directory)
+        except OSError:
+            # The worker's own directory is gone: the next job finds no worse than the last one did.
+            pass
