@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -62,6 +63,19 @@ def leave_child(done: bytes) -> NoReturn:
         except (OSError, ValueError):
             pass
     os._exit(0 if b'"outcome":"complete"' in done else 1)
+
+
+def leave_worker() -> NoReturn:
+    """Ends a worker whose job was ended by SIGTERM: taking the interpreter apart takes longer than all else, and who
+    canceled the job waits for it. What the application has registered for its exit runs.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass
+    os._exit(0)
 
 
 def close(descriptor: int) -> None:

@@ -10,7 +10,7 @@ from . import context, outcome
 from .channel import Channel, Closed, EndOfFile, give_up
 from .context import Job
 from .errors import SoftTimeLimit
-from .fork_guard import ForkGuard, leave_child
+from .fork_guard import ForkGuard, leave_child, leave_worker
 from .frames import decode, frame, refusal
 from .outputs import Outputs
 from .surroundings import Surroundings
@@ -90,6 +90,8 @@ class Worker:
         self.channel.check()
         self.channel.write(done)
         if self._jobs is None:
+            if self.termination.raised is not None and self.termination.requested:
+                leave_worker()
             self.termination.listen()
 
     def _guarded(self) -> ForkGuard:

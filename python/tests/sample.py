@@ -1,6 +1,7 @@
 """An application with jobs of every kind, for the tests."""
 
 import asyncio
+import atexit
 import contextvars
 import ctypes
 import logging
@@ -171,6 +172,14 @@ async def async_wait(stubborn=0):
         if stubborn:
             await asyncio.sleep(stubborn)
             progress(message="really over")
+
+
+@job("slow_to_leave")
+def slow_to_leave():
+    atexit.register(print, "left in order")
+    # The interpreter would wait for it before it ends.
+    threading.Thread(target=time.sleep, args=[60]).start()
+    wait()
 
 
 @job("busy_thread")

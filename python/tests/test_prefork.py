@@ -265,6 +265,13 @@ class Ends(WorkerTest):
         self.assertIn("in wait", done["error"]["trace"])
         self.assertEqual(worker.wait(), 0)
 
+    def test_a_worker_whose_job_was_ended_leaves_at_once_and_in_order(self):
+        worker = self.waiting("slow_to_leave")
+        worker.kill()
+        self.assertEqual(worker.done()["error"]["group"], "Interrupted")
+        self.assertEqual(worker.wait(), 0)
+        self.assertEqual(worker.stdout(), "left in order\n")
+
     def test_sigterm_at_the_time_limit_is_told_as_such(self):
         worker = self.waiting(time_limit=0.1)
         worker.kill()
