@@ -127,16 +127,14 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     }
     let settings = Settings { first_generation: hello.generation + 1, ..settings };
     let started = clock::now();
-    let supervisor = Supervisor::new(settings, started);
     let (broker, broker_name, census) = (setup.broker.clone(), setup.broker_name, Census::default());
-    let desk = Desk { broker, newsroom, census, requests, reloader, broker_name, started };
-    let desk = Arc::new(desk);
+    let desk = Arc::new(Desk { broker, newsroom, census, requests, reloader, broker_name, started });
     open_doors(setup.listener, setup.port, api::router(desk.clone()))?;
     // So that there is a count to show whenever the broker begins to hang.
     tokio::spawn(async move { desk.counts(HANGS).await });
     tokio::spawn(listen(setup.broker, events));
     say_hello(hello);
-    run(supervisor, outside, inbox).await
+    run(Supervisor::new(settings, started), outside, inbox).await
 }
 
 /// A supervisor that finds no broker is started again by the keeper, until there is one; a burst is not.
