@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Command;
+use super::classes;
 use super::pool::Pool;
 use super::restart::{Backoff, Random};
 use super::settle::Unsettled;
-use crate::model::{Fetched, Instant, PoolSettings, WorkerId};
+use crate::model::{Class, ClassFilter, Fetched, Instant, PoolSettings, WorkerId};
 use crate::select::Rotation;
 
 /// A wake-up that got lost costs no more than this.
@@ -19,6 +20,10 @@ const NET: Duration = Duration::from_secs(60);
 pub(super) struct Intake {
     /// The workers the fetch under way is for; None = none is.
     pub(super) asked: Option<Vec<WorkerId>>,
+    /// Whether that one is for jobs of known classes alone.
+    asks_for_known: bool,
+    /// Whether the next one is: the latest brought only jobs that no worker knows, and others may wait behind them.
+    known_next: bool,
     /// Whether asking is worth it: cleared by asking, set by a wake-up (also one during the fetch) and by a full answer.
     pub(super) maybe_waiting: bool,
     /// Since when no fetch was answered, if the last one was not.
@@ -42,6 +47,8 @@ impl Intake {
         let (due, net, backoff) = (now, now + NET, Backoff::BROKER);
         Intake {
             asked: None,
+            asks_for_known: false,
+            known_next: false,
             maybe_waiting: true,
             silent_since: None,
             due,
@@ -97,10 +104,29 @@ impl Pool {
     /// The answer, with as many jobs as asked for or fewer: gives the workers it was asked for, None if nothing was asked.
     pub(super) fn fetched(&mut self, jobs: &[Fetched]) -> Option<Vec<WorkerId>> {
         let asked = self.intake.answered(jobs)?;
-        if jobs.len() >= asked.len() {
+        let is_in_vain =
+            !jobs.is_empty() && !jobs.iter().any(|fetched| classes::knows(&self.settings, &fetched.job));
+        self.intake.known_next = is_in_vain && !self.intake.asks_for_known;
+        if jobs.len() >= asked.len() || self.intake.asks_for_known {
             self.woken();
         }
         Some(asked)
+    }
+
+    /// Which classes the next fetch is for. Thousands of jobs that no worker knows hold up the others by one fetch each:
+    /// every second one passes them by.
+    fn next_filter(&mut self) -> ClassFilter {
+        let filter = &self.settings.filter;
+        let known = self.settings.knows.iter().flat_map(|classes| classes.keys());
+        let only: Vec<Class> = match std::mem::take(&mut self.intake.known_next) {
+            true => known
+                .filter(|class| filter.matches(class) && !class.as_str().ends_with('*'))
+                .cloned()
+                .collect(),
+            false => Vec::new(),
+        };
+        self.intake.asks_for_known = !only.is_empty();
+        if only.is_empty() { filter.clone() } else { ClassFilter { only, except: Vec::new() } }
     }
 
     /// Asks for as many jobs as there is room for, and some ahead.
@@ -120,12 +146,12 @@ impl Pool {
             return;
         }
         unsettled.tell_again(now, orders);
+        let filter = self.next_filter();
         let intake = &mut self.intake;
         intake.asked = Some(workers.clone());
         intake.maybe_waiting = false;
         intake.net = now + NET;
         let (queues, take) = intake.rotation.next(|count| random.below(count));
-        let filter = self.settings.filter.clone();
         orders.push_back(Command::Fetch { pool: self.number, queues, take, filter, workers });
     }
 

@@ -158,14 +158,38 @@ fn a_job_of_a_class_that_no_worker_knows_is_given_back_for_longer_each_time_and_
          0.5 settled a#3 / woken / knows mail odd / fetched b class=odd",
         "0 > spawn 1.1
          0.1 > fetch 1.1
-         0.2 > fetch 1.1
+         0.2 > fetch 1.1 only mail
          0.2 > settle a released after 1.01, unknown
          0.3 > fetch 1.1
          0.3 > settle a#2 released after 8.28, unknown
-         0.4 > fetch 1.1
+         0.4 > fetch 1.1 only mail
          0.4 > settle a#3 held (unknown class)
          0.5 > assign 1.1 b
          0.5 > kill_at 1.1 58.5",
+    );
+}
+
+#[test]
+fn jobs_that_no_worker_knows_hold_up_no_other_and_are_asked_for_again() {
+    check(
+        prefork(1),
+        "0.1 ready 1.1
+         0.2 knows mail / fetched a class=odd
+         0.3 fetched b class=mail
+         0.4 done 1.1 b
+         0.5 fetched c class=odd
+         0.6 fetched",
+        "0 > spawn 1.1
+         0.1 > fetch 1.1
+         0.2 > fetch 1.1 only mail
+         0.2 > settle a released after 1.01, unknown
+         0.3 > assign 1.1 b
+         0.3 > kill_at 1.1 58.3
+         0.4 > fetch 1.1
+         0.4 > settle b complete
+         0.5 > fetch 1.1 only mail
+         0.5 > settle c released after 1.01, unknown
+         0.6 > fetch 1.1",
     );
 }
 

@@ -266,10 +266,12 @@ pub fn command_text(command: &Command) -> String {
         Command::Signal(worker, Signal::Kill, why) => format!("kill {worker} ({why})"),
         Command::KillAt(worker, Some(at)) => format!("kill_at {worker} {}", short(at.since(Instant(0)))),
         Command::KillAt(worker, None) => format!("kill_at {worker} never"),
-        Command::Fetch { workers, queues, .. } => {
+        Command::Fetch { workers, queues, filter, .. } => {
+            let only: String = filter.only.iter().map(|class| format!(" {class}")).collect();
+            let only = if only.is_empty() { only } else { format!(" only{only}") };
             let queues = queues.iter().map(QueueName::to_string).collect::<Vec<_>>().join(" ");
             let from = if queues == "default" { String::new() } else { format!(" from {queues}") };
-            format!("fetch {}{from}", workers.iter().map(id).collect::<Vec<_>>().join(" "))
+            format!("fetch {}{from}{only}", workers.iter().map(id).collect::<Vec<_>>().join(" "))
         }
         Command::Renew(leases) => {
             let leases = leases.iter().map(|lease| name(&lease.job, lease.fence));
