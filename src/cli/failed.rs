@@ -5,7 +5,7 @@ use super::args::Failed;
 use super::exit;
 use super::failure::Failure;
 use super::job::{between, list_text, now};
-use super::screen::{Look, age, escaped, print, print_json, table};
+use super::screen::{Look, age, escaped, headline, print, print_json, table};
 use crate::config::Config;
 use crate::model::verb::{self, FailureGroup};
 use crate::model::{Filter, Millis};
@@ -52,7 +52,7 @@ fn row(group: &FailureGroup, now: Millis) -> Vec<String> {
         group.held.to_string(),
         age(between(group.newest, now)),
         escaped(group.job.as_str()).into_owned(),
-        escaped(&group.message).into_owned(),
+        escaped(headline(&group.message)).into_owned(),
     ]
 }
 

@@ -95,9 +95,13 @@ async fn follow(config: &Config, id: &JobId, output: &mut Output) -> Result<(), 
 
 /// Waits until another supervisor runs the job; where none can, for ever.
 async fn away(config: &Config, id: &JobId) -> Result<(), Failure> {
-    let access = Access::open(config).await?;
-    if !Hosts::of(&access).await.shared {
-        std::future::pending::<()>().await;
+    loop {
+        // Nobody can tell that a store is not shared while it does not answer.
+        match Hosts::look(&Access::open(config).await?).await {
+            Ok(hosts) if hosts.shared => break,
+            Ok(_) => std::future::pending::<()>().await,
+            Err(_) => tokio::time::sleep(LOOK).await,
+        }
     }
     loop {
         // What is wrong with asking is told by the wait for its end.

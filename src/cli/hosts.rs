@@ -1,6 +1,8 @@
 //! Where the supervisors are that share the jobs, as each tells of itself.
 
 use super::access::Access;
+use super::exit;
+use super::failure::Failure;
 use crate::model::verb::ShowFleet;
 use crate::model::{Happened, Instance, JobRecord, Member, QueueName};
 
@@ -15,9 +17,15 @@ pub struct Hosts {
 impl Hosts {
     /// Asks for them. What is shown without them is shown all the same if nobody can say.
     pub async fn of(access: &Access) -> Hosts {
+        Hosts::look(access).await.unwrap_or_default()
+    }
+
+    /// Asks for them. That a store is not shared is no failure: its broker refuses to speak of a fleet.
+    pub async fn look(access: &Access) -> Result<Hosts, Failure> {
         match access.ask(ShowFleet { jobs: false }).await {
-            Ok(fleet) => Hosts { shared: true, members: fleet.supervisors },
-            Err(_) => Hosts::default(),
+            Ok(fleet) => Ok(Hosts { shared: true, members: fleet.supervisors }),
+            Err(refused) if [exit::USAGE, exit::FAILED].contains(&refused.code) => Ok(Hosts::default()),
+            Err(failure) => Err(failure),
         }
     }
 

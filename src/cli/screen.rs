@@ -93,6 +93,14 @@ fn is_unsafe(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// The line of a message that says most: the last of a Python traceback, which is the error, else the first.
+pub fn headline(message: &str) -> &str {
+    let is_traceback = message.trim_start().starts_with("Traceback (most recent call last)");
+    let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = if is_traceback { lines.next_back() } else { lines.next() };
+    line.unwrap_or_default()
+}
+
 /// Text of several lines; only the ends of lines and tabs keep their meaning.
 pub fn escaped_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
