@@ -110,7 +110,9 @@ impl Service for Played {
                     Ok(_) => Fate::State(JobState::Canceling),
                     Err(_) => Fate::Refused(Refusal::NoJob),
                 };
-                Ok(Answer::Cancel(jobs.into_iter().map(|job| Each { fate: fate(&job), job }).collect()))
+                Ok(Answer::Cancel(
+                    jobs.into_iter().map(|job| Each { fate: fate(&job), job, told: None }).collect(),
+                ))
             }
             Verb::Retry(Retry { job }) => {
                 state_of(&job)?;

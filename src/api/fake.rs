@@ -79,7 +79,9 @@ impl Service for Fake {
             }
             Verb::Cancel(Cancel { jobs, .. }) => {
                 let fate = Fate::State(JobState::Canceling);
-                Ok(Answer::Cancel(jobs.into_iter().map(|job| Each { job, fate: fate.clone() }).collect()))
+                Ok(Answer::Cancel(
+                    jobs.into_iter().map(|job| Each { job, fate: fate.clone(), told: None }).collect(),
+                ))
             }
             Verb::Tag(Tag { add, .. }) => Ok(Answer::Tag(Tags { tags: add })),
             Verb::Retry(_) => Ok(Answer::Retry(Done {})),

@@ -68,7 +68,7 @@ async fn every_route_reaches_its_verb() {
     let odd: JobId = "a/b c?é".into();
     assert_eq!(client.put(vec![job(), job()]).await.unwrap().ids.len(), 2);
     let cancel = Cancel { jobs: vec![odd.clone()], dependents: true };
-    let each = [Each { job: odd.clone(), fate: Fate::State(JobState::Canceling) }];
+    let each = [Each { job: odd.clone(), fate: Fate::State(JobState::Canceling), told: None }];
     assert_eq!(client.ask(&cancel).await.unwrap(), each);
     assert_eq!(
         client.ask(&Tag { job: odd.clone(), add: vec!["x".into()], remove: vec![] }).await.unwrap().tags,

@@ -47,7 +47,7 @@ pub trait Verbs: Broker {
         let asked = Cancel { jobs: vec![id], dependents: false };
         match self.tell(asked, by).await?.pop() {
             Some(Each { fate: Fate::State(state), .. }) => Ok(state),
-            Some(Each { job, fate: Fate::Refused(why) }) => Err(Error::refused(job, why, "canceled")),
+            Some(Each { job, fate: Fate::Refused(why), .. }) => Err(Error::refused(job, why, "canceled")),
             None => Err(Error::Failed("the broker did not say what became of the job".into())),
         }
     }

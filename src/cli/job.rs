@@ -9,7 +9,7 @@ use super::args::{JobCancel, JobCommand, JobList, JobShow, JobWait};
 use super::failure::Failure;
 use super::hosts::Hosts;
 use super::listing::Listing;
-use super::screen::{Columns, Look, age, escaped, print, print_json};
+use super::screen::{Columns, Look, age, escaped, headline, print, print_json};
 use super::unserved::note_wait;
 use super::{edit, follow, many};
 use super::{exit, page};
@@ -114,7 +114,7 @@ fn row(job: &JobRecord, now: Millis) -> Vec<String> {
     let ran = ran(job, now).map(age);
     let why = job.failure.as_ref().map(|failure| match failure.message.is_empty() {
         true => failure.group.clone(),
-        false => failure.message.clone(),
+        false => headline(&failure.message).to_owned(),
     });
     vec![
         escaped(job.id.as_str()).into_owned(),
@@ -244,15 +244,32 @@ pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let jobs = ids(&args.jobs.jids).collect();
     let each = access.ask(Cancel { jobs, dependents: args.dependents }).await?;
-    for_each(each, async |Each { job, fate }| {
+    for_each(each, async |Each { job, fate, told }| {
         let state = match fate {
             Fate::State(state) if args.wait && !state.has_ended() => access.ended(&job).await?,
             Fate::State(state) => state,
             Fate::Refused(why) => return Err(not_canceled(job, why)),
         };
-        tell(&job, state, args.jobs.json)
+        tell(&job, state, args.jobs.json)?;
+        told.map_or(Ok(()), |worker| unproven(&job, &worker, args.wait))
     })
     .await
+}
+
+/// Nobody here sees what a worker of another program does. To who waits for the end that is an error.
+fn unproven(job: &JobId, worker: &str, waits: bool) -> Result<(), Failure> {
+    let (job, worker) = (escaped(job.as_str()), escaped(worker));
+    let what = format!(
+        "job {job} was running in worker {worker} of another program: that was told to end it, and nobody here can tell \
+         whether it has"
+    );
+    if waits {
+        return Err(
+            Failure::new(exit::FAILED, what).hint("look at that worker: many go on with a canceled job")
+        );
+    }
+    eprintln!("taskvisor: {what}");
+    Ok(())
 }
 
 fn not_canceled(job: JobId, why: Refusal) -> Failure {

@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::sandbox::wait_until;
 use crate::supervisors::Scene;
 
 /// The lines of the timeline without their times.
@@ -135,10 +136,13 @@ fn a_plain_list_shows_what_another_program_has_put() {
         let id = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].clone();
         list.lines().map(|line| id(line).as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(ids(), ["second", "first", "later", "ours"]);
+    assert_eq!(ids().last().map(String::as_str), Some("ours"));
+    let mut all = ids();
+    all.sort();
+    assert_eq!(all, ["first", "later", "ours", "second"]);
     // What came later is on top.
     put(&mut other, "third", "0");
-    assert_eq!(ids(), ["third", "second", "first", "later", "ours"]);
+    assert_eq!((ids().len(), ids()[0].as_str()), (5, "third"));
 }
 
 #[test]
@@ -147,11 +151,121 @@ fn what_another_program_has_put_has_a_place_once_it_was_run_and_none_when_it_is_
     let mut other = scene.other();
     let _running = scene.start(&["-w", "1", "-q", "elsewhere"]);
     let _: String = other.call(&["put", &at(0.0), "me", "elsewhere", "j", "k", "{}", "0"]);
-    crate::sandbox::wait_until("it was fetched", || {
-        other.raw::<Option<String>>("ZSCORE ql:taskvisor:jobs j").is_some()
-    });
+    wait_until("it was fetched", || other.raw::<Option<String>>("ZSCORE ql:taskvisor:jobs j").is_some());
     let _: i64 = other.raw("ZADD ql:taskvisor:jobs 1000 gone");
     let _: i64 = other.line("taskvisor.sign 5 c i {}");
     assert_eq!(other.raw::<Option<String>>("ZSCORE ql:taskvisor:jobs gone"), None);
     assert!(other.raw::<Option<String>>("ZSCORE ql:taskvisor:jobs j").is_some());
+}
+
+#[test]
+fn the_worker_of_another_program_is_told_of_a_cancel_in_each_of_its_words_and_nothing_is_claimed_of_it() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    for (jid, more, code) in [("now", None, 0), ("waits", Some("--wait"), 1)] {
+        let _: String = other.call(&["put", &at(0.0), "me", "elsewhere", jid, "k", "{}", "0"]);
+        let _: String = other.call(&["pop", &at(0.0), "elsewhere", "host-1", "1"]);
+        let mut ears = crate::support::Ears::new(scene.server.borrow().as_ref().unwrap());
+        let args: Vec<&str> = ["-b", &scene.url, "job", "cancel", jid].into_iter().chain(more).collect();
+        let output = scene.sandbox.run(&args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{jid} canceled\n"));
+        assert!(
+            said.contains("worker host-1 of another program") && said.contains("nobody here can tell"),
+            "{said}"
+        );
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        let heard = ears.heard();
+        let of_worker: Vec<&String> = heard.iter().filter(|line| line.starts_with("ql:w:host-1 ")).collect();
+        assert!(of_worker[0].contains("canceled") && of_worker[1].contains("lock_lost"), "{heard:?}");
+        assert_eq!(of_worker.len(), 2, "{heard:?}");
+    }
+}
+
+#[test]
+fn what_another_program_has_completed_tells_its_queue_and_its_tries() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let _: String = other.call(&["put", &at(0.0), "me", "elsewhere", "j", "k", "{}", "0"]);
+    let _: String = other.call(&["pop", &at(0.0), "elsewhere", "host-1", "1"]);
+    let _: String = other.call(&["complete", &at(0.0), "j", "host-1", "elsewhere", "{}"]);
+    let job = scene.job("j");
+    assert_eq!((&job["queue"], &job["attempt"]), (&"elsewhere".into(), &1.into()), "{job}");
+    let _: i64 = other.raw_call(&["HSET", "ql:j:j", "happened", "{\"at\":1790000000000,\"what\":7}"]);
+    let page = scene.ok(&["job", "show", "j"]);
+    assert!(page.contains("a line that cannot be read: {"), "{page}");
+}
+
+#[test]
+fn a_traceback_is_a_line_in_the_table() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let _: String = other.call(&["put", &at(0.0), "me", "elsewhere", "j", "k", "{}", "0"]);
+    let _: String = other.call(&["pop", &at(0.0), "elsewhere", "host-1", "1"]);
+    let trace = "Traceback (most recent call last):\n  File \"a.py\", line 1\nValueError: no such film\n";
+    let _: String = other.call(&["fail", &at(0.0), "j", "host-1", "g", trace]);
+    for args in [&["failed"][..], &["failed", "g"], &["job", "list", "--state", "failed"]] {
+        let table = scene.ok(args);
+        assert!(table.contains("ValueError: no such film") && !table.contains("Traceback"), "{table}");
+    }
+}
+
+/// Each way in which another program's script lets work begin and says little or nothing of it.
+#[test]
+fn work_that_another_program_sends_on_begins_soon_on_an_idle_supervisor() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let _running = scene.start(&["-w", "1"]);
+    let done = |what: &str, jid: &str| {
+        wait_until(what, || ["complete", "failed", "held"].contains(&&*scene.state(jid)));
+    };
+    // Into the next queue, told as `advanced`.
+    scene.ok(&["put", "-q", "elsewhere", "--jid", "next", "--", "true"]);
+    let _: String = other.call(&["pop", &at(0.0), "elsewhere", "host-1", "1"]);
+    let data = other.field("next", "data").unwrap();
+    let _: String =
+        other.call(&["complete", &at(0.0), "next", "host-1", "elsewhere", &data, "next", "default"]);
+    done("it goes on", "next");
+    // A dependent, of which only the completion of the other is told.
+    scene.ok(&["put", "-q", "elsewhere", "--jid", "first", "--", "true"]);
+    scene.ok(&["put", "--jid", "second", "--depends", "first", "--", "true"]);
+    let script = "redis.call('SREM', 'ql:j:second-dependencies', 'first') redis.call('DEL', 'ql:j:first-dependents') \
+        redis.call('ZREM', 'ql:q:default-depends', 'second') redis.call('ZADD', 'ql:q:default-work', 0, 'second') \
+        redis.call('HSET', 'ql:j:second', 'state', 'waiting') \
+        redis.call('PUBLISH', 'ql:log', '{\"jid\":\"first\",\"event\":\"completed\",\"queue\":\"elsewhere\"}') return 1";
+    let _: i64 = other.raw_call(&["EVAL", script, "0"]);
+    done("it is free", "second");
+    // A queue that goes on, of which nothing is told.
+    let _: i64 = other.raw("SADD ql:paused_queues default");
+    scene.ok(&["put", "--jid", "paused", "--", "true"]);
+    let _: i64 = other.raw("SREM ql:paused_queues default");
+    done("the queue goes on", "paused");
+}
+
+#[test]
+fn throttles_of_reqless_are_kept() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let _: i64 = other.raw("HSET ql:th:gpu id gpu maximum 1");
+    for jid in ["a", "b", "c"] {
+        scene.ok(&["put", "--jid", jid, "--", "sleep", "1000"]);
+        let _: i64 =
+            other.raw_call(&["HSET", &format!("ql:j:{jid}"), "throttles", r#"["gpu","ql:q:default"]"#]);
+    }
+    let _running = scene.start(&["-w", "3"]);
+    wait_until("two are held up", || other.raw::<i64>("ZCARD ql:q:default-throttled") == 2);
+    assert_eq!(other.raw::<Vec<String>>("ZRANGE ql:th:gpu-locks 0 -1"), ["a"]);
+    assert_eq!(other.raw::<Vec<String>>("ZRANGE ql:th:ql:q:default-locks 0 -1"), ["a"]);
+    assert_eq!(["a", "b", "c"].map(|jid| scene.state(jid)), ["running", "waiting", "waiting"]);
+    let queues = scene.ok(&["queue", "list", "--json"]);
+    assert!(queues.contains(r#""waiting":2"#), "{queues}");
+    assert_eq!(scene.ok(&["job", "list", "--state", "waiting", "--json"]).lines().count(), 2);
+    // One that is held up can be canceled, and what ends lets the next one run.
+    assert_eq!(scene.ok(&["job", "cancel", "c"]), "c canceled\n");
+    assert_eq!(other.raw::<Vec<String>>("ZRANGE ql:th:gpu-pending 0 -1"), ["b"]);
+    scene.ok(&["job", "cancel", "--wait", "a"]);
+    wait_until("the next one runs", || scene.state("b") == "running");
+    assert_eq!(other.raw::<Vec<String>>("ZRANGE ql:th:gpu-locks 0 -1"), ["b"]);
+    scene.ok(&["job", "cancel", "--wait", "b"]);
+    assert_eq!(other.raw::<i64>("EXISTS ql:th:gpu-locks ql:th:gpu-pending ql:q:default-throttled"), 0);
 }

@@ -436,3 +436,62 @@ fn what_is_tried_again_later_is_on_time_though_others_are_idle() {
     let took = job["ended_at"].as_i64().unwrap() - ended;
     assert!((900..10_000).contains(&took), "{job}");
 }
+
+#[test]
+fn a_false_word_on_the_channel_of_a_worker_ends_nothing() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let _running = scene.start(&["-w", "2"]);
+    let (jid, pid) = scene.a_long_job();
+    let worker = other.field(&jid, "worker").unwrap();
+    for event in ["canceled", "lock_lost", "put"] {
+        let text = format!("{{\"jid\":\"{jid}\",\"event\":\"{event}\",\"worker\":\"{worker}\"}}");
+        assert_eq!(other.raw_call::<i64>(&["PUBLISH", &format!("ql:w:{worker}"), &text]), 1);
+    }
+    // The supervisor hears what comes after it on the same connection, and asks about it.
+    scene.assert_goes_on();
+    assert!(alive(pid));
+    assert_eq!(scene.state(&jid), "running");
+    scene.ok(&["job", "cancel", "--wait", &jid]);
+}
+
+#[test]
+fn a_server_that_was_emptied_ends_what_it_held_and_is_named() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let _running = scene.start(&["-w", "1"]);
+    let (_, pid) = scene.a_long_job();
+    wait_until("a sign of life is there", || other.raw::<i64>("EXISTS ql:taskvisor:seen") == 1);
+    let _: String = other.raw("FLUSHALL");
+    wait_until("its job is dead", || !alive(pid));
+    wait_until("it is told", || scene.sandbox.stderr().contains("Redis has forgotten this supervisor"));
+}
+
+#[test]
+fn a_key_that_keeps_a_queue_dead_is_named_by_the_status() {
+    let scene = Scene::new();
+    let mut other = scene.other();
+    let _running = scene.start(&["-w", "1"]);
+    let _: String = other.raw("SET ql:q:default-work x");
+    let _: i64 = other.raw("PUBLISH ql:taskvisor default");
+    wait_until("it is degraded", || {
+        let status = scene.sandbox.status().to_string();
+        status.contains("\"degraded\"") && status.contains("ql:q:default-work (string)")
+    });
+    let _: i64 = other.raw("DEL ql:q:default-work");
+    scene.assert_goes_on();
+    wait_until("it is healthy", || scene.sandbox.status().to_string().contains("\"healthy\""));
+}
+
+#[test]
+fn a_server_that_keeps_nothing_is_told_at_the_start_and_by_the_doctor() {
+    let scene = Scene::new();
+    let running = scene.start(&["-w", "1"]);
+    assert!(scene.sandbox.stderr().contains("it writes nothing to disk"), "{}", scene.sandbox.stderr());
+    drop(running);
+    let told = scene.sandbox.run(&["-b", &scene.url, "doctor"]);
+    assert!(String::from_utf8_lossy(&told.stdout).contains("it writes nothing to disk"), "{told:?}");
+    let kept = Scene::on(RedisServer::start_with(&["--appendonly", "yes"]));
+    let _running = kept.start(&["-w", "1"]);
+    assert!(!kept.sandbox.stderr().contains("it writes nothing"), "{}", kept.sandbox.stderr());
+}

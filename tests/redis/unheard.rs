@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use taskvisor::broker::{Broker, Fetch, Redis, redis};
-use taskvisor::model::{ClassFilter, Fetched, SlotId, Take, WorkerId};
+use taskvisor::model::{ClassFilter, Fetched, NewJob, Payload, SlotId, Take, WorkerId};
 
 use crate::proxy::{Loss, Proxy};
 use crate::support::{RedisServer, Scripted};
@@ -85,6 +85,27 @@ async fn a_job_whose_grant_nobody_heard_is_granted_again_unspent() {
         // And what was granted again is not given back once more.
         assert_eq!(jids(&scene.fetch(4).await.unwrap()), Vec::<&str>::new());
     }
+}
+
+/// Whether the caller named it or not; and an id that is another's stays refused.
+#[tokio::test]
+async fn a_put_whose_answer_was_lost_is_asked_again_and_queues_its_job_once() {
+    let mut scene = Scene::new();
+    for id in [None, Some("named".into())] {
+        let job = NewJob {
+            id: id.clone(),
+            delay: Duration::from_secs(3600),
+            ..NewJob::new("q".into(), "klass".into(), Payload::Data("{}".into()))
+        };
+        scene.proxy.lose_answer("delayed", Loss::Break);
+        let ids = scene.broker.enqueue(vec![job.clone()]).await.unwrap();
+        assert!(scene.proxy.has_lost());
+        assert_eq!(scene.other.field(ids[0].as_str(), "state").as_deref(), Some("scheduled"));
+        if id.is_some() {
+            assert!(scene.broker.enqueue(vec![job]).await.unwrap_err().to_string().contains("named"));
+        }
+    }
+    assert_eq!(scene.other.raw::<i64>("ZCARD ql:q:q-scheduled"), 2);
 }
 
 /// The connection of then may deliver the fetch when it was given up long ago.

@@ -15,8 +15,12 @@ pub(super) enum Address {
         asked: Vec<ConnectionAddr>,
         master: String,
         redis: Box<ConnectionInfo>,
-        /// To the primary; the sentinels themselves are asked without.
+        /// To the primary.
         tls: Option<Certificates>,
+        /// The name and the password that the sentinels themselves want.
+        own: Box<ConnectionInfo>,
+        /// Whether the sentinels themselves are asked by TLS, with the same certificates.
+        asked_by_tls: bool,
     },
 }
 
@@ -76,6 +80,17 @@ impl Address {
     fn read_sentinel(rest: &str, tls: Option<Certificates>) -> Result<Address, Error> {
         let wrong =
             || Error::Refused("a URL of sentinels is redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB".into());
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let own = |name: &str| query::value(query, name).unwrap_or_default();
+        let asked_by_tls = match own("sentinel_tls") {
+            "yes" => true,
+            "no" | "" => false,
+            _ => return Err(Error::Refused("the broker's URL: 'sentinel_tls=' is yes or no".into())),
+        };
+        let own = match (own("sentinel_user"), own("sentinel_pass")) {
+            ("", "") => info("redis://sentinel")?,
+            (user, pass) => info(&format!("redis://{user}:{pass}@sentinel"))?,
+        };
         let (place, path) = rest.split_once('/').ok_or_else(wrong)?;
         let (user, hosts) = place.rsplit_once('@').unwrap_or(("", place));
         let (master, db) = path.split_once('/').unwrap_or((path, "0"));
@@ -87,15 +102,23 @@ impl Address {
         let read = |host: &str| {
             let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
             let port = if port.is_empty() { Ok(SENTINEL_PORT) } else { port.parse().map_err(|_| wrong()) };
-            Ok(ConnectionAddr::Tcp(name.into(), port?))
+            Ok(match asked_by_tls {
+                true => ConnectionAddr::TcpTls {
+                    host: name.into(),
+                    port: port?,
+                    insecure: false,
+                    tls_params: None,
+                },
+                false => ConnectionAddr::Tcp(name.into(), port?),
+            })
         };
         let asked = hosts.split(',').map(read).collect::<Result<_, Error>>()?;
-        Ok(Address::Sentinel { asked, master: master.into(), redis, tls })
+        Ok(Address::Sentinel { asked, master: master.into(), redis, tls, own: Box::new(own), asked_by_tls })
     }
 
     /// The server of this moment.
     pub(super) async fn client(&self) -> RedisResult<Client> {
-        let (asked, master, redis, tls) = match self {
+        let (asked, master, redis, tls, own, asked_by_tls) = match self {
             Address::Direct(info, certificates) => {
                 let info = (**info).clone().set_tcp_settings(settings());
                 return match certificates.load()? {
@@ -103,7 +126,9 @@ impl Address {
                     None => Client::open(info),
                 };
             }
-            Address::Sentinel { asked, master, redis, tls } => (asked, master, redis.redis_settings(), tls),
+            Address::Sentinel { asked, master, redis, tls, own, asked_by_tls } => {
+                (asked, master, redis.redis_settings(), tls, own.redis_settings(), *asked_by_tls)
+            }
         };
         let mut builder = SentinelClientBuilder::new(asked.clone(), master, SentinelServerType::Master)?
             .set_client_to_redis_db(redis.db())
@@ -111,8 +136,17 @@ impl Address {
         if let Some(certificates) = tls {
             builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
             if let Some(loaded) = certificates.load()? {
-                builder = builder.set_client_to_redis_certificates(loaded);
+                builder = builder.set_client_to_redis_certificates(loaded.clone());
+                if asked_by_tls {
+                    builder = builder.set_client_to_sentinel_certificates(loaded);
+                }
             }
+        }
+        if let Some(name) = own.username() {
+            builder = builder.set_client_to_sentinel_username(name);
+        }
+        if let Some(password) = own.password() {
+            builder = builder.set_client_to_sentinel_password(password);
         }
         if let Some(name) = redis.username() {
             builder = builder.set_client_to_redis_username(name);
@@ -197,6 +231,27 @@ mod tests {
         }
         for url in ["redis://[::1]", "redis://u:p@h:1/0", "valkeys://h", "unix:///r?db=2&user=u&pass=p"] {
             assert!(Address::read(url).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn sentinels_have_a_password_and_a_way_of_their_own() {
+        let read = |url: &str| match Address::read(url).unwrap() {
+            Address::Sentinel { own, asked_by_tls, .. } => {
+                let own = own.redis_settings();
+                let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+                (text(own.username()), text(own.password()), asked_by_tls)
+            }
+            Address::Direct(..) => panic!("{url}"),
+        };
+        assert_eq!(read("redis+sentinel://u:p@h/m/1"), (String::new(), String::new(), false));
+        assert_eq!(
+            read("redis+sentinel://h/m?sentinel_user=me&sentinel_pass=a%2Fb"),
+            ("me".into(), "a/b".into(), false)
+        );
+        assert!(read("rediss+sentinel://h/m/0?sentinel_tls=yes").2);
+        for url in ["redis+sentinel://h/m?sentinel_tls=yes", "rediss+sentinel://h/m?sentinel_tls=1"] {
+            assert!(Address::read(url).is_err(), "{url}");
         }
     }
 

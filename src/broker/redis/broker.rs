@@ -55,6 +55,8 @@ pub struct Redis {
 
 /// The events are heard within this time after the first fetch, or the fetch fails.
 const READY: Duration = Duration::from_secs(5);
+/// What has no answer for so long is in the hands of a server that is silent, and not of a connection that broke.
+const SILENT: Duration = Duration::from_secs(3);
 /// A job's end that nobody tells of is found after this long.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -65,6 +67,11 @@ impl Redis {
         let link = Link::new(url, name, options.ahead, move || now())?;
         let shared = Shared::new(link, options.host, options.place);
         Ok(Redis { shared, ears: OnceLock::new() })
+    }
+
+    /// What is wrong with how the server keeps its data; `None` if nothing is, or it does not let itself be asked.
+    pub async fn keeps_nothing(&self) -> Result<Option<&'static str>, Error> {
+        self.shared.link.keeps_nothing().await
     }
 
     /// What the names of a supervisor's workers begin with.
@@ -176,8 +183,10 @@ impl Broker for Redis {
         }
         let [due, jobs, odd, full] = reply::parts(answer?)?;
         self.shared.unheard.remove(&unheard);
-        fetch::tell_odd(&self.shared, reply::array(odd)?)?;
-        self.shared.is_full.store(reply::number::<u8>(&full) == 1, Ordering::Relaxed);
+        fetch::tell_odd(&self.shared, &request.queues, reply::array(odd)?)?;
+        let full = reply::number::<u8>(&full);
+        self.shared.is_full.store(full & 1 != 0, Ordering::Relaxed);
+        self.shared.has_dependents.store(full & 2 != 0, Ordering::Relaxed);
         let due = reply::text(&due).and_then(|due| due.parse::<f64>().ok());
         self.shared.wake_at(due.zip(sent).map(|(due, offset)| offset.until(due, self.shared.link.now())));
         let jobs = reply::array(jobs)?;
@@ -188,7 +197,7 @@ impl Broker for Redis {
     async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
         let at = self.shared.link.now();
         let answer = self.shared.link.call("renew leases in", "taskvisor.renew", at, |cmd, _| {
-            cmd.arg(by.as_secs_f64()).arg(leases.len());
+            cmd.arg(by.as_secs_f64()).arg(self.shared.instance()).arg(leases.len());
             for lease in &leases {
                 cmd.arg(lease.job.as_str()).arg(lease.fence.0);
             }
@@ -199,7 +208,7 @@ impl Broker for Redis {
             .zip(answers)
             .map(|(lease, answer)| match reply::text(&answer).as_deref() {
                 Some("renewed") => {
-                    self.shared.holds.renewed(&lease.job, lease.fence, at);
+                    self.shared.holds.renewed(&lease.job, lease.fence);
                     Renewal::Renewed(Lease { expires_at: at + by, ..lease })
                 }
                 Some("canceled") => Renewal::Lost(Revocation::Canceled),
@@ -239,9 +248,18 @@ impl Broker for Redis {
             .map(|job| job.id.clone().unwrap_or_else(|| Uuid::now_v7().simple().to_string().into()))
             .collect();
         put::check(&jobs)?;
-        let answer =
-            self.call("put jobs into", "taskvisor.put", |cmd, _| put::write(cmd, &jobs, &ids)).await?;
-        reply::unless_refused(answer, |_| None)?;
+        // What broke before the answer came is asked once more, and known by its ids and tokens. Of a server that is silent
+        // the caller has waited for long enough.
+        let jobs: Vec<NewJob> = jobs.into_iter().map(put::with_token).collect();
+        let put = || self.call("put jobs into", "taskvisor.put", |cmd, _| put::write(cmd, &jobs, &ids));
+        let began = self.shared.link.now();
+        let answer = match put().await {
+            Err(Error::Unanswered(why)) if self.shared.link.now().since(began) < SILENT => {
+                put().await.map_err(|_| Error::Unanswered(why))
+            }
+            answered => answered,
+        };
+        reply::unless_refused(answer?, |_| None)?;
         // Else the put is heard like those of others.
         if self.ears.get().is_none() {
             self.shared.notices.push(Notice::Wake);
@@ -322,7 +340,7 @@ impl Broker for Redis {
     }
 
     fn trouble(&self) -> Option<String> {
-        self.shared.link.trouble()
+        self.shared.link.trouble().or_else(|| self.shared.spoiled())
     }
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {

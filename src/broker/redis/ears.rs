@@ -13,7 +13,6 @@ use tokio::sync::watch;
 use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
 
 use super::fleet;
-use super::holds::{Hearing, revocation};
 use super::link::backoff;
 use super::shared::Shared;
 use crate::broker::{Error, Notice};
@@ -36,6 +35,8 @@ struct Said {
     jid: Option<String>,
     event: String,
     queue: Option<serde_json::Value>,
+    /// The queue that a job goes on in.
+    to: Option<String>,
 }
 
 /// Listens for as long as somebody wants it to, on one connection after the other. `ready` tells whether it hears.
@@ -94,7 +95,7 @@ async fn hear(
             () = shared.changed_load.notified() => try_at = try_at.min(tried_at + fleet::PAUSE),
             () = sleep_until(try_at) => {
                 tried_at = Moment::now();
-                try_at = tried_at + fleet::EVERY;
+                try_at = tried_at + fleet::every(shared.has_strangers.load(Ordering::Relaxed));
                 deadline = deadline.or(Some(Moment::now() + HEARD));
                 tries += 1;
                 let (shared, own, measures) = (shared.clone(), own.clone(), tries % MEASURED == 0);
@@ -130,27 +131,30 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
     if channel == "ql:log" {
         match (said.event.as_str(), &said.queue) {
             ("put", Some(serde_json::Value::String(queue))) => shared.wake(&QueueName::from(queue.as_str())),
+            // Other clients' scripts do not tell it as a put.
+            ("advanced", _) if let Some(queue) = &said.to => shared.wake(&QueueName::from(queue.as_str())),
             // A job may be taken that was another's, and options say how many may run.
             ("lock_lost" | "config_set" | "config_unset", _) => shared.wake_any(),
-            // So it leaves room where only so many may run, whoever ran it.
-            ("completed" | "failed" | "canceled" | "advanced", _)
-                if shared.is_full.load(Ordering::Relaxed) =>
-            {
-                shared.wake_any();
-            }
             _ => {}
+        }
+        let is_over = matches!(&*said.event, "completed" | "failed" | "canceled" | "advanced");
+        // So it leaves room where only so many may run, and others may have waited for it, whoever ran it.
+        let may_free = is_over && shared.is_full.load(Ordering::Relaxed);
+        if may_free || said.event == "completed" && shared.has_dependents.load(Ordering::Relaxed) {
+            shared.wake_any();
         }
         if let Some(job) = said.jid {
             shared.happened(&job.into());
         }
         return;
     }
-    let (Some(why), Some(job)) = (revocation(&said.event), said.jid) else { return };
-    let job = JobId::from(job);
-    match shared.holds.heard(&job, shared.link.now()) {
-        Hearing::Nothing => {}
-        Hearing::Lost(fence) => shared.revoke(job, fence, why),
-        Hearing::Ask(fence) => shared.verify(vec![(job, fence)]),
+    if !matches!(&*said.event, "lock_lost" | "canceled" | "put") {
+        return;
+    }
+    // Anybody may say so, also of a hold before this one: what is so is asked.
+    let job = said.jid.map(JobId::from);
+    if let Some(hold) = job.and_then(|job| shared.holds.heard(&job, shared.link.now())) {
+        shared.verify(vec![hold]);
     }
 }
 

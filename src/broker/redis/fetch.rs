@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 use super::reply;
 use super::shared::Shared;
 use crate::broker::{Error, Fetch};
-use crate::model::{Fetched, Instant, Lease, Revocation, Take};
+use crate::model::{Fetched, Instant, Lease, QueueName, Revocation, Take};
 
 /// A fetch called `name`, for workers whose names begin with `workers`; `unheard` are those before it that nobody heard.
 pub(super) fn write(cmd: &mut Cmd, request: &Fetch, workers: &str, name: &str, unheard: &[String]) {
@@ -34,11 +34,21 @@ pub(super) fn write(cmd: &mut Cmd, request: &Fetch, workers: &str, name: &str, u
 }
 
 /// Keys that the script found to be of another kind than those of jobs and queues, or whose content it cannot work with.
-pub(super) fn tell_odd(shared: &Shared, keys: Vec<Value>) -> Result<(), Error> {
+/// Those of queues keep their jobs from being fetched.
+pub(super) fn tell_odd(shared: &Shared, queues: &[QueueName], keys: Vec<Value>) -> Result<(), Error> {
     /// More are not remembered.
     const MANY: usize = 1000;
+    let mut spoiled = shared.spoiled.lock().unwrap_or_else(PoisonError::into_inner);
+    spoiled.retain(|queue, _| !queues.contains(queue));
     for odd in keys {
         let [key, kind] = reply::parts(odd)?.map(|text| reply::text(&text).unwrap_or_default());
+        if let Some(queue) = queues.iter().find(|queue| is_of(&key, queue)) {
+            let why = format!(
+                "no job can be fetched from queue '{queue}': another program has spoiled the key {key} ({kind}); \
+                 `redis-cli DEL` removes it"
+            );
+            spoiled.insert(queue.clone(), why);
+        }
         let mut told = shared.odd.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < MANY && told.insert(key.clone()) {
             tracing::warn!(
@@ -49,6 +59,14 @@ pub(super) fn tell_odd(shared: &Shared, keys: Vec<Value>) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether a key is one of a queue, or stands for all of them.
+fn is_of(key: &str, queue: &QueueName) -> bool {
+    let rest = key.strip_prefix("ql:q:").and_then(|rest| rest.strip_prefix(queue.as_str()));
+    rest.is_some_and(|rest| {
+        ["", "-work", "-locks", "-scheduled", "-depends", "-recur", "-throttled"].contains(&rest)
+    })
 }
 
 /// Jobs that were given to us, each of which is followed from now on.

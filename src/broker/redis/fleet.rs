@@ -1,5 +1,6 @@
 //! The supervisors that share a Redis: what each tells of itself, and all of them for who looks.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -16,6 +17,8 @@ use crate::model::{Fleet, Instance, Member, MemberJob, Millis, Sign};
 
 /// How often a sign of life is given: with the try whether anything would be heard, one request for both.
 pub(super) const EVERY: Duration = Duration::from_secs(15);
+/// The same where workers of other programs take jobs: what their scripts do is not always told, and is found by that.
+const EVERY_BESIDE_STRANGERS: Duration = Duration::from_secs(2);
 /// The shortest time from one to the next while only changes how busy it is.
 pub(super) const PAUSE: Duration = Duration::from_secs(3);
 /// Who gave none for so long has missed one, and had time for another.
@@ -34,7 +37,18 @@ struct Told {
     place: String,
 }
 
-/// Gives a sign of life, which is heard on `channel`. Before the supervisor has said what it is, none is given.
+/// How often a sign of life is given.
+pub(super) fn every(has_strangers: bool) -> Duration {
+    if has_strangers { EVERY_BESIDE_STRANGERS } else { EVERY }
+}
+
+/// What the script has seen, as bits.
+const HAS_WORK: u8 = 1;
+const HAS_STRANGERS: u8 = 2;
+const IS_NEW: u8 = 4;
+
+/// Gives a sign of life, which is heard on `channel`. Before the supervisor has said what it is, none is given. With it is
+/// seen what nobody tells: that there is work, and that the server has forgotten this supervisor with all it holds.
 pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
     let sign = shared.sign();
     let (host, place) = (shared.host.as_str(), shared.place.as_str());
@@ -42,8 +56,24 @@ pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
         shared.link.call("give a sign of life to", "taskvisor.sign", shared.link.now(), |cmd, offset| {
             cmd.arg(channel);
             write(cmd, sign.as_ref(), (host, place), offset);
+            for queue in shared.watched_queues() {
+                cmd.arg(queue.as_str());
+            }
         });
-    told.await.map(drop)
+    let seen = number::<u8>(&told.await?);
+    shared.has_strangers.store(seen & HAS_STRANGERS != 0, Ordering::Relaxed);
+    if seen & HAS_WORK != 0 {
+        shared.wake_any();
+    }
+    if seen & IS_NEW == 0 {
+        shared.is_known.store(true, Ordering::Relaxed);
+    } else if sign.is_some() && shared.is_known.swap(true, Ordering::Relaxed) {
+        tracing::warn!(
+            "Redis has forgotten this supervisor: was it emptied, or its data replaced? each job is asked about"
+        );
+        shared.verify_all();
+    }
+    Ok(())
 }
 
 fn write(cmd: &mut Cmd, sign: Option<&Sign>, (host, place): (&str, &str), offset: Offset) {

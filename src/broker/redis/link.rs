@@ -121,6 +121,12 @@ impl Link {
         self.heard(verb, live.number, answer).await
     }
 
+    /// What is wrong with how the server keeps its data, if it can be told.
+    pub(super) async fn keeps_nothing(&self) -> Result<Option<&'static str>, Error> {
+        let mut live = self.live("ask").await?;
+        Ok(server::keeps_nothing(&mut live.conn).await)
+    }
+
     /// Measures the server's clock again.
     pub(super) async fn measure(&self) -> Result<(), Error> {
         let mut live = self.live("ask the time of").await?;
@@ -193,6 +199,9 @@ impl Link {
             return Err(why);
         }
         self.warn_of_what_is_forbidden(&mut conn).await;
+        if let Some(what) = server::keeps_nothing(&mut conn).await {
+            tracing::warn!("{}: {what}", self.name);
+        }
         let offset = match self.ahead {
             Some(ahead) => Offset::known(ahead),
             None => Offset::measure(&mut conn, &self.now).await.map_err(failed)?,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use redis::Cmd;
+use uuid::Uuid;
 
 use crate::broker::{Error, circle};
 use crate::model::{Exists, JobId, NewJob, Payload, Retry, batch_fault};
@@ -27,6 +28,13 @@ pub(super) fn check(jobs: &[NewJob]) -> Result<(), Error> {
     circle::refuse_among(&batch)
 }
 
+/// A job with what tells its put from any other of the same id.
+pub(super) fn with_token(job: NewJob) -> NewJob {
+    let makes_one = job.id.is_some() && job.exists == Exists::Refuse && job.token.is_none();
+    let token = if makes_one { Some(Uuid::now_v7().simple().to_string()) } else { job.token };
+    NewJob { token, ..job }
+}
+
 /// The jobs with the ids they get.
 pub(super) fn write(cmd: &mut Cmd, jobs: &[NewJob], ids: &[JobId]) {
     let by = jobs.first().and_then(|job| job.by.as_deref()).unwrap_or_default();
@@ -39,7 +47,8 @@ pub(super) fn write(cmd: &mut Cmd, jobs: &[NewJob], ids: &[JobId]) {
 /// A job with the id it gets.
 pub(super) fn write_one(cmd: &mut Cmd, job: &NewJob, id: &JobId) {
     cmd.arg(id.as_str());
-    cmd.arg(if job.exists == Exists::Skip { "skip" } else { "refuse" });
+    // An id that was made for it is nobody else's: what has it came by this put, whose answer was not heard.
+    cmd.arg(if job.exists == Exists::Skip || job.id.is_none() { "skip" } else { "refuse" });
     cmd.arg(job.queue.as_str()).arg(job.class.as_str()).arg(&*data(&job.payload)).arg(job.priority);
     cmd.arg(job.delay.as_secs_f64()).arg(serde_json::to_string(&job.tags).unwrap_or_default());
     cmd.arg(job.retry.unwrap_or(Retry::CLASS).retries);

@@ -5,6 +5,14 @@ use crate::broker::Error;
 const TCP: [&str; 1] = ["protocol"];
 const TLS: [&str; 4] = ["ca", "cert", "key", "protocol"];
 const UNIX: [&str; 4] = ["user", "pass", "db", "protocol"];
+const SENTINEL: [&str; 2] = ["sentinel_user", "sentinel_pass"];
+const TLS_SENTINEL: [&str; 6] = ["ca", "cert", "key", "sentinel_user", "sentinel_pass", "sentinel_tls"];
+
+/// What stands after the `?` by its name; the last one counts.
+pub(super) fn value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.rfind(|(known, _)| *known == name).map(|(_, value)| value)
+}
 
 /// Refuses what is not known. Only names are shown: a value may be a password.
 pub(super) fn check(url: &str) -> Result<(), Error> {
@@ -12,7 +20,9 @@ pub(super) fn check(url: &str) -> Result<(), Error> {
     let Some((_, query)) = rest.split_once('?') else { return Ok(()) };
     let known: &[&str] = match scheme {
         scheme if scheme.ends_with("unix") => &UNIX,
-        "rediss" | "valkeys" | "rediss+sentinel" => &TLS,
+        "redis+sentinel" => &SENTINEL,
+        "rediss+sentinel" => &TLS_SENTINEL,
+        "rediss" | "valkeys" => &TLS,
         _ => &TCP,
     };
     let query = query.split('#').next().unwrap_or_default();
@@ -43,6 +53,9 @@ fn meant(name: &str, known: &[&str]) -> String {
     };
     match like {
         _ if known.contains(&like) => format!("', and '{like}=' may be meant"),
+        "sentinel_tls" => {
+            "', which is for TLS: rediss+sentinel://HOST:PORT/MASTER/DB?sentinel_tls=yes".into()
+        }
         "pass" | "user" => "'; name and password stand before the host: ://USER:PASSWORD@HOST".into(),
         "db" => "'; the database stands after the host: ://HOST:PORT/DB".into(),
         "ca" | "cert" | "key" => "', which is for TLS: rediss://HOST:PORT/DB?ca=FILE".into(),

@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 use super::told;
 use crate::broker::Error;
 use crate::model::{
-    Bytes, Class, Entry, Exec, Fence, Job, JobId, JobRecord, JobState, Millis, Payload, QueueName, Retry,
+    Bytes, Class, Entry, Exec, Fence, Happened, Job, JobId, JobRecord, JobState, Millis, Payload, QueueName,
+    Retry,
 };
 
 /// An answer that is none of ours.
@@ -166,6 +167,7 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
     let is_held = job.text("held").as_deref() == Some("1");
     let state = state_of(job.text("state").as_deref(), job.text("canceling").is_some(), is_held);
     let queue = job.text("queue").filter(|queue| !queue.is_empty()).or_else(|| job.text("from"));
+    let queue = queue.or_else(|| told::put_into(first));
     let spent = || job.number::<u32>("retries").saturating_sub(job.number("remaining"));
     let holder =
         job.text("worker").filter(|worker| state.is_leased() && job.text("held_by").as_ref() != Some(worker));
@@ -246,7 +248,17 @@ fn payload(data: &Value, exec: &Value) -> Payload {
 }
 
 fn history(lines: &str) -> Vec<Entry> {
-    lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    lines.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| unreadable(line))).collect()
+}
+
+/// A line that cannot be read is shown as it is, cut, with its time if it says one.
+fn unreadable(line: &str) -> Entry {
+    const SHOWN: usize = 200;
+    let digits = line.split("\"at\":").nth(1).unwrap_or_default();
+    let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
+    let shown: String = line.chars().take(SHOWN).collect();
+    let what = format!("a line that cannot be read: {shown}");
+    Entry { at: Millis(digits[..end].parse().unwrap_or(0)), what: Happened::Noted { what } }
 }
 
 /// A job that was given out, of the values that `taskvisor.fetch` gives: its id, its queue, its hold and its fields.

@@ -1,5 +1,20 @@
 //! What a server says of itself, and whether it can hold jobs.
 
+use redis::RedisResult;
+use redis::aio::MultiplexedConnection;
+
+/// Says so if a server writes nothing to disk, as far as it lets itself be asked.
+pub(super) async fn keeps_nothing(conn: &mut MultiplexedConnection) -> Option<&'static str> {
+    let asked = async |conn: &mut MultiplexedConnection, name: &str| -> RedisResult<String> {
+        let pair: Vec<String> = redis::cmd("CONFIG").arg("GET").arg(name).query_async(conn).await?;
+        Ok(pair.into_iter().nth(1).unwrap_or_default())
+    };
+    let (log, snapshots) = (asked(conn, "appendonly").await.ok()?, asked(conn, "save").await.ok()?);
+    (log == "no" && snapshots.is_empty()).then_some(
+        "it writes nothing to disk, so its end is the end of all jobs: set appendonly yes, unless they may be lost",
+    )
+}
+
 /// Why a server cannot, as its `INFO server` tells; `None` if it can, or does not say.
 pub(super) fn unfit(info: &str) -> Option<String> {
     let value = |name: &str| {

@@ -1,6 +1,6 @@
 //! What the calls and the listener share.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -48,8 +48,16 @@ pub(super) struct Shared {
     pub(super) owes: AtomicBool,
     /// A queue had jobs at the latest fetch, and no room for one more to run.
     pub(super) is_full: AtomicBool,
+    /// Jobs of a queue waited for others at the latest fetch: who completes one may set them free.
+    pub(super) has_dependents: AtomicBool,
+    /// Workers of other programs take jobs, too. What their scripts do is not always told.
+    pub(super) has_strangers: AtomicBool,
+    /// The server has had a sign of life of this supervisor.
+    pub(super) is_known: AtomicBool,
     /// Keys that were told of as odd: each is told of once.
     pub(super) odd: Mutex<HashSet<String>>,
+    /// The queues from which nothing can be fetched, with why.
+    pub(super) spoiled: Mutex<BTreeMap<QueueName, String>>,
     /// When to look for what recurs.
     pub(super) recurs: Recurs,
     /// When what is heard wakes.
@@ -79,7 +87,11 @@ impl Shared {
             changed: Notify::new(),
             owes: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
+            has_dependents: AtomicBool::new(false),
+            has_strangers: AtomicBool::new(false),
+            is_known: AtomicBool::new(false),
             odd: Mutex::default(),
+            spoiled: Mutex::default(),
             recurs: Recurs::default(),
             wakes: Wakes::default(),
             complaints: Complaints::default(),
@@ -97,6 +109,11 @@ impl Shared {
         self.signed().clone().filter(|_| !self.owes.load(Ordering::Relaxed))
     }
 
+    /// The name of this supervisor, empty before it has said what it is.
+    pub(super) fn instance(&self) -> String {
+        self.signed().as_ref().map_or_else(String::new, |sign| sign.instance.as_str().into())
+    }
+
     /// How busy it is can wait a little; another shape is told at once.
     pub(super) fn set_sign(&self, sign: Sign) {
         let before = self.signed().replace(sign.clone());
@@ -109,6 +126,16 @@ impl Shared {
 
     pub(super) fn take_sign(&self) -> Option<Sign> {
         self.signed().take().filter(|_| !self.owes.load(Ordering::Relaxed))
+    }
+
+    /// Why nothing can be fetched from a queue, if there is one such.
+    pub(super) fn spoiled(&self) -> Option<String> {
+        self.spoiled.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
+    }
+
+    /// The queues that jobs were asked from.
+    pub(super) fn watched_queues(&self) -> Vec<QueueName> {
+        self.watched().iter().cloned().collect()
     }
 
     fn watched(&self) -> MutexGuard<'_, HashSet<QueueName>> {
@@ -169,7 +196,7 @@ impl Shared {
         tokio::spawn(async move {
             let asked =
                 shared.link.call("ask about jobs in", "taskvisor.verify", shared.link.now(), |cmd, _| {
-                    cmd.arg(holds.len());
+                    cmd.arg(shared.instance()).arg(holds.len());
                     for (job, fence) in &holds {
                         cmd.arg(job.as_str()).arg(fence.0);
                     }

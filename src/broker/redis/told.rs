@@ -39,8 +39,30 @@ pub(super) fn put_at(first: &Value) -> Option<Millis> {
     Told::read(first).filter(|told| told.what == "put").map(|told| told.at)
 }
 
+/// The queue that an entry says it was put into.
+pub(super) fn put_into(line: &Value) -> Option<String> {
+    let told = Told::read(line).filter(|told| told.what == "put")?;
+    told.more.get("q")?.as_str().map(str::to_owned)
+}
+
+/// What the hash of a job does not tell once another program has brought it to its end: where it ran, and how often it was
+/// tried since it was put there.
+fn add_end(job: &mut JobRecord, lines: &[Value]) {
+    if !job.state.has_ended() || job.instance.is_some() {
+        return;
+    }
+    let Some(put) = lines.iter().rposition(|line| put_into(line).is_some()) else { return };
+    let is_try = |line: &&Value| Told::read(line).is_some_and(|told| told.what == "popped");
+    let tries = lines[put..].iter().filter(is_try).count();
+    job.attempt = job.attempt.max(u32::try_from(tries).unwrap_or(u32::MAX));
+    if let Some(queue) = put_into(&lines[put]) {
+        job.queue = queue.into();
+    }
+}
+
 /// Adds what is known to have happened from there alone.
 pub(super) fn add(job: &mut JobRecord, lines: &[Value]) {
+    add_end(job, lines);
     let own = own(job);
     let mut latest = job.put_at;
     let mut noted = Vec::new();

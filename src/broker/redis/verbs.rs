@@ -327,7 +327,13 @@ async fn try_end(redis: &Redis, verb: &Cancel, by: &str) -> Result<Option<Vec<Ea
         return Ok(None);
     }
     let mut states: BTreeMap<JobId, Option<JobState>> = BTreeMap::new();
-    for (job, ended) in ending.into_iter().zip(reply::array(answer)?) {
+    let mut told: BTreeMap<JobId, String> = BTreeMap::new();
+    for (job, mut ended) in ending.into_iter().zip(reply::array(answer)?) {
+        if matches!(ended, Value::Array(_)) {
+            let [state, worker] = parts(ended)?;
+            told.insert(job.clone(), text(&worker).unwrap_or_default());
+            ended = state;
+        }
         let state = text(&ended).and_then(|state| state.parse().ok());
         states.insert(job.clone(), state);
     }
@@ -336,7 +342,9 @@ async fn try_end(redis: &Redis, verb: &Cancel, by: &str) -> Result<Option<Vec<Ea
         (_, Some(refusal)) => Fate::Refused(refusal.clone()),
         (_, None) => Fate::Refused(Refusal::NoJob),
     };
-    Ok(Some(named.iter().map(|one| Each { job: one.job.clone(), fate: fate(one) }).collect()))
+    let each =
+        |one: &Named| Each { job: one.job.clone(), fate: fate(one), told: told.get(&one.job).cloned() };
+    Ok(Some(named.iter().map(each).collect()))
 }
 
 /// Those that were named, each once; with `dependents` also those that wait for them, and so on.

@@ -24,7 +24,7 @@ pub(super) fn cancel(store: &mut Store, verb: &Cancel, by: &str, now: Instant) -
             (None, _) => Fate::Refused(Refusal::NoJob),
             (Some(_), Some(refusal)) => Fate::Refused(refusal.clone()),
         };
-        all.push(Each { job, fate });
+        all.push(Each { job, fate, told: None });
     }
     Ok(all)
 }

@@ -41,11 +41,16 @@ fn memory() -> Check {
 fn redis(url: &Secret) -> Check {
     let asked = async {
         let redis = Redis::open(url.reveal(), &url.to_string(), redis::Options::default())?;
-        redis.counts().await
+        Ok::<_, crate::broker::Error>((redis.counts().await?, redis.keeps_nothing().await?))
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     match runtime.map(|runtime| runtime.block_on(asked)) {
-        Ok(Ok(queues)) => Check::ok("store", format!("{url} answers, and has {} queues", queues.len())),
+        Ok(Ok((_, Some(wrong)))) => {
+            Check::less("store", format!("{url} answers, but {wrong}"), "jobs are gone with the server", "")
+        }
+        Ok(Ok((queues, None))) => {
+            Check::ok("store", format!("{url} answers, and has {} queues", queues.len()))
+        }
         Ok(Err(error)) => Check::bad(
             "store",
             error.to_string(),

@@ -31,6 +31,9 @@ pub struct Each {
     /// What became of it.
     #[serde(flatten)]
     pub fate: Fate,
+    /// The worker of another program that ran it. It was told to end the job, and nobody knows whether it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
 }
 
 /// What became of a job that was named with others.

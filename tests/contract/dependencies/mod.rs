@@ -58,7 +58,7 @@ async fn off(scene: &Scene, id: &str, jobs: Option<&[&str]>) -> Result<JobState,
 
 async fn cancel(scene: &Scene, jobs: &[&str], dependents: bool) -> Vec<(String, Fate)> {
     let each = scene.tell(Cancel { jobs: names(jobs), dependents }, "uid 7").await.unwrap();
-    each.into_iter().map(|Each { job, fate }| (job.to_string(), fate)).collect()
+    each.into_iter().map(|Each { job, fate, .. }| (job.to_string(), fate)).collect()
 }
 
 fn now(id: &str, state: JobState) -> (String, Fate) {

@@ -70,12 +70,17 @@ struct Sentinel {
 
 impl Sentinel {
     fn of(primary: &RedisServer) -> Sentinel {
+        Sentinel::with(primary, "")
+    }
+
+    /// With more lines in its settings.
+    fn with(primary: &RedisServer, more: &str) -> Sentinel {
         let dir = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let file = dir.path().join("sentinel.conf");
         let text = format!(
             "bind 127.0.0.1\nport {port}\ndir {}\nsentinel monitor jobs 127.0.0.1 {} 1\n\
-             sentinel down-after-milliseconds jobs 500\nsentinel failover-timeout jobs 5000\n",
+             sentinel down-after-milliseconds jobs 500\nsentinel failover-timeout jobs 5000\n{more}",
             dir.path().display(),
             primary.port
         );
@@ -134,6 +139,18 @@ fn a_primary_that_dies_is_followed_by_the_one_its_sentinel_names() {
     assert_eq!(scene.job(&jid)["attempt"], 1);
     scene.ok(&["job", "cancel", "--wait", &jid]);
     assert!(!alive(pid));
+}
+
+#[test]
+fn a_sentinel_that_wants_a_password_gets_it() {
+    let primary = RedisServer::start();
+    let sentinel = Sentinel::with(&primary, "requirepass s3cret%\n");
+    let mut scene = Scene::on(primary);
+    scene.url = format!("redis+sentinel://127.0.0.1:{}/jobs/0?sentinel_pass=s3cret%25", sentinel.port);
+    assert_eq!(scene.ok(&["put", "--jid", "j", "--", "true"]), "j\n");
+    scene.url = format!("redis+sentinel://127.0.0.1:{}/jobs/0", sentinel.port);
+    let said = scene.sandbox.run(&["-b", &scene.url, "queue", "list"]);
+    assert!(!said.status.success());
 }
 
 #[test]

@@ -92,9 +92,13 @@ local function tell_failed(jid, group, message, worker)
     .. ',"event":"failed","worker":' .. encode(worker) .. '}')
 end
 
+local function lock_lost_text(jid, worker)
+  return '{"jid":' .. encode(jid) .. ',"event":"lock_lost","worker":' .. encode(worker) .. '}'
+end
+
 -- Tells a worker, then everyone, that it has a job no more.
 local function tell_lock_lost(jid, worker)
-  local text = '{"jid":' .. encode(jid) .. ',"event":"lock_lost","worker":' .. encode(worker) .. '}'
+  local text = lock_lost_text(jid, worker)
   call('PUBLISH', 'ql:w:' .. worker, text)
   tell(text)
 end
@@ -169,6 +173,8 @@ local function leave(jid, queue)
   call('ZREM', key .. '-locks', jid)
   call('ZREM', key .. '-scheduled', jid)
   call('ZREM', key .. '-depends', jid)
+  -- Where reqless keeps jobs that a throttle holds up.
+  call('ZREM', key .. '-throttled', jid)
 end
 
 local function forget_worker_job(worker, jid)

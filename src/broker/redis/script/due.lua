@@ -18,15 +18,16 @@ if command == 'pop' or command == 'peek' or command == 'retry' or command == 'jo
     count(queue, clock, 'retries', 1)
   end
 
-  -- The end of a job that has no try left. Without a failure of its own it is told that there were no more.
-  function fail_spent(jid, queue, worker, group, message, failure)
+  -- The end of a job that has no try left. Without a failure of its own it is told that there were no more. With
+  -- `is_quiet` nothing of it is told on `ql:log`, as qless does it.
+  function fail_spent(jid, queue, worker, group, message, failure, is_quiet)
     group = group or 'failed-retries-' .. queue
     message = message or 'Job exhausted retries in queue "' .. queue .. '"'
     failure = failure or failure_text(group, message, clock, '')
     history(jid, clock, 'failed', '{"group":' .. encode(group) .. '}')
     set_failed(jid, queue, clock, group, failure)
     tell_followers('failed', jid)
-    tell_failed(jid, group, message, worker or '')
+    if not is_quiet then tell_failed(jid, group, message, worker or '') end
     news('failed', jid, queue, 'failed')
   end
 

@@ -56,7 +56,8 @@ if command == 'fail' or command == 'retry' or command == 'heartbeat' or command 
     forget_worker_job(worker, jid)
     local failure = group and message and failure_text(group, message, floor(clock), worker)
     if remaining < 0 then
-      fail_spent(jid, from or '', worker, group or 'failed-retries-' .. queue, message, failure)
+      fail_spent(jid, from or '', worker, group or 'failed-retries-' .. queue, message, failure,
+        true)
       return remaining
     end
     if failure then call('HSET', key, 'failure', failure) end

@@ -31,7 +31,8 @@ if command == 'taskvisor.queues' then
     local oldest = call('ZREVRANGE', key .. '-work', 0, 0)[1]
     oldest = oldest and fields(oldest, 'put_at') or false
     answers[#answers + 1] = {
-      queue, call('ZCARD', key .. '-work'), call('ZCARD', key .. '-scheduled'), call('ZCARD', key .. '-depends'),
+      queue, call('ZCARD', key .. '-work') + call('ZCARD', key .. '-throttled'), call('ZCARD', key .. '-scheduled'),
+      call('ZCARD', key .. '-depends'),
       call('ZCARD', key .. '-locks') - canceling, canceling, oldest,
       call('SISMEMBER', 'ql:paused_queues', queue), call('HGET', 'ql:taskvisor:paused', queue),
       format('%.0f', option(queue .. '-max-concurrency', option('max-concurrency', 0))),
@@ -111,8 +112,14 @@ if command == 'taskvisor.cancel' then
         news('canceling', jid, job.queue, 'canceling')
         answers[i] = 'canceling'
       else
-        if job.worker and job.worker ~= '' then call('PUBLISH', 'ql:w:' .. job.worker, text) end
+        local holder = job.worker and job.worker ~= '' and job.worker
+        if holder then
+          call('PUBLISH', 'ql:w:' .. holder, text)
+          -- Workers in Ruby end a job on this word alone.
+          call('PUBLISH', 'ql:w:' .. holder, lock_lost_text(jid, holder))
+        end
         leave(jid, job.queue)
+        if job.throttles then leave_throttles(jid, job.throttles) end
         forget_worker_job(job.worker, jid)
         if state == 'held' then
           leave_end(jid, read(jid, LOOKED_AT), 'held')
@@ -120,7 +127,7 @@ if command == 'taskvisor.cancel' then
         end
         call('HDEL', key, 'scheduled')
         end_canceled(jid, job)
-        answers[i] = 'canceled'
+        answers[i] = holder and state == 'running' and {'canceled', holder} or 'canceled'
       end
     end
   end

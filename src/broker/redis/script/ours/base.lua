@@ -30,7 +30,7 @@ end
 local HELD = {
   'state', 'worker', 'queue', 'klass', 'priority', 'time', 'retries', 'remaining', 'grace', 'hold', 'held_by',
   'instance', 'life', 'started', 'renewals', 'renewed', 'attempt', 'crashes', 'interrupted', 'canceling', 'order',
-  'why', 'result',
+  'why', 'result', 'throttles',
 }
 
 -- Whether a supervisor of taskvisor holds a job, and nobody has taken it since.
@@ -65,11 +65,20 @@ local function safely(list, jid, act, ...)
   return act(...)
 end
 
+-- Which of the keys of a queue is of a wrong kind, and what it is.
+local function spoiled_key(key)
+  for _, ending in ipairs({'-work', '-locks', '-scheduled', '-depends', '-recur'}) do
+    local has = call('TYPE', key .. ending).ok
+    if has ~= 'zset' and has ~= 'none' then return key .. ending, has end
+  end
+end
+
 -- Does something to what belongs to a key. If it fails the trouble is told, and is nobody else's.
 local function guarded(key, act, ...)
   local is_fine, answer = pcall(act, ...)
   if is_fine then return answer end
-  odd[#odd + 1] = {key, tostring(type(answer) == 'table' and answer.err or answer)}
+  local spoiled, has = spoiled_key(key)
+  odd[#odd + 1] = spoiled and {spoiled, has} or {key, tostring(type(answer) == 'table' and answer.err or answer)}
 end
 
 -- Whether what is found where jobs wait is to wait there: not if it has ended, waits for others or runs, and was only
@@ -141,8 +150,57 @@ local function give_place(jid)
   call('ZADD', 'ql:taskvisor:jobs', 'NX', call('INCR', 'ql:taskvisor:place'), jid)
 end
 
+-- Throttles of reqless: a job names some in its hash, and of each as many of its jobs run as it says, 0 = any number.
+-- Those that wait for one are in a list of their own until another of its jobs has ended.
+local function throttles_of(text)
+  local keys = text and json_names(text) or {}
+  for i, name in ipairs(keys) do keys[i] = 'ql:th:' .. name end
+  return keys
+end
+
+-- How many more jobs of a throttle may run.
+local function throttle_room(key)
+  local most = number(call('HGET', key, 'maximum') or 0) or 0
+  return most > 0 and math.max(most - call('ZCARD', key .. '-locks'), 0) or 1000
+end
+
+-- Takes a place in each throttle of a job that is to run; else it is held up by the first that has none: false.
+local function take_throttles(jid, queue, text)
+  local keys = throttles_of(text)
+  for _, key in ipairs(keys) do
+    if throttle_room(key) == 0 and not call('ZSCORE', key .. '-locks', jid) then
+      call('ZADD', key .. '-pending', now, jid)
+      call('ZADD', 'ql:q:' .. queue .. '-throttled', now, jid)
+      if call('HGET', 'ql:j:' .. jid, 'state') ~= 'throttled' then
+        call('HSET', 'ql:j:' .. jid, 'state', 'throttled')
+        history(jid, clock, 'throttled', '{"queue":' .. encode(queue) .. '}')
+      end
+      return false
+    end
+  end
+  for _, key in ipairs(keys) do call('ZADD', key .. '-locks', 1, jid) end
+  return true
+end
+
+-- Leaves the throttles of a job; others that they held up wait for a worker again.
+local function leave_throttles(jid, text)
+  for _, key in ipairs(throttles_of(text)) do
+    if call('ZREM', key .. '-locks', jid) == 0 then call('ZREM', key .. '-pending', jid) end
+    local room = throttle_room(key)
+    for _, other in ipairs(room > 0 and call('ZRANGE', key .. '-pending', 0, room - 1) or {}) do
+      call('ZREM', key .. '-pending', other)
+      local queue, priority, order = fields(other, 'queue', 'priority', 'order')
+      if queue and call('ZREM', 'ql:q:' .. queue .. '-throttled', other) == 1 then
+        enter_work(other, queue, priority, number(order) or clock)
+        wake(queue)
+      end
+    end
+  end
+end
+
 -- Nobody holds the job any more.
 local function let_go(jid, job)
+  if job.throttles then leave_throttles(jid, job.throttles) end
   call('ZREM', 'ql:q:' .. job.queue .. '-locks', jid)
   forget_worker_job(job.worker, jid)
   if job.instance then call('SREM', 'ql:taskvisor:held:' .. job.instance, jid) end

@@ -18,7 +18,32 @@ local function tidy_places(most)
   for i = 1, #some, 2 do
     if call('EXISTS', 'ql:j:' .. some[i]) == 0 then call('ZREM', 'ql:taskvisor:jobs', some[i]) end
   end
-  call('SET', 'ql:taskvisor:tidied', #some < 2 * most and 0 or some[#some])
+  if #some == 2 * most then
+    call('SET', 'ql:taskvisor:tidied', some[#some])
+  elseif at > 0 then
+    call('DEL', 'ql:taskvisor:tidied')
+  end
+end
+
+-- Whether a queue has something for a worker now.
+local function has_work(queue)
+  if call('SISMEMBER', 'ql:paused_queues', queue) == 1 then return false end
+  local key = 'ql:q:' .. queue
+  return call('ZCARD', key .. '-work') > 0
+    or #call('ZRANGEBYSCORE', key .. '-scheduled', '-inf', now, 'LIMIT', 0, 1) > 0
+    or #call('ZRANGEBYSCORE', key .. '-recur', 0, now, 'LIMIT', 0, 1) > 0
+end
+
+-- Whether workers of other programs have asked for jobs within ten minutes: such as go by the name of no supervisor.
+local function has_strangers()
+  local ours = {}
+  for _, instance in ipairs(call('HKEYS', 'ql:taskvisor:fleet')) do ours[#ours + 1] = '-' .. instance:sub(-8) .. '-' end
+  for _, worker in ipairs(call('ZREVRANGEBYSCORE', 'ql:workers', '+inf', clock - 600, 'LIMIT', 0, 100)) do
+    local is_ours = false
+    for _, part in ipairs(ours) do is_ours = is_ours or worker:find(part, 1, true) ~= nil end
+    if not is_ours then return true end
+  end
+  return false
 end
 
 -- A sign of life, which its own ears hear. What has been silent for too long is forgotten, some at a time.
@@ -28,9 +53,13 @@ if command == 'taskvisor.sign' then
   if instance == '' then return 0 end
   write_though_full()
   call('HSET', 'ql:taskvisor:fleet', instance, text)
-  call('ZADD', 'ql:taskvisor:seen', now, instance)
+  local is_new, is_busy = call('ZADD', 'ql:taskvisor:seen', now, instance) == 1, false
   tidy_held(instance, 100)
-  tidy_places(500)
+  tidy_places(100)
+  for _, queue in ipairs(args_from(6)) do
+    local is_fine, has = pcall(has_work, queue)
+    is_busy = is_busy or is_fine and has
+  end
   local long_ago = clock - option('max-worker-age', 86400)
   for _, gone in ipairs(call('ZRANGEBYSCORE', 'ql:taskvisor:seen', '-inf', long_ago, 'LIMIT', 0, 10)) do
     call('HDEL', 'ql:taskvisor:fleet', gone)
@@ -40,7 +69,7 @@ if command == 'taskvisor.sign' then
     call('DEL', 'ql:w:' .. worker .. ':jobs')
     call('ZREM', 'ql:workers', worker)
   end
-  return 1
+  return (is_busy and 1 or 0) + (has_strangers() and 2 or 0) + (is_new and 4 or 0)
 end
 
 -- A supervisor stops in order.

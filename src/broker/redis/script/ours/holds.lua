@@ -120,7 +120,7 @@ if command == 'taskvisor.fetch' then
   local GIVEN = {
     'klass', 'data', 'priority', 'tags', 'attempt', 'crashes', 'interrupted', 'unknown', 'policy', 'limit', 'exec',
     'retries', 'remaining', 'time', 'order', 'hold', 'grace', 'progress', 'renewed', 'due', 'state', 'queue',
-    'put_at',
+    'put_at', 'throttles',
   }
   local given, waits = {}, {}
 
@@ -129,11 +129,12 @@ if command == 'taskvisor.fetch' then
     local key = 'ql:j:' .. jid
     local values = call('HMGET', key, unpack(GIVEN))
     if not values[1] and not values[2] then return end
-    local retries, remaining, time, order, hold, grace, progress, renewed, due, state, from, put_at =
+    local retries, remaining, time, order, hold, grace, progress, renewed, due, state, from, put_at, throttles =
       unpack(values, 12)
     if state and state ~= 'waiting' and not may_wait(state, jid, from) then return end
     if from and from ~= queue and call('ZSCORE', 'ql:q:' .. from .. '-work', jid) then return end
     if not is_text(jid) then return refuse_jid(jid, queue) end
+    if throttles and not take_throttles(jid, queue, throttles) then return end
     -- A job of another program tells its tries by what remains of them.
     local attempt = (number(values[5]) or math.max((number(retries) or 0) - (number(remaining) or 0), 0)) + 1
     hold = next_hold(hold)
@@ -229,11 +230,23 @@ if command == 'taskvisor.fetch' then
       if queue.room > 0 then guarded(key .. '-recur', look_ahead, key .. '-recur') end
     end
   end
-  return {next_due < math.huge and format('%.6f', next_due) or false, given, odd, is_full and 1 or 0}
+  local has_dependents = false
+  for _, queue in ipairs(going) do
+    has_dependents = has_dependents or call('EXISTS', 'ql:q:' .. queue.name .. '-depends') == 1
+  end
+  local seen = (is_full and 1 or 0) + (has_dependents and 2 or 0)
+  return {next_due < math.huge and format('%.6f', next_due) or false, given, odd, seen}
+end
+
+-- Whether a job that `instance` does not hold any more was canceled. Other clients of qless remove such a job, and know
+-- nothing of what a supervisor holds; what is gone together with that was lost with the server's data.
+local function is_canceled(jid, job, instance)
+  if job.state then return job.state == 'canceled' end
+  return instance == '' or call('SISMEMBER', 'ql:taskvisor:held:' .. instance, jid) == 1
 end
 
 if command == 'taskvisor.renew' then
-  local expires, answers = format('%.6f', clock + number(take())), {}
+  local expires, instance, answers = format('%.6f', clock + number(take())), take(), {}
   write_though_full()
   for i = 1, tonumber(take()) do
     local jid, hold = take(), take()
@@ -246,7 +259,7 @@ if command == 'taskvisor.renew' then
       call('ZADD', 'ql:w:' .. job.worker .. ':jobs', expires, jid)
       call('ZADD', 'ql:workers', now, job.worker)
       answers[i] = job.canceling and 'canceled' or 'renewed'
-    elseif not job.state or job.state == 'canceled' then
+    elseif is_canceled(jid, job, instance) then
       answers[i] = 'canceled'
     else
       answers[i] = 'lost'
@@ -257,14 +270,14 @@ end
 
 -- Which of some holds are not in force any more, and why.
 if command == 'taskvisor.verify' then
-  local answers = {}
+  local instance, answers = take(), {}
   for i = 1, tonumber(take()) do
     local jid, hold = take(), take()
     local job = read(jid, {'state', 'queue', 'worker', 'held_by', 'hold', 'canceling'})
     if is_held(job) and job.hold == hold then
       answers[i] = job.canceling and 'canceled' or 'held'
     else
-      answers[i] = (not job.state or job.state == 'canceled') and 'canceled' or 'lost'
+      answers[i] = is_canceled(jid, job, instance) and 'canceled' or 'lost'
     end
   end
   return answers

@@ -139,8 +139,8 @@ if command == 'taskvisor.list' or command == 'taskvisor.sweep' or command == 'ta
   end
 end
 
--- Gives a place to the jobs of other programs among those that an index has, some indices and ids at a time; gives where
--- to go on. With `is_quick`, only if there are more jobs than places: whether that is so is seen at a glance, unless
+-- Gives a place to the jobs of other programs among those that indices have, some ids at a time; gives where to go on.
+-- With `is_quick`, only if there are more jobs than places: whether that is so is seen at a glance, unless
 -- places are left of jobs that other programs have removed.
 if command == 'taskvisor.adopt' then
   write_though_full()

@@ -37,7 +37,7 @@ if command == 'taskvisor.forget' then
   if not call('ZSCORE', 'ql:queues', queue) then return no('queue', queue) end
   local key = 'ql:q:' .. queue
   local jobs = call('ZCARD', key .. '-work') + call('ZCARD', key .. '-scheduled') + call('ZCARD', key .. '-depends')
-    + call('ZCARD', key .. '-locks') + call('SISMEMBER', 'ql:paused_queues', queue)
+    + call('ZCARD', key .. '-locks') + call('ZCARD', key .. '-throttled') + call('SISMEMBER', 'ql:paused_queues', queue)
   for state in pairs(ENDED) do
     jobs = jobs + math.max(number(call('HGET', 'ql:taskvisor:ended', state .. ':' .. queue) or 0), 0)
   end

@@ -5,7 +5,7 @@ local function state_of(job)
   if job.state == 'running' then return job.canceling and 'canceling' or 'running' end
   if job.state == 'failed' then return job.held == '1' and 'held' or 'failed' end
   if job.state == 'scheduled' then return 'delayed' end
-  if job.state == 'stalled' then return 'waiting' end
+  if job.state == 'stalled' or job.state == 'throttled' then return 'waiting' end
   return job.state
 end
 

@@ -30,6 +30,7 @@ local function complete(jid, job, left)
   end
   call('HSET', key, 'state', 'complete', 'worker', '', 'failure', '{}', 'queue', '', 'from', job.queue, 'expires', '0',
     'remaining', job.retries or '0', 'ended', millis, unpack(left_behind))
+  if job.throttles then leave_throttles(jid, job.throttles) end
   completed[#completed + 1] = {jid = jid, queue = job.queue, instance = job.instance}
   forget_worker_job(job.worker, jid)
   tell('{"jid":' .. encode(jid) .. ',"event":"completed","queue":' .. encode(job.queue) .. '}')
