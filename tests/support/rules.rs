@@ -193,6 +193,7 @@ impl World {
                     "leaves {job} untold, which it is not"
                 );
             }
+            Command::GiveUp(why) => assert!(self.settings.burst, "gives up, and is no burst: {why:?}"),
             Command::Exit => self.watch_exit(),
         }
     }

@@ -13,8 +13,8 @@ use super::rules::Checks;
 pub use dice::*;
 use taskvisor::model::{
     Bytes, Change, Class, ClassSettings, Classes, Count, CutOff, Excess, Exit, ExitStatus, Failure, Fence,
-    Fetched, Instant, Job, JobId, Lease, Limits, Order, Outcome, Payload, PoolSettings, QueueName, Retry,
-    Revocation, Scale, Settings, Settlement, Signal, Stop, Take, Usage, Verdict, WorkerId,
+    Fetched, Instant, Job, JobId, JobState, Lease, Limits, Order, Outcome, Payload, PoolSettings, QueueName,
+    Retry, Revocation, Scale, Settings, Settlement, Signal, Stop, Take, Usage, Verdict, WorkerId,
 };
 use taskvisor::select::Turns;
 use taskvisor::supervisor::{Command, Event, Supervisor};
