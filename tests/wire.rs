@@ -104,17 +104,10 @@ fn report() -> impl Strategy<Value = Report> {
         proptest::sample::select(vec![Step::Socket, Step::Pipe, Step::Cgroup, Step::Fork, Step::Template]);
     let asks = proptest::sample::select(Ask::ALL.to_vec());
     prop_oneof![
-        (any::<i32>(), proptest::option::of(status()), any::<[u32; 3]>(), any::<[bool; 3]>()).prop_map(
-            |(pid, ended, [restarts, generation, left], [cgroup, bounds, notify])| Report::Hello(Hello {
-                pid,
-                restarts,
-                ended,
-                generation,
-                cgroup,
-                bounds,
-                notify,
-                left
-            })
+        (any::<i32>(), proptest::option::of(status()), any::<[u32; 4]>(), any::<[bool; 3]>()).prop_map(
+            |(pid, ended, [restarts, generation, left, stuck], [cgroup, bounds, notify])| Report::Hello(
+                Hello { pid, restarts, ended, generation, cgroup, bounds, notify, left, stuck }
+            )
         ),
         (worker(), any::<i32>()).prop_map(|(id, pid)| Report::Started(id, pid)),
         (worker(), steps, any::<i32>()).prop_map(|(id, step, errno)| Report::SpawnFailed(id, step, errno)),

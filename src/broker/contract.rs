@@ -116,6 +116,8 @@ pub struct Fetch {
 pub enum Renewal {
     /// Extended.
     Renewed(Lease),
+    /// Extended, and the job is being canceled: it is ours until its processes are proven dead.
+    Canceling(Lease),
     /// Not ours any more.
     Lost(Revocation),
 }

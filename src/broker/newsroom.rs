@@ -39,10 +39,12 @@ impl Newsroom {
         let _ = self.out.send(Arc::new(News { n, ..news }));
     }
 
-    /// Tells that there are no more, and how many verdicts are left untold; comes back when those who listen have heard it.
-    pub async fn close(&self, at: Millis, untold: u64) {
+    /// Tells that there are no more, how many verdicts are left untold, and which processes are left alive; comes back when
+    /// those who listen have heard it.
+    pub async fn close(&self, at: Millis, untold: u64, alive: String) {
         let count = (untold > 0).then_some(untold);
-        self.tell(News { count, ..News::new(What::Ended, at) });
+        let why = Some(alive).filter(|alive| !alive.is_empty());
+        self.tell(News { count, why, ..News::new(What::Ended, at) });
         // Who does not read gets no more than a moment.
         let _ = tokio::time::timeout(FAREWELL, self.out.closed()).await;
     }

@@ -25,8 +25,9 @@ pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
     let whole = async {
         let last_words = order(config, how).await?;
         match end(config, how, last_words).await? {
-            0 => Ok(exit::OK),
-            untold => Err(unconfirmed(untold)),
+            Left { alive: Some(alive), .. } => Err(left_alive(&alive)),
+            Left { untold: 0, alive: None } => Ok(exit::OK),
+            Left { untold, alive: None } => Err(unconfirmed(untold)),
         }
     };
     match args.timeout {
@@ -45,6 +46,22 @@ fn unconfirmed(untold: u64) -> Failure {
     };
     Failure::new(exit::UNAVAILABLE, format!("the supervisor has ended, and its broker has not confirmed {what}"))
         .hint("its log names them and says why; what is not written all the same runs again when its lease ends, or at the next start")
+}
+
+/// What a supervisor leaves behind at its end.
+#[derive(Default)]
+struct Left {
+    /// How many verdicts its broker is not known to have.
+    untold: u64,
+    /// The processes that do not die, in words.
+    alive: Option<String>,
+}
+
+fn left_alive(alive: &str) -> Failure {
+    let what = format!("the supervisor has ended, and some of what it ran does not die: {alive}");
+    let hint = "a start on this state directory is refused until that is dead; on a store that others use too, its job \
+                runs there when its lease ends";
+    Failure::new(exit::UNAVAILABLE, what).hint(hint)
 }
 
 /// What a supervisor says until its end.
@@ -73,9 +90,9 @@ async fn order(config: &Config, how: Stop) -> Result<Option<Words>, Failure> {
     }
 }
 
-/// Waits until all has ended, and gives how many verdicts are left untold. A supervisor that dies while it stops takes the
+/// Waits until all has ended, and gives what is left then. A supervisor that dies while it stops takes the
 /// order with it, and the next one has to be told again.
-async fn end(config: &Config, how: Stop, mut words: Option<Words>) -> Result<u64, Failure> {
+async fn end(config: &Config, how: Stop, mut words: Option<Words>) -> Result<Left, Failure> {
     let gone = gone(config);
     tokio::pin!(gone);
     while let Some(said) = words {
@@ -83,17 +100,17 @@ async fn end(config: &Config, how: Stop, mut words: Option<Words>) -> Result<u64
         tokio::pin!(last);
         tokio::select! {
             // Whoever has ended has said all, and it is here.
-            ended = &mut gone => return ended.and(Ok(last.await.unwrap_or(0))),
-            untold = &mut last => if let Some(untold) = untold {
-                return gone.await.and(Ok(untold));
+            ended = &mut gone => return ended.and(Ok(last.await.unwrap_or_default())),
+            left = &mut last => if let Some(left) = left {
+                return gone.await.and(Ok(left));
             }
         }
         words = tokio::select! {
-            ended = &mut gone => return ended.and(Ok(0)),
+            ended = &mut gone => return ended.and(Ok(Left::default())),
             words = order_again(config, how) => words,
         };
     }
-    gone.await.and(Ok(0))
+    gone.await.and(Ok(Left::default()))
 }
 
 /// What is in the way of that may pass: the first order has begun the end.
@@ -109,12 +126,12 @@ async fn order_again(config: &Config, how: Stop) -> Option<Words> {
 /// An order that is given twice is one.
 const REMINDER: Duration = Duration::from_secs(2);
 
-/// How many verdicts it says that it leaves untold; None if it went without a word.
-async fn last(mut words: Words) -> Option<u64> {
+/// What it says that it leaves; None if it went without a word.
+async fn last(mut words: Words) -> Option<Left> {
     loop {
         let some = words.next().await.ok().filter(|some| !some.is_empty())?;
         if let Some(end) = some.iter().find(|news| news.what == What::Ended) {
-            return Some(end.count.unwrap_or(0));
+            return Some(Left { untold: end.count.unwrap_or(0), alive: end.why.clone() });
         }
     }
 }

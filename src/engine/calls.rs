@@ -8,7 +8,7 @@ use tokio::sync::mpsc::Sender;
 use super::outside::Outside;
 use crate::broker::{Broker, Complaints, Error, Fetch, Renewal, Settling, Verbs};
 use crate::clock;
-use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName, Settlement};
+use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName, Revocation, Settlement};
 use crate::supervisor::Event;
 
 /// What went wrong with calls of this process, until it goes well again.
@@ -74,7 +74,7 @@ async fn renew(
         let answers: Vec<Event> = match broker.renew(leases, by).await {
             Ok(renewals) => {
                 wrong.well(WHAT, clock::now());
-                asked.into_iter().zip(renewals).map(renewed).collect()
+                asked.into_iter().zip(renewals).flat_map(renewed).collect()
             }
             Err(error) => {
                 wrong.wrong(WHAT, &error, clock::now());
@@ -134,10 +134,13 @@ fn batches<T>(broker: &dyn Broker, all: Vec<T>) -> impl Iterator<Item = Vec<T>> 
     })
 }
 
-fn renewed(((job, fence), renewal): ((JobId, Fence), Renewal)) -> Event {
+fn renewed(((job, fence), renewal): ((JobId, Fence), Renewal)) -> Vec<Event> {
     match renewal {
-        Renewal::Renewed(lease) => Event::Renewed(lease),
-        Renewal::Lost(why) => Event::Revoked(job, fence, why),
+        Renewal::Renewed(lease) => vec![Event::Renewed(lease)],
+        Renewal::Canceling(lease) => {
+            vec![Event::Renewed(lease), Event::Revoked(job, fence, Revocation::Canceled)]
+        }
+        Renewal::Lost(why) => vec![Event::Revoked(job, fence, why)],
     }
 }
 

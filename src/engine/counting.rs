@@ -58,6 +58,7 @@ impl Counting {
             | Command::AskWaiting(..)
             | Command::Dropped(..)
             | Command::Untold(..)
+            | Command::LeftAlive(..)
             | Command::Exit => {}
         }
     }

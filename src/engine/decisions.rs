@@ -96,6 +96,7 @@ impl Decisions {
             | Command::GiveUp(_)
             | Command::AskWaiting(..)
             | Command::Untold(..)
+            | Command::LeftAlive(..)
             | Command::Exit => return,
         };
         self.keep(Entry { at: now, worker, job: job.cloned(), what });

@@ -91,7 +91,8 @@ pub(super) async fn run(
         mutes::look(&mut outside, clock::now());
         outside.flush()?;
         if outside.is_done() {
-            outside.newsroom.close(Millis(clock::wall_millis()), outside.last.untold).await;
+            let alive = outside.last.alive.join("; ");
+            outside.newsroom.close(Millis(clock::wall_millis()), outside.last.untold, alive).await;
             leave(&outside).await;
             return Ok(Ended::Stopped);
         }

@@ -3,11 +3,11 @@
 use tracing::error;
 
 use super::calls::{SETTLING, Wrong};
-use crate::model::{Fence, JobId};
+use crate::model::{Fence, JobId, WorkerId};
 use crate::supervisor::GaveUp;
 use crate::wire::keeper::Order;
 
-/// The exit code of an end with verdicts that the broker has not taken (EX_UNAVAILABLE), as for whatever it does not take.
+/// The exit code of an end with verdicts that the broker has not taken, or with processes that live on (EX_UNAVAILABLE).
 const UNAVAILABLE: u8 = 69;
 /// The exit code of a burst that leaves jobs that nobody here can do.
 const UNDONE: u8 = 1;
@@ -17,6 +17,8 @@ const UNDONE: u8 = 1;
 pub(super) struct LastWords {
     /// Verdicts that the broker is not known to have.
     pub untold: u64,
+    /// Why processes live on, one line each.
+    pub alive: Vec<String>,
     /// Whether the keeper was told to end all.
     pub said: bool,
     /// The exit code of a burst that has left something undone.
@@ -47,10 +49,19 @@ impl LastWords {
         self.undone = Some(code);
     }
 
+    /// Something of a worker does not die: its jobs stay ours as long as their leases last, and the next start here waits for
+    /// it.
+    pub fn left_alive(&mut self, worker: WorkerId, cause: String, jobs: &[JobId]) {
+        let jobs = jobs.iter().map(JobId::as_str).collect::<Vec<_>>().join(" ");
+        error!(%worker, jobs, why = cause, "left alive: the next start here waits until that is dead");
+        self.alive.push(if jobs.is_empty() { cause } else { format!("{cause} (job {jobs})") });
+    }
+
     /// The last order to the keeper.
     pub fn shutdown(&mut self) -> Order {
         self.said = true;
-        Order::Shutdown(if self.untold == 0 { self.undone.unwrap_or(0) } else { UNAVAILABLE })
+        let all_is_well = self.untold == 0 && self.alive.is_empty();
+        Order::Shutdown(if all_is_well { self.undone.unwrap_or(0) } else { UNAVAILABLE })
     }
 }
 

@@ -85,6 +85,8 @@ pub struct Outside {
     pub(super) newsroom: Newsroom,
     pub(super) last: LastWords,
     pub(super) mutes: Mutes,
+    /// The jobs of lives of an earlier supervisor of which something still lives.
+    pub(super) inherited: HashMap<WorkerId, Vec<(Arc<Job>, Fence)>>,
 }
 
 impl Outside {
@@ -132,6 +134,7 @@ impl Outside {
             }
             Command::Equip(pool, settings) => self.equip(pool, &settings),
             Command::Untold(job, fence, verdict) => self.last.untold(&self.wrong, &job, fence, verdict),
+            Command::LeftAlive(worker, cause, jobs) => self.last.left_alive(worker, cause, &jobs),
             Command::Exit => self.link.order(&self.last.shutdown()),
         }
     }
@@ -185,7 +188,8 @@ impl Outside {
     /// Turns a report of the keeper into facts.
     pub fn heard(&mut self, (report, descriptors): Letter, asks: &mut Asks) -> io::Result<Vec<Event>> {
         Ok(match report {
-            Report::Hello(_) | Report::Left(..) | Report::Ping => Vec::new(),
+            Report::Hello(_) | Report::Ping => Vec::new(),
+            Report::Left(worker, exit) => self.left(worker, exit, descriptors),
             Report::Started(worker, pid) => match self.children.started(worker, pid, descriptors) {
                 Ok(true) => {
                     self.announce();
@@ -300,7 +304,7 @@ impl Outside {
         }
     }
 
-    fn exited(&mut self, worker: WorkerId, exit: Exit) -> Vec<Event> {
+    pub(super) fn exited(&mut self, worker: WorkerId, exit: Exit) -> Vec<Event> {
         let remains = self.children.ended(worker, &exit);
         let mut events = self.said(remains.words);
         for end in remains.jobs {

@@ -2,66 +2,159 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracing::{info, warn};
 
 use super::outside::Outside;
-use crate::broker::{Error, Verbs};
+use crate::broker::{Error, Renewal, Verbs};
+use crate::clock;
 use crate::model::{
-    Fence, Forensics, Job, JobId, JobRecord, Outcome, Payload, Settlement, Verdict, WorkerId,
+    Exit, Fence, Fetched, Forensics, Job, JobId, JobRecord, Lease, Outcome, Payload, Settlement, Unproven,
+    Verdict, WorkerId,
 };
-use crate::process::{JobEnd, Letter, Remains, Word};
+use crate::process::{JobEnd, Letter, Remains, Word, unkillable_cause};
+use crate::supervisor::Event;
 use crate::wire::keeper::{Order, Report};
 
-/// Settles what ended well before the last supervisor died, then releases the rest, unspent.
-pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<()> {
+/// Settles what ended well before the last supervisor died, and releases the rest, unspent: all but the jobs of lives of
+/// which something still lives. Those are held on to, and given back with their lives.
+pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<Vec<Unproven>> {
     let broker = outside.broker.clone();
-    let failed = |error: Error| io::Error::other(error.to_string());
-    let held = if left.is_empty() { Ok(Vec::new()) } else { broker.held_by(outside.instance.clone()).await };
-    let held = match held {
-        Ok(held) => held,
-        Err(error) => {
-            warn!(%error, "how the jobs of the last supervisor ended cannot be settled; they run again");
-            Vec::new()
-        }
-    };
-    // A worker that lives on may be written down with several: those taken ahead of the one it ran. Which one its end is of
-    // only its own words could tell.
-    let mut jobs: HashMap<WorkerId, Vec<(JobId, Fence)>> = HashMap::new();
-    for (job, fence, worker) in held {
-        jobs.entry(worker).or_default().push((job, fence));
-    }
+    let mut held = held(outside, &left).await?;
+    let (mut unproven, mut keep) = (Vec::new(), Vec::new());
     for (report, descriptors) in left {
-        let Report::Left(worker, exit) = report else { continue };
-        outside.link.order_later(Order::Forget(worker));
-        let Some([(id, fence)]) = jobs.remove(&worker).map(<[_; 1]>::try_from).and_then(Result::ok) else {
-            continue;
-        };
-        let Some(record) = broker.get(id.clone()).await.map_err(failed)? else { continue };
-        let Some(job) = job(record) else { continue };
-        if let Err(error) = outside.children.adopt(worker, descriptors, Arc::new(job), fence) {
-            warn!(job = %id, %error, "its end cannot be read; it runs again");
-            continue;
+        match report {
+            Report::Left(worker, exit) => {
+                outside.link.order_later(Order::Forget(worker));
+                // A worker that lives on may be written down with several: those taken ahead of the one it ran. Which one
+                // its end is of only its own words could tell.
+                let only = held.remove(&worker).map(<[_; 1]>::try_from).and_then(Result::ok);
+                if let Some([(id, fence)]) = only {
+                    settle(outside, worker, exit, descriptors, (id, fence)).await?;
+                }
+            }
+            Report::Stuck(worker, pid) => {
+                let cause = unkillable_cause(pid);
+                warn!(%worker, why = cause, "a process of the last supervisor's jobs does not die");
+                let jobs = hold_on(outside, held.remove(&worker).unwrap_or_default()).await?;
+                keep.extend(jobs.iter().map(|job| (job.lease.job.clone(), job.lease.fence)));
+                let names = jobs.iter().map(|job| (job.job.clone(), job.lease.fence));
+                outside.inherited.insert(worker, names.collect());
+                unproven.push(Unproven { worker, cause, jobs });
+            }
+            Report::Hello(_)
+            | Report::Started(..)
+            | Report::SpawnFailed(..)
+            | Report::Exited(..)
+            | Report::Asked(_)
+            | Report::Ping => {}
         }
-        let Some(end) = last_end(outside.children.ended(worker, &exit)) else { continue };
-        let Some(Outcome::Complete { result, next }) = end.outcome else { continue };
-        info!(job = %id, "it had completed before the last supervisor died");
-        let forensics = Forensics {
-            worker: Some(worker),
-            exit: Some(exit),
-            stderr_tail: end.stderr_tail,
-            ..Default::default()
-        };
-        let verdict = Verdict::Complete { result, next };
-        let settlement = Settlement { job: id, fence, verdict, crashed: false, forensics: Some(forensics) };
-        broker.settle(vec![settlement]).await.map_err(failed)?;
     }
-    let released = broker.recover(outside.instance.clone(), Vec::new()).await.map_err(failed)?;
+    let released = broker.recover(outside.instance.clone(), keep).await.map_err(failed)?;
     if released > 0 {
         warn!(released, "jobs of the last supervisor were not settled; they wait again, unspent");
     }
-    Ok(())
+    Ok(unproven)
+}
+
+fn failed(error: Error) -> io::Error {
+    io::Error::other(error.to_string())
+}
+
+/// The jobs of each life, as the broker has them.
+type Held = HashMap<WorkerId, Vec<(JobId, Fence)>>;
+
+/// Asks only if there is anything to ask it for. While something of a job lives nothing else is done before the broker has
+/// said which jobs those are: it could give them to us.
+async fn held(outside: &Outside, left: &[Letter]) -> io::Result<Held> {
+    const PAUSE: Duration = Duration::from_secs(1);
+    let mut jobs = Held::new();
+    if left.is_empty() {
+        return Ok(jobs);
+    }
+    let must_know = left.iter().any(|(report, _)| matches!(report, Report::Stuck(..)));
+    let held = loop {
+        match outside.broker.held_by(outside.instance.clone()).await {
+            Ok(held) => break held,
+            Err(error) if must_know => {
+                warn!(%error, "which jobs still have a living process cannot be asked; nothing runs before");
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(error) => {
+                warn!(%error, "how the jobs of the last supervisor ended cannot be settled; they run again");
+                return Ok(jobs);
+            }
+        }
+    };
+    for (job, fence, worker) in held {
+        jobs.entry(worker).or_default().push((job, fence));
+    }
+    Ok(jobs)
+}
+
+/// Settles a job whose life has ended, if it completed.
+async fn settle(
+    outside: &mut Outside,
+    worker: WorkerId,
+    exit: Exit,
+    descriptors: Vec<OwnedFd>,
+    (id, fence): (JobId, Fence),
+) -> io::Result<()> {
+    let broker = outside.broker.clone();
+    let Some(job) = broker.get(id.clone()).await.map_err(failed)?.and_then(job) else { return Ok(()) };
+    if let Err(error) = outside.children.adopt(worker, descriptors, Arc::new(job), fence) {
+        warn!(job = %id, %error, "its end cannot be read; it runs again");
+        return Ok(());
+    }
+    let Some(end) = last_end(outside.children.ended(worker, &exit)) else { return Ok(()) };
+    let Some(Outcome::Complete { result, next }) = end.outcome else { return Ok(()) };
+    info!(job = %id, "it had completed before the last supervisor died");
+    let forensics = Forensics {
+        worker: Some(worker),
+        exit: Some(exit),
+        stderr_tail: end.stderr_tail,
+        ..Default::default()
+    };
+    let verdict = Verdict::Complete { result, next };
+    let settlement = Settlement { job: id, fence, verdict, crashed: false, forensics: Some(forensics) };
+    broker.settle(vec![settlement]).await.map_err(failed).map(drop)
+}
+
+/// Renews the leases of jobs of which something still lives, and gives those that are ours.
+async fn hold_on(outside: &Outside, jobs: Vec<(JobId, Fence)>) -> io::Result<Vec<Fetched>> {
+    let now = clock::now();
+    let leases = jobs.into_iter().map(|(job, fence)| Lease { job, fence, expires_at: now });
+    let leases: Vec<Lease> = leases.collect();
+    if leases.is_empty() {
+        return Ok(Vec::new());
+    }
+    let renewals = outside.broker.renew(leases, outside.lease).await.map_err(failed)?;
+    let mut held = Vec::new();
+    for renewal in renewals {
+        let lease = match renewal {
+            Renewal::Renewed(lease) | Renewal::Canceling(lease) => lease,
+            Renewal::Lost(_) => continue,
+        };
+        let record = outside.broker.get(lease.job.clone()).await.map_err(failed)?;
+        held.extend(record.and_then(job).map(|job| Fetched { job: Arc::new(job), lease }));
+    }
+    Ok(held)
+}
+
+impl Outside {
+    /// A life of an earlier supervisor is proven dead: if it had one job, what it said last is of that.
+    pub(super) fn left(&mut self, worker: WorkerId, exit: Exit, descriptors: Vec<OwnedFd>) -> Vec<Event> {
+        let jobs = self.inherited.remove(&worker).unwrap_or_default();
+        if let Ok([(job, fence)]) = <[_; 1]>::try_from(jobs)
+            && let Err(error) = self.children.adopt(worker, descriptors, job.clone(), fence)
+        {
+            warn!(job = %job.id, %error, "its end cannot be read; it runs again");
+        }
+        self.exited(worker, exit)
+    }
 }
 
 /// How its job ended: what the worker said of it, or what its own end says.

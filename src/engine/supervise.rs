@@ -8,7 +8,6 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use axum::Router;
 use tracing::{info, warn};
 
 use super::calls;
@@ -121,20 +120,25 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         newsroom: newsroom.clone(),
         last: LastWords::default(),
         mutes: Mutes::default(),
+        inherited: HashMap::new(),
     };
-    if let Err(error) = recover(&mut outside, left).await {
+    if let Err(error) = take_over(&mut outside, left, &mut settings).await {
         return end_of_burst(&mut outside, settings.burst, error);
     }
-    let settings = Settings { first_generation: hello.generation + 1, ..settings };
     let started = clock::now();
     let (broker, broker_name, census) = (setup.broker.clone(), setup.broker_name, Census::default());
     let desk = Arc::new(Desk { broker, newsroom, census, requests, reloader, broker_name, started });
-    open_doors(setup.listener, setup.port, api::router(desk.clone()))?;
-    // So that there is a count to show whenever the broker begins to hang.
-    tokio::spawn(async move { desk.counts(HANGS).await });
+    open_doors(setup.listener, setup.port, desk)?;
     tokio::spawn(listen(setup.broker, events));
     say_hello(hello);
     run(Supervisor::new(settings, started), outside, inbox).await
+}
+
+/// Goes on where the last supervisor ended.
+async fn take_over(outside: &mut Outside, left: Vec<Letter>, settings: &mut Settings) -> io::Result<()> {
+    settings.first_generation = outside.hello.generation + 1;
+    settings.unproven = recover(outside, left).await?;
+    Ok(())
 }
 
 /// A supervisor that finds no broker is started again by the keeper, until there is one; a burst is not.
@@ -165,7 +169,10 @@ fn newsroom(broker: &Arc<dyn Broker>) -> Newsroom {
 }
 
 /// The API, by the socket and, if one was opened, by a port.
-fn open_doors(socket: UnixListener, port: Option<Port>, router: Router) -> io::Result<()> {
+fn open_doors(socket: UnixListener, port: Option<Port>, desk: Arc<Desk>) -> io::Result<()> {
+    let router = api::router(desk.clone());
+    // So that there is a count to show whenever the broker begins to hang.
+    tokio::spawn(async move { desk.counts(HANGS).await });
     if let Some((listener, programs, gate)) = port {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -179,14 +186,15 @@ fn open_doors(socket: UnixListener, port: Option<Port>, router: Router) -> io::R
     Ok(())
 }
 
-/// The keeper's first words: who it is, and what an earlier supervisor left. None if it is gone already.
+/// The keeper's first words: who it is, what an earlier supervisor left, and what of that still lives. None if it is gone
+/// already.
 async fn greet(link: &mut Link) -> io::Result<Option<(Hello, Vec<Letter>)>> {
     let Some((report, _)) = link.recv().await? else { return Ok(None) };
     let Report::Hello(hello) = report else {
         return Err(io::Error::other(format!("the keeper's first word was {report:?}, not Hello")));
     };
     let mut left = Vec::new();
-    for _ in 0..hello.left {
+    for _ in 0..hello.left + hello.stuck {
         let Some(letter) = link.recv().await? else { return Ok(None) };
         left.push(letter);
     }

@@ -141,6 +141,17 @@ impl Cgroups {
         oom_in(&self.read(worker, "memory.events"))
     }
 
+    /// Whether a process is in the directory of another life: then it is not of this one.
+    pub fn is_of_another(&self, pid: i32, worker: WorkerId) -> bool {
+        let (own, worker) = (self.path.file_name(), worker.to_string());
+        let listed = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        listed.lines().filter_map(|line| line.strip_prefix("0::")).any(|path| {
+            let mut names =
+                path.split('/').skip_while(|name| Some(std::ffi::OsStr::new(name)) != own).skip(1);
+            names.next().is_some_and(|life| life != worker && life.parse::<WorkerId>().is_ok())
+        })
+    }
+
     /// One process that lives there.
     pub fn someone(&self, worker: WorkerId) -> Option<i32> {
         inhabitants_below(&self.path.join(worker.to_string())).first().copied()

@@ -32,6 +32,8 @@ pub(super) struct Life {
     pub cgroup: bool,
     /// Whether the keeper sent SIGKILL: such an end says nothing about the job.
     pub killed: bool,
+    /// Whether an earlier supervisor ordered it: the present one has none of its descriptors.
+    pub is_earlier: bool,
     pub state: State,
 }
 
@@ -70,7 +72,16 @@ pub(super) struct End {
 
 impl Life {
     pub fn new(worker: WorkerId, pid: i32, ends: Ends, cgroup: bool) -> Self {
-        Life { worker, pid, ends, kill_at: None, cgroup, killed: false, state: State::Alive }
+        Life {
+            worker,
+            pid,
+            ends,
+            kill_at: None,
+            cgroup,
+            killed: false,
+            is_earlier: false,
+            state: State::Alive,
+        }
     }
 
     /// The leader, while it is ours to signal.

@@ -9,8 +9,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use super::cgroup::Cgroups;
 use super::children::descendants;
-use super::life::{End, State, Wait};
+use super::life::{End, Life, STUCK_AFTER, State, Wait};
 use super::main_loop::Keeper;
 use super::sys::{self, Reaped};
 use super::template::Kin;
@@ -236,7 +237,11 @@ impl Keeper {
     fn prove_life(&mut self, worker: WorkerId, newest_stray: u64, now: Instant) -> bool {
         let Some(life) = self.lives.get_mut(&worker) else { return true };
         let State::Ended(end, wait) = &mut life.state else { return true };
-        let clear = newest_stray < end.number;
+        // Of those that may be of several lives the cgroups tell, if it takes long.
+        let is_late = now.since(wait.since) >= STUCK_AFTER;
+        let mut doubtful = self.strays.iter().filter(|(_, seen)| **seen >= end.number).map(|(pid, _)| *pid);
+        let is_of_another = |cgroups: &Cgroups| doubtful.all(|pid| cgroups.is_of_another(pid, worker));
+        let clear = newest_stray < end.number || is_late && self.cgroups.as_ref().is_some_and(is_of_another);
         if let Some(cgroups) = self.cgroups.as_ref().filter(|_| life.cgroup) {
             let (oom, at_bound) = cgroups.oom(worker);
             (end.oom, end.oom_at_bound) = (end.oom | oom, end.oom_at_bound | at_bound);
@@ -248,19 +253,29 @@ impl Keeper {
         if clear && !life.cgroup {
             let exit = end.proven(now);
             failpoint("keeper-7-proven");
-            self.unsaid.push(Report::Exited(worker, exit.clone()));
+            self.unsaid.push(match life.is_earlier {
+                true => Report::Left(worker, exit.clone()),
+                false => Report::Exited(worker, exit.clone()),
+            });
             life.state = State::Proven(exit);
             return true;
         }
         if wait.next <= now {
             wait.again(now);
         }
-        if wait.becomes_stuck(now) {
-            let stray = self.strays.iter().find(|(_, seen)| **seen >= end.number).map(|(pid, _)| *pid);
-            let someone = || self.cgroups.as_ref().and_then(|cgroups| cgroups.someone(worker));
-            self.unsaid.push(Report::Stuck(worker, stray.or_else(someone).unwrap_or(0)));
+        let (becomes_stuck, next) = (wait.becomes_stuck(now), wait.next);
+        if becomes_stuck && let Some(life) = self.lives.get(&worker) {
+            self.unsaid.push(Report::Stuck(worker, self.who_lives_on(life)));
         }
-        self.sources.wake_by(wait.next);
+        self.sources.wake_by(next);
         false
+    }
+
+    /// A process of a life that is not proven dead; 0 if none is known by its pid.
+    pub(super) fn who_lives_on(&self, life: &Life) -> i32 {
+        let State::Ended(end, _) = &life.state else { return life.pid };
+        let stray = self.strays.iter().find(|(_, seen)| **seen >= end.number).map(|(pid, _)| *pid);
+        let someone = || self.cgroups.as_ref().and_then(|cgroups| cgroups.someone(life.worker));
+        stray.or_else(someone).unwrap_or(0)
     }
 }

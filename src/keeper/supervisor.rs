@@ -164,6 +164,7 @@ impl Keeper {
         self.phase = Phase::Serving;
         self.unsaid.clear();
         self.lives.retain(|_, life| life.exit().is_none() || life.ended_by_itself());
+        self.lives.values_mut().for_each(|life| life.is_earlier = true);
         let (left, stuck): (Vec<&Life>, Vec<&Life>) =
             self.lives.values().partition(|life| life.exit().is_some());
         self.unsaid.push(Report::Hello(Hello {
@@ -175,6 +176,7 @@ impl Keeper {
             bounds: self.cgroups.as_ref().is_some_and(|cgroups| cgroups.controllers.is_ok()),
             notify: self.notify.is_heard(),
             left: left.len() as u32,
+            stuck: stuck.len() as u32,
         }));
         for life in left {
             if let Some(exit) = life.exit() {
@@ -182,7 +184,7 @@ impl Keeper {
             }
         }
         for life in stuck {
-            self.unsaid.push(Report::Stuck(life.worker, life.pid));
+            self.unsaid.push(Report::Stuck(life.worker, self.who_lives_on(life)));
         }
         if let Some(ask) = self.ending {
             self.asked(now, ask);

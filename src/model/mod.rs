@@ -53,7 +53,7 @@ pub use pool::{
 pub use progress::Progress;
 pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
 pub use schedule::{Cron, Schedule, Timetable, WrongLine};
-pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop};
+pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop, Unproven};
 pub use snapshot::{Caught, Snapshot};
 pub use status::{Health, Host, LogStatus, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis, millis_up};

@@ -70,6 +70,8 @@ pub enum Outcome {
     Snoozed(Duration),
     /// The worker has no code for this class; another version of the application may.
     UnknownClass,
+    /// The worker ended before it had read the job: it was never begun.
+    NotBegun,
 }
 
 /// Where a job goes on that is complete in its queue.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Class, ClassFilter, Classes, CutOff, Limits, Order, QueueName, Retry};
+use super::{Class, ClassFilter, Classes, CutOff, Fetched, Limits, Order, QueueName, Retry, WorkerId};
 
 /// The whole of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct Settings {
     pub stop_deadline: Duration,
     /// First generation to use: above all that this keeper has seen.
     pub first_generation: u32,
+    /// Lives of an earlier supervisor of which something still lives.
+    pub unproven: Vec<Unproven>,
     /// End when the queues are empty.
     pub burst: bool,
     /// Seed of the jitter, so that a run can be replayed.
@@ -127,6 +129,7 @@ impl Default for Settings {
             lease: Duration::from_secs(60),
             stop_deadline: Duration::from_secs(25),
             first_generation: 1,
+            unproven: Vec::new(),
             burst: false,
             seed: 0,
         }
@@ -157,6 +160,17 @@ impl Default for PoolSettings {
             recycle: Recycle::default(),
         }
     }
+}
+
+/// A life of an earlier supervisor of which something still lives: nobody else may run its jobs before that is proven dead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unproven {
+    /// The life.
+    pub worker: WorkerId,
+    /// Why it does not die, for people.
+    pub cause: String,
+    /// The jobs it had, under their leases.
+    pub jobs: Vec<Fetched>,
 }
 
 /// What a person may ask of a pool, or of all.

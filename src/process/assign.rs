@@ -121,7 +121,7 @@ fn say_run(
     let text = one_line(bytes);
     let data = if bytes.is_empty() { Some(RawValue::NULL) } else { serde_json::from_slice(&text).ok() };
     let body_b64 = data.is_none().then(|| STANDARD.encode(bytes));
-    channel.say(&Told::Run(Run {
+    let run = Told::Run(Run {
         job: worker::Job {
             id: job.id.as_str().into(),
             fence: fence.0,
@@ -137,7 +137,8 @@ fn say_run(
             soft_time_limit: limits.soft_time.map(|limit| limit.as_secs_f64()),
             cwd,
         },
-    }));
+    });
+    channel.say_run(&run, &job.id);
     Ok(())
 }
 

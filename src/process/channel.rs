@@ -9,6 +9,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use serde::Serialize;
 
 use super::output::Taken;
+use crate::model::JobId;
 use crate::wire::program::Failed;
 use crate::wire::worker::{FRAME_MAX, encode};
 
@@ -21,6 +22,10 @@ pub(super) struct Channel {
     pub(super) inbox: Lines,
     /// What the socket has not taken yet.
     outbox: Vec<u8>,
+    /// The job whose `run` was the last frame said.
+    last_run: Option<JobId>,
+    /// Whether the worker has ended before it had read all that was said.
+    is_unread: bool,
     /// What is watched for in the epoll set.
     pub(super) watched: Watched,
 }
@@ -34,12 +39,32 @@ pub(super) struct Watched {
 
 impl Channel {
     pub(super) fn new(socket: OwnedFd) -> Channel {
-        Channel { socket, inbox: Lines::default(), outbox: Vec::new(), watched: Watched::default() }
+        Channel {
+            socket,
+            inbox: Lines::default(),
+            outbox: Vec::new(),
+            last_run: None,
+            is_unread: false,
+            watched: Watched::default(),
+        }
     }
 
     /// Notes a frame for the next [`Channel::flush`].
     pub(super) fn say<T: Serialize>(&mut self, frame: &T) {
+        self.last_run = None;
         encode(frame, &mut self.outbox);
+    }
+
+    /// The same for the `run` of a job.
+    pub(super) fn say_run<T: Serialize>(&mut self, frame: &T, job: &JobId) {
+        self.say(frame);
+        self.last_run = Some(job.clone());
+    }
+
+    /// The job of which a worker that has ended never read the whole `run`. Bytes are read in order and the kernel tells
+    /// whether any were left, so it is certain of the last frame only.
+    pub(super) fn unread_run(&self) -> Option<&JobId> {
+        self.last_run.as_ref().filter(|_| self.is_unread)
     }
 
     /// Sends an order to a parked child, with what is to be its stdin.
@@ -58,7 +83,10 @@ impl Channel {
             match send(&self.socket, &self.outbox, None) {
                 Ok(0) => return,
                 Ok(len) => drop(self.outbox.drain(..len)),
-                Err(_) => self.outbox.clear(),
+                Err(_) => {
+                    self.outbox.clear();
+                    self.is_unread = true;
+                }
             }
         }
     }
@@ -83,6 +111,11 @@ impl Channel {
             }
             Err(nix::errno::Errno::EINTR) => Taken::Much,
             Err(nix::errno::Errno::EAGAIN) => Taken::Nothing,
+            // The other end was closed with something unread in it (unix(7)); told once.
+            Err(nix::errno::Errno::ECONNRESET) => {
+                self.is_unread = true;
+                Taken::End
+            }
             Err(_) => Taken::End,
         }
     }

@@ -21,7 +21,7 @@ use super::program::{never_ran, outcome};
 use super::sandbox::Sandboxes;
 use super::watched::watched;
 use crate::log::Outputs;
-use crate::model::{Exit, Fence, Instant, Job, WorkerId};
+use crate::model::{Exit, Fence, Instant, Job, Outcome, WorkerId};
 use crate::wire::worker::FRAME_MAX;
 
 /// Descriptors handled before the event loop gets its turn again.
@@ -259,6 +259,7 @@ impl Children {
             tracing::warn!(%worker, pool = plan.settings.name, "a worker ended in the middle of a frame");
         }
         let failed = life.channel.failed();
+        let unread = life.channel.unread_run().cloned();
         if plan.one_at_a_time()
             && let Some(dir) = plan.sandbox(worker)
         {
@@ -267,6 +268,8 @@ impl Children {
         for running in life.jobs {
             let exec = if life.role == Role::Parked { plan.exec(&running.job) } else { None };
             let said = exec.and_then(|exec| outcome(&exec, exit, failed, &running.printed.tail()));
+            let said =
+                said.or_else(|| (unread.as_ref() == Some(&running.job.id)).then_some(Outcome::NotBegun));
             remains.jobs.push(running.end(said, &self.logs));
         }
         remains

@@ -53,7 +53,9 @@ pub enum Command {
     Dropped(JobId, Fence, &'static str),
     /// The end has come, and the broker is not known to have heard this verdict: log it. No answer.
     Untold(JobId, Fence, &'static str),
-    /// No child lives, and nothing is unsettled that was not said to be: the supervisor is done. The last command.
+    /// The end has come, and something of this worker lives: why, and the jobs it has. Log it. No answer.
+    LeftAlive(WorkerId, String, Vec<JobId>),
+    /// No child lives but those that were said to be left alive, and nothing is unsettled that was not said to be: the supervisor is done. The last command.
     Exit,
 }
 

@@ -91,14 +91,15 @@ impl Running {
         fence_at(&self.lease, grace)
     }
 
-    /// Whether the lease is still ours. A canceled job is: until its processes are proven dead nobody else may end it.
+    /// Whether the lease is still ours, as far as we know: it is renewed until the end of the job is proven. That of a
+    /// canceled job is, as nobody else may end it; that of one that was given up for want of an answer may be.
     pub(super) fn is_ours(&self) -> bool {
-        match self.phase {
-            Phase::Runs | Phase::Said(_) | Phase::Ends(Why::Lost(Revocation::Canceled)) => true,
-            Phase::Ends(Why::Lost(_)) => false,
-            Phase::Ends(Why::Boot | Why::Spent | Why::Stop | Why::Limit(_) | Why::Neighbour) => true,
-            Phase::Ends(Why::Fault | Why::Idle | Why::Worn(_) | Why::Scaled | Why::Replaced) => true,
-        }
+        !matches!(self.phase, Phase::Ends(why) if why.is_anothers())
+    }
+
+    /// Whether a person has ended it.
+    pub(super) fn is_canceled(&self) -> bool {
+        self.phase == Phase::Ends(Why::Lost(Revocation::Canceled))
     }
 
     /// A renewal was granted. Answers may overtake each other, and the one asked for last holds longest.
@@ -138,13 +139,18 @@ impl Running {
     pub(super) fn hear(&self, outcome: Outcome, in_company: bool) -> Heard {
         match (&self.phase, outcome) {
             (Phase::Runs, outcome) => Heard::Outcome(outcome),
-            (Phase::Ends(Why::Stop | Why::Neighbour), outcome @ Outcome::Complete { .. }) => {
+            (Phase::Ends(Why::Stop | Why::Neighbour | Why::Orphaned), outcome @ Outcome::Complete { .. }) => {
                 Heard::Outcome(outcome)
             }
             (Phase::Ends(Why::Stop | Why::Neighbour), Outcome::Snoozed(after)) => {
                 Heard::Outcome(Outcome::Snoozed(after))
             }
-            (Phase::Ends(Why::Stop | Why::Neighbour | Why::Fault) | Phase::Said(_), _) => Heard::Nothing,
+            (Phase::Ends(Why::Stop | Why::Neighbour | Why::Fault), Outcome::NotBegun) => {
+                Heard::Outcome(Outcome::NotBegun)
+            }
+            (Phase::Ends(Why::Stop | Why::Neighbour | Why::Fault | Why::Orphaned) | Phase::Said(_), _) => {
+                Heard::Nothing
+            }
             (Phase::Ends(Why::Limit(excess)), _) if excess.is_urgent() => Heard::Nothing,
             (Phase::Ends(why), _) if in_company => Heard::Stopped(*why),
             (Phase::Ends(_), _) => Heard::Nothing,

@@ -10,7 +10,7 @@ use super::restart::{Boots, Random};
 use super::settle::{Unsettled, tally};
 use super::worker::{End, Slot, State, Why};
 use super::{Command, Supervisor, verdict};
-use crate::model::{Classes, Exit, Instant, PoolSettings, Revocation, Tally, Verdict, WorkerId};
+use crate::model::{Classes, Exit, Instant, PoolSettings, Tally, Verdict, WorkerId};
 
 impl Supervisor {
     /// A template that leaves a fork undone until that is killed is of no use any more.
@@ -22,7 +22,7 @@ impl Supervisor {
                 slot.down(now, End::Early(why), |wait| random.jitter(wait, 20));
                 book.restarted(&pool.name);
             }
-            State::Down | State::Ready | State::Busy => {}
+            State::Down | State::Ready | State::Busy | State::Unproven => {}
         }
         if let Some(Alive { slot: template, .. }) = undone.and_then(|template| self.life(template)) {
             template.faulty("it did not fork in time".into());
@@ -66,17 +66,17 @@ impl Supervisor {
         }
     }
 
-    /// Killed, by us or at the self-fence by the keeper, and not dead: its jobs are not settled.
+    /// Its first process has ended, or was killed by us or at the self-fence, and something of it does not die. Until that
+    /// is proven dead its jobs are ours: their leases are renewed, and nothing is settled.
     pub(super) fn on_stuck(&mut self, now: Instant, worker: WorkerId, cause: String) {
+        self.fence_off(now);
         let Some(Alive { slot, .. }) = self.life(worker) else { return };
         slot.life.stuck = Some(cause);
         match slot.state {
-            State::Killed(_) => {}
+            State::Killed(_) | State::Unproven => {}
             State::Stopping(why) => slot.enter(State::Killed(why), now, None),
             State::Down | State::Starting | State::Ready | State::Busy => {
-                let why = Why::Lost(Revocation::SelfFenced);
-                slot.enter(State::Killed(why), now, None);
-                slot.jobs.iter_mut().for_each(|job| job.phase = Phase::Ends(why));
+                slot.enter(State::Unproven, now, None);
             }
         }
     }
@@ -102,7 +102,8 @@ impl Supervisor {
 
     /// The life itself, never the one before or after it in the same place.
     pub(super) fn life(&mut self, worker: WorkerId) -> Option<Alive<'_>> {
-        let pool = self.pools.get_mut(usize::from(worker.slot.pool))?;
+        let at = self.pool_of(worker)?;
+        let pool = self.pools.get_mut(at)?;
         let slot = pool.slots.iter_mut().find(|slot| slot.id == worker)?;
         let (unsettled, tallies) = (&mut self.unsettled, &mut self.tallies);
         let book = Book { unsettled, tallies, orders: &mut self.orders };

@@ -10,7 +10,7 @@ use super::Command;
 use super::classes;
 use super::jobs::{self, MARGIN, Phase, Running};
 use super::worker::{Slot, State, Why};
-use crate::model::{CutOff, Excess, Instant, PoolSettings};
+use crate::model::{CutOff, Excess, Instant, Outcome, PoolSettings};
 
 /// A worker without a job for so long keeps nobody waiting for it to be killed.
 const REST: Duration = Duration::from_secs(1);
@@ -88,8 +88,9 @@ impl Slot {
 /// How its jobs are ended.
 impl Slot {
     /// Ends one of its jobs: first the reason counts, except that what is not ours can never be ours again, and that what
-    /// somebody else may run already has no more time than that allows. A job alone in its worker ends with it; one in
-    /// company is asked to, and has the grace for it.
+    /// somebody else may run already has no more time than that allows. One that has ended already is settled by how it
+    /// did, unless it is another's by now. A job alone in its worker ends with it; one in company is asked to, and has the
+    /// grace for it.
     pub(super) fn end_job(
         &mut self,
         now: Instant,
@@ -102,8 +103,11 @@ impl Slot {
         if why.is_anothers() {
             self.bring_forward(index, kill_at);
         }
+        let is_unproven = self.state == State::Unproven;
         let running = &mut self.jobs[index];
-        if !running.is_ours() || running.phase == Phase::Ends(why) {
+        let is_complete = matches!(running.phase, Phase::Said(Outcome::Complete { .. }));
+        let has_ended = is_unproven || is_complete;
+        if !running.is_ours() || running.phase == Phase::Ends(why) || (has_ended && !why.is_anothers()) {
             return;
         }
         let ran = running.end(why, kill_at);
@@ -135,6 +139,9 @@ impl Slot {
         orders: &mut VecDeque<Command>,
     ) {
         let why = Why::Limit(excess);
+        if self.state == State::Unproven {
+            return;
+        }
         if !excess.is_urgent() {
             // One whose end is decided ends by that, and when it was to.
             if self.jobs[index].phase == Phase::Runs {
@@ -184,7 +191,7 @@ impl Slot {
             (State::Ready | State::Busy, Some(_), None) => now < self.life.idle_since + REST,
             (State::Ready | State::Busy | State::Stopping(_), None, _) => fence.is_none(),
             (State::Stopping(_), Some(_), None) => self.jobs.is_empty(),
-            (State::Down | State::Starting | State::Killed(_), ..) => true,
+            (State::Down | State::Starting | State::Killed(_) | State::Unproven, ..) => true,
         };
         if !kept && self.life.armed != fence {
             self.life.armed = fence;
@@ -198,13 +205,21 @@ impl Slot {
         orders.push_back(Command::KillAt(self.id, self.life.armed));
     }
 
-    /// Its jobs that are given up before their leases end: what runs may carry on, what has not begun never does.
+    /// Its jobs that are given up before their leases end: what runs may carry on, what has not begun never does. One that
+    /// is being ended, or has ended, is given up by nobody: it is dead in time as far as that can be brought about, and
+    /// settled if its lease can be renewed until then.
     pub(super) fn fenced(&self, pool: &PoolSettings) -> impl Iterator<Item = &Running> {
-        let running = match pool.when_cut_off {
-            CutOff::Kill => &self.jobs[..],
-            CutOff::CarryOn => &[],
+        let running = match (pool.when_cut_off, self.state) {
+            (CutOff::CarryOn, _) | (CutOff::Kill, State::Killed(_) | State::Unproven) => &[],
+            (CutOff::Kill, _) => &self.jobs[..],
         };
-        running.iter().chain(&self.waits)
+        running.iter().filter(|job| job.phase == Phase::Runs).chain(&self.waits)
+    }
+
+    /// What is to be said at the end, if it does not die.
+    pub(super) fn left_alive(&self) -> Option<Command> {
+        let jobs = self.jobs.iter().map(|running| running.job.id.clone()).collect();
+        Some(Command::LeftAlive(self.id, self.life.stuck.clone()?, jobs))
     }
 
     /// When all of it must be dead, unless its leases are renewed.
@@ -217,7 +232,8 @@ impl Slot {
 
     /// Whether it has a job whose lease ends, or has ended, and only the broker knows whose it is now.
     pub(super) fn is_in_doubt(&self, now: Instant) -> bool {
-        self.leased().any(|job| job.is_ours() && job.lease.expires_at <= now + MARGIN)
+        let could_come_again = |job: &Running| job.is_ours() && !job.is_canceled();
+        self.leased().any(|job| could_come_again(job) && job.lease.expires_at <= now + MARGIN)
     }
 
     /// When the keeper must be told of another moment.
@@ -229,7 +245,7 @@ impl Slot {
                 Some(half_way(armed, fence))
             }
             (State::Ready | State::Busy | State::Stopping(_), _) => None,
-            (State::Down | State::Starting | State::Killed(_), _) => None,
+            (State::Down | State::Starting | State::Killed(_) | State::Unproven, _) => None,
         }
     }
 
@@ -238,7 +254,7 @@ impl Slot {
         let (own, works) = match self.state {
             State::Ready | State::Busy => (None, true),
             State::Starting | State::Stopping(_) => (self.deadline, false),
-            State::Down | State::Killed(_) => (None, false),
+            State::Down | State::Killed(_) | State::Unproven => (None, false),
         };
         let given_up = self.fenced(pool).filter(|job| job.is_ours()).map(|job| job.fence_at(pool.grace));
         let jobs = self.leased().filter_map(|job| jobs::wake_at(job, works));

@@ -109,6 +109,8 @@ impl Supervisor {
         if !alive && (stop.patience.is_none() || !open && !stuck) {
             stop.over = true;
             self.unsettled.leave(&mut self.orders);
+            let left = self.pools.iter().flat_map(|pool| &pool.slots).filter_map(Slot::left_alive);
+            self.orders.extend(left);
             self.orders.push_back(Command::Exit);
         }
     }

@@ -200,7 +200,7 @@ impl Slot {
     pub(super) fn is_leaving_for_good(&self) -> bool {
         let ends = match self.state {
             State::Stopping(why) | State::Killed(why) => why.empties_the_place(),
-            State::Down | State::Starting | State::Ready | State::Busy => false,
+            State::Down | State::Starting | State::Ready | State::Busy | State::Unproven => false,
         };
         ends || self.life.leaving.is_some_and(Why::empties_the_place)
     }
@@ -209,7 +209,12 @@ impl Slot {
     pub(super) fn let_go(&mut self, now: Instant, why: Why) {
         match self.state {
             State::Down => self.enter(State::Down, now, None),
-            State::Starting | State::Ready | State::Busy | State::Stopping(_) | State::Killed(_) => {
+            State::Starting
+            | State::Ready
+            | State::Busy
+            | State::Stopping(_)
+            | State::Killed(_)
+            | State::Unproven => {
                 self.life.leaving = Some(why);
             }
         }
@@ -219,7 +224,7 @@ impl Slot {
     pub(super) fn worth(&self) -> (u8, usize, Reverse<u16>) {
         let state = match self.state {
             State::Down => 0,
-            State::Killed(_) | State::Stopping(_) => 1,
+            State::Killed(_) | State::Stopping(_) | State::Unproven => 1,
             State::Starting => 2,
             State::Ready | State::Busy => 3,
         };

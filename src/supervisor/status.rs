@@ -63,8 +63,8 @@ impl Slot {
             State::Ready => SlotState::Ready,
             State::Busy => SlotState::Busy,
             State::Stopping(_) => SlotState::Stopping,
-            State::Killed(_) if self.life.stuck.is_some() => SlotState::Unkillable,
-            State::Killed(_) => SlotState::Killed,
+            State::Killed(_) if self.life.stuck.is_none() => SlotState::Killed,
+            State::Killed(_) | State::Unproven => SlotState::Unkillable,
         }
     }
 }

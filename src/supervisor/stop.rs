@@ -40,7 +40,7 @@ impl Stopping {
     pub(super) fn signal_at(&self, slot: &Slot, grace: Duration) -> Option<Instant> {
         match slot.state {
             State::Ready | State::Busy => Some(self.term_at(grace)),
-            State::Down | State::Starting | State::Stopping(_) | State::Killed(_) => None,
+            State::Down | State::Starting | State::Stopping(_) | State::Killed(_) | State::Unproven => None,
         }
     }
 

@@ -7,10 +7,11 @@ use super::pool::Pool;
 use super::restart::Random;
 use super::settle::Unsettled;
 use super::stop::Stopping;
-use super::worker::Slot;
+use super::worker::{Slot, State, Why};
 use super::{Command, Event};
 use crate::model::{
-    Class, Fence, Fit, Instant, JobId, PoolStatus, QueueName, Revocation, Settings, Stop, Tally,
+    Class, Fence, Fit, Instant, JobId, PoolStatus, QueueName, Revocation, Settings, Stop, Tally, Unproven,
+    WorkerId,
 };
 
 /// Keeps workers up, gives them jobs, and ends what must be ended. It is told facts and the time, and gives orders.
@@ -68,6 +69,9 @@ impl Supervisor {
             random: Random(settings.seed),
             orders: VecDeque::new(),
         };
+        for life in settings.unproven {
+            supervisor.inherit(now, life);
+        }
         for (pool, change) in settings.changes {
             supervisor.on_change(now, Some(&pool), change);
         }
@@ -169,6 +173,23 @@ impl Supervisor {
         self.stop.as_ref().map(|stop| stop.stage)
     }
 
+    /// A life of an earlier supervisor keeps its place until it is proven dead; where its pool has none like it, it has one
+    /// more for that time. A template has no jobs, and is forgotten.
+    fn inherit(&mut self, now: Instant, life: Unproven) {
+        let lease = self.lease;
+        let number = usize::from(life.worker.slot.pool).min(self.pools.len().saturating_sub(1));
+        let Some(pool) = self.pools.get_mut(number).filter(|_| life.worker.slot.index > 0) else { return };
+        let inherited = Slot::inherited(now, life, lease);
+        let is_place = |slot: &Slot| slot.id.slot == inherited.id.slot && slot.state == State::Down;
+        match pool.slots.iter().position(is_place) {
+            Some(at) => pool.slots[at] = inherited,
+            None => {
+                pool.slots.push(inherited);
+                pool.slots.iter_mut().rev().take(1).for_each(|slot| slot.let_go(now, Why::Scaled));
+            }
+        }
+    }
+
     pub(super) fn on_stop(&mut self, now: Instant, stage: Stop) {
         let deadline = now + self.stop_deadline;
         let stop = self.stop.get_or_insert(Stopping::new(stage, deadline));
@@ -203,6 +224,14 @@ impl Supervisor {
     /// The outfit of each pool, in the order of [`Supervisor::status`].
     pub fn outfits(&self) -> impl Iterator<Item = u32> {
         self.pools.iter().filter(|pool| !pool.is_gone()).map(|pool| pool.settings.outfit)
+    }
+
+    /// Where the pool of a life is: at its number, but for some lives of an earlier supervisor.
+    pub(super) fn pool_of(&self, worker: WorkerId) -> Option<usize> {
+        let has = |pool: &Pool| pool.slots.iter().any(|slot| slot.id == worker);
+        let own = usize::from(worker.slot.pool);
+        let is_there = self.pools.get(own).is_some_and(has);
+        if is_there { Some(own) } else { self.pools.iter().position(has) }
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::restart::Random;
 use super::worker::{Life, Why, describe};
-use crate::model::{Count, Exit, Failure, Job, Outcome, Retry, Verdict};
+use crate::model::{Count, Exit, Failure, Job, Outcome, Retry, Revocation, Verdict};
 
 /// A job under which so many workers died is held for a person.
 const CRASHES: u32 = 3;
@@ -27,6 +27,7 @@ pub(super) fn of_outcome(outcome: Outcome, job: &Job, retry: Retry, random: &mut
         Outcome::FailedForGood(failure) => Verdict::Fail { failure },
         Outcome::RetryAfter(after, failure) => Verdict::Retry { after, failure },
         Outcome::Snoozed(after) => Verdict::Release { after, counts: None },
+        Outcome::NotBegun => Verdict::Release { after: Duration::ZERO, counts: None },
         Outcome::UnknownClass => unknown(job, random),
     }
 }
@@ -75,13 +76,15 @@ pub(super) fn of_crash(death: Failure, job: &Job, retry: Retry, random: &mut Ran
 /// The job was ended by us: None when there is nothing to tell, because the job is not ours any more.
 pub(super) fn of_end(why: Why, job: &Job, retry: Retry, random: &mut Random) -> Option<Verdict> {
     let counts = match why {
-        Why::Lost(crate::model::Revocation::Canceled) => return Some(Verdict::Canceled),
+        Why::Lost(Revocation::Canceled) => return Some(Verdict::Canceled),
+        // Nothing of it lives: who cannot wait for the end of its lease need not.
+        Why::Lost(Revocation::SelfFenced) => Some(Count::Interrupted),
         Why::Lost(_) => return None,
         Why::Limit(excess) => {
             let failure = failure(excess.name(), excess.message());
             return Some(spent(failure, job, retry, random));
         }
-        Why::Stop => Some(Count::Interrupted),
+        Why::Stop | Why::Orphaned => Some(Count::Interrupted),
         Why::Neighbour | Why::Boot | Why::Spent | Why::Fault => None,
         Why::Idle | Why::Worn(_) | Why::Scaled | Why::Replaced => None,
     };

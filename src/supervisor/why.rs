@@ -30,6 +30,8 @@ pub(super) enum Why {
     Scaled,
     /// Others take the place of its pool.
     Replaced,
+    /// The supervisor that had it died.
+    Orphaned,
 }
 
 impl Why {
@@ -47,6 +49,7 @@ impl Why {
             Why::Worn(wear) => wear.as_str(),
             Why::Scaled => "scaled down",
             Why::Replaced => "replaced",
+            Why::Orphaned => "supervisor died",
         }
     }
 }

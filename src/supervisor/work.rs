@@ -29,15 +29,20 @@ impl Supervisor {
         };
         let Some(index) = slot.jobs.iter().position(|running| running.is(job, fence)) else { return };
         let (job, since) = (slot.jobs[index].job.clone(), slot.jobs[index].since);
-        ahead.finished(now.since(since));
         let retry = classes::retry(pool, &job);
+        if outcome == Outcome::NotBegun {
+            slot.life.taken = slot.life.taken.saturating_sub(1);
+        } else {
+            ahead.finished(now.since(since));
+        }
         let judged = match slot.jobs[index].hear(outcome, pool.jobs_at_once > 1) {
             Heard::Nothing => return,
             Heard::Outcome(outcome) => {
-                slot.life.finished += 1;
+                slot.life.finished += u64::from(outcome != Outcome::NotBegun);
                 unknown.heard(&job, &outcome);
-                // Its tree may have left something behind: the word counts when the worker is proven dead.
-                if pool.jobs_per_life == Some(1) {
+                // Its tree may have left something behind: the word counts when the worker is proven dead. Of one that was
+                // not begun there is no tree.
+                if outcome != Outcome::NotBegun && pool.jobs_per_life == Some(1) {
                     slot.jobs[index].phase = Phase::Said(outcome);
                     return slot.leave(now, pool.grace);
                 }

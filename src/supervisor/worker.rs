@@ -9,7 +9,7 @@ use super::restart::{Backoff, GOOD_LIFE};
 use super::stop::Stopping;
 use super::wear::Wears;
 pub(super) use super::why::Why;
-use crate::model::{Exit, ExitStatus, Instant, PoolSettings, Signal, SlotId, WorkerId};
+use crate::model::{Exit, ExitStatus, Instant, PoolSettings, Signal, SlotId, Unproven, WorkerId};
 
 /// Where a slot is. Its one deadline means another thing in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,9 @@ pub(super) enum State {
     Stopping(Why),
     /// Killed; only the proof is missing.
     Killed(Why),
+    /// Its first process has ended by itself, or at the self-fence, and what that left does not die: only the proof is
+    /// missing.
+    Unproven,
 }
 
 /// What is known of one life; forgotten with it.
@@ -119,6 +122,18 @@ impl Slot {
         }
     }
 
+    /// The place of a life that an earlier supervisor had, and of which something still lives. Its jobs are ours until that
+    /// is proven dead.
+    pub(super) fn inherited(now: Instant, life: Unproven, lease: Duration) -> Self {
+        let Unproven { worker, cause, jobs } = life;
+        let mut slot = Slot::new(worker.slot, worker.generation, now, None);
+        slot.enter(State::Killed(Why::Orphaned), now, None);
+        slot.life.stuck = Some(cause);
+        let jobs = jobs.into_iter().map(|job| Running::new(now, job, lease));
+        slot.jobs = jobs.map(|job| Running { phase: Phase::Ends(Why::Orphaned), ..job }).collect();
+        slot
+    }
+
     /// Whether it is the place of the template that forks the others; no job ever gets there.
     pub(super) fn is_template(&self) -> bool {
         self.id.slot.index == 0
@@ -133,7 +148,7 @@ impl Slot {
     pub(super) fn is_to_come(&self) -> bool {
         match self.state {
             State::Down | State::Starting => true,
-            State::Ready | State::Busy | State::Stopping(_) | State::Killed(_) => false,
+            State::Ready | State::Busy | State::Stopping(_) | State::Killed(_) | State::Unproven => false,
         }
     }
 
@@ -159,7 +174,7 @@ impl Slot {
     pub(super) fn faulty(&mut self, how: String) {
         match self.state {
             State::Starting | State::Ready | State::Busy | State::Stopping(_) => self.life.fault = Some(how),
-            State::Down | State::Killed(_) => {}
+            State::Down | State::Killed(_) | State::Unproven => {}
         }
     }
 
@@ -174,7 +189,7 @@ impl Slot {
                 let left = in_life.or_else(|| self.life.until_worn());
                 left.map_or(at_once, |left| at_once.min(usize::try_from(left).unwrap_or(at_once)))
             }
-            State::Down | State::Starting | State::Stopping(_) | State::Killed(_) => 0,
+            State::Down | State::Starting | State::Stopping(_) | State::Killed(_) | State::Unproven => 0,
         }
     }
 
@@ -187,7 +202,8 @@ impl Slot {
             (State::Ready, 0) => self.enter(State::Busy, now, None),
             (State::Busy, 1..) => self.enter(State::Ready, now, None),
             (State::Ready | State::Busy, _) => {}
-            (State::Down | State::Starting | State::Stopping(_) | State::Killed(_), _) => {}
+            (State::Down | State::Starting | State::Stopping(_), _) => {}
+            (State::Killed(_) | State::Unproven, _) => {}
         }
     }
 
@@ -195,7 +211,7 @@ impl Slot {
     pub(super) fn leave(&mut self, now: Instant, grace: Duration) {
         match self.state {
             State::Ready | State::Busy => self.enter(State::Stopping(Why::Spent), now, Some(now + grace)),
-            State::Down | State::Starting | State::Stopping(_) | State::Killed(_) => {}
+            State::Down | State::Starting | State::Stopping(_) | State::Killed(_) | State::Unproven => {}
         }
     }
 
@@ -209,7 +225,7 @@ impl Slot {
         let late = self.deadline.is_some_and(|deadline| deadline <= now);
         let stops = stop.and_then(|stop| stop.signal(now, self, pool.grace));
         match self.state {
-            State::Down | State::Killed(_) => None,
+            State::Down | State::Killed(_) | State::Unproven => None,
             State::Starting | State::Ready | State::Busy | State::Stopping(_)
                 if self.life.fault.is_some() =>
             {
@@ -313,8 +329,10 @@ impl Slot {
             (State::Killed(Why::Fault), Some(fault)) => fault.clone(),
             (State::Stopping(_) | State::Killed(_), _) => return End::Planned,
             // Its jobs were taken off it before: it ended with the last that it was to have, which is the job's own end.
-            (State::Busy, _) if self.is_spent(pool) => return End::Planned,
-            (State::Down | State::Starting | State::Ready | State::Busy, _) => describe(exit),
+            (State::Busy | State::Unproven, _) if self.is_spent(pool) => return End::Planned,
+            (State::Down | State::Starting | State::Ready | State::Busy | State::Unproven, _) => {
+                describe(exit)
+            }
         };
         if self.was_of_use(now) { End::Good(why) } else { End::Early(why) }
     }
@@ -322,9 +340,10 @@ impl Slot {
     /// Whether it is on its way to its first ready, or dies of not having got there.
     pub(super) fn is_booting(&self) -> bool {
         match self.state {
-            State::Starting | State::Stopping(Why::Boot) | State::Killed(Why::Boot | Why::Fault) => {
-                !self.life.ready
-            }
+            State::Starting
+            | State::Stopping(Why::Boot)
+            | State::Killed(Why::Boot | Why::Fault)
+            | State::Unproven => !self.life.ready,
             State::Down | State::Ready | State::Busy | State::Stopping(_) | State::Killed(_) => false,
         }
     }

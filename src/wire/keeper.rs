@@ -55,8 +55,9 @@ pub enum Report {
     Exited(WorkerId, Exit),
     /// It was told to die and some process of it does not (D state, other uid): its pid. `Exited` may follow one day.
     Stuck(WorkerId, i32),
-    /// The life ended by itself before the present supervisor came and nobody has settled it. Carries the three
-    /// descriptors of `Started`. Comes after `Hello`, before anything else.
+    /// A life that began before the present supervisor came has ended, and nobody has settled it. Carries the three
+    /// descriptors of `Started`. Those that ended by themselves come after `Hello`, before anything else; those of which
+    /// something still lived then, when that is proven dead.
     Left(WorkerId, Exit),
     /// The keeper got a signal that is an order to the supervisor.
     Asked(Ask),
@@ -83,6 +84,9 @@ pub struct Hello {
     pub notify: bool,
     /// How many `Left` follow.
     pub left: u32,
+    /// How many `Stuck` follow after those: lives of an earlier supervisor of which something still lives. The end of each
+    /// is told by `Left`, when it is proven.
+    pub stuck: u32,
 }
 
 /// A signal that means something to the supervisor.
@@ -254,6 +258,7 @@ impl Report {
                 packet.push(u8::from(hello.bounds));
                 packet.push(u8::from(hello.notify));
                 packet.extend_from_slice(&hello.left.to_le_bytes());
+                packet.extend_from_slice(&hello.stuck.to_le_bytes());
             }
             Report::Started(worker, pid) => {
                 head(packet, 66, *worker);
@@ -302,6 +307,7 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
             bounds: fields.u8()? != 0,
             notify: fields.u8()? != 0,
             left: fields.u32()?,
+            stuck: fields.u32()?,
         }),
         66 => Report::Started(fields.worker()?, fields.i32()?),
         67 => {

@@ -9,6 +9,7 @@ mod shortages;
 mod starts;
 mod still;
 mod store;
+mod unproven;
 
 use std::fs;
 use std::io::Write;

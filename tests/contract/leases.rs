@@ -17,7 +17,7 @@ contract!(
     a_late_settlement_is_not_ours,
     a_lease_is_renewed,
     a_lease_that_ran_out_is_lost,
-    a_canceled_job_is_not_renewed,
+    a_job_that_is_being_canceled_is_renewed_until_its_end_is_settled,
     fences_ascend,
     recover_releases_what_an_instance_held,
     recover_keeps_what_it_is_told_to_keep,
@@ -108,11 +108,21 @@ async fn a_lease_that_ran_out_is_lost(scene: Scene) {
     assert_eq!(scene.say(&again, complete()).await, Settling::Settled(JobState::Complete));
 }
 
-async fn a_canceled_job_is_not_renewed(scene: Scene) {
+/// Its processes may take longer to die than its lease lasts.
+async fn a_job_that_is_being_canceled_is_renewed_until_its_end_is_settled(scene: Scene) {
     scene.put(job("a")).await;
     let a = scene.take().await.unwrap();
     scene.cancel("a".into()).await.unwrap();
-    assert_eq!(scene.renew(vec![a.lease], LEASE).await.unwrap(), [Renewal::Lost(Revocation::Canceled)]);
+    for _ in 0..3 {
+        scene.clock.forward(LEASE * 2 / 3);
+        let renewed = scene.renew(vec![a.lease.clone()], LEASE).await.unwrap();
+        assert!(matches!(renewed[..], [Renewal::Canceling(_)]), "{renewed:?}");
+        assert!(scene.take().await.is_none());
+        assert_eq!(scene.state(&"a".into()).await, JobState::Canceling);
+    }
+    assert_eq!(scene.say(&a, Verdict::Canceled).await, Settling::Settled(JobState::Canceled));
+    let renewed = scene.renew(vec![a.lease], LEASE).await.unwrap();
+    assert!(matches!(renewed[..], [Renewal::Lost(_)]), "{renewed:?}");
 }
 
 async fn fences_ascend(mut scene: Scene) {

@@ -214,7 +214,7 @@ fn a_job_that_was_given_up_before_its_lease_ended_is_killed_once_it_is_anothers(
          20.2 > renew a
          48.2 > term 1.1 (self_fenced)
          50 > kill 1.1 (self_fenced)
-         50.1 > drop a (self_fenced)
+         50.1 > drop a (lock_lost)
          50.1 > spawn 1.2
          50.1 > kill_at 1.2 108.1",
     );
@@ -256,9 +256,9 @@ fn a_job_whose_lease_cannot_be_renewed_is_ended_before_it_runs_out() {
          0.2 > assign 1.1 a
          20.2 > renew a
          48.2 > term 1.1 (self_fenced)
-         48.9 > drop a (self_fenced)
          48.9 > spawn 1.2
-         48.9 > kill_at 1.2 106.9",
+         48.9 > kill_at 1.2 106.9
+         48.9 > settle a released after 0, interrupted",
     );
 }
 

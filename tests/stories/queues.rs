@@ -373,6 +373,7 @@ fn a_worker_that_cannot_be_killed_does_not_hold_up_the_end_for_ever() {
          0.2 > assign 1.1 a
          1 > kill 1.1 (stop)
          20.2 > renew a
+         31 > left alive 1.1 a
          31 > exit",
     );
 }

@@ -194,6 +194,9 @@ impl World {
                 );
             }
             Command::GiveUp(why) => assert!(self.settings.burst, "gives up, and is no burst: {why:?}"),
+            Command::LeftAlive(worker, ..) => {
+                assert!(self.checks.stuck.contains(worker), "leaves {worker} alive, which can die");
+            }
             Command::Exit => self.watch_exit(),
         }
     }
@@ -324,7 +327,13 @@ impl World {
         self.checks.untold.insert(key.clone());
         match self.checks.revoked.get(&key) {
             None => {}
-            Some(Revocation::Canceled) => assert_eq!(*verdict, Verdict::Canceled, "{key:?}"),
+            // What had ended before is told as it is, and the broker decides.
+            Some(Revocation::Canceled) => {
+                let worker = self.checks.assigned.get(&key);
+                let had_ended = matches!(verdict, Verdict::Complete { .. })
+                    || worker.is_some_and(|worker| self.checks.stuck.contains(worker));
+                assert!(had_ended || *verdict == Verdict::Canceled, "{key:?}: {verdict:?}");
+            }
             Some(why) => panic!("settles {key:?} after {why:?}"),
         }
         let Some(worker) = self.checks.assigned.get(&key) else { return };
@@ -335,8 +344,9 @@ impl World {
         assert!(proven || self.pool(*worker).jobs_per_life != Some(1), "settles {key:?} without proof");
         let expired = self.checks.leases.get(&key).is_some_and(|until| *until <= self.now);
         let first = self.checks.ended.insert(key.clone());
-        // What ended while the supervisor hung is told all the same: the broker compares the fence.
-        let may = self.checks.hung || self.carries_on(*worker);
+        // What ended while the supervisor hung, or died late, is told all the same: the broker compares the fence.
+        let late = self.checks.stuck.contains(worker) || matches!(verdict, Verdict::Release { .. });
+        let may = late || self.checks.hung || self.carries_on(*worker);
         assert!(!(first && expired && !may), "settles {key:?} after its lease");
     }
 }
@@ -358,6 +368,7 @@ pub fn word(command: &Command) -> String {
         Command::AskWaiting(..) => "ask waiting".into(),
         Command::Dropped(..) => "drop".into(),
         Command::Untold(..) => "untold".into(),
+        Command::LeftAlive(..) => "left alive".into(),
         Command::Equip(..) => "equip".into(),
         Command::Exit => "exit".into(),
     }

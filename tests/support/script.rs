@@ -124,6 +124,7 @@ pub fn event(now: Instant, words: &str) -> Event {
         "exited" => Event::Exited(worker(), exit(words[2])),
         "stuck" => Event::Stuck(worker(), "in state D".into()),
         "done" => outcome(Outcome::Complete { result: None, next: None }),
+        "not_begun" => outcome(Outcome::NotBegun),
         "failed" => outcome(Outcome::Failed(Failure {
             group: "exit 1".into(),
             message: "it returned 1".into(),
@@ -289,6 +290,10 @@ pub fn command_text(command: &Command) -> String {
         Command::GiveUp(why) => format!("give up {why:?}"),
         Command::Dropped(job, fence, why) => format!("drop {} ({why})", name(job, *fence)),
         Command::Untold(job, fence, verdict) => format!("untold {} {verdict}", name(job, *fence)),
+        Command::LeftAlive(worker, _, jobs) => {
+            let jobs: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
+            format!("left alive {worker} {}", jobs.join(" "))
+        }
         Command::Equip(number, pool) => {
             format!("equip {number} {} outfit={} workers={}", pool.name, pool.outfit, pool.workers)
         }

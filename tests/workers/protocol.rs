@@ -113,6 +113,19 @@ fn an_exit_without_a_last_word_is_a_crash() {
 }
 
 #[test]
+fn a_job_that_its_worker_never_read_goes_back_unspent() {
+    with_actor(&[], |sandbox| {
+        for _ in 0..5 {
+            let before = run(sandbox, "quits", "null");
+            assert_eq!(before["state"], "complete", "{before}");
+            let job = run(sandbox, "fine", "null");
+            assert_eq!(job["state"], "complete", "{job}");
+            assert_eq!((job["crashes"].as_u64(), job["attempt"].as_u64()), (Some(0), Some(1)), "{job}");
+        }
+    });
+}
+
+#[test]
 fn a_worker_that_closes_its_channel_and_lives_on_is_ended() {
     check_crash("shuts", "closed its channel");
 }

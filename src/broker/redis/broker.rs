@@ -211,6 +211,8 @@ impl Broker for Redis {
                     self.shared.holds.renewed(&lease.job, lease.fence);
                     Renewal::Renewed(Lease { expires_at: at + by, ..lease })
                 }
+                // Its loss was told; the hold goes on until its end is settled.
+                Some("canceling") => Renewal::Canceling(Lease { expires_at: at + by, ..lease }),
                 Some("canceled") => Renewal::Lost(Revocation::Canceled),
                 _ => Renewal::Lost(Revocation::LockLost),
             })

@@ -155,8 +155,7 @@ pub(super) fn renew(
         }
         Ok(match state {
             Some(JobState::Running) => Renewal::Renewed(Lease { expires_at: now + by, ..lease.clone() }),
-            // The lease goes on until the death of its processes is proven.
-            Some(JobState::Canceling) => Renewal::Lost(Revocation::Canceled),
+            Some(JobState::Canceling) => Renewal::Canceling(Lease { expires_at: now + by, ..lease.clone() }),
             _ => Renewal::Lost(Revocation::LockLost),
         })
     };

@@ -19,7 +19,7 @@ impl World {
                 }
                 Command::Signal(worker, signal, _) => self.signal(worker, signal),
                 Command::KillAt(worker, at) => self.kill_at(worker, at),
-                Command::Dropped(..) | Command::Untold(..) | Command::GiveUp(_) => {}
+                Command::Dropped(..) | Command::Untold(..) | Command::LeftAlive(..) | Command::GiveUp(_) => {}
                 Command::Fetch { pool, queues, take, workers, .. } => {
                     self.soon(200, Happening::Fetch(pool, queues, take, workers.len()));
                 }

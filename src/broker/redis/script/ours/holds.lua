@@ -258,7 +258,7 @@ if command == 'taskvisor.renew' then
       call('ZADD', 'ql:q:' .. job.queue .. '-locks', expires, jid)
       call('ZADD', 'ql:w:' .. job.worker .. ':jobs', expires, jid)
       call('ZADD', 'ql:workers', now, job.worker)
-      answers[i] = job.canceling and 'canceled' or 'renewed'
+      answers[i] = job.canceling and 'canceling' or 'renewed'
     elseif is_canceled(jid, job, instance) then
       answers[i] = 'canceled'
     else

@@ -1,0 +1,155 @@
+//! Processes that take long to die: until they are proven dead their job is theirs, whoever asks and whoever has died.
+
+use super::*;
+
+/// Short enough to see several renewals.
+const SETTINGS: [&str; 6] = ["-w", "2", "--lease", "6s", "--grace", "200ms"];
+
+/// A process that cannot die while it is in there.
+struct Frozen(Cell);
+
+impl Frozen {
+    fn new(name: &str, pid: i32) -> Option<Frozen> {
+        let cell = Cell::new("freezer", name)?;
+        cell.set("cgroup.procs", &pid.to_string());
+        cell.set("freezer.state", "FROZEN");
+        Some(Frozen(cell))
+    }
+
+    fn thaw(&self) {
+        self.0.set("freezer.state", "THAWED");
+    }
+}
+
+/// Puts a program that leaves a process behind when it is let go; gives the pid of that.
+fn put_with_a_child(sandbox: &Sandbox) -> (String, i32) {
+    let line =
+        "setsid sleep 1000 & echo $! > child.new; mv child.new child; while [ ! -e go ]; do sleep 0.02; done";
+    let jid = sandbox.put(&["sh", "-c", &format!("echo run >> runs; {line}")]);
+    (jid, pid_in(sandbox, "child"))
+}
+
+fn pid_in(sandbox: &Sandbox, file: &str) -> i32 {
+    let mut pid = 0;
+    wait_until("the job runs", || {
+        pid =
+            fs::read_to_string(sandbox.work(file)).ok().and_then(|pid| pid.trim().parse().ok()).unwrap_or(0);
+        pid > 0
+    });
+    pid
+}
+
+fn is_unkillable(status: &Value) -> bool {
+    slots(status).iter().any(|slot| slot["state"] == "unkillable")
+}
+
+fn wait_unkillable(sandbox: &Sandbox) {
+    wait_until("it is called unkillable", || is_unkillable(&sandbox.status()));
+}
+
+/// The job is renewed for longer than its lease, and nobody else gets it.
+fn assert_is_held(sandbox: &Sandbox, jid: &str, state: &str) {
+    let renewals = |job: &Value| job["renewals"].as_u64().unwrap_or(0);
+    let before = renewals(&sandbox.job(jid));
+    wait_until("its lease is renewed for longer than it lasts", || {
+        let job = sandbox.job(jid);
+        assert_eq!(job["state"], state, "{job}");
+        renewals(&job) >= before + 4
+    });
+}
+
+fn runs(sandbox: &Sandbox) -> usize {
+    fs::read_to_string(sandbox.work("runs")).expect("runs").lines().count()
+}
+
+#[test]
+fn a_program_that_ended_well_is_complete_however_long_what_it_left_takes_to_die() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let mut running = sandbox.start(&SETTINGS);
+    let (jid, child) = put_with_a_child(&sandbox);
+    let Some(frozen) = Frozen::new("left", child) else { return missing("freezer") };
+    go(&sandbox);
+    wait_unkillable(&sandbox);
+    assert_is_held(&sandbox, &jid, "running");
+    frozen.thaw();
+    assert_completes(&sandbox, &jid);
+    assert_eq!(runs(&sandbox), 1);
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success(), "{}", sandbox.stderr());
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn a_canceled_job_is_canceled_when_the_last_of_it_is_dead_and_not_before() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&SETTINGS);
+    let (jid, child) = put_with_a_child(&sandbox);
+    let Some(frozen) = Frozen::new("canceled", child) else { return missing("freezer") };
+    sandbox.ok(&["job", "cancel", &jid]);
+    wait_unkillable(&sandbox);
+    assert_is_held(&sandbox, &jid, "canceling");
+    assert!(alive(child));
+    frozen.thaw();
+    sandbox.run(&["job", "wait", &jid, "--timeout", "20s"]);
+    assert_eq!(sandbox.state(&jid), "canceled");
+    sandbox.ok(&["stop"]);
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn the_next_supervisor_keeps_a_job_of_which_something_still_lives() {
+    let sandbox = Sandbox::new(Setting::RootCgroup);
+    let _running = sandbox.start(&SETTINGS);
+    let (jid, child) = put_with_a_child(&sandbox);
+    let Some(frozen) = Frozen::new("orphaned", child) else { return missing("freezer") };
+    let supervisor = sandbox.one("tv-supervisor");
+    kill(supervisor, "KILL");
+    wait_within(Duration::from_secs(30), "the next supervisor shows it", || {
+        sandbox.run(&["status", "--json"]).status.code() != Some(69) && is_unkillable(&sandbox.status())
+    });
+    assert_ne!(sandbox.one("tv-supervisor"), supervisor);
+    let status = sandbox.status();
+    let slot = slots(&status).into_iter().find(|slot| slot["state"] == "unkillable").expect("a slot");
+    assert_eq!(slot["jobs"][0]["id"], jid.as_str(), "{status}");
+    assert!(slot["why"].as_str().is_some_and(|why| why.contains(&child.to_string())), "{status}");
+    assert_works(&sandbox);
+    assert_is_held(&sandbox, &jid, "running");
+    assert_eq!(runs(&sandbox), 1);
+    // And the one after that.
+    kill(sandbox.one("tv-supervisor"), "KILL");
+    wait_within(Duration::from_secs(30), "the one after it shows it", || {
+        sandbox.run(&["status", "--json"]).status.code() != Some(69) && is_unkillable(&sandbox.status())
+    });
+    assert_is_held(&sandbox, &jid, "running");
+    assert_eq!(runs(&sandbox), 1);
+    frozen.thaw();
+    wait_until("it runs again once that is dead", || runs(&sandbox) == 2);
+    assert!(!alive(child));
+    let job = sandbox.job(&jid);
+    assert_eq!((job["attempt"].as_u64(), job["interrupted"].as_u64()), (Some(1), Some(1)), "{job}");
+    go(&sandbox);
+    sandbox.ok(&["job", "wait", &jid, "--timeout", "20s"]);
+    sandbox.wait_healthy();
+    sandbox.ok(&["stop"]);
+    sandbox.assert_nothing_left();
+}
+
+#[test]
+fn a_program_that_ended_well_is_complete_also_when_the_supervisor_died_before_what_it_left() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let _running = sandbox.start(&SETTINGS);
+    let (jid, child) = put_with_a_child(&sandbox);
+    let Some(frozen) = Frozen::new("ended", child) else { return missing("freezer") };
+    go(&sandbox);
+    wait_unkillable(&sandbox);
+    let supervisor = sandbox.one("tv-supervisor");
+    kill(supervisor, "KILL");
+    wait_within(Duration::from_secs(30), "the next supervisor shows it", || {
+        sandbox.run(&["status", "--json"]).status.code() != Some(69) && is_unkillable(&sandbox.status())
+    });
+    frozen.thaw();
+    assert_completes(&sandbox, &jid);
+    assert_eq!(runs(&sandbox), 1);
+    sandbox.ok(&["stop"]);
+    sandbox.assert_nothing_left();
+}

@@ -1,0 +1,190 @@
+//! What is done while something of a worker does not die: its jobs are kept until that is proven dead.
+
+use taskvisor::model::{Instant, Settings, SlotId, Unproven, WorkerId};
+
+use super::script::{check, fetched};
+use super::{fork, prefork};
+
+/// Of an earlier supervisor a life with a job has not died in this place.
+fn inherited(pool: u16, index: u16, mut settings: Settings) -> Settings {
+    let worker = WorkerId { slot: SlotId { pool, index }, generation: 7 };
+    let jobs = fetched(Instant::from_millis(0), &["a"]);
+    settings.unproven.push(Unproven { worker, cause: "in state D".into(), jobs });
+    Settings { first_generation: 9, ..settings }
+}
+
+#[test]
+fn what_a_program_left_may_take_long_to_die_and_its_verdict_counts() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         2 stuck 1.1
+         20.3 renewed a
+         40.4 renewed a
+         60.5 renewed a
+         61 done 1.1 a / exited 1.1 0",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         20.2 > renew a
+         40.3 > renew a
+         60.4 > renew a
+         61 > spawn 1.2
+         61 > kill_at 1.2 119
+         61 > settle a complete",
+    );
+}
+
+#[test]
+fn its_limits_end_with_the_program_and_so_does_what_a_person_can_end() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a limit=5
+         2 stuck 1.1
+         7 exceeded 1.1 a memory
+         8 revoked a canceled
+         9 done 1.1 a / exited 1.1 0",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         9 > spawn 1.2
+         9 > kill_at 1.2 67
+         9 > settle a complete",
+    );
+}
+
+#[test]
+fn what_is_another_s_by_then_is_not_told() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         2 stuck 1.1
+         30 revoked a lock_lost
+         31 done 1.1 a / exited 1.1 0",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         20.2 > renew a
+         31 > drop a (lock_lost)
+         31 > spawn 1.2
+         31 > kill_at 1.2 89",
+    );
+}
+
+#[test]
+fn a_canceled_job_is_renewed_until_it_is_dead() {
+    check(
+        fork(1),
+        "0.1 ready 1.1
+         0.2 fetched a
+         1 revoked a canceled
+         12 stuck 1.1
+         20.3 renewed a / revoked a canceled
+         41 exited 1.1 9",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         1 > term 1.1 (canceled)
+         11 > kill 1.1 (canceled)
+         20.2 > renew a
+         40.3 > renew a
+         41 > spawn 1.2
+         41 > kill_at 1.2 99
+         41 > settle a canceled",
+    );
+}
+
+#[test]
+fn what_an_earlier_supervisor_left_alive_keeps_its_place_and_its_job() {
+    check(
+        inherited(0, 1, fork(2)),
+        "0.1 ready 2.9
+         0.2 fetched a#2
+         20.3 renewed a
+         30 exited 1.7 9",
+        "0 > spawn 2.9
+         0 > kill_at 2.9 58
+         0.1 > fetch 2.9
+         0.2 > fetch 2.9
+         0.2 > settle a#2 released after 1
+         1.1 > kill_at 2.9 never
+         20 > renew a
+         30 > spawn 1.8
+         30 > settle a released after 0, interrupted",
+    );
+}
+
+#[test]
+fn what_it_had_completed_is_complete_when_the_rest_is_dead() {
+    check(
+        inherited(0, 1, prefork(1)),
+        "5 done 1.7 a / exited 1.7 0",
+        "5 > settle a complete
+         5 > spawn 1.8",
+    );
+}
+
+#[test]
+fn where_its_pool_has_no_such_place_or_is_gone_it_has_one_for_that_time() {
+    for (pool, index) in [(0, 5), (3, 5), (3, 1)] {
+        let mut story = super::script::Story::new(inherited(pool, index, prefork(1)));
+        story.pass_time_until(super::script::seconds("21"));
+        assert!(story.transcript.contains("> renew a"), "{pool}:{index}\n{}", story.transcript);
+        let worker = WorkerId { slot: SlotId { pool, index }, generation: 7 };
+        let exit = super::script::exit("9");
+        story.supervisor.handle(story.now, taskvisor::supervisor::Event::Exited(worker, exit));
+        story.write();
+        assert!(story.transcript.contains("settle a released"), "{pool}:{index}\n{}", story.transcript);
+        let pools = story.supervisor.status(story.now);
+        assert_eq!(pools[0].slots.len(), 1, "{pools:?}");
+    }
+}
+
+#[test]
+fn a_stop_that_cannot_end_it_says_so() {
+    check(
+        inherited(0, 1, prefork(1)),
+        "1 stop kill
+         40 woken",
+        "20 > renew a
+         31 > left alive 1.7 a
+         31 > exit",
+    );
+}
+
+#[test]
+fn a_job_that_its_worker_never_read_goes_back_unspent_and_the_worker_waits_as_one_of_no_use() {
+    check(
+        prefork(1),
+        "1 ready 1.1
+         1.2 fetched a
+         1.3 not_begun 1.1 a / exited 1.1 0
+         1.6 ready 1.2
+         1.7 fetched a#2
+         1.8 done 1.2 a#2
+         1.9 fetched b
+         2 not_begun 1.2 b / exited 1.2 0",
+        "0 > spawn 1.1
+         1 > fetch 1.1
+         1.2 > assign 1.1 a
+         1.2 > kill_at 1.1 59.2
+         1.3 > fetch 1.1
+         1.3 > settle a released after 0
+         1.4 > spawn 1.2
+         1.7 > assign 1.2 a
+         1.7 > kill_at 1.2 59.7
+         1.8 > fetch 1.2
+         1.8 > settle a#2 complete
+         1.9 > assign 1.2 b
+         2 > fetch 1.2
+         2 > settle b released after 0
+         2 > spawn 1.3",
+    );
+}
