@@ -36,7 +36,7 @@ class _Run:
         self.job = job
         #: None for a plain function, which nobody can end but itself.
         self.task: Optional[asyncio.Task[None]] = None
-        #: Why it was told to end: "soft", which does not bind it, "cancel", "signal" or not at all.
+        #: Why it was told to end: "soft", which does not bind it, "cancel", "signal", "signal in company" or not at all.
         self.stopped_by: Optional[str] = None
         #: What the supervisor's `cancel` said.
         self.told = ""
@@ -180,8 +180,9 @@ class Worker:
             self._stop_serving(0)
 
     def _on_term(self) -> None:
+        why = "signal in company" if len(self._runs) > 1 else "signal"
         for run in list(self._runs.values()):
-            self._stop(run, "signal")
+            self._stop(run, why)
         self._close()
 
     def _gone(self, why: str) -> None:
@@ -248,6 +249,9 @@ class Worker:
             outcome.tell_end(self._why(run), error, sys.stderr)
         if run.stopped_by == "cancel":
             return outcome.canceled(run.job, None if is_cancel else error)
+        if run.stopped_by == "signal in company" and is_cancel:
+            # Nothing is said of it. If nobody there sent the signal, the supervisor runs each of them again, alone, unspent.
+            return b""
         if run.stopped_by is not None and is_cancel:
             error = self._why(run).with_traceback(error.__traceback__)
         return outcome.ended_by(run.job, error)
@@ -263,7 +267,8 @@ class Worker:
         if run.soft is not None:
             run.soft.cancel()
         run.job.ended = True
-        self.send(line)
+        if line:
+            self.send(line)
         del self._runs[run.job.id]
         if self._closing and not self._runs:
             self._stop_serving(0)

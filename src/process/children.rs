@@ -19,7 +19,7 @@ use super::output::{CHUNK, Output, Printed, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::program::{never_ran, outcome};
 use super::sandbox::Sandboxes;
-use super::watched::watched;
+use super::watched::{unwatch, watched};
 use crate::log::Outputs;
 use crate::model::{Exit, Fence, Instant, Job, Outcome, WorkerId};
 use crate::wire::worker::FRAME_MAX;
@@ -375,13 +375,6 @@ fn stillborn(life: &Life, plan: &Plan, worker: WorkerId) -> String {
 
 fn token(worker: WorkerId, kind: Kind) -> u64 {
     worker.to_u64() | (kind as u64) << 62
-}
-
-/// Before a descriptor is closed: the keeper holds a duplicate, so closing alone would leave it in the epoll set for ever.
-fn unwatch(epoll: &Epoll, descriptor: Option<&OwnedFd>) {
-    if let Some(descriptor) = descriptor {
-        epoll.delete(descriptor).ok();
-    }
 }
 
 /// Kept free for clients, the store and /proc.

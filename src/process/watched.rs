@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use nix::sys::epoll::Epoll;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -14,4 +15,11 @@ use tokio::io::unix::AsyncFd;
 )]
 pub(super) fn watched(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(descriptor, interest)
+}
+
+/// Before a descriptor is closed: the keeper holds a duplicate, so closing alone would leave it in the epoll set for ever.
+pub(super) fn unwatch(epoll: &Epoll, descriptor: Option<&OwnedFd>) {
+    if let Some(descriptor) = descriptor {
+        epoll.delete(descriptor).ok();
+    }
 }
