@@ -24,8 +24,10 @@ struct Churn(Vec<Child>);
 impl Churn {
     fn new(shells: usize) -> Churn {
         let shell = |_| {
-            let mut command = Command::new("setsid");
-            command.args(["sh", "-c", "while :; do /bin/true; done"]).stdin(Stdio::null());
+            // A test that is killed leaves none of them behind.
+            let mut command = Command::new("setpriv");
+            command.args(["--pdeathsig", "KILL", "setsid", "sh", "-c", "while :; do /bin/true; done"]);
+            command.stdin(Stdio::null());
             command.spawn().expect("a shell")
         };
         Churn((0..shells).map(shell).collect())
