@@ -428,7 +428,18 @@ impl PidsLimit {
 
 impl Drop for PidsLimit {
     fn drop(&mut self) {
+        // A test that failed may have left a bomb in it, which forks no more from here on.
+        self.set(0);
         let dir = self.0.clone();
-        wait_until("the pids cgroup is empty", SOON, || fs::remove_dir(&dir).is_ok());
+        wait_until("the pids cgroup is empty", SOON, || {
+            let inhabitants = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+            for pid in inhabitants.lines().flat_map(str::parse).filter(|pid| *pid > 0) {
+                _ = nix::sys::signal::kill(
+                    nix::unistd::Pid::from_raw(pid),
+                    nix::sys::signal::Signal::SIGKILL,
+                );
+            }
+            fs::remove_dir(&dir).is_ok()
+        });
     }
 }
