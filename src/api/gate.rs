@@ -12,6 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::Problem;
+use super::guests::Doing;
 
 /// A gate, whose terms can change while it stands.
 #[derive(Clone)]
@@ -48,7 +49,12 @@ pub struct Terms {
 /// Lets a request through, or says why not.
 pub(super) async fn watch(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     match gate.judge(&request) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            if let Some(doing) = request.extensions().get::<Arc<Doing>>() {
+                doing.is_known_now();
+            }
+            next.run(request).await
+        }
         Err(problem) if problem.code == 401 => {
             let ask = [(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
             (ask, problem).into_response()

@@ -20,13 +20,22 @@ impl Guests {
         Guests { places, guests: Vec::new() }
     }
 
-    /// Whether there is room for one more; the oldest idle connection is closed for it if need be.
+    /// Whether there is room for one more; the oldest idle connection is closed for it if need be. Strangers have as many
+    /// places of their own, and of them the oldest goes whatever it does: a crowd of them keeps nobody out who knows the
+    /// token, as long as that one says so before the crowd has filled all places anew.
     pub(super) fn has_room(&mut self) -> bool {
         self.guests.retain(|(task, _)| !task.is_finished());
-        if self.guests.len() < self.places {
+        let strangers = self.guests.iter().filter(|(_, doing)| doing.is_stranger()).count();
+        let known = self.guests.len() - strangers;
+        if strangers >= self.places
+            && let Some(oldest) = self.guests.iter().position(|(_, doing)| doing.is_stranger())
+        {
+            self.guests.remove(oldest).0.abort();
+        }
+        if known < self.places {
             return true;
         }
-        let idle = self.guests.iter().position(|(_, doing)| doing.is_idle());
+        let idle = self.guests.iter().position(|(_, doing)| !doing.is_stranger() && doing.is_idle());
         if let Some(at) = idle {
             self.guests.remove(at).0.abort();
         }
@@ -42,6 +51,8 @@ impl Guests {
 pub(super) struct Doing(Mutex<What>);
 
 struct What {
+    /// It has not shown yet that it may come in.
+    stranger: bool,
     /// It waits for an answer.
     asked: bool,
     /// It has not taken all of its answer.
@@ -50,8 +61,17 @@ struct What {
 }
 
 impl Doing {
-    pub(super) fn new() -> Doing {
-        Doing(Mutex::new(What { asked: false, stalled: false, since: Instant::now() }))
+    pub(super) fn new(stranger: bool) -> Doing {
+        Doing(Mutex::new(What { stranger, asked: false, stalled: false, since: Instant::now() }))
+    }
+
+    /// It has shown that it may come in.
+    pub(super) fn is_known_now(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).stranger = false;
+    }
+
+    fn is_stranger(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).stranger
     }
 
     /// From now on it waits for an answer, until this is dropped with the last of it.

@@ -24,7 +24,7 @@ use super::trouble::Trouble;
 /// What one client may take from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time. For one more the oldest is closed that has asked nothing for a second; if there is none, the new one
+    /// Connections at a time, and by TCP as many of those who have not shown the token. For one more the oldest is closed that has asked nothing for a second; if there is none, the new one
     /// is told so and closed.
     pub connections: usize,
     /// A connection that has sent no whole request head for this long is closed.
@@ -74,7 +74,7 @@ pub async fn serve(door: impl Door, router: Router, limits: Limits) {
                 connections.spawn(refuse(stream, "503 Service Unavailable", refusal, limits.header_timeout));
             }
             Ok(peer) => {
-                let doing = Arc::new(Doing::new());
+                let doing = Arc::new(Doing::new(matches!(peer, Peer::Remote { .. })));
                 let task = connections.spawn(converse(stream, router.clone(), peer, limits, doing.clone()));
                 guests.add(task, doing);
             }
@@ -90,6 +90,7 @@ where
     let stream = Patient::new(stream, limits.stall_timeout, doing.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(doing.clone());
         let (answer, asking) = (routes.call(request), doing.ask());
         async move { answer.await.map(|answer| answer.map(|body| Awaited { body, _asking: asking })) }
     });

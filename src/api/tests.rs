@@ -236,6 +236,28 @@ async fn a_request_that_comes_a_byte_at_a_time_has_an_end() {
     assert!(served.asked().is_empty());
 }
 
+#[tokio::test]
+async fn strangers_at_the_port_keep_nobody_out_who_knows_the_token() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let token = "0123456789abcdef".to_owned();
+    let gate = super::Gate::new(super::Terms { token: token.clone(), hosts: vec![], origins: vec![] });
+    let door = super::Port { listener, programs: false };
+    let limits = Limits { connections: 4, ..Limits::default() };
+    tokio::spawn(serve(door, super::behind(gate, router(Arc::new(Fake::default()))), limits));
+    let client = Client::of(super::Place::of_url(&format!("http://{address}"), token).unwrap());
+    let mut strangers = Vec::new();
+    for _ in 0..20 {
+        for _ in 0..3 {
+            let mut stranger = tokio::net::TcpStream::connect(address).await.unwrap();
+            stranger.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n").await.unwrap();
+            strangers.push(stranger);
+        }
+        client.ask(&Retry { job: "a".into() }).await.unwrap();
+    }
+    assert_eq!(strangers.len(), 60);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_oldest_idle_client_makes_room() {
     let served =
