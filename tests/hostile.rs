@@ -5,8 +5,9 @@
 mod sandbox;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -121,6 +122,20 @@ fn a_number_that_means_no_change_to_the_kernel_is_no_user() {
                 "{verb} {who}: {code} {said}"
             );
         }
+    }
+}
+
+#[test]
+fn a_number_that_means_no_limit_to_the_kernel_is_no_limit() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    for (limit, words) in [
+        ("open_files: 18446744073709551615", "no limit at all"),
+        ("nice: -2147483648", "limits.nice"),
+        ("oom_score_adj: 2147483647", "limits.oom_score_adj"),
+    ] {
+        let file = file(&sandbox, &format!("pools: [{{name: default, limits: {{{limit}}}}}]\n"));
+        let (code, said) = sandbox.refused(&["check", "-c", &file]);
+        assert!(code == 78 && said.contains(words), "{limit}: {code} {said}");
     }
 }
 
@@ -245,4 +260,94 @@ fn a_thousand_pools_are_checked_in_a_moment_and_more_are_refused() {
     assert!(found.status.code().is_some_and(|code| code < 2), "{found:?}");
     let (code, said) = sandbox.refused(&["check", "-c", &file(&sandbox, &pools(1001))]);
     assert!(code == 78 && said.contains("there are 1001 pools, 1000 are the most"), "{code} {said}");
+}
+
+/// A worker that asks eight times for the job that its own job names, and reads no answer before all is asked.
+const GREEDY: &str = "import json, socket
+channel = socket.socket(fileno=3).makefile('rwb')
+def say(frame):
+    channel.write(json.dumps(frame).encode() + b'\\n')
+    channel.flush()
+say({'hello': {'protocol': 1, 'sdk': 'greedy'}})
+say({'ready': {}})
+for line in channel:
+    frame = json.loads(line)
+    if 'run' in frame:
+        job = frame['run']['job']
+        for n in range(8):
+            say({'call': {'n': n, 'verb': 'job', 'args': {'id': job['data']}}})
+        replies = [json.loads(channel.readline())['reply'] for n in range(8)]
+        whole = sum('ok' in reply for reply in replies)
+        say({'done': {'job': job['id'], 'fence': job['fence'], 'outcome': 'complete', 'result': [whole, replies[0].get('error')]}})
+    elif 'shutdown' in frame:
+        break
+";
+
+/// A figure of /proc/PID/status, in MB.
+fn megabytes(pid: i32, name: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_start_matches(':').trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() >> 10
+}
+
+#[test]
+fn a_worker_that_asks_for_much_takes_little_of_the_supervisor() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let large = |size: usize| {
+        fs::write(sandbox.work("large"), format!("\"{}\"", "x".repeat(size))).unwrap();
+    };
+    let put = |args: &[&str]| sandbox.ok(args).trim().to_owned();
+    large(39 << 20);
+    let too_large = put(&["put", "-q", "elsewhere", "-d", "@large", "--", "true"]);
+    large(11 << 20);
+    let just_fits = put(&["put", "elsewhere", "Large", "@large"]);
+    let worker = sandbox.script("greedy.py", GREEDY);
+    let _running =
+        start(&sandbox, &format!("pools: [{{name: default, workers: 1, command: python3 {worker}}}]\n"));
+    let supervisor = sandbox.one("tv-supervisor");
+    for (jid, whole, words) in [(&too_large, 0, "40894466 bytes"), (&just_fits, 8, "")] {
+        let asking = sandbox.ok(&["put", "default", "Ask", &format!("\"{jid}\"")]).trim().to_owned();
+        sandbox.run(&["job", "wait", &asking, "--timeout", "60s"]);
+        let job = sandbox.job(&asking);
+        assert_eq!(job["state"], "complete", "{job}");
+        let result = job["result"].to_string();
+        assert!(result.contains(&format!("[{whole},")) && result.contains(words), "{job}");
+    }
+    let (peak, now) = (megabytes(supervisor, "VmHWM"), megabytes(supervisor, "VmRSS"));
+    assert!(peak < 300 && now < 120, "the supervisor took {peak} MB, and has {now} MB");
+    sandbox.ok(&["stop", "--now"]);
+}
+
+#[test]
+fn what_no_program_could_be_given_and_what_is_no_object_is_refused_at_the_put() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = sandbox.start(&["-w", "1"]);
+    let post = |path: &str, body: &str| {
+        let mut stream = UnixStream::connect(sandbox.path("run/ctl.sock")).unwrap();
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}", body.len());
+        stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let exec = |exec: &str| {
+        format!(r#"{{"jobs": [{{"queue": "q", "class": "exec", "payload": {{"exec": {exec}}}}}]}}"#)
+    };
+    for (path, body, words) in [
+        ("/v1/jobs", "[[]]".to_owned(), "expected an object"),
+        ("/v1/jobs", r#"{"jobs": [[null, "refuse", "q", "c", {"data": "1"}]]}"#.into(), "expected an object"),
+        ("/v1/jobs", exec(r#"[["true"], "/", 18]"#), "expected an object"),
+        ("/v1/jobs", exec(r#"{"argv": [], "cwd": "/", "umask": 18}"#), "names no program"),
+        ("/v1/jobs", exec(r#"{"argv": [""], "cwd": "/", "umask": 18}"#), "names no program"),
+        ("/v1/jobs", exec(r#"{"argv": ["a", "b\u0000c"], "cwd": "/", "umask": 18}"#), "zero byte"),
+        ("/v1/jobs", exec(r#"{"argv": ["a"], "cwd": "/\u0000", "umask": 18}"#), "zero byte"),
+        ("/v1/jobs", exec(r#"{"argv": ["a"], "cwd": "/", "umask": 4294967295}"#), "is no umask"),
+        ("/v1/stop", r#"["graceful"]"#.into(), "expected an object"),
+    ] {
+        let answer = post(path, &body);
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains(words), "{body}: {answer}");
+    }
+    let fine = post("/v1/jobs", &exec(r#"{"argv": ["true"], "cwd": "/", "umask": 18}"#));
+    assert!(fine.starts_with("HTTP/1.1 200"), "{fine}");
 }

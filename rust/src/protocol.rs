@@ -349,7 +349,10 @@ impl std::error::Error for BadLine {}
 /// ```
 pub fn decode<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, BadLine> {
     serde_json::from_slice(line).map_err(|why| {
-        let named = serde_json::from_slice::<BTreeMap<String, serde::de::IgnoredAny>>(line).ok();
+        // A line without end may be a million names.
+        let short = Some(line).filter(|line| line.len() <= 1 << 16);
+        let named = short
+            .and_then(|line| serde_json::from_slice::<BTreeMap<String, serde::de::IgnoredAny>>(line).ok());
         match named.and_then(|named| named.into_keys().next()) {
             Some(name) if !KNOWN.contains(&name.as_str()) => {
                 BadLine::Unknown(name.chars().take(40).collect())
@@ -361,6 +364,25 @@ pub fn decode<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, BadLine> {
         }
     })
 }
+
+/// The frame that answers a `call`, with its newline; `answer` is JSON on one line, or why there is none. One that would be
+/// longer than a frame may be says so in its place.
+pub fn reply(n: u64, answer: Result<String, String>) -> Vec<u8> {
+    const AROUND: usize = 64;
+    let why = match answer {
+        Ok(json) if json.len() + AROUND <= FRAME_MAX => {
+            return format!("{{\"reply\":{{\"n\":{n},\"ok\":{json}}}}}\n").into_bytes();
+        }
+        Ok(json) => format!("the answer has {} bytes, and a frame has {FRAME_MAX} at most", json.len()),
+        Err(why) => why.chars().take(LONGEST_WHY).collect(),
+    };
+    let mut frame = Vec::new();
+    encode(&Told::Reply(Reply { n, ok: None, error: Some(why) }), &mut frame);
+    frame
+}
+
+/// The longest reason that is passed on, in characters.
+const LONGEST_WHY: usize = 2000;
 
 const KNOWN: [&str; 12] = [
     "hello", "ready", "done", "progress", "log", "pong", "call", "run", "cancel", "ping", "shutdown", "reply",

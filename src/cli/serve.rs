@@ -131,6 +131,7 @@ fn run(
     read_settings: ReadSettings,
     gate: Option<Gate>,
 ) -> Result<Ended, Failure> {
+    keeper::give_back_large_blocks();
     let parent = nix::unistd::getppid();
     let listener = listen(&config.socket())?;
     let instance = instance(&config.state_dir)?;

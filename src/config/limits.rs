@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use serde::Deserialize;
 
 use super::pool::duration;
@@ -114,6 +114,10 @@ pub(super) fn of_pool(
         let message =
             format!("limits.open_files is {files}: no program could run with fewer than {FEWEST_FILES}");
         return Err(Wrong::new("limits", message));
+    }
+    if open_files == Some(RLIM_INFINITY) {
+        let message = format!("limits.open_files is {RLIM_INFINITY}: to the kernel that is no limit at all");
+        return Err(Wrong::new("limits", message).hint("leave it out, or give a number of files"));
     }
     if purpose == Purpose::Start && around.uid != 0 {
         may_be_had(means)?;

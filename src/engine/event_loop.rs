@@ -103,7 +103,7 @@ pub(super) async fn run(
             Input::Event(event) => facts.push(event),
             Input::Letter(letter) => facts = outside.heard(letter, &mut asks)?,
             Input::Output => facts = listen(&mut outside)?,
-            Input::Answer(answer) => outside.children.reply(answer.worker, answer.n, answer.result),
+            Input::Answer(answer) => outside.children.reply(answer.worker, answer.n, answer.frame),
             Input::Seen(seen) => outside.seen(seen),
             Input::Request(request) => answer(request, &mut supervisor, &mut outside),
             Input::Timeout if outside.children.due().is_some_and(|at| at <= clock::now()) => {

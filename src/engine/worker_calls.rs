@@ -10,12 +10,14 @@ use tokio::sync::mpsc::Sender;
 use crate::broker::{Broker, Verbs};
 use crate::model::verb::{Asked, Get, Prioritize, SetData, Tag, Track, Untrack};
 use crate::model::{Bytes, Class, Exists, Fence, JobId, NewJob, Object, Payload, Retry, WorkerId, objects};
+use crate::wire::worker::{FRAME_MAX, reply};
 
 /// What came of it.
 pub(super) struct Answer {
     pub(super) worker: WorkerId,
     pub(super) n: u64,
-    pub(super) result: Result<String, String>,
+    /// The whole frame that says it.
+    pub(super) frame: Vec<u8>,
 }
 
 /// Does it, as a task of its own.
@@ -28,8 +30,8 @@ pub(super) async fn grant(
     args: String,
 ) {
     let result = answer(&*broker, &verb, &args, format!("worker {worker}")).await;
-    let result = result.map_err(|Wrong(why)| why);
-    answers.send(Answer { worker, n, result }).await.ok();
+    let frame = reply(n, result.map_err(|Wrong(why)| why));
+    answers.send(Answer { worker, n, frame }).await.ok();
 }
 
 /// Why there is no answer.
@@ -51,7 +53,7 @@ async fn answer(broker: &dyn Broker, verb: &str, args: &str, by: String) -> Resu
         }
         "job" => {
             let Named { id } = fields(args).map_err(wrong)?;
-            ask(broker, Get { job: id }, by).await
+            job(broker, id, by).await
         }
         "data" => {
             let Rewritten { id, fence, data } = fields(args).map_err(wrong)?;
@@ -85,6 +87,20 @@ fn fields<'a, T: Deserialize<'a>>(args: &'a str) -> Result<T, serde_json::Error>
 
 async fn ask<V: Asked>(broker: &dyn Broker, verb: V, by: String) -> Result<String, Wrong> {
     json(&broker.tell(verb, by).await?)
+}
+
+/// A job as it is, unless its data would not fit into a frame: then it is not encoded first.
+async fn job(broker: &dyn Broker, id: JobId, by: String) -> Result<String, Wrong> {
+    let record = broker.tell(Get { job: id }, by).await?;
+    let bytes = match &record.payload {
+        Some(Payload::Data(data)) => data.0.len(),
+        Some(Payload::Exec(exec)) => exec.stdin.0.len(),
+        None => 0,
+    };
+    if bytes > FRAME_MAX {
+        return Err(Wrong(format!("job: its data has {bytes} bytes, and a frame has {FRAME_MAX} at most")));
+    }
+    json(&record)
 }
 
 fn json(answer: &impl serde::Serialize) -> Result<String, Wrong> {

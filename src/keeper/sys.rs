@@ -110,6 +110,17 @@ fn usage_of(usage: &libc::rusage) -> Usage {
     Usage { user: time(usage.ru_utime), system: time(usage.ru_stime), max_rss: usage.ru_maxrss as u64 * 1024 }
 }
 
+/// From now on each large block of memory is the kernel's again as soon as it is freed. By itself the C library keeps blocks of
+/// up to 32 MB once it has seen one of that size: those of a few large frames would stay for ever.
+pub fn give_back_large_blocks() {
+    const LARGE: i32 = 1 << 20;
+    // SAFETY: mallopt takes numbers only.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE)
+    };
+}
+
 /// Sends a signal; a target that is gone is no error to anyone here.
 pub(super) fn kill(pid: i32, signal: i32) -> nix::Result<()> {
     // SAFETY: kill takes numbers only.

@@ -17,7 +17,7 @@ use super::life::Running;
 use super::output::Printed;
 use super::plan::Role;
 use crate::model::{Bounds, Bytes, Failure, Fence, Job, JobId, Limits, NewJob, Outcome, Payload, WorkerId};
-use crate::wire::worker::{self, Cancel, FRAME_MAX, Reply, Run, Told};
+use crate::wire::worker::{self, Cancel, FRAME_MAX, Run, Told};
 
 // In base64, and with room for the other fields.
 const _: () = assert!(NewJob::DATA_MAX <= FRAME_MAX / 4 * 3 - (64 << 10));
@@ -44,6 +44,9 @@ impl Children {
         let Some((life, around)) = self.look(worker) else { return Ok(()) };
         let plan = around.plan;
         let unassigned = |outcome| Unassigned { outcome, idle_for_ever: plan.one_job_a_life() };
+        if life.channel.is_full() {
+            return Err(unassigned(Outcome::Snoozed(Duration::from_secs(1))));
+        }
         let cwd =
             match plan.sandbox(worker).map(|dir| around.sandboxes.empty(&dir, plan.outfit.identity.as_ref()))
             {
@@ -82,18 +85,14 @@ impl Children {
         self.tell(worker, &Told::Cancel(Cancel { job: job.as_str().into(), why: why.into() }));
     }
 
-    /// Answers a `call`: JSON, or why not.
-    pub fn reply(&mut self, worker: WorkerId, n: u64, answer: Result<String, String>) {
+    /// Answers the call with this number by a whole frame.
+    pub fn reply(&mut self, worker: WorkerId, n: u64, frame: Vec<u8>) {
         if let Some(life) = self.lives.get_mut(&worker) {
-            life.calls = life.calls.saturating_sub(1);
+            life.calls.end(n);
+            life.channel.send(frame);
             self.served.insert(worker);
+            self.unsent.insert(worker);
         }
-        let (ok, error) = match answer.and_then(|json| RawValue::from_string(json).map_err(|e| e.to_string()))
-        {
-            Ok(json) => (Some(json), None),
-            Err(why) => (None, Some(why)),
-        };
-        self.tell(worker, &Told::Reply(Reply { n, ok: ok.as_deref(), error }));
     }
 
     fn tell(&mut self, worker: WorkerId, frame: &Told<'_>) {

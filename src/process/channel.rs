@@ -16,16 +16,21 @@ use crate::wire::worker::{FRAME_MAX, encode};
 /// A worker that asks and does not read the answers is not listened to when so much waits for it.
 const CLOGGED: usize = 1 << 20;
 
+/// What is kept allocated of a buffer that a large frame has gone through.
+const KEPT: usize = 256 << 10;
+
 /// The supervisor's end.
 pub(super) struct Channel {
     pub(super) socket: OwnedFd,
     pub(super) inbox: Lines,
-    /// What the socket has not taken yet.
+    /// What was not sent yet stands in it from `sent` on.
     outbox: Vec<u8>,
     /// The job whose `run` was the last frame said.
     last_run: Option<JobId>,
     /// Whether the worker has ended before it had read all that was said.
     is_unread: bool,
+    /// So much of the outbox the socket has taken.
+    sent: usize,
     /// What is watched for in the epoll set.
     pub(super) watched: Watched,
 }
@@ -43,6 +48,7 @@ impl Channel {
             socket,
             inbox: Lines::default(),
             outbox: Vec::new(),
+            sent: 0,
             last_run: None,
             is_unread: false,
             watched: Watched::default(),
@@ -67,38 +73,57 @@ impl Channel {
         self.last_run.as_ref().filter(|_| self.is_unread)
     }
 
+    /// Notes a whole frame for the next [`Channel::flush`].
+    pub(super) fn send(&mut self, frame: Vec<u8>) {
+        self.last_run = None;
+        match self.outbox.is_empty() {
+            true => self.outbox = frame,
+            false => self.outbox.extend_from_slice(&frame),
+        }
+    }
+
     /// Sends an order to a parked child, with what is to be its stdin.
     pub(super) fn order(&mut self, order: Vec<u8>, stdin: Option<&OwnedFd>) -> io::Result<()> {
         let sent = send(&self.socket, &order, stdin)?;
         if sent < order.len() {
-            self.outbox = order;
-            self.outbox.drain(..sent);
+            (self.outbox, self.sent) = (order, sent);
         }
         Ok(())
     }
 
     /// Sends what the socket takes. An error is no news: the end of the process is on its way and says more.
     pub(super) fn flush(&mut self) {
-        while !self.outbox.is_empty() {
-            match send(&self.socket, &self.outbox, None) {
-                Ok(0) => return,
-                Ok(len) => drop(self.outbox.drain(..len)),
+        while self.sent < self.outbox.len() {
+            match send(&self.socket, &self.outbox[self.sent..], None) {
+                Ok(0) => break,
+                Ok(len) => self.sent += len,
                 Err(_) => {
-                    self.outbox.clear();
+                    self.sent = self.outbox.len();
                     self.is_unread = true;
                 }
             }
+        }
+        // Each byte is moved once at most, however small the pieces are that the socket takes.
+        if self.sent > self.outbox.len() / 2 {
+            self.outbox.drain(..self.sent);
+            self.sent = 0;
+            give_back(&mut self.outbox);
         }
     }
 
     /// Whether something waits for room in the socket.
     pub(super) fn is_blocked(&self) -> bool {
-        !self.outbox.is_empty()
+        self.sent < self.outbox.len()
     }
 
     /// Whether so much waits that the worker is not heard before it reads.
     pub(super) fn is_clogged(&self) -> bool {
-        self.outbox.len() > CLOGGED
+        self.outbox.len() - self.sent > CLOGGED
+    }
+
+    /// Whether a whole frame waits already: what a worker does not read is not to pile up.
+    pub(super) fn is_full(&self) -> bool {
+        self.outbox.len() - self.sent > FRAME_MAX
     }
 
     /// Takes one chunk off the socket.
@@ -153,19 +178,34 @@ impl Lines {
             let line = &self.bytes[start..start + self.scanned + len];
             start += line.len() + 1;
             self.scanned = 0;
+            if line.len() >= FRAME_MAX {
+                return Err(too_long());
+            }
             if !line.iter().all(u8::is_ascii_whitespace) {
                 result = hear(line);
             }
         }
         self.bytes.drain(..start);
+        give_back(&mut self.bytes);
         match result? {
             ControlFlow::Break(()) => return Ok(()),
             ControlFlow::Continue(()) => self.scanned = self.bytes.len(),
         }
         if self.bytes.len() >= FRAME_MAX {
-            return Err(format!("a frame is longer than {FRAME_MAX} bytes"));
+            return Err(too_long());
         }
         Ok(())
+    }
+}
+
+fn too_long() -> String {
+    format!("a frame is longer than {FRAME_MAX} bytes")
+}
+
+/// Gives back the memory of a large frame that is gone.
+fn give_back(bytes: &mut Vec<u8>) {
+    if bytes.capacity() > KEPT && bytes.len() <= KEPT / 2 {
+        bytes.shrink_to(KEPT / 2);
     }
 }
 
@@ -180,5 +220,54 @@ fn send(socket: &OwnedFd, bytes: &[u8], descriptor: Option<&OwnedFd>) -> io::Res
         Ok(len) => Ok(len),
         Err(rustix::io::Errno::AGAIN) => Ok(0),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_frame_is_sent_in_pieces_and_its_memory_given_back() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut channel = Channel::new(ours.into());
+        let frame: Vec<u8> = (0..FRAME_MAX as u32).map(|n| (n % 251) as u8).collect();
+        channel.send(frame.clone());
+        channel.send(b"more".to_vec());
+        let (mut got, mut buffer) = (Vec::new(), vec![0; 100 << 10]);
+        channel.flush();
+        while channel.is_blocked() {
+            let len = nix::unistd::read(&theirs, &mut buffer).unwrap();
+            got.extend_from_slice(&buffer[..len]);
+            channel.flush();
+        }
+        drop(channel.socket);
+        std::io::Read::read_to_end(&mut &theirs, &mut got).unwrap();
+        assert!(got[..FRAME_MAX] == frame && &got[FRAME_MAX..] == b"more");
+        assert!(channel.outbox.capacity() <= KEPT);
+    }
+
+    #[test]
+    fn a_frame_is_as_long_as_the_protocol_says_and_no_byte_longer() {
+        for (len, fits) in [(FRAME_MAX - 1, true), (FRAME_MAX, false)] {
+            let bytes = [&vec![b'x'; len][..], b"\n"].concat();
+            let mut lines = Lines { bytes, scanned: 0 };
+            assert_eq!(lines.each(|_| Ok(ControlFlow::Continue(()))).is_ok(), fits, "{len}");
+        }
+    }
+
+    #[test]
+    fn the_memory_of_a_large_line_is_given_back_and_what_follows_it_is_kept() {
+        let bytes = [&vec![b'x'; 8 << 20][..], b"\nshort\npart"].concat();
+        let mut lines = Lines { bytes, scanned: 0 };
+        let mut seen = Vec::new();
+        lines
+            .each(|line| {
+                seen.push(line.len());
+                Ok(ControlFlow::Continue(()))
+            })
+            .unwrap();
+        assert_eq!((seen, lines.bytes.as_slice()), (vec![8 << 20, 5], b"part".as_slice()));
+        assert!(lines.bytes.capacity() <= KEPT);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tracing::warn;
 
+use super::calls::Calls;
 use super::channel::Channel;
 use super::gauge::{Entry, Found, Gauge};
 use super::leftovers::Brood;
@@ -78,7 +79,7 @@ pub(super) struct Life {
     /// What it printed while it had no job.
     pub(super) stray: Printed,
     /// What it has asked for and is not answered yet.
-    pub(super) calls: usize,
+    pub(super) calls: Calls,
     /// Words on jobs that are not here, since the last one on a job that is.
     strangers: u32,
     /// The latest fault of the application that it warned of, for `status`.
@@ -121,7 +122,8 @@ impl Life {
             Role::Worker | Role::Template => Greeting::Silent,
         };
         let (jobs, stray) = (Vec::new(), Printed::default());
-        let (calls, strangers, warning, faulty, closed, brood) = (0, 0, None, false, None, None);
+        let (calls, strangers, warning, faulty, closed, brood) =
+            (Calls::default(), 0, None, false, None, None);
         let bounds = Bounds::default();
         Life {
             pid,
@@ -168,7 +170,7 @@ impl Life {
         // The channel is taken out so that a line can be read in place while its job is looked up here.
         let mut lines = std::mem::take(&mut self.channel.inbox);
         let result = lines.each(|line| {
-            let frame = decode(line).map_err(|bad| bad.to_string())?;
+            let frame = decode(line).map_err(|bad| cut(bad.to_string(), LONGEST_WHY))?;
             self.frame(around, frame, words)?;
             Ok(if self.is_served() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         });
@@ -207,8 +209,9 @@ impl Life {
             (_, Said::Pong(_)) => {}
             (_, Said::Warning(warning)) => self.warned(around, &warning.text),
             (_, Said::Call(call)) => {
-                self.calls += 1;
-                words.push(Word::Call(worker, call.n, call.verb.into(), call.args.get().to_owned()));
+                let args = call.args.get();
+                self.calls.begin(call.n, &call.verb, args.len());
+                words.push(Word::Call(worker, call.n, call.verb.chars().take(80).collect(), args.to_owned()));
             }
             (_, Said::Log(log)) => words.extend(self.log(around, &log.job, &log.text)),
             (_, Said::Progress(progress)) => words.extend(self.progress(progress)),
@@ -237,7 +240,7 @@ impl Life {
 
     /// Whether it may go on: one that asks for more than it waits for is heard again when some of it is answered.
     pub(super) fn is_served(&self) -> bool {
-        self.calls < CALLS && !self.channel.is_clogged()
+        !self.calls.are_full() && !self.channel.is_clogged()
     }
 
     fn find(&self, job: &str) -> Option<usize> {
@@ -343,8 +346,8 @@ impl Running {
 /// So many words on jobs that are not here are passed over, while none comes on one that is.
 const STRANGERS: u32 = 100;
 
-/// What a worker may ask for at a time.
-const CALLS: usize = 8;
+/// The longest reason for a fault, in bytes: it may repeat what was said.
+const LONGEST_WHY: usize = 500;
 
 /// The longest message of a progress that is kept, and the longest warning, in characters.
 const LONGEST_MESSAGE: usize = 1000;

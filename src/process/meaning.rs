@@ -7,6 +7,9 @@ use super::plan::Role;
 use crate::model::{Class, ClassSettings, Classes, Failure, Limits, Next, Outcome};
 use crate::wire::worker::{self, Done, Hello, PROTOCOL};
 
+/// The most classes a worker may know.
+const CLASSES: usize = 10_000;
+
 /// Whether we can work with it, and what it knows.
 pub(super) fn greeted(hello: &Hello<'_>, role: Role) -> Result<Option<Classes>, String> {
     if hello.protocol != PROTOCOL {
@@ -18,6 +21,9 @@ pub(super) fn greeted(hello: &Hello<'_>, role: Role) -> Result<Option<Classes>, 
             .into());
     }
     let Some(classes) = &hello.classes else { return Ok(None) };
+    if classes.len() > CLASSES {
+        return Err(format!("its hello names {} classes, {CLASSES} are the most", classes.len()));
+    }
     let known: Result<BTreeMap<Class, ClassSettings>, String> = classes
         .iter()
         .map(|(name, class)| {

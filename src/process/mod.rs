@@ -3,6 +3,7 @@
 mod about;
 mod alarm;
 mod assign;
+mod calls;
 mod channel;
 mod children;
 mod gauge;
