@@ -190,9 +190,9 @@ mod tests {
         let words = |nobody: Nobody| nobody.words(&"mial".into());
         let (what, hint) = words(Nobody::NoPool(vec!["default".into(), "mail".into()]));
         assert_eq!(what, "no pool here takes jobs from queue 'mial': what is put there waits");
-        assert_eq!(hint, "known here: default, mail");
-        let (_, hint) = words(Nobody::NoPool(vec!["mail".into(), "mia".into()]));
-        assert_eq!(hint, "did you mean 'mia'?");
+        assert_eq!(hint, "did you mean 'mail'?");
+        let (_, hint) = words(Nobody::NoPool(vec!["default".into(), "video".into()]));
+        assert_eq!(hint, "known here: default, video");
         let missing = |of_root| Nobody::NoSupervisor {
             socket: "/tmp/taskvisor-7/ctl.sock".into(),
             store: "sqlite:/home/u/store.db".into(),
@@ -210,6 +210,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let inner = dir.path().join("a");
         std::fs::create_dir(&inner).unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
         let found = closed(&inner).unwrap();
         assert_eq!(found.dir, dir.path().display().to_string(), "mode 700 of the directory above");
         let pool: PoolStatus = serde_json::from_value(serde_json::json!({
