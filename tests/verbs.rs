@@ -39,6 +39,7 @@ fn record(id: JobId) -> Result<JobRecord, Problem> {
         id,
         queue: "default".into(),
         class: "exec".into(),
+        title: None,
         payload: None,
         priority: 0,
         tags: vec![],

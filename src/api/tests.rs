@@ -109,6 +109,8 @@ async fn a_filter_arrives_as_it_was_sent() {
         tracked: true,
         recurring: Some("nightly".into()),
         group: Some("exit 1".into()),
+        since: None,
+        until: None,
         limit: 7,
         after: Some("x".into()),
     };

@@ -5,6 +5,7 @@ mod circle;
 mod complaints;
 mod contract;
 mod error;
+mod failures;
 mod newsroom;
 mod notices;
 mod options;

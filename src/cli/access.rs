@@ -299,14 +299,19 @@ impl Ends {
     const WIDTH: usize = 8;
 
     /// Finds the first way.
-    pub async fn open(config: &Config, ids: &[String]) -> Result<Self, Failure> {
+    pub async fn open(config: &Config, ids: Vec<JobId>) -> Result<Self, Failure> {
         let way = Access::open(config).await?;
         let store = match &way {
             Access::Api(..) => None,
             Access::Store(store) => Some(store.clone()),
         };
-        let ids = ids.iter().map(|id| id.as_str().into()).collect();
-        Ok(Ends { config: Arc::new(config.clone()), ids, ahead: VecDeque::new(), ways: vec![way], store })
+        Ok(Ends {
+            config: Arc::new(config.clone()),
+            ids: ids.into(),
+            ahead: VecDeque::new(),
+            ways: vec![way],
+            store,
+        })
     }
 
     /// The end of the next one.

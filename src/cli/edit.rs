@@ -6,7 +6,7 @@ use super::access::{Access, for_each};
 use super::args::{JobDepends, JobPriority, JobTag, Jobs, OnOff, TagHow};
 use super::exit;
 use super::failure::Failure;
-use super::job::{ids, tell};
+use super::job::{all_named, tell};
 use super::screen::{escaped, print, print_json};
 use crate::config::Config;
 use crate::model::JobId;
@@ -16,7 +16,7 @@ use crate::model::verb::{Asked, DependOff, DependOn, Prioritize, Tag, Track, Unt
 pub async fn depends(config: &Config, args: JobDepends) -> Result<u8, Failure> {
     let JobDepends { jid, how, others, all, json } = args;
     let access = Access::open(config).await?;
-    let (job, jobs) = (JobId::from(jid), others.into_iter().map(JobId::from).collect());
+    let (job, jobs) = (access.named(&jid).await?, all_named(&access, &others).await?);
     let answer = match (how, all) {
         (OnOff::On, false) => access.ask(DependOn { job: job.clone(), jobs }).await?,
         (OnOff::Off, false) => access.ask(DependOff { job: job.clone(), jobs: Some(jobs) }).await?,
@@ -39,12 +39,13 @@ pub async fn priority(config: &Config, args: &JobPriority) -> Result<u8, Failure
 /// Changes the tags of a job, and shows all it then has.
 pub async fn tag(config: &Config, args: JobTag) -> Result<u8, Failure> {
     let JobTag { jid, how, tags, json } = args;
-    let job = JobId::from(jid);
+    let access = Access::open(config).await?;
+    let job = access.named(&jid).await?;
     let asked = match how {
         TagHow::Add => Tag { job: job.clone(), add: tags, remove: Vec::new() },
         TagHow::Remove => Tag { job: job.clone(), add: Vec::new(), remove: tags },
     };
-    let tags = Access::open(config).await?.ask(asked).await?.tags;
+    let tags = access.ask(asked).await?.tags;
     match json {
         true => print_json(&json!({ "id": job, "tags": tags }))?,
         false => print(&format!("{}\n", escaped([vec![job.to_string()], tags].concat().join(" ").as_str())))?,
@@ -72,7 +73,7 @@ pub async fn act<V: Asked>(
     (field, value): (&str, Value),
 ) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
-    for_each(ids(jids), async |id| {
+    for_each(all_named(&access, jids).await?, async |id| {
         access.ask(ask(id.clone())).await?;
         match as_json {
             true => print_json(&json!({ "id": id, field: value }))?,

@@ -14,8 +14,10 @@ use crate::model::{Filter, Millis};
 pub async fn failed(config: &Config, args: Failed) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
     let look = Look::of_stdout(false);
+    let (class, queue) = (args.class.map(Into::into), args.queue.map(Into::into));
     let Some(group) = args.group else {
-        let mut groups = access.ask(verb::Failed {}).await?;
+        let asked = verb::Failed { class, queue, since: args.since };
+        let mut groups = access.ask(asked).await?;
         groups.truncate(args.limit as usize);
         if args.json {
             groups.iter().try_for_each(print_json)?;
@@ -24,9 +26,20 @@ pub async fn failed(config: &Config, args: Failed) -> Result<u8, Failure> {
         }
         return Ok(exit::OK);
     };
-    let after = args.after.map(Into::into);
+    let after = match args.after {
+        Some(after) => Some(access.named(&after).await?),
+        None => None,
+    };
     let is_first = after.is_none();
-    let filter = Filter { group: Some(group.clone()), limit: args.limit, after, ..Filter::default() };
+    let filter = Filter {
+        group: Some(group.clone()),
+        class,
+        queue,
+        since: args.since,
+        limit: args.limit,
+        after,
+        ..Filter::default()
+    };
     let jobs = access.ask(filter).await?;
     if jobs.is_empty() && is_first && args.limit > 0 {
         let none = format!("no job has failed or is held in a group called '{group}'");

@@ -29,8 +29,9 @@ const LOOK: Duration = Duration::from_secs(2);
 /// Prints the output of a job. A job that printed nothing has no file, nor has one whose output was removed since.
 pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     only_here(config, "to read the output of a job")?;
-    let id = JobId::from(args.jid.as_str());
-    let mut job = Access::open(config).await?.job(&id).await?;
+    let access = Access::open(config).await?;
+    let id = access.named(&args.jid).await?;
+    let mut job = access.job(&id).await?;
     let path = config.log_file(&id);
     let mut output =
         Output { path, file: None, found: false, tty: io::stdout().is_terminal(), cut: Vec::new() };

@@ -1,5 +1,6 @@
 //! `job show|list|wait|cancel`.
 
+use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, timeout_at};
@@ -8,8 +9,10 @@ use super::access::{Access, Ends, for_each};
 use super::args::{JobCancel, JobCommand, JobList, JobShow, JobWait};
 use super::failure::Failure;
 use super::hosts::Hosts;
+use super::job_args::Sort;
 use super::listing::Listing;
-use super::screen::{Columns, Look, age, escaped, headline, print, print_json};
+use super::rows::{Extra, JobTable, weight};
+use super::screen::{Look, escaped, print, print_json};
 use super::unserved::note_wait;
 use super::{edit, follow, many};
 use super::{exit, page};
@@ -39,7 +42,7 @@ pub async fn run(config: &Config, command: JobCommand) -> Result<u8, Failure> {
 /// One job on a page.
 pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
-    let mut job = access.job(&args.jid.as_str().into()).await?;
+    let mut job = access.job(&access.named(&args.jid).await?).await?;
     if args.json {
         print_json(&job)?;
         return Ok(exit::OK);
@@ -51,6 +54,11 @@ pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
 
 /// Jobs, newest first.
 pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
+    let access = Access::open(config).await?;
+    let after = match args.after {
+        Some(after) => Some(access.named(&after).await?),
+        None => None,
+    };
     let filter = Filter {
         states: args.state,
         queue: args.queue.map(Into::into),
@@ -59,81 +67,108 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         tracked: args.tracked,
         recurring: args.recurring,
         group: args.group,
-        limit: args.limit,
-        after: args.after.map(Into::into),
+        since: args.since,
+        until: args.until,
+        limit: if args.sort.is_some() { 0 } else { args.limit },
+        after,
     };
-    let mut listing = Listing::open(Access::open(config).await?, filter).await?;
+    let mut listing = Listing::open(access, filter.clone()).await?;
+    if let Some(sort) = args.sort {
+        listing = Listing::Ready(sorted(&mut listing, sort, args.limit).await?.into());
+    }
+    let extra = Extra { tags: args.tags, sort: args.sort };
+    let first = listing.next().await?;
+    if first.is_empty() && args.limit > 0 {
+        must_be_known(config, &filter).await?;
+    }
     match args.json {
-        true => list_lines(&mut listing).await?,
-        false => list_table(&mut listing).await?,
+        true => list_lines(first, &mut listing).await?,
+        false => list_table(first, &mut listing, extra).await?,
     }
     Ok(exit::OK)
 }
 
-async fn list_lines(listing: &mut Listing) -> Result<(), Failure> {
-    loop {
-        let jobs = listing.next().await?;
-        if jobs.is_empty() {
-            return Ok(());
-        }
+async fn list_lines(mut jobs: VecDeque<JobRecord>, listing: &mut Listing) -> Result<(), Failure> {
+    while !jobs.is_empty() {
         let mut text = String::new();
         for job in jobs {
             text += &(serde_json::to_string(&job)? + "\n");
         }
         print(&text)?;
+        jobs = listing.next().await?;
     }
+    Ok(())
 }
 
 /// A table of so many lines at a time: what a column needs below that is not known before.
-async fn list_table(listing: &mut Listing) -> Result<(), Failure> {
+async fn list_table(
+    mut more: VecDeque<JobRecord>,
+    listing: &mut Listing,
+    extra: Extra,
+) -> Result<(), Failure> {
     const TOGETHER: usize = 500;
-    let (look, mut columns) = (Look::of_stdout(false), Columns::new(&HEADS));
-    let mut rows = Vec::new();
+    let mut table = JobTable::new(Look::of_stdout(false), extra);
+    let mut jobs = Vec::new();
     loop {
-        let jobs = listing.next().await?;
-        let is_over = jobs.is_empty();
-        rows.extend(jobs.iter().map(|job| row(job, now())));
-        if rows.len() >= TOGETHER || (is_over && !rows.is_empty()) {
-            print(&columns.lines(&look, &std::mem::take(&mut rows)))?;
+        let is_over = more.is_empty();
+        jobs.extend(more);
+        if jobs.len() >= TOGETHER || (is_over && !jobs.is_empty()) {
+            print(&table.lines(&std::mem::take(&mut jobs), now()))?;
         }
         if is_over {
             return Ok(());
         }
+        more = listing.next().await?;
     }
 }
 
 /// The table of them.
 pub fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
-    let rows: Vec<Vec<String>> = jobs.iter().map(|job| row(job, now)).collect();
-    Columns::new(&HEADS).lines(look, &rows)
+    JobTable::new(look.clone(), Extra::default()).lines(jobs, now)
 }
 
-const HEADS: [&str; 8] = ["ID", "STATE", "QUEUE", "CLASS", "TRY", "AGE", "RAN", "WHY"];
-
-fn row(job: &JobRecord, now: Millis) -> Vec<String> {
-    let ran = ran(job, now).map(age);
-    let why = job.failure.as_ref().map(|failure| match failure.message.is_empty() {
-        true => failure.group.clone(),
-        false => headline(&failure.message).to_owned(),
-    });
-    vec![
-        escaped(job.id.as_str()).into_owned(),
-        job.state.to_string(),
-        escaped(job.queue.as_str()).into_owned(),
-        escaped(job.class.as_str()).into_owned(),
-        job.attempt.to_string(),
-        known(job.put_at).map_or_else(|| "-".into(), |at| age(between(at, now))),
-        ran.unwrap_or_else(|| "-".into()),
-        escaped(&why.unwrap_or_default()).into_owned(),
-    ]
+/// The jobs with the largest figures of all that match, in memory: no more than twice as many as are shown, and some.
+async fn sorted(listing: &mut Listing, sort: Sort, limit: u32) -> Result<Vec<JobRecord>, Failure> {
+    const SLACK: usize = 1000;
+    let most = if limit == 0 { usize::MAX } else { limit as usize };
+    let mut jobs = Vec::new();
+    loop {
+        let more = listing.next().await?;
+        let is_over = more.is_empty();
+        jobs.extend(more);
+        if is_over || jobs.len() > most.saturating_mul(2).saturating_add(SLACK) {
+            jobs.sort_by_cached_key(|job| std::cmp::Reverse(weight(job, sort)));
+            jobs.truncate(most);
+        }
+        if is_over {
+            return Ok(jobs);
+        }
+    }
 }
 
-/// How long its latest attempt has run, if that is known: only of a running job it goes on.
-fn ran(job: &JobRecord, now: Millis) -> Option<Duration> {
-    let start = job.started_at?;
-    let until = if job.state.is_leased() { Some(now) } else { job.ended_at };
-    let left = || job.forensics.as_ref().map(|left| left.ran).filter(|ran| !ran.is_zero());
-    until.map(|until| between(start, until)).or_else(left)
+/// Says so if what was named is nowhere: an empty list would hide that it was mistyped. A queue is refused by the broker.
+async fn must_be_known(config: &Config, filter: &Filter) -> Result<(), Failure> {
+    let one = |filter: Filter| Filter { limit: 1, ..filter };
+    let named = [
+        (
+            "class",
+            filter.class.as_ref().map(|class| class.as_str().to_owned()),
+            one(Filter { class: filter.class.clone(), ..Filter::default() }),
+        ),
+        ("tag", filter.tag.clone(), one(Filter { tag: filter.tag.clone(), ..Filter::default() })),
+        (
+            "failure group",
+            filter.group.clone(),
+            one(Filter { group: filter.group.clone(), ..Filter::default() }),
+        ),
+    ];
+    for (kind, name, alone) in named {
+        let Some(name) = name else { continue };
+        if Access::open(config).await?.ask(alone).await?.is_empty() {
+            return Err(Failure::new(exit::NOTHING_MATCHED, format!("no job has the {kind} '{name}'")));
+        }
+    }
+    Ok(())
 }
 
 /// A moment, unless nobody knows it: what other programs did is not always told with a time.
@@ -155,10 +190,11 @@ pub fn between(from: Millis, to: Millis) -> Duration {
 /// Waits for the end of all.
 pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
     let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let mut ends = Ends::open(config, &args.jids).await?;
+    let all = all_named(&Access::open(config).await?, &args.jids).await?;
+    let mut ends = Ends::open(config, all.clone()).await?;
     let mut glances = Glances { config, access: None, until: Instant::now() };
-    let (mut complete, mut all, mut is_noted) = (true, true, false);
-    let code = for_each(ids(&args.jids), async |id| {
+    let (mut complete, mut have_ended, mut is_noted) = (true, true, false);
+    let code = for_each(all, async |id| {
         let next = noted(config, &id, &mut is_noted, ends.next());
         let ended = match deadline {
             None => Some(next.await?),
@@ -172,14 +208,14 @@ pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
             ended => ended,
         };
         let Some(state) = ended else {
-            all = false;
+            have_ended = false;
             return Ok(());
         };
         complete &= state == JobState::Complete;
         tell(&id, state, args.json)
     })
     .await?;
-    match args.timeout.filter(|_| !all) {
+    match args.timeout.filter(|_| !have_ended) {
         Some(timeout) => Err(Failure::new(
             exit::TIMED_OUT,
             format!("not all jobs have ended within {}", format_duration(timeout)),
@@ -242,7 +278,7 @@ impl Glances<'_> {
 /// Ends jobs.
 pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
     let access = Access::open(config).await?;
-    let jobs = ids(&args.jobs.jids).collect();
+    let jobs = all_named(&access, &args.jobs.jids).await?;
     let each = access.ask(Cancel { jobs, dependents: args.dependents }).await?;
     for_each(each, async |Each { job, fate, told }| {
         let state = match fate {
@@ -279,48 +315,18 @@ fn not_canceled(job: JobId, why: Refusal) -> Failure {
     if is_needed { failure.hint(hint) } else { failure }
 }
 
-/// The ids that were typed.
-pub fn ids(typed: &[String]) -> impl Iterator<Item = JobId> {
-    typed.iter().map(|id| id.as_str().into())
+/// The jobs that were typed, by their ids or by the beginnings of them.
+pub async fn all_named(access: &Access, typed: &[String]) -> Result<Vec<JobId>, Failure> {
+    let mut all = Vec::with_capacity(typed.len());
+    for typed in typed {
+        all.push(access.named(typed).await?);
+    }
+    Ok(all)
 }
 
 pub fn tell(id: &JobId, state: JobState, json: bool) -> Result<(), Failure> {
     match json {
         true => print_json(&serde_json::json!({ "id": id, "state": state })),
         false => print(&format!("{} {state}\n", escaped(id.as_str()))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::page::tests::{failed_job, look};
-
-    #[test]
-    fn a_list_is_a_table() {
-        let failed = failed_job();
-        let mut waiting = failed_job();
-        waiting.id = "0199aa00000070008000000000000002".into();
-        waiting.state = JobState::Waiting;
-        waiting.attempt = 0;
-        (waiting.started_at, waiting.ended_at, waiting.failure) = (None, None, None);
-        let text = list_text(&[waiting, failed], Millis(1_790_000_060_000), &look(100));
-        insta::assert_snapshot!("job_list", text);
-    }
-    #[test]
-    fn only_a_running_job_goes_on_to_run() {
-        let mut job = failed_job();
-        job.ended_at = None;
-        let now = Millis(1_790_000_061_500);
-        let ran_as = |job: &mut JobRecord, state| {
-            job.state = state;
-            ran(job, now)
-        };
-        assert_eq!(ran_as(&mut job, JobState::Running), Some(Duration::from_secs(60)));
-        let left = job.forensics.as_mut().unwrap();
-        left.ran = Duration::from_secs(2);
-        assert_eq!(ran_as(&mut job, JobState::Delayed), Some(Duration::from_secs(2)));
-        job.forensics = None;
-        assert_eq!(ran_as(&mut job, JobState::Waiting), None);
     }
 }

@@ -6,7 +6,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Subcommand, ValueEnum};
 
 use crate::config::parse_duration;
-use crate::model::{Day, JobState};
+use crate::model::{Day, JobState, Millis};
 
 use super::many_args;
 pub use super::many_args::{Failed, JobDiscard, JobRetry, Many};
@@ -16,6 +16,7 @@ pub enum JobCommand {
     /// Show all that is known of a job
     Show(JobShow),
     /// List jobs, newest first
+    #[command(after_help = LIST)]
     List(JobList),
     /// Wait until jobs have ended: 0 = all complete, 1 = not all, 124 = timed out
     Wait(JobWait),
@@ -47,6 +48,13 @@ pub enum JobCommand {
     #[command(override_usage = many_args::DISCARD_USAGE, after_help = many_args::DISCARD_HELP)]
     Discard(JobDiscard),
 }
+
+const LIST: &str = "\
+A terminal gets ids short enough to type: wherever a job is named, the beginning of its id will do. --json and pipes get them whole.
+
+Examples:
+  taskvisor job list --state failed,held --since 2h
+  taskvisor job list --queue mail --sort memory -n 10 --tags";
 
 const CANCEL: &str = "\
 A job that others depend on is left as it is, unless all of those are named too.
@@ -156,6 +164,18 @@ pub struct JobList {
     /// Of this failure group
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
+    /// Ended, or else put, so long ago or less, or since a date
+    #[arg(long, value_name = "2h|DATE", value_parser = many_args::past)]
+    pub since: Option<Millis>,
+    /// Ended, or else put, longer ago than this, or before a date
+    #[arg(long, value_name = "2h|DATE", value_parser = many_args::past)]
+    pub until: Option<Millis>,
+    /// Those that ran longest or took most, of all that match
+    #[arg(long, value_name = "ran|memory|cpu", hide_possible_values = true)]
+    pub sort: Option<Sort>,
+    /// With their tags
+    #[arg(long)]
+    pub tags: bool,
     /// At most so many; 0 = all
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
     pub limit: u32,
@@ -165,6 +185,14 @@ pub struct JobList {
     /// One JSON document a line
     #[arg(long)]
     pub json: bool,
+}
+
+/// What a list of jobs is sorted by, largest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    Ran,
+    Memory,
+    Cpu,
 }
 
 #[derive(Debug, clap::Args)]

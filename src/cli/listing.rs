@@ -13,6 +13,8 @@ use crate::model::{Cursor, Filter, JobRecord};
 pub enum Listing {
     /// From the supervisor.
     Api(Lines<JobRecord>),
+    /// Here already.
+    Ready(VecDeque<JobRecord>),
     /// From the store.
     Store { store: Arc<dyn Broker>, filter: Filter, at: Option<Cursor>, is_over: bool },
 }
@@ -37,6 +39,7 @@ impl Listing {
     pub async fn next(&mut self) -> Result<VecDeque<JobRecord>, Failure> {
         match self {
             Listing::Api(lines) => Ok(lines.next().await?),
+            Listing::Ready(jobs) => Ok(std::mem::take(jobs)),
             Listing::Store { store, filter, at, is_over } => {
                 let mut jobs = VecDeque::new();
                 while jobs.is_empty() && !*is_over {

@@ -5,7 +5,7 @@ use super::args::{JobDiscard, JobRetry, Many, QueueForget};
 use super::edit::act;
 use super::exit;
 use super::failure::Failure;
-use super::job::{ids, tell};
+use super::job::{all_named, tell};
 use super::page::counted;
 use super::screen::{escaped, print, print_json};
 use crate::config::Config;
@@ -18,7 +18,7 @@ pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
     if args.jids.is_empty() {
         return sweep_and_tell(&access, Act::Retry, &args.many).await;
     }
-    for_each(ids(&args.jids), async |id| {
+    for_each(all_named(&access, &args.jids).await?, async |id| {
         access.ask(Retry { job: id.clone() }).await?;
         tell(&id, JobState::Waiting, args.many.json)
     })

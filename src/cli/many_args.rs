@@ -67,7 +67,7 @@ pub struct Many {
     #[arg(short, long, value_name = "QUEUE", requires = "states")]
     pub queue: Option<String>,
     /// Those that ended so long ago or less, or since a date
-    #[arg(long, value_name = "2h|DATE", requires = "states", value_parser = since)]
+    #[arg(long, value_name = "2h|DATE", requires = "states", value_parser = past)]
     pub since: Option<Millis>,
     /// At most so many: those that were put first
     #[arg(long, value_name = "N", requires = "states")]
@@ -101,6 +101,15 @@ pub struct Failed {
     /// At most so many
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
     pub limit: u32,
+    /// Those that ended so long ago or less, or since a date
+    #[arg(long, value_name = "2h|DATE", value_parser = past)]
+    pub since: Option<Millis>,
+    /// Those of this class
+    #[arg(long, value_name = "CLASS")]
+    pub class: Option<String>,
+    /// Those of this queue
+    #[arg(short, long, value_name = "QUEUE")]
+    pub queue: Option<String>,
     /// Jobs older than this one
     #[arg(long, value_name = "JID", requires = "group")]
     pub after: Option<String>,
@@ -110,7 +119,7 @@ pub struct Failed {
 }
 
 /// A moment: so long ago, or a date or a time of the reader's clock.
-fn since(text: &str) -> Result<Millis, String> {
+pub fn past(text: &str) -> Result<Millis, String> {
     if let Ok(ago) = parse_duration(text) {
         let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
         return Ok(Millis(super::job::now().0.saturating_sub(ago)));
@@ -142,7 +151,7 @@ mod tests {
         assert_eq!(moment("2026-11-21 08:30", zone.clone()), Some(Millis(midnight + 30_600_000)));
         assert_eq!(moment("2026-11-21T08:30:00Z", zone), Some(Millis(midnight + 37_800_000)));
         let hour_ago = super::super::job::now().0 - 3_600_000;
-        assert!((since("1h").unwrap().0 - hour_ago).abs() < 60_000);
-        assert!(since("yesterday").unwrap_err().starts_with("give a duration"));
+        assert!((past("1h").unwrap().0 - hour_ago).abs() < 60_000);
+        assert!(past("yesterday").unwrap_err().starts_with("give a duration"));
     }
 }

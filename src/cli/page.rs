@@ -215,7 +215,7 @@ pub(super) mod tests {
 
     /// A pipe of this width in Greenwich.
     pub fn look(width: usize) -> Look {
-        Look { width: Some(width), height: None, ascii: false, color: false, zone: TimeZone::UTC }
+        Look { width: Some(width), height: None, tty: false, ascii: false, color: false, zone: TimeZone::UTC }
     }
 
     /// A gzip that did not like its file.
@@ -231,6 +231,7 @@ pub(super) mod tests {
                 umask: 0o22,
                 stdin: "abc".into(),
             })),
+            title: Some("gzip -t it's a.gz".into()),
             state: JobState::Failed,
             priority: 0,
             tags: vec!["nightly".into()],

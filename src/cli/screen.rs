@@ -18,6 +18,8 @@ pub struct Look {
     pub width: Option<usize>,
     /// Lines of a terminal.
     pub height: Option<usize>,
+    /// Whether a terminal shows it.
+    pub tty: bool,
     /// Lines and marks of ASCII only.
     pub ascii: bool,
     /// Colour on states.
@@ -39,6 +41,7 @@ impl Look {
             width: columns.or(size.map(|size| usize::from(size.ws_col))),
             height: size.map(|size| usize::from(size.ws_row)),
             // A pipe gets UTF-8; a terminal that says it is something else does not.
+            tty,
             ascii: ascii || (tty && !locale.contains("utf-8") && !locale.contains("utf8")),
             color: tty && set("NO_COLOR").is_none() && set("TERM").is_some_and(|term| term != "dumb"),
             zone: TimeZone::system(),

@@ -24,7 +24,7 @@ pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
     let (mut why, access) = match &subject {
         Subject::Job(id) => {
             let access = Access::open(config).await?;
-            (access.why(id).await?, Some(access))
+            (access.why(&access.named(id.as_str()).await?).await?, Some(access))
         }
         Subject::Slot(_) | Subject::Pool(_) => (supervisor(config).await?.why(&subject).await?, None),
     };

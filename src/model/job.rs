@@ -38,6 +38,23 @@ pub struct Exec {
 }
 
 impl Payload {
+    /// Bytes of a payload as it is kept that is shown in lists, at most.
+    pub const SHOWN: usize = 4096;
+
+    /// In a short line for people: the command, or the class and the beginning of its data.
+    pub fn title(&self, class: &Class) -> String {
+        const LONGEST: usize = 80;
+        let title = match self {
+            Payload::Exec(exec) => {
+                let words: Vec<_> = exec.argv.iter().map(|word| word.to_text()).collect();
+                words.join(" ")
+            }
+            Payload::Data(data) if data.0 == b"null" => class.to_string(),
+            Payload::Data(data) => format!("{class} {}", data.to_text()),
+        };
+        title.chars().take(LONGEST).collect()
+    }
+
     /// What no store could take.
     pub fn fault(&self) -> Option<String> {
         const UMASK_MAX: u32 = 0o777;
@@ -226,6 +243,10 @@ pub struct JobRecord {
     /// What it carries. Left out (`None`) in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Payload>,
+    /// Only in lists: the command, or the class and the beginning of its data, 80 characters at most. Left out (`None`) of
+    /// a payload of more than 4 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// Where it is in its life.
     pub state: JobState,
     /// Higher runs first.

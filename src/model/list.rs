@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Class, JobId, JobRecord, JobState, QueueName};
+use super::{Class, JobId, JobRecord, JobState, Millis, QueueName};
 
 /// Which jobs to list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +31,12 @@ pub struct Filter {
     /// Of this failure group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// That ended at this time or later; or, while it has not ended, was put then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Millis>,
+    /// That ended before this time; or, while it has not ended, was put then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Millis>,
     /// At most so many; 0 = all.
     #[serde(default = "Filter::usual_limit")]
     pub limit: u32,
@@ -56,6 +62,8 @@ impl Default for Filter {
             tracked: false,
             recurring: None,
             group: None,
+            since: None,
+            until: None,
             limit: Filter::usual_limit(),
             after: None,
         }

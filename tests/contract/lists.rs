@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use taskvisor::broker::Verbs;
+use taskvisor::model::verb::FindJobs;
 use taskvisor::model::*;
 
 /// Three pages and a bit.
@@ -10,6 +11,9 @@ const JOBS: usize = 1600;
 contract!(
     lists_go_on_after_a_job,
     lists_are_filtered,
+    lists_say_what_jobs_are,
+    lists_are_of_a_time,
+    jobs_are_found_by_the_beginning_of_their_ids,
     lists_of_any_states_are_whole_and_in_order,
     a_list_goes_on_while_its_jobs_move,
     a_page_has_few_jobs_with_large_results,
@@ -46,6 +50,59 @@ async fn lists_are_filtered(scene: Scene) {
         let got: String = scene.list(filter).await.unwrap().iter().map(|job| job.id.to_string()).collect();
         assert_eq!(got, want);
     }
+}
+
+async fn lists_say_what_jobs_are(scene: Scene) {
+    let exec = Exec { argv: vec!["gzip".into(), "-t".into(), "a.gz".into()], ..Exec::default() };
+    let program = NewJob { class: Class::EXEC.into(), payload: Payload::Exec(exec), ..job("a") };
+    let data = |id: &str, data: String| NewJob {
+        class: "mail.Send".into(),
+        payload: Payload::Data(data.as_str().into()),
+        ..job(id)
+    };
+    let jobs =
+        vec![program, data("b", "{\"to\":1}".into()), data("c", "null".into()), data("d", "9".repeat(9_999))];
+    scene.enqueue(jobs).await.unwrap();
+    let titles: Vec<_> =
+        scene.list(Filter::default()).await.unwrap().into_iter().map(|job| job.title).collect();
+    let title = |text: &str| Some(text.to_owned());
+    assert_eq!(titles, [None, title("mail.Send"), title("mail.Send {\"to\":1}"), title("gzip -t a.gz")]);
+}
+
+async fn lists_are_of_a_time(scene: Scene) {
+    let put_at = async |id: &str| {
+        scene.put(job(id)).await;
+        scene.get(id.into()).await.unwrap().unwrap().put_at
+    };
+    let hour = std::time::Duration::from_secs(3600);
+    let first = put_at("a").await;
+    scene.clock.forward(hour);
+    let second = put_at("b").await;
+    scene.clock.forward(hour);
+    scene.cancel("a".into()).await.unwrap();
+    let within = async |since: Option<Millis>, until: Option<Millis>| -> String {
+        let filter = Filter { since, until, ..Filter::default() };
+        scene.list(filter).await.unwrap().iter().map(|job| job.id.to_string()).collect()
+    };
+    assert_eq!(within(Some(first), None).await, "ba");
+    assert_eq!(within(Some(second), None).await, "ba", "a ended after that");
+    assert_eq!(within(Some(Millis(second.0 + 1)), None).await, "a");
+    assert_eq!(within(None, Some(Millis(second.0 + 1))).await, "b", "not before that");
+    assert_eq!(within(Some(first), Some(second)).await, "");
+}
+
+async fn jobs_are_found_by_the_beginning_of_their_ids(scene: Scene) {
+    scene.enqueue(["ab1", "ab2", "ab", "b*", "b?c"].map(job).into()).await.unwrap();
+    let find = async |prefix: &str| -> String {
+        let found = scene.tell(FindJobs { prefix: prefix.into() }, "").await.unwrap();
+        found.iter().map(JobId::as_str).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(find("ab").await, "ab ab1 ab2");
+    assert_eq!(find("ab2").await, "ab2");
+    assert_eq!(find("b*").await, "b*", "no sign of it is another's");
+    assert_eq!(find("x").await, "");
+    scene.enqueue((0..30).map(|n| job(&format!("z{n}"))).collect()).await.unwrap();
+    assert_eq!(find("z").await.split(' ').count(), FindJobs::MOST);
 }
 
 /// Jobs in many states and two queues, each in its place: what the list of all is, newest first.

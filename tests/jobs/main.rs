@@ -10,6 +10,7 @@ mod afterwards;
 mod between;
 mod dependencies;
 mod events;
+mod found;
 mod large;
 mod lists;
 mod options;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::link::Link;
 use super::offset::Offset;
 use super::shared::Shared;
-use super::{ears, fetch, fleet, occur, put, reply, settle, verbs};
+use super::{ears, fetch, fleet, lists, occur, put, reply, settle, verbs};
 use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling};
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
@@ -350,7 +350,7 @@ impl Broker for Redis {
     }
 
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
-        verbs::page(self, filter, at).await
+        lists::page(self, filter, at).await
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::broker::Redis;
+use super::lists::{adopt, write_asked};
 use super::reply::{self, array, number, parts, some_number, text};
-use super::verbs::{adopt, asked, retried, write_asked};
+use super::verbs::{asked, retried};
 use crate::broker::Error;
 use crate::model::verb::{Act, Bulk, FailureGroup, Swept};
 use crate::model::{Failure, Filter, Millis};

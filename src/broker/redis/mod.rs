@@ -11,6 +11,7 @@ mod fetch;
 mod fleet;
 mod holds;
 mod link;
+mod lists;
 mod news;
 mod occur;
 mod offset;

@@ -181,6 +181,7 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
         queue: queue.unwrap_or_default().into(),
         class: job.text("klass").unwrap_or_default().into(),
         payload: is_whole.then(|| payload(job.of("data"), job.of("exec"))),
+        title: None,
         state,
         priority: job.number("priority"),
         tags: job.json("tags").unwrap_or_default(),
@@ -240,7 +241,7 @@ fn policy_of(policy: &Value, retries: &Value, attempt: &Value) -> Option<Retry> 
 }
 
 /// A program, if it is one that can be read: what another client has made of it is data that no program knows.
-fn payload(data: &Value, exec: &Value) -> Payload {
+pub(super) fn payload(data: &Value, exec: &Value) -> Payload {
     let bytes = if let Value::BulkString(bytes) = data { bytes.clone() } else { Vec::new() };
     let program = || serde_json::from_slice::<Exec>(&bytes).ok();
     let program = if text(exec).as_deref() == Some("1") { program() } else { None };

@@ -6,19 +6,19 @@ use redis::{Cmd, Value};
 
 use super::broker::Redis;
 use super::reply::{self, number, parts, text};
-use super::{edits, failures, fleet, options, queues, recur, told};
+use super::{edits, failures, fleet, lists, options, queues, recur, told};
 use crate::broker::cancel::{self, Named};
-use crate::broker::{Broker, Error, circle};
-use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Number, Refusal, Verb};
+use crate::broker::failures::groups as of_filter;
+use crate::broker::{Error, circle};
+use crate::model::verb::{Answer, Cancel, Done, Each, Failed, Fate, Number, Refusal, Verb};
 use crate::model::{
-    Cursor, Entry, Filter, Happened, JobId, JobRecord, JobState, Millis, Need, Page, Pause, QueueCounts,
-    QueueName,
+    Entry, Happened, JobId, JobRecord, JobState, Millis, Need, Pause, QueueCounts, QueueName,
 };
 
 /// Does it.
 pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer, Error> {
     Ok(match verb {
-        Verb::List(filter) => Answer::List(list(redis, &filter).await?),
+        Verb::List(filter) => Answer::List(lists::list(redis, &filter).await?),
         Verb::Get(it) => Answer::Get(get(redis, &it.job).await?),
         Verb::Before(it) => {
             let count = asked(redis, "taskvisor.before", |cmd| {
@@ -27,6 +27,7 @@ pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer,
             .await?;
             Answer::Before(Number { count: number(&count) })
         }
+        Verb::FindJobs(it) => Answer::FindJobs(lists::find(redis, &it.prefix).await?),
         Verb::Cancel(it) => Answer::Cancel(end(redis, &it, &by).await?),
         Verb::Retry(it) => Answer::Retry(retry(redis, &it.job, &by).await?),
         Verb::DependOn(it) => Answer::DependOn(edits::depend_on(redis, &it, &by).await?),
@@ -37,6 +38,7 @@ pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer,
         Verb::Untrack(it) => Answer::Untrack(edits::track(redis, &it.job, false).await?),
         Verb::SetData(it) => Answer::SetData(edits::set_data(redis, &it).await?),
         Verb::Discard(it) => Answer::Discard(edits::discard(redis, &it).await?),
+        Verb::Failed(it) if it != Failed::default() => Answer::Failed(of_filter(redis, &it).await?),
         Verb::Failed(_) => Answer::Failed(failures::groups(redis).await?),
         Verb::Bulk(it) => Answer::Bulk(failures::sweep(redis, &it, &by).await?),
         Verb::ShowFleet(it) => Answer::ShowFleet(fleet::show(redis, it).await?),
@@ -151,90 +153,6 @@ pub(super) async fn state(redis: &Redis, id: &JobId) -> Result<JobState, Error> 
         cmd.arg(id.as_str());
     });
     text(&state.await?).and_then(|state| state.parse().ok()).ok_or_else(|| reply::odd("a state"))
-}
-
-async fn list(redis: &Redis, filter: &Filter) -> Result<Vec<JobRecord>, Error> {
-    let mut page = redis.page(filter, None).await?;
-    let mut jobs = page.jobs;
-    while page.next.is_some() {
-        page = redis.page(filter, page.next).await?;
-        jobs.append(&mut page.jobs);
-    }
-    Ok(jobs)
-}
-
-/// What the jobs are to be, as the script takes it. A group may have no name, and has a sign before it.
-pub(super) fn write_asked(cmd: &mut Cmd, filter: &Filter) {
-    cmd.arg(filter.states.len());
-    for state in &filter.states {
-        cmd.arg(state.as_str());
-    }
-    cmd.arg(filter.queue.as_ref().map_or("", QueueName::as_str));
-    cmd.arg(filter.class.as_ref().map_or("", |class| class.as_str()));
-    cmd.arg(filter.tag.as_deref().unwrap_or_default());
-    cmd.arg(filter.group.as_ref().map_or_else(String::new, |group| format!("={group}")));
-    cmd.arg(u8::from(filter.tracked)).arg(filter.recurring.as_deref().unwrap_or_default());
-}
-
-/// Jobs looked at in one page: what a list keeps the server for.
-const ROWS: u32 = 500;
-/// Ids looked at in one call that adopts jobs.
-const ADOPTED: u32 = 5_000;
-
-/// Gives the jobs that other programs have put a place in the list of all jobs, as far as a filter may want them. A quick
-/// call looks for none where there are no more jobs than places.
-pub(super) async fn adopt(redis: &Redis, filter: &Filter, is_quick: bool) -> Result<(), Error> {
-    let (mut index, mut from) = (String::new(), 0);
-    loop {
-        let answer = asked(redis, "taskvisor.adopt", |cmd| {
-            cmd.arg(&index).arg(from).arg(ADOPTED).arg(u8::from(is_quick));
-            write_asked(cmd, filter);
-        });
-        let [next, behind]: [Value; 2] = parts(answer.await?)?;
-        let Some(next) = text(&next) else { return Ok(()) };
-        (index, from) = (next, number(&behind));
-    }
-}
-
-/// A stretch of a list.
-pub(super) async fn page(redis: &Redis, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
-    if at.is_none() && filter.after.is_none() {
-        adopt(redis, filter, filter.limit != 0).await?;
-    }
-    let Cursor { place, left } = match (at, &filter.after) {
-        (Some(at), _) => at,
-        (None, after) => {
-            let place = match after {
-                Some(id) => number(
-                    &asked(redis, "taskvisor.place", |cmd| {
-                        cmd.arg(id.as_str());
-                    })
-                    .await?,
-                ),
-                None => i64::MAX,
-            };
-            Cursor { place, left: if filter.limit == 0 { u64::MAX } else { filter.limit.into() } }
-        }
-    };
-    let answer = asked(redis, "taskvisor.list", |cmd| {
-        cmd.arg(place).arg(ROWS).arg(left.min(ROWS.into())).arg(reply::RECORD.len());
-        for name in &reply::RECORD {
-            cmd.arg(*name);
-        }
-        write_asked(cmd, filter);
-    });
-    let [next, found] = parts(answer.await?)?;
-    let jobs = reply::array(found)?
-        .into_iter()
-        .map(|found| {
-            let [id, values, tracked, first] = parts(found)?;
-            let id = text(&id).unwrap_or_default().into();
-            reply::record(&id, &reply::array(values)?, number::<u8>(&tracked) == 1, &first)
-        })
-        .collect::<Result<Vec<_>, Error>>()?;
-    let left = left - jobs.len() as u64;
-    let next = reply::some_number::<f64>(&next).filter(|_| left > 0);
-    Ok(Page { jobs, next: next.map(|place| Cursor { place: place as i64, left }) })
 }
 
 pub(super) async fn queues(redis: &Redis) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {

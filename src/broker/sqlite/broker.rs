@@ -9,8 +9,10 @@ use super::call::Kind;
 use super::checkpoint::LONG;
 use super::handle::Sqlite;
 use super::{admin, lease, list, put, settle, verbs};
-use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling, Verbs};
-use crate::model::verb::{Answer, Verb};
+use crate::broker::{
+    Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling, Verbs, failures,
+};
+use crate::model::verb::{Answer, Failed, Verb};
 use crate::model::{
     Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress, Settlement,
     Verdict, WorkerId, size,
@@ -100,6 +102,11 @@ impl Broker for Sqlite {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
         if let Verb::List(filter) = verb {
             return Ok(Answer::List(self.list(filter).await?));
+        }
+        if let Verb::Failed(asked) = &verb
+            && *asked != Failed::default()
+        {
+            return Ok(Answer::Failed(failures::groups(self, asked).await?));
         }
         if let Verb::Failed(_) = verb {
             return Ok(Answer::Failed(self.groups_by_pages().await?));

@@ -2,17 +2,20 @@
 
 use rusqlite::params;
 
-use super::read::{RECORD, record};
+use super::read::{RECORD, record, title};
 use super::recurring;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::model::{Cursor, Filter, JobState, Page, QueueName};
+use crate::model::{Cursor, Filter, JobState, Page, Payload, QueueName};
 
 /// Rows looked at in one page: what a list holds the store's thread up for.
 const ROWS: u32 = 500;
 
 /// Bytes that a page has at most, but for its last job: results may be large.
 const BYTES: usize = 1 << 20;
+
+/// A longer payload is not looked into.
+const SHOWN: usize = Payload::SHOWN;
 
 /// The matching jobs among the next rows.
 pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Result<Page, Trouble> {
@@ -21,9 +24,10 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
         None => start(store, filter)?,
     };
     let mut statement = store.conn.prepare_cached(&format!(
-        "SELECT {RECORD}, {} AND (?2 IS NULL OR queue.name = ?2) AND (?3 IS NULL OR class = ?3)
+        "SELECT {RECORD}, kind, CASE WHEN length(payload) <= {SHOWN} THEN payload END, {} AND (?2 IS NULL OR queue.name = ?2) AND (?3 IS NULL OR class = ?3)
          AND (?4 IS NULL OR failure_group = ?4)
          AND (?5 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?5))
+         AND (?8 IS NULL OR coalesce(ended_at, put_at) >= ?8) AND (?9 IS NULL OR coalesce(ended_at, put_at) < ?9)
          AND (?6 IS NULL OR TRUE) AND (NOT ?7 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id))
          FROM job CROSS JOIN queue ON queue.id = job.queue
          WHERE job.id IN (SELECT id FROM ({}) ORDER BY id DESC LIMIT {ROWS}) ORDER BY job.id DESC",
@@ -34,7 +38,9 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
     let class = filter.class.as_ref().map(|class| class.as_str());
     let matches = statement.column_count() - 1;
     let Filter { group, recurring, tag, tracked, .. } = filter;
-    let mut found = statement.query(params![place, queue, class, group, recurring, tag, tracked])?;
+    let (since, until) = (filter.since.map(|at| at.0), filter.until.map(|at| at.0));
+    let asked = params![place, queue, class, group, recurring, tag, tracked, since, until];
+    let mut found = statement.query(asked)?;
     let (mut jobs, mut seen, mut last, mut bytes) = (Vec::new(), 0, place, 0);
     while left > 0
         && bytes < BYTES
@@ -43,7 +49,8 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
         (seen, last) = (seen + 1, row.get(0)?);
         // Of an empty column it is neither true nor false.
         if row.get::<_, Option<bool>>(matches)? == Some(true) {
-            let job = record(row)?;
+            let mut job = record(row)?;
+            job.title = title(row, matches - 2, &job.class);
             bytes += job.result.as_ref().map_or(0, String::len);
             jobs.push(job);
             left -= 1;

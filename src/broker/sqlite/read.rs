@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, Row};
+use rusqlite::{OptionalExtension, Row, params};
 use serde::de::DeserializeOwned;
 
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use super::{figures, history, needs, unreadable};
 use crate::broker::Error;
+use crate::model::verb::FindJobs;
 use crate::model::{
-    Bytes, Day, Fence, Instance, Instant, JobId, JobRecord, JobState, Millis, OptionName, Pause, Payload,
-    QueueCounts, QueueName, Retry, WorkerId,
+    Bytes, Class, Day, Fence, Instance, Instant, JobId, JobRecord, JobState, Millis, OptionName, Pause,
+    Payload, QueueCounts, QueueName, Retry, WorkerId,
 };
 
 /// Jobs that wait for another are shown with it up to this number.
@@ -25,6 +26,16 @@ pub(super) const RECORD: &str = "job.id, jid, queue.name, class, state, priority
     forensics, unknown, progress, put_by, renewals, renewed_at, expires_at,
     EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id),
     (SELECT name FROM recurring WHERE recurring.id = job.recurring)";
+
+/// The ids that begin so, in their order: a few steps in the index.
+pub(super) fn find(store: &Store, prefix: &str) -> Result<Vec<JobId>, Trouble> {
+    let mut statement = store
+        .conn
+        .prepare_cached("SELECT jid FROM job WHERE jid >= ?1 AND jid < ?2 ORDER BY jid LIMIT ?3")?;
+    let end = format!("{prefix}{}", char::MAX);
+    let found = statement.query_map(params![prefix, end, FindJobs::MOST], |row| row.get::<_, String>(0))?;
+    Ok(found.map(|id| id.map(Into::into)).collect::<Result<_, _>>()?)
+}
 
 pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     let mut statement = store.conn.prepare_cached(&format!(
@@ -126,6 +137,7 @@ fn whole_record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         queue: row.get::<_, String>(2)?.into(),
         class: row.get_ref(3)?.as_str().unwrap_or_default().into(),
         payload: None,
+        title: None,
         state: state(row.get(4)?),
         priority: row.get(5)?,
         tags: json(row, 6)?.unwrap_or_default(),
@@ -192,6 +204,16 @@ pub(super) fn retry(row: &Row<'_>, column: usize) -> Result<Option<Retry>, Troub
 
 pub(super) fn duration(row: &Row<'_>, column: usize) -> Result<Option<Duration>, Trouble> {
     Ok(row.get::<_, Option<u64>>(column)?.map(Duration::from_nanos))
+}
+
+/// What lists show of the two columns `kind` and `payload`, the latter only if it is short.
+pub(super) fn title(row: &Row<'_>, column: usize, class: &Class) -> Option<String> {
+    let data = row.get_ref(column + 1).ok()?.as_blob_or_null().ok().flatten()?;
+    let payload = match row.get(column).ok()? {
+        true => Payload::Exec(serde_json::from_slice(data).ok()?),
+        false => Payload::Data(Bytes(data.to_vec())),
+    };
+    Some(payload.title(class))
 }
 
 /// The two columns `kind` and `payload`, or the body kept apart.

@@ -68,6 +68,7 @@ pub(super) fn remains(row: &Row<'_>, why: String) -> Result<JobRecord, Trouble> 
         queue: text(2)?.into(),
         class: text(3)?.into(),
         payload: None,
+        title: None,
         state: state(row.get(4).unwrap_or_default()),
         priority: row.get(5).unwrap_or_default(),
         tags: Vec::new(),

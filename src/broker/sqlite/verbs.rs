@@ -19,6 +19,7 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
         }
         Verb::ShowFleet(_) => return Err(Error::Refused(ALONE.into()).into()),
         Verb::Get(it) => Answer::Get(read::get(store, &it.job)?),
+        Verb::FindJobs(it) => Answer::FindJobs(read::find(store, &it.prefix)?),
         Verb::Before(it) => Answer::Before(Number { count: read::before(store, &it.job)? }),
         Verb::Cancel(it) => Answer::Cancel(cancel::cancel(store, it, by, now)?),
         Verb::Retry(it) => Answer::Retry(admin::retry(store, &it.job, by, now).map(done)?),

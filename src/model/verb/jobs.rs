@@ -13,6 +13,19 @@ pub struct Get {
     pub job: JobId,
 }
 
+/// Finds jobs by the beginning of their ids.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FindJobs {
+    /// How their ids begin; a whole id finds that job first.
+    pub prefix: String,
+}
+
+impl FindJobs {
+    /// Ids in an answer, at most.
+    pub const MOST: usize = 10;
+}
+
 /// Asks how many jobs come before a waiting one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

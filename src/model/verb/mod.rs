@@ -15,7 +15,7 @@ pub use answers::{Done, Each, Fate, Number, Refusal, State, Tags};
 pub use edits::{DependOff, DependOn, Discard, Prioritize, SetData, Tag, Track, Untrack};
 pub use failed::{Act, Bulk, Failed, FailureGroup, Swept};
 pub use fleet::ShowFleet;
-pub use jobs::{Before, Cancel, Get, Retry};
+pub use jobs::{Before, Cancel, FindJobs, Get, Retry};
 pub use options::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
 pub use queues::{Forget, Pause, QueueDay, Queues, Resume, Stats, Times};
 pub use recurring::{

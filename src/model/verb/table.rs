@@ -7,12 +7,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{
-    Before, Bulk, Cancel, DependOff, DependOn, Discard, Done, Each, Failed, FailureGroup, Forget, Get,
-    ListRecurring, LoadOptions, Number, OptionShown, Pause, PauseRecurring, Prioritize, QueueDay, Queues,
-    RemoveRecurring, Resume, ResumeRecurring, Retry, RunRecurring, SetData, SetOption, ShowFleet,
+    Before, Bulk, Cancel, DependOff, DependOn, Discard, Done, Each, Failed, FailureGroup, FindJobs, Forget,
+    Get, ListRecurring, LoadOptions, Number, OptionShown, Pause, PauseRecurring, Prioritize, QueueDay,
+    Queues, RemoveRecurring, Resume, ResumeRecurring, Retry, RunRecurring, SetData, SetOption, ShowFleet,
     ShowOptions, ShowRecurring, State, Stats, Swept, Tag, Tags, Track, UnsetOption, Untrack,
 };
-use crate::model::{Filter, Fleet, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord};
+use crate::model::{
+    Filter, Fleet, JobId, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord,
+};
 
 /// Where a verb is found by HTTP. Parameters that the path names travel in it, the others in the query of a GET or in the
 /// JSON body.
@@ -104,6 +106,7 @@ macro_rules! verbs {
 verbs! {
     List(Filter) => Vec<JobRecord>, "GET" "/v1/jobs", "Lists jobs by filter, newest first, without payloads.";
     Get(Get) => JobRecord, "GET" "/v1/jobs/{job}", "Shows one job, whole: with its payload and its history.";
+    FindJobs(FindJobs) => Vec<JobId>, "GET" "/v1/ids/{prefix}", "Finds jobs by the beginning of their ids: 10 at most, in the order of their ids.";
     Before(Before) => Number, "GET" "/v1/jobs/{job}/before", "Counts the waiting jobs of its queue that come before a waiting job, up to 1000.";
     Cancel(Cancel) => Vec<Each>, "POST" "/v1/cancel", "Ends jobs: at once those that wait; one that runs is canceling until its processes are proven dead.";
     Retry(Retry) => Done, "POST" "/v1/jobs/{job}/retry", "Puts a failed, held, canceled or complete job back to waiting, its counters and progress cleared.";

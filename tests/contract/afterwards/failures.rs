@@ -38,6 +38,14 @@ async fn failures_are_counted_by_their_groups(scene: Scene) {
         group("", 1, 0, newest("f").await, "f", "no name"),
     ];
     assert_eq!(groups(&scene).await, expected);
+    let since = Failed { since: Some(newest("c").await), ..Failed::default() };
+    let counts =
+        |all: [(&str, u64, u64); 3]| all.map(|(group, failed, held)| (group.to_owned(), failed, held));
+    assert_eq!(groups_of(&scene, since).await, counts([("killed", 0, 2), ("", 1, 0), ("exit 1", 1, 0)]));
+    let of = |class: &str| Failed { class: Some(class.into()), queue: Some("q".into()), since: None };
+    assert_eq!(groups_of(&scene, of("nobody's")).await, []);
+    let all = groups_of(&scene, of(scene.record(&"a".into()).await.class.as_str())).await;
+    assert_eq!(all, counts([("killed", 1, 2), ("exit 1", 2, 0), ("", 1, 0)]));
 }
 
 async fn a_group_is_left_with_the_state(scene: Scene) {

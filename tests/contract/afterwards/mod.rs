@@ -34,8 +34,14 @@ async fn failed(scene: &Scene, id: &str, group: &str) {
     ended(scene, job(id), Verdict::Fail { failure: wrong(group, id) }).await;
 }
 
+/// The groups of jobs that match.
+async fn groups_of(scene: &Scene, asked: Failed) -> Vec<(String, u64, u64)> {
+    let groups = scene.tell(asked, "").await.unwrap();
+    groups.into_iter().map(|group| (group.group, group.failed, group.held)).collect()
+}
+
 async fn groups(scene: &Scene) -> Vec<FailureGroup> {
-    scene.tell(Failed {}, "").await.unwrap()
+    scene.tell(Failed::default(), "").await.unwrap()
 }
 
 fn bulk(act: Act, state: JobState) -> Bulk {

@@ -179,3 +179,12 @@ if command == 'taskvisor.before' then
   if not queue then return no('job', jid) end
   return math.min(call('ZREVRANK', 'ql:q:' .. queue .. '-work', jid) or 0, 1000)
 end
+
+-- The next jobs whose ids begin so, and where to go on.
+if command == 'taskvisor.find' then
+  local prefix, cursor = take(), take()
+  local pattern = prefix:gsub('[%*%?%[%]%^\\]', '\\%0') .. '*'
+  local answer, ids = call('ZSCAN', 'ql:taskvisor:jobs', cursor, 'MATCH', pattern, 'COUNT', 1000), {}
+  for i = 1, #answer[2], 2 do ids[#ids + 1] = answer[2][i] end
+  return {answer[1], ids}
+end

@@ -7,6 +7,7 @@ local function take_asked()
   asked.queue, asked.klass, asked.tag, asked.group, asked.tracked, asked.recurring =
     take(), take(), take(), take(), take() == '1', take()
   asked.group = asked.group ~= '' and asked.group:sub(2) or nil
+  asked.since, asked.till = tonumber(take()), tonumber(take())
   return asked
 end
 
@@ -128,8 +129,19 @@ if command == 'taskvisor.list' or command == 'taskvisor.sweep' or command == 'ta
     return recurring or parent
   end
 
+  -- When a job ended, or was put if it has not ended; what nobody knows is long ago.
+  local function when(jid, job)
+    return number(job.ended or fields(jid, 'put_at') or 0) or 0
+  end
+
+  local function is_then(asked, jid, job)
+    if asked.since == 0 and asked.till < 0 then return true end
+    local at = when(jid, job)
+    return at >= asked.since and (asked.till < 0 or at < asked.till)
+  end
+
   function matches(asked, jid, job)
-    return (next(asked.states) == nil or asked.states[state_of(job)])
+    return is_then(asked, jid, job) and (next(asked.states) == nil or asked.states[state_of(job)])
       and (asked.queue == '' or asked.queue == queue_of(job))
       and (asked.klass == '' or asked.klass == fields(jid, 'klass'))
       and (asked.tag == '' or call('ZSCORE', 'ql:t:' .. asked.tag, jid))
@@ -184,7 +196,9 @@ if command == 'taskvisor.list' then
       for _, value in ipairs(values) do bytes = bytes + (value and #value or 0) end
       -- When another program's job was put is told by its history.
       local first = not fields(jid, 'put_at') and call('LINDEX', 'ql:j:' .. jid .. '-history', 0)
-      found[#found + 1] = {jid, values, call('ZSCORE', 'ql:tracked', jid) and 1 or 0, first}
+      local key, data, exec = 'ql:j:' .. jid, false, false
+      if call('HSTRLEN', key, 'data') <= 4096 then data, exec = fields(jid, 'data', 'exec') end
+      found[#found + 1] = {jid, values, call('ZSCORE', 'ql:tracked', jid) and 1 or 0, first, data, exec}
       if #found >= most or bytes > 1048576 then
         goes_on = true
         break

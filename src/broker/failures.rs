@@ -1,0 +1,60 @@
+//! Failures by their groups, of the jobs that a filter lets through: made of a list, so for any broker. Without a filter each
+//! broker counts by its own index.
+
+use std::collections::BTreeMap;
+
+use super::{Broker, Error};
+use crate::model::verb::{Failed, FailureGroup};
+use crate::model::{Filter, JobRecord, JobState, Millis};
+
+/// More groups are not told: those with the fewest jobs are left out.
+const MOST: usize = 1_000;
+
+/// The groups, the largest first.
+pub(super) async fn groups(broker: &dyn Broker, asked: &Failed) -> Result<Vec<FailureGroup>, Error> {
+    let filter = Filter {
+        states: vec![JobState::Failed, JobState::Held],
+        queue: asked.queue.clone(),
+        class: asked.class.clone(),
+        since: asked.since,
+        limit: 0,
+        ..Filter::default()
+    };
+    let mut groups: BTreeMap<String, FailureGroup> = BTreeMap::new();
+    let mut at = None;
+    loop {
+        let page = broker.page(&filter, at).await?;
+        page.jobs.into_iter().for_each(|job| add(&mut groups, job));
+        if groups.len() > 2 * MOST {
+            groups = largest(groups).into_iter().map(|group| (group.group.clone(), group)).collect();
+        }
+        at = page.next;
+        if at.is_none() {
+            return Ok(largest(groups));
+        }
+    }
+}
+
+fn add(groups: &mut BTreeMap<String, FailureGroup>, job: JobRecord) {
+    let (name, message) = job.failure.map(|failure| (failure.group, failure.message)).unwrap_or_default();
+    let ended = job.ended_at.unwrap_or(Millis(0));
+    let group = groups.entry(name.clone()).or_insert_with(|| FailureGroup {
+        group: name,
+        failed: 0,
+        held: 0,
+        newest: Millis(i64::MIN),
+        job: job.id.clone(),
+        message: String::new(),
+    });
+    *(if job.state == JobState::Held { &mut group.held } else { &mut group.failed }) += 1;
+    if ended > group.newest {
+        (group.newest, group.job, group.message) = (ended, job.id, message);
+    }
+}
+
+fn largest(groups: BTreeMap<String, FailureGroup>) -> Vec<FailureGroup> {
+    let mut groups: Vec<FailureGroup> = groups.into_values().collect();
+    groups.sort_by(|a, b| (b.failed + b.held).cmp(&(a.failed + a.held)).then_with(|| a.group.cmp(&b.group)));
+    groups.truncate(MOST);
+    groups
+}

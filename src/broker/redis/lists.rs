@@ -1,0 +1,116 @@
+//! Lists of jobs, page by page, and jobs by the beginning of their ids.
+
+use std::collections::BTreeSet;
+
+use redis::{Cmd, Value};
+
+use super::broker::Redis;
+use super::reply::{self, number, parts, text};
+use super::verbs::asked;
+use crate::broker::{Broker, Error};
+use crate::model::verb::FindJobs;
+use crate::model::{Cursor, Filter, JobId, JobRecord, Page, QueueName};
+
+pub(super) async fn list(redis: &Redis, filter: &Filter) -> Result<Vec<JobRecord>, Error> {
+    let mut page = redis.page(filter, None).await?;
+    let mut jobs = page.jobs;
+    while page.next.is_some() {
+        page = redis.page(filter, page.next).await?;
+        jobs.append(&mut page.jobs);
+    }
+    Ok(jobs)
+}
+
+/// The jobs whose ids begin so. Nothing in Redis has them in their order: all are gone through, some at a time.
+pub(super) async fn find(redis: &Redis, prefix: &str) -> Result<Vec<JobId>, Error> {
+    let (mut found, mut cursor) = (BTreeSet::new(), "0".to_owned());
+    loop {
+        let answer = asked(redis, "taskvisor.find", |cmd| {
+            cmd.arg(prefix).arg(&cursor);
+        });
+        let [next, ids] = parts(answer.await?)?;
+        found.extend(reply::array(ids)?.iter().filter_map(text));
+        cursor = text(&next).unwrap_or_default();
+        if matches!(cursor.as_str(), "" | "0") || found.len() >= FindJobs::MOST {
+            return Ok(found.iter().take(FindJobs::MOST).map(|id| id.as_str().into()).collect());
+        }
+    }
+}
+
+/// What the jobs are to be, as the script takes it. A group may have no name, and has a sign before it.
+pub(super) fn write_asked(cmd: &mut Cmd, filter: &Filter) {
+    cmd.arg(filter.states.len());
+    for state in &filter.states {
+        cmd.arg(state.as_str());
+    }
+    cmd.arg(filter.queue.as_ref().map_or("", QueueName::as_str));
+    cmd.arg(filter.class.as_ref().map_or("", |class| class.as_str()));
+    cmd.arg(filter.tag.as_deref().unwrap_or_default());
+    cmd.arg(filter.group.as_ref().map_or_else(String::new, |group| format!("={group}")));
+    cmd.arg(u8::from(filter.tracked)).arg(filter.recurring.as_deref().unwrap_or_default());
+    cmd.arg(filter.since.map_or(0, |since| since.0)).arg(filter.until.map_or(-1, |until| until.0));
+}
+
+/// Jobs looked at in one page: what a list keeps the server for.
+const ROWS: u32 = 500;
+/// Ids looked at in one call that adopts jobs.
+const ADOPTED: u32 = 5_000;
+
+/// Gives the jobs that other programs have put a place in the list of all jobs, as far as a filter may want them. A quick
+/// call looks for none where there are no more jobs than places.
+pub(super) async fn adopt(redis: &Redis, filter: &Filter, is_quick: bool) -> Result<(), Error> {
+    let (mut index, mut from) = (String::new(), 0);
+    loop {
+        let answer = asked(redis, "taskvisor.adopt", |cmd| {
+            cmd.arg(&index).arg(from).arg(ADOPTED).arg(u8::from(is_quick));
+            write_asked(cmd, filter);
+        });
+        let [next, behind]: [Value; 2] = parts(answer.await?)?;
+        let Some(next) = text(&next) else { return Ok(()) };
+        (index, from) = (next, number(&behind));
+    }
+}
+
+/// A stretch of a list.
+pub(super) async fn page(redis: &Redis, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
+    if at.is_none() && filter.after.is_none() {
+        adopt(redis, filter, filter.limit != 0).await?;
+    }
+    let Cursor { place, left } = match (at, &filter.after) {
+        (Some(at), _) => at,
+        (None, after) => {
+            let place = match after {
+                Some(id) => number(
+                    &asked(redis, "taskvisor.place", |cmd| {
+                        cmd.arg(id.as_str());
+                    })
+                    .await?,
+                ),
+                None => i64::MAX,
+            };
+            Cursor { place, left: if filter.limit == 0 { u64::MAX } else { filter.limit.into() } }
+        }
+    };
+    let answer = asked(redis, "taskvisor.list", |cmd| {
+        cmd.arg(place).arg(ROWS).arg(left.min(ROWS.into())).arg(reply::RECORD.len());
+        for name in &reply::RECORD {
+            cmd.arg(*name);
+        }
+        write_asked(cmd, filter);
+    });
+    let [next, found] = parts(answer.await?)?;
+    let jobs = reply::array(found)?
+        .into_iter()
+        .map(|found| {
+            let [id, values, tracked, first, data, exec] = parts(found)?;
+            let id = text(&id).unwrap_or_default().into();
+            let mut job = reply::record(&id, &reply::array(values)?, number::<u8>(&tracked) == 1, &first)?;
+            let is_shown = [&data, &exec].iter().any(|it| text(it).is_some());
+            job.title = is_shown.then(|| reply::payload(&data, &exec).title(&job.class));
+            Ok(job)
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
+    let left = left - jobs.len() as u64;
+    let next = reply::some_number::<f64>(&next).filter(|_| left > 0);
+    Ok(Page { jobs, next: next.map(|place| Cursor { place: place as i64, left }) })
+}
