@@ -242,6 +242,48 @@ fn only_what_changed_is_touched() {
 }
 
 #[test]
+fn slots_and_pools_keep_their_names_and_their_order_through_recycle_and_reload() {
+    let sandbox = python::new();
+    let other = |name: &str| format!("  - {{name: {name}, workers: 1, queues: [{name}]}}\n");
+    let _running = start(&sandbox, &(version(1, "workers: 1") + &other("two")));
+    let first = all_ready(&sandbox, 2);
+    let seen = || {
+        let status = sandbox.status();
+        let pools = status["pools"].as_array().expect("pools").iter().map(|pool| {
+            (pool["name"].clone(), pool["slots"][0]["slot"].clone(), pool["slots"][0]["generation"].as_u64())
+        });
+        pools.collect::<Vec<_>>()
+    };
+    let before = seen();
+    sandbox.ok(&["recycle", "app"]);
+    wait_until("another worker has come", || {
+        let now = pids(&sandbox);
+        now.len() == 2 && slots(&sandbox).len() == 2 && now != first
+    });
+    let after = seen();
+    let names = |seen: &[(Value, Value, Option<u64>)]| {
+        seen.iter().map(|(pool, slot, _)| (pool.clone(), slot.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&after), [("app".into(), "app.1".into()), ("two".into(), "two.1".into())]);
+    assert!(after[0].2 > before[0].2, "a life is named once: {before:?} {after:?}");
+    let jid = sandbox.ok(&["put", "default", "version"]).trim().to_owned();
+    let job = ended(&sandbox, &jid);
+    assert_eq!((&job["worker"]["slot"], &job["forensics"]["worker"]), (&"app.1".into(), &job["worker"]));
+    let asked = sandbox.ok(&["why", "slot", "app.1"]);
+    assert!(asked.contains("Slot app.1, generation ") && asked.contains("worker app.1#"), "{asked}");
+    // Pool three comes to the number that the first life of pool app had.
+    write(&sandbox, &(other("three") + &version(1, "workers: 1").replace("pools:\n", "") + &other("two")));
+    let text = std::fs::read_to_string(sandbox.work("pools.yaml")).unwrap();
+    write(&sandbox, &format!("pools:\n{text}"));
+    sandbox.ok(&["reload"]);
+    all_ready(&sandbox, 3);
+    let pools = names(&seen());
+    assert_eq!(pools.iter().map(|(pool, _)| pool).collect::<Vec<_>>(), ["three", "app", "two"]);
+    let decisions = sandbox.json(&["why", "pool", "three", "--json"])["decisions"].to_string();
+    assert!(decisions.contains("three.1#") && !decisions.contains("app.1#"), "{decisions}");
+}
+
+#[test]
 fn a_pool_is_scaled_by_verb_and_by_signal_and_its_jobs_end_first() {
     let sandbox = python::new();
     let running = start(&sandbox, &version(1, "workers: 2"));

@@ -119,10 +119,13 @@ fn why_a_job_waits_is_told_for_each_reason() {
     let runs = why(&sandbox, "job", &first);
     assert_says(
         &runs,
-        &["Attempt 1 has run for", "Its lease ends in", "latest decisions", "assigned to worker 1."],
+        &["Attempt 1 has run for", "Its lease ends in", "latest decisions", "assigned to worker main.1#"],
     );
-    assert_says(&why(&sandbox, "slot", "main.1"), &["Slot 1 of pool main has been busy", &first, "ordered"]);
-    assert_says(&why(&sandbox, "slot", "1"), &["Slot 1 of pool main has been busy"]);
+    assert_says(
+        &why(&sandbox, "slot", "main.1"),
+        &["Slot main.1, generation 1, has been busy", &first, "ordered"],
+    );
+    assert_says(&why(&sandbox, "slot", "main.1#1"), &["Slot main.1, generation 1, has been busy"]);
     assert_says(&why(&sandbox, "pool", "main"), &["Pool main has 1 slot, 1 busy", "no slot has room"]);
     sandbox.ok(&["pause", "main"]);
     assert_says(&why(&sandbox, "job", &others[0]), &["Pool main is paused"]);

@@ -104,7 +104,8 @@ fn old_store(path: &Path, schema: &str) {
          SELECT n, 1, n, 0, 3, 2, 900, iif(n = 1, 1 << 60, NULL), iif(n IN (2, 3), 1 << 60, NULL),
              iif(n IN (2, 3), 'me', NULL), iif(n > 3, 950, NULL), 'work', 0, CAST('{}' AS BLOB), iif(n = 4, '7', NULL),
              iif(n < 2, json_array('old', 'x', 'old'), NULL)
-         FROM n;",
+         FROM n;
+         UPDATE job SET worker = 281479271677953 WHERE jid = '7';",
     )
     .unwrap();
     if schema.contains("CREATE TABLE tag") {
@@ -129,6 +130,8 @@ async fn goes_on(schema: &str) {
         let job = store.get(n.to_string().as_str().into()).await.unwrap().unwrap();
         assert_eq!((job.state, job.attempt, job.unknown, job.progress), (state, 2, 0, None));
         assert_eq!((job.renewals, job.put_by, job.history), (0, None, vec![]));
+        // The number of its pool is all that an old row knows.
+        assert_eq!(job.worker.map(|worker| worker.to_string()), (n == 7).then(|| "#1.1#1".into()));
     }
     assert_eq!(store.counts().await.unwrap()[&"q".into()].jobs.values().sum::<u64>(), 8);
     let old = store.list(Filter { tag: Some("old".into()), ..Filter::default() }).await.unwrap();

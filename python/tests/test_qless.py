@@ -15,7 +15,7 @@ from support import PACKAGE, PATIENCE_SECONDS, Keeper, Worker, WorkerTest
 #: What the supervisor knows of the job that runs.
 RECORD = {"id": "j1", "queue": "q", "class": "c", "payload": {"data": '{"n": 1}'}, "state": "running", "priority": 0,
           "tags": [], "tracked": True, "attempt": 2, "retry": {"retries": 3}, "put_at": 1000_500,
-          "started_at": 1001_000, "ended_at": None, "worker": {"slot": {"pool": 0, "index": 4}, "generation": 7},
+          "started_at": 1001_000, "ended_at": None, "worker": {"slot": "mail.4", "generation": 7},
           "instance": "01a1ff5c6f607327b942688873652440",
           "fence": 7, "expires_at": 2_000_000_000_000, "needs": [{"job": "n", "state": "complete"}],
           "needed_by": ["d"], "failure": {"group": "g", "message": "m"}, "forensics": {"at": 1_002_000},
@@ -298,7 +298,7 @@ class Knowledge(QlessTest):
         self.assertEqual(known["failure"], {"group": "g", "message": "m", "when": 1002, "worker": ""})
         self.assertEqual(known["expires_at"], 2_000_000_000)
         self.assertGreater(known["ttl"], 0)
-        self.assertTrue(known["worker_name"].endswith("-73652440-0.4"), known)
+        self.assertTrue(known["worker_name"].endswith("-73652440-mail.4"), known)
         self.assertEqual(known["history"], [{"what": "put", "when": 1000},
                                             {"what": "attempt", "when": 1002, "attempt": 1, "state": "delayed"}])
         self.assertIn("Shows", known["klass"])

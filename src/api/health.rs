@@ -53,10 +53,10 @@ mod tests {
 
     fn said(change: impl FnOnce(&mut Value)) -> Option<String> {
         let process = json!({ "pid": 7, "name": "p", "state": "S", "rss": 1, "cpu": Duration::ZERO });
-        let slot = json!({ "slot": { "pool": 0, "index": 1 }, "generation": 1, "state": "busy", "age": Duration::ZERO,
+        let slot = json!({ "slot": "default.1", "generation": 1, "state": "busy", "age": Duration::ZERO,
                            "until": null, "jobs": [], "restarts": 0, "why": null });
         let mut status = json!({
-            "schema": "taskvisor.status/1", "version": "", "verdict": "healthy", "reasons": [],
+            "schema": "taskvisor.status/2", "version": "", "verdict": "healthy", "reasons": [],
             "host": { "name": "", "memory_total": 1, "memory_used": 1, "load": 0.0, "cpus": 2 },
             "keeper": process, "supervisor": process, "supervisor_restarts": 0, "up": Duration::ZERO,
             "stopping": null, "broker": "memory:", "broker_trouble": null, "settled": {}, "queues": {},

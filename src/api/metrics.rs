@@ -207,7 +207,7 @@ mod tests {
             json!({ "pid": 7, "name": "p", "state": "S", "rss": 4096, "cpu": Duration::from_millis(1500) });
         let host = json!({ "name": "h", "memory_total": 1, "memory_used": 1, "load": 0.5, "cpus": 2 });
         let status = json!({
-            "schema": "taskvisor.status/1", "version": "0.1.0", "verdict": "degraded", "reasons": [], "host": host,
+            "schema": "taskvisor.status/2", "version": "0.1.0", "verdict": "degraded", "reasons": [], "host": host,
             "keeper": process, "supervisor": process, "supervisor_restarts": 2, "up": Duration::from_secs(60),
             "stopping": null, "broker": "memory:", "broker_trouble": null, "settled": { "complete": 5 },
             "logs": { "output_dropped": 0, "lines_dropped": 4, "troubles": [] }, "pools": pools, "queues": queues,
@@ -234,7 +234,7 @@ mod tests {
 
     fn pool(name: &str, slots: u32) -> Value {
         let slot = |index| {
-            json!({ "slot": { "pool": 0, "index": index }, "generation": 1, "state": "ready", "age": Duration::ZERO,
+            json!({ "slot": format!("default.{index}"), "generation": 1, "state": "ready", "age": Duration::ZERO,
                     "until": null, "jobs": [], "restarts": 3, "why": null })
         };
         json!({ "name": name, "mode": "fork", "queues": ["served"], "probing": null,

@@ -1,5 +1,6 @@
 //! What every broker does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -105,6 +106,8 @@ pub struct Fetch {
     pub take: Take,
     /// Which of their jobs.
     pub filter: ClassFilter,
+    /// The name of the pool they are for.
+    pub pool: Arc<str>,
     /// Who will run them: at most one each.
     pub workers: Vec<WorkerId>,
     /// Length of the leases.

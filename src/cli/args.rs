@@ -212,7 +212,7 @@ pub enum Command {
 pub enum WhyCommand {
     /// A job, by its id
     Job(WhyOf),
-    /// A slot, as POOL.N or by its number in status
+    /// A slot, as status shows it: POOL.N
     Slot(WhyOf),
     /// A pool, by its name
     Pool(WhyOf),

@@ -161,7 +161,7 @@ fn delayed(job: &JobRecord, now: Millis) -> Vec<String> {
 
 fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
     let since = job.started_at.map_or(Duration::ZERO, |from| between(from, now));
-    let worker = job.worker.map(|worker| format!(" in worker {worker}")).unwrap_or_default();
+    let worker = job.worker.as_ref().map(|worker| format!(" in worker {worker}")).unwrap_or_default();
     let of = job.instance.as_ref().map(|of| format!(" of {of}")).unwrap_or_default();
     let mut said = vec![match &job.holder {
         Some(holder) => held_elsewhere(holder, job, now),
@@ -229,16 +229,25 @@ fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
 
 /// Why a slot is in its state.
 pub fn of_slot(name: &str, why: &Why) -> Vec<String> {
-    let mut slots = why
+    let slots = why
         .pools
         .iter()
         .flat_map(|(pool, _)| pool.template.iter().chain(&pool.slots).map(move |slot| (pool, slot)));
-    let Some((pool, slot)) = slots.find(|(_, slot)| Some(slot.slot) == why.slot) else {
-        return vec![format!("Nothing is known of slot {name}.")];
-    };
-    let what = if slot.slot.index == 0 { "The template".to_owned() } else { format!("Slot {}", slot.slot) };
+    let found = slots.filter(|(_, slot)| Some(&slot.slot) == why.slot.as_ref());
+    let said: Vec<String> = found.flat_map(|(pool, slot)| of_life(pool, slot)).collect();
+    if said.is_empty() { vec![format!("Nothing is known of slot {name}.")] } else { said }
+}
+
+/// While a pool is exchanged a slot has two lives: that of the pool that leaves, and its heir's.
+fn of_life(pool: &PoolStatus, slot: &SlotStatus) -> Vec<String> {
     let state = slot.state.as_str();
-    let mut said = vec![format!("{what} of pool {} has been {state} for {}.", pool.name, age(slot.age))];
+    let leaves = if pool.outdated { ", and leaves for its heir" } else { "" };
+    let what = match slot.slot.index {
+        0 => format!("The template of pool {}", pool.name),
+        _ => format!("Slot {}", slot.slot),
+    };
+    let what = format!("{what}, generation {},", slot.generation);
+    let mut said = vec![format!("{what} has been {state} for {}{leaves}.", age(slot.age))];
     said.extend(in_state(slot));
     let jobs = slot.jobs.iter().map(|job| {
         let ending = job.ending.as_ref().map(|why| format!("; it is being ended: {why}")).unwrap_or_default();
@@ -337,7 +346,7 @@ mod tests {
             fence: job.fence,
             started_at: job.started_at,
             instance: None,
-            worker: job.worker,
+            worker: job.worker.clone(),
             renewals: 0,
             renewed_at: None,
             state: JobState::Delayed,
@@ -363,7 +372,7 @@ mod tests {
         let failed = "Attempt 1 ended after 1.5s: exit 1: gzip: a.gz: crc error.";
         assert_eq!(said(JobState::Delayed), ["It is delayed for 9.5s more.", failed]);
         let running = said(JobState::Canceling);
-        assert_eq!(running[0], "Attempt 1 has run for 58s in worker 1.7 of q1-1.");
+        assert_eq!(running[0], "Attempt 1 has run for 58s in worker default.1#7 of q1-1.");
         assert_eq!(
             running[1..],
             ["Its lease ends in 40s unless it is extended.", "It was canceled by uid 5."]

@@ -101,7 +101,7 @@ fn line(news: &News, look: &Look) -> String {
     let parts = [
         named("job", news.job.as_ref().map(|job| job.to_string())),
         named("queue", news.queue.as_ref().map(|queue| queue.to_string())),
-        named("worker", news.worker.map(|worker| worker.to_string())),
+        named("worker", news.worker.as_ref().map(ToString::to_string)),
         news.count.map(|count| match news.what == What::Ended {
             true => format!("  {count} ends of jobs not confirmed"),
             false => format!("  {count} events"),
@@ -116,7 +116,7 @@ fn line(news: &News, look: &Look) -> String {
 mod tests {
     use super::*;
     use crate::cli::page::tests::look;
-    use crate::model::{Millis, SlotId, WorkerId};
+    use crate::model::{Millis, SlotName, WorkerName};
 
     #[test]
     fn a_line_says_what_and_to_whom() {
@@ -124,9 +124,9 @@ mod tests {
         let put = News { job: Some("j1".into()), queue: Some("ma\nil".into()), ..put };
         let text = line(&put, &look(100));
         assert!(text.ends_with("  put        job j1  queue ma\\nil\n"), "{text}");
-        let worker = Some(WorkerId { slot: SlotId { pool: 0, index: 3 }, generation: 7 });
+        let worker = Some(WorkerName { slot: SlotName::new("mail", 3), generation: 7 });
         let killed = News { worker, why: Some("time limit".into()), ..News::new(What::Killed, put.at) };
-        assert!(line(&killed, &look(100)).ends_with("  killed     worker 3.7  time limit\n"));
+        assert!(line(&killed, &look(100)).ends_with("  killed     worker mail.3#7  time limit\n"));
         let lost = News { count: Some(12), ..News::new(What::Lost, put.at) };
         assert!(line(&lost, &look(100)).ends_with("  lost       12 events\n"));
     }

@@ -211,7 +211,7 @@ pub(super) mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::model::{Fence, Millis, Progress, Signal, SignalSent, SlotId, Usage, WorkerId};
+    use crate::model::{Fence, Millis, Progress, Signal, SignalSent, SlotName, Usage, WorkerName};
 
     /// A pipe of this width in Greenwich.
     pub fn look(width: usize) -> Look {
@@ -220,7 +220,7 @@ pub(super) mod tests {
 
     /// A gzip that did not like its file.
     pub fn failed_job() -> JobRecord {
-        let worker = Some(WorkerId { slot: SlotId { pool: 0, index: 1 }, generation: 7 });
+        let worker = Some(WorkerName { slot: SlotName::new("default", 1), generation: 7 });
         JobRecord {
             id: "0199aa00000070008000000000000001".into(),
             queue: "default".into(),
@@ -253,7 +253,7 @@ pub(super) mod tests {
             ended_at: Some(Millis(1_790_000_003_000)),
             instance: Some("q1-1".into()),
             holder: None,
-            worker,
+            worker: worker.clone(),
             fence: Fence(1),
             renewals: 0,
             renewed_at: None,
@@ -269,7 +269,7 @@ pub(super) mod tests {
         }
     }
 
-    fn gzip_left(worker: Option<WorkerId>) -> Forensics {
+    fn gzip_left(worker: Option<WorkerName>) -> Forensics {
         let user = Duration::from_millis(120);
         let usage = Usage { user, system: Duration::from_millis(8), max_rss: 1_900 << 10 };
         let exit = Exit {

@@ -11,7 +11,7 @@ const WIDE: usize = 120;
 
 /// A worker's line, with what is below it.
 pub fn slot(slot: &SlotStatus, look: &Look) -> Node {
-    named(format!("{}.{} ", slot.slot, slot.generation), slot, look)
+    named(format!("{}#{} ", slot.slot, slot.generation), slot, look)
 }
 
 /// The process that forks a pool's workers.

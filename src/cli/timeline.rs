@@ -77,7 +77,7 @@ fn latest(job: &JobRecord) -> Option<(Attempt, Option<Millis>)> {
         fence: job.fence,
         started_at: Some(started),
         instance: job.instance.clone(),
-        worker: job.worker,
+        worker: job.worker.clone(),
         renewals: job.renewals,
         renewed_at: job.renewed_at,
         state: job.state,
@@ -99,7 +99,7 @@ fn of_attempt(attempt: &Attempt, ended: Option<Millis>, look: &Look) -> Vec<Even
     let plain = |at, what: String| Event { at, what, below: Vec::new() };
     let mut events = Vec::new();
     if let Some(started) = attempt.started_at {
-        let worker = attempt.worker.map(|worker| format!(" to worker {worker}")).unwrap_or_default();
+        let worker = attempt.worker.as_ref().map(|worker| format!(" to worker {worker}")).unwrap_or_default();
         let instance = attempt.instance.as_ref().map(|of| format!(" of {of}")).unwrap_or_default();
         events.push(plain(started, format!("attempt {number} assigned{worker}{instance}")));
         for sent in attempt.forensics.iter().flat_map(|left| &left.signals) {

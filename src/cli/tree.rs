@@ -150,7 +150,8 @@ mod tests {
     use crate::cli::branch::PLAIN;
     use crate::cli::page::tests::look;
     use crate::model::{
-        Host, JobState, Pause, Process, Progress, QueueCounts, RunningJob, SlotId, SlotState, SlotStatus,
+        Host, JobState, Pause, Process, Progress, QueueCounts, RunningJob, SlotId, SlotName, SlotState,
+        SlotStatus,
     };
 
     const NOW: Millis = Millis(1_790_000_060_000);
@@ -162,7 +163,8 @@ mod tests {
 
     fn place(index: u16, state: SlotState) -> SlotStatus {
         SlotStatus {
-            slot: SlotId { pool: 0, index },
+            slot: SlotName::new("default", index),
+            place: SlotId::default(),
             generation: 7,
             state,
             age: Duration::from_millis(4_200),
@@ -240,7 +242,7 @@ mod tests {
     fn troubled() -> Status {
         let mut status = healthy();
         status.verdict = Health::Degraded;
-        status.reasons = vec!["slot 3 backs off".into(), "slot 4 cannot be killed".into()];
+        status.reasons = vec!["slot default.3 backs off".into(), "slot default.4 cannot be killed".into()];
         status.stopping = Some(Stop::Terminate);
         status.supervisor_restarts = 1;
         status.broker_trouble = Some("disk full".into());

@@ -2,11 +2,12 @@
 //! is written down with every job is kept apart, so that it does not push out what happens seldom.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    Change, Decision, Excess, Exit, ExitStatus, Instant, JobId, Revocation, Scale, Signal, SlotId, Stop,
-    Verdict, WorkerId,
+    Change, Decision, Excess, Exit, ExitStatus, Instant, JobId, Revocation, Scale, Signal, SlotName, Stop,
+    Verdict, WorkerId, WorkerName,
 };
 use crate::supervisor::{Command, Event};
 
@@ -27,7 +28,7 @@ pub(super) struct Decisions {
 /// An entry as it is kept; words are made of it when somebody asks.
 struct Entry {
     at: Instant,
-    worker: Option<WorkerId>,
+    worker: Option<WorkerName>,
     job: Option<JobId>,
     what: What,
 }
@@ -46,8 +47,8 @@ enum What {
     Faulty(Box<str>),
     Stuck(Box<str>),
     Revoked(Revocation),
-    Waiting(u16, bool),
-    FetchFailed(u16),
+    Waiting(Arc<str>, bool),
+    FetchFailed(Arc<str>),
     Changed(Option<Box<str>>, Change),
     Reload,
     Exceeded(Box<Excess>),
@@ -68,25 +69,29 @@ enum Told {
 /// What decisions are to be about.
 pub(super) enum About<'a> {
     Job(&'a JobId),
-    Slot(SlotId),
-    /// All pools of a name, by their numbers.
-    Pool(&'a str, &'a [u16]),
+    Slot(&'a SlotName),
+    /// All pools of a name: one that leaves and its heir.
+    Pool(&'a str),
 }
+
+/// The name of the pool that has a number now.
+type PoolName<'a> = &'a dyn Fn(u16) -> Arc<str>;
 
 impl Decisions {
     /// An order of the supervisor.
-    pub(super) fn order(&mut self, now: Instant, command: &Command) {
+    pub(super) fn order(&mut self, now: Instant, command: &Command, pool: PoolName<'_>) {
+        let name = |worker: &WorkerId| Some(WorkerName::new(pool(worker.slot.pool), *worker));
         let (worker, job, what) = match command {
-            Command::Spawn(worker) | Command::Fork(worker, _) => (Some(*worker), None, What::Spawn),
-            Command::Assign(worker, job, ..) => (Some(*worker), Some(&job.id), What::Assign(job.attempt)),
+            Command::Spawn(worker) | Command::Fork(worker, _) => (name(worker), None, What::Spawn),
+            Command::Assign(worker, job, ..) => (name(worker), Some(&job.id), What::Assign(job.attempt)),
             Command::Settle(told) => {
-                let worker = told.forensics.as_ref().and_then(|left| left.worker);
+                let worker = told.forensics.as_ref().and_then(|left| left.worker.clone());
                 (worker, Some(&told.job), What::Settle(Told::new(&told.verdict)))
             }
             Command::Signal(worker, signal, why) => {
-                (Some(*worker), None, What::Signal(*signal, why.as_str().into()))
+                (name(worker), None, What::Signal(*signal, why.as_str().into()))
             }
-            Command::Cancel(worker, job, why) => (Some(*worker), Some(job), What::Cancel(why)),
+            Command::Cancel(worker, job, why) => (name(worker), Some(job), What::Cancel(why)),
             Command::Dropped(job, _, why) => (None, Some(job), What::Dropped(why)),
             Command::KillAt(..)
             | Command::Fetch { .. }
@@ -103,25 +108,24 @@ impl Decisions {
     }
 
     /// A fact on its way to the supervisor.
-    pub(super) fn fact(&mut self, now: Instant, event: &Event) {
+    pub(super) fn fact(&mut self, now: Instant, event: &Event, pool: PoolName<'_>) {
+        let name = |worker: &WorkerId| Some(WorkerName::new(pool(worker.slot.pool), *worker));
         let (worker, job, what) = match event {
-            Event::Ready(worker) => (Some(*worker), None, What::Ready),
-            Event::SpawnFailed(worker, why) => (Some(*worker), None, What::SpawnFailed(why.as_str().into())),
-            Event::Exited(worker, Exit { oom: true, .. }) => (Some(*worker), None, What::OutOfMemory),
-            Event::Exited(worker, exit) => (Some(*worker), None, What::Exited(exit.status)),
-            Event::Faulty(worker, how) => (Some(*worker), None, What::Faulty(how.as_str().into())),
-            Event::Stuck(worker, cause) => (Some(*worker), None, What::Stuck(cause.as_str().into())),
+            Event::Ready(worker) => (name(worker), None, What::Ready),
+            Event::SpawnFailed(worker, why) => (name(worker), None, What::SpawnFailed(why.as_str().into())),
+            Event::Exited(worker, Exit { oom: true, .. }) => (name(worker), None, What::OutOfMemory),
+            Event::Exited(worker, exit) => (name(worker), None, What::Exited(exit.status)),
+            Event::Faulty(worker, how) => (name(worker), None, What::Faulty(how.as_str().into())),
+            Event::Stuck(worker, cause) => (name(worker), None, What::Stuck(cause.as_str().into())),
             Event::Revoked(job, _, why) => (None, Some(job), What::Revoked(*why)),
-            Event::Waiting(pool, waiting) => (None, None, What::Waiting(*pool, *waiting)),
-            Event::FetchFailed(pool) => (None, None, What::FetchFailed(*pool)),
-            Event::Change(pool, change) => {
-                (None, None, What::Changed(pool.as_deref().map(Into::into), *change))
-            }
+            Event::Waiting(number, waiting) => (None, None, What::Waiting(pool(*number), *waiting)),
+            Event::FetchFailed(number) => (None, None, What::FetchFailed(pool(*number))),
+            Event::Change(of, change) => (None, None, What::Changed(of.as_deref().map(Into::into), *change)),
             Event::Reload(_) => (None, None, What::Reload),
             Event::Exceeded(worker, job, _, excess) => {
-                (Some(*worker), Some(job), What::Exceeded(Box::new(*excess)))
+                (name(worker), Some(job), What::Exceeded(Box::new(*excess)))
             }
-            Event::Outgrown(worker) => (Some(*worker), None, What::Outgrown),
+            Event::Outgrown(worker) => (name(worker), None, What::Outgrown),
             Event::Stop(stage) => (None, None, What::Stop(*stage)),
             Event::Spawned(_) | Event::Finished(..) | Event::Knows(..) | Event::Fetched(..) => return,
             Event::Renewed(_) | Event::RenewFailed(..) | Event::Settled(..) | Event::SettleFailed(..) => {
@@ -158,24 +162,22 @@ impl Entry {
     fn is_about(&self, about: &About<'_>) -> bool {
         match about {
             About::Job(job) => self.job.as_ref() == Some(job),
-            About::Slot(slot) => self.worker.is_some_and(|worker| worker.slot == *slot),
-            About::Pool(name, numbers) => match (&self.what, self.pool()) {
-                (What::Changed(of, _), _) => of.as_deref().is_none_or(|of| of == *name),
-                (_, pool) => pool.is_none_or(|pool| numbers.contains(&pool)),
-            },
+            About::Slot(slot) => self.worker.as_ref().is_some_and(|worker| worker.slot == **slot),
+            About::Pool(name) => self.pool().is_none_or(|pool| pool == *name),
         }
     }
 
     /// None = it is about all pools.
-    fn pool(&self) -> Option<u16> {
-        match (&self.what, self.worker) {
-            (What::Waiting(pool, _) | What::FetchFailed(pool), _) => Some(*pool),
-            (_, worker) => worker.map(|worker| worker.slot.pool),
+    fn pool(&self) -> Option<&str> {
+        match (&self.what, &self.worker) {
+            (What::Waiting(pool, _) | What::FetchFailed(pool), _) => Some(pool),
+            (What::Changed(pool, _), _) => pool.as_deref(),
+            (_, worker) => worker.as_ref().map(|worker| &*worker.slot.pool),
         }
     }
 
     fn words(&self) -> String {
-        let worker = self.worker.map(|worker| format!("worker {worker}")).unwrap_or_default();
+        let worker = self.worker.as_ref().map(|worker| format!("worker {worker}")).unwrap_or_default();
         let job = self.job.as_ref().map(|job| format!("job {job}")).unwrap_or_default();
         match &self.what {
             What::Spawn => format!("{worker} ordered"),
@@ -270,10 +272,14 @@ fn seconds(wait: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Failure, Fence, Settlement};
+    use crate::model::{Failure, Fence, Settlement, SlotId};
 
     fn worker(pool: u16, index: u16) -> WorkerId {
         WorkerId { slot: SlotId { pool, index }, generation: 1 }
+    }
+
+    fn pool(number: u16) -> Arc<str> {
+        ["zero", "one"][usize::from(number)].into()
     }
 
     fn settle(job: &str, verdict: Verdict) -> Command {
@@ -290,11 +296,12 @@ mod tests {
         let mut log = Decisions::default();
         let failure = Failure { group: "exit 1".into(), message: String::new(), trace: None };
         let after = Duration::from_millis(1500);
-        log.order(Instant::from_millis(1), &settle("bad", Verdict::Retry { after, failure }));
+        log.order(Instant::from_millis(1), &settle("bad", Verdict::Retry { after, failure }), &pool);
         for n in 0..10_000 {
             log.order(
                 Instant::from_millis(2 + n),
                 &settle("good", Verdict::Complete { result: None, next: None }),
+                &pool,
             );
         }
         assert_eq!((log.often.len(), log.seldom.len()), (OFTEN, 1));
@@ -306,27 +313,36 @@ mod tests {
     fn each_is_asked_about_alone_and_in_order() {
         let mut log = Decisions::default();
         let at = Instant::from_millis;
-        log.order(at(1), &Command::Spawn(worker(0, 1)));
-        log.order(at(2), &Command::Spawn(worker(1, 1)));
-        log.fact(at(3), &Event::SpawnFailed(worker(0, 1), "no room".into()));
-        log.fact(at(4), &Event::Waiting(1, true));
-        log.order(at(5), &Command::Signal(worker(0, 2), Signal::Term, "idle".into()));
-        let first = ["worker 1.1 ordered", "worker 1.1 could not be made: no room"];
-        assert_eq!(words(&log, &About::Slot(worker(0, 1).slot)), first);
+        log.order(at(1), &Command::Spawn(worker(0, 1)), &pool);
+        log.order(at(2), &Command::Spawn(worker(1, 1)), &pool);
+        log.fact(at(3), &Event::SpawnFailed(worker(0, 1), "no room".into()), &pool);
+        log.fact(at(4), &Event::Waiting(1, true), &pool);
+        log.order(at(5), &Command::Signal(worker(0, 2), Signal::Term, "idle".into()), &pool);
+        let first = ["worker zero.1#1 ordered", "worker zero.1#1 could not be made: no room"];
+        assert_eq!(words(&log, &About::Slot(&SlotName::new("zero", 1))), first);
         assert_eq!(
-            words(&log, &About::Pool("zero", &[0])),
-            [&first[..], &["TERM to worker 2.1: idle"]].concat()
+            words(&log, &About::Pool("zero")),
+            [&first[..], &["TERM to worker zero.2#1: idle"]].concat()
         );
-        assert_eq!(words(&log, &About::Pool("one", &[1, 2])).len(), 2);
-        log.fact(at(6), &Event::Change(Some("one".into()), Change::Scale(Scale::By(2))));
-        assert_eq!(words(&log, &About::Pool("one", &[1]))[2], "asked of pool one: +2 workers");
-        assert_eq!(words(&log, &About::Pool("zero", &[0])).len(), 3);
-        let ago = log.about(&About::Pool("one", &[1, 2]), at(1004))[1].ago;
+        assert_eq!(words(&log, &About::Pool("one")).len(), 2);
+        log.fact(at(6), &Event::Change(Some("one".into()), Change::Scale(Scale::By(2))), &pool);
+        assert_eq!(words(&log, &About::Pool("one"))[2], "asked of pool one: +2 workers");
+        assert_eq!(words(&log, &About::Pool("zero")).len(), 3);
+        let ago = log.about(&About::Pool("one"), at(1004))[1].ago;
         assert_eq!(ago, Duration::from_secs(1));
     }
 
     #[test]
+    fn a_pool_that_comes_to_the_number_of_another_does_not_inherit_its_decisions() {
+        let mut log = Decisions::default();
+        log.order(Instant::from_millis(1), &Command::Spawn(worker(1, 1)), &pool);
+        log.order(Instant::from_millis(2), &Command::Spawn(worker(1, 1)), &|_| "two".into());
+        assert_eq!(words(&log, &About::Pool("one")), ["worker one.1#1 ordered"]);
+        assert_eq!(words(&log, &About::Slot(&SlotName::new("two", 1))), ["worker two.1#1 ordered"]);
+    }
+
+    #[test]
     fn an_entry_is_small() {
-        assert!(size_of::<Entry>() <= 72, "{}", size_of::<Entry>());
+        assert!(size_of::<Entry>() <= 88, "{}", size_of::<Entry>());
     }
 }

@@ -247,11 +247,11 @@ fn view(supervisor: &Supervisor, outside: &Outside) -> View {
     let mut pools = supervisor.status(clock::now());
     outside.wardrobe.name_users(supervisor.outfits(), pools.iter_mut());
     for slot in pools.iter_mut().flat_map(|pool| pool.template.iter_mut().chain(&mut pool.slots)) {
-        let worker = crate::model::WorkerId { slot: slot.slot, generation: slot.generation };
+        let worker = crate::model::WorkerId { slot: slot.place, generation: slot.generation };
         // Only who; the rest is looked up by whoever asked.
         slot.process = outside.children.pid(worker).map(|pid| Process { pid, ..Process::default() });
         slot.warning = outside.children.warning(worker).map(Into::into);
-        slot.trace = outside.stillborn.get(&slot.slot).cloned();
+        slot.trace = outside.stillborn.get(&slot.place).cloned();
         for job in &mut slot.jobs {
             job.progress = outside.reports.latest(&job.id).cloned();
         }

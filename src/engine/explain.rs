@@ -6,14 +6,14 @@ use super::decisions::About;
 use super::outside::Outside;
 use crate::api::Problem;
 use crate::clock;
-use crate::model::{Class, Fit, JobId, PoolStatus, QueueName, SlotId, Why};
+use crate::model::{Class, Fit, JobId, PoolStatus, QueueName, SlotId, SlotName, Why};
 use crate::supervisor::Supervisor;
 
 /// What is to be explained, as the loop can tell it.
 pub(super) enum Asked {
     /// A job of a queue and a class.
     Job(JobId, QueueName, Class),
-    /// A slot: `POOL.N`, or as `status` shows it.
+    /// A slot: `POOL.N`.
     Slot(String),
     /// A pool, by its name.
     Pool(String),
@@ -30,57 +30,52 @@ pub(super) fn explain(supervisor: &Supervisor, outside: &Outside, asked: &Asked)
         Asked::Slot(_) | Asked::Pool(_) => None,
     };
     let mut pools = supervisor.status_for(now, class);
-    outside.wardrobe.name_users(supervisor.outfits(), pools.iter_mut().map(|(_, pool, _)| pool));
-    for slot in pools.iter_mut().flat_map(|(_, pool, _)| pool.template.iter_mut().chain(&mut pool.slots)) {
-        slot.trace = outside.stillborn.get(&slot.slot).cloned();
+    outside.wardrobe.name_users(supervisor.outfits(), pools.iter_mut().map(|(pool, _)| pool));
+    for slot in pools.iter_mut().flat_map(|(pool, _)| pool.template.iter_mut().chain(&mut pool.slots)) {
+        slot.trace = outside.stillborn.get(&slot.place).cloned();
     }
     let mut why = Why { stopping: supervisor.stopping(), ..Why::default() };
     let decisions = |about| outside.decisions.about(&about, now);
     match asked {
         Asked::Job(id, queue, _) => {
             why.decisions = decisions(About::Job(id));
-            pools.retain(|(_, pool, _)| pool.queues.contains(queue));
+            pools.retain(|(pool, _)| pool.queues.contains(queue));
         }
         Asked::Slot(text) => {
-            let slot = slot(&pools, text)?;
-            why.decisions = decisions(About::Slot(slot));
-            (why.slot, why.snapshot) = (Some(slot), outside.snapshots.latest(slot).cloned());
-            pools.retain(|(number, ..)| *number == slot.pool);
+            let (slot, place) = slot(&pools, text)?;
+            why.decisions = decisions(About::Slot(&slot));
+            why.snapshot = outside.snapshots.latest(place).cloned();
+            // One that leaves has a slot of the same name, until its heir has taken over.
+            pools.retain(|(pool, _)| *pool.name == *slot.pool);
+            why.slot = Some(slot);
         }
         Asked::Pool(name) => {
-            let names: Vec<String> = pools.iter().map(|(_, pool, _)| pool.name.clone()).collect();
-            pools.retain(|(_, pool, _)| pool.name == *name);
+            let names: Vec<String> = pools.iter().map(|(pool, _)| pool.name.clone()).collect();
+            pools.retain(|(pool, _)| pool.name == *name);
             if pools.is_empty() {
                 let hint = format!("there are: {}", names.join(", "));
                 return Err(Problem::not_found(format!("no pool is called '{name}'")).hint(hint));
             }
-            let numbers: Vec<u16> = pools.iter().map(|(number, ..)| *number).collect();
-            why.decisions = decisions(About::Pool(name, &numbers));
+            why.decisions = decisions(About::Pool(name));
         }
     }
-    why.pools = pools.into_iter().map(|(_, pool, fit)| (pool, fit)).collect();
+    why.pools = pools;
     Ok(why)
 }
 
-/// `mail.3`; or as `status` shows it: `3`, `1:3`, with or without the generation, `1:3.7`. A template's is 0.
-fn slot(pools: &[(u16, PoolStatus, Fit)], text: &str) -> Result<SlotId, Problem> {
-    let places = || {
-        pools.iter().flat_map(|(_, pool, _)| {
-            pool.template.iter().chain(&pool.slots).map(move |slot| (pool.name.as_str(), slot.slot))
-        })
+/// The slot that `mail.3` or, with a generation, `mail.3#7` names, and its place: the heir's while another pool leaves. A
+/// template's number is 0.
+fn slot(pools: &[(PoolStatus, Fit)], text: &str) -> Result<(SlotName, SlotId), Problem> {
+    let name = text.split_once('#').map_or(text, |(slot, _)| slot);
+    let slots = || {
+        let staying_first = [false, true]
+            .into_iter()
+            .flat_map(|outdated| pools.iter().filter(move |(pool, _)| pool.outdated == outdated));
+        staying_first.flat_map(|(pool, _)| pool.template.iter().chain(&pool.slots))
     };
-    let named = text.rsplit_once('.').and_then(|(name, index)| {
-        let index: u16 = index.parse().ok()?;
-        places().find(|(pool, slot)| *pool == name && slot.index == index)
-    });
-    let shown = || {
-        let place = text.split_once('.').map_or(text, |(place, _)| place);
-        places().find(|(_, slot)| slot.to_string() == place)
-    };
-    let found = named.or_else(shown).map(|(_, slot)| slot);
-    found.ok_or_else(|| {
-        Problem::not_found(format!("there is no worker at '{text}', and none is wanted there")).hint(
-            "a slot is POOL.N, or its number as 'taskvisor status' shows it; a pool fills its places as jobs wait",
-        )
+    let found = slots().find(|slot| slot.slot.to_string() == name);
+    found.map(|slot| (slot.slot.clone(), slot.place)).ok_or_else(|| {
+        Problem::not_found(format!("there is no worker at '{text}', and none is wanted there"))
+            .hint("a slot is POOL.N, as 'taskvisor status' shows it; a pool fills its places as jobs wait")
     })
 }

@@ -92,9 +92,9 @@ pub struct Outside {
 impl Outside {
     /// Starts one effect.
     pub fn perform(&mut self, command: Command) {
-        self.decisions.order(clock::now(), &command);
+        self.decisions.order(clock::now(), &command, &|pool| self.children.pool(pool));
         self.counting.order(&command);
-        news::order(&self.newsroom, &command);
+        news::order(&self.newsroom, &command, &self.children);
         match command {
             // The worker at place 0 forks the others.
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
@@ -105,18 +105,19 @@ impl Outside {
             }
             Command::Signal(worker, signal, why) => {
                 let job = self.children.only_job(worker).map(tracing::field::display);
-                info!(%worker, pool = self.children.pool(worker), job, ?signal, why, "signal");
+                info!(worker = %self.children.name(worker), job, ?signal, why, "signal");
                 self.signal(worker, signal, is_limit(&why));
             }
             Command::Cancel(worker, job, why) => {
-                info!(%worker, pool = self.children.pool(worker), %job, why, "cancel");
+                info!(worker = %self.children.name(worker), %job, why, "cancel");
                 self.children.cancel(worker, &job, why);
             }
             Command::KillAt(worker, at) => self.link.order(&Order::KillAt(worker, at)),
             Command::Fetch { pool, queues, take, filter, workers } => {
                 self.send_reports();
                 let (instance, lease) = (self.instance.clone(), self.lease);
-                let request = Fetch { instance, queues, take, filter, workers, lease };
+                let name = self.children.pool(pool);
+                let request = Fetch { instance, queues, take, filter, pool: name, workers, lease };
                 self.fetch(pool, request);
             }
             Command::Renew(leases) => self.renew(leases),
@@ -170,9 +171,9 @@ impl Outside {
 
     /// Looks at a fact on its way to the supervisor, for what is kept here.
     pub fn note(&mut self, event: &Event) {
-        self.decisions.fact(clock::now(), event);
+        self.decisions.fact(clock::now(), event, &|pool| self.children.pool(pool));
         self.counting.hear(event);
-        news::fact(&self.newsroom, event);
+        news::fact(&self.newsroom, event, &self.children);
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
             failpoint("supervisor-3-fetched");
         }
@@ -198,21 +199,21 @@ impl Outside {
                 Ok(false) => vec![Event::Spawned(worker)],
                 Err(error) => {
                     self.link.order(&Order::KillTree(worker));
-                    warn!(%worker, pool = self.children.pool(worker), %error, "a worker cannot be used");
+                    warn!(worker = %self.children.name(worker), %error, "a worker cannot be used");
                     vec![Event::SpawnFailed(worker, error.to_string())]
                 }
             },
             Report::SpawnFailed(worker, step, errno) => {
                 let errno = nix::errno::Errno::from_raw(errno);
                 let why = format!("failed to {}: {} ({errno:?})", step.as_str(), errno.desc());
-                warn!(%worker, pool = self.children.pool(worker), why, "no worker could be made");
+                warn!(worker = %self.children.name(worker), why, "no worker could be made");
                 vec![Event::SpawnFailed(worker, why)]
             }
             Report::Exited(worker, exit) => self.exited(worker, exit),
             Report::Stuck(worker, pid) => {
                 let why = crate::process::unkillable_cause(pid);
                 self.snapshots.look_at(worker, pid);
-                warn!(%worker, pool = self.children.pool(worker), why, "a killed process does not die");
+                warn!(worker = %self.children.name(worker), why, "a killed process does not die");
                 vec![Event::Stuck(worker, why)]
             }
             Report::Asked(ask) => match asks.hear(ask) {
@@ -266,6 +267,7 @@ impl Outside {
                     self.broker.clone(),
                     self.answers.clone(),
                     worker,
+                    format!("worker {}", self.children.name(worker)),
                     n,
                     verb,
                     args,
@@ -273,7 +275,7 @@ impl Outside {
                 return None;
             }
             Word::Faulty(worker, why) => {
-                warn!(%worker, pool = self.children.pool(worker), why, "a worker broke the protocol");
+                warn!(worker = %self.children.name(worker), why, "a worker broke the protocol");
                 Event::Faulty(worker, why)
             }
             Word::Found(found) => fact(found),

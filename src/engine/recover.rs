@@ -104,7 +104,10 @@ async fn settle(
     (id, fence): (JobId, Fence),
 ) -> io::Result<()> {
     let broker = outside.broker.clone();
-    let Some(job) = broker.get(id.clone()).await.map_err(failed)?.and_then(job) else { return Ok(()) };
+    let Some(record) = broker.get(id.clone()).await.map_err(failed)? else { return Ok(()) };
+    // What the life was called then: the numbers of pools may be others now.
+    let name = record.worker.clone();
+    let Some(job) = job(record) else { return Ok(()) };
     if let Err(error) = outside.children.adopt(worker, descriptors, Arc::new(job), fence) {
         warn!(job = %id, %error, "its end cannot be read; it runs again");
         return Ok(());
@@ -113,7 +116,7 @@ async fn settle(
     let Some(Outcome::Complete { result, next }) = end.outcome else { return Ok(()) };
     info!(job = %id, "it had completed before the last supervisor died");
     let forensics = Forensics {
-        worker: Some(worker),
+        worker: name,
         exit: Some(exit),
         stderr_tail: end.stderr_tail,
         ..Default::default()

@@ -251,10 +251,10 @@ fn is_bad(slot: &SlotStatus, stopping: Option<Stop>) -> bool {
 fn complaint(slot: &SlotStatus, pool: &str) -> String {
     let why = slot.why.as_deref().unwrap_or("no reason known");
     let what = match slot.slot.index {
-        0 => "the template".to_owned(),
+        0 => format!("the template of pool {pool}"),
         _ => format!("slot {}", slot.slot),
     };
-    format!("{what} of pool {pool} is {}: {why}", slot.state.as_str())
+    format!("{what} is {}: {why}", slot.state.as_str())
 }
 
 /// One word for it all.

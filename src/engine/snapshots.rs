@@ -95,7 +95,7 @@ impl Snapshots {
             seen.send((worker, snapshot)).ok();
         });
         started
-            .inspect_err(|error| warn!(%worker, %error, "failed to look at a worker before its end"))
+            .inspect_err(|error| warn!(pid, %error, "failed to look at a worker before its end"))
             .is_ok()
     }
 

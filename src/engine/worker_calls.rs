@@ -25,11 +25,12 @@ pub(super) async fn grant(
     broker: Arc<dyn Broker>,
     answers: Sender<Answer>,
     worker: WorkerId,
+    by: String,
     n: u64,
     verb: String,
     args: String,
 ) {
-    let result = answer(&*broker, &verb, &args, format!("worker {worker}")).await;
+    let result = answer(&*broker, &verb, &args, by).await;
     let frame = reply(n, result.map_err(|Wrong(why)| why));
     answers.send(Answer { worker, n, frame }).await.ok();
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Count, Failure, Fence, Forensics, Instance, JobState, Millis, QueueName, WorkerId};
+use super::{Count, Failure, Fence, Forensics, Instance, JobState, Millis, QueueName, WorkerName};
 
 /// Something that happened to a job and is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -88,7 +88,7 @@ pub struct Attempt {
     /// To whom.
     pub instance: Option<Instance>,
     /// For which life of which slot.
-    pub worker: Option<WorkerId>,
+    pub worker: Option<WorkerName>,
     /// How often its lease was extended, and when last.
     #[serde(default)]
     pub renewals: u32,

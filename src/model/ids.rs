@@ -7,16 +7,20 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A numbered place of a pool in which one worker lives at a time. Stable within the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+/// A numbered place of a pool in which one worker lives at a time: what supervisor and keeper call it. People are shown the
+/// [`SlotName`](super::SlotName), because a pool gets another number with each recycle.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct SlotId {
-    /// The pool's position in the settings, starting at 0.
+    /// The pool's number, starting at 0. An heir has a number of its own, and the number of a pool that is gone is used again.
     pub pool: u16,
     /// The place within the pool, starting at 1; 0 is that of its template.
     pub index: u16,
 }
 
-/// One life in a slot: the identity of a worker.
+/// One life in a slot: the identity of a worker for supervisor and keeper. People are shown the
+/// [`WorkerName`](super::WorkerName).
 ///
 /// ```
 /// use taskvisor::model::{SlotId, WorkerId};

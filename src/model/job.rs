@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::object::object;
 use super::{
     Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, Progress, QueueName, Today,
-    WorkerId,
+    WorkerName,
 };
 
 /// What a job carries to its worker.
@@ -295,7 +295,7 @@ pub struct JobRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
     /// In which life of which slot it runs or last ran.
-    pub worker: Option<WorkerId>,
+    pub worker: Option<WorkerName>,
     /// The proof of the latest lease.
     pub fence: Fence,
     /// How often that lease was extended.

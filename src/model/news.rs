@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list::words;
-use super::{JobId, JobState, Millis, QueueName, WorkerId};
+use super::{JobId, JobState, Millis, QueueName, WorkerName};
 
 /// Something that has just happened to a job or to a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ pub struct News {
     pub state: Option<JobState>,
     /// To which worker, or by which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worker: Option<WorkerId>,
+    pub worker: Option<WorkerName>,
     /// Why, or what has changed, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,

@@ -280,8 +280,8 @@ pub enum Signal {
 /// How an attempt ended: kept with the job for the person who asks at 3 a.m.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Forensics {
-    /// In which life it ran, as `slot.generation`.
-    pub worker: Option<super::WorkerId>,
+    /// In which life it ran.
+    pub worker: Option<super::WorkerName>,
     /// From assign to the end.
     pub ran: Duration,
     /// How the process ended, when it did.

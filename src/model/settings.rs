@@ -9,7 +9,7 @@ use super::{Class, ClassFilter, Classes, CutOff, Fetched, Limits, Order, QueueNa
 /// The whole of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The pools, in order; a pool's position is its number in `SlotId`.
+    /// The pools, in the order of the file.
     pub pools: Vec<PoolSettings>,
     /// What people have asked of them since, by name: a supervisor goes on where another one ended.
     pub changes: Vec<(String, Change)>,

@@ -6,12 +6,12 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Class, JobId, Progress, QueueCounts, QueueName, SlotId, Stop};
+use super::{Class, JobId, Progress, QueueCounts, QueueName, SlotId, SlotName, Stop};
 
 /// The whole picture. The schema's name goes up when a field changes its meaning or disappears.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
-    /// Always `taskvisor.status/1`.
+    /// Always `taskvisor.status/2`.
     pub schema: String,
     /// The program's version.
     pub version: String,
@@ -51,7 +51,7 @@ pub struct Status {
 
 impl Status {
     /// The schema this code writes.
-    pub const SCHEMA: &'static str = "taskvisor.status/1";
+    pub const SCHEMA: &'static str = "taskvisor.status/2";
 }
 
 /// What of the logs was lost, and what is in the way of more.
@@ -160,8 +160,11 @@ fn one() -> u32 {
 /// One slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlotStatus {
-    /// Its place.
-    pub slot: SlotId,
+    /// Its name.
+    pub slot: SlotName,
+    /// Its place as the keeper knows it: another one after a recycle. For the engine alone.
+    #[serde(skip)]
+    pub place: SlotId,
     /// Which life; the next one while it is down.
     pub generation: u32,
     /// Where it is in its life.

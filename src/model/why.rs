@@ -6,14 +6,14 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{JobId, JobRecord, PoolStatus, QueueCounts, QueueName, SlotId, Snapshot, Stop};
+use super::{JobId, JobRecord, PoolStatus, QueueCounts, QueueName, SlotName, Snapshot, Stop};
 
 /// What is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A job.
     Job(JobId),
-    /// A slot: `POOL.N`, or as `status` shows it.
+    /// A slot: `POOL.N`.
     Slot(String),
     /// A pool, by its name.
     Pool(String),
@@ -30,7 +30,7 @@ pub struct Why {
     pub before: Option<u64>,
     /// The slot, if one was asked about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slot: Option<SlotId>,
+    pub slot: Option<SlotName>,
     /// The pools concerned, and, for a job, what each of them makes of its class.
     pub pools: Vec<(PoolStatus, Fit)>,
     /// The queues concerned.

@@ -1,13 +1,22 @@
 //! What a life is called where it is spoken of in the log.
 
+use std::sync::Arc;
+
 use super::Children;
 use super::plan::Role;
-use crate::model::{Bytes, JobId, Work, WorkerId};
+use crate::model::{Bytes, JobId, Work, WorkerId, WorkerName};
 
 impl Children {
-    /// The name of a worker's pool.
-    pub fn pool(&self, worker: WorkerId) -> &str {
-        self.plans.get(usize::from(worker.slot.pool)).map_or("", |plan| &plan.settings.name)
+    /// The name of the pool that has this number now. A number is used again only when nothing of the earlier pool lives.
+    pub fn pool(&self, number: u16) -> Arc<str> {
+        self.plans
+            .get(usize::from(number))
+            .map_or_else(|| format!("#{number}").into(), |plan| plan.name.clone())
+    }
+
+    /// What people call this life.
+    pub fn name(&self, worker: WorkerId) -> WorkerName {
+        WorkerName::new(self.pool(worker.slot.pool), worker)
     }
 
     /// The command of a life that is to speak the worker protocol from its first moment.

@@ -51,7 +51,7 @@ impl Children {
             match plan.sandbox(worker).map(|dir| around.sandboxes.empty(&dir, plan.outfit.identity.as_ref()))
             {
                 Some(Ok(dir)) => Some(dir),
-                Some(Err(error)) => return Err(unassigned(cannot_assign(worker, &job.id, &error))),
+                Some(Err(error)) => return Err(unassigned(cannot_assign(&job.id, &error))),
                 None => None,
             };
         if life.role == Role::Parked {
@@ -61,7 +61,7 @@ impl Children {
             match sent {
                 // A child that died meanwhile: its exit is on the way, and says so.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                sent => sent.map_err(|error| unassigned(cannot_assign(worker, &job.id, &error)))?,
+                sent => sent.map_err(|error| unassigned(cannot_assign(&job.id, &error)))?,
             }
         } else {
             let cwd = cwd.map(|dir| dir.to_string_lossy().into_owned());
@@ -167,11 +167,11 @@ fn stdin(data: &Bytes) -> io::Result<Option<OwnedFd>> {
 }
 
 /// What the machine is short of is not the job's fault: it waits a moment, unspent.
-fn cannot_assign(worker: WorkerId, job: &JobId, error: &io::Error) -> Outcome {
+fn cannot_assign(job: &JobId, error: &io::Error) -> Outcome {
     const SHORT: [i32; 6] =
         [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS, libc::ENOSPC, libc::EAGAIN];
     if error.raw_os_error().is_some_and(|errno| SHORT.contains(&errno)) {
-        tracing::warn!(%worker, %job, %error, "failed to hand a job to its worker; it waits a second");
+        tracing::warn!(%job, %error, "failed to hand a job to its worker; it waits a second");
         return Outcome::Snoozed(Duration::from_secs(1));
     }
     let message = format!("failed to hand the job to its worker: {error}");

@@ -21,7 +21,7 @@ use super::program::{never_ran, outcome};
 use super::sandbox::Sandboxes;
 use super::watched::{unwatch, watched};
 use crate::log::Outputs;
-use crate::model::{Exit, Fence, Instant, Job, Outcome, WorkerId};
+use crate::model::{Exit, Fence, Instant, Job, Outcome, WorkerId, WorkerName};
 use crate::wire::worker::FRAME_MAX;
 
 /// Descriptors handled before the event loop gets its turn again.
@@ -256,7 +256,8 @@ impl Children {
         }
         remains.stillborn = (life.greeting != Greeting::Ready).then(|| stillborn(&life, plan, worker));
         if life.channel.is_torn() && life.role != Role::Parked && !life.jobs.is_empty() {
-            tracing::warn!(%worker, pool = plan.settings.name, "a worker ended in the middle of a frame");
+            let worker = WorkerName::new(plan.name.clone(), worker);
+            tracing::warn!(%worker, "a worker ended in the middle of a frame");
         }
         let failed = life.channel.failed();
         let unread = life.channel.unread_run().cloned();
@@ -359,7 +360,8 @@ impl Children {
             (false, false) => self.epoll.modify(socket, &mut event),
         };
         if let Err(error) = changed {
-            tracing::warn!(%worker, pool = self.pool(worker), %error, "failed to watch a worker's channel");
+            let worker = self.name(worker);
+            tracing::warn!(%worker, %error, "failed to watch a worker's channel");
         }
     }
 }

@@ -309,8 +309,8 @@ impl Life {
         if self.strangers > STRANGERS {
             return Err(format!("it says 'done' of {STRANGERS} jobs it does not have, one after the other"));
         }
-        let (worker, pool, job) = (around.worker, &around.plan.settings.name, in_short(&done.job));
-        warn!(%worker, pool, job, fence = done.fence, "a worker says 'done' of a job it does not have");
+        let (worker, job) = (around.plan.name(around.worker), in_short(&done.job));
+        warn!(worker, job, fence = done.fence, "a worker says 'done' of a job it does not have");
         Ok(())
     }
 }

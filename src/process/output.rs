@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use tracing::info;
 
 use crate::log::Outputs;
-use crate::model::{Excess, JobId, WorkerId};
+use crate::model::{Excess, JobId, WorkerId, WorkerName};
 
 /// Kept of stderr.
 const TAIL: usize = 64 << 10;
@@ -177,7 +177,7 @@ impl Sink<'_> {
             let remark = format!("\n[taskvisor: output over {cap} bytes was dropped]\n");
             match self.job {
                 Some(job) => self.logs.remark(job, remark),
-                None => info!(worker = %self.worker, pool = self.pool, "{}", remark.trim()),
+                None => info!(worker = %WorkerName::new(self.pool, self.worker), pool = self.pool, "{}", remark.trim()),
             }
         }
     }
@@ -194,7 +194,7 @@ impl Sink<'_> {
             // Control characters never reach a terminal.
             let line: String =
                 line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
-            info!(worker = %self.worker, pool = self.pool, "{line}");
+            info!(worker = %WorkerName::new(self.pool, self.worker), pool = self.pool, "{line}");
         }
         true
     }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::model::{Bytes, Exec, Job, Outfit, Payload, PoolSettings, Work, WorkerId};
+use crate::model::{Bytes, Exec, Job, Outfit, Payload, PoolSettings, Work, WorkerId, WorkerName};
 use crate::wire::program::{Identity, Program};
 use crate::wire::worker::{CHANNEL, FORKS, PROTOCOL};
 
@@ -41,6 +42,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// A pool, as far as its processes are concerned.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    pub(super) name: Arc<str>,
     pub(super) settings: PoolSettings,
     pub(super) outfit: Outfit,
     /// The path of the API's socket, for workers that put jobs by themselves.
@@ -68,12 +70,18 @@ impl Plan {
     /// Settles it; `socket` is the API's, `sandboxes` the directory of the slots' directories.
     pub fn new(settings: &PoolSettings, outfit: &Outfit, socket: &Path, sandboxes: &Path) -> Plan {
         Plan {
+            name: settings.name.as_str().into(),
             settings: settings.clone(),
             outfit: outfit.clone(),
             socket: socket.to_owned(),
             sandboxes: sandboxes.to_owned(),
             environment: environment(outfit),
         }
+    }
+
+    /// What people call a worker of the pool.
+    pub(super) fn name(&self, worker: WorkerId) -> String {
+        WorkerName::new(self.name.clone(), worker).to_string()
     }
 
     /// Whether a worker is done for after one job.
@@ -116,7 +124,7 @@ impl Plan {
             ("TASKVISOR_POOL", self.settings.name.clone()),
             ("TASKVISOR_MODE", self.settings.mode().to_owned()),
             ("TASKVISOR_CONCURRENCY", self.settings.jobs_at_once.to_string()),
-            ("TASKVISOR_WORKER", worker.to_string()),
+            ("TASKVISOR_WORKER", self.name(worker)),
         ];
         env.extend(about.into_iter().chain(forks).map(variable));
         env.push([b"TASKVISOR_SOCKET=", self.socket.as_os_str().as_bytes()].concat());
@@ -160,7 +168,7 @@ impl Plan {
             ("TASKVISOR_CLASS", job.class.to_string()),
             ("TASKVISOR_QUEUE", job.queue.to_string()),
             ("TASKVISOR_ATTEMPT", job.attempt.to_string()),
-            ("TASKVISOR_WORKER", worker.to_string()),
+            ("TASKVISOR_WORKER", self.name(worker)),
         ];
         env.extend(ids.map(variable));
         let cwd =

@@ -8,7 +8,7 @@ use super::verdict;
 use super::worker::{Life, Why};
 use crate::model::{
     Excess, Exit, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease, Limits, Outcome, Retry,
-    Revocation, Settlement, SignalSent, Verdict, WorkerId,
+    Revocation, Settlement, SignalSent, Verdict, WorkerName,
 };
 
 /// Between the proof of death at the latest and the end of the lease.
@@ -184,7 +184,7 @@ impl Running {
     pub(super) fn settlement(
         &self,
         now: Instant,
-        (worker, life): (WorkerId, &Life),
+        (worker, life): (WorkerName, &Life),
         (verdict, crashed): (Verdict, bool),
         exit: Option<&Exit>,
     ) -> Settlement {

@@ -10,7 +10,7 @@ use super::restart::{Boots, Random};
 use super::settle::{Unsettled, tally};
 use super::worker::{End, Slot, State, Why};
 use super::{Command, Supervisor, verdict};
-use crate::model::{Classes, Exit, Instant, PoolSettings, Tally, Verdict, WorkerId};
+use crate::model::{Classes, Exit, Instant, PoolSettings, Tally, Verdict, WorkerId, WorkerName};
 
 impl Supervisor {
     /// A template that leaves a fork undone until that is killed is of no use any more.
@@ -48,7 +48,7 @@ impl Supervisor {
                 slot.waits.push_back(job.alone());
             } else {
                 let judged = job.judge(exit, &death, classes::retry(pool, &job.job), random);
-                book.close(now, &job, slot, judged, Some(exit));
+                book.close(now, &job, (pool, slot), judged, Some(exit));
             }
         }
         if slot.is_booting() {
@@ -142,13 +142,14 @@ impl Book<'_> {
         &mut self,
         now: Instant,
         running: &Running,
-        slot: &Slot,
+        (pool, slot): (&PoolSettings, &Slot),
         judged: Option<(Verdict, bool)>,
         exit: Option<&Exit>,
     ) {
         match (judged, &running.phase) {
             (Some(verdict), _) => {
-                let settlement = running.settlement(now, (slot.id, &slot.life), verdict, exit);
+                let name = WorkerName::new(pool.name.as_str(), slot.id);
+                let settlement = running.settlement(now, (name, &slot.life), verdict, exit);
                 self.unsettled.add(now, slot.id.slot.pool, settlement);
             }
             (None, Phase::Ends(why)) => {

@@ -30,6 +30,8 @@ pub(super) struct Pool {
     pub(super) configured: PoolSettings,
     /// Which pool it is of all that there ever were.
     pub(super) age: u64,
+    /// Its place in the settings, by which people see the pools.
+    pub(super) rank: usize,
     /// Whether it is to end, as soon as its heir can do without it.
     pub(super) outdated: bool,
     /// Whether it takes over from another one: then it comes up a quarter at a time.
@@ -50,6 +52,7 @@ impl Pool {
             ahead: Ahead::default(),
             configured: settings.clone(),
             age: 0,
+            rank: usize::from(number),
             outdated: false,
             rolling: false,
             first_generation: generation,

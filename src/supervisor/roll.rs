@@ -60,6 +60,7 @@ impl Supervisor {
         for pool in self.pools.iter_mut().filter(|pool| !settings.has(&pool.settings.name)) {
             pool.outdated = true;
         }
+        let names: Vec<String> = settings.pools.iter().map(|pool| pool.name.clone()).collect();
         for fresh in settings.pools {
             match self.step(&fresh) {
                 (Step::Keep | Step::End, _) => {}
@@ -67,6 +68,11 @@ impl Supervisor {
                 (Step::Replace, number) => self.replace(now, number, fresh),
                 (Step::Found, _) => self.found(now, fresh),
             }
+        }
+        for pool in &mut self.pools {
+            // One that was taken out comes last.
+            let rank = names.iter().position(|name| *name == pool.settings.name);
+            pool.rank = rank.unwrap_or(names.len());
         }
     }
 
@@ -111,12 +117,13 @@ impl Supervisor {
     fn replace(&mut self, now: Instant, number: usize, fresh: PoolSettings) {
         let old = &mut self.pools[number];
         old.outdated = true;
-        let size = old.places().count();
+        let (size, rank) = (old.places().count(), old.rank);
         let resized = !old.configured.has_size_of(&fresh);
         let lasting = |change: &Change| !(resized && matches!(change, Change::Scale(_)));
         let changes: Vec<Change> = old.changes().filter(lasting).collect();
         self.found(now, fresh);
         let Some(heir) = self.pools.iter_mut().max_by_key(|pool| pool.age) else { return };
+        heir.rank = rank;
         changes.into_iter().for_each(|change| heir.change(change));
         heir.begin_with(now, size);
     }
@@ -127,11 +134,14 @@ impl Supervisor {
         let free = self.pools.iter().position(is_free);
         let number = free.unwrap_or(self.pools.len());
         let Ok(pool) = u16::try_from(number) else { return };
-        // A life is named once: those of the pool that was here before were others.
-        let generation = match free {
-            Some(number) => self.pools[number].slots.iter().map(|slot| slot.id.generation).max(),
-            None => None,
-        };
+        // A life is named once: those of the pool that was at this number were others, and so were those of this name.
+        let earlier = self
+            .pools
+            .iter()
+            .enumerate()
+            .filter(|(number, pool)| Some(*number) == free || pool.settings.name == settings.name);
+        let lives = earlier.flat_map(|(_, pool)| pool.slots.iter().map(|slot| slot.id.generation));
+        let generation = lives.max();
         let generation = generation.map_or(self.first_generation, |used| used + 1);
         self.orders.push_back(Command::Equip(pool, Box::new(settings.clone())));
         self.founded += 1;

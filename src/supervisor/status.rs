@@ -1,9 +1,13 @@
 //! What people are shown.
 
+use std::sync::Arc;
+
 use super::jobs::{Phase, Running};
 use super::pool::Pool;
 use super::worker::{Slot, State};
-use crate::model::{Class, Fit, Instant, Job, Payload, PoolStatus, RunningJob, SlotState, SlotStatus};
+use crate::model::{
+    Class, Fit, Instant, Job, Payload, PoolStatus, RunningJob, SlotName, SlotState, SlotStatus,
+};
 
 impl Pool {
     /// What it makes of a class.
@@ -20,6 +24,7 @@ impl Pool {
 
     pub(super) fn status(&self, now: Instant) -> PoolStatus {
         let slots = self.slots.iter().filter(|slot| !slot.is_template() && slot.is_wanted());
+        let name = &Arc::from(self.settings.name.as_str());
         PoolStatus {
             name: self.settings.name.clone(),
             mode: self.settings.mode().into(),
@@ -30,17 +35,18 @@ impl Pool {
             paused: self.intake.paused,
             outdated: self.outdated,
             scaled: self.is_scaled().then_some(self.settings.workers),
-            template: self.template().map(|template| template.status(now)),
+            template: self.template().map(|template| template.status(now, name)),
             unknown: self.unknown.counts(),
-            slots: slots.map(|slot| slot.status(now)).collect(),
+            slots: slots.map(|slot| slot.status(now, name)).collect(),
         }
     }
 }
 
 impl Slot {
-    fn status(&self, now: Instant) -> SlotStatus {
+    fn status(&self, now: Instant, pool: &Arc<str>) -> SlotStatus {
         SlotStatus {
-            slot: self.id.slot,
+            slot: SlotName::new(pool.clone(), self.id.slot.index),
+            place: self.id.slot,
             generation: self.id.generation,
             state: self.shown(),
             age: now.since(self.since),

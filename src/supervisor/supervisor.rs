@@ -159,13 +159,19 @@ impl Supervisor {
 
     /// The pools with all that is decided by; the processes are for others to see.
     pub fn status(&self, now: Instant) -> Vec<PoolStatus> {
-        self.pools.iter().filter(|pool| !pool.is_gone()).map(|pool| pool.status(now)).collect()
+        self.in_order().map(|pool| pool.status(now)).collect()
     }
 
-    /// The same with the number of each pool, and what it makes of a class.
-    pub fn status_for(&self, now: Instant, class: Option<&Class>) -> Vec<(u16, PoolStatus, Fit)> {
-        let here = self.pools.iter().filter(|pool| !pool.is_gone());
-        here.map(|pool| (pool.number, pool.status(now), pool.fit_of(class))).collect()
+    /// The same with what each pool makes of a class.
+    pub fn status_for(&self, now: Instant, class: Option<&Class>) -> Vec<(PoolStatus, Fit)> {
+        self.in_order().map(|pool| (pool.status(now), pool.fit_of(class))).collect()
+    }
+
+    /// The pools that are there, in the order of the settings; one that leaves comes before its heir.
+    fn in_order(&self) -> impl Iterator<Item = &Pool> {
+        let mut pools: Vec<&Pool> = self.pools.iter().filter(|pool| !pool.is_gone()).collect();
+        pools.sort_by_key(|pool| (pool.rank, pool.age));
+        pools.into_iter()
     }
 
     /// How far the stop has come, if it was ordered.

@@ -51,7 +51,7 @@ impl Supervisor {
             Heard::Stopped(why) => verdict::of_end(why, &job, retry, random),
         };
         let running = slot.jobs.remove(index);
-        book.close(now, &running, slot, judged.map(|verdict| (verdict, false)), None);
+        book.close(now, &running, (pool, slot), judged.map(|verdict| (verdict, false)), None);
         slot.weigh(now, pool);
     }
 

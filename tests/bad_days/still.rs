@@ -28,7 +28,7 @@ fn what_does_not_die_is_shown_with_its_cause_and_is_not_settled() {
     assert!(reasons(&last).contains(why), "{last}");
     assert_eq!(last["verdict"], "degraded");
     assert_eq!(stuck["jobs"][0]["id"], jid.as_str(), "{last}");
-    let slot = format!("default.{}", stuck["slot"]["index"]);
+    let slot = stuck["slot"].as_str().expect("a name").to_owned();
     let caught = |snapshot: &Value| snapshot["processes"][0]["pid"].as_i64() == Some(pid.into());
     wait_until("why shows what it does", || {
         caught(&sandbox.json(&["why", "slot", &slot, "--json"])["snapshot"])

@@ -52,7 +52,8 @@ async fn an_attempt_that_does_not_complete_is_in_the_history(scene: Scene) {
     let (attempts, acts) = history(&scene).await;
     let [one] = &attempts[..] else { panic!("{attempts:?}") };
     assert_eq!((one.attempt, one.fence, one.state), (1, first.lease.fence, JobState::Delayed));
-    assert_eq!((one.instance.clone(), one.worker), (Some("me".into()), Some(worker(1))));
+    let name = WorkerName::new("default", worker(1));
+    assert_eq!((one.instance.clone(), one.worker.clone()), (Some("me".into()), Some(name)));
     let begun = one.started_at.unwrap().0;
     assert_eq!((one.renewals, one.renewed_at), (1, Some(Millis(begun + 20_000))));
     assert_eq!(one.due_at, Some(Millis(begun + 25_000)));

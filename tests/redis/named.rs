@@ -30,7 +30,7 @@ fn a_broker_that_is_named_and_is_not_the_supervisor_s_is_spoken_to_without_it() 
         &["reload"],
         &["pause"],
         &["scale", "default", "2"],
-        &["why", "slot", "1"],
+        &["why", "slot", "default.1"],
     ] {
         let (code, said) = sandbox.refused(&[&["--broker", &other], verb].concat());
         assert_eq!(code, 2, "{verb:?}: {said}");

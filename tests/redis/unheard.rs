@@ -39,6 +39,7 @@ impl Scene {
             queues: vec!["q".into()],
             take: Take::InOrder,
             filter: ClassFilter::default(),
+            pool: format!("p{pool}").into(),
             workers: vec![worker],
             lease: Duration::from_secs(60),
         };

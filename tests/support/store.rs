@@ -188,6 +188,7 @@ pub fn request(queues: &[&str], workers: u16) -> Fetch {
         queues: queues.iter().map(|name| QueueName::from(*name)).collect(),
         take: Take::InOrder,
         filter: ClassFilter::default(),
+        pool: "default".into(),
         workers: (1..=workers).map(worker).collect(),
         lease: LEASE,
     }

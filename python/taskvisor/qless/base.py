@@ -90,8 +90,7 @@ class BaseJob:
             return str(record["holder"])
         if self.state != "running" or record.get("worker") is None:
             return ""
-        slot = record["worker"]["slot"]
-        return f"{socket.gethostname()}-{record['instance'][-8:]}-{slot['pool']}.{slot['index']}"
+        return f"{socket.gethostname()}-{record['instance'][-8:]}-{record['worker']['slot']}"
 
     @property
     def expires_at(self) -> float:

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::link::Link;
 use super::offset::Offset;
 use super::shared::Shared;
-use super::{ears, fetch, fleet, lists, occur, put, reply, settle, verbs};
+use super::{ears, fetch, fleet, life, lists, occur, put, reply, settle, verbs};
 use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling};
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
@@ -315,7 +315,7 @@ impl Broker for Redis {
             .await?;
         let held = |value: Value| {
             let [job, fence, life] = reply::parts(value)?;
-            let life = reply::text(&life).and_then(|life| serde_json::from_str(&life).ok());
+            let life = reply::text(&life).and_then(|life| life::id(&life));
             let life = life.ok_or_else(|| reply::odd("a worker"))?;
             Ok((reply::text(&job).unwrap_or_default().into(), Fence(reply::number(&fence)), life))
         };

@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use redis::{Cmd, Value};
 
+use super::life::Life;
 use super::reply;
 use super::shared::Shared;
 use crate::broker::{Error, Fetch};
@@ -28,8 +29,9 @@ pub(super) fn write(cmd: &mut Cmd, request: &Fetch, workers: &str, name: &str, u
     }
     cmd.arg(request.workers.len());
     for worker in &request.workers {
-        cmd.arg(format!("{workers}{}.{}", worker.slot.pool, worker.slot.index));
-        cmd.arg(serde_json::to_string(worker).unwrap_or_default());
+        let life = Life::new(request.pool.clone(), *worker);
+        cmd.arg(format!("{workers}{}", life.name.slot));
+        cmd.arg(serde_json::to_string(&life).unwrap_or_default());
     }
 }
 

@@ -10,6 +10,7 @@ mod failures;
 mod fetch;
 mod fleet;
 mod holds;
+mod life;
 mod link;
 mod lists;
 mod news;

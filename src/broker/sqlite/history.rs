@@ -54,7 +54,7 @@ pub(super) fn complete(store: &Store, row: i64) -> Result<(), Trouble> {
 /// The latest attempt as the row has it.
 fn begun(store: &Store, row: i64) -> Result<Attempt, Trouble> {
     let mut statement = store.conn.prepare_cached(
-        "SELECT attempt, fence, started_at, instance, worker, renewals, renewed_at, state
+        "SELECT attempt, fence, started_at, instance, worker, renewals, renewed_at, state, pool
          FROM job WHERE id = ?1",
     )?;
     let mut rows = statement.query([row])?;
@@ -65,7 +65,7 @@ fn begun(store: &Store, row: i64) -> Result<Attempt, Trouble> {
         fence: Fence(row.get(1).unwrap_or_default()),
         started_at: moment(row, 2).unwrap_or_default(),
         instance: instance(row, 3).unwrap_or_default(),
-        worker: worker(row, 4).unwrap_or_default(),
+        worker: worker(row, 4, 8).unwrap_or_default(),
         renewals: row.get(5).unwrap_or_default(),
         renewed_at: moment(row, 6).unwrap_or_default(),
         state: state(row.get(7).unwrap_or_default()),

@@ -112,7 +112,7 @@ fn grant(
     store
         .conn
         .prepare_cached(
-            "UPDATE job SET state = 2, attempt = ?2, fence = ?3, instance = ?4, worker = ?5, started_at = ?6,
+            "UPDATE job SET state = 2, attempt = ?2, fence = ?3, instance = ?4, worker = ?5, pool = ?8, started_at = ?6,
              expires_at = ?7, progress = NULL, renewals = 0, renewed_at = NULL, grace = 0 WHERE id = ?1",
         )?
         .execute(params![
@@ -122,7 +122,8 @@ fn grant(
             request.instance.as_str(),
             worker.to_u64() as i64,
             started,
-            expires
+            expires,
+            &*request.pool
         ])?;
     store.expect(expires);
     store.effects.figures.on(queue, started).wait.add(started - found.ready);

@@ -47,6 +47,7 @@ const STEPS: [&str; 4] = [
         "INSERT OR IGNORE INTO tag (tag, job) SELECT value, job.id FROM job, json_each(job.tags) WHERE tags IS NOT NULL;",
     ),
     "ALTER TABLE job ADD COLUMN token TEXT;
+     ALTER TABLE job ADD COLUMN pool TEXT;
      PRAGMA user_version = 5;",
 ];
 const NFS: i64 = 0x6969;

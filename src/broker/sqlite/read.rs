@@ -14,7 +14,7 @@ use crate::broker::Error;
 use crate::model::verb::FindJobs;
 use crate::model::{
     Bytes, Class, Day, Fence, Instance, Instant, JobId, JobRecord, JobState, Millis, OptionName, Pause,
-    Payload, QueueCounts, QueueName, Retry, WorkerId,
+    Payload, QueueCounts, QueueName, Retry, WorkerId, WorkerName,
 };
 
 /// Jobs that wait for another are shown with it up to this number.
@@ -25,7 +25,7 @@ pub(super) const RECORD: &str = "job.id, jid, queue.name, class, state, priority
     limit_ns, crashes, interrupted, put_at, coalesce(due_at, not_before), started_at, ended_at, instance, worker, fence, result, failure,
     forensics, unknown, progress, put_by, renewals, renewed_at, expires_at,
     EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id),
-    (SELECT name FROM recurring WHERE recurring.id = job.recurring)";
+    (SELECT name FROM recurring WHERE recurring.id = job.recurring), pool";
 
 /// The ids that begin so, in their order: a few steps in the index.
 pub(super) fn find(store: &Store, prefix: &str) -> Result<Vec<JobId>, Trouble> {
@@ -44,7 +44,7 @@ pub(super) fn get(store: &Store, id: &JobId) -> Result<JobRecord, Trouble> {
     let mut rows = statement.query([id.as_str()])?;
     let row = rows.next()?.ok_or_else(|| Error::NoJob(id.clone()))?;
     let place = row.get(0)?;
-    let shown = match payload(store, place, row, 32) {
+    let shown = match payload(store, place, row, 33) {
         Ok(payload) => JobRecord { payload: Some(payload), ..record(row)? },
         Err(trouble) => remains_if_unreadable(row, trouble)?,
     };
@@ -156,7 +156,7 @@ fn whole_record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         ended_at: moment(row, 17)?,
         instance: instance(row, 18)?,
         holder: None,
-        worker: worker(row, 19)?,
+        worker: worker(row, 19, 32)?,
         fence: Fence(row.get(20)?),
         renewals: row.get(27)?,
         renewed_at: moment(row, 28)?,
@@ -179,8 +179,12 @@ pub(super) fn instance(row: &Row<'_>, column: usize) -> Result<Option<Instance>,
     Ok(row.get::<_, Option<String>>(column)?.map(Into::into))
 }
 
-pub(super) fn worker(row: &Row<'_>, column: usize) -> Result<Option<WorkerId>, rusqlite::Error> {
-    Ok(row.get::<_, Option<i64>>(column)?.map(|word| WorkerId::from_u64(word as u64)))
+/// The life that runs a job or last ran it. A row of an earlier schema has the number of its pool alone.
+pub(super) fn worker(row: &Row<'_>, life: usize, pool: usize) -> Result<Option<WorkerName>, rusqlite::Error> {
+    let Some(word) = row.get::<_, Option<i64>>(life)? else { return Ok(None) };
+    let worker = WorkerId::from_u64(word as u64);
+    let pool: Option<String> = row.get(pool)?;
+    Ok(Some(WorkerName::new(pool.unwrap_or_else(|| format!("#{}", worker.slot.pool)), worker)))
 }
 
 /// A JSON column; NULL is `None`.

@@ -49,7 +49,8 @@ CREATE TABLE job (
     started_at  INTEGER,
     ended_at    INTEGER,
     instance    TEXT,                  -- only while running or canceling
-    worker      INTEGER,               -- which life of which slot runs it or last ran it
+    worker      INTEGER,               -- which life of which slot runs it or last ran it, as the keeper knows it
+    pool        TEXT,                  -- the name of that slot's pool; NULL = not known
     class       TEXT NOT NULL,
     kind        INTEGER NOT NULL,      -- of the payload: 0 data as it was put, 1 a program as JSON
     payload     BLOB,                  -- NULL = in `body`

@@ -1,0 +1,54 @@
+//! How a job in Redis says which life runs it: by the name that people read, and by the id that the keeper knows.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{WorkerId, WorkerName};
+
+/// What is written into a job's `life`. Readers of [`WorkerName`] pass over the id.
+#[derive(Serialize)]
+pub(super) struct Life {
+    #[serde(flatten)]
+    pub(super) name: WorkerName,
+    id: u64,
+}
+
+impl Life {
+    /// That life of a slot of the pool.
+    pub(super) fn new(pool: Arc<str>, worker: WorkerId) -> Life {
+        Life { name: WorkerName::new(pool, worker), id: worker.to_u64() }
+    }
+}
+
+/// What is read: the id alone, or what earlier versions wrote.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Named { id: u64 },
+    Numbered(WorkerId),
+}
+
+/// The id of the life that this text speaks of.
+pub(super) fn id(text: &str) -> Option<WorkerId> {
+    Some(match serde_json::from_str(text).ok()? {
+        Written::Named { id } => WorkerId::from_u64(id),
+        Written::Numbered(worker) => worker,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::SlotId;
+
+    #[test]
+    fn a_life_is_read_by_its_name_and_by_its_id_also_as_it_was_written_before() {
+        let worker = WorkerId { slot: SlotId { pool: 3, index: 1 }, generation: 7 };
+        let text = serde_json::to_string(&Life::new("mail".into(), worker)).unwrap();
+        assert_eq!(id(&text), Some(worker));
+        assert_eq!(serde_json::from_str::<WorkerName>(&text).unwrap().to_string(), "mail.1#7");
+        assert_eq!(id(&serde_json::to_string(&worker).unwrap()), Some(worker));
+        assert_eq!(id("{}"), None);
+    }
+}
