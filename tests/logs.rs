@@ -47,6 +47,14 @@ fn cancel_one(sandbox: &Sandbox) -> String {
     jid
 }
 
+/// Has a job die of a signal; gives its id and the name of its worker.
+fn crash_one(sandbox: &Sandbox) -> (String, String) {
+    let job = run(sandbox, &["sh", "-c", "ulimit -c 0; kill -SEGV $$"]);
+    let worker = &job["worker"];
+    let name = format!("{}#{}", worker["slot"].as_str().unwrap(), worker["generation"]);
+    (job["id"].as_str().unwrap().to_owned(), name)
+}
+
 fn run(sandbox: &Sandbox, argv: &[&str]) -> Value {
     let jid = sandbox.put(argv);
     sandbox.run(&["job", "wait", &jid, "--timeout", "40s"]);
@@ -78,7 +86,7 @@ fn the_log_and_what_slots_print_go_to_files_that_may_be_moved_away() {
     wait_until("another worker prints", || read(dir.join("slot-mail.1.log")) == "a stray word\n");
     sandbox.ok(&["stop"]);
     assert!(running.wait().success());
-    assert!(read(&own).contains("signal"), "{}", read(&own));
+    assert!(read(&own).contains("a job is to be canceled"), "{}", read(&own));
     assert!(!read(&own).contains("stray") && sandbox.stderr().is_empty(), "{}", sandbox.stderr());
     sandbox.assert_nothing_left();
 }
@@ -257,13 +265,18 @@ fn in_json_each_event_is_an_object_with_the_same_fields() {
     let sandbox = Sandbox::new(Setting::Root);
     let mut running = sandbox.start(&["-w", "1", "--log-format", "json"]);
     let jid = cancel_one(&sandbox);
+    let (crashed, worker) = crash_one(&sandbox);
     sandbox.ok(&["stop"]);
     assert!(running.wait().success());
     let stderr = sandbox.stderr();
     let events: Vec<Value> = stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    let signal = events.iter().find(|event| event["message"] == "signal").expect("a signal");
-    assert_eq!((&signal["job"], &signal["pool"]), (&Value::from(jid), &Value::from("default")));
-    assert_eq!((&signal["why"], &signal["level"]), (&Value::from("canceled"), &Value::from("INFO")));
+    let find = |message: &str| events.iter().find(|event| event["message"] == message).expect("a line");
+    let order = find("a job is to be canceled");
+    assert_eq!((&order["job"], &order["level"]), (&Value::from(jid), &Value::from("INFO")));
+    assert!(order["by"].as_str().is_some_and(|by| by.starts_with("uid ")), "{order}");
+    let failed = find("a job has failed for good: crashed: the worker died: signal 11");
+    assert_eq!((&failed["job"], &failed["level"]), (&Value::from(crashed), &Value::from("WARN")));
+    assert_eq!((&failed["pool"], &failed["worker"]), (&Value::from("default"), &Value::from(worker)));
 }
 
 #[test]
@@ -293,12 +306,10 @@ fn the_journal_gets_entries_with_fields_and_one_that_is_away_is_waited_for() {
     let mut running = sandbox.start_under(&["unshare", "-m", "sh", "-c", &stderr, "sh"], &["-w", "1"]);
     let up = entry(&journal, "supervisor is up");
     assert!(up.contains("\nPRIORITY=6\nSYSLOG_IDENTIFIER=taskvisor\n"), "{up}");
-    let jid = cancel_one(&sandbox);
-    let signal = entry(&journal, "MESSAGE=signal ");
-    for field in
-        [format!("JOB={jid}\n"), "WORKER=1.".into(), "POOL=default\n".into(), "WHY=canceled\n".into()]
-    {
-        assert!(signal.contains(&format!("\nTASKVISOR_{field}")), "{field} in {signal}");
+    let (jid, worker) = crash_one(&sandbox);
+    let failed = entry(&journal, "MESSAGE=a job has failed for good: crashed: the worker died: signal 11 ");
+    for field in [format!("JOB={jid}\n"), format!("WORKER={worker}\n"), "POOL=default\n".into()] {
+        assert!(failed.contains(&format!("\nTASKVISOR_{field}")), "{field} in {failed}");
     }
     fs::remove_file(&socket).unwrap();
     drop(journal);
@@ -309,7 +320,7 @@ fn the_journal_gets_entries_with_fields_and_one_that_is_away_is_waited_for() {
     assert_works(&sandbox);
     let journal = UnixDatagram::bind(&socket).unwrap();
     sandbox.wait_healthy();
-    entry(&journal, "MESSAGE=signal ");
+    entry(&journal, "MESSAGE=a job is to be canceled ");
     sandbox.ok(&["stop"]);
     assert!(running.wait().success());
     assert!(!sandbox.stderr().contains(&jid) && !sandbox.stderr().contains("supervisor is up"));

@@ -139,10 +139,15 @@ impl Service for Played {
     async fn news(&self) -> tokio::sync::broadcast::Receiver<Arc<taskvisor::model::News>> {
         tokio::sync::broadcast::channel(1).1
     }
-    async fn reload(&self, _rehearsal: bool) -> Result<Reloaded, Problem> {
+    async fn reload(&self, _rehearsal: bool, _by: String) -> Result<Reloaded, Problem> {
         Ok(Reloaded { file: None, pools: BTreeMap::new() })
     }
-    async fn change(&self, _pool: Option<String>, _change: taskvisor::model::Change) -> Result<(), Problem> {
+    async fn change(
+        &self,
+        _pool: Option<String>,
+        _change: taskvisor::model::Change,
+        _by: String,
+    ) -> Result<(), Problem> {
         Ok(())
     }
     async fn at_rest(&self) -> Result<(), Problem> {
@@ -161,7 +166,7 @@ impl Service for Played {
     async fn turn(&self) -> Result<(), Problem> {
         Ok(())
     }
-    async fn stop(&self, how: Stop) -> Result<(), Problem> {
+    async fn stop(&self, how: Stop, _by: String) -> Result<(), Problem> {
         self.note(format!("stop {how:?}"))
     }
 }

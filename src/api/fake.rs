@@ -108,12 +108,12 @@ impl Service for Fake {
     async fn news(&self) -> Receiver<Arc<News>> {
         self.news.subscribe()
     }
-    async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {
+    async fn reload(&self, rehearsal: bool, _by: String) -> Result<Reloaded, Problem> {
         self.note(format!("reload {rehearsal}"));
         let pools = BTreeMap::from([("default".into(), "unchanged".into())]);
         Ok(Reloaded { file: None, pools })
     }
-    async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
+    async fn change(&self, pool: Option<String>, change: Change, _by: String) -> Result<(), Problem> {
         self.note(format!("{change:?} of {pool:?}"));
         Ok(())
     }
@@ -139,7 +139,7 @@ impl Service for Fake {
     async fn turn(&self) -> Result<(), Problem> {
         std::future::pending().await
     }
-    async fn stop(&self, how: Stop) -> Result<(), Problem> {
+    async fn stop(&self, how: Stop, _by: String) -> Result<(), Problem> {
         self.note(format!("stop {how:?}"));
         Ok(())
     }

@@ -35,12 +35,16 @@ pub(super) fn ready(status: &Status) -> Result<(), Problem> {
 }
 
 fn takes_jobs(pool: &PoolStatus) -> bool {
-    pool.slots.iter().any(|slot| matches!(slot.state, SlotState::Ready | SlotState::Busy))
+    !pool.paused && pool.slots.iter().any(|slot| matches!(slot.state, SlotState::Ready | SlotState::Busy))
 }
 
 fn why_not(pool: &PoolStatus) -> Option<String> {
     let of_slots = || pool.template.iter().chain(&pool.slots).find_map(|slot| slot.why.clone());
-    Some(format!("pool {}: {}", pool.name, pool.probing.clone().or_else(of_slots)?))
+    let paused = || {
+        let by = pool.pause.as_ref().map(|pause| format!(" by {}", pause.by)).unwrap_or_default();
+        pool.paused.then(|| format!("it is paused{by}"))
+    };
+    Some(format!("pool {}: {}", pool.name, paused().or_else(|| pool.probing.clone()).or_else(of_slots)?))
 }
 
 #[cfg(test)]
@@ -87,6 +91,11 @@ mod tests {
             status["pools"][0]["slots"][0]["why"] = "exit 1".into();
         });
         assert_eq!(down.unwrap(), "not ready: no slot can take a job; pool a: exit 1");
+        let paused = said(|status| {
+            status["pools"][0]["paused"] = true.into();
+            status["pools"][0]["pause"] = json!({ "since": 5, "by": "uid 7", "reason": null });
+        });
+        assert_eq!(paused.unwrap(), "not ready: no slot can take a job; pool a: it is paused by uid 7");
         let starting = said(|status| status["pools"][0]["slots"][0]["state"] = "starting".into());
         assert_eq!(starting.unwrap(), "not ready: no slot can take a job");
     }

@@ -100,6 +100,12 @@ fn pools(page: &mut Page, meters: &Meters) {
         let probing = u8::from(pools.iter().any(|pool| pool.probing.is_some()));
         page.sample("pool_probing", &[("pool", name)], probing);
     }
+    page.family("pool_paused", "gauge", "Whether a pool takes no jobs because somebody paused it.");
+    for (name, pools) in &named {
+        let staying = pools.iter().filter(|pool| !pool.outdated);
+        let paused = u8::from(staying.clone().next().is_some() && staying.clone().all(|pool| pool.paused));
+        page.sample("pool_paused", &[("pool", name)], paused);
+    }
     let counted = || named.keys().filter_map(|name| Some((*name, meters.counters.pools.get(*name)?)));
     page.family("workers_started_total", "counter", "Lives of workers begun.");
     for (name, pool) in counted() {

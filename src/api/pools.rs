@@ -3,21 +3,21 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
-use axum::extract::State;
 use axum::extract::rejection::PathRejection;
+use axum::extract::{Extension, State};
 use axum::routing::{get, post};
 
 use super::body::Reload;
 use super::router::{Answer, Api, SMALL_LIMIT, read, read_or_default};
 use super::routes::Routes;
-use super::{Problem, Reloaded};
+use super::{Peer, Problem, Reloaded};
 use crate::model::verb::Done;
 use crate::model::{Change, Scale};
 
 /// The routes over a service.
 pub(super) fn routes(routes: Routes) -> Routes {
-    let all = |what: Change| move |api: Api| change(api, None, what);
-    let one = |what: Change| move |api: Api, pool: PoolOf| of(api, pool, what);
+    let all = |what: Change| move |api: Api, by: By| change(api, by, None, what);
+    let one = |what: Change| move |api: Api, by: By, pool: PoolOf| of(api, by, pool, what);
     routes
         .act::<Reload, Reloaded>("/v1/reload", "Reads the settings again: all or nothing.", post(reload))
         .act::<Done, Done>("/v1/recycle", "Exchanges all workers for new ones.", post(all(Change::Recycle)))
@@ -44,23 +44,26 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 type PoolOf = Result<Path<String>, PathRejection>;
 
-async fn reload(State(api): Api, body: Body) -> Answer<Reloaded> {
+/// Who asks.
+type By = Extension<Peer>;
+
+async fn reload(State(api): Api, Extension(by): By, body: Body) -> Answer<Reloaded> {
     let Reload { rehearsal } = read_or_default(body, SMALL_LIMIT).await?;
-    Ok(Json(api.reload(rehearsal).await?))
+    Ok(Json(api.reload(rehearsal, by.to_string()).await?))
 }
 
-async fn change(State(api): Api, pool: Option<String>, change: Change) -> Answer<Done> {
-    api.change(pool, change).await?;
+async fn change(State(api): Api, Extension(by): By, pool: Option<String>, change: Change) -> Answer<Done> {
+    api.change(pool, change, by.to_string()).await?;
     Ok(Json(Done {}))
 }
 
-async fn of(api: Api, pool: PoolOf, what: Change) -> Answer<Done> {
-    change(api, Some(name(pool)?), what).await
+async fn of(api: Api, by: By, pool: PoolOf, what: Change) -> Answer<Done> {
+    change(api, by, Some(name(pool)?), what).await
 }
 
-async fn scale(api: Api, pool: PoolOf, body: Body) -> Answer<Done> {
+async fn scale(api: Api, by: By, pool: PoolOf, body: Body) -> Answer<Done> {
     let scale: Scale = read(body, SMALL_LIMIT).await?;
-    of(api, pool, Change::Scale(scale)).await
+    of(api, by, pool, Change::Scale(scale)).await
 }
 
 async fn at_rest(State(api): Api) -> Answer<Done> {

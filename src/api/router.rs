@@ -118,9 +118,9 @@ async fn why_pool(State(api): Api, pool: PathOf<String>) -> Answer<Why> {
     Ok(Json(api.why(Subject::Pool(named(pool)?)).await?))
 }
 
-async fn stop(State(api): Api, body: Body) -> Answer<Done> {
+async fn stop(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> Answer<Done> {
     let StopOrder { how } = read(body, SMALL_LIMIT).await?;
-    api.stop(how).await?;
+    api.stop(how, peer.to_string()).await?;
     Ok(Json(Done {}))
 }
 

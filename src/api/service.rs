@@ -48,16 +48,17 @@ pub trait Service: Send + Sync + 'static {
     async fn turn(&self) -> Result<(), Problem>;
 
     /// Reads the settings again and applies them, all or none; a rehearsal only says what that would do, pool by pool.
-    async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem>;
+    /// `by` says who asks, here and below.
+    async fn reload(&self, rehearsal: bool, by: String) -> Result<Reloaded, Problem>;
 
     /// Asks something of a pool, or of all.
-    async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem>;
+    async fn change(&self, pool: Option<String>, change: Change, by: String) -> Result<(), Problem>;
 
     /// Waits until no job is here. Dropped when the client goes away.
     async fn at_rest(&self) -> Result<(), Problem>;
 
     /// Orders the stop and returns at once.
-    async fn stop(&self, how: Stop) -> Result<(), Problem>;
+    async fn stop(&self, how: Stop, by: String) -> Result<(), Problem>;
 }
 
 /// Somebody is here.

@@ -109,7 +109,8 @@ fn no_pool(why: &Why, job: &JobRecord) -> Vec<String> {
 fn no_room(pool: &PoolStatus) -> Option<String> {
     let name = &pool.name;
     if pool.paused {
-        return Some(format!("Pool {name} is paused: taskvisor resume {name} has it take jobs again."));
+        let by = pool.pause.as_ref().map(|pause| format!(" by {}", pause.by)).unwrap_or_default();
+        return Some(format!("Pool {name} is paused{by}: taskvisor resume {name} has it take jobs again."));
     }
     if let Some(probing) = &pool.probing {
         return Some(format!("Pool {name} tries with one slot only: {probing}."));
@@ -303,7 +304,8 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
     };
     let mut said = vec![format!("Pool {} has {slots}. It takes jobs from {}.", pool.name, queues.join(", "))];
     if pool.paused {
-        said.push(format!("It is paused: taskvisor resume {} has it take jobs again.", pool.name));
+        let by = pool.pause.as_ref().map(|pause| format!(" by {}", pause.by)).unwrap_or_default();
+        said.push(format!("It is paused{by}: taskvisor resume {} has it take jobs again.", pool.name));
     }
     if pool.outdated {
         said.push("Its settings were changed: it ends when its workers have run their jobs.".into());

@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::failure::Failure;
 use crate::config::Config;
-use crate::engine::KeepChanges;
+use crate::engine::{KeepChanges, Pauses};
 use crate::log::write_private;
 use crate::model::Change;
 
@@ -49,23 +49,23 @@ pub(super) fn keep(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&fresh, path)
 }
 
-/// The changes that an earlier supervisor of the same keeper has kept.
-pub(super) fn changes(config: &Config) -> Vec<(String, Change)> {
+/// The changes that an earlier supervisor of the same keeper has kept, and who paused what.
+pub(super) fn changes(config: &Config) -> (Vec<(String, Change)>, Pauses) {
     let read = match fs::read(changes_path(config)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Default::default(),
         read => read.and_then(|text| Ok(serde_json::from_slice(&text)?)),
     };
     read.unwrap_or_else(|error| {
         warn!(%error, "failed to read what was asked of pools: they go by their settings");
-        Vec::new()
+        Default::default()
     })
 }
 
 /// Keeps them.
 pub(super) fn keep_changes(config: &Config) -> KeepChanges {
     let path = changes_path(config);
-    Box::new(move |changes| {
-        let text = serde_json::to_string(changes).map_err(io::Error::from);
+    Box::new(move |changes, pauses| {
+        let text = serde_json::to_string(&(changes, pauses)).map_err(io::Error::from);
         if let Err(error) = text.and_then(|text| keep(&path, &text)) {
             warn!(%error, "failed to keep what was asked of pools: the next supervisor will not know of it");
         }

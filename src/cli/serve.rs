@@ -148,8 +148,9 @@ fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(admit(&broker, &instance, &config.state_dir))?;
     let files = config.clone();
+    let (changes, pauses) = in_force::changes(config);
     let setup = Setup {
-        settings: Settings { changes: in_force::changes(config), ..config.settings.clone() },
+        settings: Settings { changes, ..config.settings.clone() },
         outfits: config.outfits.clone(),
         instance,
         broker: broker.clone(),
@@ -166,6 +167,7 @@ fn run(
             job: Box::new(move |job| files.log_file(job)),
         },
         read_settings,
+        pauses,
         keep_changes: in_force::keep_changes(config),
     };
     let ended = runtime

@@ -121,6 +121,9 @@ fn pool(pool: &PoolStatus, look: &Look) -> Node {
         let _ = write!(text, "  scaled to {workers}");
     }
     text += if pool.paused { "  paused" } else { "" };
+    if let Some(pause) = &pool.pause {
+        let _ = write!(text, " by {} since {}", pause.by, look.moment(pause.since));
+    }
     text += if pool.outdated { "  leaving" } else { "" };
     let mut below: Vec<Node> = unknown(pool).into_iter().collect();
     below.extend(pool.template.iter().map(|each| template(each, look)));
@@ -172,6 +175,7 @@ mod tests {
             jobs: vec![],
             waits: vec![],
             leaving: None,
+            failing: false,
             restarts: 0,
             why: None,
             trace: None,
@@ -221,6 +225,7 @@ mod tests {
                 queues: vec!["urgent".into(), "default".into()],
                 probing: None,
                 paused: false,
+                pause: None,
                 outdated: false,
                 scaled: None,
                 template: None,

@@ -14,8 +14,8 @@ pub struct Asks {
 /// What is to be done about a signal.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// The supervisor is told.
-    Tell(Event),
+    /// The supervisor is told; and which signal says so.
+    Tell(Event, &'static str),
     /// The settings are read again.
     Reload,
     /// The log files are opened again.
@@ -25,23 +25,24 @@ pub enum Wish {
 impl Asks {
     /// One more signal.
     pub fn hear(&mut self, ask: Ask) -> Wish {
-        Wish::Tell(match ask {
-            Ask::Terminate => Event::Stop(Stop::Drain),
+        let (event, by) = match ask {
+            Ask::Terminate => (Event::Stop(Stop::Drain), "SIGTERM"),
             Ask::Interrupt => {
                 self.interrupts += 1;
-                Event::Stop(stage(self.interrupts))
+                (Event::Stop(stage(self.interrupts)), "SIGINT")
             }
             Ask::Quit => {
                 self.quits += 1;
-                Event::Stop(stage(self.quits + 1))
+                (Event::Stop(stage(self.quits + 1)), "SIGQUIT")
             }
             Ask::Hangup => return Wish::Reload,
             Ask::Reopen => return Wish::Reopen,
-            Ask::Pause => Event::Change(None, Change::Pause),
-            Ask::Resume => Event::Change(None, Change::Resume),
-            Ask::Grow => Event::Change(None, Change::Scale(Scale::By(1))),
-            Ask::Shrink => Event::Change(None, Change::Scale(Scale::By(-1))),
-        })
+            Ask::Pause => (Event::Change(None, Change::Pause), "SIGUSR2"),
+            Ask::Resume => (Event::Change(None, Change::Resume), "SIGCONT"),
+            Ask::Grow => (Event::Change(None, Change::Scale(Scale::By(1))), "SIGTTIN"),
+            Ask::Shrink => (Event::Change(None, Change::Scale(Scale::By(-1))), "SIGTTOU"),
+        };
+        Wish::Tell(event, by)
     }
 }
 
@@ -57,22 +58,22 @@ fn stage(count: u32) -> Stop {
 mod tests {
     use super::*;
 
-    fn told(stop: Stop) -> Wish {
-        Wish::Tell(Event::Stop(stop))
+    fn told(stop: Stop, by: &'static str) -> Wish {
+        Wish::Tell(Event::Stop(stop), by)
     }
 
     #[test]
     fn term_is_a_drain_however_often_it_comes() {
         let mut asks = Asks::default();
-        assert!((0..5).all(|_| asks.hear(Ask::Terminate) == told(Stop::Drain)));
+        assert!((0..5).all(|_| asks.hear(Ask::Terminate) == told(Stop::Drain, "SIGTERM")));
     }
 
     #[test]
     fn each_interrupt_and_quit_goes_a_stage_further() {
         let mut asks = Asks::default();
         let heard: Vec<_> = (0..3).map(|_| asks.hear(Ask::Interrupt)).collect();
-        assert_eq!(heard, [Stop::Drain, Stop::Terminate, Stop::Kill].map(told));
+        assert_eq!(heard, [Stop::Drain, Stop::Terminate, Stop::Kill].map(|stop| told(stop, "SIGINT")));
         let heard: Vec<_> = (0..2).map(|_| asks.hear(Ask::Quit)).collect();
-        assert_eq!(heard, [Stop::Terminate, Stop::Kill].map(told));
+        assert_eq!(heard, [Stop::Terminate, Stop::Kill].map(|stop| told(stop, "SIGQUIT")));
     }
 }

@@ -186,6 +186,7 @@ mod tests {
         broker.enqueue(vec![put("a"), put("b"), put("c")]).await.unwrap();
         let worker = |index| WorkerId { slot: SlotId { pool: 0, index }, generation: 1 };
         let request = Fetch {
+            pool: "default".into(),
             instance: "me".into(),
             queues: vec!["q".into()],
             take: Take::InOrder,

@@ -57,6 +57,7 @@ impl Counting {
             | Command::GiveUp(_)
             | Command::AskWaiting(..)
             | Command::Dropped(..)
+            | Command::Died { .. }
             | Command::Untold(..)
             | Command::LeftAlive(..)
             | Command::Exit => {}

@@ -100,6 +100,7 @@ impl Decisions {
             | Command::AskIdle(..)
             | Command::GiveUp(_)
             | Command::AskWaiting(..)
+            | Command::Died { .. }
             | Command::Untold(..)
             | Command::LeftAlive(..)
             | Command::Exit => return,

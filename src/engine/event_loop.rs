@@ -8,12 +8,15 @@ use tokio::sync::oneshot;
 
 use super::asks::Asks;
 use super::calls::SETTLING;
+use super::census::Counted;
+use super::event_log::Line;
 use super::explain::{Answer, Asked, explain};
 use super::inbox::{Inbox, Input};
 use super::mutes;
+use super::orders;
 use super::outside::Outside;
 use super::reload::Fresh;
-use super::systemd;
+use super::service::Queues;
 use crate::api::Problem;
 use crate::clock;
 use crate::model::{Change, Counters, LogStatus, Millis, PoolStatus, Process, QueueName, Stop};
@@ -30,13 +33,24 @@ pub(super) enum Request {
     /// Whether the loop turns.
     Turn(oneshot::Sender<()>),
     /// Ask something of a pool, or of all; refused in words.
-    Change(Option<String>, Change, oneshot::Sender<Result<(), Problem>>),
+    Change {
+        /// None = all.
+        pool: Option<String>,
+        /// What.
+        change: Change,
+        /// Who asks.
+        by: String,
+        /// When it is done and kept.
+        answer: oneshot::Sender<Result<(), Problem>>,
+    },
     /// Settings were read, or could not be.
     Reload {
         /// They, or what is wrong with them.
         fresh: Result<Fresh, String>,
         /// Whether only to say what would change.
         rehearsal: bool,
+        /// Who asks.
+        by: String,
         /// What changes.
         answer: oneshot::Sender<Vec<(String, Step)>>,
     },
@@ -44,8 +58,12 @@ pub(super) enum Request {
     Queues(oneshot::Sender<BTreeSet<QueueName>>),
     /// Tell when no job is here.
     AtRest(oneshot::Sender<()>),
-    /// End.
-    Stop(Stop),
+    /// End; and who asks.
+    Stop(Stop, String),
+    /// Write this to the log.
+    Log(Line),
+    /// The queues were counted, as the loop had asked.
+    Counted(Counted<Queues>),
 }
 
 /// The loop's part of a status.
@@ -86,7 +104,6 @@ pub(super) async fn run(
     let mut asks = Asks::default();
     loop {
         carry_out(&mut supervisor, &mut outside);
-        show_systemd(&supervisor, &mut outside);
         sign(&supervisor, &mut outside);
         mutes::look(&mut outside, clock::now());
         outside.flush()?;
@@ -94,6 +111,12 @@ pub(super) async fn run(
             let alive = outside.last.alive.join("; ");
             outside.newsroom.close(Millis(clock::wall_millis()), outside.last.untold, alive).await;
             leave(&outside).await;
+            orders::stopped(
+                &supervisor.settled(),
+                outside.last.untold,
+                clock::now().since(outside.record.started),
+            )
+            .write();
             return Ok(Ended::Stopped);
         }
         let deadline =
@@ -101,7 +124,12 @@ pub(super) async fn run(
         let mut facts = Vec::new();
         match inbox.next(&mut outside, deadline).await? {
             Input::Event(event) => facts.push(event),
-            Input::Letter(letter) => facts = outside.heard(letter, &mut asks)?,
+            Input::Letter(letter) => {
+                facts = outside.heard(letter, &mut asks)?;
+                for (event, by) in std::mem::take(&mut outside.record.by_signal) {
+                    ordered(&mut supervisor, &mut outside, event, by);
+                }
+            }
             Input::Output => facts = listen(&mut outside)?,
             Input::Answer(answer) => outside.children.reply(answer.worker, answer.n, answer.frame),
             Input::Seen(seen) => outside.seen(seen),
@@ -130,35 +158,57 @@ fn answer(request: Request, supervisor: &mut Supervisor, outside: &mut Outside) 
         Request::Turn(answer) => drop(answer.send(())),
         Request::Queues(answer) => drop(answer.send(supervisor.queues().cloned().collect())),
         Request::AtRest(answer) => outside.waiting_for_rest.push(answer),
-        Request::Stop(stop) => tell(supervisor, outside, vec![Event::Stop(stop)]),
-        Request::Change(pool, change, answer) => {
+        Request::Stop(stop, by) => ordered(supervisor, outside, Event::Stop(stop), &by),
+        Request::Change { pool, change, by, answer } => {
             let answered = refusal(pool.as_deref(), supervisor).map_or(Ok(()), Err);
             if answered.is_ok() {
-                tell(supervisor, outside, vec![Event::Change(pool, change)]);
+                ordered(supervisor, outside, Event::Change(pool, change), &by);
             }
             drop(answer.send(answered));
         }
-        Request::Reload { fresh, rehearsal, answer } => {
-            drop(answer.send(reload(fresh, rehearsal, supervisor, outside)));
+        Request::Reload { fresh, rehearsal, by, answer } => {
+            drop(answer.send(reload(fresh, (rehearsal, &by), supervisor, outside)));
+        }
+        Request::Log(line) => outside.record.log_order(line),
+        Request::Counted(counted) => {
+            let view = view(supervisor, outside);
+            outside.judge(&view, &counted);
         }
     }
 }
 
+/// Carries out the order of a person.
+fn ordered(supervisor: &mut Supervisor, outside: &mut Outside, event: Event, by: &str) {
+    let pools = supervisor.status(clock::now());
+    outside.note_order(&event, by, &pools);
+    tell(supervisor, outside, vec![event]);
+}
+
 fn reload(
     fresh: Result<Fresh, String>,
-    rehearsal: bool,
+    (rehearsal, by): (bool, &str),
     supervisor: &mut Supervisor,
     outside: &mut Outside,
 ) -> Vec<(String, Step)> {
     if !rehearsal {
         outside.settings_trouble = fresh.as_ref().err().cloned();
+        outside.record.watch.changed(clock::now());
         let words = outside.systemd.reloaded(fresh.is_ok());
         outside.notify(words);
     }
-    let Ok(Fresh { mut settings, outfits, keep, .. }) = fresh else { return Vec::new() };
+    let (file, Fresh { mut settings, outfits, keep, .. }) = match fresh {
+        Ok(fresh) => (fresh.file.clone(), fresh),
+        Err(why) => {
+            if !rehearsal {
+                outside.record.log_order(orders::refused(&why, by));
+            }
+            return Vec::new();
+        }
+    };
     outside.wardrobe.number(&mut settings, outfits);
     let steps = supervisor.preview(&settings);
     if !rehearsal {
+        outside.record.log_order(orders::reloaded(file.as_deref(), &steps, by));
         keep();
         outside.lease = settings.lease;
         outside.stop_deadline = settings.stop_deadline;
@@ -201,7 +251,7 @@ fn listen(outside: &mut Outside) -> io::Result<Vec<Event>> {
 fn tell(supervisor: &mut Supervisor, outside: &mut Outside, facts: Vec<Event>) {
     let now = clock::now();
     if !facts.is_empty() {
-        outside.systemd.changed(now);
+        outside.record.watch.changed(now);
         outside.signs.changed();
     }
     facts.iter().for_each(|event| outside.note(event));
@@ -211,21 +261,8 @@ fn tell(supervisor: &mut Supervisor, outside: &mut Outside, facts: Vec<Event>) {
     let lasts = facts.iter().any(|event| matches!(event, Event::Change(..) | Event::Reload(_)));
     supervisor.handle_all(now, facts);
     if lasts {
-        (outside.keep_changes)(&supervisor.changes());
+        (outside.keep_changes)(&supervisor.changes(), &outside.record.pauses);
     }
-}
-
-/// Tells systemd how the service is, if that is due.
-fn show_systemd(supervisor: &Supervisor, outside: &mut Outside) {
-    if outside.systemd.due().is_none() {
-        return;
-    }
-    let now = clock::now();
-    let stopping = supervisor.stopping().is_some();
-    let words = outside
-        .systemd
-        .status(now, || systemd::line(&supervisor.status(now), &supervisor.settled(), stopping));
-    outside.notify(words);
 }
 
 /// Tells all who share the broker what there is here, if that is due.
@@ -246,6 +283,9 @@ async fn leave(outside: &Outside) {
 fn view(supervisor: &Supervisor, outside: &Outside) -> View {
     let mut pools = supervisor.status(clock::now());
     outside.wardrobe.name_users(supervisor.outfits(), pools.iter_mut());
+    for pool in &mut pools {
+        pool.pause = outside.record.pauses.of(pool);
+    }
     for slot in pools.iter_mut().flat_map(|pool| pool.template.iter_mut().chain(&mut pool.slots)) {
         let worker = crate::model::WorkerId { slot: slot.place, generation: slot.generation };
         // Only who; the rest is looked up by whoever asked.

@@ -3,7 +3,7 @@
 use tracing::error;
 
 use super::calls::{SETTLING, Wrong};
-use crate::model::{Fence, JobId, WorkerId};
+use crate::model::{Fence, JobId, WorkerName};
 use crate::supervisor::GaveUp;
 use crate::wire::keeper::Order;
 
@@ -51,7 +51,7 @@ impl LastWords {
 
     /// Something of a worker does not die: its jobs stay ours as long as their leases last, and the next start here waits for
     /// it.
-    pub fn left_alive(&mut self, worker: WorkerId, cause: String, jobs: &[JobId]) {
+    pub fn left_alive(&mut self, worker: WorkerName, cause: String, jobs: &[JobId]) {
         let jobs = jobs.iter().map(JobId::as_str).collect::<Vec<_>>().join(" ");
         error!(%worker, jobs, why = cause, "left alive: the next start here waits until that is dead");
         self.alive.push(if jobs.is_empty() { cause } else { format!("{cause} (job {jobs})") });

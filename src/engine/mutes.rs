@@ -97,7 +97,7 @@ fn tell(outside: &Outside, found: Found) {
     let Some(argv) = outside.children.speaker(*worker) else { return };
     let last_words = outside.stillborn.get(&worker.slot).map_or("", String::as_str);
     if let Some(words) = words(&found, argv, last_words) {
-        warn!(pool = outside.children.pool(*worker), "{words}");
+        warn!(pool = &*outside.children.pool(worker.slot.pool), "{words}");
     }
 }
 

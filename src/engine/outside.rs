@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
-use tracing::{info, warn};
 
 use super::asks::{Asks, Wish};
 use super::burst::ask_idle;
 use super::calls;
 use super::counting::Counting;
 use super::decisions::Decisions;
+use super::event_log::Line;
 use super::last_words::LastWords;
 use super::mutes::Mutes;
 use super::news;
+use super::record::Record;
 use super::reload::{KeepChanges, Reloader, Wardrobe};
 use super::reports::Reports;
 use super::sign::Signs;
@@ -78,6 +79,7 @@ pub struct Outside {
     /// Who wants to know when no job is here.
     pub(super) waiting_for_rest: Vec<oneshot::Sender<()>>,
     pub(super) systemd: Systemd,
+    pub(super) record: Record,
     pub(super) stop_deadline: Duration,
     /// What is told to all who share the broker.
     pub(super) signs: Signs,
@@ -92,7 +94,10 @@ pub struct Outside {
 impl Outside {
     /// Starts one effect.
     pub fn perform(&mut self, command: Command) {
-        self.decisions.order(clock::now(), &command, &|pool| self.children.pool(pool));
+        let now = clock::now();
+        self.decisions.order(now, &command, &|pool| self.children.pool(pool));
+        let line = self.record.lines.order(now, &command, &self.children);
+        line.into_iter().for_each(|line| line.write());
         self.counting.order(&command);
         news::order(&self.newsroom, &command, &self.children);
         match command {
@@ -103,15 +108,8 @@ impl Outside {
             Command::Assign(worker, job, fence, limits, retries) => {
                 self.assign(worker, &job, fence, limits, retries);
             }
-            Command::Signal(worker, signal, why) => {
-                let job = self.children.only_job(worker).map(tracing::field::display);
-                info!(worker = %self.children.name(worker), job, ?signal, why, "signal");
-                self.signal(worker, signal, is_limit(&why));
-            }
-            Command::Cancel(worker, job, why) => {
-                info!(worker = %self.children.name(worker), %job, why, "cancel");
-                self.children.cancel(worker, &job, why);
-            }
+            Command::Signal(worker, signal, why) => self.signal(worker, signal, is_limit(&why)),
+            Command::Cancel(worker, job, why) => self.children.cancel(worker, &job, why),
             Command::KillAt(worker, at) => self.link.order(&Order::KillAt(worker, at)),
             Command::Fetch { pool, queues, take, filter, workers } => {
                 self.send_reports();
@@ -129,20 +127,23 @@ impl Outside {
             Command::AskWaiting(pool, queues) => {
                 tokio::spawn(calls::ask_waiting(self.broker.clone(), self.events.clone(), pool, queues));
             }
-            Command::Dropped(job, fence, why) => {
-                warn!(%job, %fence, why, "lease lost: nothing is settled");
-                self.bury(&job);
-            }
+            Command::Dropped(job, ..) => self.bury(&job),
+            Command::Died { .. } => {}
             Command::Equip(pool, settings) => self.equip(pool, &settings),
             Command::Untold(job, fence, verdict) => self.last.untold(&self.wrong, &job, fence, verdict),
-            Command::LeftAlive(worker, cause, jobs) => self.last.left_alive(worker, cause, &jobs),
+            Command::LeftAlive(worker, cause, jobs) => {
+                self.last.left_alive(self.children.name(worker), cause, &jobs)
+            }
             Command::Exit => self.link.order(&self.last.shutdown()),
         }
     }
 
     /// The end of a turn: what was collected goes out.
     pub fn flush(&mut self) -> io::Result<()> {
-        let overdue = self.snapshots.overdue(clock::now());
+        let now = clock::now();
+        self.record.lines.overdue(now).iter().for_each(Line::write);
+        self.record.watch.look(now);
+        let overdue = self.snapshots.overdue(now);
         overdue.iter().for_each(|order| self.link.order(order));
         if self.reports.due().is_some_and(|at| at <= clock::now()) {
             self.send_reports();
@@ -155,8 +156,8 @@ impl Outside {
 
     /// When something is to be done here that nothing else tells.
     pub fn due(&self) -> Option<Instant> {
-        let own = [self.reports.due(), self.children.due(), self.systemd.due(), self.snapshots.due()];
-        own.into_iter().chain([self.signs.due()]).flatten().min()
+        let own = [self.reports.due(), self.children.due(), self.record.watch.due(), self.snapshots.due()];
+        own.into_iter().chain([self.signs.due(), self.record.lines.due()]).flatten().min()
     }
 
     /// Facts that came of carrying out commands.
@@ -171,7 +172,10 @@ impl Outside {
 
     /// Looks at a fact on its way to the supervisor, for what is kept here.
     pub fn note(&mut self, event: &Event) {
-        self.decisions.fact(clock::now(), event, &|pool| self.children.pool(pool));
+        let now = clock::now();
+        self.decisions.fact(now, event, &|pool| self.children.pool(pool));
+        let line = self.record.lines.fact(now, event, &self.children);
+        line.into_iter().for_each(|line| line.write());
         self.counting.hear(event);
         news::fact(&self.newsroom, event, &self.children);
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
@@ -199,25 +203,25 @@ impl Outside {
                 Ok(false) => vec![Event::Spawned(worker)],
                 Err(error) => {
                     self.link.order(&Order::KillTree(worker));
-                    warn!(worker = %self.children.name(worker), %error, "a worker cannot be used");
                     vec![Event::SpawnFailed(worker, error.to_string())]
                 }
             },
             Report::SpawnFailed(worker, step, errno) => {
                 let errno = nix::errno::Errno::from_raw(errno);
                 let why = format!("failed to {}: {} ({errno:?})", step.as_str(), errno.desc());
-                warn!(worker = %self.children.name(worker), why, "no worker could be made");
                 vec![Event::SpawnFailed(worker, why)]
             }
             Report::Exited(worker, exit) => self.exited(worker, exit),
             Report::Stuck(worker, pid) => {
                 let why = crate::process::unkillable_cause(pid);
                 self.snapshots.look_at(worker, pid);
-                warn!(worker = %self.children.name(worker), why, "a killed process does not die");
                 vec![Event::Stuck(worker, why)]
             }
             Report::Asked(ask) => match asks.hear(ask) {
-                Wish::Tell(event) => vec![event],
+                Wish::Tell(event, by) => {
+                    self.record.by_signal.push((event, by));
+                    Vec::new()
+                }
                 Wish::Reload => {
                     let words = self.systemd.reloading(clock::monotonic());
                     self.notify(words);
@@ -274,10 +278,7 @@ impl Outside {
                 ));
                 return None;
             }
-            Word::Faulty(worker, why) => {
-                warn!(worker = %self.children.name(worker), why, "a worker broke the protocol");
-                Event::Faulty(worker, why)
-            }
+            Word::Faulty(worker, why) => Event::Faulty(worker, why),
             Word::Found(found) => fact(found),
         })
     }

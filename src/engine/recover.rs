@@ -38,7 +38,7 @@ pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<Vec
             }
             Report::Stuck(worker, pid) => {
                 let cause = unkillable_cause(pid);
-                warn!(%worker, why = cause, "a process of the last supervisor's jobs does not die");
+                warn!(why = cause, "a process of the last supervisor's jobs does not die");
                 let jobs = hold_on(outside, held.remove(&worker).unwrap_or_default()).await?;
                 keep.extend(jobs.iter().map(|job| (job.lease.job.clone(), job.lease.fence)));
                 let names = jobs.iter().map(|job| (job.job.clone(), job.lease.fence));
@@ -115,12 +115,8 @@ async fn settle(
     let Some(end) = last_end(outside.children.ended(worker, &exit)) else { return Ok(()) };
     let Some(Outcome::Complete { result, next }) = end.outcome else { return Ok(()) };
     info!(job = %id, "it had completed before the last supervisor died");
-    let forensics = Forensics {
-        worker: name,
-        exit: Some(exit),
-        stderr_tail: end.stderr_tail,
-        ..Default::default()
-    };
+    let forensics =
+        Forensics { worker: name, exit: Some(exit), stderr_tail: end.stderr_tail, ..Default::default() };
     let verdict = Verdict::Complete { result, next };
     let settlement = Settlement { job: id, fence, verdict, crashed: false, forensics: Some(forensics) };
     broker.settle(vec![settlement]).await.map_err(failed).map(drop)

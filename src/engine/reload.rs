@@ -1,21 +1,19 @@
 //! Reading the settings again while everything runs: all of them or none.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc::Sender, oneshot};
-use tracing::{error, info};
 
 use super::event_loop::Request;
+use super::orders::Pauses;
 use crate::api::{Problem, Reloaded};
 use crate::model::{Change, Outfit, PoolStatus, Settings};
-use crate::supervisor::Step;
 
 /// Reads the settings, or says what is wrong with them and where.
 pub type ReadSettings = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
 
-/// Has changes outlive the supervisor that they were asked of: all that last, each time.
-pub type KeepChanges = Box<dyn Fn(&[(String, Change)]) + Send>;
+/// Has changes outlive the supervisor that they were asked of: all that last, each time, and who paused what.
+pub type KeepChanges = Box<dyn Fn(&[(String, Change)], &Pauses) + Send>;
 
 /// What was read.
 pub struct Fresh {
@@ -43,7 +41,7 @@ impl Reloader {
     }
 
     /// Reads them and, unless it is a rehearsal, applies them: what that does to each pool. What is wrong changes nothing.
-    pub async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {
+    pub async fn reload(&self, rehearsal: bool, by: String) -> Result<Reloaded, Problem> {
         let read = self.read.clone();
         // Names of users, and files on a slow disk.
         let fresh = tokio::task::spawn_blocking(move || read()).await;
@@ -51,7 +49,7 @@ impl Reloader {
         let (answer, steps) = oneshot::channel();
         let read = fresh.as_ref().map(|fresh| fresh.file.clone()).map_err(Clone::clone);
         let gone = || Problem::unavailable("the supervisor is ending");
-        self.requests.send(Request::Reload { fresh, rehearsal, answer }).await.map_err(|_| gone())?;
+        self.requests.send(Request::Reload { fresh, rehearsal, by, answer }).await.map_err(|_| gone())?;
         let steps = steps.await.map_err(|_| gone())?;
         let hint = "nothing was changed: what ran goes on with the settings it has";
         let refused = |why| Problem::conflict(format!("the settings are wrong: {why}")).hint(hint);
@@ -62,22 +60,9 @@ impl Reloader {
     /// The same for a signal, which waits for no answer.
     pub fn on_signal(&self) {
         let reloader = self.clone();
-        tokio::spawn(async move {
-            match reloader.reload(false).await {
-                Ok(Reloaded { file: Some(path), pools }) => {
-                    info!(path, changes = words(&pools), "settings reloaded");
-                }
-                Ok(Reloaded { file: None, .. }) => info!("nothing to reload: it was started without a file"),
-                Err(problem) => error!(error = problem.message, "settings not reloaded: nothing was changed"),
-            }
-        });
+        // The loop logs what comes of it.
+        tokio::spawn(async move { drop(reloader.reload(false, "SIGHUP".into()).await) });
     }
-}
-
-fn words(pools: &BTreeMap<String, String>) -> String {
-    let changed = pools.iter().filter(|(_, step)| *step != Step::Keep.as_str());
-    let words: Vec<String> = changed.map(|(pool, step)| format!("{pool}: {step}")).collect();
-    if words.is_empty() { "none".into() } else { words.join("; ") }
 }
 
 /// All outfits there ever were: equal ones have one number.

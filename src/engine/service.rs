@@ -11,6 +11,8 @@ use tokio::sync::{broadcast::Receiver, mpsc::Sender, oneshot};
 use super::census::{Census, Counted, GLANCE, HANGS};
 use super::event_loop::{Request, View};
 use super::explain::Asked;
+use super::judge::{Facts, judge};
+use super::orders;
 use super::reload::Reloader;
 use super::served::{mark, unserved};
 use crate::api::{Problem, Queued, Reloaded, Service};
@@ -18,12 +20,12 @@ use crate::broker::{Broker, Error, Newsroom, Verbs};
 use crate::clock;
 use crate::model::verb::{Answer, Before, Get, Verb};
 use crate::model::{
-    Change, Cursor, Filter, Health, Host, Instant, JobId, JobState, Meters, Millis, NewJob, News, Page,
-    QueueCounts, QueueName, SlotState, SlotStatus, Status, Stop, Subject, Why,
+    Change, Cursor, Filter, Host, Instant, JobId, JobState, Meters, Millis, NewJob, News, Page, QueueCounts,
+    QueueName, SlotStatus, Status, Stop, Subject, Why,
 };
 use crate::process::usage;
 
-type Queues = BTreeMap<QueueName, QueueCounts>;
+pub(super) type Queues = BTreeMap<QueueName, QueueCounts>;
 
 /// The service of one supervisor.
 pub(super) struct Desk {
@@ -57,7 +59,11 @@ impl Service for Desk {
     }
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
+        let line = orders::verb(&verb, &by);
         let mut answer = self.broker.ask(verb, by).await.map_err(problem)?;
+        if let Some(line) = line {
+            self.requests.send(Request::Log(line)).await.ok();
+        }
         if let Answer::Queues(queues) = &mut answer {
             mark(&*self.broker, queues, self.own_queues().await.as_ref()).await;
         }
@@ -110,20 +116,20 @@ impl Service for Desk {
         self.put_to_loop(Request::Turn).await
     }
 
-    async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Problem> {
-        self.reloader.reload(rehearsal).await
+    async fn reload(&self, rehearsal: bool, by: String) -> Result<Reloaded, Problem> {
+        self.reloader.reload(rehearsal, by).await
     }
 
-    async fn change(&self, pool: Option<String>, change: Change) -> Result<(), Problem> {
-        self.put_to_loop(|answer| Request::Change(pool, change, answer)).await?
+    async fn change(&self, pool: Option<String>, change: Change, by: String) -> Result<(), Problem> {
+        self.put_to_loop(|answer| Request::Change { pool, change, by, answer }).await?
     }
 
     async fn at_rest(&self) -> Result<(), Problem> {
         self.put_to_loop(Request::AtRest).await
     }
 
-    async fn stop(&self, how: Stop) -> Result<(), Problem> {
-        self.requests.send(Request::Stop(how)).await.map_err(|_| gone())
+    async fn stop(&self, how: Stop, by: String) -> Result<(), Problem> {
+        self.requests.send(Request::Stop(how, by)).await.map_err(|_| gone())
     }
 }
 
@@ -206,7 +212,9 @@ impl Desk {
 
     fn picture(&self, view: View, counted: Counted<Queues>) -> Status {
         let Counted { counts: queues, age: queues_age, trouble: broker_trouble } = counted;
-        let (verdict, reasons) = judge(&view, &queues, broker_trouble.as_deref(), self.broker.concern());
+        let trouble = broker_trouble.as_deref();
+        let (verdict, reasons) =
+            judge(&Facts { view: &view, queues: &queues, trouble, concern: self.broker.concern() });
         Status {
             schema: Status::SCHEMA.into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -231,70 +239,6 @@ impl Desk {
 
 fn look_up_tree(slot: &mut SlotStatus, keeper: i32) {
     slot.process = slot.process.take().and_then(|leader| usage::tree(leader.pid, keeper));
-}
-
-/// Bad slots of a pool that are named one by one.
-const NAMED: usize = 5;
-
-fn is_bad(slot: &SlotStatus, stopping: Option<Stop>) -> bool {
-    match slot.state {
-        SlotState::Unkillable => true,
-        SlotState::Down => slot.why.is_some() && stopping.is_none(),
-        SlotState::Starting
-        | SlotState::Ready
-        | SlotState::Busy
-        | SlotState::Stopping
-        | SlotState::Killed => false,
-    }
-}
-
-fn complaint(slot: &SlotStatus, pool: &str) -> String {
-    let why = slot.why.as_deref().unwrap_or("no reason known");
-    let what = match slot.slot.index {
-        0 => format!("the template of pool {pool}"),
-        _ => format!("slot {}", slot.slot),
-    };
-    format!("{what} is {}: {why}", slot.state.as_str())
-}
-
-/// One word for it all.
-fn judge(
-    view: &View,
-    queues: &Queues,
-    trouble: Option<&str>,
-    concern: Option<String>,
-) -> (Health, Vec<String>) {
-    let mut reasons = Vec::new();
-    reasons.extend(trouble.map(|trouble| format!("broker: {trouble}")));
-    reasons.extend(concern.map(|concern| format!("broker: {concern}")));
-    reasons
-        .extend(view.settings_trouble.as_ref().map(|why| format!("the last reload changed nothing: {why}")));
-    reasons.extend(view.logs.troubles.clone());
-    if view.keeper.state == "T" {
-        let keeper = view.keeper.pid;
-        reasons.push(format!("the keeper is stopped, no worker starts or ends: kill -CONT {keeper}"));
-    }
-    let mut alive = false;
-    for pool in &view.pools {
-        reasons.extend(pool.probing.as_ref().map(|why| format!("pool {}: {why}", pool.name)));
-        let slots = || pool.template.iter().chain(&pool.slots);
-        alive |= slots()
-            .any(|slot| matches!(slot.state, SlotState::Starting | SlotState::Ready | SlotState::Busy));
-        let bad: Vec<&SlotStatus> = slots().filter(|slot| is_bad(slot, view.stopping)).collect();
-        reasons.extend(bad.iter().take(NAMED).map(|slot| complaint(slot, &pool.name)));
-        if let Some(more @ 1..) = bad.len().checked_sub(NAMED) {
-            reasons.push(format!("and {more} more slots of pool {}", pool.name));
-        }
-    }
-    let held: u64 = queues.values().filter_map(|queue| queue.jobs.get(&JobState::Held)).sum();
-    if held > 0 {
-        reasons.push(format!("{held} held: taskvisor job list --state held"));
-    }
-    match (alive || view.stopping.is_some(), reasons.is_empty()) {
-        (false, _) => (Health::Unhealthy, reasons),
-        (true, true) => (Health::Healthy, reasons),
-        (true, false) => (Health::Degraded, reasons),
-    }
 }
 
 fn host() -> Host {

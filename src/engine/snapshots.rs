@@ -94,9 +94,7 @@ impl Snapshots {
             drop(under_way);
             seen.send((worker, snapshot)).ok();
         });
-        started
-            .inspect_err(|error| warn!(pid, %error, "failed to look at a worker before its end"))
-            .is_ok()
+        started.inspect_err(|error| warn!(pid, %error, "failed to look at a worker before its end")).is_ok()
     }
 
     /// Waits for the next look to come back. Cancel-safe.

@@ -8,17 +8,21 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::sync::Notify;
 use tracing::{info, warn};
 
 use super::calls;
 use super::census::{Census, HANGS};
 use super::counting::Counting;
 use super::decisions::Decisions;
-use super::event_loop::{Ended, run};
+use super::event_log::Line;
+use super::event_loop::{Ended, Request, run};
 use super::inbox::Inbox;
 use super::last_words::LastWords;
 use super::mutes::Mutes;
+use super::orders::{self, Pauses};
 use super::outside::{Outside, fact};
+use super::record::Record;
 use super::recover::recover;
 use super::reload::{KeepChanges, ReadSettings, Reloader, Wardrobe};
 use super::reports::Reports;
@@ -30,7 +34,7 @@ use crate::api;
 use crate::broker::{Broker, Newsroom, Notice};
 use crate::clock;
 use crate::log::{Outputs, OwnLog, Places};
-use crate::model::{Instance, LogSettings, Outfit, Settings};
+use crate::model::{Instance, LogSettings, Outfit, PoolSettings, Settings};
 use crate::process::{Alarm, Children, Gauge, Letter, Link, Plan, snapshot};
 use crate::supervisor::{Event, GaveUp, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
@@ -68,6 +72,8 @@ pub struct Setup {
     pub places: Places,
     /// Reads the settings again.
     pub read_settings: ReadSettings,
+    /// Who paused pools, as an earlier supervisor has kept it.
+    pub pauses: Pauses,
     /// Has what people ask of pools outlive this supervisor.
     pub keep_changes: KeepChanges,
 }
@@ -89,6 +95,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     wardrobe.number(&mut settings, setup.outfits);
     let reloader = Reloader::new(setup.read_settings, requests.clone());
     let newsroom = newsroom(&setup.broker);
+    say_hello(hello, &settings.pools, &setup.broker_name);
     let mut outside = Outside {
         link,
         children,
@@ -115,6 +122,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         keep_changes: setup.keep_changes,
         waiting_for_rest: Vec::new(),
         systemd: Systemd::new(hello.notify),
+        record: Record::new(setup.pauses),
         stop_deadline: settings.stop_deadline,
         signs: Signs::new(clock::now(), setup.broker.capabilities().shared),
         newsroom: newsroom.clone(),
@@ -128,9 +136,8 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let started = clock::now();
     let (broker, broker_name, census) = (setup.broker.clone(), setup.broker_name, Census::default());
     let desk = Arc::new(Desk { broker, newsroom, census, requests, reloader, broker_name, started });
-    open_doors(setup.listener, setup.port, desk)?;
+    open_doors(setup.listener, setup.port, desk, outside.record.watch.counts())?;
     tokio::spawn(listen(setup.broker, events));
-    say_hello(hello);
     run(Supervisor::new(settings, started), outside, inbox).await
 }
 
@@ -153,7 +160,21 @@ fn end_of_burst(outside: &mut Outside, burst: bool, error: io::Error) -> io::Res
     Ok(Ended::Stopped)
 }
 
-fn say_hello(hello: Hello) {
+/// Counts the queues at once, so that there is a count to show whenever the broker begins to hang, and then for the loop
+/// each time it asks.
+async fn count_queues(desk: Arc<Desk>, asked: Arc<Notify>) {
+    desk.counts(HANGS).await;
+    loop {
+        asked.notified().await;
+        let counted = desk.counts(HANGS).await;
+        if desk.requests.send(Request::Counted(counted)).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn say_hello(hello: Hello, pools: &[PoolSettings], broker: &str) {
+    orders::started(pools, broker).iter().for_each(Line::write);
     let Hello { pid, cgroup, bounds, restarts, ended, .. } = hello;
     if let Some(ended) = ended {
         warn!(%ended, "the supervisor before this one ended, and what it ran with it");
@@ -168,11 +189,15 @@ fn newsroom(broker: &Arc<dyn Broker>) -> Newsroom {
     room
 }
 
-/// The API, by the socket and, if one was opened, by a port.
-fn open_doors(socket: UnixListener, port: Option<Port>, desk: Arc<Desk>) -> io::Result<()> {
+/// The API, by the socket and, if one was opened, by a port; and what counts the queues for it and for the loop.
+fn open_doors(
+    socket: UnixListener,
+    port: Option<Port>,
+    desk: Arc<Desk>,
+    counts: Arc<Notify>,
+) -> io::Result<()> {
     let router = api::router(desk.clone());
-    // So that there is a count to show whenever the broker begins to hang.
-    tokio::spawn(async move { desk.counts(HANGS).await });
+    tokio::spawn(count_queues(desk, counts));
     if let Some((listener, programs, gate)) = port {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;

@@ -1,12 +1,11 @@
 //! What systemd is told of the service, as texts for the keeper to pass on (sd_notify).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::model::{Instant, PoolStatus, SlotState};
-
-/// Between two lines of `STATUS=`.
-const PAUSE: Duration = Duration::from_secs(5);
+use super::event_loop::View;
+use super::orders::counted;
+use super::service::Queues;
+use crate::model::{Health, JobState, SlotState};
 
 /// How long after the stop deadline the last of us may take.
 const LAST_BREATH: Duration = Duration::from_secs(10);
@@ -21,22 +20,11 @@ pub(super) struct Systemd {
     /// Whether systemd waits for the end of a reload.
     reloading: bool,
     shown: String,
-    /// Before this moment no other line is due.
-    quiet_until: Instant,
-    due: Option<Instant>,
 }
 
 impl Systemd {
     pub fn new(heard: bool) -> Self {
-        Systemd {
-            heard,
-            ready: false,
-            stopping: false,
-            reloading: false,
-            shown: String::new(),
-            quiet_until: Instant(0),
-            due: None,
-        }
+        Systemd { heard, ready: false, stopping: false, reloading: false, shown: String::new() }
     }
 
     /// The first worker is there: the service is up. Said once.
@@ -69,54 +57,46 @@ impl Systemd {
         std::mem::take(&mut self.reloading).then(|| format!("READY=1\nSTATUS={how}"))
     }
 
-    /// Something happened: the line may be another one.
-    pub fn changed(&mut self, now: Instant) {
-        if self.heard {
-            self.due.get_or_insert(self.quiet_until.max(now));
-        }
-    }
-
-    /// When to look whether the line is another one.
-    pub fn due(&self) -> Option<Instant> {
-        self.due
-    }
-
-    /// The new line, if it is due and differs from what is shown.
-    pub fn status(&mut self, now: Instant, line: impl FnOnce() -> String) -> Option<String> {
-        self.due.take_if(|due| *due <= now)?;
-        let line = line();
-        if line == self.shown {
-            return None;
-        }
-        self.quiet_until = now + PAUSE;
+    /// The new line, if it differs from what is shown.
+    pub fn status(&mut self, line: impl FnOnce() -> String) -> Option<String> {
+        let line = self.heard.then(line).filter(|line| *line != self.shown)?;
         self.shown.clone_from(&line);
         Some(format!("STATUS={line}"))
     }
 }
 
-/// How the service is, in a line.
-pub(super) fn line(pools: &[PoolStatus], settled: &BTreeMap<String, u64>, stopping: bool) -> String {
-    let slots = || pools.iter().flat_map(|pool| &pool.slots);
-    let count = |wanted: SlotState| slots().filter(|slot| slot.state == wanted).count();
-    let mut words = vec![format!("{} slots", slots().count()), format!("{} busy", count(SlotState::Busy))];
-    let down = count(SlotState::Down) + count(SlotState::Unkillable);
-    if down > 0 && !stopping {
-        words.push(format!("{down} down"));
+/// How the service is, in a line: the verdict with its first reason unless it is well, then what runs and what waits.
+pub(super) fn line(view: &View, queues: &Queues, (health, reasons): &(Health, Vec<String>)) -> String {
+    let slots = || view.pools.iter().flat_map(|pool| &pool.slots);
+    let busy = slots().filter(|slot| slot.state == SlotState::Busy).count();
+    let mut parts = vec![format!("{}, {busy} busy", counted(slots().count(), "slot"))];
+    for (state, word) in [(JobState::Waiting, "waiting"), (JobState::Held, "held")] {
+        let jobs: u64 = queues.values().filter_map(|queue| queue.jobs.get(&state)).sum();
+        parts.extend((jobs > 0).then(|| format!("{jobs} {word}")));
     }
-    words.extend(settled.iter().map(|(verdict, count)| format!("{count} {verdict}")));
-    let stage = if stopping { "stopping: " } else { "" };
-    format!("{stage}{}", words.join(", "))
+    parts.extend(view.settled.iter().map(|(verdict, number)| format!("{number} {verdict}")));
+    let counts = parts.join(", ");
+    let word = match (view.stopping, health) {
+        (Some(_), _) => return format!("stopping: {counts}"),
+        (None, Health::Healthy) => return counts,
+        (None, Health::Degraded) => "degraded",
+        (None, Health::Unhealthy) => "unhealthy",
+    };
+    let more = match reasons.len() {
+        0 | 1 => String::new(),
+        many => format!(" (and {} more)", many - 1),
+    };
+    let first = reasons.first().map(String::as_str).unwrap_or_default();
+    format!("{word}: {first}{more}; {counts}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{PoolSettings, Settings};
-    use crate::supervisor::Supervisor;
+    use std::collections::BTreeMap;
 
-    fn at(seconds: u64) -> Instant {
-        Instant::from_millis(seconds * 1_000)
-    }
+    use crate::model::{Counters, Instant, LogStatus, PoolSettings, Process, QueueCounts, Settings, Stop};
+    use crate::supervisor::Supervisor;
 
     #[test]
     fn it_is_told_once_of_the_first_worker_and_of_the_stop() {
@@ -129,26 +109,17 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_out_when_it_is_new_and_not_often() {
+    fn a_line_goes_out_when_it_is_new() {
         let mut systemd = Systemd::new(true);
-        assert_eq!(systemd.due(), None, "what does not change wakes nobody");
-        systemd.changed(at(1));
-        assert_eq!(systemd.status(at(1), || "a".into()).as_deref(), Some("STATUS=a"));
-        systemd.changed(at(2));
-        systemd.changed(at(3));
-        assert_eq!(systemd.due(), Some(at(6)));
-        assert_eq!(systemd.status(at(3), || "b".into()), None, "too early");
-        assert_eq!(systemd.status(at(6), || "a".into()), None, "nothing new");
-        assert_eq!(systemd.due(), None);
-        systemd.changed(at(7));
-        assert_eq!(systemd.status(at(7), || "b".into()).as_deref(), Some("STATUS=b"));
+        assert_eq!(systemd.status(|| "a".into()).as_deref(), Some("STATUS=a"));
+        assert_eq!(systemd.status(|| "a".into()), None, "nothing new");
+        assert_eq!(systemd.status(|| "b".into()).as_deref(), Some("STATUS=b"));
     }
 
     #[test]
     fn where_nobody_listens_nothing_is_said_and_nobody_woken() {
         let mut systemd = Systemd::new(false);
-        systemd.changed(at(1));
-        assert_eq!(systemd.due(), None);
+        assert_eq!(systemd.status(|| "a".into()), None);
         assert_eq!(systemd.ready().or(systemd.stopping(Duration::ZERO)), None);
         assert_eq!(systemd.ready().or(systemd.reloading(Duration::ZERO)).or(systemd.reloaded(true)), None);
     }
@@ -165,14 +136,28 @@ mod tests {
     }
 
     #[test]
-    fn the_line_counts_slots_and_jobs() {
+    fn the_line_has_the_verdict_and_counts_slots_and_jobs() {
         let settings = Settings { pools: vec![PoolSettings::default()], ..Settings::default() };
-        let supervisor = Supervisor::new(settings, at(0));
-        let mut pools = supervisor.status(at(0));
-        let slots = pools[0].slots.len();
-        let settled = BTreeMap::from([("complete".to_owned(), 12)]);
-        assert_eq!(line(&pools, &settled, false), format!("{slots} slots, 0 busy, 12 complete"));
-        pools[0].slots[0].state = SlotState::Busy;
-        assert_eq!(line(&pools, &settled, true), format!("stopping: {slots} slots, 1 busy, 12 complete"));
+        let supervisor = Supervisor::new(settings, Instant::from_millis(0));
+        let mut view = View {
+            pools: supervisor.status(Instant::from_millis(0)),
+            settled: BTreeMap::from([("complete".to_owned(), 12)]),
+            stopping: None,
+            logs: LogStatus::default(),
+            settings_trouble: None,
+            keeper: Process::default(),
+            restarts: 0,
+            counters: Counters::default(),
+        };
+        view.pools[0].slots[0].state = SlotState::Busy;
+        let jobs = BTreeMap::from([(JobState::Waiting, 3), (JobState::Held, 1)]);
+        let queues = BTreeMap::from([("q".into(), QueueCounts { jobs, ..QueueCounts::default() })]);
+        let healthy = (Health::Healthy, vec![]);
+        assert_eq!(line(&view, &Queues::default(), &healthy), "1 slot, 1 busy, 12 complete");
+        let degraded = (Health::Degraded, vec!["1 held".into(), "b".into()]);
+        let counts = "1 slot, 1 busy, 3 waiting, 1 held, 12 complete";
+        assert_eq!(line(&view, &queues, &degraded), format!("degraded: 1 held (and 1 more); {counts}"));
+        view.stopping = Some(Stop::Drain);
+        assert_eq!(line(&view, &queues, &degraded), format!("stopping: {counts}"));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Class, JobId, Progress, QueueCounts, QueueName, SlotId, SlotName, Stop};
+use super::{Class, JobId, Pause, Progress, QueueCounts, QueueName, SlotId, SlotName, Stop};
 
 /// The whole picture. The schema's name goes up when a field changes its meaning or disappears.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -76,9 +76,9 @@ impl LogStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
-    /// All slots up or starting, broker well.
+    /// All slots up or starting for the first time, broker well, nothing paused.
     Healthy,
-    /// Some slots back off or are stuck, or the broker is in trouble, or jobs are held.
+    /// Some slots are down or stuck, pools are paused, the broker is in trouble, or jobs are held.
     Degraded,
     /// No slot can take a job.
     Unhealthy,
@@ -137,6 +137,9 @@ pub struct PoolStatus {
     /// Whether it takes no jobs for now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+    /// Since when and by whom, if it is paused and that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
     /// Whether another pool of its name, or nothing, comes in its place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outdated: bool,
@@ -181,6 +184,9 @@ pub struct SlotStatus {
     /// Why it takes no more jobs and ends after those it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaving: Option<String>,
+    /// Whether its last worker died before it was ready, and none has been ready since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failing: bool,
     /// Lives that ended other than as planned.
     pub restarts: u32,
     /// Why the latest of them ended, or why it is stuck.

@@ -177,7 +177,9 @@ impl Sink<'_> {
             let remark = format!("\n[taskvisor: output over {cap} bytes was dropped]\n");
             match self.job {
                 Some(job) => self.logs.remark(job, remark),
-                None => info!(worker = %WorkerName::new(self.pool, self.worker), pool = self.pool, "{}", remark.trim()),
+                None => {
+                    info!(worker = %WorkerName::new(self.pool, self.worker), pool = self.pool, "{}", remark.trim())
+                }
             }
         }
     }

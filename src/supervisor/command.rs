@@ -1,6 +1,7 @@
 //! Orders out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::model::{
     Class, ClassFilter, Fence, Instant, Job, JobId, Lease, Limits, PoolSettings, QueueName, Settlement,
@@ -51,6 +52,19 @@ pub enum Command {
     Equip(u16, Box<PoolSettings>),
     /// A lease was lost with the job: log and drop. No answer.
     Dropped(JobId, Fence, &'static str),
+    /// A life has ended other than as planned: log it. No answer.
+    Died {
+        /// The life that ended.
+        worker: WorkerId,
+        /// How, in words.
+        why: String,
+        /// Whether it had ever taken jobs.
+        booted: bool,
+        /// After which wait the next one is made; None = no other is wanted there.
+        next: Option<Duration>,
+        /// Jobs it ran.
+        jobs: usize,
+    },
     /// The end has come, and the broker is not known to have heard this verdict: log it. No answer.
     Untold(JobId, Fence, &'static str),
     /// The end has come, and something of this worker lives: why, and the jobs it has. Log it. No answer.

@@ -19,8 +19,7 @@ impl Supervisor {
         let undone = slot.life.template.filter(|_| slot.state == State::Killed(Why::Boot));
         match slot.state {
             State::Starting | State::Stopping(_) | State::Killed(_) => {
-                slot.down(now, End::Early(why), |wait| random.jitter(wait, 20));
-                book.restarted(&pool.name);
+                book.bury(now, pool, slot, End::Early(why), 0, random);
             }
             State::Down | State::Ready | State::Busy | State::Unproven => {}
         }
@@ -42,7 +41,8 @@ impl Supervisor {
         self.fence_off(now);
         let Some(Alive { pool, slot, boots, random, mut book, .. }) = self.life(worker) else { return };
         let (jobs, end) = (std::mem::take(&mut slot.jobs), slot.end(now, pool, exit));
-        let (in_company, death) = (jobs.len() > 1, verdict::of_death(&slot.life, exit));
+        let (count, death) = (jobs.len(), verdict::of_death(&slot.life, exit));
+        let in_company = count > 1;
         for job in jobs {
             if in_company && job.is_suspect() {
                 slot.waits.push_back(job.alone());
@@ -54,10 +54,7 @@ impl Supervisor {
         if slot.is_booting() {
             boots.died(now);
         }
-        if !matches!(end, End::Planned) {
-            book.restarted(&pool.name);
-        }
-        slot.down(now, end, |wait| random.jitter(wait, 20));
+        book.bury(now, pool, slot, end, count, random);
     }
 
     pub(super) fn on_faulty(&mut self, worker: WorkerId, how: String) {
@@ -133,9 +130,27 @@ pub(super) struct Book<'a> {
 }
 
 impl Book<'_> {
-    /// A life has ended otherwise than as planned.
-    fn restarted(&mut self, pool: &str) {
-        tally(self.tallies, pool).restarts += 1;
+    /// A life is over, with this many jobs in it; one that ended otherwise than as planned is counted and told.
+    fn bury(
+        &mut self,
+        now: Instant,
+        pool: &PoolSettings,
+        slot: &mut Slot,
+        end: End,
+        jobs: usize,
+        random: &mut Random,
+    ) {
+        let (worker, booted) = (slot.id, slot.life.ready);
+        let why = match &end {
+            End::Planned => None,
+            End::Good(why) | End::Early(why) => Some(why.clone()),
+        };
+        slot.down(now, end, |wait| random.jitter(wait, 20));
+        if let Some(why) = why {
+            tally(self.tallies, &pool.name).restarts += 1;
+            let next = slot.deadline.map(|at| at.since(now));
+            self.orders.push_back(Command::Died { worker, why, booted, next, jobs });
+        }
     }
 
     pub(super) fn close(

@@ -229,7 +229,7 @@ impl Supervisor {
 
     /// The outfit of each pool, in the order of [`Supervisor::status`].
     pub fn outfits(&self) -> impl Iterator<Item = u32> {
-        self.pools.iter().filter(|pool| !pool.is_gone()).map(|pool| pool.settings.outfit)
+        self.in_order().map(|pool| pool.settings.outfit)
     }
 
     /// Where the pool of a life is: at its number, but for some lives of an earlier supervisor.

@@ -39,7 +39,7 @@ pub(super) struct Life {
     /// Who was asked to fork it.
     pub(super) template: Option<WorkerId>,
     /// Whether it has ever taken jobs.
-    ready: bool,
+    pub(super) ready: bool,
     /// Since when it has had none, while it has none.
     pub(super) idle_since: Instant,
     /// Why it takes no more jobs and ends after those that it has.
@@ -98,6 +98,8 @@ pub(super) struct Slot {
     pub(super) life: Life,
     /// Whether a worker has been ready here, and none has failed to get there since.
     pub(super) booted: bool,
+    /// Whether the last worker here died before it was ready, and none has been ready since.
+    pub(super) failing: bool,
     pub(super) backoff: Backoff,
     /// Lives that ended other than as planned, and how the latest did.
     pub(super) restarts: u32,
@@ -116,6 +118,7 @@ impl Slot {
             waits: VecDeque::new(),
             life: Life::new(now),
             booted: false,
+            failing: false,
             backoff: Backoff::RESTART,
             restarts: 0,
             why: None,
@@ -167,6 +170,7 @@ impl Slot {
     /// The worker takes jobs.
     pub(super) fn ready(&mut self, now: Instant) {
         (self.booted, self.life.ready, self.life.idle_since) = (true, true, now);
+        self.failing = false;
         self.enter(State::Ready, now, None);
     }
 
@@ -305,6 +309,7 @@ impl Slot {
         match end {
             End::Planned => {}
             End::Good(why) | End::Early(why) => {
+                self.failing |= !self.life.ready;
                 self.restarts += 1;
                 self.why = Some(why);
             }

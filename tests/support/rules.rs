@@ -186,7 +186,7 @@ impl World {
             }
             Command::AskIdle(..) => assert!(self.settings.burst, "asks without being in a burst"),
             Command::Dropped(job, fence, _) => _ = self.checks.untold.remove(&(job.clone(), *fence)),
-            Command::Equip(..) => {}
+            Command::Equip(..) | Command::Died { .. } => {}
             Command::Untold(job, fence, _) => {
                 assert!(
                     self.checks.untold.remove(&(job.clone(), *fence)),
@@ -370,6 +370,7 @@ pub fn word(command: &Command) -> String {
         Command::Untold(..) => "untold".into(),
         Command::LeftAlive(..) => "left alive".into(),
         Command::Equip(..) => "equip".into(),
+        Command::Died { .. } => "died".into(),
         Command::Exit => "exit".into(),
     }
 }

@@ -97,6 +97,10 @@ impl Story {
 
     pub fn write(&mut self) {
         while let Some(command) = self.supervisor.next_command() {
+            // For the log: what it follows from, and what follows, is in the transcript already.
+            if let Command::Died { .. } = command {
+                continue;
+            }
             let time = short(self.now.since(Instant::from_millis(0)));
             writeln!(self.transcript, "{time} > {}", command_text(&command)).unwrap();
         }
@@ -297,6 +301,7 @@ pub fn command_text(command: &Command) -> String {
         Command::Equip(number, pool) => {
             format!("equip {number} {} outfit={} workers={}", pool.name, pool.outfit, pool.workers)
         }
+        Command::Died { worker, why, .. } => format!("died {worker} ({why})"),
         Command::Exit => "exit".into(),
     }
 }

@@ -20,6 +20,7 @@ impl World {
                 Command::Signal(worker, signal, _) => self.signal(worker, signal),
                 Command::KillAt(worker, at) => self.kill_at(worker, at),
                 Command::Dropped(..) | Command::Untold(..) | Command::LeftAlive(..) | Command::GiveUp(_) => {}
+                Command::Died { .. } => {}
                 Command::Fetch { pool, queues, take, workers, .. } => {
                     self.soon(200, Happening::Fetch(pool, queues, take, workers.len()));
                 }

@@ -1,0 +1,345 @@
+//! What of the commands, the facts and the orders of people stands in the supervisor's own log: a sentence, and fields beside
+//! it. Nothing is formatted that the log's level leaves out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tracing::Level;
+
+use super::flood::{Flood, Kind};
+use crate::model::{
+    ExitStatus, Failure, Fence, Instant, JobId, QueueName, Settlement, Signal, Verdict, WorkerId, WorkerName,
+    format_duration,
+};
+use crate::process::Children;
+use crate::supervisor::{Command, Event};
+
+/// The longest text of a job that a line quotes, in characters.
+const QUOTED: usize = 200;
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) level: Level,
+    pub(super) message: String,
+    pub(super) job: Option<JobId>,
+    pub(super) worker: Option<WorkerName>,
+    pub(super) pool: Option<String>,
+    pub(super) queue: Option<QueueName>,
+    pub(super) by: Option<String>,
+}
+
+impl Line {
+    pub(super) fn new(level: Level, message: impl Into<String>) -> Line {
+        let message = message.into();
+        Line { level, message, job: None, worker: None, pool: None, queue: None, by: None }
+    }
+
+    pub(super) fn job(self, job: &JobId) -> Line {
+        Line { job: Some(job.clone()), ..self }
+    }
+
+    pub(super) fn worker(self, worker: WorkerName) -> Line {
+        Line { pool: Some(worker.slot.pool.to_string()), worker: Some(worker), ..self }
+    }
+
+    pub(super) fn pool(self, pool: &str) -> Line {
+        Line { pool: Some(pool.to_owned()), ..self }
+    }
+
+    pub(super) fn by(self, by: &str) -> Line {
+        Line { by: Some(by.to_owned()), ..self }
+    }
+
+    /// Writes it.
+    pub(super) fn write(&self) {
+        let job = self.job.as_ref().map(JobId::as_str);
+        let worker = self.worker.as_ref().map(tracing::field::display);
+        let (pool, queue) = (self.pool.as_deref(), self.queue.as_ref().map(QueueName::as_str));
+        let (by, message) = (self.by.as_deref(), &self.message);
+        macro_rules! at {
+            ($level:ident) => {
+                tracing::$level!(job, worker, pool, queue, by, "{message}")
+            };
+        }
+        match self.level {
+            Level::ERROR => at!(error),
+            Level::WARN => at!(warn),
+            Level::INFO => at!(info),
+            Level::DEBUG => at!(debug),
+            Level::TRACE => at!(trace),
+        }
+    }
+}
+
+/// What becomes lines.
+pub(super) struct EventLog {
+    /// The most that the log takes.
+    level: Level,
+    /// What is said of the end of a job once the broker has it.
+    ends: BTreeMap<(JobId, Fence), (Kind, Line)>,
+    flood: Flood,
+}
+
+impl EventLog {
+    pub(super) fn new(level: Level) -> EventLog {
+        EventLog { level, ends: BTreeMap::new(), flood: Flood::default() }
+    }
+
+    /// When lines that were left out are to be told in one.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.flood.due()
+    }
+
+    /// That one, if it is time.
+    pub(super) fn overdue(&mut self, now: Instant) -> Vec<Line> {
+        self.flood.overdue(now)
+    }
+
+    fn shows(&self, level: Level) -> bool {
+        level <= self.level
+    }
+
+    /// The order of a person.
+    pub(super) fn person(&mut self, now: Instant, line: Line) -> Option<Line> {
+        self.flood.pass(now, Kind::Orders, line)
+    }
+
+    /// An order of the supervisor.
+    pub(super) fn order(&mut self, now: Instant, command: &Command, children: &Children) -> Option<Line> {
+        if let Command::Settle(settlement) = command {
+            self.settles(settlement);
+            return None;
+        }
+        let worker = |id: &WorkerId| children.name(*id);
+        let debug = |message: String| Line::new(Level::DEBUG, message);
+        match command {
+            Command::Died { worker: id, why, booted, next, jobs } => {
+                let line = death(why, *booted, *next, *jobs)?.worker(worker(id));
+                self.flood.pass(now, Kind::Death, line)
+            }
+            Command::Dropped(job, _, why) => {
+                let message = format!("the right to run a job is lost ({why}): nothing is settled");
+                self.flood.pass(now, Kind::Lost, Line::new(Level::WARN, message).job(job))
+            }
+            _ if !self.shows(Level::DEBUG) => None,
+            Command::Assign(id, job, ..) => {
+                let message = format!("a job of class {} begins, attempt {}", job.class, job.attempt);
+                let line = debug(message).job(&job.id).worker(worker(id));
+                Some(Line { queue: Some(job.queue.clone()), ..line })
+            }
+            Command::Spawn(id) | Command::Fork(id, _) => {
+                Some(debug("a worker is made".into()).worker(worker(id)))
+            }
+            Command::Signal(id, signal, why) => {
+                let signal = match signal {
+                    Signal::Term => "TERM",
+                    Signal::Kill => "KILL",
+                };
+                Some(debug(format!("{signal} is sent to a worker: {why}")).worker(worker(id)))
+            }
+            Command::Cancel(id, job, why) => {
+                Some(debug(format!("a worker is told to end a job: {why}")).job(job).worker(worker(id)))
+            }
+            _ if !self.shows(Level::TRACE) => None,
+            Command::Fetch { pool, workers, .. } => {
+                let message = format!("{} jobs are asked for", workers.len());
+                Some(Line::new(Level::TRACE, message).pool(&children.pool(*pool)))
+            }
+            Command::Renew(leases) => {
+                Some(Line::new(Level::TRACE, format!("{} leases are renewed", leases.len())))
+            }
+            Command::KillAt(id, at) => {
+                let message = match at {
+                    Some(_) => "the keeper is told when to kill a worker by itself",
+                    None => "the keeper is not to kill a worker by itself any more",
+                };
+                Some(Line::new(Level::TRACE, message).worker(worker(id)))
+            }
+            Command::Settle(_) | Command::AskIdle(..) | Command::AskWaiting(..) | Command::Equip(..) => None,
+            Command::Untold(..) | Command::LeftAlive(..) | Command::GiveUp(_) | Command::Exit => None,
+        }
+    }
+
+    /// A fact on its way to the supervisor.
+    pub(super) fn fact(&mut self, now: Instant, event: &Event, children: &Children) -> Option<Line> {
+        let worker = |id: &WorkerId| children.name(*id);
+        let debug = |message: String| Line::new(Level::DEBUG, message);
+        match event {
+            Event::Settled(job, fence, became) if !self.ends.is_empty() => {
+                let (kind, line) = self.ends.remove(&(job.clone(), *fence))?;
+                // None: somebody else has the job, and what was proposed was not taken.
+                became.as_ref()?;
+                match line.level {
+                    Level::WARN => self.flood.pass(now, kind, line),
+                    _ => Some(line),
+                }
+            }
+            Event::Stuck(id, cause) => {
+                let message = format!("a killed worker does not die: {cause}");
+                Some(Line::new(Level::WARN, message).worker(worker(id)))
+            }
+            _ if !self.shows(Level::DEBUG) => None,
+            Event::Ready(id) => Some(debug("a worker takes jobs".into()).worker(worker(id))),
+            Event::Exited(id, exit) => {
+                let how = match exit.status {
+                    ExitStatus::Code(code) => format!("exit {code}"),
+                    ExitStatus::Signal { signal, .. } => format!("signal {signal}"),
+                };
+                Some(debug(format!("a worker has ended: {how}")).worker(worker(id)))
+            }
+            Event::Exceeded(id, job, _, excess) => {
+                let message = format!("a job is over its {}: {}", excess.name(), excess.message());
+                Some(debug(message).job(job).worker(worker(id)))
+            }
+            Event::Revoked(job, _, why) => {
+                Some(debug(format!("a job is not ours any more: {}", why.as_str())).job(job))
+            }
+            _ if !self.shows(Level::TRACE) => None,
+            Event::Fetched(pool, jobs) => {
+                let message = format!("{} jobs have come", jobs.len());
+                Some(Line::new(Level::TRACE, message).pool(&children.pool(*pool)))
+            }
+            Event::Waiting(pool, waiting) => {
+                let message = if *waiting { "jobs wait for a worker" } else { "no job waits for a worker" };
+                Some(Line::new(Level::TRACE, message).pool(&children.pool(*pool)))
+            }
+            Event::Woken => Some(Line::new(Level::TRACE, "jobs may wait")),
+            Event::Renewed(lease) => Some(Line::new(Level::TRACE, "a lease is renewed").job(&lease.job)),
+            Event::Spawned(_) | Event::SpawnFailed(..) | Event::Finished(..) | Event::Faulty(..) => None,
+            Event::Knows(..) | Event::FetchFailed(_) | Event::RenewFailed(..) | Event::Settled(..) => None,
+            Event::SettleFailed(..) | Event::Idle(_) | Event::Reload(_) | Event::Change(..) => None,
+            Event::Outgrown(_) | Event::Stop(_) => None,
+        }
+    }
+
+    /// Keeps what is to be said of a job's end, until the broker has it: a verdict may be told several times.
+    fn settles(&mut self, settlement: &Settlement) {
+        if self.shows(level(settlement)) {
+            self.ends.insert((settlement.job.clone(), settlement.fence), verdict(settlement));
+        }
+    }
+}
+
+/// How loud a verdict is told.
+fn level(settlement: &Settlement) -> Level {
+    match settlement.verdict {
+        Verdict::Fail { .. } | Verdict::Hold { .. } => Level::WARN,
+        Verdict::Retry { .. } if settlement.crashed => Level::WARN,
+        Verdict::Retry { .. } | Verdict::Complete { .. } | Verdict::Release { .. } | Verdict::Canceled => {
+            Level::DEBUG
+        }
+    }
+}
+
+/// What is said of a verdict.
+fn verdict(settlement: &Settlement) -> (Kind, Line) {
+    let Settlement { job, verdict, crashed, forensics, .. } = settlement;
+    let (kind, message) = match verdict {
+        Verdict::Fail { failure } => {
+            (Kind::Failed, format!("a job has failed for good: {}", quoted(failure)))
+        }
+        Verdict::Hold { failure } => {
+            let message = format!("a job is held for a person: {}", quoted(failure));
+            (Kind::Held, message)
+        }
+        Verdict::Retry { after, failure } if *crashed => {
+            let again = again(*after);
+            let message =
+                format!("the worker died under a job, which is tried again {again}: {}", quoted(failure));
+            (Kind::Crashed, message)
+        }
+        Verdict::Retry { after, failure } => {
+            let again = again(*after);
+            let message = format!("a job did not complete and is tried again {again}: {}", quoted(failure));
+            (Kind::Failed, message)
+        }
+        Verdict::Complete { .. } => (Kind::Failed, "a job is complete".into()),
+        Verdict::Release { .. } => (Kind::Failed, "a job goes back to its queue, the attempt unspent".into()),
+        Verdict::Canceled => (Kind::Failed, "a job is canceled: its processes are dead".into()),
+    };
+    let line = Line::new(level(settlement), message).job(job);
+    let worker = forensics.as_ref().and_then(|left| left.worker.clone());
+    (kind, worker.into_iter().fold(line, Line::worker))
+}
+
+/// What is said of the death of a worker. One that died under its only job is told with the job.
+fn death(why: &str, booted: bool, next: Option<Duration>, jobs: usize) -> Option<Line> {
+    let when = if booted { "" } else { " before it was ready" };
+    let next = match next {
+        Some(next) => format!("the next one starts {}", again(next)),
+        None => "none follows".into(),
+    };
+    let jobs = match jobs {
+        0 => String::new(),
+        1 => return None,
+        many => format!("; its {many} jobs are run again, each alone"),
+    };
+    Some(Line::new(Level::WARN, format!("a worker died{when}: {}; {next}{jobs}", cut(why))))
+}
+
+fn again(after: Duration) -> String {
+    match after {
+        Duration::ZERO => "at once".into(),
+        after => format!("in {}", format_duration(Duration::from_millis(after.as_millis() as u64))),
+    }
+}
+
+fn quoted(failure: &Failure) -> String {
+    match failure.message.lines().next() {
+        None | Some("") => cut(&failure.group),
+        Some(first) => cut(&format!("{}: {first}", failure.group)),
+    }
+}
+
+/// Of a text that a job gave, as much as a line is to have.
+pub(super) fn cut(text: &str) -> String {
+    match text.char_indices().nth(QUOTED) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{} [{} bytes more]", &text[..end], text.len() - end),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settle(job: &str, verdict: Verdict, crashed: bool) -> Settlement {
+        Settlement { job: job.into(), fence: Fence(1), verdict, crashed, forensics: None }
+    }
+
+    fn failure(message: &str) -> Failure {
+        Failure { group: "crashed".into(), message: message.into(), trace: None }
+    }
+
+    #[test]
+    fn what_goes_well_is_told_at_debug_and_kept_nowhere_else() {
+        let mut log = EventLog::new(Level::INFO);
+        log.settles(&settle("a", Verdict::Complete { result: None, next: None }, false));
+        let failure = failure("it died\nof shame");
+        log.settles(&settle("b", Verdict::Fail { failure: failure.clone() }, true));
+        let after = Duration::from_millis(1500);
+        log.settles(&settle("c", Verdict::Retry { after, failure: failure.clone() }, true));
+        log.settles(&settle("d", Verdict::Retry { after, failure }, false));
+        let said: Vec<&str> = log.ends.values().map(|(_, line)| line.message.as_str()).collect();
+        let died = "the worker died under a job, which is tried again in 1s500ms: crashed: it died";
+        assert_eq!(said, ["a job has failed for good: crashed: it died", died]);
+    }
+
+    #[test]
+    fn a_death_says_when_the_next_one_starts_and_of_a_job_it_is_told_with_the_job() {
+        let words = |booted, next, jobs| death("signal 9", booted, next, jobs).map(|line| line.message);
+        let next = Some(Duration::from_millis(400));
+        let early = "a worker died before it was ready: signal 9; the next one starts in 400ms";
+        assert_eq!(words(false, next, 0).as_deref(), Some(early));
+        let many = "a worker died: signal 9; none follows; its 3 jobs are run again, each alone";
+        assert_eq!(words(true, None, 3).as_deref(), Some(many));
+        assert_eq!(words(true, next, 1), None);
+    }
+
+    #[test]
+    fn a_text_of_a_job_is_cut() {
+        assert_eq!(cut("short"), "short");
+        assert_eq!(cut(&"é".repeat(1000)), format!("{} [1600 bytes more]", "é".repeat(200)));
+    }
+}

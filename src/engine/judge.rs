@@ -1,0 +1,109 @@
+//! One word for the whole service, and the reasons for it: pure.
+
+use super::event_loop::View;
+use super::service::Queues;
+use crate::model::{Health, JobState, Millis, PoolStatus, SlotState, SlotStatus, Stop};
+
+/// Bad slots of a pool that are named one by one.
+const NAMED: usize = 5;
+
+/// What the verdict goes by.
+pub(super) struct Facts<'a> {
+    pub(super) view: &'a View,
+    pub(super) queues: &'a Queues,
+    /// What is wrong with the broker, and what is to be known about it though it works.
+    pub(super) trouble: Option<&'a str>,
+    pub(super) concern: Option<String>,
+}
+
+/// The verdict.
+pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
+    let Facts { view, queues, trouble, concern } = facts;
+    let mut reasons = Vec::new();
+    reasons.extend(trouble.map(|trouble| format!("broker: {trouble}")));
+    reasons.extend(concern.iter().map(|concern| format!("broker: {concern}")));
+    reasons
+        .extend(view.settings_trouble.as_ref().map(|why| format!("the last reload changed nothing: {why}")));
+    reasons.extend(view.logs.troubles.clone());
+    if view.keeper.state == "T" {
+        let keeper = view.keeper.pid;
+        reasons.push(format!("the keeper is stopped, no worker starts or ends: kill -CONT {keeper}"));
+    }
+    reasons.extend(paused(&view.pools));
+    let mut alive = false;
+    for pool in &view.pools {
+        reasons.extend(pool.probing.as_ref().map(|why| format!("pool {}: {why}", pool.name)));
+        let slots = || pool.template.iter().chain(&pool.slots);
+        alive |= slots().any(is_alive);
+        let bad: Vec<&SlotStatus> = slots().filter(|slot| is_bad(slot, view.stopping)).collect();
+        reasons.extend(bad.iter().take(NAMED).map(|slot| complaint(slot)));
+        if let Some(more @ 1..) = bad.len().checked_sub(NAMED) {
+            reasons.push(format!("and {more} more slots of pool {}", pool.name));
+        }
+    }
+    let held: u64 = queues.values().filter_map(|queue| queue.jobs.get(&JobState::Held)).sum();
+    if held > 0 {
+        reasons.push(format!("{held} held: taskvisor job list --state held"));
+    }
+    match (alive || view.stopping.is_some(), reasons.is_empty()) {
+        (false, _) => (Health::Unhealthy, reasons),
+        (true, true) => (Health::Healthy, reasons),
+        (true, false) => (Health::Degraded, reasons),
+    }
+}
+
+/// Whether it may take a job, now or as soon as its first worker is ready. One that is starting after a life that never got
+/// ready is as good as down.
+fn is_alive(slot: &SlotStatus) -> bool {
+    match slot.state {
+        SlotState::Starting => !slot.failing,
+        SlotState::Ready | SlotState::Busy => true,
+        SlotState::Down | SlotState::Stopping | SlotState::Killed | SlotState::Unkillable => false,
+    }
+}
+
+fn is_bad(slot: &SlotStatus, stopping: Option<Stop>) -> bool {
+    match slot.state {
+        SlotState::Unkillable => true,
+        SlotState::Down => slot.why.is_some() && stopping.is_none(),
+        SlotState::Starting => slot.failing && stopping.is_none(),
+        SlotState::Ready | SlotState::Busy | SlotState::Stopping | SlotState::Killed => false,
+    }
+}
+
+fn complaint(slot: &SlotStatus) -> String {
+    let why = slot.why.as_deref().unwrap_or("no reason known");
+    let what = match slot.slot.index {
+        0 => format!("the template of pool {}", slot.slot.pool),
+        _ => format!("slot {}", slot.slot),
+    };
+    if slot.state == SlotState::Starting {
+        return format!("{what} is starting again, its last worker never got ready: {why}");
+    }
+    format!("{what} is {}: {why}", slot.state.as_str())
+}
+
+/// Pools that take no jobs because somebody said so.
+fn paused(pools: &[PoolStatus]) -> Vec<String> {
+    let staying = || pools.iter().filter(|pool| !pool.outdated);
+    let told = |what: &str, pool: &PoolStatus, resume: &str| {
+        let pause = pool.pause.as_ref();
+        let by = pause.map(|pause| format!(" by {} since {}", pause.by, rfc3339(pause.since)));
+        format!("{what} paused{}: {resume}", by.unwrap_or_default())
+    };
+    let one = |pool: &PoolStatus| {
+        told(&format!("pool {} is", pool.name), pool, &format!("taskvisor resume {}", pool.name))
+    };
+    let mut pauses = staying().map(|pool| pool.paused.then_some(&pool.pause));
+    let first = pauses.next().flatten();
+    let alike = staying().count() > 1 && first.is_some() && pauses.all(|pause| pause == first);
+    match staying().next().filter(|_| alike) {
+        Some(any) => vec![told("all pools are", any, "taskvisor resume")],
+        None => staying().filter(|pool| pool.paused).map(one).collect(),
+    }
+}
+
+/// RFC 3339, in UTC as the log is.
+pub(super) fn rfc3339(at: Millis) -> String {
+    jiff::Timestamp::from_millisecond(at.0 / 1000 * 1000).map_or_else(|_| "?".into(), |at| at.to_string())
+}

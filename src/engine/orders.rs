@@ -1,0 +1,214 @@
+//! What people order: who asked for it and when, for the log and for those who look at a pool that takes no jobs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tracing::Level;
+
+use super::event_log::{Line, cut};
+use crate::model::verb::{Act, Verb};
+use crate::model::{
+    Change, JobId, Millis, Pause, PoolSettings, PoolStatus, QueueName, Scale, Stop, format_duration,
+};
+use crate::supervisor::Step;
+
+/// Jobs that a line names one by one.
+const NAMED: usize = 5;
+
+/// Who paused what. It outlives the supervisor, as the pauses do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Pauses {
+    /// By the name of the pool.
+    pools: BTreeMap<String, Pause>,
+    /// The latest that meant all pools.
+    all: Option<Pause>,
+}
+
+impl Pauses {
+    /// Somebody asks something of a pool, or of all.
+    pub(super) fn note(&mut self, pool: Option<&str>, change: Change, by: &str, since: Millis) {
+        let pause = || Pause { since, by: by.to_owned(), reason: None };
+        match (change, pool) {
+            (Change::Pause, Some(pool)) => _ = self.pools.insert(pool.to_owned(), pause()),
+            (Change::Pause, None) => *self = Pauses { pools: BTreeMap::new(), all: Some(pause()) },
+            (Change::Resume, Some(pool)) => _ = self.pools.remove(pool),
+            (Change::Resume, None) => *self = Pauses::default(),
+            (Change::Recycle | Change::Scale(_), _) => {}
+        }
+    }
+
+    /// Who paused this pool, if it is paused and that is known.
+    pub(super) fn of(&self, pool: &PoolStatus) -> Option<Pause> {
+        let known = self.pools.get(&pool.name).or(self.all.as_ref());
+        known.filter(|_| pool.paused).cloned()
+    }
+}
+
+/// The line of a change.
+pub(super) fn change(pool: Option<&str>, change: Change, by: &str) -> Line {
+    let whose = pool.map_or("all pools".to_owned(), |pool| format!("pool {pool}"));
+    let message = match change {
+        Change::Recycle => format!("the workers of {whose} are exchanged for new ones"),
+        Change::Pause => format!("paused: {whose} will take no more jobs until resumed"),
+        Change::Resume => format!("resumed: {whose} will take jobs again"),
+        Change::Scale(Scale::To(workers)) => format!("scaled: {whose} will have {workers} workers"),
+        Change::Scale(Scale::By(more)) => format!("scaled: {whose} will have {more:+} workers"),
+    };
+    let line = Line::new(Level::INFO, message).by(by);
+    pool.into_iter().fold(line, Line::pool)
+}
+
+/// The line of a stop: what it waits for and until when.
+pub(super) fn stop(stage: Stop, by: &str, pools: &[PoolStatus], deadline: Duration, until: &str) -> Line {
+    let jobs: Vec<&JobId> =
+        pools.iter().flat_map(|pool| &pool.slots).flat_map(|slot| &slot.jobs).map(|job| &job.id).collect();
+    let left = format_duration(Duration::from_secs(deadline.as_secs()));
+    let many = counted(jobs.len(), "job");
+    let what = match stage {
+        _ if jobs.is_empty() => "no job runs".to_owned(),
+        Stop::Drain => format!("waits for {many} until {until} ({left})"),
+        Stop::Terminate => format!("TERM to {many}, KILL at {until} ({left}) at the latest"),
+        Stop::Kill => format!("KILL to {many}"),
+    };
+    let mut message = format!("a stop was ordered: {what}");
+    if !jobs.is_empty() {
+        let named: Vec<&str> = jobs.iter().take(NAMED).map(|id| id.as_str()).collect();
+        message += &format!(": {}", named.join(", "));
+        if jobs.len() > NAMED {
+            message += &format!(" and {} more", jobs.len() - NAMED);
+        }
+    }
+    let further = match stage {
+        Stop::Drain if !jobs.is_empty() => "; another Ctrl-C or taskvisor stop --now sends TERM at once",
+        Stop::Terminate if !jobs.is_empty() => "; another Ctrl-C or taskvisor stop --kill sends KILL at once",
+        Stop::Drain | Stop::Terminate | Stop::Kill => "",
+    };
+    Line::new(Level::INFO, message + further).by(by)
+}
+
+/// The line of a reload that was carried out.
+pub(super) fn reloaded(file: Option<&str>, steps: &[(String, Step)], by: &str) -> Line {
+    let Some(file) = file else {
+        return Line::new(Level::INFO, "nothing to reload: it was started without a file").by(by);
+    };
+    let changed = steps.iter().filter(|(_, step)| *step != Step::Keep);
+    let words: Vec<String> = changed.map(|(pool, step)| format!("pool {pool}: {}", step.as_str())).collect();
+    let words = if words.is_empty() { "no pool changes".into() } else { words.join("; ") };
+    Line::new(Level::INFO, format!("settings reloaded from {file}: {words}")).by(by)
+}
+
+/// The line of a reload that was refused.
+pub(super) fn refused(why: &str, by: &str) -> Line {
+    Line::new(Level::ERROR, format!("settings not reloaded, nothing was changed: {why}")).by(by)
+}
+
+/// The lines of a start: what is kept up.
+pub(super) fn started(pools: &[PoolSettings], broker: &str) -> Vec<Line> {
+    let version = env!("CARGO_PKG_VERSION");
+    let first = format!("taskvisor {version} starts: {}, jobs in {broker}", counted(pools.len(), "pool"));
+    let of_pool = |pool: &PoolSettings| {
+        let queues: Vec<&str> = pool.queues.iter().map(QueueName::as_str).collect();
+        let least = pool.min_workers.map(|min| format!("{min} to ")).unwrap_or_default();
+        let workers = counted(usize::from(pool.workers), "worker");
+        let message =
+            format!("pool {}: {}, {least}{workers}, queues {}", pool.name, pool.mode(), queues.join(", "));
+        Line::new(Level::INFO, message).pool(&pool.name)
+    };
+    std::iter::once(Line::new(Level::INFO, first)).chain(pools.iter().map(of_pool)).collect()
+}
+
+/// The line of the end.
+pub(super) fn stopped(settled: &BTreeMap<String, u64>, untold: u64, up: Duration) -> Line {
+    let settled: Vec<String> = settled.iter().map(|(verdict, n)| format!("{n} {verdict}")).collect();
+    let settled = if settled.is_empty() { "no job ended".into() } else { settled.join(", ") };
+    let up = format_duration(Duration::from_secs(up.as_secs()));
+    let untold = match untold {
+        0 => String::new(),
+        untold => format!("; the broker has not confirmed the end of {}", counted(untold as usize, "job")),
+    };
+    Line::new(Level::INFO, format!("stopped after {up}: {settled}{untold}"))
+}
+
+/// `1 job`, `2 jobs`.
+pub(super) fn counted(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// The line of what somebody asked of the jobs; None of what only looks.
+pub(super) fn verb(verb: &Verb, by: &str) -> Option<Line> {
+    let route = verb.route();
+    if route.only_looks() {
+        return None;
+    }
+    let line = |message: String| Line::new(Level::INFO, message).by(by);
+    let of_queue = |message: String, queue: &QueueName| Line { queue: Some(queue.clone()), ..line(message) };
+    if let Verb::Cancel(asked) = verb {
+        return Some(match asked.jobs.as_slice() {
+            [only] => line("a job is to be canceled".into()).job(only),
+            many => line(format!("{} are to be canceled", counted(many.len(), "job"))),
+        });
+    }
+    if let Verb::Bulk(asked) = verb {
+        let what = match asked.act {
+            Act::Retry => "put back to waiting",
+            Act::Discard => "forgotten",
+        };
+        return (!asked.dry_run).then(|| line(format!("jobs that are {} are {what}", asked.state)));
+    }
+    Some(if let Verb::Retry(asked) = verb {
+        line("a job is put back to waiting".into()).job(&asked.job)
+    } else if let Verb::Discard(asked) = verb {
+        line("a job is forgotten".into()).job(&asked.job)
+    } else if let Verb::Prioritize(asked) = verb {
+        line(format!("a job gets the priority {}", asked.priority)).job(&asked.job)
+    } else if let Verb::Pause(asked) = verb {
+        let reason = asked.reason.as_ref().map(|reason| format!(": {}", cut(reason))).unwrap_or_default();
+        of_queue(format!("a queue is paused{reason}"), &asked.queue)
+    } else if let Verb::Resume(asked) = verb {
+        of_queue("a queue is resumed".into(), &asked.queue)
+    } else if let Verb::Forget(asked) = verb {
+        of_queue("a queue is forgotten".into(), &asked.queue)
+    } else if let Verb::SetOption(asked) = verb {
+        let line = line(format!("option {} is set to {}", asked.name, cut(&asked.value)));
+        Line { queue: asked.queue.clone(), ..line }
+    } else {
+        line(format!("asked by {}: {}", route.path, route.does))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Instant, PoolSettings, Settings};
+    use crate::supervisor::Supervisor;
+
+    #[test]
+    fn who_paused_a_pool_is_known_until_it_is_resumed() {
+        let settings = Settings { pools: vec![PoolSettings::default()], ..Settings::default() };
+        let mut pool = Supervisor::new(settings, Instant(0)).status(Instant(0)).remove(0);
+        let mut pauses = Pauses::default();
+        pauses.note(None, Change::Pause, "uid 7", Millis(5));
+        assert_eq!(pauses.of(&pool), None, "it is not paused");
+        pool.paused = true;
+        let of = |pauses: &Pauses| pauses.of(&pool).map(|pause| (pause.by, pause.since));
+        assert_eq!(of(&pauses), Some(("uid 7".into(), Millis(5))));
+        pauses.note(Some("default"), Change::Pause, "uid 8", Millis(6));
+        pauses.note(Some("other"), Change::Resume, "uid 9", Millis(7));
+        assert_eq!(of(&pauses), Some(("uid 8".into(), Millis(6))));
+        pauses.note(None, Change::Resume, "uid 9", Millis(8));
+        assert_eq!(of(&pauses), None);
+    }
+
+    #[test]
+    fn an_order_is_a_sentence_with_who_gave_it() {
+        let line = change(Some("mail"), Change::Pause, "uid 0");
+        assert_eq!(line.message, "paused: pool mail will take no more jobs until resumed");
+        assert_eq!((line.pool.as_deref(), line.by.as_deref()), (Some("mail"), Some("uid 0")));
+        let cancel = crate::model::verb::Cancel { jobs: vec!["a".into()], dependents: false };
+        let line = verb(&Verb::Cancel(cancel), "uid 7").unwrap();
+        assert_eq!((line.job, line.by.as_deref()), (Some("a".into()), Some("uid 7")));
+        assert_eq!(verb(&Verb::Get(crate::model::verb::Get { job: "a".into() }), "uid 7"), None);
+        let line = stop(Stop::Drain, "signal SIGINT", &[], Duration::from_secs(25), "12:00");
+        assert_eq!(line.message, "a stop was ordered: no job runs");
+    }
+}

@@ -1,0 +1,76 @@
+//! What the loop keeps for those who read its log or look at the whole: lines, orders of people, the verdict.
+
+use tracing::Level;
+use tracing::level_filters::LevelFilter;
+
+use super::census::Counted;
+use super::event_log::{EventLog, Line};
+use super::event_loop::View;
+use super::judge::{self, Facts};
+use super::orders::{self, Pauses};
+use super::service::Queues;
+use super::systemd;
+use super::watch::Watch;
+use crate::clock;
+use crate::model::{Instant, Millis, PoolStatus};
+use crate::supervisor::Event;
+
+use super::outside::Outside;
+
+/// The record of one supervisor.
+pub(super) struct Record {
+    pub(super) lines: EventLog,
+    /// Orders that came by signals and are yet to be carried out, with the names of the signals.
+    pub(super) by_signal: Vec<(Event, &'static str)>,
+    /// Who paused what.
+    pub(super) pauses: Pauses,
+    /// When the whole is judged.
+    pub(super) watch: Watch,
+    /// When the supervisor started.
+    pub(super) started: Instant,
+}
+
+impl Record {
+    /// Of a supervisor that starts now.
+    pub(super) fn new(pauses: Pauses) -> Record {
+        let now = clock::now();
+        let level = LevelFilter::current().into_level().unwrap_or(Level::ERROR);
+        let (lines, watch) = (EventLog::new(level), Watch::new(now));
+        Record { lines, by_signal: Vec::new(), pauses, watch, started: now }
+    }
+
+    /// Writes the line of an order, unless there are too many of them.
+    pub(super) fn log_order(&mut self, line: Line) {
+        self.lines.person(clock::now(), line).iter().for_each(Line::write);
+    }
+}
+
+impl Outside {
+    /// A person has ordered this: who, is kept and logged.
+    pub(super) fn note_order(&mut self, event: &Event, by: &str, pools: &[PoolStatus]) {
+        let wall = clock::wall_millis();
+        if let Event::Change(pool, change) = event {
+            self.record.pauses.note(pool.as_deref(), *change, by, Millis(wall));
+            self.record.log_order(orders::change(pool.as_deref(), *change, by));
+        }
+        if let Event::Stop(stage) = event {
+            let until = Millis(wall + self.stop_deadline.as_millis() as i64);
+            let until = judge::rfc3339(until);
+            self.record.log_order(orders::stop(*stage, by, pools, self.stop_deadline, &until));
+        }
+    }
+
+    /// The queues were counted: what is to be said of the whole now.
+    pub(super) fn judge(&mut self, view: &View, counted: &Counted<Queues>) {
+        let now = clock::now();
+        let trouble = counted.trouble.as_deref();
+        let facts = Facts { view, queues: &counted.counts, trouble, concern: self.broker.concern() };
+        let verdict = judge::judge(&facts);
+        if view.stopping.is_none() {
+            self.record.watch.judged(now, &verdict).iter().for_each(Line::write);
+        }
+        let words = self.systemd.status(|| systemd::line(view, &counted.counts, &verdict));
+        self.notify(words);
+        self.record.watch.looked();
+    }
+}

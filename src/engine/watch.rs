@@ -1,0 +1,116 @@
+//! When the whole service is judged anew: soon after something has happened, but not often, and never while nothing does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tracing::Level;
+
+use super::event_log::Line;
+use crate::model::{Health, Instant};
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// The watch.
+pub(super) struct Watch {
+    due: Option<Instant>,
+    quiet_until: Instant,
+    /// The queues are being counted.
+    looking: bool,
+    counts: Arc<Notify>,
+    /// The last verdict, and since when it holds.
+    verdict: (Health, Instant),
+}
+
+impl Watch {
+    /// A service that begins.
+    pub(super) fn new(now: Instant) -> Watch {
+        let counts = Arc::default();
+        Watch { due: None, quiet_until: now, looking: false, counts, verdict: (Health::Healthy, now) }
+    }
+
+    /// Who counts the queues waits for this.
+    pub(super) fn counts(&self) -> Arc<Notify> {
+        self.counts.clone()
+    }
+
+    /// Something has happened.
+    pub(super) fn changed(&mut self, now: Instant) {
+        self.due.get_or_insert(self.quiet_until.max(now));
+    }
+
+    /// When to look.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due.filter(|_| !self.looking)
+    }
+
+    /// Has the queues counted, if it is time.
+    pub(super) fn look(&mut self, now: Instant) {
+        if !self.looking && self.due.take_if(|due| *due <= now).is_some() {
+            (self.looking, self.quiet_until) = (true, now + PAUSE);
+            self.counts.notify_one();
+        }
+    }
+
+    /// They are.
+    pub(super) fn looked(&mut self) {
+        self.looking = false;
+    }
+
+    /// What the log says of a verdict, if it is another one.
+    pub(super) fn judged(&mut self, now: Instant, (health, reasons): &(Health, Vec<String>)) -> Option<Line> {
+        let (before, since) = self.verdict;
+        if before == *health {
+            return None;
+        }
+        self.verdict = (*health, now);
+        let (level, word) = match health {
+            Health::Healthy => {
+                let message = format!("healthy again after {} s", now.since(since).as_secs());
+                return Some(Line::new(Level::INFO, message));
+            }
+            Health::Degraded => (Level::WARN, "degraded"),
+            Health::Unhealthy => (Level::WARN, "unhealthy"),
+        };
+        Some(Line::new(level, format!("{word}: {}", reasons.join("; "))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_looks_at_once_and_then_seldom_and_never_while_nothing_happens() {
+        let at = |seconds: u64| Instant::from_millis(seconds * 1000);
+        let mut watch = Watch::new(at(1));
+        assert_eq!(watch.due(), None);
+        watch.changed(at(2));
+        assert_eq!(watch.due(), Some(at(2)));
+        watch.look(at(2));
+        watch.changed(at(3));
+        assert_eq!(watch.due(), None, "the count is under way");
+        watch.looked();
+        assert_eq!(watch.due(), Some(at(7)), "something happened meanwhile, but it is too early");
+        watch.look(at(7));
+        watch.looked();
+        assert_eq!(watch.due(), None);
+        watch.changed(at(100));
+        assert_eq!(watch.due(), Some(at(100)));
+    }
+
+    #[test]
+    fn a_verdict_is_logged_once_with_its_reasons() {
+        let at = |seconds: u64| Instant::from_millis(seconds * 1000);
+        let mut watch = Watch::new(at(1));
+        let healthy = (Health::Healthy, vec![]);
+        let degraded = (Health::Degraded, vec!["a".to_owned(), "b".to_owned()]);
+        assert_eq!(watch.judged(at(1), &healthy), None);
+        let line = watch.judged(at(2), &degraded).unwrap();
+        assert_eq!((line.level, line.message.as_str()), (Level::WARN, "degraded: a; b"));
+        assert_eq!(watch.judged(at(3), &degraded), None);
+        let line = watch.judged(at(37), &healthy).unwrap();
+        assert_eq!((line.level, line.message.as_str()), (Level::INFO, "healthy again after 35 s"));
+    }
+}

@@ -1,0 +1,127 @@
+//! What a supervisor says of itself: its verdict, who paused it, and its log, with the real binary.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+#[path = "support/sandbox.rs"]
+mod sandbox;
+
+use std::fs;
+
+use sandbox::{Sandbox, Setting, alive, is_root, kill, wait_until};
+use serde_json::Value;
+
+/// Who gives the orders here.
+fn uid() -> String {
+    let own =
+        || String::from_utf8(std::process::Command::new("id").arg("-u").output().unwrap().stdout).unwrap();
+    if is_root() { "uid 64321".into() } else { format!("uid {}", own().trim()) }
+}
+
+fn start<'a>(sandbox: &'a Sandbox, text: &str) -> sandbox::Running<'a> {
+    let file = sandbox.work("settings.yaml");
+    fs::write(&file, text).unwrap();
+    sandbox.start_raw(&["-c", file.to_str().unwrap()])
+}
+
+fn get(sandbox: &Sandbox, path: &str) -> String {
+    let socket = sandbox.path("run").join("ctl.sock");
+    let url = format!("http://taskvisor{path}");
+    let output =
+        std::process::Command::new("curl").args(["-s", "--unix-socket"]).arg(&socket).arg(&url).output();
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
+#[test]
+fn a_drained_host_says_so_everywhere_and_by_whom() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running =
+        start(&sandbox, "pools: [{name: a, workers: 1, queues: [a]}, {name: b, workers: 1, queues: [b]}]\n");
+    sandbox.wait_healthy();
+    sandbox.ok(&["drain"]);
+    let says = format!("all pools are paused by {} since ", uid());
+    let is_said = || sandbox.reasons().contains(&says);
+    assert!(is_said(), "{}", sandbox.reasons());
+    assert_eq!(sandbox.run(&["status", "-q"]).status.code(), Some(5));
+    let ready = get(&sandbox, "/readyz");
+    assert!(ready.contains(&format!("pool a: it is paused by {}", uid())), "{ready}");
+    let metrics = get(&sandbox, "/metrics");
+    assert!(metrics.contains("taskvisor_pool_paused{pool=\"a\"} 1"), "{metrics}");
+    let logged = || sandbox.stderr().contains("paused: all pools will take no more jobs until resumed");
+    wait_until("the log has it", logged);
+    let text = sandbox.ok(&["status", "--ascii"]);
+    assert!(text.contains(&format!("paused by {} since", uid())), "{text}");
+    // Another supervisor knows it still.
+    let supervisor = sandbox.one("tv-supervisor");
+    kill(supervisor, "KILL");
+    wait_until("another one says it too", || !alive(supervisor) && is_said());
+    sandbox.ok(&["resume", "a"]);
+    let reasons = sandbox.reasons();
+    assert!(
+        reasons.contains(&format!("pool b is paused by {}", uid())) && !reasons.contains("pool a"),
+        "{reasons}"
+    );
+    sandbox.ok(&["resume"]);
+    sandbox.wait_healthy();
+}
+
+#[test]
+fn a_service_whose_workers_never_get_ready_is_at_no_look_healthy() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let _running = start(
+        &sandbox,
+        "pools: [{name: broken, workers: 2, mode: prefork, command: [sh, -c, 'sleep 0.2; exit 3']}]\n",
+    );
+    let restarts = |status: &Value| {
+        let slots = status["pools"][0]["slots"].as_array().unwrap();
+        slots.iter().map(|slot| slot["restarts"].as_u64().unwrap()).min().unwrap()
+    };
+    let mut looks = 0;
+    wait_until("it was looked at many times", || {
+        let output = sandbox.run(&["status", "--json"]);
+        let Ok(status) = serde_json::from_slice::<Value>(&output.stdout) else { return false };
+        let died = restarts(&status);
+        if died > 0 {
+            looks += 1;
+            assert_eq!(status["verdict"], "unhealthy", "{status}");
+        }
+        looks > 20
+    });
+    let log = sandbox.stderr();
+    let death = "a worker died before it was ready: exit 3; the next one starts in ";
+    assert!(log.contains(death) && log.contains("pool=\"broken\""), "{log}");
+    wait_until("the verdict is logged", || sandbox.stderr().contains("WARN unhealthy: "));
+}
+
+#[test]
+fn the_log_tells_of_orders_failures_the_start_and_the_end_and_not_of_what_goes_well() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let mut running = start(&sandbox, "pools: [{name: a, workers: 2}]\n");
+    sandbox.wait_healthy();
+    let good = sandbox.put(&["true"]);
+    sandbox.ok(&["job", "wait", &good]);
+    let bad: Vec<String> = (0..30).map(|_| sandbox.put(&["sh", "-c", "exit 4"])).collect();
+    for jid in &bad {
+        sandbox.run(&["job", "wait", jid]);
+    }
+    sandbox.ok(&["scale", "a", "3"]);
+    sandbox.ok(&["queue", "pause", "mail", "--reason", "smtp down"]);
+    let long = sandbox.put(&["sleep", "1000"]);
+    wait_until("it runs", || sandbox.state(&long) == "running");
+    running.signal("INT");
+    wait_until("it says what it waits for", || sandbox.stderr().contains("a stop was ordered: "));
+    running.signal("INT");
+    running.wait();
+    let log = sandbox.stderr();
+    let has = |words: &str| assert!(log.contains(words), "no '{words}' in {log}");
+    has("taskvisor 0.1.0 starts: 1 pool, jobs in sqlite:");
+    has("pool a: fork, 2 workers, queues default pool=\"a\"");
+    has(&format!("scaled: pool a will have 3 workers pool=\"a\" by=\"{}\"", uid()));
+    has("a queue is paused: smtp down queue=\"mail\"");
+    has("a stop was ordered: waits for 1 job until 20");
+    has(&format!("Z (25s): {long}; another Ctrl-C"));
+    has("by=\"SIGINT\"");
+    has("TERM to 1 job, KILL at 20");
+    has("1 complete, 30 failed, 1 released");
+    assert!(!log.contains(&good), "{log}");
+    let failed = log.matches("a job has failed for good: exit 4").count();
+    assert_eq!(failed, 10, "the first of a minute stand: {log}");
+}
