@@ -90,10 +90,34 @@ fn a_reload_takes_new_settings_in_and_refuses_wrong_ones() {
     machine.run(&["systemctl", "reload", unit]);
     wait_until("the new settings are in force", || machine.show(unit, "StatusText").starts_with("3 slots"));
     settings("pools: nonsense\\n");
-    machine.run(&["systemctl", "reload", unit]);
-    wait_until("they are refused", || machine.show(unit, "StatusText").starts_with("settings refused"));
-    wait_until("it is active", || machine.show(unit, "ActiveState") == "active");
+    let refused = machine.try_run(&["bash", "-c", &format!("systemctl reload {unit} || echo refused")]);
+    assert_eq!(refused.trim(), "refused", "a reload of wrong settings is an error");
+    let shown = || machine.show(unit, "StatusText");
+    wait_until("its line says so", || shown().starts_with("degraded: the last reload changed nothing"));
+    assert_eq!(machine.show(unit, "ActiveState"), "active");
     assert_eq!((machine.one(unit, "taskvisor"), machine.one(unit, "tv-supervisor")), (keeper, supervisor));
+}
+
+#[test]
+fn wrong_settings_are_not_tried_again_and_a_pause_is_shown() {
+    let Some(machine) = Machine::boot() else { return };
+    let unit = "taskvisor@mail";
+    let write = "mkdir -p /etc/taskvisor; echo 'pools: nonsense' > /etc/taskvisor/mail.yaml";
+    machine.run(&["bash", "-c", write]);
+    machine.try_run(&["systemctl", "start", unit]);
+    wait_until("it has failed", || machine.show(unit, "ActiveState") == "failed");
+    assert_eq!(
+        (machine.show(unit, "ExecMainStatus"), machine.show(unit, "NRestarts")),
+        ("78".into(), "0".into())
+    );
+    machine.run(&["systemctl", "start", UNIT]);
+    taskvisor(&machine, &["pause"]);
+    let shown = || machine.show(UNIT, "StatusText");
+    wait_until("its line says so", || shown().starts_with("degraded: pool default is paused by uid 64322"));
+    let exposure = machine.run(&["systemd-analyze", "security", "--no-pager", UNIT]);
+    let level = exposure.split("exposure level for").nth(1).and_then(|rest| rest.split_whitespace().nth(1));
+    let level: f64 = level.and_then(|level| level.parse().ok()).unwrap_or_else(|| panic!("{exposure}"));
+    assert!(level <= 1.5, "{exposure}");
 }
 
 /// Starts the service with some settings of its unit changed.
