@@ -273,7 +273,7 @@ fn a_supervisor_that_is_replaced_lives_where_the_keeper_does() {
 fn a_jobs_limits_are_bounds_of_its_cgroup_while_it_runs() {
     let Some(given) = Given::new("limits") else { return };
     let sandbox = given.sandbox();
-    let _running = start_limited(&sandbox, "memory: 62914560, processes: 9");
+    let _running = start_limited(&sandbox, "memory: 62914560B, processes: 9");
     sandbox.put(&["sleep", "1000"]);
     let own = home(sandbox.one("sleep"));
     for (controller, file, text) in [

@@ -153,12 +153,12 @@ fn why_a_job_ended_is_told_with_and_without_a_supervisor() {
     let retry = format!("taskvisor job retry {jid}");
     assert_says(
         &why(&sandbox, "job", &jid),
-        &["It is failed", "exit 3", &retry, "settled: failed, no tries left"],
+        &["It failed for good", "exit 3", &retry, "settled: failed, no tries left"],
     );
     sandbox.ok(&["stop"]);
     running.wait();
     let text = why(&sandbox, "job", &jid);
-    assert_says(&text, &["It is failed", "exit 3", &retry]);
+    assert_says(&text, &["It failed for good", "exit 3", &retry]);
     assert!(!text.contains("latest decisions"), "{text}");
     let waits = sandbox.put(&["true"]);
     assert_says(&why(&sandbox, "job", &waits), &["It waits in queue default", "No supervisor runs here"]);

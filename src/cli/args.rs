@@ -188,7 +188,7 @@ pub enum Command {
     /// Take jobs again
     #[command(after_help = "SIGCONT does the same for all pools.")]
     Resume(Intake),
-    /// Take no more jobs in any pool, and wait for those that run
+    /// Take no more jobs in any pool; with --wait, return when none runs any more
     #[command(after_help = "The workers stay: taskvisor resume takes jobs again.")]
     Drain(Drain),
     /// Say what this machine lacks, what follows from it, and what to do

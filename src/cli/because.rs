@@ -206,8 +206,15 @@ fn canceled_by(job: &JobRecord) -> Option<String> {
 }
 
 fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
-    let ago = job.ended_at.map(|at| format!(", since {}", age(between(at, now)))).unwrap_or_default();
-    let mut said = vec![format!("It is {}{ago}.", job.state)];
+    let ago = job.ended_at.map(|at| format!(" {} ago", age(between(at, now)))).unwrap_or_default();
+    let mut said = vec![match job.state {
+        JobState::Complete => format!("It was completed{ago}."),
+        JobState::Failed => format!("It failed for good{ago}."),
+        JobState::Held => format!("It was held for a person{ago}."),
+        JobState::Canceled => format!("It was canceled{ago}."),
+        JobState::Waiting | JobState::Delayed | JobState::Depends => format!("It waits{ago}."),
+        JobState::Running | JobState::Canceling => format!("It runs{ago}."),
+    }];
     match job.state {
         JobState::Canceled => said.extend(canceled_by(job)),
         JobState::Complete => {}
@@ -318,7 +325,10 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
         said.push(format!("Its template is {}: no worker can be forked.", template.state.as_str()));
     }
     for (class, jobs) in &pool.unknown {
-        said.push(format!("Class {class} is known to none of its workers: {jobs} jobs of it came lately."));
+        said.push(format!(
+            "Class {class} is known to none of its workers: {} of it came lately.",
+            counted(*jobs as usize, "job", "jobs")
+        ));
     }
     let paused = why.queues.iter().filter_map(|(name, queue)| Some((name, queue.paused.as_ref()?)));
     said.extend(paused.map(|(name, pause)| format!("Queue {name} is paused by {}.", pause.by)));
@@ -326,7 +336,9 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
     said.push(match (waiting, count(SlotState::Ready)) {
         (0, _) if why.broker_trouble.is_some() => "How many jobs wait for it cannot be told now.".into(),
         (0, _) => "No job waits for it.".into(),
+        (1, 1..) => "1 job waits in its queues.".into(),
         (_, 1..) => format!("{waiting} jobs wait in its queues."),
+        (1, 0) => "1 job waits in its queues, and no slot has room.".into(),
         (_, 0) => format!("{waiting} jobs wait in its queues, and no slot has room."),
     });
     said
@@ -379,9 +391,9 @@ mod tests {
             running[1..],
             ["Its lease ends in 40s unless it is extended.", "It was canceled by uid 5."]
         );
-        assert_eq!(said(JobState::Canceled), ["It is canceled, since 57s.", "It was canceled by uid 5."]);
-        assert_eq!(said(JobState::Complete), ["It is complete, since 57s."]);
-        assert_eq!(said(JobState::Held)[..2], ["It is held, since 57s.", failed]);
+        assert_eq!(said(JobState::Canceled), ["It was canceled 57s ago.", "It was canceled by uid 5."]);
+        assert_eq!(said(JobState::Complete), ["It was completed 57s ago."]);
+        assert_eq!(said(JobState::Held)[..2], ["It was held for a person 57s ago.", failed]);
     }
 
     #[test]

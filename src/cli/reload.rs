@@ -8,7 +8,7 @@ use super::elsewhere::supervisor;
 use super::exit;
 use super::failure::Failure;
 use super::screen::{age, escaped, print, print_json};
-use crate::api::Reloaded;
+use crate::api::{Error, Reloaded};
 use crate::config::Config;
 use crate::model::{Change, Scale};
 
@@ -17,7 +17,13 @@ const NO_FILE: &str = "The supervisor was started without a file (-c), so there 
 
 /// Has it read its settings again.
 pub async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
-    let Reloaded { file, pools } = supervisor(config).await?.reload(args.dry_run).await?;
+    let reloaded = supervisor(config).await?.reload(args.dry_run).await;
+    let Reloaded { file, pools } = reloaded.map_err(|error| {
+        // Settings that are wrong end it as they end a start.
+        let are_wrong = matches!(&error, Error::Problem(problem) if problem.code == 409);
+        let failure = Failure::from(error);
+        if are_wrong { Failure { code: exit::CONFIG, ..failure } } else { failure }
+    })?;
     if args.json {
         print_json(&serde_json::json!({ "file": file, "pools": pools, "dry_run": args.dry_run }))?;
         return Ok(exit::OK);

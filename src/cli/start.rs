@@ -60,16 +60,14 @@ fn begin_new_store(config: &Config) -> Result<(), Failure> {
     }
 }
 
-/// What a supervisor with one worker has open, the embedded store and a few clients included. With fewer it could say nothing
-/// of what it lacks.
-const DESCRIPTORS: u64 = 36;
-
+/// With fewer descriptors than one worker takes a supervisor could say nothing of what it lacks.
 fn enough(descriptors: u64) -> Result<(), Failure> {
-    if descriptors >= DESCRIPTORS {
+    let (first, each) = crate::config::DESCRIPTORS;
+    if descriptors >= first {
         return Ok(());
     }
     let what = format!(
-        "a supervisor needs {DESCRIPTORS} descriptors, and 3 more for each further worker; the limit is {descriptors}"
+        "a supervisor needs {first} descriptors, and {each} more for each further worker; the limit is {descriptors}"
     );
     Err(Failure::new(exit::IO, what).hint("raise it: ulimit -Hn, or LimitNOFILE= in the unit"))
 }

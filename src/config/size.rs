@@ -17,12 +17,15 @@ const UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
 ];
 
-/// Reads a number of bytes. Without a unit they are bytes.
+/// Reads a number of bytes. Only 0 needs no unit: `512` could as well be meant as MB.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no size like 512MB, 1GiB or 100000");
+    let wrong = || format!("'{text}' is no size like 512MB, 1GiB or 100kB");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().map_err(|_| wrong())?;
+    if unit.is_empty() && number > 0 {
+        return Err(format!("'{text}' is a size without a unit: {text}MB, {text}MiB or {text}B?"));
+    }
     let unit = if unit.is_empty() { "B" } else { unit };
     let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
     number.checked_mul(*factor).ok_or_else(wrong)
@@ -46,7 +49,7 @@ impl Visitor<'_> for SizeVisitor {
     }
 
     fn visit_u64<E: Error>(self, bytes: u64) -> Result<Self::Value, E> {
-        Ok(Some(bytes))
+        self.visit_str(&bytes.to_string())
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
@@ -69,7 +72,7 @@ mod tests {
     #[test]
     fn a_size_has_a_unit_of_thousands_or_of_1024s() {
         for (text, bytes) in
-            [("512MB", 512_000_000), ("1GiB", 1 << 30), ("64kB", 64_000), ("7", 7), ("7B", 7)]
+            [("512MB", 512_000_000), ("1GiB", 1 << 30), ("64kB", 64_000), ("0", 0), ("7B", 7)]
         {
             assert_eq!(parse_size(text), Ok(bytes));
         }
@@ -78,7 +81,9 @@ mod tests {
     #[test]
     fn what_is_no_size_is_refused() {
         for text in ["", "MB", "-1MB", "1.5GB", "1 MB", "1M", "1mb", "512XB", "99999999999GiB"] {
-            assert_eq!(parse_size(text), Err(format!("'{text}' is no size like 512MB, 1GiB or 100000")));
+            assert_eq!(parse_size(text), Err(format!("'{text}' is no size like 512MB, 1GiB or 100kB")));
         }
+        let without = "'512' is a size without a unit: 512MB, 512MiB or 512B?";
+        assert_eq!(parse_size("512"), Err(without.to_owned()));
     }
 }

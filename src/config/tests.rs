@@ -132,7 +132,7 @@ fn what_is_kept_of_logs_is_said_in_the_file() {
     assert_eq!(log, wanted);
     assert_eq!(with_file("log: {rotate: {keep: 3}, dir: ~}", Flags::default()).unwrap().log.rotate.keep, 3);
     let error = with_file("log:\n  quota: 1 GB\n", Flags::default()).unwrap_err();
-    assert_eq!(error.to_string(), "t.yaml:2:10: log.quota: '1 GB' is no size like 512MB, 1GiB or 100000");
+    assert_eq!(error.to_string(), "t.yaml:2:10: log.quota: '1 GB' is no size like 512MB, 1GiB or 100kB");
     let flags = Flags { log_format: Some(LogFormat::Text), ..Flags::default() };
     assert_eq!(with_file(text, flags).unwrap().log.format, LogFormat::Text);
 }

@@ -10,6 +10,7 @@ use taskvisor::model::*;
 contract!(
     a_new_priority_keeps_the_place_among_equals,
     a_running_job_has_its_new_priority_at_its_next_attempt,
+    a_job_that_has_ended_gets_no_other_priority,
     who_runs_a_job_changes_its_data,
     nobody_else_changes_the_data_of_a_job,
     tags_are_added_and_removed,
@@ -65,6 +66,19 @@ async fn a_new_priority_keeps_the_place_among_equals(mut scene: Scene) {
     assert_eq!(prioritize(&scene, "x", 5).await, Err(Error::NoJob("x".into())));
     scene.reopen();
     assert_eq!(ids(&scene.fetch(request(&["q"], 9)).await.unwrap()), ["c", "d", "a", "b"]);
+}
+
+async fn a_job_that_has_ended_gets_no_other_priority(scene: Scene) {
+    scene.put(job("a")).await;
+    scene.cancel("a".into()).await.unwrap();
+    scene.put(job("b")).await;
+    let taken = scene.take().await.unwrap();
+    scene.say(&taken, complete()).await;
+    for (id, state) in [("a", "canceled"), ("b", "complete")] {
+        let error = prioritize(&scene, id, 5).await.unwrap_err().to_string();
+        assert_eq!(error, format!("job '{id}' is {state}: it cannot be given another priority"));
+        assert_eq!(scene.record(&id.into()).await.priority, 0);
+    }
 }
 
 async fn a_running_job_has_its_new_priority_at_its_next_attempt(scene: Scene) {

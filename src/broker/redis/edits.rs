@@ -10,7 +10,7 @@ use crate::model::verb::{DependOff, DependOn, Discard, Done, Prioritize, SetData
 use crate::model::{JobId, JobState, tags_fault};
 
 pub(super) async fn prioritize(redis: &Redis, it: &Prioritize, by: &str) -> Result<Done, Error> {
-    let done = asked(redis, "taskvisor.prioritize", |cmd| {
+    let done = asked_to(redis, "given another priority", "taskvisor.prioritize", |cmd| {
         cmd.arg(it.job.as_str()).arg(by).arg(it.priority);
     });
     done.await.map(|_| Done {})

@@ -23,6 +23,9 @@ fn tell(store: &mut Store, id: &JobId, what: &str) -> Result<i64, Trouble> {
     Ok(row)
 }
 
+/// What a job that has ended is refused: it may come back by `retry`, and have its priority then.
+const PRIORITIZED: &str = "given another priority";
+
 /// Its place among equals is that of its insertion.
 pub(super) fn prioritize(
     store: &mut Store,
@@ -30,7 +33,10 @@ pub(super) fn prioritize(
     by: &str,
     now: Instant,
 ) -> Result<(), Trouble> {
-    let (row, ..) = store.place(&verb.job)?;
+    let (row, _, state) = store.place(&verb.job)?;
+    if state.has_ended() {
+        return Err(Error::WrongState { id: verb.job.clone(), state, verb: PRIORITIZED }.into());
+    }
     let before: i32 =
         store.conn.query_row("SELECT priority FROM job WHERE id = ?1", [row], |row| row.get(0))?;
     if before == verb.priority {

@@ -7,10 +7,7 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
 use super::Check;
 use crate::clock;
-use crate::config::Config;
-
-/// Descriptors that keeper and supervisor hold whatever they do, and for each slot.
-const DESCRIPTORS: (u64, u64) = (64, 4);
+use crate::config::{self, Config};
 
 /// Processes of ours besides one for each slot, and room for what jobs start.
 const PROCESSES: u64 = 16;
@@ -33,10 +30,10 @@ pub(super) fn checks(config: &Config) -> Vec<Check> {
 }
 
 fn descriptors(hard: u64, slots: u64) -> Check {
-    let needed = DESCRIPTORS.0 + DESCRIPTORS.1 * slots;
+    let needed = config::descriptors(slots);
     let found = match hard {
         RLIM_INFINITY => "unlimited".to_owned(),
-        _ => format!("{hard}; about {needed} are needed for slots: {slots}"),
+        _ => format!("{hard}; {needed} are needed for slots: {slots}"),
     };
     if hard < needed {
         return Check::bad(

@@ -250,8 +250,8 @@ fn a_machine_that_is_too_small() {
     });
     finds_with("memory", text, Some("t.yaml:1:1"), "4 MiB for each", |facts| facts.memory = Some(256 << 20));
     finds_with("processes", text, Some("t.yaml:1:1"), "may have 100", |facts| facts.processes = Some(100));
-    finds_with("descriptors", text, Some("t.yaml:1:1"), "may have 512", |facts| {
-        facts.descriptors = Some(512)
+    finds_with("descriptors", text, Some("t.yaml:1:1"), "may have 200", |facts| {
+        facts.descriptors = Some(200)
     });
     let words = "is kept in memory";
     finds_with("state-in-memory", "state_dir: /dev/shm/x\n", Some("t.yaml:1:1"), words, |facts| {

@@ -2,8 +2,8 @@
 
 use super::pool::who_may_change;
 use super::{Advice, Whole, advice};
-use crate::config::Api;
 use crate::config::facts::Disk;
+use crate::config::{Api, need};
 
 type Rule = fn(&Whole) -> Option<Advice>;
 
@@ -24,10 +24,6 @@ pub(super) const RULES: [(&str, Rule); 9] = [
 const WORKERS_PER_CPU: u64 = 32;
 /// A process that does anything at all has this much of its own.
 const WORKER_MEMORY: u64 = 8 << 20;
-/// What the keeper keeps open for a worker: its pipes, its channel, its cgroup.
-const WORKER_DESCRIPTORS: u64 = 6;
-/// What else keeper and supervisor have open, clients and logs included.
-const OTHER_DESCRIPTORS: u64 = 400;
 
 /// The places of all pools, those of templates included.
 fn places(whole: &Whole) -> u64 {
@@ -99,8 +95,8 @@ fn processes(whole: &Whole) -> Option<Advice> {
 
 fn descriptors(whole: &Whole) -> Option<Advice> {
     let (places, most) = (places(whole), whole.facts.descriptors?);
-    let needed = places * WORKER_DESCRIPTORS + OTHER_DESCRIPTORS;
-    let message = format!("{places} workers need about {needed} descriptors, and a process may have {most}");
+    let needed = need::descriptors(places);
+    let message = format!("{places} workers need {needed} descriptors, and a process may have {most}");
     (needed > most)
         .then(|| advice(SETTING, message, "set fewer workers, or raise ulimit -Hn or LimitNOFILE="))
 }

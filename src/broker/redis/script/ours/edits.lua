@@ -30,8 +30,12 @@ end
 -- Its place among equals is that of its put.
 if command == 'taskvisor.prioritize' then
   local jid, by, priority = take(), take(), take()
-  local job = read(jid, {'state', 'queue', 'priority', 'order', 'time'})
+  local job = read(jid, {'state', 'queue', 'priority', 'order', 'time', 'canceling', 'held'})
   if not job.state then return no('job', jid) end
+  local state = state_of(job)
+  if state == 'complete' or state == 'failed' or state == 'held' or state == 'canceled' then
+    return no('state', jid, state)
+  end
   local before = number(job.priority or 0) or 0
   if before == number(priority) then return 1 end
   call('HSET', 'ql:j:' .. jid, 'priority', priority)

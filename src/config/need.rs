@@ -1,0 +1,25 @@
+//! What a supervisor needs of the machine: one figure for `start`, `check` and `doctor`.
+
+/// Descriptors of a supervisor with one worker, the embedded store and a few clients included, and of each further worker.
+pub const DESCRIPTORS: (u64, u64) = (36, 3);
+
+/// Descriptors of a supervisor with so many workers.
+pub fn descriptors(workers: u64) -> u64 {
+    DESCRIPTORS.0 + DESCRIPTORS.1 * workers.saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figures_are_those_of_the_page() {
+        let page = std::fs::read_to_string("docs/operations.md").unwrap();
+        let (first, each) = DESCRIPTORS;
+        let words = format!(
+            "needs {first} descriptors for a supervisor with one worker, and {each} more for each further"
+        );
+        assert!(page.contains(&words), "{words}");
+        assert_eq!((descriptors(0), descriptors(1), descriptors(8)), (36, 36, 57));
+    }
+}
