@@ -349,7 +349,9 @@ fn nothing_is_taken_while_it_is_paused_and_a_drain_waits_for_what_runs() {
 
 fn check_worn(rule: &str, why: &str) {
     let sandbox = python::new();
-    write(&sandbox, &version(1, &format!("workers: 4, recycle: {{{rule}}}")));
+    let pools = version(1, &format!("workers: 4, recycle: {{{rule}}}"));
+    // What goes as planned is told at debug.
+    write(&sandbox, &format!("log: {{level: debug}}\n{pools}"));
     // Where all is slow one of them is always away, so that a look may never see all four.
     let _running = sandbox.start_raw(&["-c", &file(&sandbox)]);
     wait_until("all are others", || {

@@ -86,7 +86,7 @@ fn the_log_and_what_slots_print_go_to_files_that_may_be_moved_away() {
     wait_until("another worker prints", || read(dir.join("slot-mail.1.log")) == "a stray word\n");
     sandbox.ok(&["stop"]);
     assert!(running.wait().success());
-    assert!(read(&own).contains("a job is to be canceled"), "{}", read(&own));
+    assert!(read(&own).contains("a worker died: signal 9"), "{}", read(&own));
     assert!(!read(&own).contains("stray") && sandbox.stderr().is_empty(), "{}", sandbox.stderr());
     sandbox.assert_nothing_left();
 }
@@ -353,7 +353,7 @@ fn what_a_worker_prints_in_the_log_cannot_pretend_to_be_a_line_of_ours() {
     let stderr = sandbox.stderr();
     let line = stderr.lines().find(|line| line.contains("[2J")).unwrap();
     assert!(
-        line.contains("a\u{fffd}[2J\u{fffd}\u{fffd}b\u{fffd}c worker=1.")
+        line.contains("a\u{fffd}[2J\u{fffd}\u{fffd}b\u{fffd}c worker=default.1#")
             && line.contains("pool=\"default\""),
         "{line}"
     );

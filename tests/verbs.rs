@@ -423,7 +423,7 @@ fn logs_that_were_removed_are_said_to_be() {
     assert!(output.status.success() && output.stdout.is_empty());
     assert_eq!(
         said,
-        "output written before 2026-09-21 14:13:20 was removed (log.keep, log.quota); this job has none that is newer\n"
+        "output written before 2026-09-21 14:13:20Z was removed (log.keep, log.quota); this job has none that is newer\n"
     );
     // More than a minute before the job was put, which clocks are not apart.
     std::fs::write(logs.join("removed"), "-60001").unwrap();

@@ -61,10 +61,13 @@ impl Look {
         }
     }
 
-    /// A moment on the reader's clock.
+    /// A moment on the reader's clock, with its zone as in RFC 3339: the log beside it has UTC.
     pub fn moment(&self, at: Millis) -> String {
         match jiff::Timestamp::from_millisecond(at.0) {
-            Ok(at) => at.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+            Ok(at) => {
+                let text = at.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S%:z").to_string();
+                text.strip_suffix("+00:00").map_or(text.clone(), |utc| format!("{utc}Z"))
+            }
             Err(_) => format!("{} ms", at.0),
         }
     }

@@ -14,8 +14,8 @@ fn new_workers_are_ready_before_old_ones_leave_which_end_their_jobs_first() {
         "0.1 ready 1.1 / ready 2.1
          0.2 fetched a
          1 reload outfit=1
-         1.5 ready 1:1.1
-         1.6 ready 1:2.1
+         1.5 ready 1:1.2
+         1.6 ready 1:2.2
          1.7 fetched:1
          1.8 exited 2.1 0
          3 done 1.1 a
@@ -29,10 +29,10 @@ fn new_workers_are_ready_before_old_ones_leave_which_end_their_jobs_first() {
         0.2 > kill_at 1.1 58.2
         0.2 > fetch 2.1
         1 > equip 1 default outfit=1 workers=2
-        1 > spawn 1:1.1
+        1 > spawn 1:1.2
         1.5 > term 2.1 (replaced)
-        1.5 > spawn 1:2.1
-        1.5 > fetch 1:1.1
+        1.5 > spawn 1:2.2
+        1.5 > fetch 1:1.2
         3 > term 1.1 (replaced)
         3 > settle a complete",
     );
@@ -45,28 +45,28 @@ fn workers_that_cannot_boot_replace_nobody_and_the_settings_that_follow_replace_
         "0.1 ready 1.1 / ready 2.1
          0.2 fetched
          1 reload outfit=1
-         1.1 exited 1:1.1 1
-         1.5 exited 1:1.2 1
+         1.1 exited 1:1.2 1
+         1.5 exited 1:1.3 1
          2 exited 1.1 1
          2.2 ready 1.2
          3 reload outfit=2
-         3.1 ready 2:1.1
+         3.1 ready 2:1.5
          3.2 exited 1.2 0
-         3.3 ready 2:2.1",
+         3.3 ready 2:2.5",
         "0 > spawn 1.1
         0 > spawn 2.1
         0.1 > fetch 1.1
         1 > equip 1 default outfit=1 workers=2
-        1 > spawn 1:1.1
-        1.2 > spawn 1:1.2
-        1.71 > spawn 1:1.3
+        1 > spawn 1:1.2
+        1.2 > spawn 1:1.3
+        1.71 > spawn 1:1.4
         2.11 > spawn 1.2
         3 > equip 2 default outfit=2 workers=2
-        3 > term 1:1.3 (replaced)
-        3 > spawn 2:1.1
+        3 > term 1:1.4 (replaced)
+        3 > spawn 2:1.5
         3.1 > term 2.1 (replaced)
-        3.1 > spawn 2:2.1
-        3.1 > fetch 2:1.1",
+        3.1 > spawn 2:2.5
+        3.1 > fetch 2:1.5",
     );
 }
 
@@ -103,13 +103,13 @@ fn a_pool_that_was_scaled_by_hand_keeps_its_size_when_other_settings_change() {
          1.1 ready 2.1
          1.2 fetched
          2 reload outfit=1
-         2.1 ready 1:1.1
+         2.1 ready 1:1.2
          2.15 fetched:1
-         2.2 ready 1:2.1
+         2.2 ready 1:2.2
          2.3 exited 2.1 0
          3 scale 0
-         3.1 exited 1:1.1 0
-         3.2 exited 1:2.1 0
+         3.1 exited 1:1.2 0
+         3.2 exited 1:2.2 0
          4 done 1.1 a
          4.1 exited 1.1 0",
         "0 > spawn 1.1
@@ -119,12 +119,12 @@ fn a_pool_that_was_scaled_by_hand_keeps_its_size_when_other_settings_change() {
         1 > spawn 2.1
         1.1 > fetch 2.1
         2 > equip 1 default outfit=1 workers=1
-        2 > spawn 1:1.1
+        2 > spawn 1:1.2
         2.1 > term 2.1 (replaced)
-        2.1 > spawn 1:2.1
-        2.1 > fetch 1:1.1
-        3 > term 1:1.1 (scaled down)
-        3 > term 1:2.1 (scaled down)
+        2.1 > spawn 1:2.2
+        2.1 > fetch 1:1.2
+        3 > term 1:1.2 (scaled down)
+        3 > term 1:2.2 (scaled down)
         4 > term 1.1 (replaced)
         4 > settle a complete",
     );
