@@ -6,9 +6,10 @@ use super::job::{between, known};
 use super::needs;
 use super::page::counted;
 use super::screen::age;
+use super::timeline::interrupted_by;
 use crate::model::{
-    Failure, Fit, Happened, JobRecord, JobState, Millis, PoolStatus, QueueCounts, QueueName, SlotState,
-    SlotStatus, Why,
+    Count, Failure, Fit, Happened, JobRecord, JobState, Millis, PoolStatus, QueueCounts, QueueName,
+    SlotState, Why,
 };
 
 /// Who could be asked, beside the store.
@@ -27,8 +28,8 @@ pub fn of_job(why: &Why, heard: &Heard, now: Millis) -> Vec<String> {
     let runs = matches!(heard, Heard::Supervisor);
     let mut said = match job.state {
         JobState::Waiting => waiting(why, job, runs, now),
-        JobState::Delayed => delayed(job, now),
-        JobState::Depends => needs::sentences(job, now),
+        JobState::Delayed => [delayed(job, now), lasting(why, job, runs, now)].concat(),
+        JobState::Depends => [needs::sentences(job, now), lasting(why, job, runs, now)].concat(),
         JobState::Running | JobState::Canceling => running(why, job, now),
         JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => ended(job, now),
     };
@@ -61,16 +62,10 @@ fn waiting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
     let since = known(job.put_at).map(|at| format!("; it was put {} ago", age(between(at, now))));
     let mut said = vec![format!("It waits in queue {}{}.", job.queue, since.unwrap_or_default())];
     said.extend(came_back(job));
-    let pause = why.queues.get(&job.queue).and_then(|queue| queue.paused.as_ref());
-    if let Some(pause) = pause {
-        let reason = pause.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let since =
-            known(pause.since).map(|at| format!(" {} ago", age(between(at, now)))).unwrap_or_default();
-        said.push(format!("Queue {} was paused{since} by {}{reason}.", job.queue, pause.by));
-    }
+    said.extend(paused(why, job, now));
     said.extend(why.queues.get(&job.queue).and_then(|queue| full(&job.queue, queue)));
     if runs {
-        said.extend(no_pool(why, job));
+        said.extend(no_pool(&why.pools, job, no_room));
     }
     match why.before {
         Some(0) if said.len() == 1 && runs => said.push("It is the next of its queue.".into()),
@@ -84,6 +79,25 @@ fn waiting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
     said
 }
 
+fn paused(why: &Why, job: &JobRecord, now: Millis) -> Option<String> {
+    let pause = why.queues.get(&job.queue)?.paused.as_ref()?;
+    let reason = pause.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let since = known(pause.since).map(|at| format!(" {} ago", age(between(at, now)))).unwrap_or_default();
+    Some(format!("Queue {} was paused{since} by {}{reason}.", job.queue, pause.by))
+}
+
+/// What will be in the way of a job also when its time has come: not that all workers are busy just now.
+fn lasting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
+    let pools = if runs { no_pool(&why.pools, job, paused_pool) } else { Vec::new() };
+    paused(why, job, now).into_iter().chain(pools).collect()
+}
+
+fn paused_pool(pool: &PoolStatus) -> Option<String> {
+    let name = &pool.name;
+    let by = pool.pause.as_ref().map(|pause| format!(" by {}", pause.by)).unwrap_or_default();
+    pool.paused.then(|| format!("Pool {name} is paused{by}: taskvisor resume {name} has it take jobs again."))
+}
+
 /// Whether a queue runs as many jobs as it may.
 fn full(name: &QueueName, queue: &QueueCounts) -> Option<String> {
     let most = queue.max_concurrency?;
@@ -94,23 +108,26 @@ fn full(name: &QueueName, queue: &QueueCounts) -> Option<String> {
 }
 
 /// What stands in the way of a waiting job in each pool that takes its queue.
-fn no_pool(why: &Why, job: &JobRecord) -> Vec<String> {
-    if why.pools.is_empty() {
+fn no_pool(
+    pools: &[(PoolStatus, Fit)],
+    job: &JobRecord,
+    hindrance: fn(&PoolStatus) -> Option<String>,
+) -> Vec<String> {
+    if pools.is_empty() {
         return vec![format!("No pool takes jobs from queue {}.", job.queue)];
     }
     let of = |(pool, fit): &(PoolStatus, Fit)| match fit {
         Fit::Filtered => Some(format!("Pool {} does not let class {} through.", pool.name, job.class)),
         Fit::Unknown => Some(format!("No worker of pool {} knows class {}.", pool.name, job.class)),
-        Fit::Runs => no_room(pool),
+        Fit::Runs => hindrance(pool),
     };
-    why.pools.iter().filter_map(of).collect()
+    pools.iter().filter_map(of).collect()
 }
 
 fn no_room(pool: &PoolStatus) -> Option<String> {
     let name = &pool.name;
     if pool.paused {
-        let by = pool.pause.as_ref().map(|pause| format!(" by {}", pause.by)).unwrap_or_default();
-        return Some(format!("Pool {name} is paused{by}: taskvisor resume {name} has it take jobs again."));
+        return paused_pool(pool);
     }
     if let Some(probing) = &pool.probing {
         return Some(format!("Pool {name} tries with one slot only: {probing}."));
@@ -140,7 +157,8 @@ fn came_back(job: &JobRecord) -> Option<String> {
     };
     let why = match (&last.failure, last.counts) {
         (Some(failure), _) => worded(failure),
-        (None, Some(_)) => "it was interrupted, or no worker knew its class".into(),
+        (None, Some(Count::Interrupted)) => format!("interrupted by {}", interrupted_by(last)),
+        (None, Some(Count::UnknownClass)) => format!("no worker knew its class, {}", job.class),
         (None, None) => "no reason is known".into(),
     };
     let took = last.started_at.map(|from| format!(" after {}", age(between(from, at)))).unwrap_or_default();
@@ -235,115 +253,6 @@ fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
     said
 }
 
-/// Why a slot is in its state.
-pub fn of_slot(name: &str, why: &Why) -> Vec<String> {
-    let slots = why
-        .pools
-        .iter()
-        .flat_map(|(pool, _)| pool.template.iter().chain(&pool.slots).map(move |slot| (pool, slot)));
-    let found = slots.filter(|(_, slot)| Some(&slot.slot) == why.slot.as_ref());
-    let said: Vec<String> = found.flat_map(|(pool, slot)| of_life(pool, slot)).collect();
-    if said.is_empty() { vec![format!("Nothing is known of slot {name}.")] } else { said }
-}
-
-/// While a pool is exchanged a slot has two lives: that of the pool that leaves, and its heir's.
-fn of_life(pool: &PoolStatus, slot: &SlotStatus) -> Vec<String> {
-    let state = slot.state.as_str();
-    let leaves = if pool.outdated { ", and leaves for its heir" } else { "" };
-    let what = match slot.slot.index {
-        0 => format!("The template of pool {}", pool.name),
-        _ => format!("Slot {}", slot.slot),
-    };
-    let what = format!("{what}, generation {},", slot.generation);
-    let mut said = vec![format!("{what} has been {state} for {}{leaves}.", age(slot.age))];
-    said.extend(in_state(slot));
-    let jobs = slot.jobs.iter().map(|job| {
-        let ending = job.ending.as_ref().map(|why| format!("; it is being ended: {why}")).unwrap_or_default();
-        format!("It runs job {}, attempt {}, for {}{ending}.", job.id, job.attempt, age(job.ran))
-    });
-    said.extend(jobs);
-    said.extend(slot.waits.iter().map(|id| format!("Job {id} waits to run there alone.")));
-    said.extend(slot.leaving.as_ref().map(|why| format!("Its worker takes no more jobs and ends: {why}.")));
-    if slot.restarts > 0 {
-        let last = slot.why.as_ref().map(|why| format!(", the latest of them: {why}")).unwrap_or_default();
-        said.push(format!("{} lives there ended other than as planned{last}.", slot.restarts));
-    }
-    let trace = slot.trace.iter().flat_map(|trace| trace.lines().rev().find(|line| !line.trim().is_empty()));
-    said.extend(trace.map(|line| format!("Its last words before it was ready: {line}")));
-    said
-}
-
-fn in_state(slot: &SlotStatus) -> Option<String> {
-    let left = slot.until.map(age);
-    Some(match (slot.state, left) {
-        (SlotState::Down, Some(left)) => format!("The next worker is started in {left}."),
-        (SlotState::Down, None) => "No worker is wanted there.".into(),
-        (SlotState::Starting, Some(left)) => format!("Its worker must be ready within {left}."),
-        (SlotState::Stopping, Some(left)) => format!("Its worker is killed in {left} if it has not ended."),
-        (SlotState::Killed, _) => {
-            "Its worker was killed; only the proof that nothing of it lives is missing.".into()
-        }
-        (SlotState::Ready, _) => "It has room for a job.".into(),
-        (SlotState::Unkillable, _) => slot.why.clone()?,
-        (SlotState::Busy | SlotState::Starting | SlotState::Stopping, _) => return None,
-    })
-}
-
-/// Why a pool is of its size, and what keeps it from work.
-pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
-    let states = [
-        SlotState::Busy,
-        SlotState::Ready,
-        SlotState::Starting,
-        SlotState::Down,
-        SlotState::Stopping,
-        SlotState::Killed,
-        SlotState::Unkillable,
-    ];
-    let count = |state| pool.slots.iter().filter(|slot| slot.state == state).count();
-    let each = states.map(|state| (count(state), state.as_str())).into_iter().filter(|(count, _)| *count > 0);
-    let each: Vec<String> = each.map(|(count, state)| format!("{count} {state}")).collect();
-    let queues: Vec<&str> = pool.queues.iter().map(QueueName::as_str).collect();
-    let slots = match pool.slots.len() {
-        0 => "no workers".into(),
-        1 => format!("1 slot, {}", each.join(", ")),
-        many => format!("{many} slots: {}", each.join(", ")),
-    };
-    let mut said = vec![format!("Pool {} has {slots}. It takes jobs from {}.", pool.name, queues.join(", "))];
-    if pool.paused {
-        let by = pool.pause.as_ref().map(|pause| format!(" by {}", pause.by)).unwrap_or_default();
-        said.push(format!("It is paused{by}: taskvisor resume {} has it take jobs again.", pool.name));
-    }
-    if pool.outdated {
-        said.push("Its settings were changed: it ends when its workers have run their jobs.".into());
-    }
-    said.extend(
-        pool.scaled.map(|to| format!("It was scaled to {to} by a person; the settings say otherwise.")),
-    );
-    said.extend(pool.probing.as_ref().map(|probing| format!("It tries with one slot only: {probing}.")));
-    if let Some(template) = pool.template.as_ref().filter(|template| template.state != SlotState::Ready) {
-        said.push(format!("Its template is {}: no worker can be forked.", template.state.as_str()));
-    }
-    for (class, jobs) in &pool.unknown {
-        said.push(format!(
-            "Class {class} is known to none of its workers: {} of it came lately.",
-            counted(*jobs as usize, "job", "jobs")
-        ));
-    }
-    let paused = why.queues.iter().filter_map(|(name, queue)| Some((name, queue.paused.as_ref()?)));
-    said.extend(paused.map(|(name, pause)| format!("Queue {name} is paused by {}.", pause.by)));
-    let waiting: u64 = why.queues.values().filter_map(|queue| queue.jobs.get(&JobState::Waiting)).sum();
-    said.push(match (waiting, count(SlotState::Ready)) {
-        (0, _) if why.broker_trouble.is_some() => "How many jobs wait for it cannot be told now.".into(),
-        (0, _) => "No job waits for it.".into(),
-        (1, 1..) => "1 job waits in its queues.".into(),
-        (_, 1..) => format!("{waiting} jobs wait in its queues."),
-        (1, 0) => "1 job waits in its queues, and no slot has room.".into(),
-        (_, 0) => format!("{waiting} jobs wait in its queues, and no slot has room."),
-    });
-    said
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -384,7 +293,7 @@ mod tests {
     fn each_state_has_its_reason() {
         let said = |state| of_job(&why(state), &Heard::Supervisor, NOW);
         let failed = "Attempt 1 ended after 1.5s: exit 1: gzip: a.gz: crc error.";
-        assert_eq!(said(JobState::Delayed), ["It is delayed for 9.5s more.", failed]);
+        assert_eq!(said(JobState::Delayed)[..2], ["It is delayed for 9.5s more.", failed]);
         let running = said(JobState::Canceling);
         assert_eq!(running[0], "Attempt 1 has run for 58s in worker default.1#7 of q1-1.");
         assert_eq!(
@@ -394,6 +303,34 @@ mod tests {
         assert_eq!(said(JobState::Canceled), ["It was canceled 57s ago.", "It was canceled by uid 5."]);
         assert_eq!(said(JobState::Complete), ["It was completed 57s ago."]);
         assert_eq!(said(JobState::Held)[..2], ["It was held for a person 57s ago.", failed]);
+    }
+
+    #[test]
+    fn what_will_be_in_the_way_of_a_delayed_job_is_said_beside_its_delay() {
+        let mut why = why(JobState::Delayed);
+        let pause = Pause { since: Millis(NOW.0 - 5_000), by: "uid 0".into(), reason: None };
+        why.queues.insert("default".into(), QueueCounts { paused: Some(pause), ..QueueCounts::default() });
+        let said = of_job(&why, &Heard::Supervisor, NOW);
+        assert_eq!(
+            said[2..],
+            ["Queue default was paused 5.0s ago by uid 0.", "No pool takes jobs from queue default."]
+        );
+    }
+
+    #[test]
+    fn what_an_attempt_was_counted_as_is_not_guessed() {
+        let came_back = |counts| {
+            let mut why = why(JobState::Waiting);
+            if let Some(Entry { what: Happened::Attempt(last), .. }) =
+                why.job.as_mut().and_then(|job| job.history.first_mut())
+            {
+                (last.failure, last.counts) = (None, Some(counts));
+            }
+            of_job(&why, &Heard::Supervisor, NOW)[1].clone()
+        };
+        let died = "interrupted by the death of its supervisor or host, or the end of its lease.";
+        assert!(came_back(Count::Interrupted).ends_with(died));
+        assert!(came_back(Count::UnknownClass).ends_with("no worker knew its class, exec."));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod access;
 mod args;
 mod because;
+mod because_pool;
 mod branch;
 mod change_args;
 mod check;

@@ -42,7 +42,7 @@ pub fn render(job: &JobRecord, look: &Look) -> String {
     }
     if let Some(Failure { group, message, .. }) = &job.failure {
         let both = [group, message].map(String::as_str).into_iter().filter(|word| !word.is_empty());
-        row(&mut out, "why", &both.collect::<Vec<_>>().join(": "));
+        row(&mut out, of_which(job).0, &both.collect::<Vec<_>>().join(": "));
     }
     if job.state == JobState::Held {
         let retry = format!("when the reason is gone, taskvisor job retry {}", job.id);
@@ -59,7 +59,7 @@ pub fn render(job: &JobRecord, look: &Look) -> String {
     }
     timeline::render(&mut out, job, look);
     if let Some(forensics) = &job.forensics {
-        end(&mut out, forensics);
+        end(&mut out, of_which(job).1, forensics);
     }
     if let Some(seen) = job.forensics.as_ref().and_then(|forensics| forensics.snapshot.as_ref()) {
         out.push_str("\nits processes before they were ended\n");
@@ -72,6 +72,11 @@ pub fn render(job: &JobRecord, look: &Look) -> String {
         block(&mut out, "trace", trace);
     }
     out
+}
+
+/// Of which attempt failure and forensics are: until one has ended, the job has what is left of the one before.
+fn of_which(job: &JobRecord) -> (&'static str, &'static str) {
+    if job.state.is_leased() { ("before", "the attempt before") } else { ("why", "latest attempt") }
 }
 
 pub fn row(out: &mut String, name: &str, value: &str) {
@@ -166,8 +171,8 @@ fn quoted(word: &Bytes) -> String {
     }
 }
 
-fn end(out: &mut String, forensics: &Forensics) {
-    out.push_str("\nlatest attempt\n");
+fn end(out: &mut String, title: &str, forensics: &Forensics) {
+    let _ = writeln!(out, "\n{title}");
     let width = if forensics.left.is_empty() { "peak rss ".len() } else { "left running".len() };
     let mut line = |name: &str, value: String| {
         let _ = writeln!(out, "  {name:<width$} {value}");

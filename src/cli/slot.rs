@@ -24,7 +24,7 @@ fn named(name: String, slot: &SlotStatus, look: &Look) -> Node {
     line.colored(slot.state.as_str(), color(slot));
     let _ = write!(line.text, " {}", age(slot.age));
     if let Some(until) = slot.until {
-        let _ = write!(line.text, " (next in {})", age(until));
+        let _ = write!(line.text, " ({} {})", what_comes(slot.state), age(until));
     }
     if let Some(process) = &slot.process {
         let _ = write!(line.text, "  pid {}  {}", process.pid, used_with_children(process));
@@ -41,6 +41,16 @@ fn named(name: String, slot: &SlotStatus, look: &Look) -> Node {
     below.extend(warning(slot));
     below.extend(slot.process.iter().flat_map(processes));
     Node::new(line, below)
+}
+
+/// What happens at the moment that is told of a slot in this state.
+fn what_comes(state: SlotState) -> &'static str {
+    match state {
+        SlotState::Down => "next in",
+        SlotState::Starting => "must be ready in",
+        SlotState::Stopping => "killed in",
+        SlotState::Ready | SlotState::Busy | SlotState::Killed | SlotState::Unkillable => "ends in",
+    }
 }
 
 /// The first of many.

@@ -122,20 +122,32 @@ fn of_attempt(attempt: &Attempt, ended: Option<Millis>, look: &Look) -> Vec<Even
     events
 }
 
-fn word_of_end(attempt: &Attempt) -> &'static str {
-    match (attempt.state, attempt.counts) {
+/// What an attempt was interrupted by: what its worker was sent a signal for, or else nobody was there to send one.
+pub fn interrupted_by(attempt: &Attempt) -> String {
+    match attempt.forensics.as_ref().and_then(|left| left.signals.last()) {
+        Some(sent) => sent.why.clone(),
+        None => "the death of its supervisor or host, or the end of its lease".into(),
+    }
+}
+
+fn word_of_end(attempt: &Attempt) -> String {
+    if attempt.counts == Some(Count::Interrupted) && !attempt.state.has_ended() {
+        return format!("interrupted by {}; it is not spent", interrupted_by(attempt));
+    }
+    let word = match (attempt.state, attempt.counts) {
         (JobState::Complete, _) => "complete",
         (JobState::Canceled, _) => "canceled",
         (JobState::Held, _) => "ended; the job is held",
         (JobState::Failed, _) if attempt.crashed => "crashed; the job has failed",
         (JobState::Failed, _) => "failed; the job has failed",
-        (_, Some(Count::Interrupted)) => "interrupted; it is not spent",
+        (_, Some(Count::Interrupted)) => "interrupted",
         (_, Some(Count::UnknownClass)) => "refused: no worker here knows its class; it is not spent",
         (_, None) if attempt.crashed => "crashed",
         (_, None) if attempt.failure.is_some() => "failed",
         (JobState::Waiting | JobState::Delayed | JobState::Depends, None) => "given back; it is not spent",
         (JobState::Running | JobState::Canceling, None) => "ended",
-    }
+    };
+    word.into()
 }
 
 /// Why, what it used and left, what it said last, and what comes next.

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::access::Access;
 use super::args::{WhyCommand, WhyOf};
-use super::because::{Heard, of_job, of_pool, of_slot};
+use super::because::{Heard, of_job};
+use super::because_pool::{of_pool, of_slot};
 use super::elsewhere::supervisor;
 use super::failure::Failure;
 use super::hosts::Hosts;
