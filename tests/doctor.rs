@@ -90,7 +90,7 @@ fn without_any_proof_of_death_the_exit_code_is_1() {
 #[test]
 fn few_descriptors_are_bad() {
     let sandbox = Sandbox::new(Setting::Plain);
-    let (findings, code) = asked(&sandbox, &["prlimit", "--nofile=40:40"]);
+    let (findings, code) = asked(&sandbox, &["prlimit", "--nofile=30:30"]);
     assert_eq!((code, &check(&findings, "descriptors")["state"]), (Some(1), &"bad".into()));
 }
 

@@ -10,7 +10,14 @@ fn timeline(page: &str) -> Vec<String> {
     let lines = page.lines().skip_while(|line| *line != "timeline").skip(1);
     let lines = lines.take_while(|line| line.starts_with("  2"));
     lines
-        .map(|line| line[21..].trim_start_matches(|letter| "+0123456789.msh ".contains(letter)).to_owned())
+        .map(|line| {
+            line[2..]
+                .splitn(3, ' ')
+                .nth(2)
+                .unwrap_or_default()
+                .trim_start_matches(|letter| "+0123456789.msh ".contains(letter))
+                .to_owned()
+        })
         .collect()
 }
 
