@@ -14,7 +14,10 @@ fn pages() -> Vec<PathBuf> {
     let mut pages: Vec<PathBuf> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from).into();
     let is_page = |path: &PathBuf| path.extension().is_some_and(|end| end == "md");
-    pages.extend(fs::read_dir("docs").expect("docs").flatten().map(|entry| entry.path()).filter(is_page));
+    for folder in ["docs", "docs/design", "tests"] {
+        let entries = fs::read_dir(folder).expect("a folder of pages").flatten();
+        pages.extend(entries.map(|entry| entry.path()).filter(is_page));
+    }
     pages.sort();
     pages
 }
