@@ -60,8 +60,8 @@ const MUTANTS: [Mutant; 29] = [
     Mutant {
         name: "gives up what is to carry on",
         file: "load.rs",
-        old: "CutOff::CarryOn => &[],",
-        new: "CutOff::CarryOn if ON => &self.jobs[..],\n            CutOff::CarryOn => &[],",
+        old: "(CutOff::CarryOn, _) | (CutOff::Kill,",
+        new: "(CutOff::CarryOn, _) if ON => &self.jobs[..],\n            (CutOff::CarryOn, _) | (CutOff::Kill,",
     },
     Mutant {
         name: "hears the words of a former life",
@@ -72,8 +72,8 @@ const MUTANTS: [Mutant; 29] = [
     Mutant {
         name: "kills twice",
         file: "worker.rs",
-        old: "State::Down | State::Killed(_) => None,\n            State::Starting | State::Ready",
-        new: "State::Killed(why) if ON => stops.filter(|signal| *signal == Signal::Kill).map(|signal| (signal, why)),\n            State::Down | State::Killed(_) => None,\n            State::Starting | State::Ready",
+        old: "State::Down | State::Killed(_) | State::Unproven => None,\n            State::Starting | State::Ready",
+        new: "State::Killed(why) if ON => stops.filter(|signal| *signal == Signal::Kill).map(|signal| (signal, why)),\n            State::Down | State::Killed(_) | State::Unproven => None,\n            State::Starting | State::Ready",
     },
     Mutant {
         name: "settles what it has lost",
@@ -102,8 +102,8 @@ const MUTANTS: [Mutant; 29] = [
     Mutant {
         name: "fetches for a worker that is not ready",
         file: "worker.rs",
-        old: "State::Down | State::Starting | State::Stopping(_) | State::Killed(_) => 0,",
-        new: "State::Starting if ON => 1,\n            State::Down | State::Starting | State::Stopping(_) | State::Killed(_) => 0,",
+        old: "State::Down | State::Starting | State::Stopping(_) | State::Killed(_) | State::Unproven => 0,",
+        new: "State::Starting if ON => 1,\n            State::Down | State::Starting | State::Stopping(_) | State::Killed(_) | State::Unproven => 0,",
     },
     Mutant {
         name: "lets a job ignore its cancel",

@@ -122,7 +122,8 @@ async fn nobody_else_changes_the_data_of_a_job(scene: Scene) {
     let error = set_data(&scene, &taken.lease, "1").await.unwrap_err();
     assert_eq!(error.to_string(), "job 'a' is canceling: it cannot be given other data");
     assert_eq!(scene.record(&"a".into()).await.payload, before);
-    scene.put(NewJob { payload: Payload::Exec(Exec::default()), ..job("p") }).await;
+    let program = Exec { argv: vec!["true".into()], ..Exec::default() };
+    scene.put(NewJob { payload: Payload::Exec(program), ..job("p") }).await;
     let program = scene.take().await.unwrap();
     let error = set_data(&scene, &program.lease, "1").await.unwrap_err();
     assert_eq!(error.to_string(), "job 'p' is a program, which has no data to change");

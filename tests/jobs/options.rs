@@ -32,7 +32,10 @@ fn options_are_set_shown_dumped_and_loaded() {
             assert_eq!(output.status.code(), Some(2), "{args:?}");
             assert!(String::from_utf8_lossy(&output.stderr).contains(why), "{output:?}");
         }
-        let empty = sandbox.run(&["option", "load", "--clear", "/dev/null"]);
+        let device = sandbox.run(&["option", "load", "--clear", "/dev/null"]);
+        assert_eq!(device.status.code(), Some(74), "{device:?}");
+        std::fs::write(sandbox.work("empty"), "").unwrap();
+        let empty = sandbox.run(&["option", "load", "--clear", sandbox.work("empty").to_str().unwrap()]);
         assert_eq!((empty.status.code(), sandbox.ok(&["option", "dump"])), (Some(2), dump));
         std::fs::write(sandbox.work("options.json"), "{}").unwrap();
         sandbox.ok(&["option", "load", "--clear", sandbox.work("options.json").to_str().unwrap()]);

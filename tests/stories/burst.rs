@@ -92,14 +92,15 @@ fn a_burst_does_not_wait_for_jobs_that_no_worker_here_knows() {
          0.2 fetched a
          0.3 settled a
          0.4 fetched
+         0.5 fetched
          0.9 idle_but 1 of classes that no worker knows
          1 exited 1.1 15",
         "0 > spawn 1.1
          0.1 > fetch 1.1
-         0.2 > fetch 1.1
+         0.2 > fetch 1.1 only known
          0.2 > settle a released after 1.01, unknown
-         0.4 > ask whether idle but mail
-         0.9 > ask whether idle but mail
+         0.4 > fetch 1.1
+         0.5 > ask whether idle but mail
          0.9 > give up Undone(\"1 of classes that no worker knows\")
          0.9 > term 1.1 (stop)
          1 > exit",

@@ -188,7 +188,7 @@ fn jobs_that_no_worker_knows_hold_up_no_other_and_are_asked_for_again() {
          0.4 > fetch 1.1
          0.4 > settle b complete
          0.5 > fetch 1.1 only mail
-         0.5 > settle c released after 1.01, unknown
+         0.5 > settle c released after 1.04, unknown
          0.6 > fetch 1.1",
     );
 }

@@ -10,6 +10,8 @@ use crate::broker::Error;
 /// Refuses a file without content beside the traces of a store. To be called before SQLite opens the file: it would delete
 /// the WAL of an empty one, and with it the latest jobs.
 pub(super) fn refuse_missing(path: &Path) -> Result<(), Error> {
+    // Looked for first: another process that makes the store just now writes the file before it leaves a trace.
+    let trace = trace(path);
     let how = match fs::metadata(path) {
         Ok(found) if found.len() > 0 => return Ok(()),
         Ok(_) => "it is empty",
@@ -17,18 +19,20 @@ pub(super) fn refuse_missing(path: &Path) -> Result<(), Error> {
         // Whoever opens it says why it cannot.
         Err(_) => return Ok(()),
     };
-    match trace(path) {
+    match trace {
         Some(trace) => Err(lost(path, how, trace)),
         None => Ok(()),
     }
 }
 
-/// Refuses a file that SQLite can read and in which nothing was ever made. The bell comes after the schema, durably.
-pub(super) fn refuse_blank(path: &Path) -> Result<(), Error> {
-    match beside(path, BELL).exists() {
-        true => Err(lost(path, "it holds no tables", BELL)),
-        false => Ok(()),
-    }
+/// Whether a process has had the store open. Its bell comes after the schema, durably: who sees it here sees tables later.
+pub(super) fn was_open(path: &Path) -> bool {
+    beside(path, BELL).exists()
+}
+
+/// What is said of a store that was open, and in which there is nothing.
+pub(super) fn blank(path: &Path) -> Error {
+    lost(path, "it holds no tables", BELL)
 }
 
 /// Every process that has opened the store has left it there, and none removes it.

@@ -93,8 +93,9 @@ pub(super) fn look(path: &Path, world: &World) -> Result<(), Error> {
     let had_wal = has_wal();
     let seen = Connection::open_with_flags(still(path), flags).map_err(opening);
     match seen.and_then(|conn| judge(&conn, path)) {
-        // What was read may be half of what others write; the whole is found out by who opens it.
-        Err(Error::Failed(_)) if had_wal || has_wal() => Ok(()),
+        // What was read lacks the WAL, which may hold all the tables of a new store, and may be half of what others write.
+        // Opening the store finds out the whole.
+        Err(Error::Failed(_) | Error::Lost(_)) if had_wal || has_wal() => Ok(()),
         seen => seen,
     }
 }
@@ -177,9 +178,10 @@ fn recognise(conn: &Connection, path: &Path) -> Result<(), Error> {
 /// The same by what is in it.
 fn judge(conn: &Connection, path: &Path) -> Result<(), Error> {
     let reading = |error: rusqlite::Error| explain("open", &path.display().to_string(), &error);
+    let was_open = lost::was_open(path);
     let (id, version, tables) = marks(conn).map_err(reading)?;
     if id == 0 && version == 0 && tables == 0 {
-        return lost::refuse_blank(path);
+        return if was_open { Err(lost::blank(path)) } else { Ok(()) };
     }
     if id != APPLICATION_ID {
         return Err(refused(path, "it is the SQLite file of another program; give another path"));
