@@ -285,9 +285,9 @@ fn limits_that_are_nonsense_are_refused_with_their_place() {
     for (settings, words) in [
         ("limits: {memory: 0}", "limits.memory is 0: no job could run"),
         ("limits: {cpu: 0s}", "limits.cpu is 0: no job could run"),
-        ("limits: {memory: -5MB}", "'-5MB' is no size like 512MB, 1GiB or 100000"),
-        ("limits: {memory: -5}", "'-5' is no size like 512MB, 1GiB or 100000"),
-        ("limits: {output: 3XB}", "'3XB' is no size like 512MB, 1GiB or 100000"),
+        ("limits: {memory: -5MB}", "'-5MB' is no size like 512MB, 1GiB or 100kB"),
+        ("limits: {memory: -5}", "'-5' is no size like 512MB, 1GiB or 100kB"),
+        ("limits: {output: 3XB}", "'3XB' is no size like 512MB, 1GiB or 100kB"),
         ("limits: {processes: -1}", "invalid type: integer `-1`, expected u64"),
         ("limits: {memroy: 1MB}", "unknown setting 'memroy'"),
         ("limits: {time: 3s, soft_time: 3s}", "limits.soft_time is not before limits.time"),
