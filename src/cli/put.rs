@@ -32,6 +32,7 @@ pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
         true => lines(&mut sink, &form, if args.null { 0 } else { b'\n' }).await?,
         false => sink.send(vec![form.job()]).await?,
     }
+    sink.note().await;
     Ok(exit::OK)
 }
 
@@ -113,16 +114,19 @@ struct Sink<'a> {
     acknowledged: usize,
     /// The first of them.
     first: Option<JobId>,
+    /// That job, and whether nobody takes jobs from its queue, as far as the supervisor could tell.
+    sample: Option<(NewJob, bool)>,
 }
 
 impl<'a> Sink<'a> {
     fn new(config: &'a Config, access: Access, typed: &'a Put) -> Self {
-        Sink { config, access, typed, deaf: false, acknowledged: 0, first: None }
+        Sink { config, access, typed, deaf: false, acknowledged: 0, first: None, sample: None }
     }
 
     async fn send(&mut self, jobs: Vec<NewJob>) -> Result<(), Failure> {
         let count = jobs.len();
-        let Some(sample) = jobs.first().cloned() else { return Ok(()) };
+        let Some(queue) = jobs.first().map(|job| job.queue.clone()) else { return Ok(()) };
+        let sample = jobs.first().filter(|_| self.sample.is_none()).cloned();
         let Queued { ids, unserved } = self.access.put(self.config, jobs).await.map_err(|failure| {
             let what = if count == 1 { "the job".to_string() } else { format!("{count} jobs") };
             match self.acknowledged {
@@ -137,15 +141,18 @@ impl<'a> Sink<'a> {
             Err(failure) => return Err(failure.of("failed to print the ids").hint(self.in_words())),
             Ok(()) => {}
         }
-        // Said once: all jobs of a put have one queue and one directory.
-        if let Some(first) = self.first.as_ref().filter(|_| self.acknowledged == count) {
-            if leads_nowhere(io::stdout()) {
-                eprintln!("note: stdout is closed or /dev/null: {}", self.in_words());
-            }
-            let job = (first, &sample.queue, &sample.payload);
-            note_put(self.config, &self.access, self.typed, job, unserved.contains(&sample.queue)).await;
-        }
+        self.sample = self.sample.take().or_else(|| Some((sample?, unserved.contains(&queue))));
         Ok(())
+    }
+
+    /// What keeps the jobs from running, once all are queued: all jobs of a put have one queue and one directory.
+    async fn note(&self) {
+        let (Some(first), Some((sample, unserved))) = (&self.first, &self.sample) else { return };
+        if leads_nowhere(io::stdout()) {
+            eprintln!("note: stdout is closed or /dev/null: {}", self.in_words());
+        }
+        let job = (first, &sample.queue, &sample.payload);
+        note_put(self.config, &self.access, self.typed, job, *unserved).await;
     }
 
     /// What is queued, for who was not told all ids and might put again.

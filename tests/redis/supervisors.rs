@@ -225,7 +225,8 @@ fn a_password_is_shown_nowhere() {
         let output = sandbox.command(args).env("TASKVISOR_BROKER", &url).output().unwrap();
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     };
-    let jid = asked(&["put", "--", "true"]);
+    let put = sandbox.command(&["put", "--", "true"]).env("TASKVISOR_BROKER", &url).output().unwrap();
+    let jid = String::from_utf8(put.stdout).unwrap();
     assert!(asked(&["job", "wait", jid.trim()]).contains("complete"));
     for args in [&["status"][..], &["status", "--json"], &["config", "show"], &["doctor"]] {
         let shown = asked(args);
