@@ -148,6 +148,10 @@ pub(super) struct Sink<'a> {
 }
 
 impl Sink<'_> {
+    fn name(&self) -> WorkerName {
+        WorkerName::new(self.pool, self.worker)
+    }
+
     /// Takes in a piece of output.
     pub(super) fn keep(&mut self, stream: Stream, bytes: &[u8]) {
         let printed = &mut *self.printed;
@@ -178,7 +182,7 @@ impl Sink<'_> {
             match self.job {
                 Some(job) => self.logs.remark(job, remark),
                 None => {
-                    info!(worker = %WorkerName::new(self.pool, self.worker), pool = self.pool, "{}", remark.trim())
+                    info!(worker = %self.name(), pool = self.pool, "{}", remark.trim())
                 }
             }
         }
@@ -196,7 +200,7 @@ impl Sink<'_> {
             // Control characters never reach a terminal.
             let line: String =
                 line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
-            info!(worker = %WorkerName::new(self.pool, self.worker), pool = self.pool, "{line}");
+            info!(worker = %self.name(), pool = self.pool, "{line}");
         }
         true
     }

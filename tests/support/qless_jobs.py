@@ -128,7 +128,7 @@ class Asks:
         tell(job.track)
         job.priority = 7
         tell(lambda: (job.heartbeat() - time.time()) > 1)
-        tell(lambda: re.fullmatch(r".+-[0-9a-f]{8}-0\.1", job.worker_name) is not None)
+        tell(lambda: re.fullmatch(r".+-[0-9a-f]{8}-default\.1", job.worker_name) is not None)
         tell(lambda: [job.tracked, job.dependents, job.history[0]["what"], job.failure])
         tell(lambda: job.client.queues["later"].put(Silent, {"from": job.jid}, delay=3600, jid="child"))
         tell(lambda: [job.client.jobs["child"].state, job.client.jobs["child"].data, job.client.jobs["none"]])
