@@ -245,8 +245,8 @@ def version():
 beats = threading.Event()
 
 
-@job("litters")
-def litters():
+@job("changes")
+def changes():
     """Changes the process, and leaves a thread."""
     os.umask(0o777)
     os.chdir("/")
@@ -256,7 +256,7 @@ def litters():
 
 @job("process")
 def process():
-    """What litters changes."""
+    """What `changes` changes."""
     umask = os.umask(0)
     os.umask(umask)
     return [umask, os.getcwd(), signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL]

@@ -39,7 +39,7 @@ fn a_job_of_a_prefork_worker_leaves_the_next_one_no_directory_umask_or_handler_a
     let _running = start(&sandbox, "prefork", "app", &["-w", "1"]);
     let before = result(&run(&sandbox, "process", "null"));
     for _ in 0..2 {
-        let littered = run(&sandbox, "litters", "null");
+        let littered = run(&sandbox, "changes", "null");
         assert_eq!(littered["forensics"]["left"], json!(["thread beat"]), "{littered}");
         let next = run(&sandbox, "process", "null");
         assert_eq!(result(&next), before, "{next}");
