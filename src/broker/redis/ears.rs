@@ -154,7 +154,7 @@ fn heard(shared: &Arc<Shared>, message: &Msg) {
     // Anybody may say so, also of a hold before this one: what is so is asked.
     let job = said.jid.map(JobId::from);
     if let Some(hold) = job.and_then(|job| shared.holds.heard(&job, shared.link.now())) {
-        shared.verify(vec![hold]);
+        shared.verify(vec![hold], true);
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) fn granted(shared: &Shared, jobs: Vec<Value>, expires_at: Instant) ->
             shared.revoke(job.id.clone(), lost, Revocation::LockLost);
         }
         if early {
-            shared.verify(vec![(job.id.clone(), fence)]);
+            shared.verify(vec![(job.id.clone(), fence)], false);
         }
         let lease = Lease { job: job.id.clone(), fence, expires_at };
         fetched.push(Fetched { job: Arc::new(job), lease });

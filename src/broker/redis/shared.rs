@@ -184,11 +184,12 @@ impl Shared {
 
     /// Asks about all holds.
     pub(super) fn verify_all(&self) {
-        self.verify(self.holds.all());
+        self.verify(self.holds.all(), false);
     }
 
-    /// Asks whether holds are in force, and tells of those that are not.
-    pub(super) fn verify(&self, holds: Vec<(JobId, Fence)>) {
+    /// Asks whether holds are in force, and tells of those that are not. Of those that something was `heard` of, one whose
+    /// lease has run out is not.
+    pub(super) fn verify(&self, holds: Vec<(JobId, Fence)>, heard: bool) {
         let Some(shared) = self.own.upgrade() else { return };
         if holds.is_empty() {
             return;
@@ -196,7 +197,7 @@ impl Shared {
         tokio::spawn(async move {
             let asked =
                 shared.link.call("ask about jobs in", "taskvisor.verify", shared.link.now(), |cmd, _| {
-                    cmd.arg(shared.instance()).arg(holds.len());
+                    cmd.arg(shared.instance()).arg(u8::from(heard)).arg(holds.len());
                     for (job, fence) in &holds {
                         cmd.arg(job.as_str()).arg(fence.0);
                     }

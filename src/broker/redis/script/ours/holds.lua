@@ -268,14 +268,15 @@ if command == 'taskvisor.renew' then
   return answers
 end
 
--- Which of some holds are not in force any more, and why.
+-- Which of some holds are not in force any more, and why. Of those that something was said of (`heard`) a lease that has
+-- run out is lost: it is in its grace, for the holder to end the job in, and at the end of that nothing more is told.
 if command == 'taskvisor.verify' then
-  local instance, answers = take(), {}
+  local instance, heard, answers = take(), take() == '1', {}
   for i = 1, tonumber(take()) do
     local jid, hold = take(), take()
-    local job = read(jid, {'state', 'queue', 'worker', 'held_by', 'hold', 'canceling'})
+    local job = read(jid, {'state', 'queue', 'worker', 'held_by', 'hold', 'canceling', 'grace'})
     if is_held(job) and job.hold == hold then
-      answers[i] = job.canceling and 'canceled' or 'held'
+      answers[i] = job.canceling and 'canceled' or heard and job.grace == '1' and 'lost' or 'held'
     else
       answers[i] = is_canceled(jid, job, instance) and 'canceled' or 'lost'
     end
