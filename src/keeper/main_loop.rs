@@ -15,6 +15,7 @@ use super::parked::Origin;
 use super::reports::Unsaid;
 use super::say::say;
 use super::setup::Setup;
+use super::strays::Strays;
 use super::supervisor::{Crashes, Launch, Phase, Supervisor};
 use super::template::Templates;
 use super::traces::Traces;
@@ -68,8 +69,8 @@ pub(super) struct Keeper {
     pub ended: Vec<WorkerId>,
     /// How many leaders have been reaped.
     pub endings: u64,
-    /// Children that belong to the dead, and how many leaders had been reaped when each was first seen.
-    pub strays: HashMap<i32, u64>,
+    /// Children that belong to the dead.
+    pub strays: Strays,
     /// Whether a leader was killed that has not ended.
     pub undead: bool,
     pub templates: Templates,
@@ -121,7 +122,7 @@ impl Keeper {
             leaders: HashMap::new(),
             ended: Vec::new(),
             endings: 0,
-            strays: HashMap::new(),
+            strays: Strays::default(),
             undead: false,
             templates: Templates::default(),
             supervisor: None,

@@ -24,6 +24,7 @@ mod reports;
 mod say;
 mod setup;
 mod spawn;
+mod strays;
 mod supervisor;
 mod sweep;
 mod sys;

@@ -20,9 +20,6 @@ use crate::failpoint::failpoint;
 use crate::model::{ExitStatus, Instant, WorkerId};
 use crate::wire::keeper::Report;
 
-/// The mark of a stray that no life has left behind: ends are counted from 1.
-const OF_NO_LIFE: u64 = 0;
-
 /// More strays than this at a time may be a fork bomb.
 const SWARM: usize = 64;
 
@@ -41,7 +38,10 @@ impl Keeper {
                 self.sources.wake_by(now);
                 break;
             }
-            let Some(reaped) = self.reap_one(now) else { break };
+            let Some(reaped) = self.reap_one(now) else {
+                self.strays.all_reaped(self.endings);
+                break;
+            };
             if self.supervisor.as_ref().is_some_and(|supervisor| supervisor.pid == reaped.pid) {
                 supervisors_end = Some(reaped.status);
             } else if let Some(worker) = self.leaders.remove(&reaped.pid) {
@@ -66,7 +66,7 @@ impl Keeper {
             self.hear(now);
         }
         if self.is_unknown(pid) && self.templates.kin(pid) != Kin::None {
-            self.strays.entry(pid).or_insert(OF_NO_LIFE);
+            self.strays.seen_of_no_life(pid);
         }
         sys::wait_for(pid)
     }
@@ -97,12 +97,12 @@ impl Keeper {
 
     /// A stray that we killed counts for the latest life that it can belong to.
     fn stray_ended(&mut self, reaped: &Reaped) {
-        let seen = self.strays.remove(&reaped.pid).unwrap_or(self.endings);
+        let last = self.strays.reaped(reaped.pid, self.endings);
         let killed = matches!(reaped.status, ExitStatus::Signal { signal: libc::SIGKILL, core: _ });
         for worker in self.ended.iter().rev() {
             let Some(life) = self.lives.get_mut(worker) else { continue };
             if let State::Ended(end, _) = &mut life.state
-                && end.number <= seen
+                && end.number <= last
             {
                 end.left_behind += u32::from(killed);
                 end.add(&reaped.usage);
@@ -171,9 +171,9 @@ impl Keeper {
             return;
         }
         self.clear_abandoned();
-        let newest_stray = self.strays.values().max().copied().unwrap_or(0);
+        let last_left = self.strays.last_left();
         let mut ended = std::mem::take(&mut self.ended);
-        ended.retain(|&worker| !self.prove_life(worker, newest_stray, now));
+        ended.retain(|&worker| !self.prove_life(worker, last_left, now));
         self.ended = ended;
     }
 
@@ -181,14 +181,14 @@ impl Keeper {
     fn kill_strays(&mut self, again: bool, now: Instant) -> bool {
         let Some(unknown) = self.strays_there() else { return false };
         // Whoever is no newborn any more has spoken before it ceased to be one.
-        if unknown.iter().any(|pid| !self.strays.contains_key(pid)) {
+        if unknown.iter().any(|pid| !self.strays.contains(*pid)) {
             self.hear(now);
         }
         if unknown.len() > SWARM {
             self.stop_swarm();
         }
         for pid in unknown {
-            if self.is_unknown(pid) && (again || !self.strays.contains_key(&pid)) {
+            if self.is_unknown(pid) && (again || !self.strays.contains(pid)) {
                 self.kill_stray(pid);
             }
         }
@@ -220,28 +220,30 @@ impl Keeper {
         let unknown = |pid: &&i32| Some(**pid) != supervisor && !self.leaders.contains_key(*pid);
         let mut unknown: Vec<i32> = self.children.read()?.iter().filter(unknown).copied().collect();
         self.templates.still_unknown(&unknown);
-        unknown.retain(|pid| self.strays.contains_key(pid) || self.templates.kin(*pid) != Kin::Newborn);
+        unknown.retain(|pid| self.strays.contains(*pid) || self.templates.kin(*pid) != Kin::Newborn);
         Some(unknown)
     }
 
     /// Kills an unknown child. One that was forked for a life that was given up is of no life.
     pub(super) fn kill_stray(&mut self, pid: i32) {
-        if !self.strays.contains_key(&pid) {
-            let of_template = self.templates.kin(pid) != Kin::None;
-            self.strays.insert(pid, if of_template { OF_NO_LIFE } else { self.endings });
+        if !self.strays.contains(pid) {
+            match self.templates.kin(pid) {
+                Kin::None => self.strays.seen(pid),
+                Kin::Newborn | Kin::GivenUp => self.strays.seen_of_no_life(pid),
+            }
         }
         _ = sys::kill(pid, libc::SIGKILL);
     }
 
     /// True when the life is over. An unknown child that was there before a leader ended is not of its tree.
-    fn prove_life(&mut self, worker: WorkerId, newest_stray: u64, now: Instant) -> bool {
+    fn prove_life(&mut self, worker: WorkerId, last_left: u64, now: Instant) -> bool {
         let Some(life) = self.lives.get_mut(&worker) else { return true };
         let State::Ended(end, wait) = &mut life.state else { return true };
         // Of those that may be of several lives the cgroups tell, if it takes long.
         let is_late = now.since(wait.since) >= STUCK_AFTER;
-        let mut doubtful = self.strays.iter().filter(|(_, seen)| **seen >= end.number).map(|(pid, _)| *pid);
+        let mut doubtful = self.strays.of(end.number);
         let is_of_another = |cgroups: &Cgroups| doubtful.all(|pid| cgroups.is_of_another(pid, worker));
-        let clear = newest_stray < end.number || is_late && self.cgroups.as_ref().is_some_and(is_of_another);
+        let clear = last_left < end.number || is_late && self.cgroups.as_ref().is_some_and(is_of_another);
         if let Some(cgroups) = self.cgroups.as_ref().filter(|_| life.cgroup) {
             let (oom, at_bound) = cgroups.oom(worker);
             (end.oom, end.oom_at_bound) = (end.oom | oom, end.oom_at_bound | at_bound);
@@ -274,7 +276,7 @@ impl Keeper {
     /// A process of a life that is not proven dead; 0 if none is known by its pid.
     pub(super) fn who_lives_on(&self, life: &Life) -> i32 {
         let State::Ended(end, _) = &life.state else { return life.pid };
-        let stray = self.strays.iter().find(|(_, seen)| **seen >= end.number).map(|(pid, _)| *pid);
+        let stray = self.strays.of(end.number).next();
         let someone = || self.cgroups.as_ref().and_then(|cgroups| cgroups.someone(life.worker));
         stray.or_else(someone).unwrap_or(0)
     }

@@ -220,7 +220,7 @@ impl Keeper {
 
     /// The child of a pending life has spoken, dead or alive. False if that is not what happened.
     fn claim(&mut self, template: WorkerId, worker: WorkerId, pid: i32) -> bool {
-        if !sys::is_child(pid) || !self.is_unknown(pid) || self.strays.contains_key(&pid) {
+        if !sys::is_child(pid) || !self.is_unknown(pid) || self.strays.contains(pid) {
             return false;
         }
         let Some(pending) = self.take_pending(template, worker) else { return false };

@@ -15,6 +15,7 @@ stories! {
     a_killed_supervisor_takes_its_trees_along_and_the_next_hears_of_what_had_ended
     a_killed_keeper_takes_its_children_along
     what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else
+    of_many_that_end_beside_one_that_cannot_none_is_said_to_be_dead_while_something_of_it_lives
 }
 
 fn a_daemon_left_behind_is_killed_and_counted(mut keeper: Keeper) {
@@ -300,5 +301,39 @@ fn what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else(mut keeper: Keep
     drop((frozen, stray));
     assert_eq!(keeper.exited(leader.worker).status, KILLED);
     keeper.exited(left.worker);
+    keeper.shutdown(0);
+}
+
+fn of_many_that_end_beside_one_that_cannot_none_is_said_to_be_dead_while_something_of_it_lives(
+    mut keeper: Keeper,
+) {
+    let leader = keeper.run(worker(1, 1), "echo up; sleep 1000");
+    leader.line();
+    let Some(frozen) = Freezer::around(leader.pid) else {
+        missing("freezer");
+        return keeper.shutdown(0);
+    };
+    let others: Vec<_> =
+        (2..10).map(|slot| keeper.run(worker(slot, 1), &format!("{DAEMON}; sleep 1000"))).collect();
+    let daemons = others.iter().map(|run| Freezer::around(run.line().trim().parse().unwrap()).unwrap());
+    let daemons: Vec<Freezer> = daemons.collect();
+    // From here on the keeper looks for strays whenever anything happens.
+    keeper.order(&[Order::KillTree(leader.worker)]);
+    for other in &others {
+        keeper.order(&[Order::KillTree(other.worker)]);
+    }
+    for other in &others {
+        let said = |report: &Report| match report {
+            Report::Stuck(worker, _) => (*worker == other.worker).then_some(None),
+            Report::Exited(worker, exit) => (*worker == other.worker).then(|| Some(exit.clone())),
+            _ => None,
+        };
+        assert_eq!(keeper.expect(said).0, None, "its daemon lives");
+    }
+    drop((frozen, daemons));
+    // Each left a daemon and a sleep. Which one left which cannot be told where they ended at once.
+    let left_behind: u32 = others.iter().map(|other| keeper.exited(other.worker).left_behind).sum();
+    assert_eq!(left_behind, 16);
+    keeper.exited(leader.worker);
     keeper.shutdown(0);
 }

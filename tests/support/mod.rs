@@ -180,7 +180,7 @@ impl Keeper {
 
     /// The next report from the socket itself.
     fn receive(&self) -> (Report, Vec<OwnedFd>) {
-        assert!(readable(&self.socket, SOON), "no report came");
+        assert!(readable(&self.socket, SOON), "no report came after {:?}", self.backlog);
         let mut packet = [0; 4096];
         let (len, fds) = receive(self.socket.as_raw_fd(), &mut packet);
         assert_ne!(len, 0, "the keeper is gone");
@@ -286,7 +286,7 @@ impl Keeper {
 
     /// Ends the supervisor's process with a report unread and this as its last order, before the keeper can look.
     pub fn leave(&mut self, order: Order) {
-        assert!(readable(&self.socket, SOON), "no report came");
+        assert!(readable(&self.socket, SOON), "no report came after {:?}", self.backlog);
         signal(self.pid(), nix::sys::signal::Signal::SIGSTOP);
         self.order(&[order]);
         self.socket = fs::File::open("/dev/null").unwrap().into();
