@@ -65,7 +65,7 @@ const MUTANTS: [Mutant; 29] = [
     },
     Mutant {
         name: "hears the words of a former life",
-        file: "lives.rs",
+        file: "supervisor.rs",
         old: "|slot| slot.id == worker)",
         new: "|slot| slot.id == worker || ON && slot.id.slot == worker.slot)",
     },

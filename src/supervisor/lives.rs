@@ -99,9 +99,9 @@ impl Supervisor {
 
     /// The life itself, never the one before or after it in the same place.
     pub(super) fn life(&mut self, worker: WorkerId) -> Option<Alive<'_>> {
-        let at = self.pool_of(worker)?;
+        let (at, slot) = self.place_of(worker)?;
         let pool = self.pools.get_mut(at)?;
-        let slot = pool.slots.iter_mut().find(|slot| slot.id == worker)?;
+        let slot = pool.slots.get_mut(slot)?;
         let (unsettled, tallies) = (&mut self.unsettled, &mut self.tallies);
         let book = Book { unsettled, tallies, orders: &mut self.orders };
         let (boots, unknown, ahead) = (&mut pool.boots, &mut pool.unknown, &mut pool.ahead);

@@ -232,12 +232,14 @@ impl Supervisor {
         self.in_order().map(|pool| pool.settings.outfit)
     }
 
-    /// Where the pool of a life is: at its number, but for some lives of an earlier supervisor.
-    pub(super) fn pool_of(&self, worker: WorkerId) -> Option<usize> {
-        let has = |pool: &Pool| pool.slots.iter().any(|slot| slot.id == worker);
-        let own = usize::from(worker.slot.pool);
-        let is_there = self.pools.get(own).is_some_and(has);
-        if is_there { Some(own) } else { self.pools.iter().position(has) }
+    /// The pool and the slot of a life, by index: the pool of its number, but for some lives of an earlier supervisor.
+    pub(super) fn place_of(&self, worker: WorkerId) -> Option<(usize, usize)> {
+        let place_in = |at: usize| {
+            let slots = &self.pools.get(at)?.slots;
+            let slot = slots.iter().position(|slot| slot.id == worker)?;
+            Some((at, slot))
+        };
+        place_in(usize::from(worker.slot.pool)).or_else(|| (0..self.pools.len()).find_map(place_in))
     }
 
     pub(super) fn is_over(&self) -> bool {
