@@ -144,6 +144,7 @@ macro_rules! facts {
         }
     };
 }
+#[cfg(feature = "async")]
 pub(crate) use facts;
 
 /// A job in a blocking handler.

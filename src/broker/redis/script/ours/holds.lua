@@ -268,8 +268,8 @@ if command == 'taskvisor.renew' then
   return answers
 end
 
--- Which of some holds are not in force any more, and why. Of those that something was said of (`heard`) a lease that has
--- run out is lost: it is in its grace, for the holder to end the job in, and at the end of that nothing more is told.
+-- Which holds are not in force any more, and why. With `heard` somebody said that they are lost: then a lease in its
+-- grace is lost too. The holder ends the job in that grace, and hears nothing more at its end.
 if command == 'taskvisor.verify' then
   local instance, heard, answers = take(), take() == '1', {}
   for i = 1, tonumber(take()) do
