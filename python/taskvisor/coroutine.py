@@ -15,7 +15,7 @@ from collections import deque
 from contextvars import copy_context
 from typing import Any, Optional
 
-from . import frames, outcome, streams
+from . import calling, frames, outcome, streams
 from .application import Application, Function
 from .channel import answer, split_lines
 from .context import Job, of_task
@@ -222,7 +222,7 @@ class Worker:
     async def _in_task(self, run: _Run, function: Function) -> None:
         try:
             args, kwargs = function.call_for(run.job.data)
-            result = await function.function(*args, **kwargs)
+            result = await calling.call_async(function.function, args, kwargs)
             line = self._returned(run, result)
         except BaseException as error:
             line = self._raised(run, error)
@@ -233,7 +233,7 @@ class Worker:
     def _in_thread(self, run: _Run, function: Function) -> None:
         try:
             args, kwargs = function.call_for(run.job.data)
-            line = self._returned(run, function.function(*args, **kwargs))
+            line = self._returned(run, calling.call(function.function, args, kwargs))
         except BaseException as error:
             line = self._raised(run, error)
         if not self._guard.is_worker:

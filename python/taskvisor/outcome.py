@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 
-from . import frames
+from . import calling, frames
 from .advance import Advance
 from .context import Job
 from .errors import DataMismatch, Fail, Retry, Snooze
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, Optional, TextIO
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+#: As frames name it.
+_CALLING = calling.call.__code__.co_filename
+_HERE = os.path.dirname(_CALLING) + os.sep
 #: More than this of a message or a trace helps nobody.
 LONGEST_MESSAGE = 16 * 1024
 _LONGEST_TRACE = 128 * 1024
@@ -101,16 +103,22 @@ def describe(error: BaseException) -> dict[str, str]:
 
 
 def place(error: BaseException, stack: traceback.StackSummary) -> str:
-    """Where a job was when it was told to end: the frames between those of this package that called it and that it called."""
-    def is_ours(entry: traceback.FrameSummary) -> bool:
-        return entry.filename.startswith(_HERE)
+    """Where a job was when it was told to end: the frames of its own code, and of what that called.
 
-    shown = list(stack)
-    while shown and (is_ours(shown[-1]) or shown[-1].filename.endswith(f"{os.sep}contextlib.py")):
-        shown.pop()
-    first = max((place for place, entry in enumerate(shown, 1) if is_ours(entry)), default=0)
-    lines = "".join(traceback.StackSummary.from_list(shown[first:]).format()) or "  outside of its own code\n"
+    What this package called is left out. Its own frames and all below them are not the job's.
+    """
+    calls = [place for place, entry in enumerate(stack) if entry.filename == _CALLING]
+    shown = [entry for entry in stack[calls[0]:calls[-1]] if not _is_ours(entry)] if calls else []
+    for entry in stack[calls[-1] + 1:] if calls else []:
+        if _is_ours(entry):
+            break
+        shown.append(entry)
+    lines = "".join(traceback.StackSummary.from_list(shown).format()) or "  outside of its own code\n"
     return f"taskvisor.worker: {type(error).__name__}: {error}. The job was here:\n{lines}"
+
+
+def _is_ours(entry: traceback.FrameSummary) -> bool:
+    return entry.filename.startswith(_HERE)
 
 
 def tell_place(error: BaseException, frame: FrameType) -> None:
@@ -178,7 +186,7 @@ def _strip(shown: traceback.TracebackException, seen: set[int]) -> None:
     if id(shown) in seen:
         return
     seen.add(id(shown))
-    shown.stack[:] = [entry for entry in shown.stack if not entry.filename.startswith(_HERE)]
+    shown.stack[:] = [entry for entry in shown.stack if not _is_ours(entry)]
     inner = [shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())]
     for other in inner:
         if other is not None:

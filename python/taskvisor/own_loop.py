@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Callable
 
+from . import calling
 from .termination import Termination
 
 
@@ -20,4 +21,4 @@ async def _in_loop(termination: Termination, function: Callable[..., Any], args:
     loop.add_reader(termination.wake, termination.drain)
     # The loop is closed when the signal comes in the job's last moment.
     termination.interrupt_by(lambda: loop.is_closed() or loop.call_soon_threadsafe(task.cancel))
-    return await function(*args, **kwargs)
+    return await calling.call_async(function, args, kwargs)

@@ -6,7 +6,7 @@ import os
 import sys
 from contextvars import copy_context
 
-from . import context, outcome
+from . import calling, context, outcome
 from .channel import Channel, Closed, EndOfFile, give_up
 from .context import Job
 from .errors import SoftTimeLimit
@@ -111,7 +111,7 @@ class Worker:
                 if function.is_async:
                     result = own_loop.run(self.termination, function.function, args, kwargs)
                 else:
-                    result = function.function(*args, **kwargs)
+                    result = calling.call(function.function, args, kwargs)
             finally:
                 self.termination.end_job()
         except BaseException as error:

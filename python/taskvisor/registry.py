@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 
-from . import arguments, client
+from . import arguments, calling, client
 from .client import NewJob
 from .errors import limit, name_of, seconds, size
 
@@ -82,7 +82,8 @@ class JobFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function here, without any queue."""
-        return self.function(*args, **kwargs)
+        result: R = calling.call(self.function, args, kwargs)
+        return result
 
     def prepare(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """The job for this call, not queued yet: for `put_many`."""

@@ -418,3 +418,18 @@ async def async_nap():
 def tells():
     while True:
         progress(message="busy")
+
+
+@job("told_in_ours")
+def told_in_ours():
+    """Is told to end at the moment when `progress` has called the json of the standard library."""
+    def profile(frame, event, _arg):
+        if event == "call" and frame.f_code.co_filename.endswith("json/encoder.py"):
+            os.kill(os.getpid(), signal.SIGTERM)
+    sys.setprofile(profile)
+    progress(message="busy")
+
+
+@job("calls_a_job")
+def calls_a_job():
+    told_in_ours()

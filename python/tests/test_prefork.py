@@ -238,6 +238,15 @@ class Ends(WorkerTest):
         self.assertEqual(worker.done()["error"]["group"], "Interrupted")
         self.assertRegex(worker.stderr(), r"The job was here:\n  File .*, in tells\n")
 
+    def test_the_place_of_a_job_is_in_its_own_code_whatever_the_package_calls(self):
+        own = r'  File .*, in told_in_ours\n    progress\(message="busy"\)\n'
+        caller = r"  File .*, in calls_a_job\n    told_in_ours\(\)\n"
+        for class_name, lines in (("told_in_ours", own), ("calls_a_job", caller + own)):
+            worker = self.worker()
+            self.assertEqual(worker.outcome(class_name)["error"]["group"], "Interrupted")
+            self.assertEqual(worker.wait(), 0)
+            self.assertRegex(worker.stderr(), rf"The job was here:\n{lines}\Z")
+
     def test_a_crash_shows_where_each_thread_was_unless_the_application_wants_none(self):
         worker = self.worker()
         worker.run("crash_in_thread")

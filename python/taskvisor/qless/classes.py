@@ -8,6 +8,7 @@ import sys
 import time
 import types
 
+from .. import calling
 from ..arguments import is_async
 from ..context import Job as Run
 from .job import Job
@@ -71,14 +72,14 @@ class Call:
         if self._refused is not None:
             return self._refused
         try:
-            self._method(self._job)
+            calling.call(self._method, (self._job,), {})
             return self._job.returned()
         except (Exception, SystemExit) as error:
             return self._job.raised(error)
 
     async def _await(self) -> Any:
         try:
-            await self._method(self._job)
+            await calling.call_async(self._method, (self._job,), {})
             return self._job.returned()
         except (Exception, SystemExit) as error:
             return self._job.raised(error)

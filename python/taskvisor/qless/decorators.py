@@ -19,19 +19,20 @@ def retry(*excepts: type[BaseException]) -> Callable[[Callable[[Any], Any]], Cal
     """
 
     def decorate(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        from .. import calling
         from ..arguments import is_async
 
         @functools.wraps(method)
         def plain(job: Any) -> Any:
             try:
-                return method(job)
+                return calling.call(method, (job,), {})
             except excepts:
                 job.retry()
 
         @functools.wraps(method)
         async def coroutine(job: Any) -> Any:
             try:
-                return await method(job)
+                return await calling.call_async(method, (job,), {})
             except excepts:
                 job.retry()
 

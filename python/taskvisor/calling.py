@@ -1,0 +1,18 @@
+"""Calls the function of a job. On a stack, a frame of this file is where the worker ends and code of the job begins."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Callable
+
+
+def call(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Calls it."""
+    return function(*args, **kwargs)
+
+
+async def call_async(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Calls it and awaits what it gives."""
+    return await function(*args, **kwargs)
