@@ -6,9 +6,9 @@ import os
 import sys
 import time
 
-import taskvisor.prefork
-import taskvisor.template
-import taskvisor.worker
+import taskvisor.worker.prefork
+import taskvisor.worker.start
+import taskvisor.worker.template
 
 import app
 

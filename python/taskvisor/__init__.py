@@ -11,11 +11,13 @@
 Workers are started by the supervisor: ``taskvisor start -q mail -m prefork -- python3 -m taskvisor.worker app``.
 """
 
-from .advance import Advance
-from .client import NewJob, aput, aput_many, put, put_many
-from .context import Job, current_job, progress
+from .client.advance import Advance
+from .client.new_job import NewJob
+from .client.putting import aput, aput_many, put, put_many
+from .client.decorator import job
+from .client.job_function import JobFunction
+from .client.running_job import Job, current_job, progress
 from .errors import Fail, Interrupted, PutError, Retry, Snooze, SoftTimeLimit, TimeLimit
-from .registry import JobFunction, job
 from .version import VERSION
 
 __version__ = VERSION

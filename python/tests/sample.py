@@ -360,7 +360,7 @@ class Own:
 
 
 def functions_by_class():
-    from taskvisor import registry
+    from taskvisor.client import registry
     return registry.functions
 
 

@@ -4,7 +4,7 @@ import errno
 
 from sample import *  # noqa: F401,F403
 
-from taskvisor import forking
+from taskvisor.worker import forking
 
 
 def _refuse(*_arguments):

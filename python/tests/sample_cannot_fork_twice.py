@@ -5,7 +5,7 @@ import os
 
 from sample_with_thread import *  # noqa: F401,F403
 
-from taskvisor import forking
+from taskvisor.worker import forking
 
 _template = os.getpid()
 _fork = forking._fork

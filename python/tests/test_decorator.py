@@ -12,7 +12,8 @@ import unittest
 import sample
 from support import PACKAGE  # noqa: F401
 
-from taskvisor import frames, job
+from taskvisor import job
+from taskvisor.protocol import frames
 
 
 @job("decorated")

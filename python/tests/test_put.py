@@ -13,7 +13,7 @@ from unittest import mock
 import support
 
 from taskvisor import Advance, Fail, JobFunction, NewJob, PutError, Retry, Snooze, current_job, job, progress, put, put_many
-from taskvisor.outside import socket_path
+from taskvisor.client.api_socket import socket_path
 
 
 @job("test.Both", queue="both", retries=3, retry_delay=2)

@@ -10,6 +10,7 @@ import tempfile
 import unittest
 from unittest import mock
 
+import package
 import support
 
 import taskvisor
@@ -28,7 +29,7 @@ class Start(support.WorkerTest):
             # Later ones load it by themselves.
             heavy.add("typing")
         script = ("import taskvisor\n@taskvisor.job\ndef f(a, b=1): pass\n"
-                  "import taskvisor.worker, taskvisor.prefork, taskvisor.template, sys\nprint(*sys.modules)")
+                  "import taskvisor.worker.start, taskvisor.worker.prefork, taskvisor.worker.template, sys\nprint(*sys.modules)")
         # Without site, which loads what the machine's own packages ask for.
         done = subprocess.run([sys.executable, "-S", "-c", script], env={"PYTHONPATH": support.PACKAGE}, text=True,
                               stdout=subprocess.PIPE, timeout=support.PATIENCE_SECONDS, check=True)
@@ -95,7 +96,7 @@ class Documentation(unittest.TestCase):
             first, *examples = re.findall(r"^```python\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
         app = type(sys)("app")
         with mock.patch.dict(sys.modules, {"app": app}), mock.patch("builtins.print"), \
-                mock.patch("taskvisor.outside.put", side_effect=lambda jobs: ["id"] * len(jobs)) as queued:
+                mock.patch("taskvisor.client.outside.put", side_effect=lambda jobs: ["id"] * len(jobs)) as queued:
             exec(first, app.__dict__)
             names = {"__name__": "readme"}
             for example in examples:
@@ -108,10 +109,13 @@ class Documentation(unittest.TestCase):
                                                          "mail.Send", "Thumbnail", "Thumbnail"])
 
     def test_the_examples_of_the_docstrings_work(self):
-        for name in ("", ".arguments", ".channel", ".client", ".context", ".errors", ".frames", ".outcome", ".outside",
-                     ".registry", ".qless.classes", ".qless.client", ".qless.decorators", ".qless.exceptions"):
-            module = importlib.import_module("taskvisor" + name)
-            self.assertEqual(doctest.testmod(module).failed, 0, module)
+        examined = 0
+        for name in package.modules():
+            if not name.endswith("__main__"):
+                failed, attempted = doctest.testmod(importlib.import_module(name), extraglobs={"job": taskvisor.job})
+                self.assertEqual(failed, 0, name)
+                examined += attempted
+        self.assertGreater(examined, 50)
         for kind in (taskvisor.Retry, taskvisor.Snooze, taskvisor.Fail, taskvisor.Interrupted, taskvisor.TimeLimit):
             examples = doctest.DocTestFinder(recurse=False).find(kind, kind.__name__, globs=vars(taskvisor).copy())
             for example in examples:

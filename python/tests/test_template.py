@@ -7,7 +7,7 @@ import unittest
 
 from support import Keeper, WorkerTest
 
-from taskvisor import forking
+from taskvisor.worker import forking
 
 
 def setUpModule():

@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 
-from .. import worker
+from ..worker import start
 from . import shim
 from .classes import Classes
 
@@ -52,7 +52,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
                         "recycle` loads it anew), and in the mode coroutine other jobs still run the old code")
     sys.path[:0] = map(os.path.abspath, options.path)
     application = Classes(options.reload)
-    return worker.run(application, lambda: _load(options), options.coroutines, f"taskvisor.qless {' '.join(given)}")
+    return start.run(application, lambda: _load(options), options.coroutines, f"taskvisor.qless {' '.join(given)}")
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

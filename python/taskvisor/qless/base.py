@@ -7,21 +7,32 @@ import time
 
 from ..errors import PutError
 from .exceptions import QlessException
+from .importing import imported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn, Optional
-
-    from .client import Client
+    from typing import Any, NoReturn, Optional, Protocol
+else:
+    Protocol = object
 
 #: States by the names that qless has for them. It knows no more of the others.
 _STATES = {"delayed": "scheduled", "held": "failed", "canceling": "running"}
 
 
+class Asking(Protocol):
+    """What a job needs of `job.client`."""
+
+    #: By name.
+    queues: Any
+
+    def ask(self, verb: str, **arguments: Any) -> Any:
+        """Asks the supervisor."""
+
+
 class BaseJob:
     """Any job. What is not known at once is asked for when it is looked at first, by one call for all of it."""
 
-    def __init__(self, client: Client, jid: str, klass_name: str, queue_name: str, data: Any, priority: int,
+    def __init__(self, client: Asking, jid: str, klass_name: str, queue_name: str, data: Any, priority: int,
                  tags: list[str]) -> None:
         #: By which it asks.
         self.client = client
@@ -50,8 +61,6 @@ class BaseJob:
     @property
     def klass(self) -> Any:
         """The class itself."""
-        from .classes import imported
-
         return imported(self.klass_name)
 
     @property

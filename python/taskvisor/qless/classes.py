@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
-import time
 import types
 
-from .. import calling
-from ..arguments import is_async
-from ..context import Job as Run
+from ..client import calling
+from ..client.arguments import is_async
+from ..client.running_job import Job as Run
+from .importing import Freshness, imported
 from .job import Job
 
 TYPE_CHECKING = False
@@ -83,42 +80,6 @@ class Call:
             return self._job.returned()
         except (Exception, SystemExit) as error:
             return self._job.raised(error)
-
-
-def imported(name: str, fresh: Optional[Freshness] = None) -> Any:
-    """The class of that name.
-
-    >>> imported("taskvisor.qless.classes.Classes") is Classes
-    True
-    """
-    module_name, _, class_name = name.rpartition(".")
-    if not module_name:
-        raise ImportError(f"the class {name!r} names no module; a class is called module.Class")
-    module = importlib.import_module(module_name) if fresh is None else fresh.imported(module_name)
-    return getattr(module, class_name)
-
-
-class Freshness:
-    """Imports modules anew whose files have changed."""
-
-    def __init__(self) -> None:
-        self._started = time.time()
-        self._seen: dict[str, float] = {}
-
-    def imported(self, name: str) -> types.ModuleType:
-        """The module as its file is now."""
-        known = name in sys.modules
-        module = importlib.import_module(name)
-        try:
-            changed = os.stat(module.__file__ or "").st_mtime
-        except (OSError, AttributeError):
-            # Built in, or its file is gone: there is nothing newer.
-            return module
-        if known and changed > self._seen.get(name, self._started):
-            importlib.invalidate_caches()
-            module = importlib.reload(module)
-        self._seen[name] = changed
-        return module
 
 
 def _is_static(klass: Any, name: str, method: Any) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import client as putting
-from ..context import Job as Run
+from ..client.new_job import NewJob
+from ..client.running_job import Job as Run
 from .base import BaseJob, asked
 from .exceptions import QlessException
 
@@ -59,7 +59,7 @@ class Queue:
             tags: Optional[Sequence[str]] = None, delay: Optional[float] = None, retries: Optional[int] = None,
             jid: Optional[str] = None, depends: Optional[Sequence[str]] = None) -> str:
         """Queues a job and returns its id, once it is durable. An id that exists is refused."""
-        job = putting.NewJob(self.name, class_string(klass), data, delay=delay, priority=priority, tags=tags,
+        job = NewJob(self.name, class_string(klass), data, delay=delay, priority=priority, tags=tags,
                              retries=retries, id=jid, depends=depends)
         ids: list[str] = self._client.ask("put", jobs=[job.fields()])["ids"]
         return ids[0]

@@ -19,8 +19,8 @@ def retry(*excepts: type[BaseException]) -> Callable[[Callable[[Any], Any]], Cal
     """
 
     def decorate(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        from .. import calling
-        from ..arguments import is_async
+        from ..client import calling
+        from ..client.arguments import is_async
 
         @functools.wraps(method)
         def plain(job: Any) -> Any:

@@ -6,11 +6,13 @@ import json
 import sys
 import traceback
 
-from .. import frames, outcome
-from ..advance import Advance
-from ..context import Job as Run
-from ..errors import Fail, Retry, Snooze, seconds
-from ..outcome import Ending
+from ..checks import seconds
+from ..client.advance import Advance
+from ..client.running_job import Job as Run
+from ..errors import Fail, Retry, Snooze
+from ..protocol import frames
+from ..worker import outcome
+from ..worker.outcome import Ending
 from .base import BaseJob
 from .client import Client
 from .exceptions import LostLockException, QlessException

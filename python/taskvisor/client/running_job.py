@@ -6,7 +6,7 @@ import math
 import time
 from contextvars import ContextVar
 
-from . import frames
+from ..protocol import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

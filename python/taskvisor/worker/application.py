@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .context import Job
+from ..client.running_job import Job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import signal
 import sys
 from collections.abc import Iterable
 
-from . import context
+from ..client import running_job
+from .process import close, flush_streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class ForkGuard:
         if not self.is_worker:
             return
         self.is_worker = False
-        job = context.running()
+        job = running_job.running()
         if job is not None:
             # What it puts goes to the supervisor's socket.
             job.runtime = None
@@ -57,11 +58,7 @@ class ForkGuard:
 
 def leave_child(done: bytes) -> NoReturn:
     """Ends a child that came back out of the job's function: its parent reports, it does not."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            pass
+    flush_streams()
     os._exit(0 if b'"outcome":"complete"' in done else 1)
 
 
@@ -70,17 +67,5 @@ def leave_worker() -> NoReturn:
     canceled the job waits for it. What the application has registered for its exit runs.
     """
     atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            pass
+    flush_streams()
     os._exit(0)
-
-
-def close(descriptor: int) -> None:
-    """Closes it, if it is open."""
-    try:
-        os.close(descriptor)
-    except OSError:
-        pass

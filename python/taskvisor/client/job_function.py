@@ -1,25 +1,23 @@
-"""Functions that are jobs, by the name of their class."""
+"""The function that `@job` returns: called like the function it was made of, and queued with `put`.
+
+It never runs a job itself: a worker does.
+"""
 
 from __future__ import annotations
 
 import functools
-import os
-import sys
 
-from . import arguments, calling, client
-from .client import NewJob
-from .errors import limit, name_of, seconds, size
+from . import arguments, calling, putting, registry
+from .new_job import NewJob
 
 # `typing`, `inspect` and their like are a tenth of what a worker weighs and of the time it takes to start.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import inspect
     from collections.abc import Sequence
-    from typing import Any, Callable, Generic, Optional, TypeVar, Union, overload
+    from typing import Any, Callable, Generic, Optional, TypeVar
 
     from typing_extensions import ParamSpec
-
-    from .context import Job
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -29,10 +27,6 @@ else:
 
         def __class_getitem__(cls, _parameters):
             return cls
-
-    def overload(function):
-        """As in `typing`."""
-        return function
 
     P = R = None
 
@@ -142,96 +136,11 @@ class Options(Generic[P, R]):
 
     def put(self, *args: P.args, **kwargs: P.kwargs) -> str:
         """Queues a job that makes this call, and returns its id."""
-        return client.put_many([self.prepare(*args, **kwargs)])[0]
+        return putting.put_many([self.prepare(*args, **kwargs)])[0]
 
     async def aput(self, *args: P.args, **kwargs: P.kwargs) -> str:
         """As `put`; other tasks of the event loop go on until the job is durable."""
-        return (await client.aput_many([self.prepare(*args, **kwargs)]))[0]
-
-
-#: All of them. Filled when their modules are imported.
-functions: dict[str, JobFunction[Any, Any]] = {}
-
-
-@overload
-def job(function: Callable[P, R], /) -> JobFunction[P, R]: ...
-
-
-@overload
-def job(class_name: Optional[str] = None, /, *, queue: str = "default", time_limit: Optional[float] = None,
-        soft_time_limit: Optional[float] = None, memory_limit: Union[int, str, None] = None,
-        cpu_limit: Optional[float] = None, process_limit: Optional[int] = None,
-        output_limit: Union[int, str, None] = None, retries: Optional[int] = None,
-        retry_delay: Optional[float] = None,
-        retry_cap: Optional[float] = None) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
-
-
-def job(function: Union[Callable[..., Any], str, None] = None, /, *, queue: str = "default",
-        time_limit: Optional[float] = None, soft_time_limit: Optional[float] = None,
-        memory_limit: Union[int, str, None] = None, cpu_limit: Optional[float] = None,
-        process_limit: Optional[int] = None, output_limit: Union[int, str, None] = None,
-        retries: Optional[int] = None, retry_delay: Optional[float] = None, retry_cap: Optional[float] = None) -> Any:
-    """Makes a function a job. Its class is the given name, else ``module.function``.
-
-    Times are in seconds, memory and output in bytes or written as "512MB". They hold for jobs that are put without
-    their own, and win over those of the pool.
-
-    >>> @job("doc.Send", queue="mail", time_limit=60, retries=3, retry_delay=1, retry_cap=900)
-    ... def send(to, subject="hi"):
-    ...     return {"sent": 1}
-    >>> send.queue, send.settings["retries"]
-    ('mail', 3)
-    """
-    if function is not None and not isinstance(function, str):
-        arguments.check_target(function)
-    settings: dict[str, float] = {}
-    for name, value in (("time_limit", time_limit), ("soft_time_limit", soft_time_limit), ("cpu_limit", cpu_limit)):
-        if value is not None:
-            settings[name] = limit(name, value)
-    for name, value in (("retry_delay", retry_delay), ("retry_cap", retry_cap)):
-        if value is not None:
-            settings[name] = seconds(name, value)
-    for name, amount in (("memory_limit", memory_limit), ("output_limit", output_limit)):
-        if amount is not None:
-            settings[name] = size(name, amount)
-    for name, count, least in (("process_limit", process_limit, 1), ("retries", retries, 0)):
-        if count is not None:
-            settings[name] = client.whole(name, count, least)
-    if time_limit is not None and soft_time_limit is not None and soft_time_limit > time_limit:
-        raise ValueError(f"soft_time_limit ({soft_time_limit!r}) must not be above time_limit ({time_limit!r}): "
-                         "the job would never be told of it")
-    name_of("queue", queue)
-    if isinstance(function, str):
-        name_of("the class of a job", function)
-
-    def register(target: Callable[..., Any]) -> JobFunction[Any, Any]:
-        arguments.check_target(target)
-        name = function if isinstance(function, str) else name_of("the class of a job", _default_name(target))
-        made = JobFunction(target, name, queue, settings)
-        before = functions.get(name)
-        if before is not None and _default_name(before.function) != _default_name(target):
-            raise ValueError(f"two functions are the job {name!r}: {_default_name(before.function)} and "
-                             f"{_default_name(target)}")
-        functions[name] = made
-        client.class_settings[name] = settings
-        return made
-
-    return register(function) if callable(function) else register
-
-
-def hello_classes() -> dict[str, dict[str, float]]:
-    """What this worker can run, as its hello says it."""
-    return {name: function.settings for name, function in functions.items()}
-
-
-def has_coroutines() -> bool:
-    """Whether any of them needs an event loop."""
-    return any(function.is_async for function in functions.values())
-
-
-def find(job: Job) -> Optional[JobFunction[Any, Any]]:
-    """The function of its class."""
-    return functions.get(job.class_name)
+        return (await putting.aput_many([self.prepare(*args, **kwargs)]))[0]
 
 
 def _unpickle(module: str, qualified_name: str, class_name: str) -> JobFunction[Any, Any]:
@@ -241,20 +150,8 @@ def _unpickle(module: str, qualified_name: str, class_name: str) -> JobFunction[
     place: Any = importlib.import_module(module)
     for name in qualified_name.split("."):
         place = getattr(place, name, None)
-    found = place if isinstance(place, JobFunction) else functions.get(class_name)
-    if found is None:
+    found = place if isinstance(place, JobFunction) else registry.functions.get(class_name)
+    if not isinstance(found, JobFunction):
         raise AttributeError(f"failed to unpickle the job {class_name!r}: importing {module} does not make it; "
                              "decorate it when the module is loaded, not within a function")
     return found
-
-
-def _default_name(function: Callable[..., Any]) -> str:
-    module = function.__module__
-    if module == "__main__":
-        # The worker imports the file by its name, so that is what the job is called by.
-        main = sys.modules["__main__"]
-        spec = getattr(main, "__spec__", None)
-        file = getattr(main, "__file__", None)
-        module = spec.name if spec else os.path.splitext(os.path.basename(file))[0] if file else module
-    # An object that can be called has no name of its own.
-    return f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}"

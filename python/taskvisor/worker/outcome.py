@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import traceback
 
-from . import calling, frames
-from .advance import Advance
-from .context import Job
-from .errors import DataMismatch, Fail, Retry, Snooze
+from ..client.advance import Advance
+from ..client.running_job import Job
+from ..errors import DataMismatch, Fail, Retry, Snooze
+from ..protocol import frames
+from .place import LONGEST_TRACE, is_ours
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType
-    from typing import Any, Optional, TextIO
+    from typing import Any, Optional
 
-#: As frames name it.
-_CALLING = calling.call.__code__.co_filename
-_HERE = os.path.dirname(_CALLING) + os.sep
-#: More than this of a message or a trace helps nobody.
+#: In characters. Longer messages are cut.
 LONGEST_MESSAGE = 16 * 1024
-_LONGEST_TRACE = 128 * 1024
 
 
 class Ending:
@@ -98,49 +93,8 @@ def describe(error: BaseException) -> dict[str, str]:
     """
     described = {"group": _group(type(error)), "message": _message(error)[:LONGEST_MESSAGE]}
     if not isinstance(error, DataMismatch):
-        described["trace"] = _trace(error)[-_LONGEST_TRACE:]
+        described["trace"] = _trace(error)[-LONGEST_TRACE:]
     return described
-
-
-def place(error: BaseException, stack: traceback.StackSummary) -> str:
-    """Where a job was when it was told to end: the frames of its own code, and of what that called.
-
-    What this package called is left out. Its own frames and all below them are not the job's.
-    """
-    calls = [place for place, entry in enumerate(stack) if entry.filename == _CALLING]
-    shown = [entry for entry in stack[calls[0]:calls[-1]] if not _is_ours(entry)] if calls else []
-    for entry in stack[calls[-1] + 1:] if calls else []:
-        if _is_ours(entry):
-            break
-        shown.append(entry)
-    lines = "".join(traceback.StackSummary.from_list(shown).format()) or "  outside of its own code\n"
-    return f"taskvisor.worker: {type(error).__name__}: {error}. The job was here:\n{lines}"
-
-
-def _is_ours(entry: traceback.FrameSummary) -> bool:
-    return entry.filename.startswith(_HERE)
-
-
-def tell_place(error: BaseException, frame: FrameType) -> None:
-    """Says on stderr where the job is. Not by `sys.stderr`: a signal may have come in the middle of a print."""
-    try:
-        text = place(error, traceback.extract_stack(frame))
-        os.write(2, text[-_LONGEST_TRACE:].encode("utf-8", "replace"))
-    except (OSError, RecursionError):
-        # What the job closed is its own affair.
-        pass
-
-
-def tell_end(error: BaseException, cancellation: BaseException, stderr: Optional[TextIO]) -> None:
-    """Says on stderr where a coroutine was when it was canceled: its exception has come through all that it awaited."""
-    # Before Python 3.11 an event loop raises another one for it, and keeps the first.
-    while type(cancellation.__context__) is type(cancellation):
-        cancellation = cancellation.__context__
-    if stderr is not None:
-        try:
-            stderr.write(place(error, traceback.extract_tb(cancellation.__traceback__))[-_LONGEST_TRACE:])
-        except (OSError, ValueError):
-            pass
 
 
 def _done(job: Job, outcome: str, **fields: Any) -> bytes:
@@ -186,7 +140,7 @@ def _strip(shown: traceback.TracebackException, seen: set[int]) -> None:
     if id(shown) in seen:
         return
     seen.add(id(shown))
-    shown.stack[:] = [entry for entry in shown.stack if not _is_ours(entry)]
+    shown.stack[:] = [entry for entry in shown.stack if not is_ours(entry)]
     inner = [shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())]
     for other in inner:
         if other is not None:

@@ -8,7 +8,7 @@ import select
 import threading
 from typing import Callable
 
-from .channel import identity
+from .process import identity
 
 #: More than this is not kept: whoever sends then waits until the supervisor has read.
 _LONGEST_BACKLOG = 4 * 1024 * 1024

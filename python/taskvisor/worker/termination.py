@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from . import outcome
-from .context import Job
-from .errors import Interrupted, SoftTimeLimit, TimeLimit
+from ..client.running_job import Job
+from ..errors import Interrupted, SoftTimeLimit, TimeLimit
+from .place import report_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,5 +172,5 @@ class Termination:
         else:
             # At once, as a job that does not end is killed and has no last word. One that is only told may go on.
             if not isinstance(error, SoftTimeLimit):
-                outcome.tell_place(error, sys._getframe())
+                report_place(error, sys._getframe())
             raise error

@@ -6,13 +6,16 @@ import os
 import sys
 from contextvars import copy_context
 
-from . import calling, context, outcome
-from .channel import Channel, Closed, EndOfFile, give_up
-from .context import Job
-from .errors import SoftTimeLimit
+from ..client import calling, running_job
+from ..client.running_job import Job
+from ..errors import SoftTimeLimit
+from ..protocol.frames import decode, frame, refusal
+from . import outcome
+from .channel import Channel, Closed, EndOfFile
 from .fork_guard import ForkGuard, leave_child, leave_worker
-from .frames import decode, frame, refusal
 from .outputs import Outputs
+from .place import report_cancellation
+from .process import give_up
 from .surroundings import Surroundings
 from .termination import Termination
 
@@ -98,7 +101,7 @@ class Worker:
         return ForkGuard([self.channel.descriptor, *self._outputs.spares()])
 
     def _outcome(self, job: Job, function: Function) -> bytes:
-        context.of_process.job = job
+        running_job.of_process.job = job
         try:
             try:
                 if job.cwd is not None:
@@ -118,12 +121,12 @@ class Worker:
             raised = self.termination.raised
             if raised is not None and _is_cancellation(error):
                 if not isinstance(raised, SoftTimeLimit):
-                    outcome.tell_end(raised, error, sys.stderr)
+                    report_cancellation(raised, error, sys.stderr)
                 return outcome.ended_by(job, raised.with_traceback(error.__traceback__))
             return outcome.ended_by(job, error)
         finally:
             job.ended = True
-            context.of_process.job = None
+            running_job.of_process.job = None
         return outcome.complete(job, result)
 
 

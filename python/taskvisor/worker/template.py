@@ -11,10 +11,11 @@ import struct
 import sys
 import traceback
 
+from ..protocol.frames import decode, frame
 from . import forking
-from .channel import Channel, Closed, EndOfFile, give_up
-from .frames import decode, frame
+from .channel import Channel, Closed, EndOfFile
 from .prefork import Worker
+from .process import flush_streams, give_up
 from .termination import Termination
 
 TYPE_CHECKING = False
@@ -111,7 +112,7 @@ class Template:
         return True
 
     def _fork(self, number: bytes, descriptors: tuple[int, ...], cgroup: Optional[int] = None) -> None:
-        _flush()
+        flush_streams()
         worker = self._worker
         if worker is None:
             worker = self._worker = Worker(self._application, self._descriptor, self._termination, jobs=1)
@@ -152,10 +153,10 @@ class Template:
             status = worker.serve()
         except SystemExit as error:
             status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
-            _flush()
+            flush_streams()
         except BaseException:
             traceback.print_exc()
-            _flush()
+            flush_streams()
         # What a job prints was flushed before its end was told.
         os._exit(status)
 
@@ -193,11 +194,3 @@ def _reseed() -> None:
     numpy_random: Any = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            pass

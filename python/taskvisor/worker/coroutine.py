@@ -15,13 +15,16 @@ from collections import deque
 from contextvars import copy_context
 from typing import Any, Optional
 
-from . import calling, frames, outcome, streams
+from ..client import calling
+from ..client.running_job import Job, of_task
+from ..errors import Interrupted, PutError, SoftTimeLimit
+from ..protocol import frames
+from ..protocol.frames import answer, split_lines
+from . import outcome, streams
 from .application import Application, Function
-from .channel import answer, split_lines
-from .context import Job, of_task
-from .errors import Interrupted, PutError, SoftTimeLimit
 from .fork_guard import ForkGuard, leave_child
 from .outgoing import Outgoing
+from .place import report_cancellation
 
 _CHUNK = 64 * 1024
 _LARGE_CHUNK = 1024 * 1024
@@ -246,7 +249,7 @@ class Worker:
     def _raised(self, run: _Run, error: BaseException) -> bytes:
         is_cancel = isinstance(error, asyncio.CancelledError)
         if run.stopped_by in ("cancel", "signal") and is_cancel:
-            outcome.tell_end(self._why(run), error, sys.stderr)
+            report_cancellation(self._why(run), error, sys.stderr)
         if run.stopped_by == "cancel":
             return outcome.canceled(run.job, None if is_cancel else error)
         if run.stopped_by == "signal in company" and is_cancel:

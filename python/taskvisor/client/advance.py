@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .errors import seconds
+from ..checks import ids, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,17 +47,6 @@ class Advance:
         """
         fields = {"queue": self.queue, "delay": self.delay, "depends": self.depends}
         return {name: value for name, value in fields.items() if value is not None}
-
-
-def ids(name: str, value: Optional[Sequence[str]]) -> Optional[list[str]]:
-    """The value as a list of ids.
-
-    >>> ids("depends", ("a", "b"))
-    ['a', 'b']
-    """
-    if isinstance(value, str):
-        raise TypeError(f"{name} must be a list of ids, not {value!r}")
-    return None if value is None else [str(id) for id in value]
 
 
 # A user meets it as taskvisor.Advance.

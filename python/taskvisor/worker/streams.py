@@ -7,8 +7,8 @@ import sys
 import threading
 from typing import Any, TextIO
 
-from . import frames
-from .context import Job, of_task
+from ..client.running_job import Job, of_task
+from ..protocol import frames
 
 #: A line that does not end is sent in pieces of this many characters.
 _LONGEST = 256 * 1024

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import deque
+
+from ..errors import PutError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,3 +107,35 @@ def log(job: str, text: str) -> bytes:
 def line(text: str) -> bytes:
     """The text as a line. Halves of surrogate pairs, which would be no JSON, become question marks."""
     return (text + "\n").encode("utf-8", "replace")
+
+
+def split_lines(chunk: bytes, unfinished: list[bytes], lines: deque[bytes]) -> None:
+    r"""Adds the whole lines to `lines` and keeps the rest in `unfinished`.
+
+    >>> rest, lines = [b"a"], deque()
+    >>> split_lines(b"b\n\nc\nd", rest, lines)
+    >>> rest, list(lines)
+    ([b'd'], [b'ab', b'c'])
+    """
+    end = chunk.rfind(b"\n")
+    if end < 0:
+        unfinished.append(chunk)
+        return
+    whole = chunk[:end]
+    if unfinished:
+        whole = b"".join((*unfinished, whole))
+        unfinished.clear()
+    lines.extend(line for line in whole.split(b"\n") if line)
+    if end + 1 < len(chunk):
+        unfinished.append(chunk[end + 1:])
+
+
+def answer(verb: str, reply: dict[str, Any]) -> Any:
+    """What a reply says, or a PutError.
+
+    >>> answer("put", {"n": 1, "ok": {"ids": ["7"]}})
+    {'ids': ['7']}
+    """
+    if "error" in reply:
+        raise PutError(f"failed to {verb}: {reply['error']}")
+    return reply.get("ok")

@@ -1,4 +1,4 @@
-"""The program that the supervisor starts: ``python3 -m taskvisor.worker MODULE… [--async]``."""
+"""Starts a worker: reads its environment, loads the application, says hello, and runs the loop of the mode."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import signal
 import sys
 import traceback
 
-from . import registry
-from .channel import Channel, Closed, give_up, identity
-from .frames import frame
+from ..client import registry
+from ..protocol.frames import frame
+from ..version import VERSION
+from .channel import Channel, Closed
+from .process import give_up, identity
 from .termination import Termination
-from .version import VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,7 +174,3 @@ def _prepare_logging() -> None:
     """Log records land in the job's log, unless the application has said where they go."""
     if not logging.getLogger().handlers:
         logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

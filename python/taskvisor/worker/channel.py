@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import select
-import sys
 import threading
 from collections import deque
 
-from . import frames
-from .errors import Interrupted, PutError
+from ..errors import Interrupted, PutError
+from ..protocol import frames
+from ..protocol.frames import answer, split_lines
+from .process import identity
 from .termination import Termination
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn, Optional
+    from typing import Any
 
 _CHUNK = 64 * 1024
 _LARGE_CHUNK = 1024 * 1024
@@ -145,53 +146,3 @@ class Channel:
 
 class EndOfFile(Closed):
     """The supervisor is gone."""
-
-
-def split_lines(chunk: bytes, unfinished: list[bytes], lines: deque[bytes]) -> None:
-    r"""Adds the whole lines to `lines` and keeps the rest in `unfinished`.
-
-    >>> rest, lines = [b"a"], deque()
-    >>> split_lines(b"b\n\nc\nd", rest, lines)
-    >>> rest, list(lines)
-    ([b'd'], [b'ab', b'c'])
-    """
-    end = chunk.rfind(b"\n")
-    if end < 0:
-        unfinished.append(chunk)
-        return
-    whole = chunk[:end]
-    if unfinished:
-        whole = b"".join((*unfinished, whole))
-        unfinished.clear()
-    lines.extend(line for line in whole.split(b"\n") if line)
-    if end + 1 < len(chunk):
-        unfinished.append(chunk[end + 1:])
-
-
-def answer(verb: str, reply: dict[str, Any]) -> Any:
-    """What a reply says, or a PutError.
-
-    >>> answer("put", {"n": 1, "ok": {"ids": ["7"]}})
-    {'ids': ['7']}
-    """
-    if "error" in reply:
-        raise PutError(f"failed to {verb}: {reply['error']}")
-    return reply.get("ok")
-
-
-def identity(descriptor: int) -> Optional[tuple[int, int]]:
-    """Which file it is, or None if it is closed."""
-    try:
-        found = os.fstat(descriptor)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def give_up(message: str) -> NoReturn:
-    """Says why on stderr, if there still is one, and ends the worker."""
-    try:
-        os.write(2, f"taskvisor.worker: {message}\n".encode("utf-8", "replace"))
-    except OSError:
-        pass
-    sys.exit(1)

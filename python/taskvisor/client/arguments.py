@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import FunctionType
 
-from .errors import DataMismatch
+from ..errors import DataMismatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

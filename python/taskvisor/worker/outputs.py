@@ -6,7 +6,8 @@ import fcntl
 import os
 import sys
 
-from .channel import Closed, identity
+from .channel import Closed
+from .process import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Callable
 
-from . import calling
+from ..client import calling
 from .termination import Termination
 
 

@@ -1,0 +1,130 @@
+"""The API of the supervisor over its Unix socket: finds it, checks whose it is, and puts jobs.
+
+It never sends a word to a listener of another user.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+
+from ..errors import PutError
+from ..protocol import frames
+from . import registry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: What the API takes as it stands.
+_PLAIN = ("queue", "class", "id", "exists", "priority", "tags", "depends")
+_PATIENCE_SECONDS = 60.0
+#: The defaults of the supervisor for classes.
+_RETRY = {"retry_delay": 1.0, "retry_cap": 900.0}
+
+
+def socket_path() -> str:
+    """The API socket of the supervisor that the environment names.
+
+    >>> os.environ["TASKVISOR_SOCKET"] = "/run/mine.sock"
+    >>> socket_path()
+    '/run/mine.sock'
+    >>> del os.environ["TASKVISOR_SOCKET"]
+    """
+    environment = os.environ
+    if environment.get("TASKVISOR_SOCKET"):
+        return environment["TASKVISOR_SOCKET"]
+    runtime = environment.get("XDG_RUNTIME_DIR", "")
+    if environment.get("TASKVISOR_RUN_DIR"):
+        directory = environment["TASKVISOR_RUN_DIR"]
+    elif os.geteuid() == 0:
+        directory = "/run/taskvisor"
+    elif os.path.isabs(runtime):
+        directory = os.path.join(runtime, "taskvisor")
+    else:
+        directory = f"/tmp/taskvisor-{os.geteuid()}"
+    return os.path.join(directory, "ctl.sock")
+
+
+def connect(path: str) -> socket.socket:
+    """A connection to the supervisor; OSError if none listens, PutError if another user does."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(_PATIENCE_SECONDS)
+        connection.connect(path)
+        _check_owner(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_owner(connection: socket.socket, path: str) -> None:
+    """Refuses a listener of another user before anything is sent: that user may have made the socket first.
+
+    Root trusts the owner of the directory as well.
+    """
+    size = struct.calcsize("3i")
+    _, theirs, _ = struct.unpack("3I", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    own = os.geteuid()
+    if theirs in (own, 0) or (own == 0 and theirs == os.lstat(os.path.dirname(path) or ".").st_uid):
+        return
+    raise PutError(f"the socket {path} belongs to uid {theirs}: what listens there is not yours, and was told nothing; "
+                   "set TASKVISOR_RUN_DIR to a directory of your own")
+
+
+def put(connection: socket.socket, path: str, jobs: list[dict[str, Any]]) -> list[str]:
+    """Queues the jobs, all or none, and returns their ids."""
+    import http.client
+
+    client = http.client.HTTPConnection("taskvisor")
+    client.sock = connection
+    body = frames.strict_json({"jobs": [_api_job(job) for job in jobs]}).encode()
+    try:
+        client.request("POST", "/v1/jobs", body, {"Content-Type": "application/json", "Connection": "close"})
+        response = client.getresponse()
+        text = response.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise PutError(f"failed to put {count(jobs)}: {path} gave no answer ({error!r}); "
+                       "they may be queued or not") from None
+    try:
+        answer = json.loads(text)
+        if 200 <= response.status < 300:
+            return [str(id) for id in answer["ids"]]
+        reason = answer["error"]
+        hint = f" (hint: {answer['hint']})" if answer.get("hint") else ""
+    except (ValueError, KeyError, TypeError, AttributeError):
+        reason, hint = f"answer {response.status}: {text[:200]!r}", ""
+    raise PutError(f"failed to put {count(jobs)} at {path}: {reason}{hint}")
+
+
+def _api_job(job: dict[str, Any]) -> dict[str, Any]:
+    """A job of `call put` as the API takes it.
+
+    >>> _api_job({"queue": "q", "class": "c", "data": [1], "delay": 1.5})["delay"]
+    {'secs': 1, 'nanos': 500000000}
+    """
+    made: dict[str, Any] = {name: job[name] for name in _PLAIN if name in job}
+    made["payload"] = {"data": frames.strict_json(job["data"])}
+    for name in ("delay", "time_limit"):
+        if name in job:
+            made[name] = _duration(job[name])
+    if "retries" in job:
+        # The API takes all three or none.
+        known = registry.functions.get(job["class"])
+        settings = {**_RETRY, **(known.settings if known else {})}
+        made["retry"] = {"retries": job["retries"], "delay": _duration(settings["retry_delay"]),
+                         "cap": _duration(settings["retry_cap"])}
+    return made
+
+
+def _duration(seconds: float) -> dict[str, int]:
+    secs, nanos = divmod(round(seconds * 1_000_000_000), 1_000_000_000)
+    return {"secs": secs, "nanos": nanos}
+
+
+def count(jobs: list[dict[str, Any]]) -> str:
+    """How many jobs, for messages."""
+    return "1 job" if len(jobs) == 1 else f"{len(jobs)} jobs"

@@ -1,0 +1,81 @@
+"""A job that is to be put: its queue, class, data and options, checked before they are sent."""
+
+from __future__ import annotations
+
+from ..checks import exists_rule, ids, limit, seconds, whole
+from ..protocol import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Optional
+
+
+class NewJob:
+    """A job to be put, of any class, also one of another language. Times are in seconds.
+
+    >>> NewJob("mail", "mail.Send", {"to": "a@b.c"}, delay=10).queue
+    'mail'
+    """
+
+    def __init__(self, queue: str, class_name: str, data: Any = None, delay: Optional[float] = None,
+                 priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
+                 time_limit: Optional[float] = None, id: Optional[str] = None, exists: Optional[str] = None,
+                 depends: Optional[Sequence[str]] = None) -> None:
+        #: Where it waits.
+        self.queue = queue
+        #: What it is.
+        self.class_name = class_name
+        #: Any JSON value.
+        self.data = data
+        #: Not before this long from now.
+        self.delay = delay
+        #: Higher runs first; 0 unless given.
+        self.priority = priority
+        #: Words to find it by.
+        self.tags = tags
+        #: Tries after the first one.
+        self.retries = retries
+        #: The longest run of an attempt.
+        self.time_limit = time_limit
+        #: Its id; made by the supervisor unless given.
+        self.id = id
+        #: If that id exists: "refuse", which is the default, or "skip": put nothing, and give that id.
+        self.exists = exists
+        #: Not before these jobs are complete: their ids.
+        self.depends = depends
+
+    def __eq__(self, other: object) -> bool:
+        return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"NewJob({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
+
+    def fields(self) -> dict[str, Any]:
+        """As `call put` takes it; a TypeError if it is not fit to be sent.
+
+        >>> NewJob("mail", "mail.Send", [1], priority=5).fields()
+        {'queue': 'mail', 'class': 'mail.Send', 'data': [1], 'priority': 5}
+        """
+        try:
+            frames.strict_json(self.data)
+        except TypeError as error:
+            raise TypeError(f"the arguments of {self.class_name} are {error}") from None
+        if isinstance(self.tags, str):
+            raise TypeError(f"tags must be a list of text, not {self.tags!r}")
+        return {"queue": self.queue, "class": self.class_name, "data": self.data, **self._options()}
+
+    def _options(self) -> dict[str, Any]:
+        options = {
+            "priority": self.priority,
+            "delay": None if self.delay is None else seconds("delay", self.delay),
+            "tags": None if self.tags is None else [str(tag) for tag in self.tags],
+            "retries": None if self.retries is None else whole("retries", self.retries),
+            "time_limit": None if self.time_limit is None else limit("time_limit", self.time_limit),
+            "id": self.id,
+            "exists": None if self.exists is None else exists_rule(self.exists),
+            "depends": ids("depends", self.depends),
+        }
+        return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,74 @@
+"""Puts jobs. Inside of a job they go over the worker's channel, elsewhere as `outside` says."""
+
+from __future__ import annotations
+
+from ..errors import PutError
+from . import running_job
+from .new_job import NewJob
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, Optional
+
+def put(queue: str, class_name: str, data: Any = None, *, delay: Optional[float] = None,
+        priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
+        time_limit: Optional[float] = None, id: Optional[str] = None, exists: Optional[str] = None,
+        depends: Optional[Sequence[str]] = None) -> str:
+    """Queues a job of any class and returns its id, once it is durable.
+
+        put("images", "Thumbnail", {"path": "/a.png"}, delay=10, tags=["nightly"])
+    """
+    job = NewJob(queue, class_name, data, delay, priority, tags, retries, time_limit, id, exists, depends)
+    return put_many([job])[0]
+
+
+async def aput(queue: str, class_name: str, data: Any = None, **options: Any) -> str:
+    """As `put`; other tasks of the event loop go on until the job is durable.
+
+        await aput("images", "Thumbnail", {"path": "/a.png"})
+    """
+    return (await aput_many([NewJob(queue, class_name, data, **options)]))[0]
+
+
+def put_many(jobs: Iterable[NewJob]) -> list[str]:
+    """Queues jobs, all or none, and returns their ids in the same order.
+
+        put_many(send.prepare(to) for to in addresses)
+    """
+    wanted = [job.fields() for job in jobs]
+    if not wanted:
+        return []
+    running = running_job.running()
+    if running is None or running.runtime is None:
+        from . import outside
+
+        return outside.put(wanted)
+    return _ids(running.runtime.call("put", {"jobs": wanted}))
+
+
+async def aput_many(jobs: Iterable[NewJob]) -> list[str]:
+    """As `put_many`; other tasks of the event loop go on until the jobs are durable.
+
+        await aput_many([send.prepare("a@b.c"), send.prepare("d@e.f")])
+    """
+    wanted = [job.fields() for job in jobs]
+    if not wanted:
+        return []
+    running = running_job.running()
+    if running is None or running.runtime is None:
+        import asyncio
+        from contextvars import copy_context
+
+        from . import outside
+
+        work = copy_context().run
+        return await asyncio.get_running_loop().run_in_executor(None, work, outside.put, wanted)
+    return _ids(await running.runtime.call_async("put", {"jobs": wanted}))
+
+
+def _ids(answer: Any) -> list[str]:
+    try:
+        return [str(id) for id in answer["ids"]]
+    except (TypeError, KeyError):
+        raise PutError(f"failed to put: the supervisor answered {answer!r}") from None

@@ -1,0 +1,49 @@
+"""The functions of this process that are jobs, by the name of their class. `@job` adds them, workers find them here."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Callable, Optional, Protocol
+
+    from .running_job import Job
+else:
+    Protocol = object
+
+
+class Registered(Protocol):
+    """A function that is a job, as `JobFunction` is."""
+
+    #: What its jobs get that were put without their own.
+    settings: dict[str, float]
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it is an ``async def``."""
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself."""
+
+    def call_for(self, data: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The positional and the keyword arguments in the data of a job."""
+
+
+#: Filled when the modules of the application are imported.
+functions: dict[str, Registered] = {}
+
+
+def hello_classes() -> dict[str, dict[str, float]]:
+    """The classes with their settings, for the `hello` of the worker."""
+    return {name: function.settings for name, function in functions.items()}
+
+
+def has_coroutines() -> bool:
+    """Whether any of the functions needs an event loop."""
+    return any(function.is_async for function in functions.values())
+
+
+def find(job: Job) -> Optional[Registered]:
+    """The function for a job, by its class."""
+    return functions.get(job.class_name)

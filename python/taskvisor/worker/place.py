@@ -1,0 +1,65 @@
+"""Shows in a job's log where its code was when the job was told to end.
+
+Only frames of the job's code are shown, never those of this package.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+
+from ..client import calling
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Optional, TextIO
+
+#: The file of `calling`, as frames name it.
+_CALLING = calling.call.__code__.co_filename
+#: The directory of the package: its frames are left out.
+PACKAGE = os.path.dirname(os.path.dirname(_CALLING)) + os.sep
+#: In characters. Of a longer trace the end is kept.
+LONGEST_TRACE = 128 * 1024
+
+
+def describe_place(error: BaseException, stack: traceback.StackSummary) -> str:
+    """Where a job was when it was told to end: the frames of its own code, and of what that called.
+
+    What this package called is left out. Its own frames and all below them are not the job's.
+    """
+    calls = [index for index, entry in enumerate(stack) if entry.filename == _CALLING]
+    shown = [entry for entry in stack[calls[0]:calls[-1]] if not is_ours(entry)] if calls else []
+    for entry in stack[calls[-1] + 1:] if calls else []:
+        if is_ours(entry):
+            break
+        shown.append(entry)
+    lines = "".join(traceback.StackSummary.from_list(shown).format()) or "  outside of its own code\n"
+    return f"taskvisor.worker: {type(error).__name__}: {error}. The job was here:\n{lines}"
+
+
+def is_ours(entry: traceback.FrameSummary) -> bool:
+    """Whether a frame is of this package."""
+    return entry.filename.startswith(PACKAGE)
+
+
+def report_place(error: BaseException, frame: FrameType) -> None:
+    """Writes to stderr where the job is, past `sys.stderr`: the signal may have come in the middle of a print."""
+    try:
+        text = describe_place(error, traceback.extract_stack(frame))
+        os.write(2, text[-LONGEST_TRACE:].encode("utf-8", "replace"))
+    except (OSError, RecursionError):
+        # The job has closed its stderr, or its stack is full.
+        pass
+
+
+def report_cancellation(error: BaseException, cancellation: BaseException, stderr: Optional[TextIO]) -> None:
+    """Writes to stderr where a coroutine was when it was canceled. The traceback of its exception has the frames."""
+    # Before Python 3.11 an event loop raises a second CancelledError, whose context is the first.
+    while type(cancellation.__context__) is type(cancellation):
+        cancellation = cancellation.__context__
+    if stderr is not None:
+        try:
+            stderr.write(describe_place(error, traceback.extract_tb(cancellation.__traceback__))[-LONGEST_TRACE:])
+        except (OSError, ValueError):
+            pass

@@ -1,0 +1,45 @@
+"""Small operations on the worker's own process: its descriptors, its streams, its end."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn, Optional
+
+
+def identity(descriptor: int) -> Optional[tuple[int, int]]:
+    """Which file it is, or None if it is closed."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def close(descriptor: int) -> None:
+    """Closes it, if it is open."""
+    try:
+        os.close(descriptor)
+    except OSError:
+        pass
+
+
+def flush_streams() -> None:
+    """Flushes stdout and stderr, as far as the job has left that possible."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass
+
+
+def give_up(message: str) -> NoReturn:
+    """Says why on stderr, if there still is one, and ends the worker."""
+    try:
+        os.write(2, f"taskvisor.worker: {message}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass
+    sys.exit(1)
