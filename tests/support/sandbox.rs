@@ -58,7 +58,7 @@ pub struct Sandbox {
     pub setting: Setting,
     /// The cgroup to be given, in place of a fresh one.
     pub given: Option<PathBuf>,
-    keepers: std::cell::RefCell<Vec<u32>>,
+    keepers: std::sync::Mutex<Vec<u32>>,
 }
 
 const CGROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
@@ -118,7 +118,9 @@ impl Sandbox {
             return given.clone();
         }
         let name = self.dir.path().file_name().expect("a name").to_string_lossy();
-        let dir = cgroups().unwrap_or_default().join(format!("{name}-{}", self.keepers.borrow().len()));
+        let dir = cgroups()
+            .unwrap_or_default()
+            .join(format!("{name}-{}", self.keepers.lock().expect("a list").len()));
         fs::create_dir(&dir).ok();
         dir
     }
@@ -280,7 +282,7 @@ impl Sandbox {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         change(&mut command);
         let child = command.spawn().expect("taskvisor starts");
-        self.keepers.borrow_mut().push(child.id());
+        self.keepers.lock().expect("a list").push(child.id());
         Running { child, sandbox: self }
     }
 
@@ -353,7 +355,7 @@ impl Drop for Sandbox {
             let is_of = |keeper: &u32| name.starts_with(&format!("taskvisor-{keeper}-"));
             if name.starts_with(&own) {
                 remove(&dir);
-            } else if self.keepers.borrow().iter().any(is_of) {
+            } else if self.keepers.lock().expect("a list").iter().any(is_of) {
                 remove_empty(&dir);
             }
         }
