@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import concurrent.futures
 import contextvars
 import ctypes
 import logging
@@ -387,6 +388,41 @@ def changed():
     os.umask(umask)
     return [signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL, signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL,
             signal.alarm(0), umask, os.getcwd(), variable.get()]
+
+
+left = {}
+pool = concurrent.futures.ThreadPoolExecutor(1)
+
+
+@job("leaves_a_thread")
+def leaves_a_thread():
+    """Leaves a thread that goes on when the next job says so, and a thread of a pool, which serves the next job."""
+    go = threading.Event()
+
+    def late():
+        go.wait()
+        print("half a", end="")
+        print(" line, late")
+        log.info("late")
+        left["job"] = [current_job().id, add_progress()]
+
+    thread = threading.Thread(target=late, name="stray")
+    thread.start()
+    left.update(go=go, thread=thread)
+    return pool.submit(lambda: current_job().id).result()
+
+
+def add_progress():
+    progress(message=threading.current_thread().name)
+
+
+@job("meets_a_thread")
+def meets_a_thread():
+    left["go"].set()
+    left["thread"].join()
+    print("my own")
+    pool.submit(add_progress).result()
+    return left["job"]
 
 
 @job("crash")

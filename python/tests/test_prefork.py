@@ -266,6 +266,23 @@ class Ends(WorkerTest):
                 done = worker.outcome("changed")
                 self.assertEqual((done["result"], done.get("left")), (before, None))
 
+    def test_what_a_thread_of_an_earlier_job_does_is_not_the_next_one_s(self):
+        worker = self.worker()
+        for _ in range(2):
+            done = worker.outcome("leaves_a_thread", id="first")
+            self.assertEqual(done["result"], "first")
+            self.assertIn("thread stray", done["left"])
+            before = len(worker.stdout()), len(worker.stderr())
+            self.assertEqual(worker.outcome("meets_a_thread", id="second")["result"], ["first", None])
+            # A thread of a pool serves whoever gives it work.
+            (name, fields), = worker.seen
+            self.assertEqual((name, fields["job"], fields["message"][:10]), ("progress", "second", "ThreadPool"))
+            label = "[thread stray, left by job first]"
+            self.assertEqual(worker.stdout()[before[0]:], f"{label} half a line, late\nmy own\n")
+            self.assertEqual(worker.stderr()[before[1]:], f"{label} INFO sample: late\n")
+        self.assertEqual(worker.outcome("say", ["plain"])["outcome"], "complete")
+        self.assertTrue(worker.stdout().endswith("plain\nno newline"))
+
     def test_sigterm_interrupts_the_job_and_ends_the_worker_after_it(self):
         worker = self.waiting()
         worker.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from contextvars import ContextVar
+from threading import Thread, current_thread
 
 from ..protocol import frames
 
@@ -123,10 +124,16 @@ class _Process:
 
 of_process = _Process()
 
+#: The jobs of threads that still run although their job has ended. Kept by the worker.
+of_left_threads: dict[Thread, Job] = {}
+
 
 def running() -> Optional[Job]:
-    """The job that runs here, if one does."""
-    return of_task.get() or of_process.job
+    """The job that this code belongs to, if to any. It may have ended, if this is a thread that it has left."""
+    job = of_task.get()
+    if job is None and of_left_threads:
+        job = of_left_threads.get(current_thread())
+    return job or of_process.job
 
 
 def current_job() -> Job:

@@ -13,6 +13,7 @@ from ..protocol.frames import decode, frame, refusal
 from . import outcome
 from .channel import Channel, Closed, EndOfFile
 from .fork_guard import ForkGuard, leave_child, leave_worker
+from .left_threads import LeftThreads
 from .outputs import Outputs
 from .place import report_cancellation
 from .process import give_up
@@ -43,6 +44,7 @@ class Worker:
         self.channel = Channel(descriptor, termination)
         # A process of one job has no next one to put anything back for.
         self._surroundings = Surroundings() if jobs is None else None
+        self._left_threads = LeftThreads()
         self._outputs = Outputs(for_many_jobs=jobs is None)
         # Where there is but one job, nothing of the application's runs before it has come.
         self._guard: Optional[ForkGuard] = None if jobs is not None else self._guarded()
@@ -81,14 +83,15 @@ class Worker:
             return
         surroundings = self._surroundings
         if surroundings is not None:
-            surroundings.begin_job()
+            self._left_threads.begin_job()
         # Context variables that it sets are gone with its context.
         done = copy_context().run(self._outcome, job, function)
         if not guard.is_worker:
             leave_child(done)
         # All of this comes before the word: once it is said, the next job may be on its way.
         if surroundings is not None:
-            done = outcome.with_left(done, surroundings.restore())
+            surroundings.restore()
+            done = outcome.with_left(done, self._left_threads.end_job(job))
         self._outputs.settle()
         self.channel.check()
         self.channel.write(done)

@@ -173,4 +173,21 @@ def _load(modules: Sequence[str]) -> bool:
 def _prepare_logging() -> None:
     """Log records land in the job's log, unless the application has said where they go."""
     if not logging.getLogger().handlers:
-        logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+        stream: Any = _CurrentStderr()
+        logging.basicConfig(stream=stream, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+
+
+class _CurrentStderr:
+    """Whatever `sys.stderr` is at the moment: a handler of `logging` keeps the stream that it is given."""
+
+    @staticmethod
+    def write(text: str) -> None:
+        """Writes to it, if there is one."""
+        if sys.stderr is not None:
+            sys.stderr.write(text)
+
+    @staticmethod
+    def flush() -> None:
+        """Flushes it, if there is one."""
+        if sys.stderr is not None:
+            sys.stderr.flush()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
 _signal: Any = sys.modules["_signal"]
 #: Who ends and who tells the time are the worker's own affair.
 _OURS = {signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP}
-#: Longer lists of threads are cut.
-_MOST = 20
 
 
 class Surroundings:
@@ -31,14 +28,9 @@ class Surroundings:
         # Those in real time are left out: to look at them as well would take as long as all else here.
         self._handlers = [(number, handler) for number, handler in handlers.items()
                           if handler is not None and number < signal.SIGRTMIN]
-        self._threads: set[Any] = set()
 
-    def begin_job(self) -> None:
-        """What runs now was not started by the job that comes."""
-        self._threads = set(threading.enumerate()) if threading.active_count() > 1 else set()
-
-    def restore(self) -> list[str]:
-        """Puts all back, and names the threads that the job has left, which nobody can end."""
+    def restore(self) -> None:
+        """Puts all back."""
         _signal.alarm(0)
         getsignal = _signal.getsignal
         for number, handler in self._handlers:
@@ -46,12 +38,6 @@ class Surroundings:
                 _signal.signal(number, handler)
         os.umask(self._umask)
         self._return()
-        if threading.active_count() == 1:
-            return []
-        own = threading.main_thread()
-        left = [thread.name for thread in threading.enumerate() if thread not in self._threads and thread is not own]
-        more = [f"{len(left) - _MOST} more threads"] if len(left) > _MOST else []
-        return [f"thread {name}" for name in left[:_MOST]] + more
 
     def _return(self) -> None:
         try:
