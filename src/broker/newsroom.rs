@@ -1,14 +1,14 @@
-//! Where news come together and go out to whoever listens just now.
+//! Where news come together and go out to whoever listens just now, in the order of things.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use crate::model::{Millis, News, What};
 
-/// What a listener may fall behind before it loses the oldest.
+/// What a listener may fall behind before it loses the oldest; and how much is kept back for what is not durable yet.
 const KEPT: usize = 4096;
 /// For so long the last of the news waits for those who read slowly.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -17,26 +17,54 @@ const FAREWELL: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Newsroom {
     out: Sender<Arc<News>>,
-    told: Arc<AtomicU64>,
+    line: Arc<Mutex<Line>>,
+}
+
+/// What is to be told, in the order in which it happened: news of jobs are told once they are durable, and what happens
+/// meanwhile is told behind them.
+#[derive(Debug, Default)]
+struct Line {
+    /// How many were told.
+    told: u64,
+    /// The number of the first place.
+    first: u64,
+    /// None where the news are not durable yet.
+    places: VecDeque<Option<Vec<News>>>,
 }
 
 impl Default for Newsroom {
     fn default() -> Self {
-        Newsroom { out: channel(KEPT).0, told: Arc::default() }
+        Newsroom { out: channel(KEPT).0, line: Arc::default() }
     }
 }
 
 impl Newsroom {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether anybody listens: else news need not even be made.
     pub fn is_heard(&self) -> bool {
         self.out.receiver_count() > 0
     }
 
-    /// Tells one, which gets its number.
+    /// Tells one, which gets its number when what happened before has been told.
     pub fn tell(&self, news: News) {
-        let n = self.told.fetch_add(1, Ordering::Relaxed) + 1;
-        // Nobody may be there any more.
-        let _ = self.out.send(Arc::new(News { n, ..news }));
+        let mut line = self.line();
+        line.places.push_back(Some(vec![news]));
+        if line.places.len() > KEPT {
+            line.skip();
+        }
+        line.tell_ready(&self.out);
+    }
+
+    /// Keeps a place for what has happened just now and is told later, or never.
+    #[must_use]
+    pub fn keep_place(&self) -> Turn {
+        let mut line = self.line();
+        line.places.push_back(None);
+        let place = line.first + line.places.len() as u64 - 1;
+        Turn { room: self.clone(), place, news: Vec::new() }
     }
 
     /// Tells that there are no more, how many verdicts are left untold, and which processes are left alive; comes back when
@@ -44,6 +72,14 @@ impl Newsroom {
     pub async fn close(&self, at: Millis, untold: u64, alive: String) {
         let count = (untold > 0).then_some(untold);
         let why = Some(alive).filter(|alive| !alive.is_empty());
+        {
+            // What is not durable by now is told by nobody.
+            let mut line = self.line();
+            for place in &mut line.places {
+                *place = Some(place.take().unwrap_or_default());
+            }
+            line.tell_ready(&self.out);
+        }
         self.tell(News { count, why, ..News::new(What::Ended, at) });
         // Who does not read gets no more than a moment.
         let _ = tokio::time::timeout(FAREWELL, self.out.closed()).await;
@@ -57,5 +93,104 @@ impl Newsroom {
     /// From now on.
     pub fn listen(&self) -> Receiver<Arc<News>> {
         self.out.subscribe()
+    }
+}
+
+impl Line {
+    /// Gives up the first place, so that nothing is kept back for ever.
+    fn skip(&mut self) {
+        if let Some(first) = self.places.front_mut() {
+            *first = Some(first.take().unwrap_or_default());
+        }
+    }
+
+    /// Tells all up to the first that is not durable yet.
+    fn tell_ready(&mut self, out: &Sender<Arc<News>>) {
+        while let Some(ready) = self.places.front_mut().and_then(Option::take) {
+            self.places.pop_front();
+            self.first += 1;
+            ready.into_iter().for_each(|news| self.send(out, news));
+        }
+    }
+
+    fn send(&mut self, out: &Sender<Arc<News>>, news: News) {
+        self.told += 1;
+        // Nobody may be there any more.
+        let _ = out.send(Arc::new(News { n: self.told, ..news }));
+    }
+}
+
+/// A place among the news. It is given up when it is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    room: Newsroom,
+    place: u64,
+    news: Vec<News>,
+}
+
+impl Turn {
+    /// Tells what the place was kept for.
+    pub fn tell(mut self, news: Vec<News>) {
+        self.news = news;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let news = std::mem::take(&mut self.news);
+        let mut line = self.room.line();
+        let index = self.place.checked_sub(line.first).and_then(|index| usize::try_from(index).ok());
+        match index {
+            Some(index) => line.places[index] = Some(news),
+            // Its place was given up: better late than never.
+            None => news.into_iter().for_each(|news| line.send(&self.room.out, news)),
+        }
+        line.tell_ready(&self.room.out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn news(why: &str) -> News {
+        News { why: Some(why.into()), ..News::new(What::Put, Millis(1)) }
+    }
+
+    fn heard(listener: &mut Receiver<Arc<News>>) -> Vec<(u64, String)> {
+        let next = std::iter::from_fn(|| listener.try_recv().ok());
+        next.map(|news| (news.n, news.why.clone().unwrap())).collect()
+    }
+
+    fn numbered(from: u64, whys: &[&str]) -> Vec<(u64, String)> {
+        (from..).zip(whys).map(|(n, why)| (n, (*why).to_owned())).collect()
+    }
+
+    #[test]
+    fn what_is_durable_later_keeps_its_place() {
+        let room = Newsroom::default();
+        let mut listener = room.listen();
+        room.tell(news("a"));
+        let put = room.keep_place();
+        room.tell(news("c"));
+        let failed = room.keep_place();
+        room.tell(news("d"));
+        assert_eq!(heard(&mut listener), numbered(1, &["a"]));
+        put.tell(vec![news("b1"), news("b2")]);
+        assert_eq!(heard(&mut listener), numbered(2, &["b1", "b2", "c"]));
+        // What is never durable holds up nothing.
+        drop(failed);
+        assert_eq!(heard(&mut listener), numbered(5, &["d"]));
+    }
+
+    #[test]
+    fn a_place_is_not_kept_for_ever() {
+        let room = Newsroom::default();
+        let mut listener = room.listen();
+        let put = room.keep_place();
+        (0..KEPT).for_each(|_| room.tell(news("after")));
+        assert_eq!(heard(&mut listener).len(), KEPT);
+        put.tell(vec![news("late")]);
+        assert_eq!(heard(&mut listener), numbered(KEPT as u64 + 1, &["late"]));
     }
 }

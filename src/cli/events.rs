@@ -38,7 +38,9 @@ goes away without a word is waited for: the next one's events follow, and a line
 an embedded store is not among it; what anybody does with jobs in Redis is, on any host.
 Kinds, of jobs: put fetched complete advanced released failed held again canceling canceled retried
 edited removed lock_lost;
-of workers: started ready asked killed exited. A reader that is too slow loses some: `lost` says how many, if that is known.
+of workers: started ready asked killed exited;
+of orders: paused resumed scaled recycled reloaded reload_refused option stopping;
+of the whole: health. A reader that is too slow loses some: `lost` says how many, if that is known.
 The last one is `ended`.
 
 Examples:
@@ -101,6 +103,13 @@ fn line(news: &News, look: &Look) -> String {
     let parts = [
         named("job", news.job.as_ref().map(|job| job.to_string())),
         named("queue", news.queue.as_ref().map(|queue| queue.to_string())),
+        named("class", news.class.as_ref().map(|class| class.to_string())),
+        named("pool", news.pool.clone()),
+        named("by", news.by.clone()),
+        news.health.map(|health| {
+            let before = news.before.map(|before| format!("{} -> ", before.as_str())).unwrap_or_default();
+            format!("  {before}{}", health.as_str())
+        }),
         named("worker", news.worker.as_ref().map(ToString::to_string)),
         news.count.map(|count| match news.what == What::Ended {
             true => format!("  {count} ends of jobs not confirmed"),
@@ -116,7 +125,7 @@ fn line(news: &News, look: &Look) -> String {
 mod tests {
     use super::*;
     use crate::cli::page::tests::look;
-    use crate::model::{Millis, SlotName, WorkerName};
+    use crate::model::{Health, Millis, SlotName, WorkerName};
 
     #[test]
     fn a_line_says_what_and_to_whom() {
@@ -127,6 +136,9 @@ mod tests {
         let worker = Some(WorkerName { slot: SlotName::new("mail", 3), generation: 7 });
         let killed = News { worker, why: Some("time limit".into()), ..News::new(What::Killed, put.at) };
         assert!(line(&killed, &look(100)).ends_with("  killed     worker mail.3#7  time limit\n"));
+        let (health, before) = (Some(Health::Degraded), Some(Health::Healthy));
+        let verdict = News { health, before, why: Some("1 held".into()), ..News::new(What::Health, put.at) };
+        assert!(line(&verdict, &look(100)).ends_with("  health     healthy -> degraded  1 held\n"));
         let lost = News { count: Some(12), ..News::new(What::Lost, put.at) };
         assert!(line(&lost, &look(100)).ends_with("  lost       12 events\n"));
     }

@@ -28,12 +28,12 @@ pub fn render(status: &Status, now: Millis, look: &Look) -> String {
 
 fn head(status: &Status) -> Vec<Line> {
     let mut verdict = Line::default();
-    let (word, color) = match status.verdict {
-        Health::Healthy => ("healthy", GREEN),
-        Health::Degraded => ("degraded", YELLOW),
-        Health::Unhealthy => ("unhealthy", RED),
+    let color = match status.verdict {
+        Health::Healthy => GREEN,
+        Health::Degraded => YELLOW,
+        Health::Unhealthy => RED,
     };
-    verdict.colored(word, color);
+    verdict.colored(status.verdict.as_str(), color);
     let stopping = match status.stopping {
         None => "",
         Some(Stop::Drain) => "  stopping: drains",

@@ -34,6 +34,8 @@ pub struct File {
     /// From the order to stop to the last KILL.
     #[serde(default, deserialize_with = "duration")]
     pub stop_deadline: Option<Duration>,
+    /// Whether jobs that are held for a person make the supervisor degraded.
+    pub held_degrades: Option<bool>,
     /// How the supervisor logs, and what is kept of the output of jobs.
     #[serde(default)]
     pub log: LogSection,

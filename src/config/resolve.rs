@@ -134,8 +134,9 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let lease = flags.lease.or(file.lease).unwrap_or(default.lease);
     let stop_deadline = flags.stop_deadline.or(file.stop_deadline).unwrap_or(default.stop_deadline);
     let burst = flags.burst;
+    let held_degrades = file.held_degrades.unwrap_or(default.held_degrades);
     let (pools, outfits) = pools(flags, file.pools, source.as_ref(), lease, around)?;
-    let settings = Settings { pools, lease, stop_deadline, burst, ..default };
+    let settings = Settings { pools, lease, stop_deadline, burst, held_degrades, ..default };
     Ok(Config {
         file: source,
         settings,

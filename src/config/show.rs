@@ -112,6 +112,7 @@ fn of_whole(values: &mut Mapping, config: &Config) {
     say("broker", config.broker.to_string());
     say("lease", format_duration(config.settings.lease));
     say("stop_deadline", format_duration(config.settings.stop_deadline));
+    values.insert("held_degrades".into(), config.settings.held_degrades.into());
     let log = Mapping::from_iter([
         ("format".into(), yaml(config.log.format)),
         ("level".into(), yaml(config.log.level)),

@@ -348,7 +348,7 @@ fn the_example_file_holds_the_defaults() {
     let whole = text.replace("\n#state_dir:", "\nstate_dir:").replace("\n#run_dir:", "\nrun_dir:");
     let whole = File::parse(&whole.replace("\n#broker:", "\nbroker:"), "conf/taskvisor.yaml").unwrap();
     assert!(whole.state_dir.is_some() && whole.run_dir.is_some() && whole.broker.is_some());
-    assert!(file.lease.is_some() && file.stop_deadline.is_some());
+    assert!(file.lease.is_some() && file.stop_deadline.is_some() && file.held_degrades.is_some());
     for key in settings_of("log: {qqqqqqqq: 1}") {
         assert!(text.contains(&format!("\n  {key}:")), "{key}");
     }

@@ -1,6 +1,6 @@
 //! The loop: orders out, one input in. Every decision is the supervisor's, every effect is `Outside`'s.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use super::event_log::Line;
 use super::explain::{Answer, Asked, explain};
 use super::inbox::{Inbox, Input};
 use super::mutes;
+use super::news;
 use super::orders;
 use super::outside::Outside;
 use super::reload::Fresh;
@@ -71,11 +72,13 @@ pub struct View {
     /// The pools with their slots, of whose processes only the pid is known.
     pub pools: Vec<PoolStatus>,
     /// Settled since the start, by verdict.
-    pub settled: std::collections::BTreeMap<String, u64>,
+    pub settled: BTreeMap<String, u64>,
     /// How far the stop has come.
     pub stopping: Option<Stop>,
     /// What of the logs was lost, and what is in the way.
     pub logs: LogStatus,
+    /// Whether held jobs make the verdict degraded.
+    pub held_degrades: bool,
     /// What is wrong with the settings that were read last.
     pub settings_trouble: Option<String>,
     /// The keeper as /proc shows it.
@@ -84,6 +87,24 @@ pub struct View {
     pub restarts: u32,
     /// What was counted.
     pub counters: Counters,
+}
+
+#[cfg(test)]
+impl View {
+    /// Of these pools, and else of nothing.
+    pub(super) fn of(pools: Vec<PoolStatus>) -> View {
+        View {
+            pools,
+            settled: BTreeMap::new(),
+            stopping: None,
+            logs: LogStatus::default(),
+            held_degrades: true,
+            settings_trouble: None,
+            keeper: Process::default(),
+            restarts: 0,
+            counters: Counters::default(),
+        }
+    }
 }
 
 /// Why the loop ended.
@@ -201,6 +222,7 @@ fn reload(
         Err(why) => {
             if !rehearsal {
                 outside.record.log_order(orders::refused(&why, by));
+                news::reloaded(&outside.newsroom, Err(&why), by);
             }
             return Vec::new();
         }
@@ -209,9 +231,11 @@ fn reload(
     let steps = supervisor.preview(&settings);
     if !rehearsal {
         outside.record.log_order(orders::reloaded(file.as_deref(), &steps, by));
+        news::reloaded(&outside.newsroom, Ok(&steps), by);
         keep();
         outside.lease = settings.lease;
         outside.stop_deadline = settings.stop_deadline;
+        outside.record.held_degrades = settings.held_degrades;
         outside.link.order(&Order::StopDeadline(settings.stop_patience()));
         tell(supervisor, outside, vec![Event::Reload(settings)]);
     }
@@ -301,6 +325,7 @@ fn view(supervisor: &Supervisor, outside: &Outside) -> View {
         pools,
         settled: supervisor.settled(),
         stopping: supervisor.stopping(),
+        held_degrades: outside.record.held_degrades,
         settings_trouble: outside.settings_trouble.clone(),
         keeper: usage::process(outside.hello.pid).unwrap_or_default(),
         restarts: outside.hello.restarts,

@@ -42,7 +42,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
         }
     }
     let held: u64 = queues.values().filter_map(|queue| queue.jobs.get(&JobState::Held)).sum();
-    if held > 0 {
+    if held > 0 && view.held_degrades {
         reasons.push(format!("{held} held: taskvisor job list --state held"));
     }
     match (alive || view.stopping.is_some(), reasons.is_empty()) {
@@ -106,4 +106,27 @@ fn paused(pools: &[PoolStatus]) -> Vec<String> {
 /// RFC 3339, in UTC as the log is.
 pub(super) fn rfc3339(at: Millis) -> String {
     jiff::Timestamp::from_millisecond(at.0 / 1000 * 1000).map_or_else(|_| "?".into(), |at| at.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::model::{Instant, PoolSettings, QueueCounts, Settings};
+    use crate::supervisor::Supervisor;
+
+    #[test]
+    fn held_jobs_degrade_unless_the_settings_say_otherwise() {
+        let settings = Settings { pools: vec![PoolSettings::default()], ..Settings::default() };
+        let mut view = View::of(Supervisor::new(settings, Instant(0)).status(Instant(0)));
+        view.pools[0].slots[0].state = SlotState::Ready;
+        let jobs = BTreeMap::from([(JobState::Held, 2)]);
+        let queues = BTreeMap::from([("q".into(), QueueCounts { jobs, ..QueueCounts::default() })]);
+        let verdict = |view: &View| judge(&Facts { view, queues: &queues, trouble: None, concern: None });
+        let reasons = vec!["2 held: taskvisor job list --state held".to_owned()];
+        assert_eq!(verdict(&view), (Health::Degraded, reasons));
+        view.held_degrades = false;
+        assert_eq!(verdict(&view), (Health::Healthy, vec![]));
+    }
 }

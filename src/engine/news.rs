@@ -1,10 +1,13 @@
-//! What happens to workers, for those who listen.
+//! Events of workers, orders and the verdict, for those who listen. Brokers publish those of jobs.
 
+use super::event_log::cut;
+use super::orders;
 use crate::broker::Newsroom;
 use crate::clock;
-use crate::model::{ExitStatus, Millis, News, Signal, What, WorkerId};
+use crate::model::verb::Verb;
+use crate::model::{Change, ExitStatus, Health, Millis, News, Scale, Signal, Stop, What, WorkerId};
 use crate::process::Children;
-use crate::supervisor::{Command, Event};
+use crate::supervisor::{Command, Event, Step};
 
 /// An order of the supervisor.
 pub(super) fn order(room: &Newsroom, command: &Command, children: &Children) {
@@ -41,8 +44,75 @@ fn tell(
     what: What,
     why: impl FnOnce() -> Option<String>,
 ) {
+    publish(room, what, |news| News { worker: Some(children.name(worker)), why: why(), ..news });
+}
+
+/// Publishes one that happens now, if anybody listens: else it is not even made.
+fn publish(room: &Newsroom, what: What, filled: impl FnOnce(News) -> News) {
     if room.is_heard() {
-        let news = News::new(what, Millis(clock::wall_millis()));
-        room.tell(News { worker: Some(children.name(worker)), why: why(), ..news });
+        room.tell(filled(now(what)));
     }
+}
+
+fn now(what: What) -> News {
+    News::new(what, Millis(clock::wall_millis()))
+}
+
+/// Somebody has ordered a change of pools, or a stop.
+pub(super) fn ordered(room: &Newsroom, event: &Event, by: &str) {
+    let by = Some(by.to_owned());
+    if let Event::Change(pool, change) = event {
+        let (what, why) = match change {
+            Change::Recycle => (What::Recycled, None),
+            Change::Pause => (What::Paused, None),
+            Change::Resume => (What::Resumed, None),
+            Change::Scale(Scale::To(workers)) => (What::Scaled, Some(format!("to {workers}"))),
+            Change::Scale(Scale::By(more)) => (What::Scaled, Some(format!("by {more:+}"))),
+        };
+        publish(room, what, |news| News { pool: pool.clone(), by, why, ..news });
+    } else if let Event::Stop(stage) = event {
+        let stage = match stage {
+            Stop::Drain => "drain",
+            Stop::Terminate => "terminate",
+            Stop::Kill => "kill",
+        };
+        publish(room, What::Stopping, |news| News { by, why: Some(stage.into()), ..news });
+    }
+}
+
+/// Somebody had the settings read again: what changes, or why nothing does.
+pub(super) fn reloaded(room: &Newsroom, outcome: Result<&[(String, Step)], &str>, by: &str) {
+    let (what, why) = match outcome {
+        Ok(steps) => (What::Reloaded, orders::steps(steps)),
+        Err(why) => (What::ReloadRefused, why.to_owned()),
+    };
+    publish(room, what, |news| News { by: Some(by.to_owned()), why: Some(why), ..news });
+}
+
+/// The verdict on the whole is another one.
+pub(super) fn judged(room: &Newsroom, before: Health, health: Health, reasons: &[String]) {
+    let why = Some(reasons.join("; ")).filter(|why| !why.is_empty());
+    publish(room, What::Health, |news| News { before: Some(before), health: Some(health), why, ..news });
+}
+
+/// The event of an order about a queue or an option, to be published once the broker has it; None of other orders, and
+/// while nobody listens.
+pub(super) fn of_verb(room: &Newsroom, verb: &Verb, by: &str) -> Option<News> {
+    if !room.is_heard() {
+        return None;
+    }
+    let (what, queue, why) = if let Verb::Pause(asked) = verb {
+        (What::Paused, Some(&asked.queue), asked.reason.as_deref().map(cut))
+    } else if let Verb::Resume(asked) = verb {
+        (What::Resumed, Some(&asked.queue), None)
+    } else if let Verb::SetOption(asked) = verb {
+        (What::Option, asked.queue.as_ref(), Some(format!("{} {}", asked.name, cut(&asked.value))))
+    } else if let Verb::UnsetOption(asked) = verb {
+        (What::Option, asked.queue.as_ref(), Some(format!("{} unset", asked.name)))
+    } else if let Verb::LoadOptions(_) = verb {
+        (What::Option, None, Some("several loaded at once".to_owned()))
+    } else {
+        return None;
+    };
+    Some(News { queue: queue.cloned(), by: Some(by.to_owned()), why, ..now(what) })
 }

@@ -91,10 +91,14 @@ pub(super) fn reloaded(file: Option<&str>, steps: &[(String, Step)], by: &str) -
     let Some(file) = file else {
         return Line::new(Level::INFO, "nothing to reload: it was started without a file").by(by);
     };
+    Line::new(Level::INFO, format!("settings reloaded from {file}: {}", self::steps(steps))).by(by)
+}
+
+/// What a reload changes of the pools, in words.
+pub(super) fn steps(steps: &[(String, Step)]) -> String {
     let changed = steps.iter().filter(|(_, step)| *step != Step::Keep);
     let words: Vec<String> = changed.map(|(pool, step)| format!("pool {pool}: {}", step.as_str())).collect();
-    let words = if words.is_empty() { "no pool changes".into() } else { words.join("; ") };
-    Line::new(Level::INFO, format!("settings reloaded from {file}: {words}")).by(by)
+    if words.is_empty() { "no pool changes".into() } else { words.join("; ") }
 }
 
 /// The line of a reload that was refused.

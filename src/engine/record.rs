@@ -7,12 +7,13 @@ use super::census::Counted;
 use super::event_log::{EventLog, Line};
 use super::event_loop::View;
 use super::judge::{self, Facts};
+use super::news;
 use super::orders::{self, Pauses};
 use super::service::Queues;
 use super::systemd;
 use super::watch::Watch;
 use crate::clock;
-use crate::model::{Instant, Millis, PoolStatus};
+use crate::model::{Health, Instant, Millis, PoolStatus};
 use crate::supervisor::Event;
 
 use super::outside::Outside;
@@ -24,6 +25,8 @@ pub(super) struct Record {
     pub(super) by_signal: Vec<(Event, &'static str)>,
     /// Who paused what.
     pub(super) pauses: Pauses,
+    /// Whether held jobs make the verdict degraded.
+    pub(super) held_degrades: bool,
     /// When the whole is judged.
     pub(super) watch: Watch,
     /// When the supervisor started.
@@ -32,11 +35,11 @@ pub(super) struct Record {
 
 impl Record {
     /// Of a supervisor that starts now.
-    pub(super) fn new(pauses: Pauses) -> Record {
+    pub(super) fn new(pauses: Pauses, held_degrades: bool) -> Record {
         let now = clock::now();
         let level = LevelFilter::current().into_level().unwrap_or(Level::ERROR);
         let (lines, watch) = (EventLog::new(level), Watch::new(now));
-        Record { lines, by_signal: Vec::new(), pauses, watch, started: now }
+        Record { lines, by_signal: Vec::new(), pauses, held_degrades, watch, started: now }
     }
 
     /// Writes the line of an order, unless there are too many of them.
@@ -46,9 +49,10 @@ impl Record {
 }
 
 impl Outside {
-    /// A person has ordered this: who, is kept and logged.
+    /// A person has ordered this: who, is kept, logged and published.
     pub(super) fn note_order(&mut self, event: &Event, by: &str, pools: &[PoolStatus]) {
         let wall = clock::wall_millis();
+        news::ordered(&self.newsroom, event, by);
         if let Event::Change(pool, change) = event {
             self.record.pauses.note(pool.as_deref(), *change, by, Millis(wall));
             self.record.log_order(orders::change(pool.as_deref(), *change, by));
@@ -62,15 +66,23 @@ impl Outside {
 
     /// The queues were counted: what is to be said of the whole now.
     pub(super) fn judge(&mut self, view: &View, counted: &Counted<Queues>) {
-        let now = clock::now();
         let trouble = counted.trouble.as_deref();
         let facts = Facts { view, queues: &counted.counts, trouble, concern: self.broker.concern() };
         let verdict = judge::judge(&facts);
         if view.stopping.is_none() {
-            self.record.watch.judged(now, &verdict).iter().for_each(Line::write);
+            self.note_verdict(&verdict);
         }
         let words = self.systemd.status(|| systemd::line(view, &counted.counts, &verdict));
         self.notify(words);
         self.record.watch.looked();
+    }
+
+    /// Logs and publishes a verdict that is another one than before.
+    fn note_verdict(&mut self, verdict: &(Health, Vec<String>)) {
+        let before = self.record.watch.verdict();
+        if let Some(line) = self.record.watch.judged(clock::now(), verdict) {
+            line.write();
+            news::judged(&self.newsroom, before, verdict.0, &verdict.1);
+        }
     }
 }

@@ -12,6 +12,7 @@ use super::census::{Census, Counted, GLANCE, HANGS};
 use super::event_loop::{Request, View};
 use super::explain::Asked;
 use super::judge::{Facts, judge};
+use super::news;
 use super::orders;
 use super::reload::Reloader;
 use super::served::{mark, unserved};
@@ -60,7 +61,9 @@ impl Service for Desk {
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
         let line = orders::verb(&verb, &by);
+        let news = news::of_verb(&self.newsroom, &verb, &by);
         let mut answer = self.broker.ask(verb, by).await.map_err(problem)?;
+        news.into_iter().for_each(|news| self.newsroom.tell(news));
         if let Some(line) = line {
             self.requests.send(Request::Log(line)).await.ok();
         }

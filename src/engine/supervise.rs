@@ -122,7 +122,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         keep_changes: setup.keep_changes,
         waiting_for_rest: Vec::new(),
         systemd: Systemd::new(hello.notify),
-        record: Record::new(setup.pauses),
+        record: Record::new(setup.pauses, settings.held_degrades),
         stop_deadline: settings.stop_deadline,
         signs: Signs::new(clock::now(), setup.broker.capabilities().shared),
         newsroom: newsroom.clone(),

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    use crate::model::{Counters, Instant, LogStatus, PoolSettings, Process, QueueCounts, Settings, Stop};
+    use crate::model::{Instant, PoolSettings, QueueCounts, Settings, Stop};
     use crate::supervisor::Supervisor;
 
     #[test]
@@ -139,16 +139,8 @@ mod tests {
     fn the_line_has_the_verdict_and_counts_slots_and_jobs() {
         let settings = Settings { pools: vec![PoolSettings::default()], ..Settings::default() };
         let supervisor = Supervisor::new(settings, Instant::from_millis(0));
-        let mut view = View {
-            pools: supervisor.status(Instant::from_millis(0)),
-            settled: BTreeMap::from([("complete".to_owned(), 12)]),
-            stopping: None,
-            logs: LogStatus::default(),
-            settings_trouble: None,
-            keeper: Process::default(),
-            restarts: 0,
-            counters: Counters::default(),
-        };
+        let mut view = View::of(supervisor.status(Instant::from_millis(0)));
+        view.settled = BTreeMap::from([("complete".to_owned(), 12)]);
         view.pools[0].slots[0].state = SlotState::Busy;
         let jobs = BTreeMap::from([(JobState::Waiting, 3), (JobState::Held, 1)]);
         let queues = BTreeMap::from([("q".into(), QueueCounts { jobs, ..QueueCounts::default() })]);

@@ -58,6 +58,11 @@ impl Watch {
         self.looking = false;
     }
 
+    /// The last verdict.
+    pub(super) fn verdict(&self) -> Health {
+        self.verdict.0
+    }
+
     /// What the log says of a verdict, if it is another one.
     pub(super) fn judged(&mut self, now: Instant, (health, reasons): &(Health, Vec<String>)) -> Option<Line> {
         let (before, since) = self.verdict;
@@ -65,15 +70,15 @@ impl Watch {
             return None;
         }
         self.verdict = (*health, now);
-        let (level, word) = match health {
+        Some(match health {
             Health::Healthy => {
                 let message = format!("healthy again after {} s", now.since(since).as_secs());
-                return Some(Line::new(Level::INFO, message));
+                Line::new(Level::INFO, message)
             }
-            Health::Degraded => (Level::WARN, "degraded"),
-            Health::Unhealthy => (Level::WARN, "unhealthy"),
-        };
-        Some(Line::new(level, format!("{word}: {}", reasons.join("; "))))
+            Health::Degraded | Health::Unhealthy => {
+                Line::new(Level::WARN, format!("{}: {}", health.as_str(), reasons.join("; ")))
+            }
+        })
     }
 }
 

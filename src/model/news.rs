@@ -4,12 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list::words;
-use super::{JobId, JobState, Millis, QueueName, WorkerName};
+use super::{Class, Health, JobId, JobState, Millis, QueueName, WorkerName};
 
-/// Something that has just happened to a job or to a worker.
+/// Something that has just happened to a job, to a worker or to the whole, or that somebody has ordered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct News {
-    /// Its number since the supervisor started; one that is missing was lost, or passed over by a filter.
+    /// Its number since the supervisor started, in the order of things; one that is missing was lost, or passed over by a
+    /// filter.
     pub n: u64,
     /// When.
     pub at: Millis,
@@ -21,12 +22,27 @@ pub struct News {
     /// Of which queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
+    /// Of which class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
     /// With which tags.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// What the job is now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<JobState>,
+    /// To which pool. Of an order about pools: none = to all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// By whose order, e.g. `uid 1000`, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The verdict on the whole that holds now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
+    /// The verdict before this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Health>,
     /// To which worker, or by which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerName>,
@@ -47,8 +63,13 @@ impl News {
             what,
             job: None,
             queue: None,
+            class: None,
             tags: Vec::new(),
             state: None,
+            pool: None,
+            by: None,
+            health: None,
+            before: None,
             worker: None,
             why: None,
             count: None,
@@ -98,6 +119,24 @@ pub enum What {
     Killed,
     /// A worker has ended.
     Exited,
+    /// Fetching from a queue was stopped, or a pool takes no more jobs.
+    Paused,
+    /// The pause is over.
+    Resumed,
+    /// A pool has another number of places.
+    Scaled,
+    /// A pool gets new workers.
+    Recycled,
+    /// Settings were taken in.
+    Reloaded,
+    /// Settings were not taken in: nothing has changed.
+    ReloadRefused,
+    /// An option of the store was changed.
+    Option,
+    /// The supervisor was told to stop, or to stop faster.
+    Stopping,
+    /// The verdict on the whole is another one.
+    Health,
     /// Some are lost: whoever listens was too slow, or what they come by was broken.
     Lost,
     /// The supervisor has ended as it was told to: this is the last of the news.
@@ -106,7 +145,7 @@ pub enum What {
 
 impl What {
     /// Every kind.
-    pub const ALL: [What; 21] = [
+    pub const ALL: [What; 30] = [
         What::Put,
         What::Fetched,
         What::Complete,
@@ -126,6 +165,15 @@ impl What {
         What::Asked,
         What::Killed,
         What::Exited,
+        What::Paused,
+        What::Resumed,
+        What::Scaled,
+        What::Recycled,
+        What::Reloaded,
+        What::ReloadRefused,
+        What::Option,
+        What::Stopping,
+        What::Health,
         What::Lost,
         What::Ended,
     ];
@@ -152,6 +200,15 @@ impl What {
             What::Asked => "asked",
             What::Killed => "killed",
             What::Exited => "exited",
+            What::Paused => "paused",
+            What::Resumed => "resumed",
+            What::Scaled => "scaled",
+            What::Recycled => "recycled",
+            What::Reloaded => "reloaded",
+            What::ReloadRefused => "reload_refused",
+            What::Option => "option",
+            What::Stopping => "stopping",
+            What::Health => "health",
             What::Lost => "lost",
             What::Ended => "ended",
         }

@@ -23,6 +23,8 @@ pub struct Settings {
     pub unproven: Vec<Unproven>,
     /// End when the queues are empty.
     pub burst: bool,
+    /// Whether jobs that are held for a person make the supervisor degraded.
+    pub held_degrades: bool,
     /// Seed of the jitter, so that a run can be replayed.
     pub seed: u64,
 }
@@ -131,6 +133,7 @@ impl Default for Settings {
             first_generation: 1,
             unproven: Vec::new(),
             burst: false,
+            held_degrades: true,
             seed: 0,
         }
     }

@@ -84,6 +84,17 @@ pub enum Health {
     Unhealthy,
 }
 
+impl Health {
+    /// The word people read.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Health::Healthy => "healthy",
+            Health::Degraded => "degraded",
+            Health::Unhealthy => "unhealthy",
+        }
+    }
+}
+
 /// The machine, in short.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {

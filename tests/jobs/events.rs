@@ -30,6 +30,31 @@ fn the_command_tells_of_jobs_and_workers_until_the_supervisor_ends() {
         own.map(|news| news["what"].as_str().unwrap().to_owned()).collect()
     };
     wait_until("its end is told", || of_job(&jid).contains(&"canceled".to_owned()));
+    assert!(lines().iter().all(|news| news["job"].is_null() || news["class"] == "exec"), "{:?}", lines());
+    // A worker's end is told behind the put of its job, though nothing of it has to be written first.
+    let put = |_| {
+        let jid = sandbox.put(&["true"]);
+        sandbox.ok(&["job", "wait", &jid]);
+        jid
+    };
+    let short: Vec<String> = (0..20).map(put).collect();
+    wait_until("all of it is told", || short.iter().all(|jid| of_job(jid).contains(&"complete".to_owned())));
+    let all = lines();
+    let place =
+        |jid: &str, what: &str| all.iter().position(|news| news["job"] == jid && news["what"] == what);
+    for jid in &short {
+        let (put, complete) = (place(jid, "put").unwrap(), place(jid, "complete").unwrap());
+        let exits = all[put..complete].iter().filter(|news| news["what"] == "exited").count();
+        assert!(exits > 0, "no worker has ended between {jid} was put and complete");
+    }
+    sandbox.ok(&["queue", "pause", "mail", "--reason", "full"]);
+    sandbox.ok(&["queue", "resume", "mail"]);
+    sandbox.ok(&["option", "set", "grace", "9s"]);
+    let ordered = |what: &str| lines().into_iter().find(|news| news["what"] == what);
+    wait_until("the orders are told", || ordered("option").is_some());
+    let paused = ordered("paused").unwrap();
+    assert_eq!((&paused["queue"], &paused["why"]), (&"mail".into(), &"full".into()), "{paused}");
+    assert!(paused["by"].as_str().unwrap().starts_with("uid "), "{paused}");
     assert_eq!(of_job(&jid), ["put", "fetched", "canceling", "canceled"]);
     let told = |what: &str, why: &str| {
         lines().iter().any(|news| news["what"] == what && news["worker"].is_object() && news["why"] == why)
@@ -42,6 +67,55 @@ fn the_command_tells_of_jobs_and_workers_until_the_supervisor_ends() {
     assert!(ended.status.success(), "{ended:?}");
     assert_eq!(String::from_utf8_lossy(&ended.stderr), "the supervisor has ended\n");
     assert_eq!(lines().last().unwrap()["what"], "ended");
+}
+
+#[test]
+fn orders_reloads_and_verdicts_are_told_with_who_and_why() {
+    let sandbox = Sandbox::new(Setting::Plain);
+    let file = sandbox.work("settings.yaml");
+    let settings =
+        |more: &str| std::fs::write(&file, format!("pools: [{{name: a, workers: 1}}]\n{more}")).unwrap();
+    settings("");
+    let mut running = sandbox.start_raw(&["-c", file.to_str().unwrap()]);
+    sandbox.wait_healthy();
+    let heard = std::fs::File::create(sandbox.path("heard")).unwrap();
+    let mut command = sandbox.command(&["events"]);
+    let listener = command.stdout(heard).stderr(Stdio::null()).spawn().unwrap();
+    let told = || std::fs::read_to_string(sandbox.path("heard")).unwrap();
+    wait_until("somebody listens", || {
+        sandbox.put(&["true"]);
+        !told().is_empty()
+    });
+    let line = |words: &[&str]| {
+        let one = |line: &str| words.iter().all(|word| line.contains(word));
+        wait_until(&format!("{words:?} is told"), || told().lines().any(one));
+    };
+    sandbox.ok(&["drain"]);
+    line(&["  paused ", "  by uid "]);
+    line(&["  health ", "  healthy -> degraded  pool a is paused by uid "]);
+    sandbox.ok(&["resume", "a"]);
+    line(&["  resumed ", "  pool a  by uid "]);
+    line(&["  health ", "  degraded -> healthy"]);
+    sandbox.ok(&["scale", "a", "2"]);
+    line(&["  scaled ", "  pool a  by uid ", "  to 2"]);
+    running.signal("TTIN");
+    line(&["  scaled ", "  by SIGTTIN  by +1"]);
+    sandbox.ok(&["recycle", "a"]);
+    line(&["  recycled ", "  pool a  by uid "]);
+    settings("lease: 1x\n");
+    assert!(!sandbox.run(&["reload"]).status.success());
+    line(&["  reload_refused ", "  by uid ", "'1x' is no duration"]);
+    let held = ["put", "--retries", "9", "--", "sh", "-c", "kill -SEGV $$"];
+    sandbox.run(&["job", "wait", sandbox.ok(&held).trim()]);
+    assert!(sandbox.reasons().contains("1 held"), "{}", sandbox.reasons());
+    settings("held_degrades: false\n");
+    sandbox.ok(&["reload"]);
+    line(&["  reloaded ", "  by uid ", "  no pool changes"]);
+    sandbox.wait_healthy();
+    running.signal("TERM");
+    line(&["  stopping ", "  by SIGTERM  drain"]);
+    running.wait();
+    assert!(listener.wait_with_output().unwrap().status.success());
 }
 
 #[test]

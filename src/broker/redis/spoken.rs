@@ -76,6 +76,7 @@ struct Told {
     what: What,
     job: JobId,
     queue: Option<String>,
+    class: Option<String>,
     /// As they are kept, which another program may have written.
     tags: Option<String>,
     state: JobState,
@@ -94,6 +95,7 @@ fn read_news(text: &str) -> Option<News> {
     Some(News {
         job: Some(told.job),
         queue: some_queue(told.queue.unwrap_or_default()),
+        class: told.class.map(Into::into),
         tags: tags.unwrap_or_default(),
         state: Some(told.state),
         why: told.why,

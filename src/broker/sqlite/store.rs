@@ -164,14 +164,15 @@ impl Store {
         if self.notices.heard().is_none() {
             return Ok(None);
         }
-        let mut statement = self
-            .conn
-            .prepare_cached("SELECT name, tags FROM queue LEFT JOIN job ON jid = ?2 WHERE queue.id = ?1")?;
+        let mut statement = self.conn.prepare_cached(
+            "SELECT name, tags, class FROM queue LEFT JOIN job ON jid = ?2 WHERE queue.id = ?1",
+        )?;
         let mut rows = statement.query(params![queue, id.as_str()])?;
         let found = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let (queue, tags) =
             (found.get::<_, String>(0)?, read::json(found, 1).ok().flatten().unwrap_or_default());
-        let news = News::new(what, Millis(self.time()));
+        let class = found.get::<_, Option<String>>(2).ok().flatten().map(Into::into);
+        let news = News { class, ..News::new(what, Millis(self.time())) };
         Ok(Some(News { job: Some(id.clone()), queue: Some(queue.into()), tags, state: Some(state), ..news }))
     }
 

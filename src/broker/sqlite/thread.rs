@@ -18,7 +18,7 @@ use super::place::Place;
 use super::store::Store;
 use super::syncer::{Load, Order};
 use super::trouble::{Trouble, explain};
-use crate::broker::{Error, Notice};
+use crate::broker::{Error, Newsroom, Notice};
 use crate::clock;
 use crate::failpoint::failpoint;
 use crate::model::Instant;
@@ -260,14 +260,15 @@ impl Room {
     /// After the commit: answers now, or through the syncer.
     fn deliver(&mut self, calls: Vec<Box<dyn Call>>) {
         let news = std::mem::take(&mut self.store.effects.news);
+        // Before anybody else can do anything with what was committed.
+        let turn = self.store.notices.heard().filter(|_| !news.is_empty()).map(Newsroom::keep_place);
         let (ring, ended) = self.store.take_effect();
         // Whoever waits for the end of a job waits for this sync.
         let mut load = Load { urgent: !ended.is_empty(), ended, ..Load::default() };
-        if !news.is_empty() {
-            let notices = self.store.notices.clone();
+        if let Some(turn) = turn {
             load.asked.push(Box::new(move |after| {
-                if let (Ok(()), Some(room)) = (after, notices.heard()) {
-                    news.into_iter().for_each(|news| room.tell(news));
+                if after.is_ok() {
+                    turn.tell(news);
                 }
             }));
         }

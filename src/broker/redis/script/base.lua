@@ -63,7 +63,7 @@ local function news(what, jid, queue, state, why)
   call('PUBLISH', 'ql:taskvisor:news', what and encode({
     what = what, at = floor(clock * 1000), job = jid, queue = queue or nil, why = why,
     state = state == 'scheduled' and 'delayed' or state == 'stalled' and 'waiting' or state,
-    tags = call('HGET', 'ql:j:' .. jid, 'tags') or nil,
+    tags = call('HGET', 'ql:j:' .. jid, 'tags') or nil, class = call('HGET', 'ql:j:' .. jid, 'klass') or nil,
   }) or '')
 end
 
