@@ -1,10 +1,54 @@
 """The worker with several jobs at a time."""
 
+import asyncio
 import signal
+import socket
+import threading
 import unittest
 from collections import defaultdict
 
 from support import WorkerTest
+
+from taskvisor.worker.outgoing import Outgoing
+
+
+class Backlog(unittest.TestCase):
+    def setUp(self):
+        self.ours, self.theirs = socket.socketpair()
+        self.ours.setblocking(False)
+        self.loop = asyncio.new_event_loop()
+        self.gone = []
+        self.outgoing = Outgoing(self.loop, self.ours.fileno(), self.gone.append)
+        for closes in (self.ours, self.theirs, self.loop):
+            self.addCleanup(closes.close)
+
+    def fill(self):
+        with self.assertRaises(BlockingIOError):
+            while True:
+                self.ours.send(b"x" * 4096)
+
+    def test_a_line_for_a_full_socket_does_not_copy_those_before_it(self):
+        self.fill()
+        lines = [b"%d\n" % number * 100 for number in range(2_000)]
+        for line in lines:
+            self.outgoing.send_now(line)
+        kept = list(self.outgoing._frames)
+        self.assertIs(kept[-1], lines[-1])
+        self.assertEqual(b"".join(kept), b"".join(lines))
+
+    def test_a_backlog_goes_out_whole_and_in_order(self):
+        self.fill()
+        lines = [b"%d\n" % number * size for number, size in enumerate((1, 20_000, 300_000, 1, 1, 1000) * 3)]
+        for line in lines:
+            self.outgoing.send_now(line)
+        received = []
+        reader = threading.Thread(target=lambda: received.extend(iter(lambda: self.theirs.recv(50_000), b"")))
+        reader.start()
+        self.outgoing.drain()
+        self.ours.shutdown(socket.SHUT_WR)
+        reader.join()
+        self.assertEqual(b"".join(received).lstrip(b"x"), b"".join(lines))
+        self.assertEqual((self.outgoing._bytes, self.gone), (0, []))
 
 
 class Coroutines(WorkerTest):

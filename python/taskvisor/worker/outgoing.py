@@ -1,4 +1,4 @@
-"""Frames on their way out of an event loop: gathered for a turn, written at once."""
+"""The frames that a worker of mode coroutine sends: gathered for a turn of the event loop, written in few system calls."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import asyncio
 import os
 import select
 import threading
-from typing import Callable
+from collections import deque
+from typing import Callable, Union
 
 from .process import identity
 
 #: More than this is not kept: whoever sends then waits until the supervisor has read.
 _LONGEST_BACKLOG = 4 * 1024 * 1024
+#: Frames are joined up to about this many bytes for one system call.
+_PIECE = 64 * 1024
 
 
 class Outgoing:
@@ -24,12 +27,14 @@ class Outgoing:
         self._loop_thread = threading.get_ident()
         # Reentrant: a signal handler or a finaliser that prints may come in the middle of `send`.
         self._lock = threading.RLock()
-        self._frames: list[bytes] = []
+        self._frames: deque[Union[bytes, memoryview]] = deque()
         self._bytes = 0
         self._scheduled = False
         self._watching = False
         self._gone = False
         self._identity = identity(descriptor)
+        #: Whether this turn of the loop has seen that the descriptor is still the channel.
+        self._looked = False
 
     def send(self, line: bytes) -> None:
         """Sends the frame with the others of this turn."""
@@ -49,7 +54,7 @@ class Outgoing:
     def send_now(self, line: bytes) -> None:
         """Sends the frame with all before it; what the socket does not take yet goes out as soon as it does."""
         with self._lock:
-            if self._frames or self._gone or not self._is_whole():
+            if self._frames or self._gone or not self._is_whole_in_this_turn():
                 self.send(line)
                 self._write()
                 return
@@ -85,11 +90,23 @@ class Outgoing:
     def _is_whole(self) -> bool:
         return identity(self._descriptor) == self._identity
 
+    def _is_whole_in_this_turn(self) -> bool:
+        """Looks once in a turn of the loop: to look costs more than to write a line. Threads have no turns."""
+        if threading.get_ident() != self._loop_thread:
+            return self._is_whole()
+        if not self._looked and self._is_whole():
+            self._looked = True
+            self._loop.call_soon(self._end_turn)
+        return self._looked
+
+    def _end_turn(self) -> None:
+        self._looked = False
+
     def _write(self) -> bool:
         """Writes what the socket takes. True if that was all."""
         while self._frames and not self._gone:
-            data = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
-            self._frames = [data]
+            self._join_first()
+            data = self._frames[0]
             try:
                 if not self._is_whole():
                     raise OSError(f"descriptor {self._descriptor} was closed by a job")
@@ -100,6 +117,24 @@ class Outgoing:
                 self._gone = True
                 self._on_gone(str(error))
                 break
-            self._bytes = len(data) - written
-            self._frames = [data[written:]] if self._bytes else []
+            self._bytes -= written
+            if written < len(data):
+                # A view: the rest of a long frame is not copied for each piece of it.
+                self._frames[0] = memoryview(data)[written:]
+            else:
+                self._frames.popleft()
         return True
+
+    def _join_first(self) -> None:
+        """Joins the first frames to a piece worth a system call. The others stay as they are: to join them all at each
+        attempt would copy the whole backlog for each line."""
+        first = self._frames[0]
+        if len(self._frames) == 1 or len(first) >= _PIECE:
+            return
+        pieces: list[Union[bytes, memoryview]] = []
+        size = 0
+        while self._frames and size < _PIECE:
+            piece = self._frames.popleft()
+            pieces.append(piece)
+            size += len(piece)
+        self._frames.appendleft(b"".join(pieces))

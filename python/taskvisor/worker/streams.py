@@ -30,16 +30,22 @@ class JobStream(io.TextIOBase):
         job = of_task.get()
         if job is None or job.ended or job.runtime is None:
             return self._real.write(text)
-        name = self._name
+        partial, name = job.partial_lines, self._name
         with _lock:
-            held = job.partial_lines.get(name)
-            held = held + text if held else text
-            end = held.rfind("\n")
-            if end < 0 and len(held) > _LONGEST:
-                end = len(held)
+            if text == "\n":
+                # The end of a print, which writes it apart.
+                _send(job, partial.pop(name, ""))
+                return 1
+            end = text.rfind("\n")
+            held = partial.pop(name, "")
             if end >= 0:
-                _send(job, held[:end])
-            job.partial_lines[name] = held[end + 1:]
+                _send(job, held + text[:end])
+                held = ""
+            held += text[end + 1:]
+            if len(held) > _LONGEST:
+                _send(job, held)
+            elif held:
+                partial[name] = held
         return len(text)
 
     def writable(self) -> bool:
@@ -79,8 +85,12 @@ def finish(job: Job) -> None:
 
 
 def _send(job: Job, text: str) -> None:
-    """At once, as what was printed has to be there when the process crashes in its next line."""
-    if job.runtime is not None:
-        for start in range(0, len(text) or 1, _LONGEST):
-            part = text if len(text) <= _LONGEST else text[start:start + _LONGEST]
-            job.runtime.send_now(frames.log(job.id, part))
+    """Sends it at once: what is kept in memory until the end of the loop's turn is lost if the process crashes before."""
+    runtime = job.runtime
+    if runtime is None:
+        return
+    if len(text) <= _LONGEST:
+        runtime.send_now(frames.log(job.id, text))
+        return
+    for start in range(0, len(text), _LONGEST):
+        runtime.send_now(frames.log(job.id, text[start:start + _LONGEST]))
