@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::cgroup::Cgroups;
-use super::children::descendants;
+use super::children::{descendants, is_dead};
 use super::life::{End, Life, STUCK_AFTER, State, Wait};
 use super::main_loop::Keeper;
 use super::sys::{self, Reaped};
@@ -39,7 +39,9 @@ impl Keeper {
                 break;
             }
             let Some(reaped) = self.reap_one(now) else {
-                self.strays.all_reaped(self.endings);
+                if self.strays.have_unnumbered() && !self.a_leader_waits_for_its_tracer() {
+                    self.strays.all_reaped(self.endings);
+                }
                 break;
             };
             if self.supervisor.as_ref().is_some_and(|supervisor| supervisor.pid == reaped.pid) {
@@ -69,6 +71,11 @@ impl Keeper {
             self.strays.seen_of_no_life(pid);
         }
         sys::wait_for(pid)
+    }
+
+    /// A dead leader cannot be reaped as long as a process that traces it lives. Its orphans are seen before.
+    fn a_leader_waits_for_its_tracer(&self) -> bool {
+        self.leaders.keys().any(|pid| is_dead(*pid))
     }
 
     /// Whether a child of ours is neither the supervisor nor a leader.

@@ -35,6 +35,11 @@ impl Strays {
         self.0.entry(pid).or_insert(OF_NO_LIFE);
     }
 
+    /// Whether there are some that may belong to anybody.
+    pub fn have_unnumbered(&self) -> bool {
+        self.0.values().any(|number| *number == OF_ANY_LIFE)
+    }
+
     /// All leaders that were dead have been reaped; `last` is the number of the last one.
     pub fn all_reaped(&mut self, last: u64) {
         self.0.values_mut().filter(|number| **number == OF_ANY_LIFE).for_each(|number| *number = last);

@@ -103,10 +103,11 @@ impl Sweeper {
             calm = if killed.is_empty() { calm + 1 } else { 0 };
             let settled = calm > 0 && (pass.unsure.is_subset(&unsure) || calm > RESTLESS);
             unsure = pass.unsure;
-            let is_clean = settled && inhabited.is_none() && pass.hidden.is_empty();
+            let is_clean = settled && inhabited.is_none() && pass.hidden.is_empty() && pass.blind.is_none();
             if is_clean || clock::now() >= end {
                 let mut left = killed;
                 left.extend(inhabited.map(left_in).into_iter().flatten());
+                left.extend(pass.blind);
                 left.extend(pass.hidden.iter().map(|&pid| Left::new(pid, "it could not be looked at")));
                 left.sort_by_key(|left| left.pid);
                 left.dedup_by_key(|left| left.pid);
@@ -120,7 +121,11 @@ impl Sweeper {
     fn look(&self) -> Pass {
         let own = std::process::id() as i32;
         let mut pass = Pass::default();
-        for pid in pids().filter(|&pid| pid != own) {
+        let pids = pids().unwrap_or_else(|error| {
+            pass.blind = Some(Left::new(0, format!("the list of processes could not be read ({error})")));
+            Vec::new()
+        });
+        for pid in pids.into_iter().filter(|&pid| pid != own) {
             match self.whose(pid) {
                 Whose::Ours => pass.ours.push(pid),
                 Whose::Unsure => _ = pass.unsure.insert(pid),
@@ -177,6 +182,8 @@ struct Pass {
     ours: Vec<i32>,
     /// Those that may be ours.
     hidden: Vec<i32>,
+    /// Why nobody could be looked at.
+    blind: Option<Left>,
     /// Those that had ended before they were looked at, or were between two programs and have no mark. One may have been
     /// ours, and may have started another that was not in the list: what a pass says counts if there are no new ones.
     unsure: BTreeSet<i32>,

@@ -77,7 +77,9 @@ impl Traces {
     /// Whether the keeper lives, in this pid namespace, in one below it, or anywhere if it has cgroups: then the state
     /// directory that has these traces is a copy.
     pub fn keeper_lives(&self) -> bool {
-        pids().any(|pid| self.is_keeper(pid)) || self.holds_its_cgroups()
+        // Where the list of processes cannot be read it may.
+        pids().map_or(true, |pids| pids.into_iter().any(|pid| self.is_keeper(pid)))
+            || self.holds_its_cgroups()
     }
 
     fn is_keeper(&self, pid: i32) -> bool {
@@ -114,10 +116,13 @@ fn directory(keeper: i32) -> Option<PathBuf> {
     Some(cgroup::given_directory()?.join(cgroup::directory_name(keeper).ok()?))
 }
 
-/// All processes that /proc shows.
-pub(super) fn pids() -> impl Iterator<Item = i32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+/// All processes that /proc shows. An error if the list is not whole: what is not in it may live.
+pub(super) fn pids() -> io::Result<Vec<i32>> {
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        pids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    Ok(pids)
 }
 
 /// Whether we may signal a process.

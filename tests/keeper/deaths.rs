@@ -11,6 +11,7 @@ stories! {
     a_tree_of_fifty_is_proven_dead
     a_bomb_that_fills_its_limit_is_proven_dead
     a_leader_that_its_own_child_traces_is_proven_dead
+    what_a_traced_leader_has_left_is_its_own_though_it_is_reaped_late
     the_fence_kills_while_the_supervisor_is_stopped
     a_killed_supervisor_takes_its_trees_along_and_the_next_hears_of_what_had_ended
     a_killed_keeper_takes_its_children_along
@@ -150,6 +151,36 @@ fn a_leader_that_its_own_child_traces_is_proven_dead(mut keeper: Keeper) {
         assert_eq!(keeper.exited(run.worker).status, KILLED);
         assert!(!lives(tracer));
     }
+    keeper.shutdown(0);
+}
+
+fn what_a_traced_leader_has_left_is_its_own_though_it_is_reaped_late(mut keeper: Keeper) {
+    let run = keeper.run(worker(1, 1), &format!("{DAEMON}; {TRACED}"));
+    let mut told = run.line();
+    while told.lines().count() < 2 {
+        told += &run.line();
+    }
+    let pids: Vec<i32> = told.lines().map(|line| line.parse().unwrap()).collect();
+    let freezers: Option<Vec<Freezer>> = pids.iter().map(|pid| Freezer::around(*pid)).collect();
+    let Some(mut freezers) = freezers else {
+        missing("freezer");
+        return keeper.shutdown(0);
+    };
+    keeper.order(&[Order::KillTree(run.worker)]);
+    let stuck = |keeper: &mut Keeper| {
+        let said = |report: &Report| match report {
+            Report::Stuck(_, pid) => Some(Some(*pid)),
+            Report::Exited(..) => Some(None),
+            _ => None,
+        };
+        keeper.expect(said).0
+    };
+    assert!(stuck(&mut keeper).is_some(), "the tracer lives, and the daemon");
+    // The tracer dies; only now can the leader be reaped.
+    freezers.pop();
+    assert_eq!(stuck(&mut keeper), Some(pids[0]), "the daemon lives");
+    freezers.clear();
+    assert_eq!(keeper.exited(run.worker).status, KILLED);
     keeper.shutdown(0);
 }
 
