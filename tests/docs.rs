@@ -187,8 +187,8 @@ fn the_exit_codes_are_those_of_the_program() {
             line.strip_prefix("pub const ")?.split_once(": u8 = ")?.1.strip_suffix(';')?.parse().ok()
         })
         .collect();
-    let readme = read("README.md");
-    let (_, section) = readme.split_once("\n## Exit codes\n").expect("a section");
+    let page = read("docs/operations.md");
+    let (_, section) = page.split_once("\n## Exit codes\n").expect("a section");
     let section = section.split("\n## ").next().expect("text");
     let mut said: Vec<u32> =
         section.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(' ')?.0.parse().ok()).collect();
