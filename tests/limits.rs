@@ -325,7 +325,11 @@ fn a_job_is_told_that_its_time_is_nearly_over_and_may_still_complete() {
         assert_eq!(result(&run(&sandbox, class, "true")), json!("in time"), "{mode}");
         let job = run(&sandbox, class, "false");
         let failure = &job["failure"];
-        assert_eq!((&job["state"], &failure["group"]), (&json!("failed"), &json!("SoftTimeLimit")), "{job}");
+        assert_eq!(
+            (&job["state"], &failure["group"]),
+            (&json!("failed"), &json!("SoftTimeLimitExceeded")),
+            "{job}"
+        );
         assert_eq!(failure["message"], "the soft time limit of 0.2 s is over", "{job}");
         assert_eq!(run(&sandbox, "look", "null")["state"], "complete", "{mode}");
     }

@@ -17,7 +17,7 @@ from .client.putting import aput, aput_many, put, put_many
 from .client.decorator import job
 from .client.job_function import JobFunction
 from .client.running_job import Job, current_job, progress
-from .errors import Fail, Interrupted, PutError, Retry, Snooze, SoftTimeLimit, TimeLimit
+from .errors import Fail, Interrupted, PutError, Retry, Snooze, SoftTimeLimitExceeded, TimeLimitExceeded
 from .version import VERSION
 
 __version__ = VERSION
@@ -32,8 +32,8 @@ __all__ = [
     "PutError",
     "Retry",
     "Snooze",
-    "SoftTimeLimit",
-    "TimeLimit",
+    "SoftTimeLimitExceeded",
+    "TimeLimitExceeded",
     "aput",
     "aput_many",
     "current_job",

@@ -63,18 +63,18 @@ class Interrupted(BaseException):
     """
 
 
-class TimeLimit(Interrupted):
+class TimeLimitExceeded(Interrupted):
     """Raised inside a running job when its time is over. An `Interrupted`, so ``except Interrupted`` sees both.
 
-    >>> issubclass(TimeLimit, Interrupted), issubclass(TimeLimit, Exception)
+    >>> issubclass(TimeLimitExceeded, Interrupted), issubclass(TimeLimitExceeded, Exception)
     (True, False)
     """
 
 
-class SoftTimeLimit(Interrupted):
-    """Raised inside a running job when its time is nearly over. One that goes on meets `TimeLimit` later.
+class SoftTimeLimitExceeded(Interrupted):
+    """Raised inside a running job when its time is nearly over. One that goes on meets `TimeLimitExceeded` later.
 
-    >>> issubclass(SoftTimeLimit, Interrupted), issubclass(SoftTimeLimit, TimeLimit)
+    >>> issubclass(SoftTimeLimitExceeded, Interrupted), issubclass(SoftTimeLimitExceeded, TimeLimitExceeded)
     (True, False)
     """
 
@@ -94,5 +94,5 @@ class DataMismatch(TypeError):
 
 
 # A user meets them as taskvisor.Retry, in tracebacks too.
-for _public in (Retry, Snooze, Fail, Interrupted, TimeLimit, SoftTimeLimit, PutError):
+for _public in (Retry, Snooze, Fail, Interrupted, TimeLimitExceeded, SoftTimeLimitExceeded, PutError):
     _public.__module__ = "taskvisor"

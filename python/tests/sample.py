@@ -17,7 +17,7 @@ import time
 
 import taskvisor
 from taskvisor import (
-    Advance, Fail, Interrupted, Retry, Snooze, SoftTimeLimit, TimeLimit, current_job, job, progress, put, put_many
+    Advance, Fail, Interrupted, Retry, Snooze, SoftTimeLimitExceeded, TimeLimitExceeded, current_job, job, progress, put, put_many
 )
 
 log = logging.getLogger("sample")
@@ -344,14 +344,14 @@ def threads_work():
     return seen + [subprocess.run(["true"]).returncode]
 
 
-assert issubclass(TimeLimit, Interrupted) and taskvisor.__version__
+assert issubclass(TimeLimitExceeded, Interrupted) and taskvisor.__version__
 
 
 @job("goes_on")
 def goes_on():
     try:
         time.sleep(30)
-    except SoftTimeLimit as error:
+    except SoftTimeLimitExceeded as error:
         progress(message=type(error).__name__)
     time.sleep(30)
 

@@ -91,6 +91,12 @@ class Decorator(unittest.TestCase):
         with multiprocessing.get_context("fork").Pool(1) as pool:
             self.assertEqual(pool.map(decorated, [1, 2]), [2, 3])
 
+    def test_the_word_of_another_library_is_answered_with_ours(self):
+        for word in ("delay", "send", "apply_async"):
+            with self.assertRaisesRegex(AttributeError, rf"no attribute '{word}'; queue it with decorated.put\("):
+                getattr(decorated, word)
+        self.assertFalse(hasattr(decorated, "anything_else"))
+
     def test_an_async_job_is_seen_as_one(self):
         self.assertTrue(asyncio.iscoroutinefunction(coroutine))
         self.assertFalse(asyncio.iscoroutinefunction(decorated))

@@ -218,7 +218,7 @@ class Ends(WorkerTest):
     def test_where_the_job_was_when_it_was_told_to_end_is_in_its_log(self):
         for class_name, lines in (("wait", [r"in wait\n    (time.sleep|progress)\("]),
                                   ("async_nap", ["in async_nap\n    await nap", r"in nap\n    await asyncio.sleep\(30\)"])):
-            for limit, name in ((60, "Interrupted: asked to end by SIGTERM"), (0.01, "TimeLimit: the time limit of 0.01 s")):
+            for limit, name in ((60, "Interrupted: asked to end by SIGTERM"), (0.01, "TimeLimitExceeded: the time limit of 0.01 s")):
                 worker = self.waiting(class_name, time_limit=limit)
                 worker.kill()
                 worker.done()
@@ -303,7 +303,7 @@ class Ends(WorkerTest):
         worker.kill()
         done = worker.done()
         self.assertEqual((done["outcome"], done["error"]["group"], done["error"]["message"]),
-                         ("failed", "TimeLimit", "the time limit of 0.1 s is over"))
+                         ("failed", "TimeLimitExceeded", "the time limit of 0.1 s is over"))
         self.assertEqual(worker.wait(), 0)
 
     def test_a_job_is_told_of_its_soft_time_limit_and_the_worker_lives_on(self):
@@ -312,15 +312,15 @@ class Ends(WorkerTest):
             for _ in range(2):
                 done = worker.outcome(class_name, [False] if class_name == "wait" else [0.01], soft_time_limit=0.05)
                 self.assertEqual((done["outcome"], done["error"]["group"], done["error"]["message"]),
-                                 ("failed", "SoftTimeLimit", "the soft time limit of 0.05 s is over"))
+                                 ("failed", "SoftTimeLimitExceeded", "the soft time limit of 0.05 s is over"))
             self.assertEqual(worker.outcome("add", [1])["outcome"], "complete")
 
     def test_a_job_that_goes_on_after_its_soft_time_limit_meets_the_hard_one(self):
         worker = self.worker()
         worker.run("goes_on", soft_time_limit=0.05, time_limit=0.1)
-        self.assertEqual(worker.receive(), ("progress", {"job": "j1", "message": "SoftTimeLimit"}))
+        self.assertEqual(worker.receive(), ("progress", {"job": "j1", "message": "SoftTimeLimitExceeded"}))
         worker.kill()
-        self.assertEqual(worker.done()["error"]["group"], "TimeLimit")
+        self.assertEqual(worker.done()["error"]["group"], "TimeLimitExceeded")
         self.assertEqual(worker.wait(), 0)
 
     def test_a_job_may_end_in_peace_when_interrupted(self):

@@ -116,7 +116,7 @@ class Documentation(unittest.TestCase):
                 self.assertEqual(failed, 0, name)
                 examined += attempted
         self.assertGreater(examined, 50)
-        for kind in (taskvisor.Retry, taskvisor.Snooze, taskvisor.Fail, taskvisor.Interrupted, taskvisor.TimeLimit):
+        for kind in (taskvisor.Retry, taskvisor.Snooze, taskvisor.Fail, taskvisor.Interrupted, taskvisor.TimeLimitExceeded):
             examples = doctest.DocTestFinder(recurse=False).find(kind, kind.__name__, globs=vars(taskvisor).copy())
             for example in examples:
                 runner = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL)

@@ -6,7 +6,7 @@ import resource
 import sys
 import time
 
-from taskvisor import SoftTimeLimit, job
+from taskvisor import SoftTimeLimitExceeded, job
 
 MB = 1_000_000
 
@@ -106,7 +106,7 @@ def means():
 def soft(catches):
     try:
         time.sleep(1000)
-    except SoftTimeLimit:
+    except SoftTimeLimitExceeded:
         if catches:
             return "in time"
         raise

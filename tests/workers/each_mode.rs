@@ -89,7 +89,7 @@ fn check_time_limit(mode: &str) {
     let _running = start(&sandbox, mode, "app", &["-w", "1", "--time-limit", "300ms"]);
     let job = run(&sandbox, hold(mode), "\"a\"");
     assert_eq!((&job["state"], &job["failure"]["group"]), (&json!("failed"), &json!("time limit")), "{job}");
-    assert!(word(&sandbox, "hit-a").starts_with(&hit_by(mode, "TimeLimit: the time limit of 0.3 s")));
+    assert!(word(&sandbox, "hit-a").starts_with(&hit_by(mode, "TimeLimitExceeded: the time limit of 0.3 s")));
     assert_eq!(sent(&job), if mode == "coroutine" { vec![] } else { vec!["TERM"] }, "{job}");
 }
 

@@ -31,6 +31,11 @@ else:
     P = R = None
 
 
+#: How RQ, Celery, Dramatiq, arq and Huey queue a call.
+_WORDS_FOR_PUT = frozenset(("apply_async", "delay", "enqueue", "enqueue_in", "enqueue_job", "schedule", "send",
+                            "send_with_options"))
+
+
 class JobFunction(Generic[P, R]):
     """A function that is a job: still called like the function, and queued with `put`.
 
@@ -116,6 +121,12 @@ class JobFunction(Generic[P, R]):
         return bound.args, bound.kwargs
 
     __name__: str
+
+    if not TYPE_CHECKING:
+        def __getattr__(self, name):
+            """Names `put` to those who know the word of another library."""
+            known = f"; queue it with {self.__dict__.get('__name__', 'job')}.put(...)" if name in _WORDS_FOR_PUT else ""
+            raise AttributeError(f"a job has no attribute {name!r}{known}")
 
     def __repr__(self) -> str:
         return f"<job {self.class_name}>"

@@ -17,7 +17,7 @@ from typing import Any, Optional
 
 from ..client import calling
 from ..client.running_job import Job, of_task
-from ..errors import Interrupted, PutError, SoftTimeLimit
+from ..errors import Interrupted, PutError, SoftTimeLimitExceeded
 from ..protocol import frames
 from ..protocol.frames import answer, split_lines
 from . import outcome, streams
@@ -262,7 +262,7 @@ class Worker:
     @staticmethod
     def _why(run: _Run) -> Interrupted:
         if run.stopped_by == "soft":
-            return SoftTimeLimit(f"the soft time limit of {run.job.soft_time_limit:g} s is over")
+            return SoftTimeLimitExceeded(f"the soft time limit of {run.job.soft_time_limit:g} s is over")
         return Interrupted("asked to end by SIGTERM" if run.stopped_by == "signal" else f"asked to end: {run.told}")
 
     def _end(self, run: _Run, line: bytes) -> None:

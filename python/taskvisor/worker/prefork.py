@@ -8,7 +8,7 @@ from contextvars import copy_context
 
 from ..client import calling, running_job
 from ..client.running_job import Job
-from ..errors import SoftTimeLimit
+from ..errors import SoftTimeLimitExceeded
 from ..protocol.frames import decode, frame, refusal
 from . import outcome
 from .channel import Channel, Closed, EndOfFile
@@ -123,7 +123,7 @@ class Worker:
         except BaseException as error:
             raised = self.termination.raised
             if raised is not None and _is_cancellation(error):
-                if not isinstance(raised, SoftTimeLimit):
+                if not isinstance(raised, SoftTimeLimitExceeded):
                     report_cancellation(raised, error, sys.stderr)
                 return outcome.ended_by(job, raised.with_traceback(error.__traceback__))
             return outcome.ended_by(job, error)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from ..client.running_job import Job
-from ..errors import Interrupted, SoftTimeLimit, TimeLimit
+from ..errors import Interrupted, SoftTimeLimitExceeded, TimeLimitExceeded
 from .place import report_place
 
 TYPE_CHECKING = False
@@ -92,7 +92,7 @@ class Termination:
     def begin_job(self, job: Job) -> None:
         """From here on SIGTERM raises in the job; if it came before, it does so here."""
         self._job = job
-        if isinstance(self.raised, SoftTimeLimit):
+        if isinstance(self.raised, SoftTimeLimitExceeded):
             self.raised = None
         if self.requested:
             self._deliver()
@@ -151,19 +151,19 @@ class Termination:
     def _deliver(self) -> None:
         """Raises in the job. Called from the signal handler or at the end of a shield: the job's own frames are below."""
         job = self._job
-        if job is None or not (self.raised is None or isinstance(self.raised, SoftTimeLimit)):
+        if job is None or not (self.raised is None or isinstance(self.raised, SoftTimeLimitExceeded)):
             return
         job.canceled = True
         ran = time.monotonic() - job.started
         if job.time_limit is not None and ran + _TOLERANCE_SECONDS >= job.time_limit:
-            self.raised = TimeLimit(f"the time limit of {job.time_limit:g} s is over")
+            self.raised = TimeLimitExceeded(f"the time limit of {job.time_limit:g} s is over")
         else:
             self.raised = Interrupted(f"asked to end by SIGTERM after {ran:.3g} s")
         self._raise(self.raised)
 
     def _tell_soft(self, job: Job) -> None:
         if self.raised is None and job.soft_time_limit is not None:
-            self.raised = SoftTimeLimit(f"the soft time limit of {job.soft_time_limit:g} s is over")
+            self.raised = SoftTimeLimitExceeded(f"the soft time limit of {job.soft_time_limit:g} s is over")
             self._raise(self.raised)
 
     def _raise(self, error: Interrupted) -> None:
@@ -171,6 +171,6 @@ class Termination:
             self._interrupt()
         else:
             # At once, as a job that does not end is killed and has no last word. One that is only told may go on.
-            if not isinstance(error, SoftTimeLimit):
+            if not isinstance(error, SoftTimeLimitExceeded):
                 report_place(error, sys._getframe())
             raise error
