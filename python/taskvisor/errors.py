@@ -90,7 +90,7 @@ class PutError(Exception):
 
 
 class DataMismatch(TypeError):
-    """The data of a job does not fit the signature of its function."""
+    """The data of a job does not fit the signature of its function: it fails for good."""
 
 
 # A user meets them as taskvisor.Retry, in tracebacks too.

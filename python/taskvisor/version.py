@@ -1,3 +1,3 @@
-"""The version, in a place of its own so that the worker can tell it without the whole package."""
+"""The version of the package."""
 
 VERSION = "0.1.0"

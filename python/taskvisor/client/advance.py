@@ -1,4 +1,4 @@
-"""What a job returns that goes on elsewhere."""
+"""`Advance`, which a job returns to go on in another queue. It only holds and checks what is given."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class Advance:
     """Returned by a job that is done here and goes on in another queue: with the same id and data, as if put anew.
 
-    It is returned, not raised, so that a ``with transaction():`` around it commits. The result is kept in the history of the job.
+    It is returned, not raised, so that a ``with transaction():`` around it commits. The history of the job keeps the
+    result.
 
     >>> @job("doc.Film")
     ... def film(path):
@@ -27,20 +28,20 @@ class Advance:
                  depends: Optional[Sequence[str]] = None) -> None:
         if not isinstance(queue, str) or not queue:
             raise ValueError(f"queue must be the name of a queue, not {queue!r}")
-        #: Where it goes on.
+        #: The queue in which the job goes on.
         self.queue = queue
-        #: Any JSON value.
+        #: The result of this stage: any JSON value. The history of the job keeps it.
         self.result = result
-        #: Not before this long from now, in seconds.
+        #: The shortest time from now until it goes on, in seconds.
         self.delay = None if delay is None else seconds("delay", delay)
-        #: Not before these jobs are complete: their ids.
+        #: Ids of jobs that have to be complete before it goes on.
         self.depends = ids("depends", depends)
 
     def __repr__(self) -> str:
         return f"Advance({self.queue!r}, {self.result!r}, delay={self.delay!r}, depends={self.depends!r})"
 
     def fields(self) -> dict[str, Any]:
-        """As a `done` frame takes it.
+        """The fields of `next` in a `done` frame.
 
         >>> Advance("encode", delay=10).fields()
         {'queue': 'encode', 'delay': 10}

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: What the API takes as it stands.
+#: Fields that the API takes unchanged.
 _PLAIN = ("queue", "class", "id", "exists", "priority", "tags", "depends")
 _PATIENCE_SECONDS = 60.0
 #: The defaults of the supervisor for classes.
@@ -101,7 +101,7 @@ def put(connection: socket.socket, path: str, jobs: list[dict[str, Any]]) -> lis
 
 
 def _api_job(job: dict[str, Any]) -> dict[str, Any]:
-    """A job of `call put` as the API takes it.
+    """Turns a job of `call put` into one of the API.
 
     >>> _api_job({"queue": "q", "class": "c", "data": [1], "delay": 1.5})["delay"]
     {'secs': 1, 'nanos': 500000000}
@@ -112,7 +112,7 @@ def _api_job(job: dict[str, Any]) -> dict[str, Any]:
         if name in job:
             made[name] = _duration(job[name])
     if "retries" in job:
-        # The API takes all three or none.
+        # The API takes all three settings or none.
         known = registry.functions.get(job["class"])
         settings = {**_RETRY, **(known.settings if known else {})}
         made["retry"] = {"retries": job["retries"], "delay": _duration(settings["retry_delay"]),

@@ -1,4 +1,7 @@
-"""From a call to the data of a job, and back from data to a call."""
+"""Turns the arguments of a call into the data of a job, and the data back into arguments.
+
+It never calls the function. `inspect` is imported only for functions whose code does not say how they are called.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +54,9 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 def look_like(wrapped: Any, function: Callable[..., Any], coroutine: bool) -> None:
-    """Lets `inspect` and `asyncio` see in the object what they see in the function: whether it is an ``async def``.
+    """Makes `inspect` and `asyncio` see that the object is an ``async def``, if the function is one.
 
-    Python 3.9's `inspect.iscoroutinefunction` believes real functions only.
+    Python 3.9's `inspect.iscoroutinefunction` sees it for real functions only.
     """
     if not coroutine:
         return
@@ -71,19 +74,19 @@ def look_like(wrapped: Any, function: Callable[..., Any], coroutine: bool) -> No
 
 
 def signature(function: Callable[..., Any]) -> inspect.Signature:
-    """How it is called."""
+    """The signature of the function."""
     import inspect
 
     return inspect.signature(function)
 
 
 class Shape:
-    """What the arguments of a plain function are called, so that most calls need no `inspect`."""
+    """The names of the parameters of a plain function. With them most calls need no `inspect`."""
 
     __slots__ = ("places", "names", "needed")
 
     def __init__(self, places: int, names: tuple[str, ...], needed: frozenset[str]) -> None:
-        #: How many of the names can be given by place.
+        #: How many of the names can be given as positional arguments.
         self.places = places
         self.names = names
         #: Those without a default.
@@ -91,7 +94,7 @@ class Shape:
 
 
 def shape(function: Callable[..., Any]) -> Optional[Shape]:
-    """None for what is called in another way than its code says.
+    """The names of a function's parameters; None if its code does not say how it is called.
 
     >>> def f(a, b=1, *, c): pass
     >>> found = shape(f)
@@ -113,7 +116,7 @@ def shape(function: Callable[..., Any]) -> Optional[Shape]:
 
 
 def plainly(shape: Shape, data: Any) -> Optional[tuple[Sequence[Any], dict[str, Any]]]:
-    """The call for some data, or None if it does not fit.
+    """The arguments for the data of a job, or None if the data does not fit.
 
     >>> found = shape(lambda a, b=1: None)
     >>> plainly(found, {"a": 1}), plainly(found, [1, 2])
@@ -139,7 +142,7 @@ def plainly(shape: Shape, data: Any) -> Optional[tuple[Sequence[Any], dict[str, 
 
 
 def to_data(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What is sent for a call: an object from name to argument, or a list for ``*args``.
+    """The data of a job for a call: an object from name to argument, or a list for ``*args``.
 
     >>> to_data(signature(lambda a, b=2: None), (1,), {})
     {'a': 1}
@@ -167,7 +170,7 @@ def to_data(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[st
 
 
 def from_data(name: str, signature: inspect.Signature, data: Any) -> inspect.BoundArguments:
-    """The call for some data; DataMismatch if the function cannot be called so.
+    """The arguments for the data of a job; DataMismatch if the function cannot be called with them.
 
     >>> from_data("f", signature(lambda a, b=2: None), {"a": 1}).args
     (1,)

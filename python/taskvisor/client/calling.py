@@ -1,4 +1,7 @@
-"""Calls the function of a job. On a stack, a frame of this file is where the worker ends and code of the job begins."""
+"""Calls the function of a job.
+
+On a stack, a frame of this file marks where the worker ends and code of the job begins. Nothing else may be in it.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class JobFunction(Generic[P, R]):
         self.function = function
         #: The name under which it is queued.
         self.class_name = class_name
-        #: Where it is queued unless another is given.
+        #: The queue of its jobs, unless they are put with another.
         self.queue = queue
         #: What its jobs get that were put without their own: limits, retries, retry_delay, retry_cap.
         self.settings = settings
@@ -69,12 +69,12 @@ class JobFunction(Generic[P, R]):
         arguments.look_like(wrapped, function, self.is_async)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str, str]]:
-        # As a function is pickled: by its name. Its place may hold the plain function, so the class is named too.
+        # By its name, as functions are pickled. The module may have the plain function there: then the class finds it.
         return _unpickle, (self.__module__, getattr(self, "__qualname__", ""), self.class_name)
 
     @property
     def signature(self) -> inspect.Signature:
-        """How it is called."""
+        """The signature of the function."""
         if self._signature is None:
             self._signature = arguments.signature(self.function)
         return self._signature
@@ -155,7 +155,7 @@ class Options(Generic[P, R]):
 
 
 def _unpickle(module: str, qualified_name: str, class_name: str) -> JobFunction[Any, Any]:
-    """The job that was pickled in this process or another."""
+    """Finds the job that was pickled."""
     import importlib
 
     place: Any = importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""A job that is to be put: its queue, class, data and options, checked before they are sent."""
+"""A job that is to be put: its queue, class, data and options, checked before they are sent. It never sends itself."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ class NewJob:
                  priority: Optional[int] = None, tags: Optional[Sequence[str]] = None, retries: Optional[int] = None,
                  time_limit: Optional[float] = None, id: Optional[str] = None, exists: Optional[str] = None,
                  depends: Optional[Sequence[str]] = None) -> None:
-        #: Where it waits.
+        #: The queue in which it waits.
         self.queue = queue
-        #: What it is.
+        #: The name of its class.
         self.class_name = class_name
         #: Any JSON value.
         self.data = data
-        #: Not before this long from now.
+        #: The shortest time until it runs, in seconds from now.
         self.delay = delay
         #: Higher runs first; 0 unless given.
         self.priority = priority
-        #: Words to find it by.
+        #: Tags, by which lists can be filtered.
         self.tags = tags
-        #: Tries after the first one.
+        #: How often it is tried again after it has failed.
         self.retries = retries
-        #: The longest run of an attempt.
+        #: The longest run of an attempt, in seconds.
         self.time_limit = time_limit
         #: Its id; made by the supervisor unless given.
         self.id = id
-        #: If that id exists: "refuse", which is the default, or "skip": put nothing, and give that id.
+        #: What happens if that id exists: "refuse" (the default), or "skip", which puts nothing and returns that id.
         self.exists = exists
-        #: Not before these jobs are complete: their ids.
+        #: Ids of jobs that have to be complete before it runs.
         self.depends = depends
 
     def __eq__(self, other: object) -> bool:
@@ -54,7 +54,7 @@ class NewJob:
         return f"NewJob({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
 
     def fields(self) -> dict[str, Any]:
-        """As `call put` takes it; a TypeError if it is not fit to be sent.
+        """The fields of a job in `call put`; a TypeError if a value cannot be sent.
 
         >>> NewJob("mail", "mail.Send", [1], priority=5).fields()
         {'queue': 'mail', 'class': 'mail.Send', 'data': [1], 'priority': 5}

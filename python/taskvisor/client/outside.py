@@ -1,4 +1,7 @@
-"""Puts jobs from outside of a job: over the API socket of the supervisor, or by the program `taskvisor` if none listens."""
+"""Puts jobs from outside of a job: over the API socket of the supervisor, or by the program if none listens.
+
+It never opens a store or a broker itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Puts jobs by running `taskvisor put`, which writes to the store of a service that is stopped."""
+"""Puts jobs by running `taskvisor put`, which reaches the store of a service that is stopped.
+
+Imported only when no supervisor listens.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The job that runs: who it is, and what it can tell."""
+"""The job that runs: what it is, which code belongs to it, and `progress`.
+
+Nothing here knows the mode of the worker. What a job needs of its worker is the protocol `Runtime`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class Runtime(Protocol):
         """Asks the supervisor and waits for the answer."""
 
     async def call_async(self, verb: str, arguments: dict[str, Any]) -> Any:
-        """Asks the supervisor; other jobs go on while it thinks."""
+        """Asks the supervisor; other jobs go on until the answer is there."""
 
 
 class Job:
@@ -45,19 +48,19 @@ class Job:
 
     #: Its id.
     id: str
-    #: What it is, as it was put.
+    #: The name of its class.
     class_name: str
     #: The queue it was taken from.
     queue: str
-    #: Which attempt this is, from 1 on.
+    #: The number of this attempt, from 1 on.
     attempt: int
     #: Higher runs first.
     priority: int
-    #: The words to find it by.
+    #: Its tags.
     tags: list[str]
     #: What was put: any JSON value, or bytes.
     data: Any
-    #: Tries after the first one, before it has failed; None if the supervisor does not say.
+    #: How often it is tried again after it has failed; None if the supervisor does not say.
     retries: Optional[int]
     #: The longest run of this attempt in seconds, from `started` on.
     time_limit: Optional[float]
@@ -112,12 +115,12 @@ def _decode(body: str) -> bytes:
     return base64.b64decode(body)
 
 
-#: The job of this task or thread, where several run at a time.
+#: The job of this task or thread, in a worker with several jobs at a time.
 of_task: ContextVar[Optional[Job]] = ContextVar("taskvisor_job", default=None)
 
 
 class _Process:
-    """Where one job runs at a time, threads that know no context belong to it too."""
+    """The job of the process, in a worker with one job at a time: its threads have no context, but belong to it too."""
 
     job: Optional[Job] = None
 

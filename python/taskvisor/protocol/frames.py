@@ -1,4 +1,4 @@
-"""Lines on the channel: one JSON object with one key each."""
+"""Frames: lines with one JSON object with one key each. Encodes and decodes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the part of a value that is not JSON. Imported only where there is one."""
+"""Finds the part of a value that is not JSON, for error messages. Imported only when encoding has failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job as qless-py shows it, running or not: what is known of it, and what can be asked for it from outside."""
+"""A job as qless-py shows it, running or not: what is known of it, and what can be asked of the supervisor about it."""
 
 from __future__ import annotations
 

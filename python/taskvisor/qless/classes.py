@@ -1,4 +1,4 @@
-"""Finds the method for a job: by the class that the job names, in the queue that it comes from."""
+"""The application of a worker for qless: finds the method for a job by the job's class and queue."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Classes:
         self._fresh = Freshness() if reloads else None
 
     def hello_classes(self) -> None:
-        """Whatever is put."""
+        """None: it takes any class."""
 
     def has_coroutines(self) -> bool:
-        """Nobody knows before the class has come."""
+        """False: that is known only when a class is imported for its job."""
         return False
 
     def find(self, run: Run) -> Call:

@@ -1,4 +1,4 @@
-"""What a job reaches by `job.client`: queues to put jobs into, and other jobs."""
+"""`job.client`: queues to put jobs into, and other jobs by id. It has no connection of its own to a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decorators for the methods of jobs."""
+"""`retry`, the decorator of qless-py for the methods of jobs."""
 
 from __future__ import annotations
 

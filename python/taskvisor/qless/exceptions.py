@@ -1,7 +1,7 @@
-"""What goes wrong, by the names that qless-py has for it.
+"""The exceptions of qless-py, by the same names.
 
-Where qless-py or reqless is loaded, what is raised is an exception of theirs too: ``except qless.exceptions.QlessException``
-of the application catches it.
+Where qless-py or reqless is loaded, each is also an exception of theirs: ``except qless.exceptions.QlessException`` in the
+application catches it.
 """
 
 from __future__ import annotations

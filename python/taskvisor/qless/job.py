@@ -1,4 +1,4 @@
-"""The job that a method of qless gets: it says itself what becomes of it."""
+"""The job that a method of qless gets. The job itself says how it ends; that counts when its method returns."""
 
 from __future__ import annotations
 

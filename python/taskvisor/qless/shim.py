@@ -1,4 +1,4 @@
-"""`import qless` where qless-py is not installed: what code of jobs takes from it, and nothing else."""
+"""A stand-in for `import qless` where qless-py is not installed. It has only what code of jobs imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker has to run: the functions that are jobs (`registry`), or the classes of another system (`qless`)."""
+"""What a worker runs, as protocols: `client.registry` has functions that are jobs, `qless` the classes of qless-py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ else:
 
 
 class Function(Protocol):
-    """What is called for a job."""
+    """The function of a job."""
 
     @property
     def is_async(self) -> bool:
@@ -24,17 +24,17 @@ class Function(Protocol):
         """The function itself."""
 
     def call_for(self, data: Any) -> tuple[Sequence[Any], dict[str, Any]]:
-        """The arguments in the data of a job, by place and by name."""
+        """The positional and the keyword arguments in the data of a job."""
 
 
 class Application(Protocol):
-    """Made before the worker says hello."""
+    """What a worker loads before it says hello."""
 
     def hello_classes(self) -> Optional[dict[str, dict[str, float]]]:
-        """The classes that it knows, with their settings; None for any."""
+        """The classes that it can run, with their settings; None if it takes any."""
 
     def has_coroutines(self) -> bool:
         """Whether any function of it needs an event loop."""
 
     def find(self, job: Job) -> Optional[Function]:
-        """What is to be called for a job; None if its class is known to nobody here."""
+        """The function for a job; None if the application has none for its class."""

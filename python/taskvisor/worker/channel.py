@@ -1,4 +1,7 @@
-"""The connection to the supervisor, for workers with one job at a time: blocking, with the fewest system calls."""
+"""The channel to the supervisor of a worker with one job at a time: blocking, with few system calls.
+
+It never tears a frame: SIGTERM that comes during a write is raised after it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _LARGE_CHUNK = 1024 * 1024
 
 
 class Closed(Exception):
-    """The channel has come to its end, or is no channel any more."""
+    """The channel is closed, or the descriptor is no longer the channel."""
 
 
 class Channel:
@@ -64,7 +67,7 @@ class Channel:
                 raise Closed(f"failed to write to descriptor {self.descriptor}: {error.strerror}") from None
 
     def next_line(self) -> bytes:
-        """The next frame; waits for it, and exits 0 on SIGTERM."""
+        """Waits for the next frame and returns it. Exits 0 on SIGTERM."""
         # A thread that a job has left behind may still read its reply.
         with self._call_lock:
             while True:
@@ -78,7 +81,7 @@ class Channel:
                 self._read()
 
     def read_lines(self) -> list[bytes]:
-        """What has come, when something has."""
+        """Reads once, and returns the whole lines that are there."""
         self._read()
         lines = list(self._lines)
         self._lines.clear()
@@ -100,11 +103,11 @@ class Channel:
                 raise Interrupted(f"the supervisor is gone: {error}") from None
 
     async def call_async(self, verb: str, arguments: dict[str, Any]) -> Any:
-        """As `call`: here one job has the process for itself."""
+        """As `call`: nothing else has to go on, as the process has one job."""
         return self.call(verb, arguments)
 
     def renew(self) -> None:
-        """Another channel is at its place now."""
+        """Takes note that another channel is at this descriptor now."""
         self._identity = identity(self.descriptor)
 
     def check(self) -> None:
@@ -119,7 +122,7 @@ class Channel:
                 frame = frames.decode(line)
                 reply = frame.get("reply")
                 if reply is None:
-                    # For whoever reads when the job is over.
+                    # `next_line` returns it when the job is over.
                     self._later.append(line)
                 elif reply.get("n") == number:
                     return dict(reply)
@@ -145,4 +148,4 @@ class Channel:
 
 
 class EndOfFile(Closed):
-    """The supervisor is gone."""
+    """The supervisor has closed the channel."""

@@ -1,4 +1,7 @@
-"""The worker of the mode coroutine: several jobs at a time in one event loop, plain functions in threads."""
+"""The loop of mode coroutine: several jobs at a time in one event loop, plain functions in threads.
+
+It never blocks the event loop, except for a `put` that is called without `await` in it.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +40,18 @@ class _Run:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        #: None for a plain function, which nobody can end but itself.
+        #: None for a plain function: it runs in a thread, which cannot be ended from outside.
         self.task: Optional[asyncio.Task[None]] = None
         #: Why it was told to end: "soft", which does not bind it, "cancel", "signal", "signal in company" or not at all.
         self.stopped_by: Optional[str] = None
-        #: What the supervisor's `cancel` said.
+        #: The reason in the supervisor's `cancel`.
         self.told = ""
-        #: Tells it that its time is nearly over.
+        #: The timer of its soft time limit.
         self.soft: Optional[asyncio.TimerHandle] = None
 
 
 class Worker:
-    """Reads frames, starts jobs as tasks or in threads, and says what has become of them."""
+    """Reads frames, starts jobs as tasks or in threads, and sends their outcome."""
 
     def __init__(self, application: Application, loop: asyncio.AbstractEventLoop, descriptor: int,
                  concurrency: int) -> None:
@@ -70,7 +73,7 @@ class Worker:
         loop.add_signal_handler(signal.SIGTERM, self._on_term)
         self._guard = ForkGuard([descriptor])
 
-    # What a job needs.
+    # For the jobs.
 
     def send(self, line: bytes) -> None:
         """Sends a frame, from any thread."""
@@ -103,7 +106,7 @@ class Worker:
         return reply
 
     def _pump(self, reply: concurrent.futures.Future[dict[str, Any]]) -> None:
-        """The loop stands still, so its work on the channel is done here. Only replies are looked at."""
+        """Reads the channel in place of the event loop, which waits for this call. Only replies are handled."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
         later: list[bytes] = []
@@ -121,7 +124,7 @@ class Worker:
         self._lines.extendleft(reversed(later))
         self._loop.call_soon(self._handle_lines)
 
-    # What the supervisor says.
+    # Frames of the supervisor.
 
     def _on_readable(self) -> None:
         self._read()
@@ -159,7 +162,7 @@ class Worker:
 
     def _on_reply(self, reply: dict[str, Any]) -> None:
         waiting = self._replies.pop(reply["n"], None)
-        # Whoever asked may have been canceled.
+        # The task that asked may have been canceled.
         if waiting is not None and waiting.set_running_or_notify_cancel():
             waiting.set_result(reply)
 
@@ -174,7 +177,7 @@ class Worker:
             run.stopped_by = why
         run.job.canceled = True
         if run.task is not None:
-            # Not at once: a task that is canceled before its first step never runs, and nobody would say `done`.
+            # Not at once: a task that is canceled before its first step never runs, and would never send `done`.
             self._loop.call_soon(run.task.cancel)
 
     def _close(self) -> None:
@@ -189,7 +192,7 @@ class Worker:
         self._close()
 
     def _gone(self, why: str) -> None:
-        """There is no way to the supervisor: nobody wants to know what becomes of the jobs."""
+        """Ends the process: without the channel no outcome of a job can be reported."""
         try:
             os.write(2, f"taskvisor.worker: there is no way to the supervisor: {why}\n".encode())
         except OSError:
@@ -253,7 +256,7 @@ class Worker:
         if run.stopped_by == "cancel":
             return outcome.canceled(run.job, None if is_cancel else error)
         if run.stopped_by == "signal in company" and is_cancel:
-            # Nothing is said of it. If nobody there sent the signal, the supervisor runs each of them again, alone, unspent.
+            # No outcome is sent. If the signal was a stranger's, the supervisor runs each job again, alone, unspent.
             return b""
         if run.stopped_by is not None and is_cancel:
             error = self._why(run).with_traceback(error.__traceback__)

@@ -1,4 +1,7 @@
-"""Forking a child whose parent is our own parent, so that the keeper owns it from its first moment."""
+"""Forks a child whose parent is our own parent, so that the keeper owns it from its first moment.
+
+It makes system calls by ctypes. Nothing here knows of jobs or frames.
+"""
 
 from __future__ import annotations
 

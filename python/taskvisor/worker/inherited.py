@@ -1,4 +1,7 @@
-"""What every job of a template inherits from it and must not use as it is: threads, sockets, random generators."""
+"""Names what every child of a template inherits and cannot use as it is: threads, sockets, random generators.
+
+It only looks and warns. It never closes or changes what it finds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has become of a job, as a `done` frame."""
+"""Makes the `done` frame of a job from what it returned or raised. It never sends a frame."""
 
 from __future__ import annotations
 

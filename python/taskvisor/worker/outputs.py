@@ -1,4 +1,4 @@
-"""stdout and stderr of a worker with one job at a time: flushed after each job, and there for the next."""
+"""stdout and stderr of a worker with one job at a time: flushed after each job, and put back if the job closed them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HIGH = 100
 
 
 class Outputs:
-    """A job may close what it prints to, or put a file there. The next one prints to the right place all the same."""
+    """Restores descriptors 1 and 2 for the next job, should a job have closed or replaced them."""
 
     def __init__(self, for_many_jobs: bool) -> None:
         self._names = {1: "stdout", 2: "stderr"}
@@ -27,11 +27,11 @@ class Outputs:
         self._spares = {number: fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _HIGH) for number in kept}
 
     def spares(self) -> list[int]:
-        """What a child process of a job must not hold open: a daemon's log would never come to its end."""
+        """The spare descriptors. A child process of a job must close them, or the pipe behind them never ends."""
         return list(self._spares.values())
 
     def settle(self) -> None:
-        """What was printed must be there before the end of the job is told."""
+        """Flushes what the job printed, before its outcome is sent."""
         for number, spare in self._spares.items():
             if identity(number) != self._identities[number]:
                 if identity(spare) != self._identities[number]:
@@ -43,13 +43,13 @@ class Outputs:
                 if stream is not None:
                     stream.flush()
             except OSError:
-                # A full disk behind a file of the job's own, say: not ours to judge.
+                # The job replaced the stream, and its file cannot be written: a full disk, for example.
                 pass
             except ValueError:
                 self._reopen(number, name)
 
     def _reopen(self, number: int, name: str) -> None:
-        """The job has closed the object, and the descriptor with it; that is mended by now."""
+        """Opens the stream anew. The job closed it with its descriptor, which `settle` has restored."""
         if identity(number) is None:
             return
         stream: TextIO = open(number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)

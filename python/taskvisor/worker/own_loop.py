@@ -1,4 +1,4 @@
-"""A coroutine that is a job, with an event loop for itself."""
+"""Runs a job that is a coroutine in an event loop of its own, in a worker with one job at a time."""
 
 from __future__ import annotations
 

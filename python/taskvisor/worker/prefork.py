@@ -1,4 +1,7 @@
-"""The worker with one job at a time, for the modes prefork and fork."""
+"""The loop of mode prefork, and of the children of mode fork: one job at a time in the main thread.
+
+It never says `done` before the job's output is flushed and its surroundings are restored.
+"""
 
 from __future__ import annotations
 

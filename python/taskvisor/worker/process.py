@@ -1,4 +1,4 @@
-"""Small operations on the worker's own process: its descriptors, its streams, its end."""
+"""Small operations on the worker's own process: its descriptors, its streams, its end. Nothing here knows of jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""stdout and stderr where several jobs run at a time: what a job prints becomes `log` frames of its own."""
+"""stdout and stderr in mode coroutine: each line that a job prints becomes a `log` frame of that job.
+
+It never keeps a whole line: a crash in the next moment would lose it.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ class JobStream(io.TextIOBase):
 
 
 def install() -> None:
-    """Before the application is loaded: it may keep the streams that it finds, as log handlers do."""
+    """Replaces stdout and stderr. Before the application is loaded, as log handlers keep the stream that they find."""
     sys.stdout = JobStream(sys.stdout)
     sys.stderr = JobStream(sys.stderr)
 

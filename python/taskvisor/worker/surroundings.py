@@ -1,4 +1,7 @@
-"""What a job of a worker that lives on may change of the process, put back for the next one."""
+"""Restores what a job changed of its process: working directory, umask, signal handlers, alarm.
+
+For workers that live on. Threads are the business of `left_threads`; context variables end with the job's context.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ if TYPE_CHECKING:
 
 #: What `signal` is made of: without the names that it looks up for each signal.
 _signal: Any = sys.modules["_signal"]
-#: Who ends and who tells the time are the worker's own affair.
+#: Not restored: the worker handles SIGTERM itself, and the others cannot be handled.
 _OURS = {signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP}
 
 
 class Surroundings:
-    """As the application left them when it was loaded. Context variables are not here: each job has its own context."""
+    """The state of the process after the application was loaded."""
 
     def __init__(self) -> None:
         self._directory = os.getcwd()
@@ -30,7 +33,7 @@ class Surroundings:
                           if handler is not None and number < signal.SIGRTMIN]
 
     def restore(self) -> None:
-        """Puts all back."""
+        """Restores all of it."""
         _signal.alarm(0)
         getsignal = _signal.getsignal
         for number, handler in self._handlers:

@@ -1,4 +1,7 @@
-"""The template of the mode fork: it has loaded the application, and forks a child for each job."""
+"""The loop of mode fork's template: it has loaded the application, and forks a child for each job.
+
+It never runs a job itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SIGTERM: what it does depends on what the process is doing."""
+"""Handles SIGTERM and the soft time limit of a worker with one job at a time, by what the process does at that moment.
+
+It never raises while a frame is written or a reply is read.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,12 @@ _OUT_OF_THE_WAY = 10
 
 
 class Termination:
-    """The one who hears SIGTERM.
+    """Handles SIGTERM.
 
-    While the process waits, it exits 0 at once. While a job runs, an exception is raised in it, once. At any other
-    moment it is remembered until the next wait or job. A job with a soft time limit is told of it likewise, by a timer
-    (SIGALRM). Waiting means to poll `wake` too: a signal that arrives
-    between the last look and the system call would be lost otherwise.
+    While the process waits for a frame, SIGTERM exits 0 at once. While a job runs, it raises an exception in the job,
+    once. At any other moment it is remembered until the next wait or job. The soft time limit of a job works likewise, by
+    a timer (SIGALRM). A wait must poll `wake` too: a signal between the last check and the system call would be lost
+    otherwise.
     """
 
     def __init__(self) -> None:
@@ -49,7 +52,7 @@ class Termination:
         self._wake_write = -1
 
     def install(self) -> None:
-        """Begins to listen, in this process."""
+        """Installs the handler in this process."""
         # A template's child puts its channel at a number that is free at this moment: the pipe must not be there.
         ends = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.wake, self._wake_write = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for end in ends)
@@ -58,7 +61,7 @@ class Termination:
         self.listen()
 
     def renew(self) -> None:
-        """Gets a pipe of its own in a forked child, at the same place and without a moment of deafness."""
+        """Makes a new pipe in a forked child, at the same descriptors. No signal is lost meanwhile."""
         wake, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.dup2(wake, self.wake, False)
         os.dup2(wake_write, self._wake_write, False)
@@ -66,14 +69,14 @@ class Termination:
         os.close(wake_write)
 
     def listen(self) -> None:
-        """Listens again, should a job have listened itself."""
+        """Installs the handler again, should a job have replaced it."""
         # Without the names that `signal` looks up for what it finds.
         if _signal.getsignal(signal.SIGTERM) != self._on_signal:
             signal.signal(signal.SIGTERM, self._on_signal)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
 
     def drain(self) -> None:
-        """Empties the pipe that signals wake us by."""
+        """Empties the pipe that signals write to."""
         try:
             os.read(self.wake, 4096)
         except OSError:
@@ -109,14 +112,14 @@ class Termination:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def interrupt_by(self, interrupt: Callable[[], object]) -> None:
-        """For a job in an event loop, where an exception out of nowhere would hit the loop: this is called instead."""
+        """Calls this in place of raising: for a job in an event loop, where the exception would hit the loop."""
         self._interrupt = interrupt
         if self.raised is not None:
             interrupt()
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """No frame may be torn: what comes inside is raised at the end. Signals only ever reach the main thread."""
+        """Raises only at its end, so that no frame is torn. Python runs handlers in the main thread only."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
