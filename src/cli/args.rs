@@ -10,9 +10,9 @@ use clap::{Parser, Subcommand};
 pub use super::change_args::{Drain, Intake, Recycle, Reload, Scale};
 use super::elsewhere::Elsewhere;
 pub use super::job_args::{
-    Failed, JobCancel, JobCommand, JobDepends, JobDiscard, JobList, JobLogs, JobPriority, JobRetry, JobShow,
-    JobTag, JobWait, Jobs, Many, OnOff, QueueCommand, QueueForget, QueueList, QueuePause, QueueResume,
-    QueueStats, TagHow,
+    Failed, JobCancel, JobCommand, JobDepends, JobDiscard, JobList, JobLogs, JobPriority, JobResult,
+    JobRetry, JobShow, JobTag, JobWait, Jobs, Many, OnOff, QueueCommand, QueueForget, QueueList, QueuePause,
+    QueueResume, QueueStats, TagHow,
 };
 pub use super::option_args::OptionCommand;
 pub use super::recur_args::RecurCommand;
@@ -21,7 +21,7 @@ pub use super::start_args::Start;
 pub use super::status_args::Status;
 use super::{doctor, events, exit, form, reference, statsd};
 use crate::config::{Flags, parse_duration};
-use crate::model::Exists;
+use crate::model::{Exists, Millis};
 
 /// Keeps workers alive, hands them jobs, and knows every process a job has started.
 #[derive(Debug, Parser)]
@@ -301,6 +301,9 @@ pub struct Put {
     /// Not before this long from now
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub delay: Option<Duration>,
+    /// Not before this date or time, here or with an offset: "2026-12-24 18:00"
+    #[arg(long, value_name = "DATE", value_parser = super::many_args::to_come, conflicts_with = "delay")]
+    pub at: Option<Millis>,
     /// Tries after the first one
     #[arg(long, value_name = "N")]
     pub retries: Option<u32>,
@@ -333,7 +336,13 @@ pub struct Put {
     /// Lines end with a zero byte, so they may hold any other
     #[arg(short = '0', long, requires = "lines")]
     pub null: bool,
-    /// Print each id as a JSON line
+    /// Wait for the end and print the results, the ids on stderr: 0 = all complete, 1 = not all, 124 = timed out
+    #[arg(long)]
+    pub wait: bool,
+    /// Wait no longer than this; the jobs go on
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
+    pub timeout: Option<Duration>,
+    /// Print each id as a JSON line; with --wait each end with its result
     #[arg(long)]
     pub json: bool,
     /// Where a job with a class waits

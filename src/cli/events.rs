@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-use super::access::{BETWEEN, unless_gone};
+use super::access::{Access, BETWEEN, unless_gone};
 use super::elsewhere::{client, supervisor};
 use super::exit;
 use super::failure::Failure;
@@ -50,12 +50,11 @@ Examples:
 
 /// Prints what comes.
 pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
-    let interest = Interest {
-        kinds: args.kind,
-        queue: args.queue.map(Into::into),
-        job: args.job.map(Into::into),
-        tag: args.tag,
+    let job = match args.job {
+        Some(typed) => Some(Access::open(config).await?.named(&typed).await?),
+        None => None,
     };
+    let interest = Interest { kinds: args.kind, queue: args.queue.map(Into::into), job, tag: args.tag };
     let mut lines = supervisor(config).await?.events(&interest).await?;
     let look = Look::of_stdout(false);
     loop {

@@ -7,6 +7,7 @@ use super::args::Put;
 use super::data::{check_json, read};
 use super::exit;
 use super::failure::Failure;
+use super::job::{between, now};
 use super::unserved::meant;
 use crate::model::{Bytes, Class, Exec, JobId, NewJob, Payload, Retry};
 
@@ -26,6 +27,7 @@ Examples:
   find . -name '*.gz' -print0 | taskvisor put --lines -0 -- gzip -t {}
   taskvisor put -q mail -d @letter.txt -- sendmail -t
   taskvisor put mail Welcome '{\"to\": \"ann@example.org\"}'
+  taskvisor put --wait --timeout 1m math Add '[1, 2]'
   taskvisor put mail Welcome --lines <people.jsonl";
 
 /// A job that waits for its lines.
@@ -52,7 +54,7 @@ impl Form {
             class: class.into(),
             payload,
             priority: args.priority,
-            delay: args.delay.unwrap_or(Duration::ZERO),
+            delay: delay(args),
             depends: args.depends.iter().map(|id| id.as_str().into()).collect(),
             tags: args.tags.clone(),
             retry: args.retries.map(retry),
@@ -60,6 +62,11 @@ impl Form {
             by: None,
         };
         Ok(Form { job, raw: args.raw })
+    }
+
+    /// The jobs that it waits for, by their whole ids.
+    pub fn depends_on(&mut self, jobs: Vec<JobId>) {
+        self.job.depends = jobs;
     }
 
     /// The one job that was typed.
@@ -89,6 +96,12 @@ impl Form {
         }
         Ok(Some(job))
     }
+}
+
+/// How long from now it waits at least.
+fn delay(args: &Put) -> Duration {
+    let until = args.at.map(|at| between(now(), at));
+    args.delay.or(until).unwrap_or(Duration::ZERO)
 }
 
 /// Which line it is says who read it.

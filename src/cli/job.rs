@@ -3,22 +3,19 @@
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
-use tokio::time::{Instant, timeout_at};
-
-use super::access::{Access, Ends, for_each};
-use super::args::{JobCancel, JobCommand, JobList, JobShow, JobWait};
+use super::access::{Access, for_each};
+use super::args::{JobCancel, JobCommand, JobList, JobShow};
 use super::failure::Failure;
 use super::hosts::Hosts;
 use super::job_args::Sort;
 use super::listing::Listing;
 use super::rows::{Extra, JobTable, weight};
 use super::screen::{Look, escaped, print, print_json};
-use super::unserved::note_wait;
-use super::{edit, follow, many};
+use super::{edit, follow, many, wait};
 use super::{exit, page};
 use crate::broker::Error;
-use crate::config::{Config, format_duration};
-use crate::model::verb::{Cancel, Each, Fate, Queues, Refusal};
+use crate::config::Config;
+use crate::model::verb::{Cancel, Each, Fate, Refusal};
 use crate::model::{Filter, JobId, JobRecord, JobState, Millis};
 
 /// One of them.
@@ -26,7 +23,8 @@ pub async fn run(config: &Config, command: JobCommand) -> Result<u8, Failure> {
     match command {
         JobCommand::Show(args) => show(config, &args).await,
         JobCommand::List(args) => list(config, args).await,
-        JobCommand::Wait(args) => wait(config, &args).await,
+        JobCommand::Wait(args) => wait::wait(config, &args).await,
+        JobCommand::Result(args) => wait::result(config, &args).await,
         JobCommand::Logs(logs) => follow::logs(config, &logs).await,
         JobCommand::Cancel(args) => cancel(config, &args).await,
         JobCommand::Depends(depends) => edit::depends(config, depends).await,
@@ -185,94 +183,6 @@ pub fn now() -> Millis {
 /// From one moment to a later one; nothing if a clock was set back.
 pub fn between(from: Millis, to: Millis) -> Duration {
     Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
-}
-
-/// Waits for the end of all.
-pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
-    let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let all = all_named(&Access::open(config).await?, &args.jids).await?;
-    let mut ends = Ends::open(config, all.clone()).await?;
-    let mut glances = Glances { config, access: None, until: Instant::now() };
-    let (mut complete, mut have_ended, mut is_noted) = (true, true, false);
-    let code = for_each(all, async |id| {
-        let next = noted(config, &id, &mut is_noted, ends.next());
-        let ended = match deadline {
-            None => Some(next.await?),
-            Some(deadline) if Instant::now() < deadline => {
-                timeout_at(deadline, next).await.ok().transpose()?
-            }
-            Some(_) => None,
-        };
-        let ended = match ended {
-            None => glances.end_of(&id).await?,
-            ended => ended,
-        };
-        let Some(state) = ended else {
-            have_ended = false;
-            return Ok(());
-        };
-        complete &= state == JobState::Complete;
-        tell(&id, state, args.json)
-    })
-    .await?;
-    match args.timeout.filter(|_| !have_ended) {
-        Some(timeout) => Err(Failure::new(
-            exit::TIMED_OUT,
-            format!("not all jobs have ended within {}", format_duration(timeout)),
-        )),
-        None => Ok(if code == exit::OK && !complete { exit::FAILED } else { code }),
-    }
-}
-
-/// Waits for an end; after a while it is said, once, if nobody is there to run the job.
-async fn noted<T>(config: &Config, id: &JobId, is_noted: &mut bool, end: impl Future<Output = T>) -> T {
-    const AFTER: Duration = Duration::from_secs(1);
-    tokio::pin!(end);
-    if !*is_noted {
-        let note = async {
-            tokio::time::sleep(AFTER).await;
-            note_if_unserved(config, id).await.ok();
-        };
-        tokio::select! {
-            ended = &mut end => return ended,
-            () = note => *is_noted = true,
-        }
-    }
-    end.await
-}
-
-async fn note_if_unserved(config: &Config, id: &JobId) -> Result<(), Failure> {
-    let access = Access::open(config).await?;
-    let job = access.job(id).await?;
-    if job.state.has_ended() || job.state.is_leased() {
-        return Ok(());
-    }
-    let queues = access.ask(Queues {}).await?;
-    let unserved = queues.get(&job.queue).is_some_and(|queue| queue.unserved);
-    note_wait(config, &access, &job.queue, unserved).await;
-    Ok(())
-}
-
-/// When the time to wait is over each job is looked at once.
-struct Glances<'a> {
-    config: &'a Config,
-    access: Option<Access>,
-    until: Instant,
-}
-
-impl Glances<'_> {
-    /// How the job has ended, if it has. Who does not answer such a question soon is not asked the next.
-    async fn end_of(&mut self, id: &JobId) -> Result<Option<JobState>, Failure> {
-        const SOON: Duration = Duration::from_secs(2);
-        if self.access.is_none() {
-            self.access = Some(Access::open(self.config).await?);
-            self.until = Instant::now() + SOON;
-        }
-        let Some(access) = &self.access else { return Ok(None) };
-        let Ok(job) = timeout_at(self.until, access.job(id)).await else { return Ok(None) };
-        self.until = Instant::now() + SOON;
-        Ok(Some(job?.state).filter(|state| state.has_ended()))
-    }
 }
 
 /// Ends jobs.

@@ -22,6 +22,8 @@ pub enum JobCommand {
     Wait(JobWait),
     /// Print what a job has written
     Logs(JobLogs),
+    /// Print what a job has given back, and nothing else
+    Result(JobResult),
     /// End jobs
     #[command(after_help = CANCEL)]
     Cancel(JobCancel),
@@ -216,6 +218,13 @@ pub struct JobLogs {
     /// Go on until the job has ended
     #[arg(short, long)]
     pub follow: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct JobResult {
+    /// The job
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub jid: String,
 }
 
 #[derive(Debug, clap::Args)]

@@ -129,6 +129,16 @@ pub fn past(text: &str) -> Result<Millis, String> {
     })
 }
 
+/// A moment to come: a date or a time of the reader's clock.
+pub fn to_come(text: &str) -> Result<Millis, String> {
+    let at = moment(text, jiff::tz::TimeZone::system())
+        .ok_or("give a date like 2026-12-24, or a time like '2026-12-24 18:00' or 2026-12-24T18:00:00Z")?;
+    if at <= super::job::now() {
+        return Err("that is past".into());
+    }
+    Ok(at)
+}
+
 fn moment(text: &str, zone: jiff::tz::TimeZone) -> Option<Millis> {
     let at = match text.parse::<jiff::Timestamp>() {
         Ok(at) => at,
@@ -153,5 +163,8 @@ mod tests {
         let hour_ago = super::super::job::now().0 - 3_600_000;
         assert!((past("1h").unwrap().0 - hour_ago).abs() < 60_000);
         assert!(past("yesterday").unwrap_err().starts_with("give a duration"));
+        assert_eq!(to_come("2500-01-01T00:00:00+01:00"), Ok(Millis(16_725_222_000_000)));
+        assert_eq!(to_come("2026-11-21"), Err("that is past".into()));
+        assert!(to_come("tomorrow").unwrap_err().contains("2026-12-24 18:00"));
     }
 }

@@ -57,6 +57,7 @@ mod timeline;
 mod tree;
 mod typed;
 mod unserved;
+mod wait;
 mod why;
 
 pub use exit::{main, supervisor};

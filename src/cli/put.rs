@@ -12,8 +12,10 @@ use super::args::Put;
 use super::exit;
 use super::failure::Failure;
 use super::form::Form;
-use super::screen::print;
+use super::job::all_named;
+use super::screen::{escaped, print};
 use super::unserved::note_put;
+use super::wait::results;
 use crate::api::Queued;
 use crate::config::Config;
 use crate::model::{Bytes, JobId, NewJob, Payload};
@@ -25,15 +27,19 @@ const BATCH_BYTES: usize = 4 << 20;
 
 /// Queues what was typed.
 pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
-    let form = Form::of(&args)?;
+    let mut form = Form::of(&args)?;
     let access = Access::open(config).await?;
+    form.depends_on(all_named(&access, &args.depends).await?);
     let mut sink = Sink::new(config, access, &args);
     match args.lines {
         true => lines(&mut sink, &form, if args.null { 0 } else { b'\n' }).await?,
         false => sink.send(vec![form.job()]).await?,
     }
     sink.note().await;
-    Ok(exit::OK)
+    match sink.awaited.take() {
+        Some(ids) if !ids.is_empty() => results(config, ids, args.timeout, args.json).await,
+        Some(_) | None => Ok(exit::OK),
+    }
 }
 
 async fn lines(sink: &mut Sink<'_>, form: &Form, end: u8) -> Result<(), Failure> {
@@ -109,6 +115,8 @@ struct Sink<'a> {
     config: &'a Config,
     access: Access,
     typed: &'a Put,
+    /// Those whose ends are waited for, if any are.
+    awaited: Option<Vec<JobId>>,
     /// Nobody reads the ids any more; the jobs are still to be put.
     deaf: bool,
     acknowledged: usize,
@@ -120,7 +128,8 @@ struct Sink<'a> {
 
 impl<'a> Sink<'a> {
     fn new(config: &'a Config, access: Access, typed: &'a Put) -> Self {
-        Sink { config, access, typed, deaf: false, acknowledged: 0, first: None, sample: None }
+        let awaited = typed.wait.then(Vec::new);
+        Sink { config, access, typed, awaited, deaf: false, acknowledged: 0, first: None, sample: None }
     }
 
     async fn send(&mut self, jobs: Vec<NewJob>) -> Result<(), Failure> {
@@ -135,6 +144,9 @@ impl<'a> Sink<'a> {
             }
         })?;
         self.acknowledged += count;
+        if let Some(awaited) = &mut self.awaited {
+            awaited.extend(ids.iter().cloned());
+        }
         self.first = self.first.take().or_else(|| ids.first().cloned());
         match self.tell(&ids) {
             Err(unread) if unread.code == exit::OK => self.deaf = true,
@@ -165,6 +177,10 @@ impl<'a> Sink<'a> {
     }
 
     fn tell(&self, ids: &[JobId]) -> Result<(), Failure> {
+        if self.awaited.is_some() {
+            ids.iter().for_each(|id| eprintln!("queued as {}", escaped(id.as_str())));
+            return Ok(());
+        }
         if self.deaf {
             return Ok(());
         }

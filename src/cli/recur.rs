@@ -50,8 +50,9 @@ async fn put(config: &Config, args: &RecurPut) -> Result<u8, Failure> {
 
 fn recurring(args: &RecurPut) -> Result<Recurring, Failure> {
     let put = &args.put;
-    if put.lines || put.delay.is_some() || put.jid.is_some() || !put.depends.is_empty() {
-        let message = "--lines, --delay, --depends and --jid are of one put, and this is put again and again";
+    let is_delayed = put.delay.is_some() || put.at.is_some();
+    if put.lines || put.wait || is_delayed || put.jid.is_some() || !put.depends.is_empty() {
+        let message = "--lines, --delay, --at, --depends, --wait and --jid are of one put, and this is put again and again";
         return Err(Failure::new(exit::USAGE, message).hint("leave them out; --offset is the first delay"));
     }
     let schedule = match (args.every, args.cron.clone()) {

@@ -19,6 +19,9 @@ pub enum RecurCommand {
         mut_arg("lines", hidden),
         mut_arg("null", hidden),
         mut_arg("delay", hidden),
+        mut_arg("at", hidden),
+        mut_arg("wait", hidden),
+        mut_arg("timeout", hidden),
         mut_arg("depends", hidden),
         mut_arg("exists", hidden),
         mut_arg("json", |json| json.help("As JSON"))

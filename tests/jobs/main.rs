@@ -15,6 +15,7 @@ mod large;
 mod lists;
 mod options;
 mod recurring;
+mod results;
 mod shared_store;
 mod unprinted;
 mod unserved;
