@@ -67,7 +67,7 @@ async fn every_route_reaches_its_verb() {
     let client = &served.client;
     let odd: JobId = "a/b c?é".into();
     assert_eq!(client.put(vec![job(), job()]).await.unwrap().ids.len(), 2);
-    let cancel = Cancel { jobs: vec![odd.clone()], dependents: true };
+    let cancel = Cancel { jobs: vec![odd.clone()], dependents: true, reason: None };
     let each = [Each { job: odd.clone(), fate: Fate::State(JobState::Canceling), told: None }];
     assert_eq!(client.ask(&cancel).await.unwrap(), each);
     assert_eq!(
@@ -85,7 +85,9 @@ async fn every_route_reaches_its_verb() {
     let uid = nix::unistd::getuid();
     let expected = [
         "put 2",
-        &format!("Cancel(Cancel {{ jobs: [JobId(\"a/b c?é\")], dependents: true }}) by uid {uid}"),
+        &format!(
+            "Cancel(Cancel {{ jobs: [JobId(\"a/b c?é\")], dependents: true, reason: None }}) by uid {uid}"
+        ),
         &format!("Tag(Tag {{ job: JobId(\"a/b c?é\"), add: [\"x\"], remove: [] }}) by uid {uid}"),
         &format!("Retry(Retry {{ job: JobId(\"a/b c?é\") }}) by uid {uid}"),
         &format!("Queues(Queues) by uid {uid}"),

@@ -44,7 +44,7 @@ pub trait Verbs: Broker {
 
     /// Ends a job; when it runs, its supervisor gets a [`Notice::Revoked`](super::Notice::Revoked).
     async fn cancel(&self, id: JobId, by: String) -> Result<JobState, Error> {
-        let asked = Cancel { jobs: vec![id], dependents: false };
+        let asked = Cancel { jobs: vec![id], dependents: false, reason: None };
         match self.tell(asked, by).await?.pop() {
             Some(Each { fate: Fate::State(state), .. }) => Ok(state),
             Some(Each { job, fate: Fate::Refused(why), .. }) => Err(Error::refused(job, why, "canceled")),

@@ -217,7 +217,8 @@ fn held_elsewhere(holder: &str, job: &JobRecord, now: Millis) -> String {
 
 fn canceled_by(job: &JobRecord) -> Option<String> {
     job.history.iter().rev().find_map(|entry| match &entry.what {
-        Happened::Canceled { by } => Some(format!("It was canceled by {by}.")),
+        Happened::Canceled { by, reason: Some(why) } => Some(format!("It was canceled by {by}: {why}")),
+        Happened::Canceled { by, reason: None } => Some(format!("It was canceled by {by}.")),
         Happened::Attempt(_) | Happened::Retried { .. } => None,
         Happened::Edited { .. } | Happened::Advanced { .. } | Happened::Noted { .. } => None,
     })
@@ -282,7 +283,7 @@ mod tests {
         let at = Millis(1_790_000_003_000);
         job.history = vec![
             Entry { at, what: Happened::Attempt(Box::new(attempt)) },
-            Entry { at, what: Happened::Canceled { by: "uid 5".into() } },
+            Entry { at, what: Happened::Canceled { by: "uid 5".into(), reason: None } },
         ];
         (job.state, job.retry, job.due_at) = (state, Some(Retry::CLASS), Some(Millis(NOW.0 + 9_500)));
         job.expires_at = Some(Millis(NOW.0 + 40_000));

@@ -3,19 +3,17 @@
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
-use super::access::{Access, for_each};
-use super::args::{JobCancel, JobCommand, JobList, JobShow};
+use super::access::Access;
+use super::args::{JobCommand, JobList, JobShow};
 use super::failure::Failure;
 use super::hosts::Hosts;
 use super::job_args::Sort;
 use super::listing::Listing;
 use super::rows::{Extra, JobTable, weight};
 use super::screen::{Look, escaped, print, print_json};
-use super::{edit, follow, many, wait};
+use super::{cancel, edit, follow, many, wait};
 use super::{exit, page};
-use crate::broker::Error;
 use crate::config::Config;
-use crate::model::verb::{Cancel, Each, Fate, Refusal};
 use crate::model::{Filter, JobId, JobRecord, JobState, Millis};
 
 /// One of them.
@@ -26,7 +24,7 @@ pub async fn run(config: &Config, command: JobCommand) -> Result<u8, Failure> {
         JobCommand::Wait(args) => wait::wait(config, &args).await,
         JobCommand::Result(args) => wait::result(config, &args).await,
         JobCommand::Logs(logs) => follow::logs(config, &logs).await,
-        JobCommand::Cancel(args) => cancel(config, &args).await,
+        JobCommand::Cancel(args) => cancel::cancel(config, &args).await,
         JobCommand::Depends(depends) => edit::depends(config, depends).await,
         JobCommand::Priority(priority) => edit::priority(config, &priority).await,
         JobCommand::Tag(tag) => edit::tag(config, tag).await,
@@ -145,7 +143,7 @@ async fn sorted(listing: &mut Listing, sort: Sort, limit: u32) -> Result<Vec<Job
 }
 
 /// Says so if what was named is nowhere: an empty list would hide that it was mistyped. A queue is refused by the broker.
-async fn must_be_known(config: &Config, filter: &Filter) -> Result<(), Failure> {
+pub async fn must_be_known(config: &Config, filter: &Filter) -> Result<(), Failure> {
     let one = |filter: Filter| Filter { limit: 1, ..filter };
     let named = [
         (
@@ -183,46 +181,6 @@ pub fn now() -> Millis {
 /// From one moment to a later one; nothing if a clock was set back.
 pub fn between(from: Millis, to: Millis) -> Duration {
     Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
-}
-
-/// Ends jobs.
-pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
-    let access = Access::open(config).await?;
-    let jobs = all_named(&access, &args.jobs.jids).await?;
-    let each = access.ask(Cancel { jobs, dependents: args.dependents }).await?;
-    for_each(each, async |Each { job, fate, told }| {
-        let state = match fate {
-            Fate::State(state) if args.wait && !state.has_ended() => access.ended(&job).await?,
-            Fate::State(state) => state,
-            Fate::Refused(why) => return Err(not_canceled(job, why)),
-        };
-        tell(&job, state, args.jobs.json)?;
-        told.map_or(Ok(()), |worker| unproven(&job, &worker, args.wait))
-    })
-    .await
-}
-
-/// Nobody here sees what a worker of another program does. To who waits for the end that is an error.
-fn unproven(job: &JobId, worker: &str, waits: bool) -> Result<(), Failure> {
-    let (job, worker) = (escaped(job.as_str()), escaped(worker));
-    let what = format!(
-        "job {job} was running in worker {worker} of another program: that was told to end it, and nobody here can tell \
-         whether it has"
-    );
-    if waits {
-        return Err(
-            Failure::new(exit::FAILED, what).hint("look at that worker: many go on with a canceled job")
-        );
-    }
-    eprintln!("taskvisor: {what}");
-    Ok(())
-}
-
-fn not_canceled(job: JobId, why: Refusal) -> Failure {
-    let is_needed = matches!(why, Refusal::NeededBy { .. });
-    let hint = format!("taskvisor job cancel --dependents {job} ends them too");
-    let failure = Failure::from(Error::refused(job, why, "canceled"));
-    if is_needed { failure.hint(hint) } else { failure }
 }
 
 /// The jobs that were typed, by their ids or by the beginnings of them.

@@ -24,8 +24,8 @@ pub enum JobCommand {
     Logs(JobLogs),
     /// Print what a job has given back, and nothing else
     Result(JobResult),
-    /// End jobs
-    #[command(after_help = CANCEL)]
+    /// End jobs, by their ids or by what they are
+    #[command(override_usage = CANCEL_USAGE, after_help = CANCEL)]
     Cancel(JobCancel),
     /// Have a job wait until others are complete, or wait for them no more
     #[command(after_help = DEPENDS)]
@@ -58,12 +58,17 @@ Examples:
   taskvisor job list --state failed,held --since 2h
   taskvisor job list --queue mail --sort memory -n 10 --tags";
 
+const CANCEL_USAGE: &str = "\
+taskvisor job cancel [OPTIONS] <JID>...
+       taskvisor job cancel [OPTIONS] <--queue QUEUE|--tag TAG|--class CLASS|--state STATE>...";
+
 const CANCEL: &str = "\
 A job that others depend on is left as it is, unless all of those are named too.
 
 Examples:
   taskvisor job cancel fetch-1 --dependents
-  taskvisor job cancel --wait fetch-1 report-1";
+  taskvisor job cancel --wait fetch-1 report-1
+  taskvisor job cancel --queue mail --class Welcome --reason 'wrong text' --dry-run";
 
 const DEPENDS: &str = "\
 A job that depends on others runs when all of them are complete, and not before its delay is over.
@@ -228,15 +233,38 @@ pub struct JobResult {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("which").multiple(true))]
 pub struct JobCancel {
-    #[command(flatten)]
-    pub jobs: Jobs,
+    /// The jobs
+    #[arg(value_name = "JID", required_unless_present = "which", conflicts_with = "which", value_parser = NonEmptyStringValueParser::new())]
+    pub jids: Vec<String>,
+    /// All of this queue that wait or run
+    #[arg(short, long, value_name = "QUEUE", group = "which")]
+    pub queue: Option<String>,
+    /// Those with this tag
+    #[arg(long, value_name = "TAG", group = "which")]
+    pub tag: Option<String>,
+    /// Those of this class
+    #[arg(long, value_name = "CLASS", group = "which")]
+    pub class: Option<String>,
+    /// Those in this state, of waiting, delayed, depends, running, held; several with commas
+    #[arg(short, long, value_name = "STATE", value_delimiter = ',', group = "which", value_parser = many_args::cancelable)]
+    pub state: Vec<JobState>,
+    /// Change nothing; count them and show a few
+    #[arg(long, requires = "which", conflicts_with = "wait")]
+    pub dry_run: bool,
+    /// Why, for others to read: kept with the jobs
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
     /// Also all jobs that depend on them, and those that depend on these
     #[arg(long)]
     pub dependents: bool,
     /// Return when the processes of the jobs are proven dead
     #[arg(long)]
     pub wait: bool,
+    /// One JSON document a line
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -93,6 +93,19 @@ impl Many {
     }
 }
 
+/// A state that a job can be canceled in.
+pub fn cancelable(text: &str) -> Result<JobState, String> {
+    let state: JobState = text.parse()?;
+    match CANCELABLE.contains(&state) {
+        true => Ok(state),
+        false => Err(format!("a job that is {state} cannot be canceled")),
+    }
+}
+
+/// The states that a job can be canceled in.
+pub const CANCELABLE: [JobState; 5] =
+    [JobState::Waiting, JobState::Delayed, JobState::Depends, JobState::Running, JobState::Held];
+
 /// `failed`.
 #[derive(Debug, clap::Args)]
 pub struct Failed {

@@ -5,6 +5,7 @@ mod args;
 mod because;
 mod because_pool;
 mod branch;
+mod cancel;
 mod change_args;
 mod check;
 mod config;

@@ -40,7 +40,10 @@ fn events(job: &JobRecord, look: &Look) -> Vec<Event> {
     for Entry { at, what } in &job.history {
         match what {
             Happened::Attempt(attempt) => events.extend(of_attempt(attempt, Some(*at), look)),
-            Happened::Canceled { by } => events.push(plain(*at, format!("canceled by {by}"))),
+            Happened::Canceled { by, reason } => {
+                let why = reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+                events.push(plain(*at, format!("canceled by {by}{why}")));
+            }
             Happened::Retried { by, from } => {
                 events.push(plain(*at, format!("put back to waiting by {by}; it was {from}")));
             }
@@ -219,7 +222,7 @@ mod tests {
             entry(5, Happened::Attempt(Box::new(first))),
             entry(12, Happened::Attempt(Box::new(second))),
             entry(21, Happened::Attempt(Box::new(third))),
-            entry(30, Happened::Canceled { by: "uid 0".into() }),
+            entry(30, Happened::Canceled { by: "uid 0".into(), reason: Some("a mistake".into()) }),
             entry(40, Happened::Retried { by: "uid 1000".into(), from: JobState::Canceled }),
         ];
         (job.state, job.attempt, job.fence, job.failure) = (JobState::Running, 1, Fence(4), None);

@@ -74,6 +74,11 @@ pub async fn result(config: &Config, args: &JobResult) -> Result<u8, Failure> {
     Err(Failure::new(exit::FAILED, format!("job {id} has no result: it is {state}")).hint(hint))
 }
 
+/// Waits for the end of all, however they end.
+pub async fn all_ended(config: &Config, all: Vec<JobId>) -> Result<u8, Failure> {
+    each_end(config, all, None, true, async |_, _| Ok(())).await
+}
+
 /// Does something at the end of each, in their order. When the time is over, that is the error. `is_noted`: it was said
 /// before if nobody is there to run them.
 async fn each_end<F>(

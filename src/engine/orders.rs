@@ -147,9 +147,10 @@ pub(super) fn verb(verb: &Verb, by: &str) -> Option<Line> {
     let line = |message: String| Line::new(Level::INFO, message).by(by);
     let of_queue = |message: String, queue: &QueueName| Line { queue: Some(queue.clone()), ..line(message) };
     if let Verb::Cancel(asked) = verb {
+        let why = because(asked.reason.as_deref());
         return Some(match asked.jobs.as_slice() {
-            [only] => line("a job is to be canceled".into()).job(only),
-            many => line(format!("{} are to be canceled", counted(many.len(), "job"))),
+            [only] => line(format!("a job is to be canceled{why}")).job(only),
+            many => line(format!("{} are to be canceled{why}", counted(many.len(), "job"))),
         });
     }
     if let Verb::Bulk(asked) = verb {
@@ -166,8 +167,8 @@ pub(super) fn verb(verb: &Verb, by: &str) -> Option<Line> {
     } else if let Verb::Prioritize(asked) = verb {
         line(format!("a job gets the priority {}", asked.priority)).job(&asked.job)
     } else if let Verb::Pause(asked) = verb {
-        let reason = asked.reason.as_ref().map(|reason| format!(": {}", cut(reason))).unwrap_or_default();
-        of_queue(format!("a queue is paused{reason}"), &asked.queue)
+        let why = because(asked.reason.as_deref());
+        of_queue(format!("a queue is paused{why}"), &asked.queue)
     } else if let Verb::Resume(asked) = verb {
         of_queue("a queue is resumed".into(), &asked.queue)
     } else if let Verb::Forget(asked) = verb {
@@ -178,6 +179,11 @@ pub(super) fn verb(verb: &Verb, by: &str) -> Option<Line> {
     } else {
         line(format!("asked by {}: {}", route.path, route.does))
     })
+}
+
+/// A reason that somebody gave, behind what they did.
+fn because(reason: Option<&str>) -> String {
+    reason.map(|reason| format!(": {}", cut(reason))).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -208,9 +214,14 @@ mod tests {
         let line = change(Some("mail"), Change::Pause, "uid 0");
         assert_eq!(line.message, "paused: pool mail will take no more jobs until resumed");
         assert_eq!((line.pool.as_deref(), line.by.as_deref()), (Some("mail"), Some("uid 0")));
-        let cancel = crate::model::verb::Cancel { jobs: vec!["a".into()], dependents: false };
+        let cancel = crate::model::verb::Cancel {
+            jobs: vec!["a".into()],
+            dependents: false,
+            reason: Some("a typo".into()),
+        };
         let line = verb(&Verb::Cancel(cancel), "uid 7").unwrap();
         assert_eq!((line.job, line.by.as_deref()), (Some("a".into()), Some("uid 7")));
+        assert_eq!(line.message, "a job is to be canceled: a typo");
         assert_eq!(verb(&Verb::Get(crate::model::verb::Get { job: "a".into() }), "uid 7"), None);
         let line = stop(Stop::Drain, "signal SIGINT", &[], Duration::from_secs(25), "12:00");
         assert_eq!(line.message, "a stop was ordered: no job runs");

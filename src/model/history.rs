@@ -25,6 +25,9 @@ pub enum Happened {
     Canceled {
         /// Who, e.g. `uid 1000`.
         by: String,
+        /// Why, as they said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     /// Somebody put it back to waiting.
     Retried {

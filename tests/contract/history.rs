@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use crate::support::*;
+use taskvisor::broker::{Newsroom, Verbs};
+use taskvisor::model::verb::Cancel;
 use taskvisor::model::*;
 
 contract!(
@@ -10,6 +12,7 @@ contract!(
     an_attempt_that_does_not_complete_is_in_the_history,
     what_goes_back_unspent_is_in_the_history_if_it_counts,
     what_people_do_is_in_the_history,
+    the_reason_of_a_cancel_is_kept_and_told,
     an_attempt_that_nobody_settled_is_in_the_history,
     the_history_keeps_the_latest_hundred,
     renewals_are_counted_for_each_lease,
@@ -89,7 +92,36 @@ async fn what_people_do_is_in_the_history(mut scene: Scene) {
     assert_eq!(attempts[0].forensics.as_ref().unwrap().stderr_tail, "fine");
     let by = "uid 7".to_owned();
     let retried = Happened::Retried { by: by.clone(), from: JobState::Complete };
-    assert_eq!(acts, [retried, Happened::Canceled { by }]);
+    assert_eq!(acts, [retried, Happened::Canceled { by, reason: None }]);
+}
+
+async fn the_reason_of_a_cancel_is_kept_and_told(scene: Scene) {
+    let room = Newsroom::default();
+    scene.publish(room.clone());
+    let mut news = room.listen();
+    scene.hear().await;
+    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    assert_eq!(scene.take().await.unwrap().job.id, "a".into());
+    let cancel = |reason: &str| Cancel {
+        jobs: vec!["a".into(), "b".into()],
+        dependents: false,
+        reason: Some(reason.into()),
+    };
+    let long = scene.tell(cancel(&"x".repeat(1001)), "uid 7").await.unwrap_err().to_string();
+    assert!(long.contains("a reason of 1001 bytes is too long"), "{long}");
+    scene.tell(cancel("the wrong text"), "uid 7").await.unwrap();
+    scene.recover("me".into(), vec![]).await.unwrap();
+    for id in ["a", "b"] {
+        let history = scene.record(&id.into()).await.history;
+        let canceled = Happened::Canceled { by: "uid 7".into(), reason: Some("the wrong text".into()) };
+        assert!(history.iter().any(|entry| entry.what == canceled), "{id}: {history:?}");
+    }
+    let mut told = Vec::new();
+    while told.len() < 2 {
+        let news = news.recv().await.unwrap();
+        told.extend(news.why.as_ref().map(|why| format!("{} {why}", news.what.as_str())));
+    }
+    assert_eq!(told, ["canceling the wrong text", "canceled the wrong text"]);
 }
 
 async fn an_attempt_that_nobody_settled_is_in_the_history(scene: Scene) {

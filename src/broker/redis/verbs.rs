@@ -217,6 +217,9 @@ async fn retry(redis: &Redis, id: &JobId, by: &str) -> Result<Done, Error> {
 pub(super) const LOOKS: usize = 10;
 
 async fn end(redis: &Redis, verb: &Cancel, by: &str) -> Result<Vec<Each>, Error> {
+    if let Some(fault) = verb.fault() {
+        return Err(Error::Refused(fault));
+    }
     for _ in 0..LOOKS {
         if let Some(all) = try_end(redis, verb, by).await? {
             return Ok(all);
@@ -235,7 +238,8 @@ async fn try_end(redis: &Redis, verb: &Cancel, by: &str) -> Result<Option<Vec<Ea
         .collect();
     let answer = redis.call("cancel jobs in", "taskvisor.cancel", |cmd, offset| {
         let at = offset.millis(redis.shared.link.now());
-        cmd.arg(line(Happened::Canceled { by: by.into() }, at)).arg(ending.len());
+        let canceled = Happened::Canceled { by: by.into(), reason: verb.reason.clone() };
+        cmd.arg(line(canceled, at)).arg(verb.reason.as_deref().unwrap_or_default()).arg(ending.len());
         for job in &ending {
             cmd.arg(job.as_str());
         }

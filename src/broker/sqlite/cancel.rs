@@ -11,7 +11,7 @@ use super::trouble::Trouble;
 use crate::broker::Error;
 use crate::broker::cancel::{self, Named};
 use crate::model::verb::{Cancel, Each, Fate, Refusal};
-use crate::model::{Happened, Instant, JobId, JobState, Revocation, What};
+use crate::model::{Happened, Instant, JobId, JobState, News, Revocation, What};
 
 pub(super) fn cancel(store: &mut Store, verb: &Cancel, by: &str, now: Instant) -> Result<Vec<Each>, Trouble> {
     let now = store.millis(now);
@@ -20,7 +20,7 @@ pub(super) fn cancel(store: &mut Store, verb: &Cancel, by: &str, now: Instant) -
     let mut all = Vec::with_capacity(named.len());
     for (Named { job, .. }, place) in named.into_iter().zip(places) {
         let fate = match (place, refused.get(&job)) {
-            (Some(place), None) => Fate::State(end(store, &job, place, by, now)?),
+            (Some(place), None) => Fate::State(end(store, &job, place, (by, verb.reason.as_deref()), now)?),
             (None, _) => Fate::Refused(Refusal::NoJob),
             (Some(_), Some(refusal)) => Fate::Refused(refusal.clone()),
         };
@@ -64,7 +64,7 @@ fn end(
     store: &mut Store,
     id: &JobId,
     (row, queue, from): Place,
-    by: &str,
+    (by, reason): (&str, Option<&str>),
     now: i64,
 ) -> Result<JobState, Trouble> {
     let to = match from {
@@ -72,7 +72,8 @@ fn end(
         JobState::Running => JobState::Canceling,
         JobState::Canceling | JobState::Canceled | JobState::Complete | JobState::Failed => return Ok(from),
     };
-    history::note(store, row, now, Happened::Canceled { by: by.into() })?;
+    let reason = reason.map(str::to_owned);
+    history::note(store, row, now, Happened::Canceled { by: by.into(), reason: reason.clone() })?;
     let ended = to.has_ended().then_some(now);
     store
         .conn
@@ -82,7 +83,8 @@ fn end(
         )?
         .execute(params![row, to as i64, ended])?;
     store.moved(queue, Some(from), to);
-    store.happened(id, queue, What::of_end(to), to)?;
+    let news = store.news_of(id, queue, What::of_end(to), to)?;
+    store.effects.news.extend(news.map(|news| News { why: reason, ..news }));
     if to.has_ended() {
         store.ended(id.clone(), to);
     } else if let Some(fence) = store.leases.get(id) {

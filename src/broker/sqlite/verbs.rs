@@ -21,7 +21,10 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
         Verb::Get(it) => Answer::Get(read::get(store, &it.job)?),
         Verb::FindJobs(it) => Answer::FindJobs(read::find(store, &it.prefix)?),
         Verb::Before(it) => Answer::Before(Number { count: read::before(store, &it.job)? }),
-        Verb::Cancel(it) => Answer::Cancel(cancel::cancel(store, it, by, now)?),
+        Verb::Cancel(it) => match it.fault() {
+            Some(fault) => return Err(Error::Refused(fault).into()),
+            None => Answer::Cancel(cancel::cancel(store, it, by, now)?),
+        },
         Verb::Retry(it) => Answer::Retry(admin::retry(store, &it.job, by, now).map(done)?),
         Verb::DependOn(it) => Answer::DependOn(State { state: depend::on(store, it, by, now)? }),
         Verb::DependOff(it) => Answer::DependOff(State { state: depend::off(store, it, by, now)? }),

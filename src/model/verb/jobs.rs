@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::queues::reason_fault;
 use crate::model::JobId;
 
 /// Shows one job.
@@ -43,6 +44,16 @@ pub struct Cancel {
     /// Also all that wait for them, and for those, and so on.
     #[serde(default)]
     pub dependents: bool,
+    /// Why, for those who look at the jobs: 1000 bytes at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Cancel {
+    /// Why no broker could take it.
+    pub fn fault(&self) -> Option<String> {
+        reason_fault(self.reason.as_deref())
+    }
 }
 
 /// Puts an ended job back to waiting.

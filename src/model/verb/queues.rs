@@ -29,11 +29,15 @@ impl Pause {
 
     /// Why no broker could take it.
     pub fn fault(&self) -> Option<String> {
-        let long = self.reason.as_ref().map_or(0, String::len);
-        let too_long = (long > Self::REASON_MAX)
-            .then(|| format!("a reason of {long} bytes is too long: {} are the most", Self::REASON_MAX));
-        name_fault("a queue's name", self.queue.as_str()).or(too_long)
+        name_fault("a queue's name", self.queue.as_str()).or_else(|| reason_fault(self.reason.as_deref()))
     }
+}
+
+/// Why no broker could take such a reason.
+pub(super) fn reason_fault(reason: Option<&str>) -> Option<String> {
+    let long = reason.map_or(0, str::len);
+    (long > Pause::REASON_MAX)
+        .then(|| format!("a reason of {long} bytes is too long: {} are the most", Pause::REASON_MAX))
 }
 
 /// Ends the pause of a queue.

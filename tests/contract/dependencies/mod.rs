@@ -57,7 +57,7 @@ async fn off(scene: &Scene, id: &str, jobs: Option<&[&str]>) -> Result<JobState,
 }
 
 async fn cancel(scene: &Scene, jobs: &[&str], dependents: bool) -> Vec<(String, Fate)> {
-    let each = scene.tell(Cancel { jobs: names(jobs), dependents }, "uid 7").await.unwrap();
+    let each = scene.tell(Cancel { jobs: names(jobs), dependents, reason: None }, "uid 7").await.unwrap();
     each.into_iter().map(|Each { job, fate, .. }| (job.to_string(), fate)).collect()
 }
 
@@ -290,7 +290,7 @@ async fn too_many_dependents_are_not_canceled_at_all(scene: Scene) {
     scene.put(job("a")).await;
     let many = 10_000;
     scene.enqueue((0..many).map(|n| needing(&n.to_string(), &["a"])).collect()).await.unwrap();
-    let all = || scene.tell(Cancel { jobs: names(&["a"]), dependents: true }, "uid 7");
+    let all = || scene.tell(Cancel { jobs: names(&["a"]), dependents: true, reason: None }, "uid 7");
     let said = all().await.unwrap_err().to_string();
     assert_eq!(
         said,

@@ -86,7 +86,8 @@ end
 
 -- Ends jobs, if nothing has come to depend on them meanwhile: then who asks must look again.
 if command == 'taskvisor.cancel' then
-  local by, jids, named, answers = take(), take_list(), {}, {}
+  local by, reason, jids, named, answers = take(), take(), take_list(), {}, {}
+  if reason == '' then reason = nil end
   for _, jid in ipairs(jids) do named[jid] = true end
   for _, jid in ipairs(jids) do
     for _, other in ipairs(dependents(jid)) do
@@ -109,7 +110,7 @@ if command == 'taskvisor.cancel' then
       if is_held(job) then
         call('HSET', key, 'canceling', '1')
         call('PUBLISH', 'ql:w:' .. job.worker, text)
-        news('canceling', jid, job.queue, 'canceling')
+        news('canceling', jid, job.queue, 'canceling', reason)
         answers[i] = 'canceling'
       else
         local holder = job.worker and job.worker ~= '' and job.worker
@@ -126,7 +127,7 @@ if command == 'taskvisor.cancel' then
           call('HDEL', key, 'group', 'held')
         end
         call('HDEL', key, 'scheduled')
-        end_canceled(jid, job)
+        end_canceled(jid, job, reason)
         answers[i] = holder and state == 'running' and {'canceled', holder} or 'canceled'
       end
     end

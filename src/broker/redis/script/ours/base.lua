@@ -243,12 +243,12 @@ end
 
 -- A cancel that was asked for is done: nobody works on the job any more. Other clients of qless forget such a job;
 -- here it stays for people to see.
-local function end_canceled(jid, job)
+local function end_canceled(jid, job, reason)
   call('HSET', 'ql:j:' .. jid, 'state', 'canceled', 'worker', '', 'expires', '0', 'ended', millis)
   call('HDEL', 'ql:j:' .. jid, 'canceling', 'grace', 'due')
   call('ZADD', 'ql:taskvisor:canceled', now, jid)
   count_ended(job.queue, 'canceled', 1)
-  news('canceled', jid, job.queue, 'canceled')
+  news('canceled', jid, job.queue, 'canceled', reason)
 end
 
 -- A hold ends that nobody settled: its holder is dead, or out of time. The attempt is not spent; the interruption is
