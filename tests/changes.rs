@@ -231,8 +231,12 @@ fn only_what_changed_is_touched() {
     let _running = start(&sandbox, &(version(1, "workers: 2") + other));
     let old = all_ready(&sandbox, 3);
     write(&sandbox, &version(1, "workers: 3, grace: 3s, queues: [a, default]"));
-    let told = "app: changed, with the same workers\nother: taken out\n";
-    assert_eq!(sandbox.ok(&["reload", "--dry-run"]), told);
+    let told = sandbox.ok(&["reload", "--dry-run"]);
+    for line in
+        ["app: changed, with the same workers", "  workers: 2 -> 3", "  grace: 10s -> 3s", "other: taken out"]
+    {
+        assert!(told.lines().any(|told| told == line), "no {line:?} in {told}");
+    }
     assert_eq!(pids(&sandbox), old);
     assert_eq!(sandbox.ok(&["reload"]), told);
     let new = all_ready(&sandbox, 3);

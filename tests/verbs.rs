@@ -104,7 +104,7 @@ impl Service for Played {
         #[allow(clippy::wildcard_enum_match_arm)]
         match verb {
             Verb::Get(Get { job }) => Ok(Answer::Get(record(job)?)),
-            Verb::Cancel(Cancel { jobs, dependents }) => {
+            Verb::Cancel(Cancel { jobs, dependents, .. }) => {
                 let named: Vec<String> = jobs.iter().map(ToString::to_string).collect();
                 self.note(format!("cancel {} {dependents}", named.join(" ")))?;
                 let fate = |job: &JobId| match state_of(job) {
@@ -140,7 +140,7 @@ impl Service for Played {
         tokio::sync::broadcast::channel(1).1
     }
     async fn reload(&self, _rehearsal: bool, _by: String) -> Result<Reloaded, Problem> {
-        Ok(Reloaded { file: None, pools: BTreeMap::new() })
+        Ok(Reloaded { file: None, pools: BTreeMap::new(), changed: Vec::new() })
     }
     async fn change(
         &self,

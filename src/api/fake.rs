@@ -111,7 +111,7 @@ impl Service for Fake {
     async fn reload(&self, rehearsal: bool, _by: String) -> Result<Reloaded, Problem> {
         self.note(format!("reload {rehearsal}"));
         let pools = BTreeMap::from([("default".into(), "unchanged".into())]);
-        Ok(Reloaded { file: None, pools })
+        Ok(Reloaded { file: None, pools, changed: Vec::new() })
     }
     async fn change(&self, pool: Option<String>, change: Change, _by: String) -> Result<(), Problem> {
         self.note(format!("{change:?} of {pool:?}"));

@@ -37,4 +37,4 @@ pub use peer::{Door, Peer, Port};
 pub use place::Place;
 pub use router::{behind, openapi, router};
 pub use server::{Limits, serve};
-pub use service::{Here, Problem, Queued, Reloaded, Service};
+pub use service::{Changed, Here, Problem, Queued, Reloaded, Service};

@@ -85,6 +85,23 @@ pub struct Reloaded {
     pub file: Option<String>,
     /// What becomes of each pool.
     pub pools: BTreeMap<String, String>,
+    /// The settings that change, in the order of `config show`.
+    #[serde(default)]
+    pub changed: Vec<Changed>,
+}
+
+/// A setting that is not what it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Changed {
+    /// Of which pool, if of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// Its name, e.g. `recycle.jobs`.
+    pub setting: String,
+    /// What it was, as in the file of settings; a secret is `hidden`.
+    pub from: String,
+    /// What it is to be.
+    pub to: String,
 }
 
 /// A refusal or failure, as the client is told.

@@ -78,6 +78,11 @@ pub trait Broker: Send + Sync {
         None
     }
 
+    /// The size of all its files, where it has any.
+    fn store_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Notes how far running jobs have come; what is no lease any more is left alone. Not durable. The next attempt begins
     /// without.
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error>;

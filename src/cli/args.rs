@@ -279,6 +279,9 @@ pub struct ConfigShow {
 
 #[derive(Debug, clap::Args)]
 pub struct Stop {
+    /// Change nothing; say what would become of the jobs that run
+    #[arg(long)]
+    pub dry_run: bool,
     /// TERM to all jobs at once
     #[arg(long, conflicts_with = "kill")]
     pub now: bool,

@@ -1,14 +1,16 @@
 //! `reload`, `recycle`, `scale`, `pause`, `resume` and `drain`: changes to a supervisor that runs.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
 use super::args::{Drain, Intake, Recycle, Reload, Scale as ScaleArgs};
 use super::elsewhere::supervisor;
+use super::exchange::settled;
 use super::exit;
 use super::failure::Failure;
 use super::screen::{age, escaped, print, print_json};
-use crate::api::{Error, Reloaded};
+use crate::api::{Changed, Error, Reloaded};
 use crate::config::Config;
 use crate::model::{Change, Scale};
 
@@ -18,27 +20,54 @@ const NO_FILE: &str = "The supervisor was started without a file (-c), so there 
 /// Has it read its settings again.
 pub async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
     let reloaded = supervisor(config).await?.reload(args.dry_run).await;
-    let Reloaded { file, pools } = reloaded.map_err(|error| {
+    let Reloaded { file, pools, changed } = reloaded.map_err(|error| {
         // Settings that are wrong end it as they end a start.
         let are_wrong = matches!(&error, Error::Problem(problem) if problem.code == 409);
         let failure = Failure::from(error);
         if are_wrong { Failure { code: exit::CONFIG, ..failure } } else { failure }
     })?;
-    if args.json {
-        print_json(&serde_json::json!({ "file": file, "pools": pools, "dry_run": args.dry_run }))?;
-        return Ok(exit::OK);
+    match args.json {
+        true => print_json(&serde_json::json!({
+            "file": file, "pools": pools, "changed": changed, "dry_run": args.dry_run
+        }))?,
+        false => {
+            if file.is_none() {
+                writeln!(io::stderr(), "{NO_FILE}")?;
+            }
+            print(&text(&pools, &changed))?;
+        }
     }
-    if file.is_none() {
-        writeln!(io::stderr(), "{NO_FILE}")?;
-    }
-    let lines = pools.iter().map(|(pool, step)| format!("{}: {step}\n", escaped(pool)));
-    print(&lines.collect::<String>())?;
-    Ok(exit::OK)
+    let exchanged: Vec<String> =
+        pools.into_iter().filter(|(_, step)| step != "unchanged").map(|(pool, _)| pool).collect();
+    if args.wait { settled(config, &exchanged, args.timeout).await } else { Ok(exit::OK) }
+}
+
+/// What becomes of each pool, below it its settings from what to what, and those of no pool first.
+fn text(pools: &BTreeMap<String, String>, changed: &[Changed]) -> String {
+    let of = |pool: Option<&str>| -> String {
+        let own = changed.iter().filter(|changed| changed.pool.as_deref() == pool);
+        let line = |Changed { setting, from, to, .. }: &Changed| {
+            let indent = if pool.is_some() { "  " } else { "" };
+            format!("{indent}{}\n", escaped(&format!("{setting}: {from} -> {to}")))
+        };
+        own.map(line).collect()
+    };
+    let of_pool = |(pool, step): (&String, &String)| format!("{}: {step}\n{}", escaped(pool), of(Some(pool)));
+    of(None) + &pools.iter().map(of_pool).collect::<String>()
 }
 
 /// Exchanges the workers of a pool, or of all.
 pub async fn recycle(config: &Config, args: &Recycle) -> Result<u8, Failure> {
-    change(config, args.pool.as_deref(), Change::Recycle).await
+    let client = supervisor(config).await?;
+    client.change(args.pool.as_deref(), Change::Recycle).await?;
+    if !args.wait {
+        return Ok(exit::OK);
+    }
+    let pools = match &args.pool {
+        Some(pool) => vec![pool.clone()],
+        None => client.status().await?.pools.into_iter().map(|pool| pool.name).collect(),
+    };
+    settled(config, &pools, args.timeout).await
 }
 
 /// Gives a pool another number of workers.
@@ -88,6 +117,23 @@ pub fn parse_scale(text: &str) -> Result<Scale, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_are_named_from_what_to_what() {
+        let change = |pool: Option<&str>, setting: &str| Changed {
+            pool: pool.map(Into::into),
+            setting: setting.into(),
+            from: "1".into(),
+            to: "[2\u{1b}]".into(),
+        };
+        let pools =
+            BTreeMap::from([("a".into(), "unchanged".into()), ("b".into(), "gets new workers".into())]);
+        let text = text(&pools, &[change(None, "lease"), change(Some("b"), "recycle.jobs")]);
+        assert_eq!(
+            text,
+            "lease: 1 -> [2\\x1b]\na: unchanged\nb: gets new workers\n  recycle.jobs: 1 -> [2\\x1b]\n"
+        );
+    }
 
     #[test]
     fn a_sign_says_how_many_more_or_fewer() {

@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -20,9 +20,9 @@ use tracing::{error, warn};
 use super::exit;
 use super::failure::Failure;
 use super::in_force;
-use crate::api::{Gate, Terms};
+use crate::api::{Changed, Gate, Terms};
 use crate::broker::{Broker, Error, Redis, Sqlite, redis, sqlite};
-use crate::config::{self, Api, BrokerUrl, Config};
+use crate::config::{self, Api, BrokerUrl, Config, Origins, Shown};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::keeper::{self, Sweeper, Swept};
 use crate::log::{self, OwnLog, Places, write_private};
@@ -49,8 +49,9 @@ pub(super) fn serve(
     let log = log::start(&config.log).map_err(|error| Failure::from(error).of("failed to start the log"))?;
     let gate = config.api.as_ref().map(|api| Gate::new(terms(api)));
     let (known, own_gate) = (config.clone(), gate.clone());
+    let in_force = Arc::new(Mutex::new(shown(&config)));
     let read_settings: ReadSettings = Arc::new(move || {
-        fresh(&known, read_again().map_err(|failure| failure.in_a_line())?, own_gate.as_ref())
+        fresh(&known, read_again().map_err(|failure| failure.in_a_line())?, own_gate.as_ref(), &in_force)
     });
     let ended = run(&config, keeper, sweeper, &log, read_settings, gate);
     if let Err(failure) = &ended {
@@ -91,7 +92,12 @@ fn sweeper() -> Option<Sweeper> {
 }
 
 /// What was read again, unless it changes what this process has opened already.
-fn fresh(known: &Config, read: Config, gate: Option<&Gate>) -> Result<Fresh, String> {
+fn fresh(
+    known: &Config,
+    read: Config,
+    gate: Option<&Gate>,
+    in_force: &Arc<Mutex<Shown>>,
+) -> Result<Fresh, String> {
     let fixed = [
         ("broker", known.broker != read.broker),
         ("state_dir", known.state_dir != read.state_dir),
@@ -104,9 +110,14 @@ fn fresh(known: &Config, read: Config, gate: Option<&Gate>) -> Result<Fresh, Str
         Some((key, _)) => Err(format!("{key} is not what it was, and changes with a restart only")),
         None => {
             let path = in_force::path(known);
+            let (now, shown) = (in_force.clone(), shown(&read));
+            let changed = held(&now).differences(&shown).into_iter();
+            let changed =
+                changed.map(|(pool, setting, from, to)| Changed { pool, setting, from, to }).collect();
             let (file, text) = read.file.map(|file| (file.name, file.text)).unzip();
             let gate = gate.cloned().zip(read.api.as_ref().map(terms));
             let keep = move || {
+                *held(&now) = shown;
                 if let Some((gate, terms)) = gate {
                     gate.change(terms);
                 }
@@ -114,9 +125,18 @@ fn fresh(known: &Config, read: Config, gate: Option<&Gate>) -> Result<Fresh, Str
                     warn!(path = %path.display(), %error, "failed to keep the settings");
                 }
             };
-            Ok(Fresh { file, settings: read.settings, outfits: read.outfits, keep: Box::new(keep) })
+            Ok(Fresh { file, settings: read.settings, outfits: read.outfits, changed, keep: Box::new(keep) })
         }
     }
+}
+
+/// All settings with their values, also the secret ones: to be compared, not to be shown.
+fn shown(config: &Config) -> Shown {
+    config::show(config, &Origins::of_source(config.file.as_ref()), true)
+}
+
+fn held(shown: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn of_api<T>(config: &Config, of: impl Fn(&Api) -> T) -> Option<T> {

@@ -10,6 +10,7 @@ use super::args::Stop as Args;
 use super::elsewhere::client;
 use super::failure::Failure;
 use super::screen::age;
+use super::stop_preview::preview;
 use super::{exit, start};
 use crate::api::{Error, Lines};
 use crate::config::Config;
@@ -22,6 +23,9 @@ pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
         Args { now: true, .. } => Stop::Terminate,
         Args { .. } => Stop::Drain,
     };
+    if args.dry_run {
+        return preview(config, how).await;
+    }
     let whole = async {
         let last_words = order(config, how).await?;
         match end(config, how, last_words).await? {

@@ -62,6 +62,8 @@ fn head(status: &Status) -> Vec<Line> {
     if !settled.is_empty() {
         lines.push(Line::plain(format!("settled {}", escaped(&settled.join(", ")))));
     }
+    let store = status.store_bytes.map(|bytes| format!("store {}  ", size(bytes))).unwrap_or_default();
+    lines.push(Line::plain(format!("{store}output of jobs {}", size(status.logs.output_bytes))));
     lines.extend(lost(&status.logs).map(Line::plain));
     lines.extend(unserved(status).map(Line::plain));
     lines
@@ -145,7 +147,7 @@ fn unknown(pool: &PoolStatus) -> Option<Node> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
@@ -197,7 +199,7 @@ mod tests {
         }
     }
 
-    fn healthy() -> Status {
+    pub fn healthy() -> Status {
         let mut busy = place(1, SlotState::Busy);
         busy.jobs = vec![running("sh -c 'gzip -t a.gz | wc'")];
         let gzip = process(990, "gzip", 2_000, vec![]);
@@ -213,9 +215,11 @@ mod tests {
             supervisor: process(813, "supervisor", 8_000, vec![]),
             up: Duration::from_secs(526_000),
             stopping: None,
+            stop_deadline: Duration::from_secs(25),
+            store_bytes: Some(48 << 20),
             broker: "sqlite:/var/lib/taskvisor/store.db".into(),
             broker_trouble: None,
-            logs: LogStatus::default(),
+            logs: LogStatus { output_bytes: 3 << 30, ..LogStatus::default() },
             settled: BTreeMap::from([("complete".into(), 48_112), ("failed".into(), 31)]),
             pools: vec![PoolStatus {
                 name: "default".into(),
@@ -229,6 +233,7 @@ mod tests {
                 outdated: false,
                 scaled: None,
                 template: None,
+                grace: Duration::from_secs(10),
                 unknown: BTreeMap::new(),
                 slots: vec![busy, place(2, SlotState::Ready)],
             }],
@@ -252,7 +257,7 @@ mod tests {
         status.supervisor_restarts = 1;
         status.broker_trouble = Some("disk full".into());
         status.queues_age = Some(Duration::from_secs(40));
-        status.logs = LogStatus { output_dropped: 70_000, lines_dropped: 3, troubles: vec![] };
+        status.logs = LogStatus { output_dropped: 70_000, lines_dropped: 3, ..LogStatus::default() };
         let mut down = place(3, SlotState::Down);
         (down.process, down.restarts, down.why) = (None, 3, Some("signal 11".into()));
         down.until = Some(Duration::from_millis(3_200));

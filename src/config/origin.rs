@@ -41,6 +41,12 @@ impl Origins {
         Ok(Origins { source: Some(source), written, typed })
     }
 
+    /// Of settings that were read before.
+    pub fn of_source(source: Option<&Source>) -> Origins {
+        let written = source.and_then(|source| serde_yaml::from_str(&source.text).ok()).unwrap_or_default();
+        Origins { source: source.cloned(), written, typed: BTreeMap::new() }
+    }
+
     /// Of a setting of a pool, or of the whole supervisor. `env.pass` is what stands as `pass` below `env`.
     pub fn of(&self, pool: Option<usize>, name: &str) -> Origin {
         let section = name.split('.').next().unwrap_or(name);

@@ -22,6 +22,9 @@ pub struct Shown {
     pools: Vec<(String, Vec<Setting>)>,
 }
 
+/// A setting that is not what it was: of which pool, its name, its value before and after.
+pub type Difference = (Option<String>, String, String, String);
+
 /// One of them.
 #[derive(Debug)]
 struct Setting {
@@ -187,6 +190,36 @@ impl Shown {
         (!self.pools.is_empty()).then_some(self)
     }
 
+    /// What makes the other of this one; secrets are only said to have changed. Both hold them.
+    pub fn differences(&self, other: &Shown) -> Vec<Difference> {
+        let of = |shown: &Shown, pool: &str| -> Vec<(String, String, bool)> {
+            let found = shown.pools.iter().find(|(name, _)| name == pool).map(|(_, settings)| settings);
+            named(if pool.is_empty() { Some(&shown.whole) } else { found })
+        };
+        let pools = std::iter::once("").chain(other.pools.iter().map(|(name, _)| name.as_str()));
+        let mut all = Vec::new();
+        for pool in pools {
+            let (before, after) = (of(self, pool), of(other, pool));
+            let is_new = !pool.is_empty() && before.is_empty();
+            let gone = before.iter().filter(|(name, ..)| !after.iter().any(|(other, ..)| other == name));
+            let gone = gone.map(|(name, _, secret)| (name.clone(), "null".to_owned(), *secret));
+            for (name, to, secret) in after.iter().cloned().chain(gone).filter(|_| !is_new) {
+                let from =
+                    before.iter().find(|(other, ..)| *other == name).map_or("null", |(_, from, _)| from);
+                if from != to {
+                    let shown = |value: &str| if secret { "hidden".to_owned() } else { value.to_owned() };
+                    all.push((
+                        Some(pool.to_owned()).filter(|pool| !pool.is_empty()),
+                        name,
+                        shown(from),
+                        shown(&to),
+                    ));
+                }
+            }
+        }
+        all
+    }
+
     /// As a file of settings, with the origin of each beside it.
     pub fn to_yaml(&self) -> String {
         let mut out = String::new();
@@ -212,6 +245,17 @@ impl Shown {
         let pools: Vec<_> = self.pools.iter().map(|(_, pool)| all(pool)).collect();
         serde_json::json!({ "schema": "taskvisor.config/1", "settings": all(&self.whole), "pools": pools })
     }
+}
+
+/// Each by its whole name, its value on a line, and whether it is a secret.
+fn named(settings: Option<&Vec<Setting>>) -> Vec<(String, String, bool)> {
+    let line = |setting: &Setting| {
+        let text = setting.value.as_str().unwrap_or_default();
+        let secret = setting.path.first().is_some_and(|first| first == "env")
+            && setting.path.last().is_some_and(|name| may_be_secret(name, text));
+        (setting.path.join("."), flow(&setting.value), secret)
+    };
+    settings.into_iter().flatten().map(line).collect()
 }
 
 /// A line for each, and one for each section that begins. The first line has another margin than the others.

@@ -75,6 +75,8 @@ pub struct View {
     pub settled: BTreeMap<String, u64>,
     /// How far the stop has come.
     pub stopping: Option<Stop>,
+    /// From the order to stop to the last KILL.
+    pub stop_deadline: std::time::Duration,
     /// What of the logs was lost, and what is in the way.
     pub logs: LogStatus,
     /// Whether held jobs make the verdict degraded.
@@ -97,6 +99,7 @@ impl View {
             pools,
             settled: BTreeMap::new(),
             stopping: None,
+            stop_deadline: std::time::Duration::ZERO,
             logs: LogStatus::default(),
             held_degrades: true,
             settings_trouble: None,
@@ -326,6 +329,7 @@ fn view(supervisor: &Supervisor, outside: &Outside) -> View {
         settled: supervisor.settled(),
         stopping: supervisor.stopping(),
         held_degrades: outside.record.held_degrades,
+        stop_deadline: outside.stop_deadline,
         settings_trouble: outside.settings_trouble.clone(),
         keeper: usage::process(outside.hello.pid).unwrap_or_default(),
         restarts: outside.hello.restarts,

@@ -287,7 +287,8 @@ impl Outside {
     pub fn log_status(&self) -> LogStatus {
         let (output_dropped, output) = self.outputs.trouble();
         let (lines_dropped, own) = self.log.trouble();
-        LogStatus { output_dropped, lines_dropped, troubles: output.into_iter().chain(own).collect() }
+        let (troubles, output_bytes) = (output.into_iter().chain(own).collect(), self.outputs.used());
+        LogStatus { output_dropped, lines_dropped, troubles, output_bytes }
     }
 
     /// A moment in which no job is here, or not.

@@ -6,7 +6,7 @@ use tokio::sync::{mpsc::Sender, oneshot};
 
 use super::event_loop::Request;
 use super::orders::Pauses;
-use crate::api::{Problem, Reloaded};
+use crate::api::{Changed, Problem, Reloaded};
 use crate::model::{Change, Outfit, PoolStatus, Settings};
 
 /// Reads the settings, or says what is wrong with them and where.
@@ -23,6 +23,8 @@ pub struct Fresh {
     pub settings: Settings,
     /// How the workers of each of its pools are made.
     pub outfits: Vec<Outfit>,
+    /// What is not as it was.
+    pub changed: Vec<Changed>,
     /// Has them outlive this supervisor, once they count.
     pub keep: Box<dyn FnOnce() + Send>,
 }
@@ -47,14 +49,16 @@ impl Reloader {
         let fresh = tokio::task::spawn_blocking(move || read()).await;
         let fresh = fresh.unwrap_or_else(|error| Err(format!("failed to read the settings: {error}")));
         let (answer, steps) = oneshot::channel();
-        let read = fresh.as_ref().map(|fresh| fresh.file.clone()).map_err(Clone::clone);
+        let read = fresh.as_ref().map(|fresh| (fresh.file.clone(), fresh.changed.clone()));
+        let read = read.map_err(Clone::clone);
         let gone = || Problem::unavailable("the supervisor is ending");
         self.requests.send(Request::Reload { fresh, rehearsal, by, answer }).await.map_err(|_| gone())?;
         let steps = steps.await.map_err(|_| gone())?;
         let hint = "nothing was changed: what ran goes on with the settings it has";
         let refused = |why| Problem::conflict(format!("the settings are wrong: {why}")).hint(hint);
         let pools = steps.into_iter().map(|(pool, step)| (pool, step.as_str().to_owned())).collect();
-        Ok(Reloaded { file: read.map_err(refused)?, pools })
+        let (file, changed) = read.map_err(refused)?;
+        Ok(Reloaded { file, pools, changed })
     }
 
     /// The same for a signal, which waits for no answer.

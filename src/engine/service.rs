@@ -229,6 +229,8 @@ impl Desk {
             supervisor: usage::process(std::process::id() as i32).unwrap_or_default(),
             up: clock::now().since(self.started),
             stopping: view.stopping,
+            stop_deadline: view.stop_deadline,
+            store_bytes: self.broker.store_bytes(),
             broker: self.broker_name.clone(),
             broker_trouble,
             logs: view.logs,

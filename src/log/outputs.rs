@@ -38,6 +38,8 @@ pub struct Outputs {
 pub(super) struct Shared {
     waiting: AtomicUsize,
     dropped: AtomicU64,
+    /// Bytes that the output of jobs takes on the disk, as far as they have been counted.
+    used: AtomicU64,
     trouble: Mutex<Option<String>>,
 }
 
@@ -96,6 +98,11 @@ impl Outputs {
         self.send(Line::Reopen);
     }
 
+    /// Bytes that the output of jobs takes on the disk, as far as they have been counted.
+    pub fn used(&self) -> u64 {
+        self.shared.used.load(Ordering::Relaxed)
+    }
+
     /// Bytes dropped so far, and what is wrong with the disk if anything.
     pub fn trouble(&self) -> (u64, Option<String>) {
         (self.shared.dropped(), self.shared.trouble())
@@ -125,6 +132,10 @@ impl Shared {
 
     pub fn lost(&self, bytes: u64) {
         self.dropped.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn uses(&self, bytes: u64) {
+        self.used.store(bytes, Ordering::Relaxed);
     }
 
     fn dropped(&self) -> u64 {

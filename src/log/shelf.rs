@@ -95,6 +95,11 @@ impl Shelf {
         self.used = self.used.saturating_add(room(to)).saturating_sub(room(from));
     }
 
+    /// Bytes that all files take, as far as they have been counted.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
     /// How long until there is something to do.
     pub fn wait(&self, now: Instant) -> Duration {
         match self.look.is_some() || self.used > self.most {

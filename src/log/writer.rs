@@ -138,6 +138,7 @@ impl Writer {
         let result = write(&mut opened.file, bytes);
         opened.len += (to_go - bytes.len()) as u64;
         self.shelf.grown(before, opened.len);
+        self.shared.uses(self.shelf.used());
         result
     }
 
@@ -209,6 +210,7 @@ impl Writer {
             let written: HashSet<PathBuf> = self.attempts.keys().map(|job| (self.job)(job)).collect();
             self.shelf.step(now, Millis(clock::wall_millis()), &written);
         }
+        self.shared.uses(self.shelf.used());
     }
 }
 

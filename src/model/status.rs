@@ -31,8 +31,14 @@ pub struct Status {
     pub up: Duration,
     /// How far the stop has come, when it was ordered.
     pub stopping: Option<Stop>,
+    /// From the order to stop to the last KILL.
+    #[serde(default)]
+    pub stop_deadline: Duration,
     /// The broker, without secrets, e.g. `sqlite:/var/lib/taskvisor/store.db`.
     pub broker: String,
+    /// Bytes of the store's files; none of a store in memory or in Redis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_bytes: Option<u64>,
     /// What is wrong with the broker, if anything.
     pub broker_trouble: Option<String>,
     /// What of the logs was lost since the supervisor started.
@@ -63,6 +69,9 @@ pub struct LogStatus {
     pub lines_dropped: u64,
     /// What is wrong at the moment; each is one of the reasons, too.
     pub troubles: Vec<String>,
+    /// Bytes that the output of jobs takes on the disk, in whole blocks.
+    #[serde(default)]
+    pub output_bytes: u64,
 }
 
 impl LogStatus {
@@ -160,6 +169,9 @@ pub struct PoolStatus {
     /// The process that forks its workers, if one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<SlotStatus>,
+    /// From TERM to KILL.
+    #[serde(default)]
+    pub grace: Duration,
     /// Jobs that came lately and that no worker knew, by class; not all, when there are very many.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unknown: BTreeMap<Class, u64>,

@@ -37,6 +37,7 @@ impl Pool {
             outdated: self.outdated,
             scaled: self.is_scaled().then_some(self.settings.workers),
             template: self.template().map(|template| template.status(now, name)),
+            grace: self.settings.grace,
             unknown: self.unknown.counts(),
             slots: slots.map(|slot| slot.status(now, name)).collect(),
         }

@@ -9,6 +9,7 @@ mod sandbox;
 mod afterwards;
 mod between;
 mod dependencies;
+mod deploys;
 mod events;
 mod found;
 mod large;

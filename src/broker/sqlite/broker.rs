@@ -99,6 +99,12 @@ impl Broker for Sqlite {
         Some(std::fs::metadata(self.wal.as_ref()?).ok()?.len())
     }
 
+    fn store_bytes(&self) -> Option<u64> {
+        let wal = self.wal.as_ref()?.to_str()?;
+        let main = std::fs::metadata(wal.strip_suffix("-wal")?).ok()?.len();
+        Some(main + self.wal_bytes().unwrap_or(0))
+    }
+
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
         if let Verb::List(filter) = verb {
             return Ok(Answer::List(self.list(filter).await?));
