@@ -64,7 +64,7 @@ class Job:
     retries: Optional[int]
     #: The longest run of this attempt in seconds, from `started` on.
     time_limit: Optional[float]
-    #: Seconds from `started` on, after which the job is told that its time is nearly over.
+    #: Seconds after which `SoftTimeLimitExceeded` is raised in the job.
     soft_time_limit: Optional[float]
     #: A directory of its own, where the pool gives one.
     cwd: Optional[str]

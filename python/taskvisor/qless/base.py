@@ -86,12 +86,12 @@ class BaseJob:
 
     @property
     def tracked(self) -> bool:
-        """Whether somebody follows it."""
+        """Whether it is tracked."""
         return bool(self.record().get("tracked"))
 
     @property
     def worker_name(self) -> str:
-        """Who runs it, as clients of qless see it: HOST-INSTANCE-POOL.SLOT; empty if nobody does.
+        """The worker that runs it, as clients of qless see it: HOST-INSTANCE-POOL.SLOT; empty if it does not run.
 
         Of a job that another host runs the host is not known here, and this one's name stands in its place."""
         record = self.record()
@@ -161,7 +161,7 @@ class BaseJob:
         return self._record
 
     def cancel(self) -> str:
-        """Ends it for good. One that runs is told by SIGTERM, also if that is this one, and then killed."""
+        """Cancels it. A job that runs, also this one, gets SIGTERM, and SIGKILL after the grace of its pool."""
         self.client.ask("cancel", id=self.jid)
         return self.jid
 
@@ -176,12 +176,12 @@ class BaseJob:
         return self.tags
 
     def track(self) -> bool:
-        """Marks it as one that somebody follows."""
+        """Tracks it."""
         self.client.ask("track", id=self.jid)
         return True
 
     def untrack(self) -> bool:
-        """Takes that mark away."""
+        """Tracks it no longer."""
         self.client.ask("untrack", id=self.jid)
         return True
 

@@ -28,7 +28,7 @@ class QlessException(Exception):
 
 
 class LostLockException(QlessException):
-    """The job is not ours any more.
+    """The lease of the job is lost.
 
     >>> str(LostLockException("7"))
     'Lost lock on 7'

@@ -86,8 +86,8 @@ class Job(BaseJob):
         return self.jid
 
     def retry(self, delay: float = 0, group: Optional[str] = None, message: Optional[str] = None) -> Optional[int]:
-        """It is tried again after so many seconds, with the data it had at its start. Gives how many tries remain: with
-        less than none it has failed."""
+        """It is tried again after `delay` seconds, with the data it had at its start. Returns how many tries remain; below
+        0 it has failed."""
         self._must_run("Retry")
         try:
             after = seconds("delay", delay)
@@ -120,7 +120,7 @@ class Job(BaseJob):
         if runtime is not None:
             runtime.send(frames.frame("log", {"job": self.jid, "text": text}))
 
-    # For whoever calls its method.
+    # For `classes`, which calls its method.
 
     def returned(self) -> Union[Ending, Advance]:
         """Its method has returned."""
@@ -170,7 +170,7 @@ class Job(BaseJob):
         return state
 
     def _keep_data(self) -> None:
-        """What the job has changed in its data is there for whoever has the job next."""
+        """Stores the data if the job has changed it, for its next attempt or queue."""
         text = _text(self.data)
         if text == self._kept:
             return

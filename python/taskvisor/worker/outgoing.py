@@ -11,7 +11,7 @@ from typing import Callable, Union
 
 from .process import identity
 
-#: More than this is not kept: whoever sends then waits until the supervisor has read.
+#: In bytes. With more, `send` waits until the supervisor has read.
 _LONGEST_BACKLOG = 4 * 1024 * 1024
 #: Frames are joined up to about this many bytes for one system call.
 _PIECE = 64 * 1024

@@ -137,6 +137,6 @@ class Worker:
 
 
 def _is_cancellation(error: BaseException) -> bool:
-    """Whether a task was ended; nobody has one who has not imported asyncio."""
+    """Whether the error is a task's cancellation. Without asyncio there is no task."""
     asyncio: Any = sys.modules.get("asyncio")
     return asyncio is not None and isinstance(error, asyncio.CancelledError)

@@ -140,7 +140,7 @@ class Template:
                   cgroup: Optional[int]) -> NoReturn:
         status = 1
         try:
-            # Nobody knows this process yet: a SIGTERM until here was meant for the template.
+            # The supervisor does not know this process yet: a SIGTERM until here was meant for the template.
             self._termination.requested = False
             self._orders.send(number, socket.MSG_NOSIGNAL)
             if self._inherited is not None:
