@@ -11,7 +11,7 @@ use super::job_args::Sort;
 use super::listing::Listing;
 use super::rows::{Extra, JobTable, weight};
 use super::screen::{Look, escaped, print, print_json};
-use super::{cancel, edit, follow, many, wait};
+use super::{cancel, edit, follow, killer, many, wait};
 use super::{exit, page};
 use crate::config::Config;
 use crate::model::{Filter, JobId, JobRecord, JobState, Millis};
@@ -44,7 +44,8 @@ pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
         return Ok(exit::OK);
     }
     Hosts::of(&access).await.name_in(&mut job);
-    print(&page::render(&job, &Look::of_stdout(false)))?;
+    let killed = killer::of(&job).unwrap_or_default();
+    print(&(page::render(&job, &Look::of_stdout(false)) + &killed))?;
     Ok(exit::OK)
 }
 

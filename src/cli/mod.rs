@@ -26,6 +26,7 @@ mod in_force;
 mod job;
 mod job_args;
 mod json;
+mod killer;
 mod launch;
 mod listing;
 mod many;

@@ -11,7 +11,7 @@ use super::args::Put;
 use super::hosts::Hosts;
 use super::screen::escaped;
 use crate::config::{BrokerUrl, Config, suggestion};
-use crate::model::{JobId, Payload, PoolStatus, QueueName, Subject};
+use crate::model::{Class, Fit, JobId, Payload, PoolStatus, QueueName, Subject};
 
 /// Why nobody runs the jobs of a queue.
 #[derive(Debug, PartialEq, Eq)]
@@ -104,6 +104,16 @@ pub async fn note_put(
     if let Some(nobody) = Nobody::of(config, access, queue, unserved).await {
         let (what, hint) = nobody.words(queue);
         say(&what, &meant(typed).unwrap_or(hint));
+    } else if let (Access::Api(api, _), Payload::Data(_), Some(class)) = (access, payload, &typed.class)
+        && let Ok(why) = api.why(&Subject::Job(job.clone())).await
+        && !why.pools.is_empty()
+        && why.pools.iter().all(|(_, fit)| *fit == Fit::Unknown)
+    {
+        let known: Vec<&str> = why.known.iter().map(Class::as_str).collect();
+        let what = format!(
+            "no worker here knows the class '{class}': its jobs come back later, and are held in the end"
+        );
+        say(&what, &suggestion(class, &known).unwrap_or_default());
     } else if let (Access::Api(api, _), Payload::Exec(exec), None) = (access, payload, &config.remote)
         && let dir = Path::new(OsStr::from_bytes(&exec.cwd.0))
         && let Some(closed) = closed(dir)

@@ -144,13 +144,21 @@ pub(super) fn must_be_private(dir: &Path) -> Result<(), Error> {
     let link = fs::symlink_metadata(dir).map_err(failed)?;
     let found = fs::metadata(dir).map_err(failed)?;
     if let Some(other) = [link.uid(), found.uid()].into_iter().find(|owner| *owner != uid) {
-        return refused(format!("belongs to uid {other}, not to uid {uid}"));
+        return refused(format!("belongs to uid {other}, not to uid {uid}"))
+            .map_err(|no| no.hint(as_whom(other)));
     }
     if found.mode() & 0o022 != 0 {
         return refused(format!("can be written by others (mode {:o})", found.mode() & 0o7777));
     }
     let real = fs::canonicalize(dir).map_err(failed)?;
     dir.ancestors().chain(real.ancestors()).skip(1).try_for_each(|parent| keeps_its_entries(parent, dir, uid))
+}
+
+/// How to act as the user whom a directory belongs to.
+fn as_whom(owner: u32) -> String {
+    let user = nix::unistd::User::from_uid(owner.into()).ok().flatten();
+    let name = user.map_or_else(|| format!("'#{owner}'"), |user| user.name);
+    format!("sudo -u {name} taskvisor … acts as its owner; root reaches that user's supervisor while it runs")
 }
 
 /// Nobody but us and root can put something else in the place of what is below this directory: it is ours or root's, and

@@ -38,8 +38,12 @@ pub(super) fn explain(supervisor: &Supervisor, outside: &Outside, asked: &Asked)
     let decisions = |about| outside.decisions.about(&about, now);
     match asked {
         Asked::Job(id, queue, _) => {
+            const KNOWN: usize = 100;
             why.decisions = decisions(About::Job(id));
             pools.retain(|(pool, _)| pool.queues.contains(queue));
+            if pools.iter().all(|(_, fit)| *fit == Fit::Unknown) {
+                why.known = supervisor.known(queue).into_iter().take(KNOWN).cloned().collect();
+            }
         }
         Asked::Slot(text) => {
             let (slot, place) = slot(&pools, text)?;

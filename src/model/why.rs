@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{JobId, JobRecord, PoolStatus, QueueCounts, QueueName, SlotName, Snapshot, Stop};
+use super::{Class, JobId, JobRecord, PoolStatus, QueueCounts, QueueName, SlotName, Snapshot, Stop};
 
 /// What is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,9 @@ pub struct Why {
     pub slot: Option<SlotName>,
     /// The pools concerned, and, for a job, what each of them makes of its class.
     pub pools: Vec<(PoolStatus, Fit)>,
+    /// The classes that the workers of these pools know, if none of them knows the job's; 100 at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<Class>,
     /// The queues concerned.
     pub queues: BTreeMap<QueueName, QueueCounts>,
     /// How long ago they were counted, if the broker did not do so when it was asked.

@@ -227,6 +227,12 @@ impl Supervisor {
         self.pools.iter().filter(|pool| !pool.outdated).flat_map(|pool| &pool.settings.queues)
     }
 
+    /// The classes that workers of the pools of a queue have said they know.
+    pub fn known(&self, queue: &QueueName) -> std::collections::BTreeSet<&Class> {
+        let pools = self.pools.iter().filter(|pool| !pool.outdated && pool.settings.queues.contains(queue));
+        pools.filter_map(|pool| pool.settings.knows.as_ref()).flat_map(|knows| knows.keys()).collect()
+    }
+
     /// The outfit of each pool, in the order of [`Supervisor::status`].
     pub fn outfits(&self) -> impl Iterator<Item = u32> {
         self.in_order().map(|pool| pool.settings.outfit)

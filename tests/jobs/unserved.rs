@@ -93,6 +93,52 @@ fn a_job_that_cannot_enter_its_directory_is_foretold() {
 }
 
 #[test]
+fn a_mistyped_class_is_noted_at_the_put() {
+    if !is_root() {
+        return;
+    }
+    let sandbox = crate::python::new();
+    let mut running = crate::python::start(&sandbox, "prefork", "app", &["-w", "1"]);
+    sandbox.ok(&["put", "--wait", "default", "echo"]);
+    assert_eq!(said(&sandbox, &["put", "default", "echo"]), "");
+    let note = said(&sandbox, &["put", "default", "ecoh"]);
+    assert!(note.contains("no worker here knows the class 'ecoh'"), "{note}");
+    assert!(note.contains("did you mean 'echo'?"), "{note}");
+    sandbox.ok(&["stop", "--now"]);
+    assert!(running.wait().success());
+}
+
+#[test]
+fn of_a_kill_that_nobody_sent_it_is_said_what_it_may_be() {
+    let sandbox = sandbox();
+    let mut running = sandbox.start(&["-w", "1"]);
+    let page = |script: &str| {
+        let id = sandbox.ok(&["put", "--retries", "0", "--", "sh", "-c", script]);
+        sandbox.run(&["job", "wait", id.trim()]);
+        sandbox.ok(&["job", "show", id.trim()])
+    };
+    assert!(page("kill -9 $$").contains("nobody here sent that SIGKILL\n  "), "{}", page("kill -9 $$"));
+    assert!(!page("kill -15 $$").contains("nobody here sent"));
+    sandbox.ok(&["stop"]);
+    assert!(running.wait().success());
+}
+
+#[test]
+fn root_is_told_how_to_act_as_the_owner_of_a_store() {
+    if !is_root() {
+        return;
+    }
+    let sandbox = sandbox();
+    sandbox.ok(&["put", "--", "true"]);
+    std::os::unix::fs::chown(sandbox.path("state"), Some(4242), None).unwrap();
+    let (code, said) = sandbox.refused(&["job", "list"]);
+    assert!(
+        code == 77 && said.contains("belongs to uid 4242") && said.contains("sudo -u '#4242' taskvisor"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_command_that_is_no_worker_is_named_within_seconds() {
     let sandbox = sandbox();
     for (command, words) in [
