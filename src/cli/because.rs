@@ -203,7 +203,10 @@ fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
             .ending
             .as_ref()
             .map(|why| format!("It is being ended: {why}; slot {} is {}.", slot.slot, slot.state.as_str()));
-        said.extend(limit.into_iter().chain(ending));
+        let unkillable = slot.why.as_ref().filter(|_| slot.has_unkillable(&job.id));
+        let unkillable =
+            unkillable.map(|why| format!("Something of it has not died for {}: {why}.", age(slot.age)));
+        said.extend(limit.into_iter().chain(ending).chain(unkillable));
     }
     said.extend(canceled_by(job).filter(|_| job.state == JobState::Canceling));
     said

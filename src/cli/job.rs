@@ -10,7 +10,7 @@ use super::hosts::Hosts;
 use super::job_args::Sort;
 use super::listing::Listing;
 use super::rows::{Extra, JobTable, weight};
-use super::screen::{Look, escaped, print, print_json};
+use super::screen::{Look, age, escaped, print, print_json};
 use super::{cancel, edit, follow, killer, many, wait};
 use super::{exit, page};
 use crate::config::Config;
@@ -43,10 +43,23 @@ pub async fn show(config: &Config, args: &JobShow) -> Result<u8, Failure> {
         print_json(&job)?;
         return Ok(exit::OK);
     }
+    let unkillable = unkillable(&access, &job).await;
     Hosts::of(&access).await.name_in(&mut job);
     let killed = killer::of(&job).unwrap_or_default();
-    print(&(page::render(&job, &Look::of_stdout(false)) + &killed))?;
+    print(&(page::render(&job, unkillable.as_deref(), &Look::of_stdout(false)) + &killed))?;
     Ok(exit::OK)
+}
+
+/// What of a running job was killed and does not die, as its supervisor knows it.
+async fn unkillable(access: &Access, job: &JobRecord) -> Option<String> {
+    match access {
+        Access::Api(..) if job.state.is_leased() => {}
+        Access::Api(..) | Access::Store(_) => return None,
+    }
+    let why = access.why(&job.id).await.ok()?;
+    let mut slots = why.pools.iter().flat_map(|(pool, _)| &pool.slots);
+    let slot = slots.find(|slot| slot.has_unkillable(&job.id))?;
+    Some(format!("for {}: {}", age(slot.age), slot.why.as_deref().unwrap_or("why is not known")))
 }
 
 /// Jobs, newest first.

@@ -11,8 +11,8 @@ use crate::model::{
     Bytes, Exec, Exit, ExitStatus, Failure, Forensics, JobId, JobRecord, JobState, Payload, Retry,
 };
 
-/// The page.
-pub fn render(job: &JobRecord, look: &Look) -> String {
+/// The page. `unkillable` says what of the job does not die.
+pub fn render(job: &JobRecord, unkillable: Option<&str>, look: &Look) -> String {
     let mut out = String::new();
     row(&mut out, "job", job.id.as_str());
     let until = || job.expires_at.map(|end| format!(" until {}", look.moment(end))).unwrap_or_default();
@@ -26,6 +26,7 @@ pub fn render(job: &JobRecord, look: &Look) -> String {
         (None, None) => format!("{}, attempt {}", job.state, job.attempt),
     };
     row(&mut out, "state", &tries);
+    unkillable.iter().for_each(|what| row(&mut out, "unkillable", what));
     row(&mut out, "queue", &format!("{}, priority {}", job.queue, job.priority));
     row(&mut out, "class", &job.class.to_string());
     match &job.payload {
@@ -295,13 +296,14 @@ pub(super) mod tests {
             output_dropped: 2_000_000,
             left: vec![],
             snapshot: None,
+            died_before: None,
             at: Some(Millis(1_790_000_003_000)),
         }
     }
 
     #[test]
     fn a_page_tells_the_whole_story() {
-        insta::assert_snapshot!("job_show", render(&failed_job(), &look(100)));
+        insta::assert_snapshot!("job_show", render(&failed_job(), None, &look(100)));
     }
 
     #[test]
@@ -312,7 +314,7 @@ pub(super) mod tests {
         (job.started_at, job.ended_at, job.failure, job.forensics) = (None, None, None, None);
         (job.worker, job.instance, job.tags) = (None, None, vec![]);
         job.payload = Some(Payload::Data("{\"to\": 1}\n".into()));
-        insta::assert_snapshot!("job_show_put", render(&job, &look(100)));
+        insta::assert_snapshot!("job_show_put", render(&job, None, &look(100)));
     }
 
     #[test]
@@ -322,7 +324,7 @@ pub(super) mod tests {
         let forensics = job.forensics.as_mut().unwrap();
         forensics.left = vec!["sleep (pid 17)".into(), "e\x1bvil (pid 18), killed".into()];
         (forensics.exit.as_mut().unwrap().left_behind, forensics.output_dropped) = (1, 0);
-        insta::assert_snapshot!("job_show_left", render(&job, &look(100)));
+        insta::assert_snapshot!("job_show_left", render(&job, None, &look(100)));
     }
 
     /// A job of a class, on its second attempt.
@@ -346,7 +348,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_job_of_a_class_shows_how_far_it_is_and_what_it_carries() {
-        insta::assert_snapshot!("job_show_class", render(&class_job(), &look(100)));
+        insta::assert_snapshot!("job_show_class", render(&class_job(), None, &look(100)));
     }
 
     #[test]
@@ -356,7 +358,7 @@ pub(super) mod tests {
         job.payload = Some(Payload::Data(Bytes(b"\xff\0".to_vec())));
         job.result = Some(format!("\"{}\"", "x".repeat(3_000_000)));
         let shown = |job: &JobRecord| {
-            let page = render(job, &look(100));
+            let page = render(job, None, &look(100));
             let lines = page.lines().filter(|line| line.starts_with("data") || line.starts_with("result"));
             lines.collect::<Vec<_>>().join("\n")
         };

@@ -116,12 +116,17 @@ fn ended(status: &ExitStatus) -> String {
     }
 }
 
-/// How long its latest attempt has run, if that is known: only of a running job it goes on.
+/// How long its latest attempt has run, if that is known: only of a running job it goes on. What its worker measured
+/// counts: from the lease on it may have waited to run alone, and from its end on for a cancel.
 pub fn ran(job: &JobRecord, now: Millis) -> Option<Duration> {
     let start = job.started_at?;
-    let until = if job.state.is_leased() { Some(now) } else { job.ended_at };
-    let left = || job.forensics.as_ref().map(|left| left.ran).filter(|ran| !ran.is_zero());
-    until.map(|until| between(start, until)).or_else(left)
+    if job.state.is_leased() {
+        return Some(between(start, now));
+    }
+    let own = job.forensics.as_ref().filter(|left| left.at.is_none_or(|at| at >= start));
+    own.map(|left| left.ran)
+        .filter(|ran| !ran.is_zero())
+        .or_else(|| job.ended_at.map(|ended| between(start, ended)))
 }
 
 /// How many letters tell these ids apart. Some more than that: those that were put at the same time and are not shown are alike.
@@ -179,7 +184,13 @@ mod tests {
         let left = job.forensics.as_mut().unwrap();
         left.ran = Duration::from_secs(2);
         assert_eq!(ran_as(&mut job, JobState::Delayed), Some(Duration::from_secs(2)));
-        job.forensics = None;
+        // It waited to run alone, longer than it then ran.
+        job.ended_at = Some(now);
+        assert_eq!(ran_as(&mut job, JobState::Complete), Some(Duration::from_secs(2)));
+        // That of an earlier attempt says nothing of this one.
+        job.forensics.as_mut().unwrap().at = Some(Millis(0));
+        assert_eq!(ran_as(&mut job, JobState::Complete), Some(Duration::from_secs(60)));
+        (job.forensics, job.ended_at) = (None, None);
         assert_eq!(ran_as(&mut job, JobState::Waiting), None);
     }
 

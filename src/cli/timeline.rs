@@ -105,6 +105,13 @@ fn of_attempt(attempt: &Attempt, ended: Option<Millis>, look: &Look) -> Vec<Even
         let worker = attempt.worker.as_ref().map(|worker| format!(" to worker {worker}")).unwrap_or_default();
         let instance = attempt.instance.as_ref().map(|of| format!(" of {of}")).unwrap_or_default();
         events.push(plain(started, format!("attempt {number} assigned{worker}{instance}")));
+        let dead = attempt.forensics.iter().filter_map(|left| left.died_before.as_ref());
+        for dead in dead {
+            let at = Millis(started.0.saturating_add(millis(dead.ran)));
+            let what =
+                format!("worker {} had other jobs too; it runs again alone: {}", dead.worker, dead.how);
+            events.push(plain(at, what));
+        }
         for sent in attempt.forensics.iter().flat_map(|left| &left.signals) {
             let at = Millis(started.0.saturating_add(millis(sent.after)));
             let signal = match sent.signal {
@@ -194,7 +201,7 @@ fn millis(duration: Duration) -> i64 {
 mod tests {
     use super::*;
     use crate::cli::page::tests::{failed_job, look};
-    use crate::model::{Failure, Fence};
+    use crate::model::{DeadWorker, Failure, Fence};
 
     fn at(seconds: i64) -> Millis {
         Millis(1_790_000_000_000 + seconds * 1000)
@@ -215,6 +222,10 @@ mod tests {
         let mut second = attempt(&job, 2, 10);
         (second.crashed, second.forensics) = (true, None);
         second.failure = Some(Failure { group: "crashed".into(), message: "\x1b[2J".into(), trace: None });
+        let worker = "default.1#3".parse().unwrap();
+        let dead =
+            DeadWorker { worker, ran: Duration::from_secs(1), how: "the worker died: signal 9".into() };
+        first.forensics.as_mut().unwrap().died_before = Some(Box::new(dead));
         let mut third = attempt(&job, 3, 20);
         (third.counts, third.failure, third.forensics) = (Some(Count::Interrupted), None, None);
         let entry = |seconds, what| Entry { at: at(seconds), what };

@@ -111,6 +111,9 @@ impl Decisions {
     /// A fact on its way to the supervisor.
     pub(super) fn fact(&mut self, now: Instant, event: &Event, pool: PoolName<'_>) {
         let name = |worker: &WorkerId| Some(WorkerName::new(pool(worker.slot.pool), *worker));
+        if self.is_repeated(event) {
+            return;
+        }
         let (worker, job, what) = match event {
             Event::Ready(worker) => (name(worker), None, What::Ready),
             Event::SpawnFailed(worker, why) => (name(worker), None, What::SpawnFailed(why.as_str().into())),
@@ -135,6 +138,14 @@ impl Decisions {
             Event::Woken | Event::Idle(_) => return,
         };
         self.keep(Entry { at: now, worker, job: job.cloned(), what });
+    }
+
+    /// Whether it says again that a right is lost: each renewal of a job that is being canceled does.
+    pub(super) fn is_repeated(&self, event: &Event) -> bool {
+        let Event::Revoked(job, _, why) = event else { return false };
+        let of_job = self.seldom.iter().rev().filter(|entry| entry.job.as_ref() == Some(job));
+        let mut since = of_job.take_while(|entry| !matches!(entry.what, What::Settle(_) | What::Dropped(_)));
+        since.any(|entry| matches!(entry.what, What::Revoked(before) if before == *why))
     }
 
     fn keep(&mut self, entry: Entry) {
@@ -340,6 +351,19 @@ mod tests {
         log.order(Instant::from_millis(2), &Command::Spawn(worker(1, 1)), &|_| "two".into());
         assert_eq!(words(&log, &About::Pool("one")), ["worker one.1#1 ordered"]);
         assert_eq!(words(&log, &About::Slot(&SlotName::new("two", 1))), ["worker two.1#1 ordered"]);
+    }
+
+    #[test]
+    fn a_right_is_lost_once_however_often_a_renewal_says_so() {
+        let mut log = Decisions::default();
+        let canceled = Event::Revoked("a".into(), Fence(1), Revocation::Canceled);
+        for at in 1..4 {
+            log.fact(Instant::from_millis(at), &canceled, &pool);
+        }
+        assert_eq!(words(&log, &About::Job(&"a".into())), ["job a is not ours any more: canceled"]);
+        log.order(Instant::from_millis(5), &settle("a", Verdict::Canceled), &pool);
+        log.fact(Instant::from_millis(6), &canceled, &pool);
+        assert_eq!(words(&log, &About::Job(&"a".into())).len(), 3, "it was put back, and canceled again");
     }
 
     #[test]

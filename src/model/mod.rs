@@ -45,8 +45,8 @@ pub use news::{Interest, News, What};
 pub use object::{Object, maybe_object, object, objects};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
-    Count, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Settlement, Signal, SignalSent,
-    Usage, Verdict, cut,
+    Count, DeadWorker, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Settlement, Signal,
+    SignalSent, Usage, Verdict, cut,
 };
 pub use pool::{
     ClassFilter, ClassSettings, Classes, CutOff, Identity, Leftovers, Means, Order, Outfit, Take, Work,

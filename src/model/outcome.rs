@@ -301,9 +301,23 @@ pub struct Forensics {
     /// What its processes did just before they were ended for a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Box<super::Snapshot>>,
+    /// The worker that died under it and others before, within the same attempt; since then it ran alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub died_before: Option<Box<DeadWorker>>,
     /// When it ended, on the broker's clock; set by the broker.
     #[serde(default)]
     pub at: Option<Millis>,
+}
+
+/// A worker that died with several jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeadWorker {
+    /// Its name.
+    pub worker: super::WorkerName,
+    /// From assign to its death.
+    pub ran: Duration,
+    /// How it died, for people.
+    pub how: String,
 }
 
 #[cfg(test)]

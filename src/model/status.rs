@@ -183,6 +183,13 @@ fn one() -> u32 {
     1
 }
 
+impl SlotStatus {
+    /// Whether this job was ended there, and something of it does not die.
+    pub fn has_unkillable(&self, job: &JobId) -> bool {
+        self.state == SlotState::Unkillable && self.jobs.iter().any(|running| running.id == *job)
+    }
+}
+
 /// One slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlotStatus {

@@ -7,8 +7,8 @@ use super::restart::{Backoff, Random};
 use super::verdict;
 use super::worker::{Life, Why};
 use crate::model::{
-    Excess, Exit, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease, Limits, Outcome, Retry,
-    Revocation, Settlement, SignalSent, Verdict, WorkerName,
+    DeadWorker, Excess, Exit, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease, Limits,
+    Outcome, Retry, Revocation, Settlement, SignalSent, Verdict, WorkerName,
 };
 
 /// Between the proof of death at the latest and the end of the lease.
@@ -33,6 +33,8 @@ pub(super) struct Running {
     pub(super) renew_at: Option<Instant>,
     /// Whether it gets no company: a worker died under it and others, and it may have been its doing.
     pub(super) alone: bool,
+    /// That worker, if it died in this attempt.
+    pub(super) died_before: Option<Box<DeadWorker>>,
     pub(super) backoff: Backoff,
 }
 
@@ -63,12 +65,30 @@ impl Running {
         let renew_at = Some(renewal(now, &right, lease));
         let (since, phase, backoff) = (now, Phase::Runs, Backoff::BROKER);
         let limits = Limits::default();
-        Running { job, lease: right, since, phase, limits, deadline: None, renew_at, alone: false, backoff }
+        Running {
+            job,
+            lease: right,
+            since,
+            phase,
+            limits,
+            deadline: None,
+            renew_at,
+            alone: false,
+            died_before: None,
+            backoff,
+        }
     }
 
     /// As it was before it ran, to be run without company.
     pub(super) fn alone(self) -> Self {
         Running { phase: Phase::Runs, deadline: None, alone: true, ..self }
+    }
+
+    /// The same after this worker has died of it or of another.
+    pub(super) fn after_death(self, now: Instant, worker: WorkerName, how: &str) -> Self {
+        let ran = now.since(self.since);
+        let died_before = Some(Box::new(DeadWorker { worker, ran, how: how.into() }));
+        Running { died_before, ..self.alone() }
     }
 
     /// Whether it had no end of its own when its worker died with others. It may have been what that died of; or it ran
@@ -199,6 +219,7 @@ impl Running {
             ran: now.since(self.since),
             exit: exit.cloned(),
             signals: signals.collect(),
+            died_before: self.died_before.clone(),
             ..Forensics::default()
         };
         let (job, fence) = (self.job.id.clone(), self.lease.fence);

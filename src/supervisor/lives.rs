@@ -45,7 +45,8 @@ impl Supervisor {
         let in_company = count > 1;
         for job in jobs {
             if in_company && job.is_suspect() {
-                slot.waits.push_back(job.alone());
+                let name = WorkerName::new(pool.name.as_str(), slot.id);
+                slot.waits.push_back(job.after_death(now, name, &death.message));
             } else {
                 let judged = job.judge(exit, &death, classes::retry(pool, &job.job), random);
                 book.close(now, &job, (pool, slot), judged, Some(exit));

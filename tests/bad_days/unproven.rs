@@ -112,6 +112,9 @@ fn the_next_supervisor_keeps_a_job_of_which_something_still_lives() {
     let slot = slots(&status).into_iter().find(|slot| slot["state"] == "unkillable").expect("a slot");
     assert_eq!(slot["jobs"][0]["id"], jid.as_str(), "{status}");
     assert!(slot["why"].as_str().is_some_and(|why| why.contains(&child.to_string())), "{status}");
+    let page = sandbox.ok(&["job", "show", &jid]);
+    let line = page.lines().find(|line| line.starts_with("unkillable "));
+    assert!(line.is_some_and(|line| line.contains(&format!("process {child} "))), "{page}");
     assert_works(&sandbox);
     assert_is_held(&sandbox, &jid, "running");
     assert_eq!(runs(&sandbox), 1);
