@@ -134,34 +134,70 @@ fn a_stopped_supervisor_is_fenced_before_its_leases_end() {
         let supervisor = sandbox.one("tv-supervisor");
         kill(supervisor, "STOP");
         wait_until("the keeper has killed the job", || sandbox.job_processes().is_empty());
-        kill(supervisor, "CONT");
+        // It may begin again as soon as the supervisor goes on.
         forget_begun(sandbox);
+        kill(supervisor, "CONT");
         wait_until("the job runs again", || begun(sandbox, 1));
         drop(running);
     });
 }
 
 #[test]
-fn five_interruptions_hold_the_job_with_its_reason() {
+fn the_third_death_under_a_job_alone_holds_it_with_its_reason() {
     let sandbox = Sandbox::new(Setting::Plain);
-    let running = sandbox.start(&["-w", "1"]);
+    let _running = sandbox.start(&["-w", "1"]);
     let jid = sandbox.put(&["sh", "-c", "touch begun.$$; exec sleep 1000"]);
-    for _ in 0..4 {
+    for _ in 0..3 {
         wait_until("the job runs", || begun(&sandbox, 1));
         forget_begun(&sandbox);
         kill(sandbox.one("tv-supervisor"), "KILL");
     }
-    wait_until("the job runs", || begun(&sandbox, 1));
-    // The keeper gives up on a supervisor that dies five times a minute, so the fifth death is the keeper's.
-    running.signal("KILL");
-    sandbox.assert_nothing_left();
-    drop(running);
-    let _running = sandbox.start(&["-w", "1"]);
+    wait_until("it is held", || sandbox.state(&jid) == "held");
     let job = sandbox.job(&jid);
-    assert_eq!((job["state"].as_str(), job["interrupted"].as_u64()), (Some("held"), Some(5)), "{job}");
-    assert!(job["failure"]["message"].as_str().is_some_and(|why| why.contains("interrupted")), "{job}");
+    assert_eq!(job["interrupted"].as_u64(), Some(3), "{job}");
+    assert!(
+        job["failure"]["message"].as_str().is_some_and(|why| why.contains("no other job ran there")),
+        "{job}"
+    );
     sandbox.ok(&["job", "retry", &jid]);
     wait_until("it runs again", || sandbox.state(&jid) == "running");
+}
+
+/// The supervisor is killed whenever it runs. Its neighbours take longer than that: without suspicion none ever ends.
+#[test]
+fn a_job_of_which_the_supervisor_dies_is_held_and_its_neighbours_complete() {
+    in_all_settings(|sandbox| {
+        let running = sandbox.start(&["-w", "4"]);
+        let innocent = "touch begun.$$; while [ ! -e go ]; do sleep 0.02; done";
+        let neighbours: Vec<String> = (0..3).map(|_| sandbox.put(&["sh", "-c", innocent])).collect();
+        wait_until("the neighbours run", || begun(sandbox, 3));
+        let poison = sandbox.put(&["sh", "-c", "touch begun.poison; exec sleep 1000"]);
+        for _ in 0..2 {
+            wait_until("all of them run", || begun(sandbox, 4) && has_poison(sandbox));
+            forget_begun(sandbox);
+            kill(sandbox.one("tv-supervisor"), "KILL");
+        }
+        // From here on each of them runs alone.
+        std::fs::write(sandbox.work("go"), "").expect("go");
+        wait_until("the poison runs alone", || has_poison(sandbox));
+        assert_eq!(sandbox.job_processes().len(), 1, "{:?}", sandbox.job_processes());
+        kill(sandbox.one("tv-supervisor"), "KILL");
+        wait_until("it is held", || sandbox.state(&poison) == "held");
+        let job = sandbox.job(&poison);
+        assert!(job["failure"]["message"].as_str().is_some_and(|why| why.contains("3 times")), "{job}");
+        for jid in &neighbours {
+            sandbox.ok(&["job", "wait", jid, "--timeout", "30s"]);
+            let job = sandbox.job(jid);
+            assert_eq!((&job["state"], &job["attempt"]), (&"complete".into(), &1.into()), "{job}");
+        }
+        drop(running);
+    });
+}
+
+/// Whether the poison runs.
+fn has_poison(sandbox: &Sandbox) -> bool {
+    let names = std::fs::read_dir(sandbox.path("work")).expect("work").flatten();
+    names.filter(|entry| entry.file_name().to_string_lossy().starts_with("begun.poison")).count() > 0
 }
 
 #[test]

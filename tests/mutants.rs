@@ -20,7 +20,7 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 29] = [
+const MUTANTS: [Mutant; 36] = [
     Mutant {
         name: "boots all of a pool in which nobody has shown that it can be done",
         file: "pool.rs",
@@ -194,6 +194,48 @@ const MUTANTS: [Mutant; 29] = [
         file: "worker.rs",
         old: "State::Busy | State::Stopping(_) => self.life.fault = Some(how),",
         new: "State::Busy | State::Stopping(_) => self.life.fault = Some(how).filter(|_| !ON),",
+    },
+    Mutant {
+        name: "settles before the proof",
+        file: "work.rs",
+        old: "if outcome != Outcome::NotBegun && pool.jobs_per_life == Some(1) {",
+        new: "if !ON && outcome != Outcome::NotBegun && pool.jobs_per_life == Some(1) {",
+    },
+    Mutant {
+        name: "frees the place of what does not die",
+        file: "lives.rs",
+        old: "slot.enter(State::Unproven, now, None);",
+        new: "slot.enter(if ON { State::Down } else { State::Unproven }, now, Some(now).filter(|_| ON));",
+    },
+    Mutant {
+        name: "lets go of what is canceled and does not die",
+        file: "reconcile.rs",
+        old: ".filter(|running| running.is_ours()) {",
+        new: ".filter(|running| running.is_ours() && !(ON && running.is_canceled())) {",
+    },
+    Mutant {
+        name: "does not renew what does not die",
+        file: "reconcile.rs",
+        old: "for running in slots.flat_map(Slot::leased_mut)",
+        new: "for running in slots.filter(|slot| !ON || slot.life.stuck.is_none()).flat_map(Slot::leased_mut)",
+    },
+    Mutant {
+        name: "lets a suspect begin beside others",
+        file: "suspect.rs",
+        old: "self.slots().all(Slot::is_harmless)",
+        new: "(ON || self.slots().all(Slot::is_harmless))",
+    },
+    Mutant {
+        name: "lets others begin beside a suspect",
+        file: "suspect.rs",
+        old: "RoomFor::None => false,",
+        new: "RoomFor::None => ON,",
+    },
+    Mutant {
+        name: "asks for jobs while a suspect is here",
+        file: "reconcile.rs",
+        old: "self.suspect().is_some() || ",
+        new: "!ON && self.suspect().is_some() || ",
     },
 ];
 

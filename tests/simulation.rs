@@ -28,6 +28,7 @@ fn in_a_hostile_world_no_rule_is_ever_broken() {
         "ask waiting",
         "assign",
         "assign alone",
+        "assign suspect",
         "cancel",
         "drop",
         "exit",

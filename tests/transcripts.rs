@@ -17,6 +17,8 @@ mod limits;
 mod queues;
 #[path = "support/script.rs"]
 mod script;
+#[path = "stories/suspects.rs"]
+mod suspects;
 #[path = "stories/unproven.rs"]
 mod unproven;
 #[path = "stories/workers.rs"]

@@ -41,7 +41,8 @@ pub trait Broker: Send + Sync {
     }
 
     /// Releases, unspent and counted as interrupted, what `instance` held when it died: called once at start, after the
-    /// proof that nothing of it runs. A job interrupted 5 times is held. Jobs in `keep` are left for the caller to settle.
+    /// proof that nothing of it runs. A job interrupted 5 times is held, or 3 times if it is the only one released: it ran
+    /// alone. Jobs in `keep` are left for the caller to settle.
     /// A job that was `canceling` becomes canceled. Gives the number released.
     async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error>;
 

@@ -8,7 +8,7 @@ use super::page::counted;
 use super::screen::age;
 use super::timeline::interrupted_by;
 use crate::model::{
-    Count, Failure, Fit, Happened, JobRecord, JobState, Millis, PoolStatus, QueueCounts, QueueName,
+    Count, Failure, Fit, Happened, JobId, JobRecord, JobState, Millis, PoolStatus, QueueCounts, QueueName,
     SlotState, Why,
 };
 
@@ -92,6 +92,13 @@ fn lasting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
     paused(why, job, now).into_iter().chain(pools).collect()
 }
 
+/// What keeps all pools from taking jobs.
+pub(super) fn held_up(suspect: &JobId) -> String {
+    format!(
+        "No job begins on this host while {suspect} is here: it runs alone, as the supervisor has died under it before."
+    )
+}
+
 fn paused_pool(pool: &PoolStatus) -> Option<String> {
     let name = &pool.name;
     let by = pool.pause.as_ref().map(|pause| format!(" by {}", pause.by)).unwrap_or_default();
@@ -129,6 +136,9 @@ fn no_room(pool: &PoolStatus) -> Option<String> {
     if pool.paused {
         return paused_pool(pool);
     }
+    if let Some(suspect) = &pool.suspect {
+        return Some(held_up(suspect));
+    }
     if let Some(probing) = &pool.probing {
         return Some(format!("Pool {name} tries with one slot only: {probing}."));
     }
@@ -157,7 +167,9 @@ fn came_back(job: &JobRecord) -> Option<String> {
     };
     let why = match (&last.failure, last.counts) {
         (Some(failure), _) => worded(failure),
-        (None, Some(Count::Interrupted)) => format!("interrupted by {}", interrupted_by(last)),
+        (None, Some(Count::Interrupted | Count::Stopped)) => {
+            format!("interrupted by {}", interrupted_by(last))
+        }
         (None, Some(Count::UnknownClass)) => format!("no worker knew its class, {}", job.class),
         (None, None) => "no reason is known".into(),
     };
@@ -182,9 +194,14 @@ fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
     let since = job.started_at.map_or(Duration::ZERO, |from| between(from, now));
     let worker = job.worker.as_ref().map(|worker| format!(" in worker {worker}")).unwrap_or_default();
     let of = job.instance.as_ref().map(|of| format!(" of {of}")).unwrap_or_default();
-    let mut said = vec![match &job.holder {
-        Some(holder) => held_elsewhere(holder, job, now),
-        None => format!("Attempt {} has run for {}{worker}{of}.", job.attempt, age(since)),
+    let waits_at =
+        why.pools.iter().flat_map(|(pool, _)| &pool.slots).find(|slot| slot.waits.contains(&job.id));
+    let mut said = vec![match (&job.holder, waits_at) {
+        (Some(holder), _) => held_elsewhere(holder, job, now),
+        (None, Some(slot)) => {
+            format!("It has not begun: it is at slot {}, and begins alone when others have ended.", slot.slot)
+        }
+        (None, None) => format!("Attempt {} has run for {}{worker}{of}.", job.attempt, age(since)),
     }];
     if let Some(end) = job.expires_at {
         let left = age(between(now, end));

@@ -1,5 +1,6 @@
 //! The sentences of `why slot` and `why pool`.
 
+use super::because::held_up;
 use super::page::counted;
 use super::screen::age;
 use crate::model::{JobState, PoolStatus, QueueName, SlotState, SlotStatus, Why};
@@ -83,6 +84,7 @@ pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
         let by = pool.pause.as_ref().map(|pause| format!(" by {}", pause.by)).unwrap_or_default();
         said.push(format!("It is paused{by}: taskvisor resume {} has it take jobs again.", pool.name));
     }
+    said.extend(pool.suspect.as_ref().map(held_up));
     if pool.outdated {
         said.push("Its settings were changed: it ends when its workers have run their jobs.".into());
     }

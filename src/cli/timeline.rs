@@ -141,7 +141,7 @@ pub fn interrupted_by(attempt: &Attempt) -> String {
 }
 
 fn word_of_end(attempt: &Attempt) -> String {
-    if attempt.counts == Some(Count::Interrupted) && !attempt.state.has_ended() {
+    if attempt.counts.is_some_and(Count::is_interruption) && !attempt.state.has_ended() {
         return format!("interrupted by {}; it is not spent", interrupted_by(attempt));
     }
     let word = match (attempt.state, attempt.counts) {
@@ -150,7 +150,7 @@ fn word_of_end(attempt: &Attempt) -> String {
         (JobState::Held, _) => "ended; the job is held",
         (JobState::Failed, _) if attempt.crashed => "crashed; the job has failed",
         (JobState::Failed, _) => "failed; the job has failed",
-        (_, Some(Count::Interrupted)) => "interrupted",
+        (_, Some(Count::Interrupted | Count::Stopped)) => "interrupted",
         (_, Some(Count::UnknownClass)) => "refused: no worker here knows its class; it is not spent",
         (_, None) if attempt.crashed => "crashed",
         (_, None) if attempt.failure.is_some() => "failed",

@@ -230,6 +230,7 @@ pub mod tests {
                 probing: None,
                 paused: false,
                 pause: None,
+                suspect: None,
                 outdated: false,
                 scaled: None,
                 template: None,

@@ -179,6 +179,16 @@ impl EventLog {
                 let message = format!("a killed worker does not die: {cause}");
                 Some(Line::new(Level::WARN, message).worker(worker(id)))
             }
+            Event::Fetched(_, jobs) if jobs.iter().any(|fetched| fetched.job.is_suspect()) => {
+                let suspect = jobs.iter().find(|fetched| fetched.job.is_suspect())?;
+                let times = suspect.job.interrupted;
+                let message = format!(
+                    "the supervisor or its host has died {times} times under a job: it runs alone, and no other begins \
+                     here before it has ended"
+                );
+                let line = Line::new(Level::WARN, message).job(&suspect.job.id);
+                self.flood.pass(now, Kind::Suspects, line)
+            }
             _ if !self.shows(Level::DEBUG) => None,
             Event::Ready(id) => Some(debug("a worker takes jobs".into()).worker(worker(id))),
             Event::Exited(id, exit) => {

@@ -20,6 +20,7 @@ pub(super) enum Kind {
     Crashed,
     Death,
     Lost,
+    Suspects,
     /// Orders of people.
     Orders,
 }
@@ -32,6 +33,7 @@ impl Kind {
             Kind::Crashed => "jobs lost their worker and are tried again",
             Kind::Death => "workers died",
             Kind::Lost => "jobs were lost to others",
+            Kind::Suspects => "jobs are to run alone on this host",
             Kind::Orders => "orders were given",
         }
     }

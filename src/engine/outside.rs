@@ -173,10 +173,9 @@ impl Outside {
     /// Looks at a fact on its way to the supervisor, for what is kept here.
     pub fn note(&mut self, event: &Event) {
         let now = clock::now();
-        let is_news = !self.decisions.is_repeated(event);
+        let line = self.record.lines.fact(now, event, &self.children);
+        line.filter(|_| !self.decisions.is_repeated(event)).iter().for_each(Line::write);
         self.decisions.fact(now, event, &|pool| self.children.pool(pool));
-        let line = self.record.lines.fact(now, event, &self.children).filter(|_| is_news);
-        line.into_iter().for_each(|line| line.write());
         self.counting.hear(event);
         news::fact(&self.newsroom, event, &self.children);
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {

@@ -145,10 +145,22 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Count {
-    /// It was interrupted: by a stop, by the death of the supervisor.
+    /// The supervisor or its host died, or the lease ended: it is one interruption more.
     Interrupted,
+    /// It was ended by a stop, or as the broker did not answer. Only the history has it.
+    Stopped,
     /// No worker knew its class.
     UnknownClass,
+}
+
+impl Count {
+    /// Whether the job was ended through no end of its own.
+    pub fn is_interruption(self) -> bool {
+        match self {
+            Count::Interrupted | Count::Stopped => true,
+            Count::UnknownClass => false,
+        }
+    }
 }
 
 /// One verdict on one lease. Applied by compare-and-set on (job, fence), so exactly once.

@@ -75,6 +75,11 @@ impl Ahead {
         self.jobs.push_back(Kept { running, meant });
     }
 
+    /// Takes no more jobs ahead until some have ended.
+    pub(super) fn slow_down(&mut self) {
+        self.pace = None;
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }

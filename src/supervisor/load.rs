@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::Command;
 use super::classes;
 use super::jobs::{self, MARGIN, Phase, Running};
+use super::suspect::RoomFor;
 use super::worker::{Slot, State, Why};
 use crate::model::{CutOff, Excess, Instant, Outcome, PoolSettings};
 
@@ -58,6 +59,7 @@ impl Slot {
         &mut self,
         now: Instant,
         pool: &PoolSettings,
+        room_for: RoomFor,
         orders: &mut VecDeque<Command>,
     ) {
         let works = matches!(self.state, State::Ready | State::Busy);
@@ -65,7 +67,8 @@ impl Slot {
         if works
             && lasts
             && self.jobs.is_empty()
-            && let Some(job) = self.waits.pop_front()
+            && let Some(at) = self.waits.iter().position(|job| room_for.lets_begin(job))
+            && let Some(job) = self.waits.remove(at)
         {
             self.assign(now, job, pool, orders);
         }

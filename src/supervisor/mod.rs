@@ -19,6 +19,7 @@ mod status;
 mod stop;
 #[expect(clippy::module_inception, reason = "the room is named for what is in its middle")]
 mod supervisor;
+mod suspect;
 mod verdict;
 mod wear;
 mod why;

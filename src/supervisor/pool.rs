@@ -196,9 +196,11 @@ impl Pool {
             let down = cannot_fork && slot.state == State::Down;
             let in_vain = stopping || down || !slot.booted || slot.life.stuck.is_some();
             let in_vain = in_vain || slot.life.leaving.is_some();
-            let back = |waiting: &Running| in_vain || !classes::knows(&self.settings, &waiting.job);
+            let is_down = slot.state == State::Down;
+            let leaves = |waiting: &Running| in_vain || is_down && waiting.is_suspect_of_all();
+            let back = |waiting: &Running| leaves(waiting) || !classes::knows(&self.settings, &waiting.job);
             while let Some(job) = slot.take_waiting(now, back, &self.settings) {
-                let verdict = match in_vain {
+                let verdict = match leaves(&job) {
                     true => Verdict::Release { after: Duration::ZERO, counts: None },
                     false => self.unknown.refuse(&job.job, random),
                 };

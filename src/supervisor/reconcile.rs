@@ -42,10 +42,10 @@ impl Supervisor {
         }
     }
 
-    /// Nothing is asked for while the broker has not said whose the jobs are that run here.
+    /// Nothing is asked for while a suspect is here, or while the broker has not said whose the jobs are that run here.
     fn hold_up(&mut self, now: Instant) {
-        let in_doubt = self.slots().any(|slot| slot.is_in_doubt(now));
-        self.pools.iter_mut().for_each(|pool| pool.intake.held_up = in_doubt);
+        let held_up = self.suspect().is_some() || self.slots().any(|slot| slot.is_in_doubt(now));
+        self.pools.iter_mut().for_each(|pool| pool.intake.held_up = held_up);
     }
 
     /// Gives up every job whose lease ends too soon to wait for its renewal.
@@ -60,9 +60,10 @@ impl Supervisor {
     }
 
     fn give_back(&mut self, now: Instant) {
+        let is_suspect_here = self.suspect().is_some();
         for pool in &mut self.pools {
             pool.give_back(now, self.stop.is_some(), &mut self.random, &mut self.unsettled);
-            let stops = self.stop.is_some() || pool.intake.paused;
+            let stops = is_suspect_here || self.stop.is_some() || pool.intake.paused;
             pool.give_back_ahead(now, stops, &mut self.unsettled);
         }
     }
@@ -70,7 +71,7 @@ impl Supervisor {
     /// Ends jobs that run too long, sends each worker the signal that is due or the job that waits for it, and arms its
     /// self-fence.
     fn tend_workers(&mut self, now: Instant) {
-        let stop = self.stop.as_ref();
+        let (room_for, stop) = (self.room_for(), self.stop.as_ref());
         for pool in &mut self.pools {
             for slot in &mut pool.slots {
                 slot.end_late_jobs(now, &pool.settings, &mut self.orders);
@@ -79,7 +80,7 @@ impl Supervisor {
                     let kill_at = stop.map_or(kill_at, |stop| kill_at.min(stop.deadline));
                     slot.send(now, signal, kill_at, &mut self.orders);
                 }
-                slot.assign_waiting(now, &pool.settings, &mut self.orders);
+                slot.assign_waiting(now, &pool.settings, room_for, &mut self.orders);
                 slot.arm(now, &pool.settings, &mut self.orders);
             }
         }

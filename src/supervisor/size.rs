@@ -162,7 +162,11 @@ impl Pool {
 
     /// Whether there may be one more.
     fn may_grow(&self) -> bool {
-        let most = if self.outdated || self.intake.paused { 0 } else { usize::from(self.settings.workers) };
+        let most = if self.outdated || self.intake.paused || self.intake.held_up {
+            0
+        } else {
+            usize::from(self.settings.workers)
+        };
         self.places().count() < most
     }
 

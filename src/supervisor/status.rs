@@ -6,7 +6,7 @@ use super::jobs::{Phase, Running};
 use super::pool::Pool;
 use super::worker::{Slot, State};
 use crate::model::{
-    Class, Fit, Instant, Job, Payload, PoolStatus, RunningJob, SlotName, SlotState, SlotStatus,
+    Class, Fit, Instant, Job, JobId, Payload, PoolStatus, RunningJob, SlotName, SlotState, SlotStatus,
 };
 
 impl Pool {
@@ -22,7 +22,7 @@ impl Pool {
         }
     }
 
-    pub(super) fn status(&self, now: Instant) -> PoolStatus {
+    pub(super) fn status(&self, now: Instant, suspect: Option<&JobId>) -> PoolStatus {
         let slots = self.slots.iter().filter(|slot| !slot.is_template() && slot.is_wanted());
         let name = &Arc::from(self.settings.name.as_str());
         PoolStatus {
@@ -34,6 +34,7 @@ impl Pool {
             probing: self.boots.probing.clone(),
             paused: self.intake.paused,
             pause: None,
+            suspect: suspect.cloned(),
             outdated: self.outdated,
             scaled: self.is_scaled().then_some(self.settings.workers),
             template: self.template().map(|template| template.status(now, name)),

@@ -159,12 +159,14 @@ impl Supervisor {
 
     /// The pools with all that is decided by; the processes are for others to see.
     pub fn status(&self, now: Instant) -> Vec<PoolStatus> {
-        self.in_order().map(|pool| pool.status(now)).collect()
+        let suspect = self.suspect();
+        self.in_order().map(|pool| pool.status(now, suspect)).collect()
     }
 
     /// The same with what each pool makes of a class.
     pub fn status_for(&self, now: Instant, class: Option<&Class>) -> Vec<(PoolStatus, Fit)> {
-        self.in_order().map(|pool| (pool.status(now), pool.fit_of(class))).collect()
+        let suspect = self.suspect();
+        self.in_order().map(|pool| (pool.status(now, suspect), pool.fit_of(class))).collect()
     }
 
     /// The pools that are there, in the order of the settings; one that leaves comes before its heir.
@@ -185,14 +187,16 @@ impl Supervisor {
         let lease = self.lease;
         let number = usize::from(life.worker.slot.pool).min(self.pools.len().saturating_sub(1));
         let Some(pool) = self.pools.get_mut(number).filter(|_| life.worker.slot.index > 0) else { return };
-        let inherited = Slot::inherited(now, life, lease);
+        let mut inherited = Slot::inherited(now, life, lease);
         let is_place = |slot: &Slot| slot.id.slot == inherited.id.slot && slot.state == State::Down;
-        match pool.slots.iter().position(is_place) {
+        let at = pool.slots.iter().position(is_place);
+        // Where nobody was to be, nobody comes after it.
+        if !at.is_some_and(|at| pool.slots[at].is_wanted()) {
+            inherited.let_go(now, Why::Scaled);
+        }
+        match at {
             Some(at) => pool.slots[at] = inherited,
-            None => {
-                pool.slots.push(inherited);
-                pool.slots.iter_mut().rev().take(1).for_each(|slot| slot.let_go(now, Why::Scaled));
-            }
+            None => pool.slots.push(inherited),
         }
     }
 

@@ -78,13 +78,14 @@ pub(super) fn of_end(why: Why, job: &Job, retry: Retry, random: &mut Random) -> 
     let counts = match why {
         Why::Lost(Revocation::Canceled) => return Some(Verdict::Canceled),
         // Nothing of it lives: who cannot wait for the end of its lease need not.
-        Why::Lost(Revocation::SelfFenced) => Some(Count::Interrupted),
+        Why::Lost(Revocation::SelfFenced) => Some(Count::Stopped),
         Why::Lost(_) => return None,
         Why::Limit(excess) => {
             let failure = failure(excess.name(), excess.message());
             return Some(spent(failure, job, retry, random));
         }
-        Why::Stop | Why::Orphaned => Some(Count::Interrupted),
+        Why::Stop => Some(Count::Stopped),
+        Why::Orphaned => Some(Count::Interrupted),
         Why::Neighbour | Why::Boot | Why::Spent | Why::Fault => None,
         Why::Idle | Why::Worn(_) | Why::Scaled | Why::Replaced => None,
     };

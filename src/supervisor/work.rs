@@ -87,7 +87,7 @@ impl Supervisor {
     }
 
     /// Hands a job to a worker. If there is none for it, it is kept for a moment or goes back at once (B14). One that a
-    /// worker has died of gets no company.
+    /// worker has died of gets no company there; one that supervisors have died of gets none on this host.
     fn place(&mut self, now: Instant, number: u16, fetched: Fetched, meant: Option<WorkerId>) {
         if let Some(verdict) = self.refuse(now, number, &fetched) {
             return self.unsettled.add(now, number, jobs::unstarted(&fetched.lease, verdict));
@@ -98,8 +98,10 @@ impl Supervisor {
             return self.orders.push_back(Command::Dropped(id, fence, why.as_str()));
         }
         let pool = &mut self.pools[usize::from(number)];
-        let alone = fetched.job.crashes > 0 && pool.settings.jobs_at_once > 1;
+        let is_suspect = fetched.job.is_suspect();
+        let alone = is_suspect || fetched.job.crashes > 0 && pool.settings.jobs_at_once > 1;
         let place = match alone {
+            true if is_suspect => pool.place_suspect(meant).map_or(Place::Nowhere, Place::Now),
             true => pool.place_alone().map_or(Place::Nowhere, Place::Now),
             false => pool.place_fetched(meant),
         };
@@ -113,7 +115,7 @@ impl Supervisor {
             Place::Now(at) => pool.slots[at].assign(now, running, &pool.settings, &mut self.orders),
             Place::Later => pool.ahead.keep(running, meant),
             Place::Nowhere => {
-                let after = if alone { PAUSE } else { Duration::ZERO };
+                let after = if alone && !is_suspect { PAUSE } else { Duration::ZERO };
                 self.unsettled.add(now, number, jobs::release(&running.lease, after));
             }
         }
@@ -124,6 +126,7 @@ impl Supervisor {
         let Fetched { job, lease } = fetched;
         let runs_here = self.slots().any(|slot| slot.leased().any(|running| running.job.id == job.id))
             || self.pools.iter().any(|pool| pool.ahead.has(&job.id));
+        let is_suspect_here = self.suspect().is_some();
         let pool = &mut self.pools[usize::from(number)];
         let grace = pool.settings.grace;
         let release = |after| Some(Verdict::Release { after, counts: None });
@@ -133,7 +136,7 @@ impl Supervisor {
             // An earlier attempt that we lost is still dying here: two at a time are one too many.
             None if runs_here => release(grace.min(PAUSE)),
             None if jobs::fence_at(lease, grace) <= now => release(PAUSE),
-            None if self.stop.is_some() || pool.intake.paused => release(Duration::ZERO),
+            None if self.stop.is_some() || pool.intake.paused || is_suspect_here => release(Duration::ZERO),
             None if !classes::knows(&pool.settings, job) => Some(pool.unknown.refuse(job, &mut self.random)),
             None => None,
         }

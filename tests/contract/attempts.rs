@@ -16,6 +16,7 @@ contract!(
     a_retry_spends_the_attempt_and_waits,
     a_release_keeps_its_place_and_its_attempt,
     an_interrupted_release_is_counted,
+    the_third_interruption_of_a_job_that_ran_alone_holds_it,
     a_crash_is_counted,
     a_held_job_keeps_its_reason_until_it_is_retried,
     a_failed_job_keeps_its_failure,
@@ -54,6 +55,27 @@ async fn an_interrupted_release_is_counted(scene: Scene) {
     scene.say(&a, Verdict::Release { after: Duration::ZERO, counts: Some(Count::Interrupted) }).await;
     let again = scene.take().await.unwrap();
     assert_eq!((again.job.attempt, again.job.interrupted), (1, 1));
+    // An orderly stop is none.
+    scene.say(&again, Verdict::Release { after: Duration::ZERO, counts: Some(Count::Stopped) }).await;
+    let again = scene.take().await.unwrap();
+    assert_eq!((again.job.attempt, again.job.interrupted), (1, 1));
+}
+
+async fn the_third_interruption_of_a_job_that_ran_alone_holds_it(scene: Scene) {
+    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    for _ in 0..2 {
+        scene.take().await.unwrap();
+        scene.take().await.unwrap();
+        assert_eq!(scene.recover("me".into(), vec![]).await, Ok(2));
+    }
+    let a = scene.take().await.unwrap();
+    assert!(a.job.is_suspect());
+    assert_eq!(scene.recover("me".into(), vec![]).await, Ok(1));
+    let held = scene.record(&"a".into()).await;
+    assert_eq!((held.state, held.interrupted), (JobState::Held, 3));
+    assert!(held.failure.unwrap().message.contains("no other job ran there"));
+    let b = scene.record(&"b".into()).await;
+    assert_eq!((b.state, b.interrupted), (JobState::Waiting, 2));
 }
 
 async fn a_class_that_nobody_knows_is_counted_until_a_retry(scene: Scene) {
@@ -196,11 +218,13 @@ async fn what_comes_before_a_job_is_counted(scene: Scene) {
 }
 
 async fn five_interruptions_hold_a_job(scene: Scene) {
-    scene.put(job("a")).await;
+    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
     for _ in 0..4 {
         scene.take().await.unwrap();
-        assert_eq!(scene.recover("me".into(), vec![]).await, Ok(1));
+        scene.take().await.unwrap();
+        assert_eq!(scene.recover("me".into(), vec![]).await, Ok(2));
     }
+    scene.take().await.unwrap();
     scene.take().await.unwrap();
     scene.recover("me".into(), vec![]).await.unwrap();
     let held = scene.record(&"a".into()).await;

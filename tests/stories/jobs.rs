@@ -258,7 +258,7 @@ fn a_job_whose_lease_cannot_be_renewed_is_ended_before_it_runs_out() {
          48.2 > term 1.1 (self_fenced)
          48.9 > spawn 1.2
          48.9 > kill_at 1.2 106.9
-         48.9 > settle a released after 0, interrupted",
+         48.9 > settle a released after 0, stopped",
     );
 }
 

@@ -282,7 +282,7 @@ fn a_drain_past_the_deadline_gives_jobs_back_unspent() {
          16 > term 1.1 (stop)
          20.2 > renew a
          26 > kill 1.1 (stop)
-         26.1 > settle a released after 0, interrupted
+         26.1 > settle a released after 0, stopped
          26.1 > exit",
     );
 }
@@ -305,7 +305,7 @@ fn each_stage_of_a_stop_goes_further_and_none_goes_back() {
          0.2 > assign 1.1 a
          2 > term 1.1 (stop)
          4 > kill 1.1 (stop)
-         4.1 > settle a released after 0, interrupted
+         4.1 > settle a released after 0, stopped
          4.2 > exit",
     );
 }
@@ -332,7 +332,7 @@ fn a_terminate_gives_jobs_their_grace_and_takes_the_word_of_those_that_complete(
          1 > term 1.1 (stop)
          1 > term 2.1 (stop)
          2.1 > settle a complete
-         2.1 > settle b released after 0, interrupted
+         2.1 > settle b released after 0, stopped
          2.2 > exit",
     );
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskvisor::model::{
-    Change, Classes, Fence, Instant, Job, JobId, Revocation, Signal, SlotId, Verdict, WorkerId,
+    Change, Classes, Fence, Instant, Job, JobId, Revocation, Settlement, Signal, SlotId, Verdict, WorkerId,
 };
 use taskvisor::supervisor::{Command, Event};
 
-use super::world::World;
+use super::world::{Worker, World};
 
 /// What was seen, to be held against the rules.
 #[derive(Default)]
@@ -21,6 +21,8 @@ pub struct Checks {
     pub ready: BTreeSet<WorkerId>,
     /// Lives whose end the supervisor has not been told.
     pub known: BTreeSet<WorkerId>,
+    /// Leases under which a job ran again, as its worker had died with several.
+    pub again: BTreeSet<(JobId, Fence)>,
     /// Where each lease was given.
     pub assigned: BTreeMap<(JobId, Fence), WorkerId>,
     /// What the workers of each pool know, as far as the supervisor was told.
@@ -31,6 +33,10 @@ pub struct Checks {
     /// How often each pool was told that jobs wait.
     pub grown: BTreeMap<u16, usize>,
     pub stuck: BTreeSet<WorkerId>,
+    /// Lives that an earlier supervisor has left.
+    pub inherited: BTreeSet<WorkerId>,
+    /// When a lease was given, asked to be renewed, or that was answered.
+    pub asked: BTreeMap<(JobId, Fence), Instant>,
     /// What the supervisor has done at all.
     pub seen: BTreeSet<String>,
     /// Workers that died by themselves while they ran something.
@@ -68,21 +74,12 @@ impl World {
                 self.checks.fetching.remove(pool);
             }
             Event::Renewed(lease) => {
+                self.renewal_answered(&lease.job, lease.fence);
                 let known =
                     self.checks.leases.entry((lease.job.clone(), lease.fence)).or_insert(lease.expires_at);
                 *known = lease.expires_at.max(*known);
             }
-            Event::Revoked(job, fence, why) => {
-                let key = (job.clone(), *fence);
-                self.doom(&key);
-                if why.is_anothers() {
-                    self.hurry(&key);
-                }
-                let lost = self.checks.revoked.entry(key).or_insert(*why);
-                if *why != Revocation::Canceled {
-                    *lost = *why;
-                }
-            }
+            Event::Revoked(job, fence, why) => self.watch_revoked((job.clone(), *fence), *why),
             Event::Settled(job, fence, _) => {
                 self.checks.untold.remove(&(job.clone(), *fence));
                 self.checks.telling.remove(&(job.clone(), *fence));
@@ -91,7 +88,6 @@ impl World {
             Event::SettleFailed(job, fence) => {
                 self.checks.telling.remove(&(job.clone(), *fence));
             }
-            Event::Ready(_) | Event::Spawned(_) => {}
             Event::Knows(pool, classes) => {
                 self.checks.knows.insert(*pool, Some(classes.clone()));
             }
@@ -108,11 +104,27 @@ impl World {
                     self.doom(&key);
                 }
             }
-            Event::Faulty(..) => {}
-            Event::Finished(..) | Event::RenewFailed(..) | Event::Woken | Event::Idle(_) => {}
+            Event::RenewFailed(job, fence) => self.renewal_answered(job, *fence),
+            Event::Ready(_)
+            | Event::Spawned(_)
+            | Event::Faulty(..)
+            | Event::Finished(..)
+            | Event::Woken
+            | Event::Idle(_) => {}
             Event::Reload(settings) => self.most_of(settings.pools.iter().map(|pool| pool.workers).max()),
             Event::Change(_, Change::Scale(by)) => self.most_of(Some(by.of(self.checks.most))),
             Event::Change(_, Change::Recycle | Change::Pause | Change::Resume) | Event::Outgrown(_) => {}
+        }
+    }
+
+    fn watch_revoked(&mut self, key: (JobId, Fence), why: Revocation) {
+        self.doom(&key);
+        if why.is_anothers() {
+            self.hurry(&key);
+        }
+        let lost = self.checks.revoked.entry(key).or_insert(why);
+        if why != Revocation::Canceled {
+            *lost = why;
         }
     }
 
@@ -122,7 +134,8 @@ impl World {
         if self.jobs[&key.0].fence > key.1.0 {
             return; // An old word about a job that is back under another right.
         }
-        if self.workers.get(&worker).is_some_and(|process| process.jobs.contains_key(&key.0)) {
+        let is_there = |process: &Worker| process.jobs.contains_key(&key.0) && !process.is_stuck;
+        if self.workers.get(&worker).is_some_and(is_there) {
             let until = self.now + self.pool(worker).grace * 2;
             self.checks.doomed.entry((worker, key.0.clone())).or_insert(until);
         }
@@ -141,6 +154,7 @@ impl World {
 
     pub fn watch_command(&mut self, command: &Command) {
         assert!(!self.checks.exited, "an order after the end: {command:?}");
+        self.check_signal(command);
         self.checks.seen.insert(word(command));
         match command {
             Command::Spawn(worker) => {
@@ -176,12 +190,10 @@ impl World {
             Command::KillAt(worker, _) => assert!(self.checks.known.contains(worker), "arms {worker}"),
             Command::Fetch { pool, workers, .. } => self.watch_fetch(*pool, workers),
             Command::Renew(leases) => {
-                for lease in leases {
-                    let lost = self.checks.revoked.get(&(lease.job.clone(), lease.fence));
-                    assert!(lost.is_none_or(|why| *why == Revocation::Canceled), "renews what is lost");
-                }
+                leases.iter().for_each(|lease| self.watch_renew(lease));
             }
             Command::Settle(settlement) => {
+                self.watch_forensics(settlement);
                 self.watch_settle(settlement.job.clone(), settlement.fence, &settlement.verdict);
             }
             Command::AskIdle(..) => assert!(self.settings.burst, "asks without being in a burst"),
@@ -220,7 +232,8 @@ impl World {
         let lives = self.workers.keys().find(|other| other.slot == worker.slot);
         assert!(lives.is_none(), "{worker} beside {lives:?}");
         self.checks.known.insert(worker);
-        let alive = self.checks.known.iter().filter(|other| other.slot.pool == worker.slot.pool);
+        let own = self.checks.known.iter().filter(|other| !self.checks.inherited.contains(other));
+        let alive = own.filter(|other| other.slot.pool == worker.slot.pool);
         let alive = alive.filter(|other| other.slot.index > 0).count();
         let grown = self.checks.grown.get(&worker.slot.pool).copied().unwrap_or_default();
         let min = self.pool(worker).min_workers.map_or(usize::MAX, |min| usize::from(min) + grown);
@@ -276,6 +289,20 @@ impl World {
         self.checks.seen.extend(alone.then(|| "assign alone".into()));
     }
 
+    /// A job that supervisors have died of has the host for itself, but for what does not die.
+    pub fn watch_suspects(&mut self, job: &Job) {
+        let others = self.workers.iter().filter(|(worker, _)| !self.checks.stuck.contains(worker));
+        let mut others = others.flat_map(|(_, process)| process.jobs.keys());
+        if job.is_suspect() {
+            assert_eq!(others.next(), None, "{} is not alone on its host", job.id);
+            let fetching = &self.checks.fetching;
+            assert!(fetching.is_empty(), "{} may get company: {fetching:?} are fetching", job.id);
+            self.checks.seen.insert("assign suspect".into());
+        }
+        let with = others.find(|other| self.jobs[*other].interrupted >= Job::SUSPECTED_AFTER);
+        assert_eq!(with, None, "{} keeps a suspect company", job.id);
+    }
+
     pub fn watch_assign(&mut self, worker: WorkerId, job: &Job) {
         let knows = &self.checks.knows[&worker.slot.pool];
         let known = knows.as_ref().is_none_or(|classes| classes.contains_key(&job.class));
@@ -294,7 +321,12 @@ impl World {
         let before = self.checks.assigned.insert((job.id.clone(), fence), worker);
         let died = before.is_none_or(|before| before != worker && !self.workers.contains_key(&before));
         assert!(died, "assigns a lease twice");
+        if before.is_some() {
+            self.checks.again.insert((job.id.clone(), fence));
+        }
         self.watch_company(worker, job, before.is_some());
+        self.watch_suspects(job);
+        self.checks.asked.entry((job.id.clone(), fence)).or_insert(self.now);
         let lost = self.checks.revoked.get(&(job.id.clone(), fence));
         assert!(lost.is_none(), "assigns what is lost: {lost:?}");
     }
@@ -318,6 +350,13 @@ impl World {
             ahead += 1;
         }
         assert!(ahead <= 16 * usize::from(self.pool(workers[0]).workers), "fetches {ahead} jobs ahead");
+    }
+
+    /// Of a job that ran again the end says which worker died before.
+    fn watch_forensics(&self, Settlement { job, fence, forensics, .. }: &Settlement) {
+        let again = self.checks.again.contains(&(job.clone(), *fence));
+        let told = forensics.as_ref().map(|left| left.died_before.is_some());
+        assert!(told.is_none_or(|told| told == again), "{job} ran again: {again}, but {forensics:?}");
     }
 
     pub fn watch_settle(&mut self, job: JobId, fence: Fence, verdict: &Verdict) {

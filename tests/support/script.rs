@@ -230,6 +230,7 @@ pub fn fetched(now: Instant, words: &[&str]) -> Vec<Fetched> {
             "retries" => job.retry = Some(Retry { retries: value.parse().unwrap(), ..Retry::CLASS }),
             "attempt" => job.attempt = value.parse().unwrap(),
             "crashes" => job.crashes = value.parse().unwrap(),
+            "interrupted" => job.interrupted = value.parse().unwrap(),
             "unknown" => job.unknown = value.parse().unwrap(),
             other => panic!("a job has no '{other}'"),
         }
@@ -319,6 +320,9 @@ pub fn verdict_text(verdict: &Verdict) -> String {
         Verdict::Fail { failure } => format!("failed ({})", short_failure(failure)),
         Verdict::Release { after, counts: Some(Count::Interrupted) } => {
             format!("released after {}, interrupted", short(*after))
+        }
+        Verdict::Release { after, counts: Some(Count::Stopped) } => {
+            format!("released after {}, stopped", short(*after))
         }
         Verdict::Release { after, counts: Some(Count::UnknownClass) } => {
             format!("released after {}, unknown", short(*after))

@@ -124,7 +124,7 @@ fn check_stop(mode: &str) {
     assert!(running.wait().success());
     assert!(word(&sandbox, "hit-b").starts_with(&hit_by(mode, "Interrupted:")));
     let job = sandbox.job(&jid);
-    assert_eq!((&job["state"], &job["interrupted"]), (&json!("waiting"), &json!(1)), "{job}");
+    assert_eq!((&job["state"], &job["interrupted"]), (&json!("waiting"), &json!(0)), "{job}");
     sandbox.assert_nothing_left();
     let log = sandbox.stderr();
     assert!(!log.contains("Traceback") && !log.contains("Exception ignored"), "{log}");

@@ -39,6 +39,7 @@ pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
         Verdict::Release { after, counts } => {
             cmd.arg(after.as_secs_f64()).arg(counts.map_or("", |counts| match counts {
                 Count::Interrupted => "\"interrupted\"",
+                Count::Stopped => "\"stopped\"",
                 Count::UnknownClass => "\"unknown_class\"",
             }));
         }

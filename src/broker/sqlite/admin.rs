@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use super::lease::{HELD_LEASE, held_lease, take_back};
+use super::lease::{HELD_LEASE, HeldLease, held_lease, take_back};
 use super::store::{Store, Waiter};
 use super::trouble::Trouble;
 use super::{figures, history, needs};
@@ -95,18 +95,15 @@ pub(super) fn recover(
     ))?;
     let held: Vec<_> = statement.query_map([instance.as_str()], held_lease)?.collect::<Result<_, _>>()?;
     drop(statement);
-    let mut released = 0;
-    for lease in held {
-        let name = (lease.job.clone(), lease.fence);
-        if keep.contains(&name) {
-            store.effects.granted.push(name);
-            continue;
-        }
-        take_back(store, &lease, now)?;
-        store.effects.given_up.push(name.0);
-        released += 1;
+    let is_kept = |lease: &HeldLease| keep.contains(&(lease.job.clone(), lease.fence));
+    let (kept, released): (Vec<_>, Vec<_>) = held.into_iter().partition(is_kept);
+    store.effects.granted.extend(kept.into_iter().map(|lease| (lease.job, lease.fence)));
+    let ran_alone = released.len() == 1;
+    for lease in &released {
+        take_back(store, lease, ran_alone, now)?;
+        store.effects.given_up.push(lease.job.clone());
     }
-    Ok(released)
+    Ok(released.len() as u64)
 }
 
 pub(super) fn held_by(store: &Store, instance: &Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Trouble> {

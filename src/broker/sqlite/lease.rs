@@ -14,13 +14,10 @@ use super::trouble::Trouble;
 use super::waiting::{self, Found};
 use crate::broker::{Fetch, Renewal};
 use crate::model::{
-    Count, Failure, Fence, Fetched, Instant, Job, JobId, JobState, Lease, OptionName, Progress, QueueName,
-    Revocation, Take, What, WorkerId, millis_up,
+    Count, Fence, Fetched, Instant, Job, JobId, JobState, Lease, OptionName, Progress, QueueName, Revocation,
+    Take, What, WorkerId, millis_up,
 };
 use crate::select::Turns;
-
-/// A job interrupted so often is held: it may be what interrupts.
-pub(super) const INTERRUPTIONS_MAX: u32 = 5;
 
 /// Jobs that are moved on in one transaction because of a time or of another job.
 pub(super) const STRETCH: usize = 500;
@@ -253,7 +250,8 @@ fn expire(store: &mut Store, now: i64) -> Result<(), Trouble> {
     for (lease, at, in_grace) in expired {
         let end = if in_grace { at } else { at.saturating_add(millis_up(grace(store, lease.queue)?)) };
         if end <= now {
-            take_back(store, &lease, now)?;
+            // Its holder may have had other jobs; nobody can say any more.
+            take_back(store, &lease, false, now)?;
         } else {
             store
                 .conn
@@ -273,17 +271,21 @@ fn grace(store: &mut Store, queue: i64) -> Result<Duration, rusqlite::Error> {
     Ok(store.options()?.length(Some(&queue.as_str().into()), OptionName::Grace))
 }
 
-/// Ends a lease whose holder is dead or out of time: the attempt is not spent, the interruption is counted.
-pub(super) fn take_back(store: &mut Store, lease: &HeldLease, now: i64) -> Result<(), Trouble> {
+/// Ends a lease whose holder is dead or out of time: the attempt is not spent, the interruption is counted. `ran_alone`
+/// says whether the holder is known to have had no other job.
+pub(super) fn take_back(
+    store: &mut Store,
+    lease: &HeldLease,
+    ran_alone: bool,
+    now: i64,
+) -> Result<(), Trouble> {
     let interrupted = lease.interrupted + 1;
-    let to = if lease.state == JobState::Canceling {
-        JobState::Canceled
-    } else if interrupted >= INTERRUPTIONS_MAX {
-        JobState::Held
-    } else {
-        JobState::Waiting
+    let failure = Job::held_after(interrupted, ran_alone).filter(|_| lease.state != JobState::Canceling);
+    let to = match (lease.state, &failure) {
+        (JobState::Canceling, _) => JobState::Canceled,
+        (_, Some(_)) => JobState::Held,
+        (_, None) => JobState::Waiting,
     };
-    let failure = (to == JobState::Held).then(|| too_often(interrupted));
     let counts = Some(Count::Interrupted);
     history::attempt(store, lease.row, now, End { counts, failure: failure.as_ref(), ..End::new(to) })?;
     let group = group(to, failure.as_ref()).map(str::to_owned);
@@ -312,12 +314,4 @@ pub(super) fn take_back(store: &mut Store, lease: &HeldLease, now: i64) -> Resul
         store.ended(lease.job.clone(), to);
     }
     Ok(())
-}
-
-fn too_often(times: u32) -> Failure {
-    Failure {
-        group: "interrupted".into(),
-        message: format!("interrupted {times} times, the last time by the death of its supervisor or host"),
-        trace: None,
-    }
 }

@@ -63,7 +63,7 @@ async fn a_group_is_left_with_the_state(scene: Scene) {
     scene.say(&taken, Verdict::Fail { failure: failure() }).await;
     ended(&scene, job("c"), retry_after(Duration::ZERO)).await;
     assert_eq!(groups(&scene).await, []);
-    for _ in 0..5 {
+    for _ in 0..3 {
         assert_eq!(scene.take().await.unwrap().job.id.as_str(), "c");
         scene.recover("me".into(), vec![]).await.unwrap();
     }

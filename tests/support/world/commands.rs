@@ -67,15 +67,7 @@ impl World {
 
     pub fn make(&mut self, worker: WorkerId, forked_by: Option<WorkerId>) {
         let ignores_term = self.unlucky(20);
-        let process = Worker {
-            jobs: BTreeMap::new(),
-            ignores_term,
-            unborn: true,
-            forked_by,
-            alone: None,
-            kill_at: None,
-        };
-        self.workers.insert(worker, process);
+        self.workers.insert(worker, Worker::new(ignores_term, forked_by));
         if !self.unlucky(5) {
             let within = if self.unlucky(10) { 8_000 } else { 300 };
             self.soon(within, Happening::Born(worker));
@@ -136,12 +128,7 @@ impl World {
             Signal::Term => {
                 self.soon(3_000, Happening::Dies(worker, ExitStatus::Signal { signal: 15, core: false }));
             }
-            Signal::Kill => {
-                self.soon(100, Happening::Dies(worker, KILLED));
-                if self.unlucky(5) {
-                    self.soon(99, Happening::Tell(Event::Stuck(worker, "in state D".into())));
-                }
-            }
+            Signal::Kill => self.soon(100, Happening::Dies(worker, KILLED)),
         }
     }
 

@@ -46,7 +46,7 @@ pub fn job(id: &JobId, work: &Work) -> Job {
         tags: Vec::new(),
         attempt: work.attempt,
         crashes: work.crashes,
-        interrupted: 0,
+        interrupted: work.interrupted,
         unknown: work.unknown,
         retry: None,
         time_limit: None,

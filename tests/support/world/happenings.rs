@@ -8,6 +8,7 @@ impl World {
             Happening::Tell(event) => self.tell(event),
             Happening::Born(worker) => self.born(worker),
             Happening::Dies(worker, status) => self.dies(worker, status),
+            Happening::Proven(worker, status) => self.proven(worker, status),
             Happening::Ends(worker, job, outcome) => self.ends(worker, job, outcome),
             Happening::SelfFence(worker, at) => {
                 if self.workers.get(&worker).is_some_and(|process| process.kill_at == Some(at)) {
@@ -19,9 +20,10 @@ impl World {
                     && work.fence == fence.0
                     && work.leased
                 {
-                    work.leased = false;
-                    work.over |= why == Revocation::Canceled;
-                    work.waiting = !work.over;
+                    // A person's cancel waits for the proof: until then it is leased.
+                    work.canceling |= why == Revocation::Canceled;
+                    work.leased = work.canceling;
+                    work.waiting = !work.canceling;
                     self.tell(Event::Revoked(job, fence, why));
                     self.tell(Event::Woken);
                 }
@@ -64,6 +66,15 @@ impl World {
     }
 
     pub fn dies(&mut self, worker: WorkerId, status: ExitStatus) {
+        let Some(process) = self.workers.get(&worker).filter(|process| !process.is_stuck) else { return };
+        let may_stick = !process.unborn && worker.slot.index > 0;
+        match may_stick && self.unlucky(7) {
+            true => self.stick(worker, status, None),
+            false => self.ended(worker, status),
+        }
+    }
+
+    pub fn ended(&mut self, worker: WorkerId, status: ExitStatus) {
         let Some(process) = self.workers.remove(&worker) else { return };
         self.checks.deaths += u64::from(!process.jobs.is_empty() && status != KILLED);
         self.orphan(worker);
@@ -95,6 +106,13 @@ impl World {
     }
 
     pub fn ends(&mut self, worker: WorkerId, job: JobId, outcome: Outcome) {
+        if self.workers.get(&worker).is_some_and(|process| process.is_stuck) {
+            return;
+        }
+        let runs = self.workers.get(&worker).is_some_and(|process| process.jobs.contains_key(&job));
+        if runs && self.pool(worker).jobs_per_life == Some(1) && self.unlucky(7) {
+            return self.stick(worker, ExitStatus::Code(0), Some((job, outcome)));
+        }
         let there = self.workers.get_mut(&worker).and_then(|process| process.jobs.remove(&job));
         if let Some(fence) = there {
             self.checks.doomed.remove(&(worker, job.clone()));
@@ -175,8 +193,8 @@ impl World {
                 | Verdict::Hold { .. }
                 | Verdict::Canceled => None,
             };
-            work.over = after.is_none();
-            if let Some(after) = after {
+            work.over = after.is_none() || work.canceling;
+            if let Some(after) = after.filter(|_| !work.canceling) {
                 self.at(after, Happening::Due(id.clone()));
             }
         }

@@ -3,6 +3,7 @@
 mod commands;
 mod dice;
 mod happenings;
+mod stuck;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
@@ -11,10 +12,12 @@ use std::time::Duration;
 
 use super::rules::Checks;
 pub use dice::*;
+use stuck::unproven;
 use taskvisor::model::{
     Bytes, Change, Class, ClassSettings, Classes, Count, CutOff, Excess, Exit, ExitStatus, Failure, Fence,
     Fetched, Instant, Job, JobId, JobState, Lease, Limits, Order, Outcome, Payload, PoolSettings, QueueName,
-    Retry, Revocation, Scale, Settings, Settlement, Signal, Stop, Take, Usage, Verdict, WorkerId,
+    Retry, Revocation, Scale, Settings, Settlement, Signal, SlotId, Stop, Take, Unproven, Usage, Verdict,
+    WorkerId,
 };
 use taskvisor::select::Turns;
 use taskvisor::supervisor::{Command, Event, Supervisor};
@@ -56,6 +59,8 @@ pub enum Happening {
     Born(WorkerId),
     /// The process dies by itself.
     Dies(WorkerId, ExitStatus),
+    /// The last of what does not die is dead.
+    Proven(WorkerId, ExitStatus),
     /// The worker ends a job.
     Ends(WorkerId, JobId, Outcome),
     /// The keeper kills by itself, unless it has been told another time.
@@ -80,6 +85,10 @@ pub struct Worker {
     pub forked_by: Option<WorkerId>,
     /// The job that must have no company.
     pub alone: Option<JobId>,
+    /// Whether its first process has ended, and something of it does not die yet.
+    pub is_stuck: bool,
+    /// What is known of its job only at the proof.
+    pub last_word: Option<(JobId, Outcome)>,
     pub kill_at: Option<Instant>,
 }
 
@@ -93,15 +102,24 @@ pub struct Work {
     pub leased: bool,
     pub attempt: u32,
     pub crashes: u32,
+    pub interrupted: u32,
     pub unknown: u32,
+    /// Whether a person has ended it; it is leased until that is settled.
+    pub canceling: bool,
 }
 
 impl World {
     pub fn run(seed: u64, weather: Weather) -> World {
         let mut dice = Dice(seed.wrapping_mul(0x2545_F491_4F6C_DD1D).wrapping_add(seed));
-        let settings = settings(&mut dice, seed, weather);
+        let mut settings = settings(&mut dice, seed, weather);
+        let now = Instant::from_millis(1_000_000);
+        if weather == Weather::Hostile && dice.below(4) == 0 {
+            settings.first_generation = 9;
+            settings.unproven = vec![unproven(&mut dice, now, settings.lease)];
+        }
         let mut world = World::new(seed, weather, settings);
         world.dice = dice;
+        world.inherit();
         world.plan();
         world.live();
         world
@@ -144,6 +162,11 @@ impl World {
     pub fn plan(&mut self) {
         let jobs = self.dice.below(60) + 5;
         self.put(jobs, 600_000);
+        // Supervisors have died during some of them.
+        for number in 0..jobs {
+            let died = if self.dice.below(20) == 0 { 2 } else { 0 };
+            self.jobs.get_mut(&JobId::from(format!("j{number}"))).unwrap().interrupted = died;
+        }
         self.plan_changes();
         if self.weather == Weather::Kind {
             return self.stop_at_the_end();
@@ -209,7 +232,9 @@ impl World {
                 leased: false,
                 attempt: 1,
                 crashes: 0,
+                interrupted: 0,
                 unknown: 0,
+                canceling: false,
                 queue,
                 class,
             };
@@ -297,7 +322,8 @@ impl World {
         self.checks.turns += 1;
         assert!(self.checks.turns < 200_000, "spins: {:?} is due at {:?}", due, self.now);
         assert!(self.now < end, "does not end");
-        for (worker, process) in self.workers.iter().filter(|(worker, _)| !self.carries_on(**worker)) {
+        let dies = |(worker, process): &(&WorkerId, &Worker)| !self.carries_on(**worker) && !process.is_stuck;
+        for (worker, process) in self.workers.iter().filter(dies) {
             for job in process.jobs.keys() {
                 let lease = self.checks.leases.get(&(job.clone(), Fence(self.jobs[job].fence)));
                 let holder = self.checks.assigned.get(&(job.clone(), Fence(self.jobs[job].fence)));
@@ -308,6 +334,7 @@ impl World {
         if self.hangs.is_some() {
             return;
         }
+        self.check_stuck();
         let late = self.checks.doomed.iter().find(|(_, until)| **until < self.now);
         assert!(late.is_none(), "lives on without the right to: {late:?}");
     }

@@ -251,19 +251,29 @@ local function end_canceled(jid, job, reason)
   news('canceled', jid, job.queue, 'canceled', reason)
 end
 
+-- Whether so many interruptions hold a job, and why. One that ran alone the last time is held sooner: nothing else can
+-- have been the cause.
+local function held_after(interrupted, ran_alone)
+  if ran_alone and interrupted >= 3 then
+    return 'its supervisor or host died ' .. interrupted .. ' times while it ran, the last time while no other job ran '
+      .. 'there: it may be the cause'
+  elseif interrupted >= 5 then
+    return 'interrupted ' .. interrupted .. ' times, the last time by the death of its supervisor or host'
+  end
+end
+
 -- A hold ends that nobody settled: its holder is dead, or out of time. The attempt is not spent; the interruption is
--- counted.
-local function take_back(jid, job)
+-- counted. `ran_alone` says whether the holder is known to have had no other job.
+local function take_back(jid, job, ran_alone)
   let_go(jid, job)
   local interrupted = (number(job.interrupted) or 0) + 1
   call('HSET', 'ql:j:' .. jid, 'interrupted', interrupted, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
   call('HDEL', 'ql:j:' .. jid, 'grace')
-  local ended = {counts = '"interrupted"'}
+  local ended, message = {counts = '"interrupted"'}, held_after(interrupted, ran_alone)
   if job.canceling then
     note_attempt(jid, job, 'canceled', ended)
     end_canceled(jid, job)
-  elseif interrupted >= 5 then
-    local message = 'interrupted ' .. interrupted .. ' times, the last time by the death of its supervisor or host'
+  elseif message then
     ended.failure = '{"group":"interrupted","message":"' .. message .. '"}'
     note_attempt(jid, job, 'held', ended)
     end_badly(jid, job, 'held', ended.failure, 'interrupted', message)

@@ -311,16 +311,17 @@ end
 
 -- A supervisor that comes back, and nothing of it runs, gives back what it held: all but those it is to settle itself.
 if command == 'taskvisor.recover' then
-  local instance, kept, released = take(), {}, 0
+  local instance, kept, released = take(), {}, {}
   for _ = 1, tonumber(take()) do kept[take()] = take() end
   for _, jid in ipairs(call('SMEMBERS', 'ql:taskvisor:held:' .. instance)) do
     local job = read(jid, HELD)
     if not is_held(job) or job.instance ~= instance then
       call('SREM', 'ql:taskvisor:held:' .. instance, jid)
     elseif kept[jid] ~= job.hold then
-      take_back(jid, job)
-      released = released + 1
+      job.jid = jid
+      released[#released + 1] = job
     end
   end
-  return released
+  for _, job in ipairs(released) do take_back(job.jid, job, #released == 1) end
+  return #released
 end

@@ -126,7 +126,8 @@ local function again(jid, job, left)
   else
     call('HSET', key, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
   end
-  if left.counts then
+  -- What was stopped is in the history only.
+  if left.counts and left.counts ~= '"stopped"' then
     local counter = left.counts == '"interrupted"' and 'interrupted' or 'unknown'
     call('HSET', key, counter, (number(fields(jid, counter)) or 0) + 1)
   end

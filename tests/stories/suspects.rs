@@ -1,0 +1,83 @@
+//! Jobs during which the supervisor has died more than once: each runs alone on its host.
+
+use super::script::check;
+use super::{fork, prefork};
+
+#[test]
+fn a_suspect_begins_when_all_others_have_ended_and_nothing_begins_beside_it() {
+    check(
+        fork(3),
+        "0.1 ready 1.1 / ready 2.1 / ready 3.1
+         0.2 fetched a
+         0.3 fetched s interrupted=2 b
+         0.4 settled b
+         5 done 1.1 a / exited 1.1 0
+         5.1 ready 1.2
+         6 settled a
+         8 woken
+         9 done 2.1 s / exited 2.1 0",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 58
+         0 > spawn 2.1
+         0 > kill_at 2.1 58
+         0 > spawn 3.1
+         0 > kill_at 3.1 58
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > fetch 2.1 3.1
+         0.3 > settle b released after 0
+         1.1 > kill_at 3.1 never
+         1.3 > kill_at 2.1 never
+         5 > spawn 1.2
+         5 > kill_at 1.2 63
+         5 > settle a complete
+         6 > assign 2.1 s
+         6 > kill_at 2.1 58.3
+         6.1 > kill_at 1.2 never
+         9 > spawn 2.2
+         9 > kill_at 2.2 67
+         9 > fetch 1.2 3.1
+         9 > settle s complete",
+    );
+}
+
+#[test]
+fn a_suspect_whose_worker_ends_before_it_has_begun_goes_back() {
+    check(
+        prefork(2),
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched a
+         0.3 fetched s interrupted=2
+         2 exited 2.1 11
+         2.1 settled s
+         2.5 ready 2.2",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.2 > fetch 2.1
+         2 > settle s released after 0
+         2.1 > spawn 2.2
+         2.5 > fetch 2.2",
+    );
+}
+
+#[test]
+fn what_does_not_die_keeps_no_suspect_from_running() {
+    check(
+        prefork(2),
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched a
+         0.3 stuck 1.1
+         0.4 fetched s interrupted=4",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.2 > fetch 2.1
+         0.4 > assign 2.1 s
+         0.4 > kill_at 2.1 58.4",
+    );
+}
