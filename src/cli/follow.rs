@@ -1,5 +1,6 @@
 //! `job logs`: what a job has written, and what it writes.
 
+use std::borrow::Cow;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, IsTerminal, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -15,6 +16,7 @@ use super::elsewhere::only_here;
 use super::exit;
 use super::failure::Failure;
 use super::hosts::Hosts;
+use super::lens::Lens;
 use super::screen::{Look, escaped_lines, print, print_bytes};
 use crate::config::{Config, logs as logs_of};
 use crate::log::removed_until;
@@ -33,8 +35,9 @@ pub async fn logs(config: &Config, args: &JobLogs) -> Result<u8, Failure> {
     let id = access.named(&args.jid).await?;
     let mut job = access.job(&id).await?;
     let path = config.log_file(&id);
+    let lens = Lens::new(config, &id, args);
     let mut output =
-        Output { path, file: None, found: false, tty: io::stdout().is_terminal(), cut: Vec::new() };
+        Output { path, lens, file: None, found: false, tty: io::stdout().is_terminal(), cut: Vec::new() };
     if args.follow && !job.state.has_ended() {
         follow(config, &id, &mut output).await?;
         job = Access::open(config).await?.job(&id).await?;
@@ -140,6 +143,7 @@ fn watch(file: &Path) -> Result<mpsc::Receiver<()>, Failure> {
 
 struct Output {
     path: PathBuf,
+    lens: Option<Lens>,
     file: Option<File>,
     /// Whether there ever was one.
     found: bool,
@@ -170,29 +174,35 @@ impl Output {
     fn read_on(&mut self) -> Result<(), Failure> {
         let mut buffer = vec![0; 64 << 10];
         loop {
-            let read = self.read(&mut buffer).map_err(|error| self.unread(error))?;
+            let (offset, read) = self.read(&mut buffer).map_err(|error| self.unread(error))?;
             if read == 0 {
                 return Ok(());
             }
+            let chosen = match &mut self.lens {
+                Some(lens) => Cow::from(lens.show(offset, &buffer[..read])?),
+                None => Cow::from(&buffer[..read]),
+            };
             if self.tty {
-                self.cut.extend_from_slice(&buffer[..read]);
+                self.cut.extend_from_slice(&chosen);
                 print(&shown(&mut self.cut))?;
             } else {
-                print_bytes(&buffer[..read])?;
+                print_bytes(&chosen)?;
             }
         }
     }
 
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(file) = self.file.as_mut() else { return Ok(0) };
+    /// From where on, and how much.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<(u64, usize)> {
+        let Some(file) = self.file.as_mut() else { return Ok((0, 0)) };
         // Somebody has emptied it: what is there now is new.
         if file.metadata()?.len() < file.stream_position()? {
             file.rewind()?;
         }
+        let offset = file.stream_position()?;
         loop {
             match file.read(buffer) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                read => return read,
+                read => return Ok((offset, read?)),
             }
         }
     }
@@ -203,6 +213,9 @@ impl Output {
 
     /// Writes what never became a character.
     fn finish(&self) -> Result<(), Failure> {
+        if let Some(remark) = self.lens.as_ref().and_then(Lens::remark) {
+            writeln!(io::stderr(), "{remark}")?;
+        }
         print(&escaped_lines(&String::from_utf8_lossy(&self.cut)))
     }
 }

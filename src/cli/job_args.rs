@@ -8,6 +8,7 @@ use clap::{Subcommand, ValueEnum};
 use crate::config::parse_duration;
 use crate::model::{Day, JobState, Millis};
 
+use super::lens::Stream;
 use super::many_args;
 pub use super::many_args::{Failed, JobDiscard, JobRetry, Many};
 
@@ -21,6 +22,7 @@ pub enum JobCommand {
     /// Wait until jobs have ended: 0 = all complete, 1 = not all, 124 = timed out
     Wait(JobWait),
     /// Print what a job has written
+    #[command(after_help = LOGS)]
     Logs(JobLogs),
     /// Print what a job has given back, and nothing else
     Result(JobResult),
@@ -62,6 +64,14 @@ const CANCEL_USAGE: &str = "\
 taskvisor job cancel [OPTIONS] <JID>...
        taskvisor job cancel [OPTIONS] <--queue QUEUE|--tag TAG|--class CLASS|--state STATE>...";
 
+const LOGS: &str = "\
+Output is printed in the order in which it was read. A job's stdout and stderr are two pipes:
+lines of the two that came at the same moment may have changed places. Times are those at which
+the supervisor read them, within 10 ms at best.
+
+Examples:
+  taskvisor job logs --stream stderr --attempt 2 0199ab
+  taskvisor job logs -t --since 10m 0199ab";
 const CANCEL: &str = "\
 A job that others depend on is left as it is, unless all of those are named too.
 
@@ -223,6 +233,21 @@ pub struct JobLogs {
     /// Go on until the job has ended
     #[arg(short, long)]
     pub follow: bool,
+    /// Put in front of each line when it was read (UTC) and from which stream
+    #[arg(short, long)]
+    pub timestamps: bool,
+    /// Only what it printed there
+    #[arg(long, value_name = "STREAM")]
+    pub stream: Option<Stream>,
+    /// Only this attempt; one that was not spent is counted again
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub attempt: Option<u32>,
+    /// Only what it printed so long ago or less, or since a date
+    #[arg(long, value_name = "2h|DATE", value_parser = many_args::past)]
+    pub since: Option<Millis>,
+    /// Only what it printed longer ago than this, or before a date
+    #[arg(long, value_name = "2h|DATE", value_parser = many_args::past)]
+    pub until: Option<Millis>,
 }
 
 #[derive(Debug, clap::Args)]

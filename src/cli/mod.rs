@@ -28,6 +28,7 @@ mod job_args;
 mod json;
 mod killer;
 mod launch;
+mod lens;
 mod listing;
 mod many;
 mod many_args;

@@ -1,6 +1,7 @@
 //! What is written for people to read later: the supervisor's own log, and what jobs and slots print. Each has a thread of
 //! its own, so that a slow disk or a reader that has fallen asleep delays nobody.
 
+mod index;
 mod journal;
 mod outputs;
 mod own;
@@ -11,6 +12,7 @@ mod start;
 mod target;
 mod writer;
 
+pub use index::{Mark, Piece, Source, pieces};
 pub use outputs::{JobFile, Outputs, Places};
 pub use own::OwnLog;
 pub use private::write_private;

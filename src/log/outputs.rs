@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
+use super::index::Mark;
 use super::writer::Writer;
 use crate::model::{JobId, LogSettings};
 
@@ -44,7 +45,7 @@ pub(super) struct Shared {
 }
 
 pub(super) enum Line {
-    Job(JobId, Vec<u8>),
+    Job(JobId, Mark, Vec<u8>),
     End(JobId, oneshot::Sender<u64>),
     /// The name of the slot's file.
     Slot(String, Vec<u8>),
@@ -70,8 +71,8 @@ impl Outputs {
     }
 
     /// Adds to a job's file. False when it was dropped because the disk does not keep up.
-    pub fn output(&self, job: &JobId, bytes: &[u8]) -> bool {
-        self.offer(bytes, |bytes| Line::Job(job.clone(), bytes))
+    pub fn output(&self, job: &JobId, mark: Mark, bytes: &[u8]) -> bool {
+        self.offer(bytes, |bytes| Line::Job(job.clone(), mark, bytes))
     }
 
     /// Adds to the file of a slot, as [`Outputs::output`] does to that of a job.
@@ -80,9 +81,9 @@ impl Outputs {
     }
 
     /// Adds a word of ours, which is never dropped: there is one for each attempt at most.
-    pub fn remark(&self, job: &JobId, text: String) {
+    pub fn remark(&self, job: &JobId, mark: Mark, text: String) {
         self.shared.waiting.fetch_add(weight(text.as_bytes()), Ordering::Relaxed);
-        self.send(Line::Job(job.clone(), text.into_bytes()));
+        self.send(Line::Job(job.clone(), mark, text.into_bytes()));
     }
 
     /// The attempt is over: its file may be closed, and goes when its time has come. The answer comes when all of its output
@@ -170,7 +171,10 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::model::Rotate;
+    use crate::log::Source;
+    use crate::model::{Millis, Rotate};
+
+    const MARK: Mark = Mark { at: Millis(1), attempt: 1, source: Source::Stdout };
 
     struct Stage {
         dir: tempfile::TempDir,
@@ -191,7 +195,7 @@ mod tests {
 
         /// Writes and waits until it is written; gives what was lost.
         fn print(&self, job: &str, text: &[u8]) -> u64 {
-            self.outputs.output(&job.into(), text);
+            self.outputs.output(&job.into(), MARK, text);
             self.settle(job)
         }
 
@@ -207,8 +211,8 @@ mod tests {
     #[test]
     fn the_output_of_a_job_is_its_bytes_in_order() {
         let stage = Stage::new(LogSettings::default());
-        stage.outputs.output(&"a".into(), b"one\xff\0");
-        stage.outputs.remark(&"a".into(), "two".into());
+        stage.outputs.output(&"a".into(), MARK, b"one\xff\0");
+        stage.outputs.remark(&"a".into(), MARK, "two".into());
         assert_eq!(stage.print("a", b"three"), 0);
         assert_eq!(fs::read(stage.dir.path().join("jobs/x/a.log")).unwrap(), b"one\xff\0twothree");
         assert_eq!(stage.print("a", b" again"), 0, "a second attempt");
@@ -218,7 +222,7 @@ mod tests {
     #[test]
     fn a_file_removed_under_us_is_made_again() {
         let stage = Stage::new(LogSettings::default());
-        stage.outputs.output(&"a".into(), b"one");
+        stage.outputs.output(&"a".into(), MARK, b"one");
         stage.print("b", b"");
         fs::remove_file(stage.dir.path().join("jobs/x/a.log")).unwrap();
         stage.print("a", b"two");
@@ -270,7 +274,7 @@ mod tests {
     #[test]
     fn output_over_the_quota_drives_out_what_has_ended_and_spares_what_has_not() {
         let stage = Stage::new(LogSettings { quota: 100 << 10, ..LogSettings::default() });
-        stage.outputs.output(&"running".into(), &[b'x'; 50_000]);
+        stage.outputs.output(&"running".into(), MARK, &[b'x'; 50_000]);
         stage.print("first", b"x");
         let there = |name: &str| stage.dir.path().join(format!("jobs/x/{name}.log")).exists();
         let mut n = 0;

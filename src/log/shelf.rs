@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::index::{beside, is_index};
 use super::private::write_private;
 use crate::model::{Instant, Millis};
 
@@ -207,9 +208,13 @@ impl Look {
                 self.bytes += bytes;
             }
             Aim::Remove(cut) => {
-                let moment = written_at.div_euclid(cut.grain);
+                let (path, moment) = (entry.path(), written_at.div_euclid(cut.grain));
                 let goes = moment < cut.moment || (moment == cut.moment && cut.rest > 0);
-                if goes && !written.contains(&entry.path()) && fs::remove_file(entry.path()).is_ok() {
+                // Records go with their output.
+                let stays = written.contains(&path)
+                    || (is_index(&path) && path.with_extension("log").symlink_metadata().is_ok());
+                if goes && !stays && fs::remove_file(&path).is_ok() {
+                    let bytes = bytes + remove_records(&path);
                     self.bytes += bytes;
                     if moment == cut.moment {
                         cut.rest = cut.rest.saturating_sub(bytes);
@@ -218,6 +223,12 @@ impl Look {
             }
         }
     }
+}
+
+/// Removes what was recorded of output that is gone; what that makes free.
+fn remove_records(log: &Path) -> u64 {
+    let found = fs::symlink_metadata(beside(log)).map_or(0, |found| room(found.len()));
+    fs::remove_file(beside(log)).map_or(0, |()| found)
 }
 
 impl Found {
@@ -258,7 +269,8 @@ mod tests {
         }
 
         fn path(&self, name: &str) -> PathBuf {
-            self.dir.path().join(&name[name.len() - 2..]).join(name)
+            let stem = name.trim_end_matches(".log").trim_end_matches(".idx");
+            self.dir.path().join(&stem[stem.len() - 2..]).join(name)
         }
 
         /// A file that was last written to so long ago.
@@ -305,6 +317,16 @@ mod tests {
         stage.now = stage.now + EVERY;
         stage.work();
         assert_eq!(stage.names(), ["b1"]);
+    }
+
+    #[test]
+    fn records_stay_as_long_as_their_output() {
+        let mut stage = Stage::new(1 << 30, 2 * DAY);
+        for (name, age) in [("old.log", 3), ("old.idx", 4), ("new.log", 1), ("new.idx", 4), ("none.idx", 4)] {
+            stage.file(name, age * DAY, 10);
+        }
+        stage.work();
+        assert_eq!(stage.names(), ["new.idx", "new.log"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use super::index::{Index, Mark, since};
 use super::outputs::{JobFile, Line, Places, Shared};
 use super::private::write_private;
 use super::rotated::{Rotated, write};
@@ -28,6 +29,8 @@ const STRETCH: u32 = 16;
 pub(super) struct Writer {
     job: JobFile,
     shelf: Shelf,
+    /// Since when there are records of when output was written.
+    indexed: Millis,
     /// Those that have printed and have not ended.
     attempts: HashMap<JobId, Attempt>,
     /// How many of them have their file open.
@@ -51,6 +54,7 @@ struct Attempt {
 struct Opened {
     file: File,
     len: u64,
+    index: Index,
 }
 
 impl Writer {
@@ -58,6 +62,7 @@ impl Writer {
         let limits = Limits { quota: settings.quota, keep: settings.keep };
         Writer {
             job: places.job,
+            indexed: since(&places.jobs, Millis(clock::wall_millis())),
             shelf: Shelf::new(places.jobs, limits, clock::now()),
             attempts: HashMap::new(),
             open: 0,
@@ -97,9 +102,9 @@ impl Writer {
 
     fn take(&mut self, line: Line) {
         match line {
-            Line::Job(job, bytes) => {
+            Line::Job(job, mark, bytes) => {
                 let mut rest = bytes.as_slice();
-                let result = self.write_job(&job, &mut rest);
+                let result = self.write_job(&job, mark, &mut rest);
                 self.shared.written(&bytes);
                 if let Some(attempt) = self.attempts.get_mut(&job) {
                     attempt.lost += rest.len() as u64;
@@ -122,7 +127,7 @@ impl Writer {
     }
 
     /// Takes from `bytes` what was written.
-    fn write_job(&mut self, job: &JobId, bytes: &mut &[u8]) -> io::Result<()> {
+    fn write_job(&mut self, job: &JobId, mark: Mark, bytes: &mut &[u8]) -> io::Result<()> {
         let attempt = self.attempts.entry(job.clone()).or_default();
         let removed = |opened: &Opened| opened.file.metadata().is_ok_and(|found| found.nlink() == 0);
         if attempt.file.as_ref().is_none_or(removed) {
@@ -134,12 +139,19 @@ impl Writer {
         let Some(opened) = self.attempts.get_mut(job).and_then(|attempt| attempt.file.as_mut()) else {
             return Ok(());
         };
-        let (before, to_go) = (opened.len, bytes.len());
+        let (before, to_go, records) = (opened.len, bytes.len(), opened.index.len());
+        // Where it cannot be noted, the disk will hardly take the output.
+        let noted = opened.index.note(before, mark);
         let result = write(&mut opened.file, bytes);
         opened.len += (to_go - bytes.len()) as u64;
         self.shelf.grown(before, opened.len);
+<<<<<<< HEAD
         self.shared.uses(self.shelf.used());
         result
+=======
+        self.shelf.grown(records, opened.index.len());
+        result.and(noted)
+>>>>>>> 8a5c52f (Show when, and on which stream, a job printed what)
     }
 
     fn write_slot(&mut self, name: &str, bytes: &mut &[u8]) -> io::Result<()> {
@@ -158,10 +170,10 @@ impl Writer {
         if self.open >= OPEN {
             self.close_all();
         }
-        Opened::at(path).or_else(|error| match error.raw_os_error() {
+        Opened::at(path, self.indexed).or_else(|error| match error.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) if self.open > 0 || !self.slots.is_empty() => {
                 self.close_all();
-                Opened::at(path)
+                Opened::at(path, self.indexed)
             }
             Some(_) | None => Err(error),
         })
@@ -215,11 +227,11 @@ impl Writer {
 }
 
 impl Opened {
-    fn at(path: &Path) -> io::Result<Opened> {
+    fn at(path: &Path, indexed: Millis) -> io::Result<Opened> {
         make_parent(path)?;
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        let len = file.metadata()?.len();
-        Ok(Opened { file, len })
+        let (len, index) = (file.metadata()?.len(), Index::of(path, &file, indexed)?);
+        Ok(Opened { file, len, index })
     }
 }
 

@@ -149,7 +149,7 @@ impl Life {
         let (worker, cap, pool) = (*worker, *cap, plan.settings.name.as_str());
         let mut sink = match self.jobs.first_mut().filter(|_| plan.one_at_a_time()) {
             Some(running) => {
-                Sink { logs, worker, pool, job: Some(&running.job.id), printed: &mut running.printed, cap }
+                Sink { logs, worker, pool, job: Some(&running.job), printed: &mut running.printed, cap }
             }
             None => Sink { logs, worker, pool, job: None, printed: &mut self.stray, cap },
         };
@@ -252,7 +252,7 @@ impl Life {
         let Running { job, printed, .. } = running;
         let Around { worker, plan, logs, cap, .. } = *around;
         let pool = plan.settings.name.as_str();
-        let mut sink = Sink { logs, worker, pool, job: Some(&job.id), printed, cap };
+        let mut sink = Sink { logs, worker, pool, job: Some(job), printed, cap };
         sink.keep(Stream::Err, format!("{text}\n").as_bytes());
         running.overflow(worker)
     }

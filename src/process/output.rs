@@ -4,8 +4,9 @@ use std::os::fd::OwnedFd;
 
 use tracing::info;
 
-use crate::log::Outputs;
-use crate::model::{Excess, JobId, WorkerId, WorkerName};
+use crate::clock;
+use crate::log::{Mark, Outputs, Source};
+use crate::model::{Excess, Job, Millis, WorkerId, WorkerName};
 
 /// Kept of stderr.
 const TAIL: usize = 64 << 10;
@@ -142,7 +143,7 @@ pub(super) struct Sink<'a> {
     pub(super) logs: &'a Outputs,
     pub(super) worker: WorkerId,
     pub(super) pool: &'a str,
-    pub(super) job: Option<&'a JobId>,
+    pub(super) job: Option<&'a Job>,
     pub(super) printed: &'a mut Printed,
     pub(super) cap: u64,
 }
@@ -173,14 +174,14 @@ impl Sink<'_> {
         printed.dropped += cut;
         if !kept.is_empty() {
             printed.written += kept.len() as u64;
-            if !self.write(kept) {
+            if !self.write(stream, kept) {
                 self.printed.dropped += kept.len() as u64;
             }
         }
         if cut > 0 && !std::mem::replace(&mut self.printed.marked, true) {
             let remark = format!("\n[taskvisor: output over {cap} bytes was dropped]\n");
             match self.job {
-                Some(job) => self.logs.remark(job, remark),
+                Some(job) => self.logs.remark(&job.id, mark(job, stream), remark),
                 None => {
                     info!(worker = %self.name(), pool = self.pool, "{}", remark.trim())
                 }
@@ -188,9 +189,9 @@ impl Sink<'_> {
         }
     }
 
-    fn write(&self, bytes: &[u8]) -> bool {
+    fn write(&self, stream: Stream, bytes: &[u8]) -> bool {
         if let Some(job) = self.job {
-            return self.logs.output(job, bytes);
+            return self.logs.output(&job.id, mark(job, stream), bytes);
         }
         if self.logs.keeps_slots() {
             let slot = format!("slot-{}.{}.log", self.pool, self.worker.slot.index);
@@ -204,4 +205,13 @@ impl Sink<'_> {
         }
         true
     }
+}
+
+/// What is known of output that was read just now.
+fn mark(job: &Job, stream: Stream) -> Mark {
+    let source = match stream {
+        Stream::Out => Source::Stdout,
+        Stream::Err => Source::Stderr,
+    };
+    Mark { at: Millis(clock::wall_millis()), attempt: job.attempt, source }
 }

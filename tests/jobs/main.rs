@@ -14,6 +14,7 @@ mod events;
 mod found;
 mod large;
 mod lists;
+mod logs;
 mod options;
 mod recurring;
 mod results;
