@@ -156,7 +156,9 @@ fn fields_of_the_log() -> Vec<(String, PathBuf)> {
         for level in ["info!(", "warn!(", "error!(", "debug!("] {
             for call in text.split(level).skip(1) {
                 let before = call.split('"').next().unwrap_or_default();
-                let names = before.split(',').map(|field| field.split('=').next().unwrap_or_default().trim());
+                // A target is no field.
+                let fields_of = before.split(',').filter(|field| !field.trim().starts_with("target:"));
+                let names = fields_of.map(|field| field.split('=').next().unwrap_or_default().trim());
                 let names = names.map(|name| name.trim_start_matches(['%', '?']));
                 fields.extend(
                     names.filter(|name| !name.is_empty()).map(|name| (name.to_owned(), path.clone())),

@@ -101,8 +101,8 @@ impl EventLog {
     }
 
     /// The order of a person.
-    pub(super) fn person(&mut self, now: Instant, line: Line) -> Option<Line> {
-        self.flood.pass(now, Kind::Orders, line)
+    pub(super) fn person(&mut self, now: Instant, kind: Kind, line: Line) -> Option<Line> {
+        self.flood.pass(now, kind, line)
     }
 
     /// An order of the supervisor.

@@ -11,6 +11,7 @@ use super::calls::SETTLING;
 use super::census::Counted;
 use super::event_log::Line;
 use super::explain::{Answer, Asked, explain};
+use super::flood::Kind;
 use super::inbox::{Inbox, Input};
 use super::mutes;
 use super::news;
@@ -193,7 +194,7 @@ fn answer(request: Request, supervisor: &mut Supervisor, outside: &mut Outside) 
         Request::Reload { fresh, rehearsal, by, answer } => {
             drop(answer.send(reload(fresh, (rehearsal, &by), supervisor, outside)));
         }
-        Request::Log(line) => outside.record.log_order(line),
+        Request::Log(line) => outside.record.log_order(Kind::Asked, line),
         Request::Counted(counted) => {
             let view = view(supervisor, outside);
             outside.judge(&view, &counted);
@@ -224,7 +225,7 @@ fn reload(
         Ok(fresh) => (fresh.file.clone(), fresh),
         Err(why) => {
             if !rehearsal {
-                outside.record.log_order(orders::refused(&why, by));
+                outside.record.log_order(Kind::Orders, orders::refused(&why, by));
                 news::reloaded(&outside.newsroom, Err(&why), by);
             }
             return Vec::new();
@@ -233,7 +234,7 @@ fn reload(
     outside.wardrobe.number(&mut settings, outfits);
     let steps = supervisor.preview(&settings);
     if !rehearsal {
-        outside.record.log_order(orders::reloaded(file.as_deref(), &steps, by));
+        outside.record.log_order(Kind::Orders, orders::reloaded(file.as_deref(), &steps, by));
         news::reloaded(&outside.newsroom, Ok(&steps), by);
         keep();
         outside.lease = settings.lease;

@@ -8,8 +8,10 @@ use tracing::Level;
 use super::event_log::Line;
 use crate::model::Instant;
 
-/// Lines of a kind in one period.
+/// Lines of a kind, about one pool or queue, in one period.
 const MOST: u64 = 10;
+/// Pools and queues that a kind tells apart in one period: the lines about all others are counted together.
+const APART: usize = 64;
 const PERIOD: Duration = Duration::from_secs(60);
 
 /// What is counted together.
@@ -21,8 +23,12 @@ pub(super) enum Kind {
     Death,
     Lost,
     Suspects,
-    /// Orders of people.
+    /// Orders of people about settings and pools.
     Orders,
+    /// The orders to stop.
+    Stops,
+    /// What people ask about jobs and queues.
+    Asked,
 }
 
 impl Kind {
@@ -35,6 +41,19 @@ impl Kind {
             Kind::Lost => "jobs were lost to others",
             Kind::Suspects => "jobs are to run alone on this host",
             Kind::Orders => "orders were given",
+            Kind::Stops => "orders to stop were given",
+            Kind::Asked => "orders about jobs and queues were given",
+        }
+    }
+}
+
+impl Kind {
+    fn level(self) -> Level {
+        match self {
+            Kind::Orders | Kind::Stops | Kind::Asked => Level::INFO,
+            Kind::Failed | Kind::Held | Kind::Crashed | Kind::Death | Kind::Lost | Kind::Suspects => {
+                Level::WARN
+            }
         }
     }
 }
@@ -45,19 +64,28 @@ struct Counted {
     count: u64,
 }
 
-/// The counts of the current period, by kind.
+/// The pool or queue that a line is about, if it is about one: a flood of one pool's lines hides nothing of another's.
+type Whose = Option<String>;
+
+/// The counts of the current period, by kind and by pool or queue.
 #[derive(Debug, Default)]
-pub(super) struct Flood(BTreeMap<Kind, Counted>);
+pub(super) struct Flood(BTreeMap<(Kind, Whose), Counted>);
 
 impl Flood {
     /// The line itself, unless there were too many of its kind.
     pub(super) fn pass(&mut self, now: Instant, kind: Kind, line: Line) -> Option<Line> {
-        let counted = self.0.entry(kind).or_insert(Counted { since: now, count: 0 });
-        if counted.count <= MOST && counted.since + PERIOD <= now {
-            *counted = Counted { since: now, count: 0 };
-        }
+        let over = |counted: &mut Counted| counted.count <= MOST && counted.since + PERIOD <= now;
+        self.0.retain(|_, counted| !over(counted));
+        let key = (kind, self.whose(kind, &line));
+        let counted = self.0.entry(key).or_insert(Counted { since: now, count: 0 });
         counted.count += 1;
         (counted.count <= MOST).then_some(line)
+    }
+
+    fn whose(&self, kind: Kind, line: &Line) -> Whose {
+        let whose = line.pool.clone().or_else(|| line.queue.as_ref().map(ToString::to_string));
+        let others = self.0.keys().filter(|(other, _)| *other == kind).count();
+        whose.filter(|whose| others < APART || self.0.contains_key(&(kind, Some(whose.clone()))))
     }
 
     /// When what was left out is told; None while nothing was.
@@ -70,13 +98,14 @@ impl Flood {
     pub(super) fn overdue(&mut self, now: Instant) -> Vec<Line> {
         let over = |counted: &Counted| counted.count > MOST && counted.since + PERIOD <= now;
         let mut lines = Vec::new();
-        self.0.retain(|kind, counted| {
+        self.0.retain(|(kind, whose), counted| {
             if !over(counted) {
                 return true;
             }
             let (more, seconds) = (counted.count - MOST, now.since(counted.since).as_secs());
-            let level = if *kind == Kind::Orders { Level::INFO } else { Level::WARN };
-            lines.push(Line::new(level, format!("{more} more {} within {seconds} s", kind.words())));
+            let of = whose.as_ref().map(|whose| format!(" of {whose}")).unwrap_or_default();
+            let message = format!("{more} more {}{of} within {seconds} s", kind.words());
+            lines.push(Line::new(kind.level(), message));
             false
         });
         lines
@@ -103,5 +132,23 @@ mod tests {
         for seconds in (0..3000).step_by(30) {
             assert!(flood.pass(at(100 + seconds), Kind::Death, line()).is_some(), "a few a minute all stand");
         }
+    }
+
+    #[test]
+    fn a_flood_about_one_pool_or_of_one_kind_hides_nothing_else() {
+        let at = Instant::from_millis(1000);
+        let mut flood = Flood::default();
+        let death = |pool: &str| Line::new(Level::WARN, "x").pool(pool);
+        (0..10_000).for_each(|_| _ = flood.pass(at, Kind::Death, death("a")));
+        assert!(flood.pass(at, Kind::Death, death("b")).is_some());
+        let order = || Line::new(Level::INFO, "x");
+        (0..10_000).for_each(|_| _ = flood.pass(at, Kind::Asked, order()));
+        assert!(flood.pass(at, Kind::Stops, order()).is_some());
+        // Nor do more names than can be told apart bring more lines than that.
+        let mut passed = |n: u32| flood.pass(at, Kind::Failed, death(&n.to_string())).is_some();
+        let passed = (0..10_000).filter(|n| passed(*n)).count();
+        assert_eq!(passed as u64, APART as u64 + MOST);
+        let told: Vec<String> = flood.overdue(at + PERIOD).into_iter().map(|line| line.message).collect();
+        assert!(told.contains(&"9990 more workers died of a within 60 s".to_owned()), "{told:?}");
     }
 }

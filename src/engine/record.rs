@@ -6,6 +6,7 @@ use tracing::level_filters::LevelFilter;
 use super::census::Counted;
 use super::event_log::{EventLog, Line};
 use super::event_loop::View;
+use super::flood::Kind;
 use super::judge::{self, Facts};
 use super::news;
 use super::orders::{self, Pauses};
@@ -43,8 +44,8 @@ impl Record {
     }
 
     /// Writes the line of an order, unless there are too many of them.
-    pub(super) fn log_order(&mut self, line: Line) {
-        self.lines.person(clock::now(), line).iter().for_each(Line::write);
+    pub(super) fn log_order(&mut self, kind: Kind, line: Line) {
+        self.lines.person(clock::now(), kind, line).iter().for_each(Line::write);
     }
 }
 
@@ -55,12 +56,13 @@ impl Outside {
         news::ordered(&self.newsroom, event, by);
         if let Event::Change(pool, change) = event {
             self.record.pauses.note(pool.as_deref(), *change, by, Millis(wall));
-            self.record.log_order(orders::change(pool.as_deref(), *change, by));
+            self.record.log_order(Kind::Orders, orders::change(pool.as_deref(), *change, by));
         }
         if let Event::Stop(stage) = event {
             let until = Millis(wall + self.stop_deadline.as_millis() as i64);
             let until = judge::rfc3339(until);
-            self.record.log_order(orders::stop(*stage, by, pools, self.stop_deadline, &until));
+            let line = orders::stop(*stage, by, pools, self.stop_deadline, &until);
+            self.record.log_order(Kind::Stops, line);
         }
     }
 

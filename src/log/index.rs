@@ -6,10 +6,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::private::write_private;
+use crate::clock;
 use crate::model::Millis;
 
 /// Bytes of a record.
@@ -58,6 +59,11 @@ pub struct Piece {
 }
 
 impl Mark {
+    /// Of output that was read just now.
+    pub fn now(attempt: u32, source: Source) -> Mark {
+        Mark { at: Millis(clock::wall_millis()), attempt, source }
+    }
+
     /// What output without records is.
     fn implied(at: Millis) -> Mark {
         Mark { at, attempt: 1, source: Source::Stdout }
@@ -112,11 +118,18 @@ pub(super) fn is_index(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "idx")
 }
 
+/// Removes what was recorded of output that is gone; what that makes free.
+pub(super) fn remove_records(log: &Path) -> u64 {
+    let found = fs::symlink_metadata(beside(log)).map_or(0, |found| super::shelf::room(found.len()));
+    fs::remove_file(beside(log)).map_or(0, |()| found)
+}
+
 /// Since when there are records in the directory of all; from now on, if there were none.
 pub(super) fn since(root: &Path, now: Millis) -> Millis {
     recorded_since(root).unwrap_or_else(|| {
         // Without it the next start begins anew, and what is older has no times.
-        fs::create_dir_all(root).and_then(|()| write_private(&root.join(SINCE), now.0.to_string())).ok();
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(root);
+        made.and_then(|()| write_private(&root.join(SINCE), now.0.to_string())).ok();
         now
     })
 }

@@ -11,6 +11,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 use super::own::OwnLog;
+use super::rank::Rank;
 
 /// Where the journal listens.
 pub const JOURNAL: &str = "/run/systemd/journal/socket";
@@ -58,7 +59,8 @@ impl<S: Subscriber> Layer<S> for Entries {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        self.0.add(entry(*event.metadata().level(), event.metadata().target(), fields));
+        let rank = Rank::of(event.metadata());
+        self.0.add(rank, entry(*event.metadata().level(), event.metadata().target(), fields));
     }
 }
 

@@ -2,16 +2,25 @@
 //! what does not fit there is dropped, counted and told as soon as the log flows again.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tracing::warn;
 
+use super::rank::{Budget, DETAILS, Rank, WORKERS};
 use super::target::Target;
+use crate::clock;
+use crate::model::Instant;
 
 /// Bytes that may wait.
 const ROOM: usize = 256 << 10;
+
+/// Bytes beyond that may wait of what matters.
+const RESERVE: usize = 64 << 10;
+
+/// That lines were left out is told so often at most.
+const TOLD: Duration = Duration::from_secs(10);
 
 /// What could not be written is tried again so often.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -38,8 +47,11 @@ struct Queue {
     /// A line is being written.
     writing: bool,
     dropped: u64,
-    /// Of these the log has told.
+    /// Of these the log has told, and when.
     told: u64,
+    told_at: Option<Instant>,
+    workers: Budget,
+    details: Budget,
     /// Nothing was written since a line was dropped.
     stuck: bool,
     failed: Option<String>,
@@ -62,9 +74,16 @@ impl OwnLog {
     }
 
     /// Adds a line, or an entry of the journal. Never waits.
-    pub(super) fn add(&self, line: Vec<u8>) {
+    pub(super) fn add(&self, rank: Rank, line: Vec<u8>) {
         let mut queue = self.shared.lock();
-        if queue.bytes + line.len() > ROOM && !queue.lines.is_empty() {
+        if !queue.affords(rank, line.len(), clock::now()) {
+            queue.dropped += 1;
+            // For the one that tells it.
+            self.shared.more.notify_one();
+            return;
+        }
+        let room = if rank == Rank::Matters { ROOM + RESERVE } else { ROOM };
+        if queue.bytes + line.len() > room && !queue.lines.is_empty() {
             queue.dropped += 1;
             queue.stuck = true;
             return;
@@ -99,32 +118,20 @@ impl OwnLog {
     }
 }
 
-/// For `tracing`, which writes each event at once.
-impl Write for OwnLog {
-    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        self.add(one_line(event));
-        Ok(event.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// An event is one line, whatever is in its fields: an id or a last word cannot pretend to be another event, and nothing in
-/// it drives a terminal.
-fn one_line(event: &[u8]) -> Vec<u8> {
-    let event = event.strip_suffix(b"\n").unwrap_or(event);
-    let mut line = Vec::with_capacity(event.len() + 1);
-    for &byte in event {
-        match byte {
-            b'\n' => line.extend_from_slice(b"\\n"),
-            0..b' ' | 0x7f if byte != b'\t' => line.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
-            _ => line.push(byte),
+impl Queue {
+    fn affords(&mut self, rank: Rank, bytes: usize, now: Instant) -> bool {
+        match rank {
+            Rank::Matters => true,
+            Rank::Detail => self.details.spend(bytes, now, DETAILS),
+            Rank::Workers => self.workers.spend(bytes, now, WORKERS),
         }
     }
-    line.push(b'\n');
-    line
+
+    /// How long until it may be told that lines were left out; None while none were that were not told of.
+    fn silence(&self, now: Instant) -> Option<Duration> {
+        let since = self.told_at.map(|told| TOLD.saturating_sub(now.since(told)));
+        (self.dropped > self.told).then(|| since.unwrap_or_default())
+    }
 }
 
 impl Shared {
@@ -138,18 +145,28 @@ impl Shared {
             if reopen {
                 target.reopen();
             }
-            let Some(line) = line else { continue };
+            let Some(line) = line else {
+                self.tell_dropped();
+                continue;
+            };
             let mut rest = line.as_slice();
             let result = target.write(&mut rest);
             let written = line.len() - rest.len();
             self.wrote(line, written, result);
+            self.tell_dropped();
         }
     }
 
     /// Waits for something to do.
     fn next(&self) -> (bool, Option<Vec<u8>>) {
-        let idle = |queue: &mut Queue| queue.lines.is_empty() && !queue.reopen;
-        let mut queue = self.more.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.lock();
+        while queue.lines.is_empty() && !queue.reopen {
+            queue = match queue.silence(clock::now()) {
+                None => self.more.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => break,
+                Some(time) => self.more.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0,
+            };
+        }
         let line = queue.lines.pop_front();
         queue.writing = line.is_some();
         (std::mem::take(&mut queue.reopen), line)
@@ -170,19 +187,26 @@ impl Shared {
             drop(self.more.wait_timeout_while(queue, AGAIN, waits));
             return;
         }
-        if !queue.lines.is_empty() {
+        if queue.lines.is_empty() {
+            self.done.notify_all();
+        }
+    }
+
+    /// Tells of lines that were dropped, once all others are written.
+    fn tell_dropped(&self) {
+        let mut queue = self.lock();
+        let now = clock::now();
+        if !queue.lines.is_empty() || queue.silence(now) != Some(Duration::ZERO) {
             return;
         }
-        self.done.notify_all();
         let lost = queue.dropped - queue.told;
-        queue.told = queue.dropped;
+        (queue.told, queue.told_at) = (queue.dropped, Some(now));
         drop(queue);
-        if lost > 0 {
-            warn!(
-                dropped = lost,
-                "lines of this log were dropped: it was not written, or not read, fast enough"
-            );
-        }
+        warn!(
+            dropped = lost,
+            "lines of this log were dropped: it was not written, or not read, fast enough, or there was too much of what \
+             workers print outside of jobs, or of debug lines"
+        );
     }
 }
 
@@ -222,16 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line() {
-        assert_eq!(one_line("a \u{e4}\tb\n".as_bytes()), "a \u{e4}\tb\n".as_bytes());
-        assert_eq!(one_line(b"a\nINFO b\x1b[2J\r\n"), b"a\\nINFO b\\x1b[2J\\x0d\n");
-    }
-
-    #[test]
     fn lines_are_written_in_order() {
         let stage = Stage::new();
         for n in 0..1000 {
-            stage.log.add(format!("{n}\n").into_bytes());
+            stage.log.add(Rank::Detail, format!("{n}\n").into_bytes());
         }
         let all: String = (0..1000).map(|n| format!("{n}\n")).collect();
         assert_eq!(stage.read(), all);
@@ -241,14 +259,14 @@ mod tests {
     #[test]
     fn a_file_that_was_moved_is_made_again_at_once_when_asked_to() {
         let stage = Stage::new();
-        stage.log.add(b"a\n".to_vec());
+        stage.log.add(Rank::Detail, b"a\n".to_vec());
         assert_eq!(stage.read(), "a\n");
         fs::rename(stage.path(), stage.dir.path().join("moved")).unwrap();
         stage.log.reopen();
         while !stage.path().exists() {
             std::thread::yield_now();
         }
-        stage.log.add(b"b\n".to_vec());
+        stage.log.add(Rank::Detail, b"b\n".to_vec());
         assert_eq!(stage.read(), "b\n");
     }
 
@@ -256,12 +274,12 @@ mod tests {
     fn what_cannot_be_written_waits_is_told_and_comes_when_it_can() {
         let stage = Stage::new();
         fs::create_dir(stage.path()).unwrap();
-        stage.log.add(b"a\n".to_vec());
+        stage.log.add(Rank::Detail, b"a\n".to_vec());
         stage.log.flush(LONG);
         let trouble = stage.log.trouble().1.unwrap();
         assert!(trouble.contains("a.log: Is a directory") && trouble.contains("0 lines"), "{trouble}");
         fs::remove_dir(stage.path()).unwrap();
-        stage.log.add(b"b\n".to_vec());
+        stage.log.add(Rank::Detail, b"b\n".to_vec());
         // It is tried again by itself.
         while stage.log.trouble().1.is_some() {
             std::thread::yield_now();
@@ -275,7 +293,7 @@ mod tests {
         fs::create_dir(stage.path()).unwrap();
         let line = vec![b'x'; 1000];
         for _ in 0..1000 {
-            stage.log.add(line.clone());
+            stage.log.add(Rank::Detail, line.clone());
         }
         let (dropped, trouble) = stage.log.trouble();
         let kept = ROOM as u64 / 1000;
@@ -291,13 +309,48 @@ mod tests {
     }
 
     #[test]
+    fn what_matters_has_room_and_time_when_all_else_floods() {
+        let stage = Stage::new();
+        // The disk takes nothing: what waits is full of details, and a death still fits.
+        fs::create_dir(stage.path()).unwrap();
+        (0..1000).for_each(|_| stage.log.add(Rank::Detail, vec![b'x'; 1000]));
+        let before = stage.log.trouble().0;
+        stage.log.add(Rank::Matters, b"a worker died\n".to_vec());
+        assert_eq!(stage.log.trouble().0, before);
+        fs::remove_dir(stage.path()).unwrap();
+        stage.log.reopen();
+        while stage.log.trouble().1.is_some() {
+            std::thread::yield_now();
+        }
+        assert!(stage.read().ends_with("a worker died\n"));
+        // 16 MB of what workers print: 1 MiB of it and 16 KiB a second, so it moves nothing that matters out of the file.
+        let before = stage.log.trouble().0;
+        for _ in 0..16_000 {
+            stage.log.add(Rank::Workers, vec![b'y'; 1000]);
+            stage.log.flush(LONG);
+        }
+        let dropped = stage.log.trouble().0 - before;
+        assert!((12_000..15_000).contains(&dropped), "{dropped}");
+        stage.log.add(
+            Rank::Matters,
+            b"an order
+"
+            .to_vec(),
+        );
+        assert!(stage.read().contains(
+            "an order
+"
+        ));
+    }
+
+    #[test]
     fn nobody_waits_for_a_journal_that_does_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
         let journal = UnixDatagram::bind(&path).unwrap();
         let log = OwnLog::start(Target::Journal(Journal::new(&path).unwrap())).unwrap();
         for _ in 0..2000 {
-            log.add(vec![b'x'; 1000]);
+            log.add(Rank::Detail, vec![b'x'; 1000]);
         }
         let (dropped, trouble) = log.trouble();
         let trouble = trouble.unwrap();

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::index::{beside, is_index};
+use super::index::{is_index, remove_records};
 use super::private::write_private;
 use crate::model::{Instant, Millis};
 
@@ -223,12 +223,6 @@ impl Look {
             }
         }
     }
-}
-
-/// Removes what was recorded of output that is gone; what that makes free.
-fn remove_records(log: &Path) -> u64 {
-    let found = fs::symlink_metadata(beside(log)).map_or(0, |found| room(found.len()));
-    fs::remove_file(beside(log)).map_or(0, |()| found)
 }
 
 impl Found {

@@ -15,6 +15,7 @@ use super::journal::{Entries, JOURNAL, Journal, is_stderr};
 use super::own::OwnLog;
 use super::rotated::Rotated;
 use super::target::Target;
+use super::way::Ways;
 use crate::model::{LogFormat, LogLevel, LogSettings};
 
 /// A panic may be the end of the process: so long its line has to be written.
@@ -27,8 +28,8 @@ const FILE: &str = "taskvisor.log";
 pub fn start(settings: &LogSettings) -> io::Result<OwnLog> {
     let format = format(settings);
     let log = OwnLog::start(target(settings, format)?)?;
-    let (writer, level) = (log.clone(), level(settings.level));
-    let lines = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_max_level(level);
+    let level = level(settings.level);
+    let lines = tracing_subscriber::fmt().with_writer(Ways(log.clone())).with_max_level(level);
     let set = match format {
         LogFormat::Journald => {
             let entries = Registry::default().with(Entries(log.clone())).with(LevelFilter::from_level(level));

@@ -145,13 +145,9 @@ impl Writer {
         let result = write(&mut opened.file, bytes);
         opened.len += (to_go - bytes.len()) as u64;
         self.shelf.grown(before, opened.len);
-<<<<<<< HEAD
-        self.shared.uses(self.shelf.used());
-        result
-=======
         self.shelf.grown(records, opened.index.len());
+        self.shared.uses(self.shelf.used());
         result.and(noted)
->>>>>>> 8a5c52f (Show when, and on which stream, a job printed what)
     }
 
     fn write_slot(&mut self, name: &str, bytes: &mut &[u8]) -> io::Result<()> {

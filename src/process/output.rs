@@ -4,9 +4,8 @@ use std::os::fd::OwnedFd;
 
 use tracing::info;
 
-use crate::clock;
-use crate::log::{Mark, Outputs, Source};
-use crate::model::{Excess, Job, Millis, WorkerId, WorkerName};
+use crate::log::{Mark, Outputs, Source, WORKER_LINES};
+use crate::model::{Excess, Job, WorkerId, WorkerName};
 
 /// Kept of stderr.
 const TAIL: usize = 64 << 10;
@@ -183,7 +182,7 @@ impl Sink<'_> {
             match self.job {
                 Some(job) => self.logs.remark(&job.id, mark(job, stream), remark),
                 None => {
-                    info!(worker = %self.name(), pool = self.pool, "{}", remark.trim())
+                    info!(target: WORKER_LINES, worker = %self.name(), pool = self.pool, "{}", remark.trim())
                 }
             }
         }
@@ -201,7 +200,7 @@ impl Sink<'_> {
             // Control characters never reach a terminal.
             let line: String =
                 line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
-            info!(worker = %self.name(), pool = self.pool, "{line}");
+            info!(target: WORKER_LINES, worker = %self.name(), pool = self.pool, "{line}");
         }
         true
     }
@@ -213,5 +212,5 @@ fn mark(job: &Job, stream: Stream) -> Mark {
         Stream::Out => Source::Stdout,
         Stream::Err => Source::Stderr,
     };
-    Mark { at: Millis(clock::wall_millis()), attempt: job.attempt, source }
+    Mark::now(job.attempt, source)
 }
