@@ -186,7 +186,7 @@ fn listen_as_stranger(socket: &Path) -> Child {
 fn python_put(sandbox: &Sandbox) -> Command {
     let script = "import os, sys
 sys.path.insert(0, sys.argv[1])
-from taskvisor import outside
+from taskvisor.client import outside
 os.setresuid(*[int(sys.argv[2])] * 3)
 outside.put([{'queue': 'q', 'class': 'c', 'data': None}])";
     let uid = fs::metadata(sandbox.path("work")).unwrap().uid().to_string();

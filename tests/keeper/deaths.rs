@@ -362,9 +362,10 @@ fn of_many_that_end_beside_one_that_cannot_none_is_said_to_be_dead_while_somethi
         assert_eq!(keeper.expect(said).0, None, "its daemon lives");
     }
     drop((frozen, daemons));
-    // Each left a daemon and a sleep. Which one left which cannot be told where they ended at once.
+    // Each left a daemon, and a sleep unless it was killed before. Which one left which cannot be told where they ended
+    // at once.
     let left_behind: u32 = others.iter().map(|other| keeper.exited(other.worker).left_behind).sum();
-    assert_eq!(left_behind, 16);
+    assert!((8..=16).contains(&left_behind), "{left_behind}");
     keeper.exited(leader.worker);
     keeper.shutdown(0);
 }
