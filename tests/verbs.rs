@@ -136,7 +136,7 @@ impl Service for Played {
         self.note(format!("list {}", filter.limit))?;
         Ok(Page { jobs: vec![record("c1".into())?, record("f1".into())?], next: None })
     }
-    async fn news(&self) -> tokio::sync::broadcast::Receiver<Arc<taskvisor::model::News>> {
+    async fn news(&self) -> tokio::sync::broadcast::Receiver<Arc<taskvisor::model::PublishedEvent>> {
         tokio::sync::broadcast::channel(1).1
     }
     async fn reload(&self, _rehearsal: bool, _by: String) -> Result<Reloaded, Problem> {

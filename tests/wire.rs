@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use taskvisor::model::{Bounds, Exit, ExitStatus, Instant, Means, SlotId, Usage, WorkerId};
+use taskvisor::model::{Bounds, Exit, ExitStatus, Instant, ProcessLimits, SlotId, Usage, WorkerId};
 use taskvisor::wire::keeper::{Ask, Hello, Order, PACKET_MAX, Report, Step};
 use taskvisor::wire::program::{Failed, Identity, Program, Step as ProgramStep};
 
@@ -54,7 +54,7 @@ fn a_program_has_these_bytes() {
     assert_eq!(program.encode(), [b"\x2c\0\0\0", head, b"\0\0\0\0", unsaid].concat());
     program.identity = Some(Identity { uid: 258, gid: 3, groups: vec![4] });
     let identity = b"\x03\0\0\0\x02\x01\0\0\x03\0\0\0\x04\0\0\0".as_slice();
-    program.means = Means { open_files: Some(258), nice: Some(-2), oom_score_adj: Some(3) };
+    program.means = ProcessLimits { open_files: Some(258), nice: Some(-2), oom_score_adj: Some(3) };
     let means = b"\x02\x01\0\0\0\0\0\0\xfe\xff\xff\xff\x03\0\0\0".as_slice();
     assert_eq!(program.encode(), [b"\x38\0\0\0", head, identity, means].concat());
     assert_eq!(Failed { step: ProgramStep::Identity, errno: 1 }.encode(), [4, 0, 0, 0, 1, 0, 0, 0]);
@@ -157,7 +157,7 @@ proptest! {
     ) {
         let [stdin, speaks] = flags;
         let [nice, oom_score_adj] = numbers.map(|number| number.map(i32::from));
-        let means = Means { open_files, nice, oom_score_adj };
+        let means = ProcessLimits { open_files, nice, oom_score_adj };
         let program = Program { argv, env, cwd: cwd.into_bytes(), umask, stdin, speaks, identity, means };
         let message = program.encode();
         let (head, rest) = message.split_at(4);

@@ -12,7 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::job::Facts;
 use crate::pipe::Pipe;
-use crate::protocol::{self, Done, Empty, Hello, Outcome, PROTOCOL, Said, Told, decode};
+use crate::protocol::{self, Done, Empty, Hello, Outcome, PROTOCOL, Said, ToWorker, decode};
 use crate::{Class, End, Job, sys, template};
 
 type Handler = Box<dyn FnMut(&Job<'_>) -> Result<Box<RawValue>, End>>;
@@ -80,8 +80,8 @@ impl Worker {
     pub(crate) fn serve_jobs(&mut self, pipe: &RefCell<Pipe>, mut most: usize) -> io::Result<()> {
         while most > 0 {
             let Some(line) = pipe.borrow_mut().next()? else { return Ok(()) };
-            match decode::<Told<'_>>(&line).map_err(io::Error::other)? {
-                Told::Run(run) => {
+            match decode::<ToWorker<'_>>(&line).map_err(io::Error::other)? {
+                ToWorker::Run(run) => {
                     let facts = Facts::new(run.job).map_err(io::Error::other)?;
                     let (id, fence) = (facts.id.clone(), facts.fence);
                     let finished = self.run_job(pipe, facts);
@@ -93,10 +93,10 @@ impl Worker {
                     }
                     most -= 1;
                 }
-                Told::Ping(_) => pipe.borrow_mut().say(&Said::Pong(Empty {})),
-                Told::Shutdown(_) => return Ok(()),
+                ToWorker::Ping(_) => pipe.borrow_mut().say(&Said::Pong(Empty {})),
+                ToWorker::Shutdown(_) => return Ok(()),
                 // One job at a time is ended by signals.
-                Told::Cancel(_) | Told::Reply(_) => {}
+                ToWorker::Cancel(_) | ToWorker::Reply(_) => {}
             }
         }
         Ok(())

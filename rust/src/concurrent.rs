@@ -18,7 +18,7 @@ use tokio::task::{AbortHandle, JoinSet, LocalSet};
 use crate::blocking::{Finished, done, ended, hello, result};
 use crate::job::{Facts, facts};
 use crate::pipe::answered;
-use crate::protocol::{self, Call, Done, Empty, Outcome, Said, Told, decode, encode};
+use crate::protocol::{self, Call, Done, Empty, Outcome, Said, ToWorker, decode, encode};
 use crate::verbs::{Ask, verbs};
 use crate::{Class, End, sys};
 
@@ -202,21 +202,21 @@ impl Tasks {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Ok(false);
         }
-        match decode::<Told<'_>>(line).map_err(io::Error::other)? {
-            Told::Run(run) => self.start(Facts::new(run.job).map_err(io::Error::other)?),
-            Told::Cancel(cancel) => {
+        match decode::<ToWorker<'_>>(line).map_err(io::Error::other)? {
+            ToWorker::Run(run) => self.start(Facts::new(run.job).map_err(io::Error::other)?),
+            ToWorker::Cancel(cancel) => {
                 let mut running = self.running.values();
                 if let Some((_, task)) = running.find(|(facts, _)| facts.id == cancel.job) {
                     task.abort();
                 }
             }
-            Told::Reply(reply) => {
+            ToWorker::Reply(reply) => {
                 if let Some(waits) = self.voice.calls.waiting().remove(&reply.n) {
                     waits.send(answered(reply.ok, reply.error)).ok();
                 }
             }
-            Told::Ping(_) => self.voice.say(&Said::Pong(Empty {})),
-            Told::Shutdown(_) => return Ok(true),
+            ToWorker::Ping(_) => self.voice.say(&Said::Pong(Empty {})),
+            ToWorker::Shutdown(_) => return Ok(true),
         }
         Ok(false)
     }

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use serde_json::value::RawValue;
 
 use crate::End;
-use crate::protocol::{Call, Said, Told, decode, encode};
+use crate::protocol::{Call, Said, ToWorker, decode, encode};
 
 /// Lines in, frames out.
 pub(crate) struct Pipe {
@@ -76,8 +76,8 @@ impl Pipe {
             let Some(line) = self.read()? else {
                 return Err(io::Error::other("the supervisor is gone").into());
             };
-            match decode::<Told<'_>>(&line) {
-                Ok(Told::Reply(reply)) if reply.n == n => return answered(reply.ok, reply.error),
+            match decode::<ToWorker<'_>>(&line) {
+                Ok(ToWorker::Reply(reply)) if reply.n == n => return answered(reply.ok, reply.error),
                 Ok(_) | Err(_) => self.later.push_back(line),
             }
         }

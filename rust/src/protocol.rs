@@ -1,6 +1,6 @@
 //! What supervisor and worker say to each other: one line of JSON a frame, as `docs/worker-protocol.md` has it.
 //!
-//! Both directions are here, for both sides: the supervisor reads [`Said`] and writes [`Told`]; the worker the other way
+//! Both directions are here, for both sides: the supervisor reads [`Said`] and writes [`ToWorker`]; the worker the other way
 //! round. A frame is an object with one key, so that it can be read in one pass and a job's data is never re-encoded.
 
 use std::borrow::Cow;
@@ -53,7 +53,7 @@ pub enum Said<'a> {
 /// Supervisor to worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told<'a> {
+pub enum ToWorker<'a> {
     /// Run a job.
     #[serde(borrow)]
     Run(Run<'a>),
@@ -377,7 +377,7 @@ pub fn reply(n: u64, answer: Result<String, String>) -> Vec<u8> {
         Err(why) => why.chars().take(LONGEST_WHY).collect(),
     };
     let mut frame = Vec::new();
-    encode(&Told::Reply(Reply { n, ok: None, error: Some(why) }), &mut frame);
+    encode(&ToWorker::Reply(Reply { n, ok: None, error: Some(why) }), &mut frame);
     frame
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 
 use crate::Worker;
 use crate::pipe::Pipe;
-use crate::protocol::{Empty, Said, Told, decode};
+use crate::protocol::{Empty, Said, ToWorker, decode};
 use crate::sys::{self, Forked, Ready, Request};
 
 struct Template<'a> {
@@ -45,10 +45,10 @@ impl Template<'_> {
     fn goes_on(&mut self) -> io::Result<bool> {
         loop {
             let Some(line) = self.pipe.next()? else { return Ok(false) };
-            match decode::<Told<'_>>(&line).map_err(io::Error::other)? {
-                Told::Shutdown(_) => return Ok(false),
-                Told::Ping(_) => self.pipe.say(&Said::Pong(Empty {})),
-                Told::Run(_) | Told::Cancel(_) | Told::Reply(_) => {}
+            match decode::<ToWorker<'_>>(&line).map_err(io::Error::other)? {
+                ToWorker::Shutdown(_) => return Ok(false),
+                ToWorker::Ping(_) => self.pipe.say(&Said::Pong(Empty {})),
+                ToWorker::Run(_) | ToWorker::Cancel(_) | ToWorker::Reply(_) => {}
             }
             if self.pipe.is_empty() {
                 return Ok(true);

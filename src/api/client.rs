@@ -19,9 +19,9 @@ use tokio::task::JoinHandle;
 use super::body::{Put, Refusal, Reload, StopOrder};
 use super::lists::LINES;
 use super::{Here, Lines, Place, Problem, Queued, Reloaded};
-use crate::model::verb::{Asked, Done, State};
+use crate::model::verb::{Done, State, VerbRequest};
 use crate::model::{
-    Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, News, Status, Stop, Subject, Why,
+    Change, Filter, Interest, JobId, JobRecord, JobState, NewJob, PublishedEvent, Status, Stop, Subject, Why,
 };
 
 /// A client of a supervisor. Each call is a connection of its own, except for waits: whoever
@@ -106,7 +106,7 @@ impl Client {
     }
 
     /// Asks for one verb.
-    pub async fn ask<V: Asked>(&self, verb: &V) -> Result<V::Answer, Error> {
+    pub async fn ask<V: VerbRequest>(&self, verb: &V) -> Result<V::Answer, Error> {
         let (path, fields) = self.address(verb)?;
         if V::ROUTE.only_looks() {
             return self.soon(self.call(Method::GET, &path, Bytes::new())).await;
@@ -121,7 +121,7 @@ impl Client {
     }
 
     /// What happens, as it happens.
-    pub async fn events(&self, interest: &Interest) -> Result<Lines<News>, Error> {
+    pub async fn events(&self, interest: &Interest) -> Result<Lines<PublishedEvent>, Error> {
         let Ok(Value::Object(fields)) = serde_json::to_value(interest) else {
             return Err(self.odd("cannot ask it: an interest is no object"));
         };
@@ -129,7 +129,7 @@ impl Client {
     }
 
     /// Where a verb is asked for, and what of it belongs in the body.
-    fn address<V: Asked>(&self, verb: &V) -> Result<(String, serde_json::Map<String, Value>), Error> {
+    fn address<V: VerbRequest>(&self, verb: &V) -> Result<(String, serde_json::Map<String, Value>), Error> {
         let Ok(Value::Object(mut fields)) = serde_json::to_value(verb) else {
             return Err(self.odd("cannot ask it: a verb is no object"));
         };

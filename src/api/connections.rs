@@ -10,14 +10,14 @@ use tokio::time::Instant;
 const SPARED: Duration = Duration::from_secs(1);
 
 /// The connections there are, the oldest first.
-pub(super) struct Guests {
+pub(super) struct OpenConnections {
     places: usize,
-    guests: Vec<(AbortHandle, Arc<Doing>)>,
+    guests: Vec<(AbortHandle, Arc<Activity>)>,
 }
 
-impl Guests {
-    pub(super) fn new(places: usize) -> Guests {
-        Guests { places, guests: Vec::new() }
+impl OpenConnections {
+    pub(super) fn new(places: usize) -> OpenConnections {
+        OpenConnections { places, guests: Vec::new() }
     }
 
     /// Whether there is room for one more; the oldest idle connection is closed for it if need be. Strangers have as many
@@ -42,13 +42,13 @@ impl Guests {
         idle.is_some()
     }
 
-    pub(super) fn add(&mut self, task: AbortHandle, doing: Arc<Doing>) {
+    pub(super) fn add(&mut self, task: AbortHandle, doing: Arc<Activity>) {
         self.guests.push((task, doing));
     }
 }
 
 /// What one client does.
-pub(super) struct Doing(Mutex<What>);
+pub(super) struct Activity(Mutex<What>);
 
 struct What {
     /// It has not shown yet that it may come in.
@@ -60,9 +60,9 @@ struct What {
     since: Instant,
 }
 
-impl Doing {
-    pub(super) fn new(stranger: bool) -> Doing {
-        Doing(Mutex::new(What { stranger, asked: false, stalled: false, since: Instant::now() }))
+impl Activity {
+    pub(super) fn new(stranger: bool) -> Activity {
+        Activity(Mutex::new(What { stranger, asked: false, stalled: false, since: Instant::now() }))
     }
 
     /// It has shown that it may come in.
@@ -97,7 +97,7 @@ impl Doing {
 }
 
 /// A request whose answer is not at its end.
-pub(super) struct Asking(Arc<Doing>);
+pub(super) struct Asking(Arc<Activity>);
 
 impl Drop for Asking {
     fn drop(&mut self) {

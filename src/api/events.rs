@@ -16,7 +16,7 @@ use super::Problem;
 use super::lists;
 use super::router::Api;
 use super::stream::{Piece, stream};
-use crate::model::{Interest, News, What};
+use crate::model::{Interest, PublishedEvent, What};
 
 /// So often something is said, for those between here and the reader who close what is silent.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -45,7 +45,12 @@ pub(super) async fn events(
 }
 
 /// Each once the one before is on its way. A reader that is slower than what happens loses the oldest, and is told.
-async fn send(news: &mut Receiver<Arc<News>>, interest: Interest, form: Form, pieces: Sender<Piece>) {
+async fn send(
+    news: &mut Receiver<Arc<PublishedEvent>>,
+    interest: Interest,
+    form: Form,
+    pieces: Sender<Piece>,
+) {
     // The head of the answer goes out with the first piece.
     let mut piece = Some(form.nothing());
     // Of what is passed over the reader sees nothing: that does not count as a sign of life.
@@ -76,10 +81,10 @@ async fn send(news: &mut Receiver<Arc<News>>, interest: Interest, form: Form, pi
     }
 }
 
-fn lost(count: u64) -> News {
+fn lost(count: u64) -> PublishedEvent {
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
     let at = crate::model::Millis(i64::try_from(now).unwrap_or(i64::MAX));
-    News { count: Some(count), ..News::new(What::Lost, at) }
+    PublishedEvent { count: Some(count), ..PublishedEvent::new(What::Lost, at) }
 }
 
 #[derive(Clone, Copy)]
@@ -89,7 +94,7 @@ enum Form {
 }
 
 impl Form {
-    fn of(self, news: &News) -> Vec<u8> {
+    fn of(self, news: &PublishedEvent) -> Vec<u8> {
         let data = serde_json::to_string(news).unwrap_or_default();
         match self {
             Form::Events if news.n == 0 => format!("event: {}\ndata: {data}\n\n", news.what),

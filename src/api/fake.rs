@@ -12,15 +12,15 @@ use tokio::sync::broadcast::{Receiver, Sender, channel};
 use super::{Problem, Queued, Reloaded, Service};
 use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Get, Tag, Tags, Verb};
 use crate::model::{
-    Change, Cursor, Filter, JobId, JobRecord, JobState, Meters, NewJob, News, Page, QueueCounts, Status,
-    Stop, Subject, Why,
+    Change, Cursor, Filter, JobId, JobRecord, JobState, Meters, NewJob, Page, PublishedEvent, QueueCounts,
+    Status, Stop, Subject, Why,
 };
 
 /// Writes down what it was asked.
 pub(super) struct Fake {
     pub(super) asked: Mutex<Vec<String>>,
     /// What happens.
-    pub(super) news: Sender<Arc<News>>,
+    pub(super) news: Sender<Arc<PublishedEvent>>,
     /// Jobs in each list.
     pub(super) jobs: u64,
 }
@@ -105,7 +105,7 @@ impl Service for Fake {
         let next = left.checked_sub(PAGE).map(|left| Cursor { place: place + PAGE as i64, left });
         Ok(Page { jobs: ids.map(|n| record(&format!("j{n}"))).collect(), next })
     }
-    async fn news(&self) -> Receiver<Arc<News>> {
+    async fn news(&self) -> Receiver<Arc<PublishedEvent>> {
         self.news.subscribe()
     }
     async fn reload(&self, rehearsal: bool, _by: String) -> Result<Reloaded, Problem> {

@@ -12,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::Problem;
-use super::guests::Doing;
+use super::connections::Activity;
 
 /// A gate, whose terms can change while it stands.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ pub struct Terms {
 pub(super) async fn watch(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     match gate.judge(&request) {
         Ok(()) => {
-            if let Some(doing) = request.extensions().get::<Arc<Doing>>() {
+            if let Some(doing) = request.extensions().get::<Arc<Activity>>() {
                 doing.is_known_now();
             }
             next.run(request).await

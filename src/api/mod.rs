@@ -2,9 +2,9 @@
 
 mod body;
 mod client;
+mod connections;
 mod events;
 mod gate;
-mod guests;
 mod health;
 mod lines;
 mod lists;

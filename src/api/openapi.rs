@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::body::Refusal;
 use super::lists::LINES;
-use crate::model::verb::{Asked, Route};
+use crate::model::verb::{Route, VerbRequest};
 use crate::model::{Filter, JobRecord};
 
 /// A description in the making.

@@ -10,18 +10,18 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::guests::Doing;
+use super::connections::Activity;
 
 /// A stream that fails when a write makes no progress for so long.
 pub(super) struct Patient<S> {
     stream: S,
     limit: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
-    doing: Arc<Doing>,
+    doing: Arc<Activity>,
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S, limit: Duration, doing: Arc<Doing>) -> Patient<S> {
+    pub(super) fn new(stream: S, limit: Duration, doing: Arc<Activity>) -> Patient<S> {
         Patient { stream, limit, stalled: None, doing }
     }
 

@@ -19,7 +19,9 @@ use super::openapi::Text;
 use super::routes::Routes;
 use super::{Gate, Here, Peer, Problem, Queued, Service, gate, health, metrics, pools, verbs};
 use crate::model::verb::{Done, State as JobStateBody};
-use crate::model::{Bytes, Class, Interest, JobId, NewJob, News, Object, Payload, Status, Subject, Why};
+use crate::model::{
+    Bytes, Class, Interest, JobId, NewJob, Object, Payload, PublishedEvent, Status, Subject, Why,
+};
 
 /// The largest body of a put: the longest data of a job, which JSON makes twice as long at most, and a batch beside it.
 const PUT_LIMIT: usize = 2 * Bytes::LONGEST + (16 << 20);
@@ -60,7 +62,7 @@ fn all(routes: Routes) -> Routes {
         .look::<Why>("/v1/why/job/{id}", "Says why a job is as it is.", get(why_job))
         .look::<Why>("/v1/why/slot/{slot}", "Says why a slot is as it is.", get(why_slot))
         .look::<Why>("/v1/why/pool/{pool}", "Says why a pool is as it is.", get(why_pool))
-        .stream::<Interest, News>(
+        .stream::<Interest, PublishedEvent>(
             "/v1/events",
             "Tells what happens to jobs and workers, as it happens.",
             get(events),

@@ -16,7 +16,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
 
-use super::guests::{Asking, Doing, Guests};
+use super::connections::{Activity, Asking, OpenConnections};
 use super::patience::Patient;
 use super::peer::{Door, Peer};
 use super::trouble::Trouble;
@@ -48,7 +48,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// Serves a door for ever. Dropping the future closes every connection.
 pub async fn serve(door: impl Door, router: Router, limits: Limits) {
-    let mut guests = Guests::new(limits.connections);
+    let mut guests = OpenConnections::new(limits.connections);
     let (mut connections, mut trouble) = (JoinSet::new(), Trouble::default());
     loop {
         while connections.try_join_next().is_some() {}
@@ -74,7 +74,7 @@ pub async fn serve(door: impl Door, router: Router, limits: Limits) {
                 connections.spawn(refuse(stream, "503 Service Unavailable", refusal, limits.header_timeout));
             }
             Ok(peer) => {
-                let doing = Arc::new(Doing::new(matches!(peer, Peer::Remote { .. })));
+                let doing = Arc::new(Activity::new(matches!(peer, Peer::Remote { .. })));
                 let task = connections.spawn(converse(stream, router.clone(), peer, limits, doing.clone()));
                 guests.add(task, doing);
             }
@@ -82,7 +82,7 @@ pub async fn serve(door: impl Door, router: Router, limits: Limits) {
     }
 }
 
-async fn converse<S>(stream: S, router: Router, peer: Peer, limits: Limits, doing: Arc<Doing>)
+async fn converse<S>(stream: S, router: Router, peer: Peer, limits: Limits, doing: Arc<Activity>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -10,8 +10,8 @@ use tokio::sync::broadcast::Receiver;
 
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    Change, Cursor, Filter, JobId, JobState, Meters, NewJob, News, Page, QueueName, Status, Stop, Subject,
-    Why,
+    Change, Cursor, Filter, JobId, JobState, Meters, NewJob, Page, PublishedEvent, QueueName, Status, Stop,
+    Subject, Why,
 };
 
 /// Everything a client can ask of a running supervisor.
@@ -30,7 +30,7 @@ pub trait Service: Send + Sync + 'static {
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem>;
 
     /// What happens from now on.
-    async fn news(&self) -> Receiver<Arc<News>>;
+    async fn news(&self) -> Receiver<Arc<PublishedEvent>>;
 
     /// Waits until the job has ended and says how. Dropped when the client goes away.
     async fn ended(&self, id: JobId) -> Result<JobState, Problem>;

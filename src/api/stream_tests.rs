@@ -11,7 +11,7 @@ use super::fake::{Fake, KEPT, PAGE};
 use super::tests::{Served, read_all, served, served_with};
 use super::{Error, Limits, Problem};
 use crate::model::verb::Retry;
-use crate::model::{Filter, Interest, JobId, Millis, News, What};
+use crate::model::{Filter, Interest, JobId, Millis, PublishedEvent, What};
 
 #[tokio::test]
 async fn a_list_comes_page_by_page_whole_and_in_order() {
@@ -86,7 +86,12 @@ async fn a_list_that_nobody_takes_is_given_up() {
 
 /// Tells that this happened to this job.
 fn tell(served: &Served, n: u64, what: What, job: &str) {
-    let news = News { n, job: Some(job.into()), queue: Some("mail".into()), ..News::new(what, Millis(5)) };
+    let news = PublishedEvent {
+        n,
+        job: Some(job.into()),
+        queue: Some("mail".into()),
+        ..PublishedEvent::new(what, Millis(5))
+    };
     served.fake.news.send(Arc::new(news)).unwrap();
 }
 
@@ -161,7 +166,7 @@ async fn the_last_of_the_news_ends_the_answer_properly_whatever_was_wanted() {
     let failures = Interest { kinds: vec![What::Failed], ..Interest::default() };
     let mut lines = served.client.events(&failures).await.unwrap();
     tell(&served, 1, What::Put, "a");
-    served.fake.news.send(Arc::new(News::new(What::Ended, Millis(5)))).unwrap();
+    served.fake.news.send(Arc::new(PublishedEvent::new(What::Ended, Millis(5)))).unwrap();
     let some = lines.next().await.unwrap();
     assert_eq!(some.into_iter().map(|news| news.what).collect::<Vec<_>>(), [What::Ended]);
     assert!(lines.next().await.unwrap().is_empty(), "the answer is whole");
@@ -173,11 +178,13 @@ async fn a_very_long_line_is_looked_through_once() {
     let served = served(Limits::default());
     let mut lines = served.client.events(&Interest::default()).await.unwrap();
     let long = "x".repeat(48 << 20);
-    let news = News { why: Some(long.clone()), ..News::new(What::Put, Millis(5)) };
+    let news = PublishedEvent { why: Some(long.clone()), ..PublishedEvent::new(What::Put, Millis(5)) };
     let before = std::time::Instant::now();
     served.fake.news.send(Arc::new(news)).unwrap();
     let some = lines.next().await.unwrap();
-    assert!(some.iter().eq([&News { why: Some(long), ..News::new(What::Put, Millis(5)) }]));
+    assert!(
+        some.iter().eq([&PublishedEvent { why: Some(long), ..PublishedEvent::new(What::Put, Millis(5)) }])
+    );
     // Looked through with every piece that comes it would take minutes.
     assert!(before.elapsed() < Duration::from_secs(40), "{:?}", before.elapsed());
 }
@@ -225,7 +232,7 @@ async fn a_listener_that_reads_nothing_is_shown_out() {
     let before = Instant::now();
     while served.fake.news.receiver_count() > 0 {
         assert!(before.elapsed() < Duration::from_secs(3600), "it is still there");
-        drop(served.fake.news.send(Arc::new(News::new(What::Put, Millis(5)))));
+        drop(served.fake.news.send(Arc::new(PublishedEvent::new(What::Put, Millis(5)))));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     read_all(reader).await;

@@ -16,7 +16,7 @@ use super::client::encode;
 use super::router::{Answer, Api, may_put, read_or_default};
 use super::routes::Routes;
 use super::{Peer, Problem, lists};
-use crate::model::verb::{self, Asked, Verb, Visitor, visit};
+use crate::model::verb::{self, Verb, VerbRequest, Visitor, visit};
 
 /// A verb may name many jobs.
 const LIMIT: usize = 1 << 20;
@@ -27,7 +27,7 @@ type Named = Result<Path<BTreeMap<String, String>>, PathRejection>;
 pub(super) fn routes(routes: Routes) -> Routes {
     struct Adding(Routes);
     impl Visitor for Adding {
-        fn visit<V: Asked>(&mut self) {
+        fn visit<V: VerbRequest>(&mut self) {
             let handler = if V::ROUTE.only_looks() { get(look::<V>) } else { post(act::<V>) };
             self.0.add::<V, V::Answer>(V::ROUTE, handler);
         }
@@ -38,7 +38,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 }
 
 /// The parameters are in the path and the query.
-async fn look<V: Asked>(
+async fn look<V: VerbRequest>(
     State(api): Api,
     Extension(peer): Extension<Peer>,
     named: Named,
@@ -62,7 +62,7 @@ async fn look<V: Asked>(
 }
 
 /// They are in the path and the body, which may be left out.
-async fn act<V: Asked>(
+async fn act<V: VerbRequest>(
     State(api): Api,
     Extension(peer): Extension<Peer>,
     named: Named,
@@ -82,7 +82,7 @@ async fn act<V: Asked>(
 }
 
 /// The verb's own answer.
-fn own<V: Asked>(answer: verb::Answer) -> Answer<V::Answer> {
+fn own<V: VerbRequest>(answer: verb::Answer) -> Answer<V::Answer> {
     V::answer(answer).map(Json).ok_or_else(|| Problem::new(500, "the broker answered something else"))
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Error, Newsroom};
+use super::{Error, EventBus};
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    ClassFilter, Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress,
-    QueueName, Revocation, Settlement, Sign, Take, WorkerId,
+    ClassFilter, Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Presence,
+    Progress, QueueName, Revocation, Settlement, Take, WorkerId,
 };
 
 /// A place where jobs wait. Calls may overlap; each is one batch and one round trip where the broker allows.
@@ -51,7 +51,7 @@ pub trait Broker: Send + Sync {
 
     /// Where to tell what happens to jobs, each once it is durable, while somebody listens there. Asked for once, by the
     /// supervisor.
-    fn publish(&self, room: Newsroom);
+    fn publish(&self, room: EventBus);
 
     /// Comes back when those who listen now are told all that happens from now on, or else that some of it is lost. Who
     /// begins to listen waits for it.
@@ -59,7 +59,7 @@ pub trait Broker: Send + Sync {
 
     /// What this supervisor is from now on, for all who share the broker: it is told by and by, and again and again, until
     /// the supervisor leaves. Where nobody shares it nothing is told.
-    fn sign(&self, _sign: Sign) {}
+    fn sign(&self, _sign: Presence) {}
 
     /// This supervisor stops in order: nobody is to take it for dead.
     async fn leave(&self) -> Result<(), Error> {

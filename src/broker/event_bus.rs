@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-use crate::model::{Millis, News, What};
+use crate::model::{Millis, PublishedEvent, What};
 
 /// What a listener may fall behind before it loses the oldest; and how much is kept back for what is not durable yet.
 const KEPT: usize = 4096;
@@ -15,8 +15,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// One for a supervisor and its broker. Nobody who tells waits for those who listen.
 #[derive(Clone, Debug)]
-pub struct Newsroom {
-    out: Sender<Arc<News>>,
+pub struct EventBus {
+    out: Sender<Arc<PublishedEvent>>,
     line: Arc<Mutex<Line>>,
 }
 
@@ -29,16 +29,16 @@ struct Line {
     /// The number of the first place.
     first: u64,
     /// None where the news are not durable yet.
-    places: VecDeque<Option<Vec<News>>>,
+    places: VecDeque<Option<Vec<PublishedEvent>>>,
 }
 
-impl Default for Newsroom {
+impl Default for EventBus {
     fn default() -> Self {
-        Newsroom { out: channel(KEPT).0, line: Arc::default() }
+        EventBus { out: channel(KEPT).0, line: Arc::default() }
     }
 }
 
-impl Newsroom {
+impl EventBus {
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -49,7 +49,7 @@ impl Newsroom {
     }
 
     /// Tells one, which gets its number when what happened before has been told.
-    pub fn tell(&self, news: News) {
+    pub fn tell(&self, news: PublishedEvent) {
         let mut line = self.line();
         line.places.push_back(Some(vec![news]));
         if line.places.len() > KEPT {
@@ -80,7 +80,7 @@ impl Newsroom {
             }
             line.tell_ready(&self.out);
         }
-        self.tell(News { count, why, ..News::new(What::Ended, at) });
+        self.tell(PublishedEvent { count, why, ..PublishedEvent::new(What::Ended, at) });
         // Who does not read gets no more than a moment.
         let _ = tokio::time::timeout(FAREWELL, self.out.closed()).await;
     }
@@ -91,7 +91,7 @@ impl Newsroom {
     }
 
     /// From now on.
-    pub fn listen(&self) -> Receiver<Arc<News>> {
+    pub fn listen(&self) -> Receiver<Arc<PublishedEvent>> {
         self.out.subscribe()
     }
 }
@@ -105,7 +105,7 @@ impl Line {
     }
 
     /// Tells all up to the first that is not durable yet.
-    fn tell_ready(&mut self, out: &Sender<Arc<News>>) {
+    fn tell_ready(&mut self, out: &Sender<Arc<PublishedEvent>>) {
         while let Some(ready) = self.places.front_mut().and_then(Option::take) {
             self.places.pop_front();
             self.first += 1;
@@ -113,24 +113,24 @@ impl Line {
         }
     }
 
-    fn send(&mut self, out: &Sender<Arc<News>>, news: News) {
+    fn send(&mut self, out: &Sender<Arc<PublishedEvent>>, news: PublishedEvent) {
         self.told += 1;
         // Nobody may be there any more.
-        let _ = out.send(Arc::new(News { n: self.told, ..news }));
+        let _ = out.send(Arc::new(PublishedEvent { n: self.told, ..news }));
     }
 }
 
 /// A place among the news. It is given up when it is dropped.
 #[derive(Debug)]
 pub struct Turn {
-    room: Newsroom,
+    room: EventBus,
     place: u64,
-    news: Vec<News>,
+    news: Vec<PublishedEvent>,
 }
 
 impl Turn {
     /// Tells what the place was kept for.
-    pub fn tell(mut self, news: Vec<News>) {
+    pub fn tell(mut self, news: Vec<PublishedEvent>) {
         self.news = news;
     }
 }
@@ -153,11 +153,11 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
-    fn news(why: &str) -> News {
-        News { why: Some(why.into()), ..News::new(What::Put, Millis(1)) }
+    fn news(why: &str) -> PublishedEvent {
+        PublishedEvent { why: Some(why.into()), ..PublishedEvent::new(What::Put, Millis(1)) }
     }
 
-    fn heard(listener: &mut Receiver<Arc<News>>) -> Vec<(u64, String)> {
+    fn heard(listener: &mut Receiver<Arc<PublishedEvent>>) -> Vec<(u64, String)> {
         let next = std::iter::from_fn(|| listener.try_recv().ok());
         next.map(|news| (news.n, news.why.clone().unwrap())).collect()
     }
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn what_is_durable_later_keeps_its_place() {
-        let room = Newsroom::default();
+        let room = EventBus::default();
         let mut listener = room.listen();
         room.tell(news("a"));
         let put = room.keep_place();
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_place_is_not_kept_for_ever() {
-        let room = Newsroom::default();
+        let room = EventBus::default();
         let mut listener = room.listen();
         let put = room.keep_place();
         (0..KEPT).for_each(|_| room.tell(news("after")));

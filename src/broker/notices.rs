@@ -5,14 +5,14 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::broker::{Newsroom, Notice};
+use crate::broker::{EventBus, Notice};
 
 #[derive(Default)]
 pub(in crate::broker) struct Notices {
     queue: Mutex<VecDeque<Notice>>,
     more: Notify,
     trouble: Mutex<Option<String>>,
-    room: OnceLock<Newsroom>,
+    room: OnceLock<EventBus>,
 }
 
 impl Notices {
@@ -34,12 +34,12 @@ impl Notices {
     }
 
     /// Where what happens is told; the first one counts.
-    pub(in crate::broker) fn publish(&self, room: Newsroom) {
+    pub(in crate::broker) fn publish(&self, room: EventBus) {
         let _ = self.room.set(room);
     }
 
     /// Where somebody listens.
-    pub(in crate::broker) fn heard(&self) -> Option<&Newsroom> {
+    pub(in crate::broker) fn heard(&self) -> Option<&EventBus> {
         self.room.get().filter(|room| room.is_heard())
     }
 

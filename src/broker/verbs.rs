@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 
 use super::{Broker, Error};
-use crate::model::verb::{Asked, Cancel, Each, Fate, Get, Pause, Queues, Resume, Retry};
+use crate::model::verb::{Cancel, Each, Fate, Get, Pause, Queues, Resume, Retry, VerbRequest};
 use crate::model::{Filter, JobId, JobRecord, JobState, QueueCounts, QueueName};
 
 /// What every broker can be asked, with the types of each verb.
 #[async_trait]
 pub trait Verbs: Broker {
     /// Asks for one verb and gives its own answer.
-    async fn tell<V: Asked>(&self, verb: V, by: impl Into<String> + Send) -> Result<V::Answer, Error> {
+    async fn tell<V: VerbRequest>(&self, verb: V, by: impl Into<String> + Send) -> Result<V::Answer, Error> {
         let answer = self.ask(verb.verb(), by.into()).await?;
         V::answer(answer).ok_or_else(|| Error::Failed("the broker answered something else".into()))
     }

@@ -12,7 +12,7 @@ use super::failure::Failure;
 use crate::api::{self, Client, Queued};
 use crate::broker::{self, Broker, Redis, Sqlite, Verbs, redis, sqlite};
 use crate::config::{BrokerUrl, Config, private_dir};
-use crate::model::verb::{Asked, Before, Get};
+use crate::model::verb::{Before, Get, VerbRequest};
 use crate::model::{Exists, JobId, JobRecord, JobState, NewJob, Subject, Why};
 
 /// One of the two ways. A broker that is named by flag or environment and is not the supervisor's is spoken to without it: who
@@ -129,7 +129,7 @@ impl Access {
 
     /// Asks for one verb. What only looks, or was not heard, is asked once more when the supervisor went away: only once, as
     /// the question may be what it died of.
-    pub async fn ask<V: Asked>(&self, verb: V) -> Result<V::Answer, Failure> {
+    pub async fn ask<V: VerbRequest>(&self, verb: V) -> Result<V::Answer, Failure> {
         let (api, config) = match self {
             Access::Api(api, config) => (api, config),
             Access::Store(store) => return told(store, verb).await,
@@ -182,7 +182,7 @@ impl Access {
 }
 
 /// Asks a broker.
-async fn told<V: Asked>(store: &Arc<dyn Broker>, verb: V) -> Result<V::Answer, Failure> {
+async fn told<V: VerbRequest>(store: &Arc<dyn Broker>, verb: V) -> Result<V::Answer, Failure> {
     store.tell(verb, me()).await.map_err(|error| {
         let unanswered = matches!(error, broker::Error::Unanswered(_));
         unless_looked::<V>(error.into(), unanswered)
@@ -232,7 +232,7 @@ fn may_be_done(error: &api::Error) -> bool {
 }
 
 /// What changes something and was not answered is not asked again here.
-fn unless_looked<V: Asked>(mut failure: Failure, unanswered: bool) -> Failure {
+fn unless_looked<V: VerbRequest>(mut failure: Failure, unanswered: bool) -> Failure {
     if unanswered && !V::ROUTE.only_looks() {
         failure.causes.push("it may have been done all the same: look before you ask for it again".into());
     }

@@ -10,7 +10,7 @@ use super::job::{all_named, tell};
 use super::screen::{escaped, print, print_json};
 use crate::config::Config;
 use crate::model::JobId;
-use crate::model::verb::{Asked, DependOff, DependOn, Prioritize, Tag, Track, Untrack};
+use crate::model::verb::{DependOff, DependOn, Prioritize, Tag, Track, Untrack, VerbRequest};
 
 /// Has a job wait for others, or not any more.
 pub async fn depends(config: &Config, args: JobDepends) -> Result<u8, Failure> {
@@ -64,7 +64,7 @@ pub async fn untrack(config: &Config, args: &Jobs) -> Result<u8, Failure> {
 }
 
 /// Asks the same for each job, and says what it then is.
-pub async fn act<V: Asked>(
+pub async fn act<V: VerbRequest>(
     config: &Config,
     jids: &[String],
     as_json: bool,

@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::screen::{Look, escaped, print, print_json};
 use crate::api::Lines;
 use crate::config::Config;
-use crate::model::{Interest, News, What};
+use crate::model::{Interest, PublishedEvent, What};
 
 #[derive(Debug, clap::Args)]
 pub struct Events {
@@ -77,7 +77,7 @@ pub async fn events(config: &Config, args: Events) -> Result<u8, Failure> {
 }
 
 /// What has come, once something has; None when the supervisor went away.
-async fn more(lines: &mut Lines<News>) -> Result<Option<VecDeque<News>>, Failure> {
+async fn more(lines: &mut Lines<PublishedEvent>) -> Result<Option<VecDeque<PublishedEvent>>, Failure> {
     match lines.next().await {
         Ok(some) => Ok(Some(some).filter(|some| !some.is_empty())),
         Err(error) => unless_gone(error).map_or(Ok(None), Err),
@@ -85,7 +85,7 @@ async fn more(lines: &mut Lines<News>) -> Result<Option<VecDeque<News>>, Failure
 }
 
 /// The events of the next supervisor, whenever it comes.
-async fn of_the_next(config: &Config, interest: &Interest) -> Result<Lines<News>, Failure> {
+async fn of_the_next(config: &Config, interest: &Interest) -> Result<Lines<PublishedEvent>, Failure> {
     let client = client(config)?;
     loop {
         tokio::time::sleep(BETWEEN).await;
@@ -96,7 +96,7 @@ async fn of_the_next(config: &Config, interest: &Interest) -> Result<Lines<News>
     }
 }
 
-fn line(news: &News, look: &Look) -> String {
+fn line(news: &PublishedEvent, look: &Look) -> String {
     let named =
         |name: &str, value: Option<String>| value.map(|value| format!("  {name} {}", escaped(&value)));
     let parts = [
@@ -128,17 +128,26 @@ mod tests {
 
     #[test]
     fn a_line_says_what_and_to_whom() {
-        let put = News::new(What::Put, Millis(1_790_000_000_000));
-        let put = News { job: Some("j1".into()), queue: Some("ma\nil".into()), ..put };
+        let put = PublishedEvent::new(What::Put, Millis(1_790_000_000_000));
+        let put = PublishedEvent { job: Some("j1".into()), queue: Some("ma\nil".into()), ..put };
         let text = line(&put, &look(100));
         assert!(text.ends_with("  put        job j1  queue ma\\nil\n"), "{text}");
         let worker = Some(WorkerName { slot: SlotName::new("mail", 3), generation: 7 });
-        let killed = News { worker, why: Some("time limit".into()), ..News::new(What::Killed, put.at) };
+        let killed = PublishedEvent {
+            worker,
+            why: Some("time limit".into()),
+            ..PublishedEvent::new(What::Killed, put.at)
+        };
         assert!(line(&killed, &look(100)).ends_with("  killed     worker mail.3#7  time limit\n"));
         let (health, before) = (Some(Health::Degraded), Some(Health::Healthy));
-        let verdict = News { health, before, why: Some("1 held".into()), ..News::new(What::Health, put.at) };
+        let verdict = PublishedEvent {
+            health,
+            before,
+            why: Some("1 held".into()),
+            ..PublishedEvent::new(What::Health, put.at)
+        };
         assert!(line(&verdict, &look(100)).ends_with("  health     healthy -> degraded  1 held\n"));
-        let lost = News { count: Some(12), ..News::new(What::Lost, put.at) };
+        let lost = PublishedEvent { count: Some(12), ..PublishedEvent::new(What::Lost, put.at) };
         assert!(line(&lost, &look(100)).ends_with("  lost       12 events\n"));
     }
 }

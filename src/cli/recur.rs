@@ -14,7 +14,7 @@ use super::recur_args::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut
 use super::screen::{Look, escaped, print, print_json, table};
 use crate::config::{Config, format_duration};
 use crate::model::verb::{
-    Asked, ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, ShowRecurring,
+    ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, ShowRecurring, VerbRequest,
 };
 use crate::model::{Millis, Overlap, Pause, Payload, Recurring, RecurringRecord, Schedule};
 
@@ -52,7 +52,7 @@ fn recurring(args: &RecurPut) -> Result<Recurring, Failure> {
     let put = &args.put;
     let is_delayed = put.delay.is_some() || put.at.is_some();
     if put.lines || put.wait || is_delayed || put.jid.is_some() || !put.depends.is_empty() {
-        let message = "--lines, --delay, --at, --depends, --wait and --jid are of one put, and this is put again and again";
+        let message = "--lines, --delay, --at, --depends, --wait and --jid belong to a single put, not to a recurring job";
         return Err(Failure::new(exit::USAGE, message).hint("leave them out; --offset is the first delay"));
     }
     let schedule = match (args.every, args.cron.clone()) {
@@ -175,7 +175,7 @@ async fn put_now(config: &Config, args: &RecurName) -> Result<u8, Failure> {
 }
 
 /// Asks for one verb of each of them, and says what it is now.
-async fn each<V: Asked>(
+async fn each<V: VerbRequest>(
     config: &Config,
     args: &RecurNames,
     verb: impl Fn(String) -> V,

@@ -14,7 +14,7 @@ use super::stop_preview::preview;
 use super::{exit, start};
 use crate::api::{Error, Lines};
 use crate::config::Config;
-use crate::model::{Interest, News, Stop, What};
+use crate::model::{Interest, PublishedEvent, Stop, What};
 
 /// Orders the stop and waits for the end.
 pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
@@ -69,7 +69,7 @@ fn left_alive(alive: &str) -> Failure {
 }
 
 /// What a supervisor says until its end.
-type Words = Lines<News>;
+type Words = Lines<PublishedEvent>;
 
 /// Gives the order, and listens to what comes of it; a supervisor that is just being started, again perhaps, gets it as
 /// soon as it listens. None if it is gone.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::paths::from_here;
 use super::{Error, Fault, Flags, Purpose, Surroundings};
-use crate::model::Outfit;
+use crate::model::SpawnSpec;
 
 /// What may be said of it in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -55,7 +55,7 @@ impl fmt::Debug for Token {
 }
 
 /// Holds the token where no file does.
-const VARIABLE: &str = Outfit::API_TOKEN;
+const VARIABLE: &str = SpawnSpec::API_TOKEN;
 /// Of random letters, more than can be tried.
 const SHORTEST: usize = 16;
 /// No token is so long; a wrong path may lead to anything.

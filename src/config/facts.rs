@@ -12,7 +12,7 @@ use nix::unistd::{AccessFlags, eaccess};
 use super::paths::{must_be_private, unmade};
 use super::program::find;
 use super::{Config, Error};
-use crate::model::{Identity, Outfit};
+use crate::model::{Identity, SpawnSpec};
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
@@ -146,7 +146,7 @@ fn rights(path: &Path) -> Option<Rights> {
     })
 }
 
-fn of_pool(outfit: &Outfit) -> PoolFacts {
+fn of_pool(outfit: &SpawnSpec) -> PoolFacts {
     let program = find(outfit);
     let closed = |path: &Path| outfit.identity.as_ref().and_then(|who| closed_to(who, path));
     PoolFacts {

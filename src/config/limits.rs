@@ -10,7 +10,7 @@ use super::pool::duration;
 use super::size::size;
 use super::wrong::Wrong;
 use super::{Fault, Purpose, Surroundings};
-use crate::model::{self, Class, Means};
+use crate::model::{self, Class, ProcessLimits};
 
 /// With fewer descriptors no worker gets along: the Python package keeps some of its own above 100.
 const FEWEST_FILES: u64 = 128;
@@ -104,10 +104,10 @@ pub(super) fn of_pool(
     shared: bool,
     purpose: Purpose,
     around: &Surroundings,
-) -> Result<(model::Limits, Means), Wrong> {
+) -> Result<(model::Limits, ProcessLimits), Wrong> {
     let of_attempt = limits.of_attempt("limits.", shared)?;
     let Limits { open_files, nice, oom_score_adj, .. } = *limits;
-    let means = Means { open_files, nice, oom_score_adj };
+    let means = ProcessLimits { open_files, nice, oom_score_adj };
     within("limits.nice", nice, -20, 19)?;
     within("limits.oom_score_adj", oom_score_adj, -1000, 1000)?;
     if let Some(files) = open_files.filter(|files| *files < FEWEST_FILES) {
@@ -161,7 +161,7 @@ fn within(name: &str, said: Option<i32>, least: i32, most: i32) -> Result<(), Wr
 }
 
 /// What only root can give is refused before each worker fails for want of it.
-fn may_be_had(means: Means) -> Result<(), Wrong> {
+fn may_be_had(means: ProcessLimits) -> Result<(), Wrong> {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).ok()?.trim().parse().ok();
     let own_score: i32 = read("oom_score_adj").unwrap_or(0);
     let most_files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard);

@@ -12,7 +12,9 @@ use super::pool::{Env, Mode, Named, Pool, Wear};
 use super::program::{must_be_there, program};
 use super::wrong::Wrong;
 use super::{Purpose, Surroundings};
-use crate::model::{Bytes, Class, ClassFilter, Means, Outfit, PoolSettings, QueueName, Recycle, Retry, Work};
+use crate::model::{
+    Bytes, Class, ClassFilter, PoolSettings, ProcessLimits, QueueName, Recycle, Retry, SpawnSpec, Work,
+};
 
 /// Jobs at a time in a worker of coroutines, if nothing is said.
 const CONCURRENCY: u32 = 100;
@@ -30,7 +32,7 @@ pub(super) fn resolve_pool(
     mut pool: Pool,
     purpose: Purpose,
     around: &Surroundings,
-) -> Result<(PoolSettings, Outfit), Wrong> {
+) -> Result<(PoolSettings, SpawnSpec), Wrong> {
     let default = PoolSettings::default();
     let work = work(pool.command.take(), pool.run.take())?;
     let shape = shape(&work, &pool)?;
@@ -207,10 +209,10 @@ fn retry(work: &Work, pool: &Pool) -> Retry {
 fn outfit(
     work: Work,
     pool: Pool,
-    means: Means,
+    means: ProcessLimits,
     purpose: Purpose,
     around: &Surroundings,
-) -> Result<Outfit, Wrong> {
+) -> Result<SpawnSpec, Wrong> {
     let sandbox = pool.sandbox.unwrap_or_default();
     if sandbox && pool.mode == Some(Mode::Coroutine) {
         return Err(Wrong::new(
@@ -233,7 +235,7 @@ fn outfit(
         Purpose::Start | Purpose::Serve => identity(pool.user.as_deref(), pool.group.as_deref(), around)?,
     };
     let leftovers = pool.leftovers.unwrap_or_default();
-    let outfit = Outfit { work, env_pass, env_set, cwd, umask, identity, sandbox, leftovers, means };
+    let outfit = SpawnSpec { work, env_pass, env_set, cwd, umask, identity, sandbox, leftovers, means };
     if purpose == Purpose::Start {
         outfit.cwd.as_deref().map_or(Ok(()), must_be_a_directory)?;
         must_be_there(&outfit)?;

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::{Error, Fault};
-use crate::model::{JobId, Outfit};
+use crate::model::{JobId, SpawnSpec};
 
 /// What the default directories depend on.
 #[derive(Clone, Default)]
@@ -36,7 +36,7 @@ impl Surroundings {
             home: std::env::var_os("HOME"),
             xdg_state_home: std::env::var_os("XDG_STATE_HOME"),
             xdg_runtime_dir: std::env::var_os("XDG_RUNTIME_DIR"),
-            api_token: std::env::var_os(Outfit::API_TOKEN),
+            api_token: std::env::var_os(SpawnSpec::API_TOKEN),
         }
     }
 

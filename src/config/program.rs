@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::wrong::Wrong;
-use crate::model::{Bytes, Outfit, Work};
+use crate::model::{Bytes, SpawnSpec, Work};
 
 /// Where programs are looked for without a PATH.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -23,7 +23,7 @@ pub(super) fn program(key: &'static str, words: Vec<Bytes>) -> Result<Vec<Bytes>
 }
 
 /// A mistyped program would be started again and again.
-pub(super) fn must_be_there(outfit: &Outfit) -> Result<(), Wrong> {
+pub(super) fn must_be_there(outfit: &SpawnSpec) -> Result<(), Wrong> {
     let Some((key, name)) = named(outfit) else { return Ok(()) };
     match find(outfit) {
         Some(_) => Ok(()),
@@ -35,7 +35,7 @@ pub(super) fn must_be_there(outfit: &Outfit) -> Result<(), Wrong> {
 }
 
 /// What the pool runs, by the setting that says so.
-pub(super) fn named(outfit: &Outfit) -> Option<(&'static str, &OsStr)> {
+pub(super) fn named(outfit: &SpawnSpec) -> Option<(&'static str, &OsStr)> {
     let (key, words) = match &outfit.work {
         Work::Programs => return None,
         Work::Run(words) => ("run", words),
@@ -45,7 +45,7 @@ pub(super) fn named(outfit: &Outfit) -> Option<(&'static str, &OsStr)> {
 }
 
 /// Where it is. One with a slash is sought from `cwd`, or from here.
-pub(super) fn find(outfit: &Outfit) -> Option<PathBuf> {
+pub(super) fn find(outfit: &SpawnSpec) -> Option<PathBuf> {
     let (_, name) = named(outfit)?;
     if name.as_encoded_bytes().contains(&b'/') {
         return Some(beside(outfit, name)).filter(|path| is_program(path));
@@ -56,7 +56,7 @@ pub(super) fn find(outfit: &Outfit) -> Option<PathBuf> {
     dirs.map(|dir| dir.join(name)).find(|path| is_program(path))
 }
 
-fn beside(outfit: &Outfit, name: &OsStr) -> PathBuf {
+fn beside(outfit: &SpawnSpec, name: &OsStr) -> PathBuf {
     outfit.cwd.as_deref().unwrap_or(Path::new("")).join(name)
 }
 

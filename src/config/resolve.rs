@@ -12,7 +12,7 @@ use super::place::Source;
 use super::pool::Pool;
 use super::wrong::Wrong;
 use super::{BrokerUrl, Error, Fault, File, Surroundings, format_duration, log_file, socket};
-use crate::model::{JobId, LogFormat, LogLevel, LogSettings, Outfit, PoolSettings, Settings};
+use crate::model::{JobId, LogFormat, LogLevel, LogSettings, PoolSettings, Settings, SpawnSpec};
 
 /// What was typed or set in the environment; a flag wins over the environment, which wins over the file.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +67,7 @@ pub struct Config {
     /// What the supervisor keeps up.
     pub settings: Settings,
     /// How the workers of each of its pools are made.
-    pub outfits: Vec<Outfit>,
+    pub outfits: Vec<SpawnSpec>,
     /// Where what must last is kept.
     pub state_dir: PathBuf,
     /// Whether that was said by a flag or the environment.
@@ -177,7 +177,7 @@ fn pools(
     source: Option<&Source>,
     lease: Duration,
     around: &Surroundings,
-) -> Result<(Vec<PoolSettings>, Vec<Outfit>), Error> {
+) -> Result<(Vec<PoolSettings>, Vec<SpawnSpec>), Error> {
     let mut pools = file.unwrap_or_else(|| vec![Pool::default()]);
     match pools.as_mut_slice() {
         [] => return Err(Error::new(Fault::Config, "there is no pool: nothing would run")),

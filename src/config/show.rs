@@ -10,7 +10,7 @@ use serde_yaml::{Mapping, Value};
 
 use super::secret::may_be_secret;
 use super::{Config, Origin, Origins, format_duration};
-use crate::model::{Bytes, Outfit, PoolSettings, Work};
+use crate::model::{Bytes, PoolSettings, SpawnSpec, Work};
 
 const DEFAULTS: &str = include_str!("../../conf/taskvisor.yaml");
 
@@ -125,7 +125,7 @@ fn of_whole(values: &mut Mapping, config: &Config) {
     values.insert("log".into(), section.into());
 }
 
-fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &Outfit) {
+fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &SpawnSpec) {
     let duration = |duration| Value::from(format_duration(duration));
     let words = |words: &[Bytes]| yaml(words.iter().map(|word| word.to_text()).collect::<Vec<_>>());
     let (command, run) = match &outfit.work {

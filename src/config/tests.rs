@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::model::{
-    Bytes, Class, ClassFilter, Leftovers, LogFormat, LogLevel, LogSettings, Order, Outfit, PoolSettings,
-    Recycle, Retry, Rotate, Settings, Work,
+    Bytes, Class, ClassFilter, Leftovers, LogFormat, LogLevel, LogSettings, Order, PoolSettings, Recycle,
+    Retry, Rotate, Settings, SpawnSpec, Work,
 };
 
 fn user() -> Surroundings {
@@ -25,11 +25,11 @@ fn with_file(text: &str, flags: Flags) -> Result<Config, Error> {
 }
 
 /// The only pool of a file of one, given in flow style.
-fn pool(text: &str) -> (PoolSettings, Outfit) {
+fn pool(text: &str) -> (PoolSettings, SpawnSpec) {
     flagged(text, Pool::default())
 }
 
-fn flagged(text: &str, pool: Pool) -> (PoolSettings, Outfit) {
+fn flagged(text: &str, pool: Pool) -> (PoolSettings, SpawnSpec) {
     let mut config =
         with_file(&format!("pools:\n- {text}\n"), Flags { pool, ..Flags::default() }).expect("good settings");
     (config.settings.pools.remove(0), config.outfits.remove(0))
@@ -47,7 +47,7 @@ fn nothing_set_means_the_defaults() {
     let known: Vec<&str> = pool.knows.iter().flat_map(|known| known.keys()).map(Class::as_str).collect();
     assert_eq!(known, ["exec"]);
     assert_eq!(PoolSettings { knows: None, ..pool }, PoolSettings::default());
-    assert_eq!(config.outfits, [Outfit::default()]);
+    assert_eq!(config.outfits, [SpawnSpec::default()]);
     assert_eq!(config.settings.lease, Settings::default().lease);
 }
 

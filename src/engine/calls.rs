@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 
-use super::outside::Outside;
+use super::effects::Effects;
 use crate::broker::{Broker, Complaints, Error, Fetch, Renewal, Settling, Verbs};
 use crate::clock;
 use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName, Revocation, Settlement};
@@ -14,7 +14,7 @@ use crate::supervisor::Event;
 /// What went wrong with calls of this process, until it goes well again.
 pub(super) type Wrong = Arc<Complaints>;
 
-impl Outside {
+impl Effects {
     pub(super) fn fetch(&self, pool: u16, request: Fetch) {
         let (broker, events, wrong) = (self.broker.clone(), self.events.clone(), self.wrong.clone());
         tokio::spawn(fetch(broker, events, wrong, pool, request));

@@ -37,7 +37,7 @@ impl<T: Default> Counted<T> {
 
 /// Keeps the latest count, and knows since when the broker owes another.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Census<T>(Arc<Mutex<Kept<T>>>);
+pub(super) struct CountCache<T>(Arc<Mutex<Kept<T>>>);
 
 #[derive(Debug, Default)]
 struct Kept<T> {
@@ -47,7 +47,7 @@ struct Kept<T> {
     unanswered: Option<Instant>,
 }
 
-impl<T: Clone + Default + Send + 'static> Census<T> {
+impl<T: Clone + Default + Send + 'static> CountCache<T> {
     /// Counts. While the broker is known to hang nobody waits, and it is asked no further question.
     pub(super) async fn ask<E: ToString>(
         &self,
@@ -123,8 +123,8 @@ mod tests {
     use super::*;
 
     /// A census that knows a count, taken a second ago.
-    async fn with(count: u32) -> Census<u32> {
-        let census = Census::default();
+    async fn with(count: u32) -> CountCache<u32> {
+        let census = CountCache::default();
         let found = census.ask(GLANCE, async move { Ok::<_, String>(count) }).await;
         assert_eq!(found, Counted { counts: count, age: None, trouble: None });
         tokio::time::advance(SECOND).await;
@@ -177,10 +177,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_never_counted_is_waited_for_until_it_hangs() {
-        let (census, asked) = (Census::default(), Instant::now());
+        let (census, asked) = (CountCache::default(), Instant::now());
         assert_eq!(census.ask(GLANCE, after(4 * GLANCE, Ok::<_, String>(7))).await.counts, 7);
         assert_eq!(asked.elapsed(), 4 * GLANCE);
-        let (census, asked) = (Census::default(), Instant::now());
+        let (census, asked) = (CountCache::default(), Instant::now());
         let found = census.ask(GLANCE, std::future::pending::<Result<u32, String>>()).await;
         assert_eq!((asked.elapsed(), found.trouble.as_deref()), (HANGS, Some("no answer for 500 ms")));
     }

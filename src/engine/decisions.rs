@@ -37,7 +37,7 @@ enum What {
     Spawn,
     Ready,
     Assign(u32),
-    Settle(Told),
+    Settle(LoggedDecision),
     Signal(Signal, Box<str>),
     Cancel(&'static str),
     Dropped(&'static str),
@@ -57,7 +57,7 @@ enum What {
 }
 
 /// A verdict without what is long.
-enum Told {
+enum LoggedDecision {
     Complete,
     Retry(Duration),
     Fail,
@@ -86,7 +86,7 @@ impl Decisions {
             Command::Assign(worker, job, ..) => (name(worker), Some(&job.id), What::Assign(job.attempt)),
             Command::Settle(told) => {
                 let worker = told.forensics.as_ref().and_then(|left| left.worker.clone());
-                (worker, Some(&told.job), What::Settle(Told::new(&told.verdict)))
+                (worker, Some(&told.job), What::Settle(LoggedDecision::new(&told.verdict)))
             }
             Command::Signal(worker, signal, why) => {
                 (name(worker), None, What::Signal(*signal, why.as_str().into()))
@@ -231,9 +231,14 @@ impl What {
     fn is_common(&self) -> bool {
         match self {
             What::Spawn | What::Ready | What::Assign(_) | What::Exited(ExitStatus::Code(0)) => true,
-            What::Settle(Told::Complete | Told::Release(_)) => true,
+            What::Settle(LoggedDecision::Complete | LoggedDecision::Release(_)) => true,
             What::Signal(_, why) => &**why == "spent",
-            What::Settle(Told::Retry(_) | Told::Fail | Told::Hold | Told::Canceled) => false,
+            What::Settle(
+                LoggedDecision::Retry(_)
+                | LoggedDecision::Fail
+                | LoggedDecision::Hold
+                | LoggedDecision::Canceled,
+            ) => false,
             What::Cancel(_) | What::Dropped(_) | What::SpawnFailed(_) | What::Exited(_) => false,
             What::OutOfMemory | What::Faulty(_) | What::Stuck(_) | What::Revoked(_) => false,
             What::Waiting(..) | What::FetchFailed(_) | What::Stop(_) => false,
@@ -242,27 +247,27 @@ impl What {
     }
 }
 
-impl Told {
-    fn new(verdict: &Verdict) -> Told {
+impl LoggedDecision {
+    fn new(verdict: &Verdict) -> LoggedDecision {
         match verdict {
-            Verdict::Complete { .. } => Told::Complete,
-            Verdict::Retry { after, .. } => Told::Retry(*after),
-            Verdict::Fail { .. } => Told::Fail,
-            Verdict::Release { after, .. } => Told::Release(*after),
-            Verdict::Hold { .. } => Told::Hold,
-            Verdict::Canceled => Told::Canceled,
+            Verdict::Complete { .. } => LoggedDecision::Complete,
+            Verdict::Retry { after, .. } => LoggedDecision::Retry(*after),
+            Verdict::Fail { .. } => LoggedDecision::Fail,
+            Verdict::Release { after, .. } => LoggedDecision::Release(*after),
+            Verdict::Hold { .. } => LoggedDecision::Hold,
+            Verdict::Canceled => LoggedDecision::Canceled,
         }
     }
 
     fn words(&self) -> String {
         match self {
-            Told::Complete => "complete".into(),
-            Told::Retry(after) => format!("retry after {}", seconds(*after)),
-            Told::Fail => "failed, no tries left".into(),
-            Told::Release(Duration::ZERO) => "given back, unspent".into(),
-            Told::Release(after) => format!("given back, unspent, for {}", seconds(*after)),
-            Told::Hold => "held for a person".into(),
-            Told::Canceled => "canceled".into(),
+            LoggedDecision::Complete => "complete".into(),
+            LoggedDecision::Retry(after) => format!("retry after {}", seconds(*after)),
+            LoggedDecision::Fail => "failed, no tries left".into(),
+            LoggedDecision::Release(Duration::ZERO) => "given back, unspent".into(),
+            LoggedDecision::Release(after) => format!("given back, unspent, for {}", seconds(*after)),
+            LoggedDecision::Hold => "held for a person".into(),
+            LoggedDecision::Canceled => "canceled".into(),
         }
     }
 }

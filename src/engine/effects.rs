@@ -15,29 +15,29 @@ use super::calls;
 use super::counting::Counting;
 use super::decisions::Decisions;
 use super::event_log::Line;
-use super::last_words::LastWords;
 use super::mutes::Mutes;
-use super::news;
+use super::presence::PresencePublisher;
+use super::publish;
 use super::record::Record;
-use super::reload::{KeepChanges, Reloader, Wardrobe};
+use super::reload::{KeepChanges, Reloader, SpawnSpecs};
 use super::reports::Reports;
-use super::sign::Signs;
 use super::snapshots::{Seen, Snapshots, is_limit};
 use super::systemd::Systemd;
+use super::unconfirmed::UnconfirmedVerdicts;
 use super::worker_calls::{self, Answer};
-use crate::broker::{Broker, Fetch, Newsroom};
+use crate::broker::{Broker, EventBus, Fetch};
 use crate::clock;
 use crate::failpoint::failpoint;
 use crate::log::{Outputs, OwnLog};
 use crate::model::{
     Exit, Fence, Instance, Instant, Job, Limits, LogStatus, Outcome, PoolSettings, Signal, SlotId, WorkerId,
 };
-use crate::process::{Children, Found, JobEnd, Letter, Link, Plan, Word};
+use crate::process::{Children, Found, JobEnd, KeeperMessage, Link, Plan, WorkerEvent};
 use crate::supervisor::{Command, Event};
 use crate::wire::keeper::{Hello, Order, Report};
 
 /// The supervisor's outside world.
-pub struct Outside {
+pub struct Effects {
     /// To and from the keeper.
     pub link: Link,
     /// The living children.
@@ -68,7 +68,7 @@ pub struct Outside {
     /// Facts that are known at once.
     pub(super) known: Vec<Event>,
     /// How the workers of pools are made, of all settings so far.
-    pub(super) wardrobe: Wardrobe,
+    pub(super) wardrobe: SpawnSpecs,
     /// The path of the API's socket, and where the directories of slots are.
     pub(super) socket: PathBuf,
     pub(super) sandboxes: PathBuf,
@@ -82,16 +82,16 @@ pub struct Outside {
     pub(super) record: Record,
     pub(super) stop_deadline: Duration,
     /// What is told to all who share the broker.
-    pub(super) signs: Signs,
+    pub(super) signs: PresencePublisher,
     /// Where those listen who want to know.
-    pub(super) newsroom: Newsroom,
-    pub(super) last: LastWords,
+    pub(super) newsroom: EventBus,
+    pub(super) last: UnconfirmedVerdicts,
     pub(super) mutes: Mutes,
     /// The jobs of lives of an earlier supervisor of which something still lives.
     pub(super) inherited: HashMap<WorkerId, Vec<(Arc<Job>, Fence)>>,
 }
 
-impl Outside {
+impl Effects {
     /// Starts one effect.
     pub fn perform(&mut self, command: Command) {
         let now = clock::now();
@@ -99,7 +99,7 @@ impl Outside {
         let line = self.record.lines.order(now, &command, &self.children);
         line.into_iter().for_each(|line| line.write());
         self.counting.order(&command);
-        news::order(&self.newsroom, &command, &self.children);
+        publish::order(&self.newsroom, &command, &self.children);
         match command {
             // The worker at place 0 forks the others.
             Command::Spawn(worker) if worker.slot.index == 0 => self.link.order(&Order::Template(worker)),
@@ -177,7 +177,7 @@ impl Outside {
         line.filter(|_| !self.decisions.is_repeated(event)).iter().for_each(Line::write);
         self.decisions.fact(now, event, &|pool| self.children.pool(pool));
         self.counting.hear(event);
-        news::fact(&self.newsroom, event, &self.children);
+        publish::fact(&self.newsroom, event, &self.children);
         if matches!(event, Event::Fetched(_, fetched) if !fetched.is_empty()) {
             failpoint("supervisor-3-fetched");
         }
@@ -191,7 +191,7 @@ impl Outside {
     }
 
     /// Turns a report of the keeper into facts.
-    pub fn heard(&mut self, (report, descriptors): Letter, asks: &mut Asks) -> io::Result<Vec<Event>> {
+    pub fn heard(&mut self, (report, descriptors): KeeperMessage, asks: &mut Asks) -> io::Result<Vec<Event>> {
         Ok(match report {
             Report::Hello(_) | Report::Ping => Vec::new(),
             Report::Left(worker, exit) => self.left(worker, exit, descriptors),
@@ -245,28 +245,28 @@ impl Outside {
     }
 
     /// Turns what workers say into facts.
-    pub fn said(&mut self, words: Vec<Word>) -> Vec<Event> {
+    pub fn said(&mut self, words: Vec<WorkerEvent>) -> Vec<Event> {
         words.into_iter().filter_map(|word| self.meant(word)).collect()
     }
 
-    fn meant(&mut self, word: Word) -> Option<Event> {
+    fn meant(&mut self, word: WorkerEvent) -> Option<Event> {
         Some(match word {
-            Word::Ready(worker) => {
+            WorkerEvent::Ready(worker) => {
                 self.announce();
                 self.stillborn.remove(&worker.slot);
                 Event::Ready(worker)
             }
-            Word::Knows(pool, classes) => Event::Knows(pool, classes),
-            Word::Finished(worker, end) => {
+            WorkerEvent::Knows(pool, classes) => Event::Knows(pool, classes),
+            WorkerEvent::Finished(worker, end) => {
                 let (job, fence) = (end.job.id.clone(), end.fence);
                 let outcome = self.job_ended(worker, end)?;
                 Event::Finished(worker, job, fence, outcome)
             }
-            Word::Progress(job, fence, progress) => {
+            WorkerEvent::Progress(job, fence, progress) => {
                 self.reports.progress(job, fence, progress, clock::now());
                 return None;
             }
-            Word::Call(worker, n, verb, args) => {
+            WorkerEvent::Call(worker, n, verb, args) => {
                 tokio::spawn(worker_calls::grant(
                     self.broker.clone(),
                     self.answers.clone(),
@@ -278,8 +278,8 @@ impl Outside {
                 ));
                 return None;
             }
-            Word::Faulty(worker, why) => Event::Faulty(worker, why),
-            Word::Found(found) => fact(found),
+            WorkerEvent::Faulty(worker, why) => Event::Faulty(worker, why),
+            WorkerEvent::Found(found) => fact(found),
         })
     }
 

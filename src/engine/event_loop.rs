@@ -1,4 +1,4 @@
-//! The loop: orders out, one input in. Every decision is the supervisor's, every effect is `Outside`'s.
+//! The loop: orders out, one input in. Every decision is the supervisor's, every effect is `Effects`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -8,15 +8,15 @@ use tokio::sync::oneshot;
 
 use super::asks::Asks;
 use super::calls::SETTLING;
-use super::census::Counted;
+use super::count_cache::Counted;
+use super::effects::Effects;
 use super::event_log::Line;
-use super::explain::{Answer, Asked, explain};
+use super::explain::{Answer, WhySubject, explain};
 use super::flood::Kind;
 use super::inbox::{Inbox, Input};
 use super::mutes;
-use super::news;
 use super::orders;
-use super::outside::Outside;
+use super::publish;
 use super::reload::Fresh;
 use super::service::Queues;
 use crate::api::Problem;
@@ -31,7 +31,7 @@ pub(super) enum Request {
     /// What the supervisor sees, with the process of each slot.
     View(oneshot::Sender<View>),
     /// What it knows about something.
-    Why(Asked, Answer),
+    Why(WhySubject, Answer),
     /// Whether the loop turns.
     Turn(oneshot::Sender<()>),
     /// Ask something of a pool, or of all; refused in words.
@@ -123,125 +123,125 @@ pub enum Ended {
 /// Runs until there is nothing left to do.
 pub(super) async fn run(
     mut supervisor: Supervisor,
-    mut outside: Outside,
+    mut effects: Effects,
     mut inbox: Inbox,
 ) -> io::Result<Ended> {
     let mut asks = Asks::default();
     loop {
-        carry_out(&mut supervisor, &mut outside);
-        sign(&supervisor, &mut outside);
-        mutes::look(&mut outside, clock::now());
-        outside.flush()?;
-        if outside.is_done() {
-            let alive = outside.last.alive.join("; ");
-            outside.newsroom.close(Millis(clock::wall_millis()), outside.last.untold, alive).await;
-            leave(&outside).await;
+        carry_out(&mut supervisor, &mut effects);
+        sign(&supervisor, &mut effects);
+        mutes::look(&mut effects, clock::now());
+        effects.flush()?;
+        if effects.is_done() {
+            let alive = effects.last.alive.join("; ");
+            effects.newsroom.close(Millis(clock::wall_millis()), effects.last.untold, alive).await;
+            leave(&effects).await;
             orders::stopped(
                 &supervisor.settled(),
-                outside.last.untold,
-                clock::now().since(outside.record.started),
+                effects.last.untold,
+                clock::now().since(effects.record.started),
             )
             .write();
             return Ok(Ended::Stopped);
         }
         let deadline =
-            supervisor.poll_timeout().into_iter().chain(outside.due()).chain(outside.mutes.due()).min();
+            supervisor.poll_timeout().into_iter().chain(effects.due()).chain(effects.mutes.due()).min();
         let mut facts = Vec::new();
-        match inbox.next(&mut outside, deadline).await? {
+        match inbox.next(&mut effects, deadline).await? {
             Input::Event(event) => facts.push(event),
-            Input::Letter(letter) => {
-                facts = outside.heard(letter, &mut asks)?;
-                for (event, by) in std::mem::take(&mut outside.record.by_signal) {
-                    ordered(&mut supervisor, &mut outside, event, by);
+            Input::KeeperMessage(letter) => {
+                facts = effects.heard(letter, &mut asks)?;
+                for (event, by) in std::mem::take(&mut effects.record.by_signal) {
+                    ordered(&mut supervisor, &mut effects, event, by);
                 }
             }
-            Input::Output => facts = listen(&mut outside)?,
-            Input::Answer(answer) => outside.children.reply(answer.worker, answer.n, answer.frame),
-            Input::Seen(seen) => outside.seen(seen),
-            Input::Request(request) => answer(request, &mut supervisor, &mut outside),
-            Input::Timeout if outside.children.due().is_some_and(|at| at <= clock::now()) => {
-                facts = listen(&mut outside)?;
+            Input::Output => facts = listen(&mut effects)?,
+            Input::Answer(answer) => effects.children.reply(answer.worker, answer.n, answer.frame),
+            Input::Seen(seen) => effects.seen(seen),
+            Input::Request(request) => answer(request, &mut supervisor, &mut effects),
+            Input::Timeout if effects.children.due().is_some_and(|at| at <= clock::now()) => {
+                facts = listen(&mut effects)?;
             }
             Input::Timeout => {}
             Input::KeeperGone => return Ok(Ended::KeeperGone),
         }
         // Facts of one moment are told together.
         facts.extend(std::iter::from_fn(|| inbox.try_next()));
-        tell(&mut supervisor, &mut outside, facts);
-        outside.tell_those_who_wait(supervisor.is_at_rest());
+        tell(&mut supervisor, &mut effects, facts);
+        effects.tell_those_who_wait(supervisor.is_at_rest());
         if supervisor.has_told_all() {
-            outside.wrong.moot(SETTLING, clock::now());
+            effects.wrong.moot(SETTLING, clock::now());
         }
     }
 }
 
 /// Answers a request; one that changes something when that is done and kept.
-fn answer(request: Request, supervisor: &mut Supervisor, outside: &mut Outside) {
+fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) {
     match request {
-        Request::View(answer) => drop(answer.send(view(supervisor, outside))),
-        Request::Why(asked, answer) => drop(answer.send(explain(supervisor, outside, &asked))),
+        Request::View(answer) => drop(answer.send(view(supervisor, effects))),
+        Request::Why(asked, answer) => drop(answer.send(explain(supervisor, effects, &asked))),
         Request::Turn(answer) => drop(answer.send(())),
         Request::Queues(answer) => drop(answer.send(supervisor.queues().cloned().collect())),
-        Request::AtRest(answer) => outside.waiting_for_rest.push(answer),
-        Request::Stop(stop, by) => ordered(supervisor, outside, Event::Stop(stop), &by),
+        Request::AtRest(answer) => effects.waiting_for_rest.push(answer),
+        Request::Stop(stop, by) => ordered(supervisor, effects, Event::Stop(stop), &by),
         Request::Change { pool, change, by, answer } => {
             let answered = refusal(pool.as_deref(), supervisor).map_or(Ok(()), Err);
             if answered.is_ok() {
-                ordered(supervisor, outside, Event::Change(pool, change), &by);
+                ordered(supervisor, effects, Event::Change(pool, change), &by);
             }
             drop(answer.send(answered));
         }
         Request::Reload { fresh, rehearsal, by, answer } => {
-            drop(answer.send(reload(fresh, (rehearsal, &by), supervisor, outside)));
+            drop(answer.send(reload(fresh, (rehearsal, &by), supervisor, effects)));
         }
-        Request::Log(line) => outside.record.log_order(Kind::Asked, line),
+        Request::Log(line) => effects.record.log_order(Kind::Asked, line),
         Request::Counted(counted) => {
-            let view = view(supervisor, outside);
-            outside.judge(&view, &counted);
+            let view = view(supervisor, effects);
+            effects.judge(&view, &counted);
         }
     }
 }
 
 /// Carries out the order of a person.
-fn ordered(supervisor: &mut Supervisor, outside: &mut Outside, event: Event, by: &str) {
+fn ordered(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by: &str) {
     let pools = supervisor.status(clock::now());
-    outside.note_order(&event, by, &pools);
-    tell(supervisor, outside, vec![event]);
+    effects.note_order(&event, by, &pools);
+    tell(supervisor, effects, vec![event]);
 }
 
 fn reload(
     fresh: Result<Fresh, String>,
     (rehearsal, by): (bool, &str),
     supervisor: &mut Supervisor,
-    outside: &mut Outside,
+    effects: &mut Effects,
 ) -> Vec<(String, Step)> {
     if !rehearsal {
-        outside.settings_trouble = fresh.as_ref().err().cloned();
-        outside.record.watch.changed(clock::now());
-        let words = outside.systemd.reloaded(fresh.is_ok());
-        outside.notify(words);
+        effects.settings_trouble = fresh.as_ref().err().cloned();
+        effects.record.watch.changed(clock::now());
+        let words = effects.systemd.reloaded(fresh.is_ok());
+        effects.notify(words);
     }
     let (file, Fresh { mut settings, outfits, keep, .. }) = match fresh {
         Ok(fresh) => (fresh.file.clone(), fresh),
         Err(why) => {
             if !rehearsal {
-                outside.record.log_order(Kind::Orders, orders::refused(&why, by));
-                news::reloaded(&outside.newsroom, Err(&why), by);
+                effects.record.log_order(Kind::Orders, orders::refused(&why, by));
+                publish::reloaded(&effects.newsroom, Err(&why), by);
             }
             return Vec::new();
         }
     };
-    outside.wardrobe.number(&mut settings, outfits);
+    effects.wardrobe.number(&mut settings, outfits);
     let steps = supervisor.preview(&settings);
     if !rehearsal {
-        outside.record.log_order(Kind::Orders, orders::reloaded(file.as_deref(), &steps, by));
-        news::reloaded(&outside.newsroom, Ok(&steps), by);
+        effects.record.log_order(Kind::Orders, orders::reloaded(file.as_deref(), &steps, by));
+        publish::reloaded(&effects.newsroom, Ok(&steps), by);
         keep();
-        outside.lease = settings.lease;
-        outside.stop_deadline = settings.stop_deadline;
-        outside.record.held_degrades = settings.held_degrades;
-        outside.link.order(&Order::StopDeadline(settings.stop_patience()));
-        tell(supervisor, outside, vec![Event::Reload(settings)]);
+        effects.lease = settings.lease;
+        effects.stop_deadline = settings.stop_deadline;
+        effects.record.held_degrades = settings.held_degrades;
+        effects.link.order(&Order::StopDeadline(settings.stop_patience()));
+        tell(supervisor, effects, vec![Event::Reload(settings)]);
     }
     steps
 }
@@ -257,84 +257,84 @@ fn refusal(pool: Option<&str>, supervisor: &Supervisor) -> Option<Problem> {
 }
 
 /// Carries out every command, also those that follow from facts that are known at once.
-fn carry_out(supervisor: &mut Supervisor, outside: &mut Outside) {
+fn carry_out(supervisor: &mut Supervisor, effects: &mut Effects) {
     loop {
         while let Some(command) = supervisor.next_command() {
-            outside.perform(command);
+            effects.perform(command);
         }
-        let known = outside.take_known();
+        let known = effects.take_known();
         if known.is_empty() {
             return;
         }
-        tell(supervisor, outside, known);
+        tell(supervisor, effects, known);
     }
 }
 
 /// Reads what children print and say.
-fn listen(outside: &mut Outside) -> io::Result<Vec<Event>> {
-    let words = outside.children.turn(clock::now())?;
-    Ok(outside.said(words))
+fn listen(effects: &mut Effects) -> io::Result<Vec<Event>> {
+    let words = effects.children.turn(clock::now())?;
+    Ok(effects.said(words))
 }
 
-fn tell(supervisor: &mut Supervisor, outside: &mut Outside, facts: Vec<Event>) {
+fn tell(supervisor: &mut Supervisor, effects: &mut Effects, facts: Vec<Event>) {
     let now = clock::now();
     if !facts.is_empty() {
-        outside.record.watch.changed(now);
-        outside.signs.changed();
+        effects.record.watch.changed(now);
+        effects.signs.changed();
     }
-    facts.iter().for_each(|event| outside.note(event));
+    facts.iter().for_each(|event| effects.note(event));
     if supervisor.stopping().is_none() {
-        mutes::hear(outside, now, &facts);
+        mutes::hear(effects, now, &facts);
     }
     let lasts = facts.iter().any(|event| matches!(event, Event::Change(..) | Event::Reload(_)));
     supervisor.handle_all(now, facts);
     if lasts {
-        (outside.keep_changes)(&supervisor.changes(), &outside.record.pauses);
+        (effects.keep_changes)(&supervisor.changes(), &effects.record.pauses);
     }
 }
 
 /// Tells all who share the broker what there is here, if that is due.
-fn sign(supervisor: &Supervisor, outside: &mut Outside) {
-    if let Some(sign) = outside.signs.take(clock::now(), &outside.instance, supervisor) {
-        outside.broker.sign(sign);
+fn sign(supervisor: &Supervisor, effects: &mut Effects) {
+    if let Some(sign) = effects.signs.take(clock::now(), &effects.instance, supervisor) {
+        effects.broker.sign(sign);
     }
 }
 
 /// Who looks is not to take us for dead. A broker that does not answer holds up no end.
-async fn leave(outside: &Outside) {
+async fn leave(effects: &Effects) {
     const PATIENCE: Duration = Duration::from_secs(1);
-    if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, outside.broker.leave()).await {
+    if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, effects.broker.leave()).await {
         tracing::debug!(%error, "the others are not told that this supervisor stops");
     }
 }
 
-fn view(supervisor: &Supervisor, outside: &Outside) -> View {
+fn view(supervisor: &Supervisor, effects: &Effects) -> View {
     let mut pools = supervisor.status(clock::now());
-    outside.wardrobe.name_users(supervisor.outfits(), pools.iter_mut());
+    effects.wardrobe.name_users(supervisor.outfits(), pools.iter_mut());
     for pool in &mut pools {
-        pool.pause = outside.record.pauses.of(pool);
+        pool.pause = effects.record.pauses.of(pool);
     }
     for slot in pools.iter_mut().flat_map(|pool| pool.template.iter_mut().chain(&mut pool.slots)) {
         let worker = crate::model::WorkerId { slot: slot.place, generation: slot.generation };
         // Only who; the rest is looked up by whoever asked.
-        slot.process = outside.children.pid(worker).map(|pid| Process { pid, ..Process::default() });
-        slot.warning = outside.children.warning(worker).map(Into::into);
-        slot.trace = outside.stillborn.get(&slot.place).cloned();
+        slot.process = effects.children.pid(worker).map(|pid| Process { pid, ..Process::default() });
+        slot.warning = effects.children.warning(worker).map(Into::into);
+        slot.trace = effects.stillborn.get(&slot.place).cloned();
         for job in &mut slot.jobs {
-            job.progress = outside.reports.latest(&job.id).cloned();
+            job.progress = effects.reports.latest(&job.id).cloned();
         }
     }
-    let logs = outside.log_status();
+    let logs = effects.log_status();
     View {
         pools,
         settled: supervisor.settled(),
         stopping: supervisor.stopping(),
-        held_degrades: outside.record.held_degrades,
-        stop_deadline: outside.stop_deadline,
-        settings_trouble: outside.settings_trouble.clone(),
-        keeper: usage::process(outside.hello.pid).unwrap_or_default(),
-        restarts: outside.hello.restarts,
-        counters: Counters { tallies: supervisor.tallies().clone(), ..outside.counting.counters.clone() },
+        held_degrades: effects.record.held_degrades,
+        stop_deadline: effects.stop_deadline,
+        settings_trouble: effects.settings_trouble.clone(),
+        keeper: usage::process(effects.hello.pid).unwrap_or_default(),
+        restarts: effects.hello.restarts,
+        counters: Counters { tallies: supervisor.tallies().clone(), ..effects.counting.counters.clone() },
         logs,
     }
 }

@@ -3,14 +3,14 @@
 use tokio::sync::oneshot;
 
 use super::decisions::About;
-use super::outside::Outside;
+use super::effects::Effects;
 use crate::api::Problem;
 use crate::clock;
 use crate::model::{Class, Fit, JobId, PoolStatus, QueueName, SlotId, SlotName, Why};
 use crate::supervisor::Supervisor;
 
 /// What is to be explained, as the loop can tell it.
-pub(super) enum Asked {
+pub(super) enum WhySubject {
     /// A job of a queue and a class.
     Job(JobId, QueueName, Class),
     /// A slot: `POOL.N`.
@@ -23,21 +23,25 @@ pub(super) enum Asked {
 pub(super) type Answer = oneshot::Sender<Result<Why, Problem>>;
 
 /// The facts, without those that the broker has.
-pub(super) fn explain(supervisor: &Supervisor, outside: &Outside, asked: &Asked) -> Result<Why, Problem> {
+pub(super) fn explain(
+    supervisor: &Supervisor,
+    effects: &Effects,
+    asked: &WhySubject,
+) -> Result<Why, Problem> {
     let now = clock::now();
     let class = match asked {
-        Asked::Job(_, _, class) => Some(class),
-        Asked::Slot(_) | Asked::Pool(_) => None,
+        WhySubject::Job(_, _, class) => Some(class),
+        WhySubject::Slot(_) | WhySubject::Pool(_) => None,
     };
     let mut pools = supervisor.status_for(now, class);
-    outside.wardrobe.name_users(supervisor.outfits(), pools.iter_mut().map(|(pool, _)| pool));
+    effects.wardrobe.name_users(supervisor.outfits(), pools.iter_mut().map(|(pool, _)| pool));
     for slot in pools.iter_mut().flat_map(|(pool, _)| pool.template.iter_mut().chain(&mut pool.slots)) {
-        slot.trace = outside.stillborn.get(&slot.place).cloned();
+        slot.trace = effects.stillborn.get(&slot.place).cloned();
     }
     let mut why = Why { stopping: supervisor.stopping(), ..Why::default() };
-    let decisions = |about| outside.decisions.about(&about, now);
+    let decisions = |about| effects.decisions.about(&about, now);
     match asked {
-        Asked::Job(id, queue, _) => {
+        WhySubject::Job(id, queue, _) => {
             const KNOWN: usize = 100;
             why.decisions = decisions(About::Job(id));
             pools.retain(|(pool, _)| pool.queues.contains(queue));
@@ -45,15 +49,15 @@ pub(super) fn explain(supervisor: &Supervisor, outside: &Outside, asked: &Asked)
                 why.known = supervisor.known(queue).into_iter().take(KNOWN).cloned().collect();
             }
         }
-        Asked::Slot(text) => {
+        WhySubject::Slot(text) => {
             let (slot, place) = slot(&pools, text)?;
             why.decisions = decisions(About::Slot(&slot));
-            why.snapshot = outside.snapshots.latest(place).cloned();
+            why.snapshot = effects.snapshots.latest(place).cloned();
             // One that leaves has a slot of the same name, until its heir has taken over.
             pools.retain(|(pool, _)| *pool.name == *slot.pool);
             why.slot = Some(slot);
         }
-        Asked::Pool(name) => {
+        WhySubject::Pool(name) => {
             let names: Vec<String> = pools.iter().map(|(pool, _)| pool.name.clone()).collect();
             pools.retain(|(pool, _)| pool.name == *name);
             if pools.is_empty() {

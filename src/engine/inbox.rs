@@ -4,13 +4,13 @@ use std::io;
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::effects::Effects;
 use super::event_loop::Request;
-use super::outside::Outside;
 use super::snapshots::Seen;
 use super::worker_calls::Answer;
 use crate::clock;
 use crate::model::Instant;
-use crate::process::{Alarm, Letter};
+use crate::process::{Alarm, KeeperMessage};
 use crate::supervisor::Event;
 
 /// Answers and requests under way; who sends more waits.
@@ -29,7 +29,7 @@ pub(super) enum Input {
     /// A fact for the supervisor.
     Event(Event),
     /// A report of the keeper.
-    Letter(Letter),
+    KeeperMessage(KeeperMessage),
     /// What a worker asked for.
     Answer(Answer),
     /// A look at a worker that is to be ended has come back.
@@ -55,18 +55,18 @@ impl Inbox {
     }
 
     /// Waits for the next input, at most until the deadline.
-    pub async fn next(&mut self, outside: &mut Outside, deadline: Option<Instant>) -> io::Result<Input> {
+    pub async fn next(&mut self, effects: &mut Effects, deadline: Option<Instant>) -> io::Result<Input> {
         if deadline.is_some_and(|deadline| deadline <= clock::now()) {
             return Ok(Input::Timeout);
         }
         Ok(tokio::select! {
             biased;
-            letter = outside.link.recv() => letter?.map_or(Input::KeeperGone, Input::Letter),
+            letter = effects.link.recv() => letter?.map_or(Input::KeeperGone, Input::KeeperMessage),
             Some(event) = self.events.recv() => Input::Event(event),
             Some(request) = self.requests.recv() => Input::Request(request),
             Some(answer) = self.answers.recv() => Input::Answer(answer),
-            ready = outside.children.ready() => ready.map(|()| Input::Output)?,
-            seen = outside.snapshots.next() => Input::Seen(seen),
+            ready = effects.children.ready() => ready.map(|()| Input::Output)?,
+            seen = effects.snapshots.next() => Input::Seen(seen),
             rung = self.alarm.rings(deadline) => rung.map(|()| Input::Timeout)?,
         })
     }

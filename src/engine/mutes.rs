@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::outside::Outside;
+use super::effects::Effects;
 use crate::model::{Bytes, Instant, WorkerId};
 use crate::supervisor::Event;
 
@@ -77,27 +77,27 @@ impl Watch {
 }
 
 /// Tells of what is found in the facts of this moment.
-pub(super) fn hear(outside: &mut Outside, now: Instant, facts: &[Event]) {
+pub(super) fn hear(effects: &mut Effects, now: Instant, facts: &[Event]) {
     for fact in facts {
-        let children = &outside.children;
-        let found = outside.mutes.hear(now, fact, |worker| children.speaker(worker).is_some());
-        found.into_iter().for_each(|found| tell(outside, found));
+        let children = &effects.children;
+        let found = effects.mutes.hear(now, fact, |worker| children.speaker(worker).is_some());
+        found.into_iter().for_each(|found| tell(effects, found));
     }
 }
 
 /// Tells of silences that are too long by now.
-pub(super) fn look(outside: &mut Outside, now: Instant) {
-    while let Some(found) = outside.mutes.overdue(now) {
-        tell(outside, found);
+pub(super) fn look(effects: &mut Effects, now: Instant) {
+    while let Some(found) = effects.mutes.overdue(now) {
+        tell(effects, found);
     }
 }
 
-fn tell(outside: &Outside, found: Found) {
+fn tell(effects: &Effects, found: Found) {
     let (Found::Silent(worker) | Found::Ended(worker, _)) = &found;
-    let Some(argv) = outside.children.speaker(*worker) else { return };
-    let last_words = outside.stillborn.get(&worker.slot).map_or("", String::as_str);
+    let Some(argv) = effects.children.speaker(*worker) else { return };
+    let last_words = effects.stillborn.get(&worker.slot).map_or("", String::as_str);
     if let Some(words) = words(&found, argv, last_words) {
-        warn!(pool = &*outside.children.pool(worker.slot.pool), "{words}");
+        warn!(pool = &*effects.children.pool(worker.slot.pool), "{words}");
     }
 }
 

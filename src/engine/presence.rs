@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::model::{Instance, Instant, PoolSign, Sign};
+use crate::model::{Instance, Instant, PoolSign, Presence};
 use crate::supervisor::Supervisor;
 
 /// So often at most.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// When to tell.
-pub(super) struct Signs {
+pub(super) struct PresencePublisher {
     started: Instant,
     /// When what has happened since is to be told; None = nothing has, or nobody shares the broker.
     due: Option<Instant>,
@@ -17,10 +17,10 @@ pub(super) struct Signs {
     heard: bool,
 }
 
-impl Signs {
+impl PresencePublisher {
     /// Of a supervisor that starts now; `heard` says whether anybody shares the broker.
     pub(super) fn new(started: Instant, heard: bool) -> Self {
-        Signs { started, due: heard.then_some(started), quiet_until: started, heard }
+        PresencePublisher { started, due: heard.then_some(started), quiet_until: started, heard }
     }
 
     /// Something has happened.
@@ -35,10 +35,10 @@ impl Signs {
     }
 
     /// What is to be told now, if that is due.
-    pub(super) fn take(&mut self, now: Instant, instance: &Instance, of: &Supervisor) -> Option<Sign> {
+    pub(super) fn take(&mut self, now: Instant, instance: &Instance, of: &Supervisor) -> Option<Presence> {
         self.due.take_if(|due| *due <= now)?;
         self.quiet_until = now + PAUSE;
-        Some(Sign {
+        Some(Presence {
             instance: instance.clone(),
             started: self.started,
             stopping: of.stopping(),
@@ -60,8 +60,8 @@ mod tests {
     fn a_sign_is_due_at_once_and_then_once_a_second_while_something_happens() {
         let settings = Settings { pools: vec![PoolSettings::default()], ..Settings::default() };
         let supervisor = Supervisor::new(settings, at(0));
-        let mut signs = Signs::new(at(0), true);
-        let take = |signs: &mut Signs, now| signs.take(at(now), &"i".into(), &supervisor);
+        let mut signs = PresencePublisher::new(at(0), true);
+        let take = |signs: &mut PresencePublisher, now| signs.take(at(now), &"i".into(), &supervisor);
         let first = take(&mut signs, 0).expect("the first");
         assert_eq!((first.pools.len(), first.pools[0].slots, first.pools[0].ready), (1, 1, 0));
         assert_eq!(signs.due(), None, "what does not change wakes nobody");
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(signs.due(), Some(at(1000)));
         assert_eq!(take(&mut signs, 999), None);
         assert!(take(&mut signs, 1000).is_some());
-        let mut alone = Signs::new(at(0), false);
+        let mut alone = PresencePublisher::new(at(0), false);
         alone.changed();
         assert_eq!(alone.due(), None, "nobody would hear it");
     }

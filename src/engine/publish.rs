@@ -2,15 +2,15 @@
 
 use super::event_log::cut;
 use super::orders;
-use crate::broker::Newsroom;
+use crate::broker::EventBus;
 use crate::clock;
 use crate::model::verb::Verb;
-use crate::model::{Change, ExitStatus, Health, Millis, News, Scale, Signal, Stop, What, WorkerId};
+use crate::model::{Change, ExitStatus, Health, Millis, PublishedEvent, Scale, Signal, Stop, What, WorkerId};
 use crate::process::Children;
 use crate::supervisor::{Command, Event, Step};
 
 /// An order of the supervisor.
-pub(super) fn order(room: &Newsroom, command: &Command, children: &Children) {
+pub(super) fn order(room: &EventBus, command: &Command, children: &Children) {
     if let Command::Signal(worker, signal, why) = command {
         let what = match signal {
             Signal::Term => What::Asked,
@@ -21,7 +21,7 @@ pub(super) fn order(room: &Newsroom, command: &Command, children: &Children) {
 }
 
 /// A fact on its way to the supervisor.
-pub(super) fn fact(room: &Newsroom, event: &Event, children: &Children) {
+pub(super) fn fact(room: &EventBus, event: &Event, children: &Children) {
     if let Event::Spawned(worker) = event {
         tell(room, children, *worker, What::Started, || None);
     } else if let Event::Ready(worker) = event {
@@ -38,28 +38,28 @@ pub(super) fn fact(room: &Newsroom, event: &Event, children: &Children) {
 }
 
 fn tell(
-    room: &Newsroom,
+    room: &EventBus,
     children: &Children,
     worker: WorkerId,
     what: What,
     why: impl FnOnce() -> Option<String>,
 ) {
-    publish(room, what, |news| News { worker: Some(children.name(worker)), why: why(), ..news });
+    publish(room, what, |news| PublishedEvent { worker: Some(children.name(worker)), why: why(), ..news });
 }
 
 /// Publishes one that happens now, if anybody listens: else it is not even made.
-fn publish(room: &Newsroom, what: What, filled: impl FnOnce(News) -> News) {
+fn publish(room: &EventBus, what: What, filled: impl FnOnce(PublishedEvent) -> PublishedEvent) {
     if room.is_heard() {
         room.tell(filled(now(what)));
     }
 }
 
-fn now(what: What) -> News {
-    News::new(what, Millis(clock::wall_millis()))
+fn now(what: What) -> PublishedEvent {
+    PublishedEvent::new(what, Millis(clock::wall_millis()))
 }
 
 /// Somebody has ordered a change of pools, or a stop.
-pub(super) fn ordered(room: &Newsroom, event: &Event, by: &str) {
+pub(super) fn ordered(room: &EventBus, event: &Event, by: &str) {
     let by = Some(by.to_owned());
     if let Event::Change(pool, change) = event {
         let (what, why) = match change {
@@ -69,35 +69,40 @@ pub(super) fn ordered(room: &Newsroom, event: &Event, by: &str) {
             Change::Scale(Scale::To(workers)) => (What::Scaled, Some(format!("to {workers}"))),
             Change::Scale(Scale::By(more)) => (What::Scaled, Some(format!("by {more:+}"))),
         };
-        publish(room, what, |news| News { pool: pool.clone(), by, why, ..news });
+        publish(room, what, |news| PublishedEvent { pool: pool.clone(), by, why, ..news });
     } else if let Event::Stop(stage) = event {
         let stage = match stage {
             Stop::Drain => "drain",
             Stop::Terminate => "terminate",
             Stop::Kill => "kill",
         };
-        publish(room, What::Stopping, |news| News { by, why: Some(stage.into()), ..news });
+        publish(room, What::Stopping, |news| PublishedEvent { by, why: Some(stage.into()), ..news });
     }
 }
 
 /// Somebody had the settings read again: what changes, or why nothing does.
-pub(super) fn reloaded(room: &Newsroom, outcome: Result<&[(String, Step)], &str>, by: &str) {
+pub(super) fn reloaded(room: &EventBus, outcome: Result<&[(String, Step)], &str>, by: &str) {
     let (what, why) = match outcome {
         Ok(steps) => (What::Reloaded, orders::steps(steps)),
         Err(why) => (What::ReloadRefused, why.to_owned()),
     };
-    publish(room, what, |news| News { by: Some(by.to_owned()), why: Some(why), ..news });
+    publish(room, what, |news| PublishedEvent { by: Some(by.to_owned()), why: Some(why), ..news });
 }
 
 /// The verdict on the whole is another one.
-pub(super) fn judged(room: &Newsroom, before: Health, health: Health, reasons: &[String]) {
+pub(super) fn judged(room: &EventBus, before: Health, health: Health, reasons: &[String]) {
     let why = Some(reasons.join("; ")).filter(|why| !why.is_empty());
-    publish(room, What::Health, |news| News { before: Some(before), health: Some(health), why, ..news });
+    publish(room, What::Health, |news| PublishedEvent {
+        before: Some(before),
+        health: Some(health),
+        why,
+        ..news
+    });
 }
 
 /// The event of an order about a queue or an option, to be published once the broker has it; None of other orders, and
 /// while nobody listens.
-pub(super) fn of_verb(room: &Newsroom, verb: &Verb, by: &str) -> Option<News> {
+pub(super) fn of_verb(room: &EventBus, verb: &Verb, by: &str) -> Option<PublishedEvent> {
     if !room.is_heard() {
         return None;
     }
@@ -114,5 +119,5 @@ pub(super) fn of_verb(room: &Newsroom, verb: &Verb, by: &str) -> Option<News> {
     } else {
         return None;
     };
-    Some(News { queue: queue.cloned(), by: Some(by.to_owned()), why, ..now(what) })
+    Some(PublishedEvent { queue: queue.cloned(), by: Some(by.to_owned()), why, ..now(what) })
 }

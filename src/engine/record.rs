@@ -3,13 +3,13 @@
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
-use super::census::Counted;
+use super::count_cache::Counted;
 use super::event_log::{EventLog, Line};
 use super::event_loop::View;
 use super::flood::Kind;
 use super::judge::{self, Facts};
-use super::news;
 use super::orders::{self, Pauses};
+use super::publish;
 use super::service::Queues;
 use super::systemd;
 use super::watch::Watch;
@@ -17,7 +17,7 @@ use crate::clock;
 use crate::model::{Health, Instant, Millis, PoolStatus};
 use crate::supervisor::Event;
 
-use super::outside::Outside;
+use super::effects::Effects;
 
 /// The record of one supervisor.
 pub(super) struct Record {
@@ -49,11 +49,11 @@ impl Record {
     }
 }
 
-impl Outside {
+impl Effects {
     /// A person has ordered this: who, is kept, logged and published.
     pub(super) fn note_order(&mut self, event: &Event, by: &str, pools: &[PoolStatus]) {
         let wall = clock::wall_millis();
-        news::ordered(&self.newsroom, event, by);
+        publish::ordered(&self.newsroom, event, by);
         if let Event::Change(pool, change) = event {
             self.record.pauses.note(pool.as_deref(), *change, by, Millis(wall));
             self.record.log_order(Kind::Orders, orders::change(pool.as_deref(), *change, by));
@@ -84,7 +84,7 @@ impl Outside {
         let before = self.record.watch.verdict();
         if let Some(line) = self.record.watch.judged(clock::now(), verdict) {
             line.write();
-            news::judged(&self.newsroom, before, verdict.0, &verdict.1);
+            publish::judged(&self.newsroom, before, verdict.0, &verdict.1);
         }
     }
 }

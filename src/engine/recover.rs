@@ -8,41 +8,41 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::outside::Outside;
+use super::effects::Effects;
 use crate::broker::{Error, Renewal, Verbs};
 use crate::clock;
 use crate::model::{
     Exit, Fence, Fetched, Forensics, Job, JobId, JobRecord, Lease, Outcome, Payload, Settlement, Unproven,
     Verdict, WorkerId,
 };
-use crate::process::{JobEnd, Letter, Remains, Word, unkillable_cause};
+use crate::process::{JobEnd, KeeperMessage, Remains, WorkerEvent, unkillable_cause};
 use crate::supervisor::Event;
 use crate::wire::keeper::{Order, Report};
 
 /// Settles what ended well before the last supervisor died, and releases the rest, unspent: all but the jobs of lives of
 /// which something still lives. Those are held on to, and given back with their lives.
-pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<Vec<Unproven>> {
-    let broker = outside.broker.clone();
-    let mut held = held(outside, &left).await?;
+pub async fn recover(effects: &mut Effects, left: Vec<KeeperMessage>) -> io::Result<Vec<Unproven>> {
+    let broker = effects.broker.clone();
+    let mut held = held(effects, &left).await?;
     let (mut unproven, mut keep) = (Vec::new(), Vec::new());
     for (report, descriptors) in left {
         match report {
             Report::Left(worker, exit) => {
-                outside.link.order_later(Order::Forget(worker));
+                effects.link.order_later(Order::Forget(worker));
                 // A worker that lives on may be written down with several: those taken ahead of the one it ran. Which one
                 // its end is of only its own words could tell.
                 let only = held.remove(&worker).map(<[_; 1]>::try_from).and_then(Result::ok);
                 if let Some([(id, fence)]) = only {
-                    settle(outside, worker, exit, descriptors, (id, fence)).await?;
+                    settle(effects, worker, exit, descriptors, (id, fence)).await?;
                 }
             }
             Report::Stuck(worker, pid) => {
                 let cause = unkillable_cause(pid);
                 warn!(why = cause, "a process of the last supervisor's jobs does not die");
-                let jobs = hold_on(outside, held.remove(&worker).unwrap_or_default()).await?;
+                let jobs = hold_on(effects, held.remove(&worker).unwrap_or_default()).await?;
                 keep.extend(jobs.iter().map(|job| (job.lease.job.clone(), job.lease.fence)));
                 let names = jobs.iter().map(|job| (job.job.clone(), job.lease.fence));
-                outside.inherited.insert(worker, names.collect());
+                effects.inherited.insert(worker, names.collect());
                 unproven.push(Unproven { worker, cause, jobs });
             }
             Report::Hello(_)
@@ -53,7 +53,7 @@ pub async fn recover(outside: &mut Outside, left: Vec<Letter>) -> io::Result<Vec
             | Report::Ping => {}
         }
     }
-    let released = broker.recover(outside.instance.clone(), keep).await.map_err(failed)?;
+    let released = broker.recover(effects.instance.clone(), keep).await.map_err(failed)?;
     if released > 0 {
         warn!(released, "jobs of the last supervisor were not settled; they wait again, unspent");
     }
@@ -69,7 +69,7 @@ type Held = HashMap<WorkerId, Vec<(JobId, Fence)>>;
 
 /// Asks only if there is anything to ask it for. While something of a job lives nothing else is done before the broker has
 /// said which jobs those are: it could give them to us.
-async fn held(outside: &Outside, left: &[Letter]) -> io::Result<Held> {
+async fn held(effects: &Effects, left: &[KeeperMessage]) -> io::Result<Held> {
     const PAUSE: Duration = Duration::from_secs(1);
     let mut jobs = Held::new();
     if left.is_empty() {
@@ -77,7 +77,7 @@ async fn held(outside: &Outside, left: &[Letter]) -> io::Result<Held> {
     }
     let must_know = left.iter().any(|(report, _)| matches!(report, Report::Stuck(..)));
     let held = loop {
-        match outside.broker.held_by(outside.instance.clone()).await {
+        match effects.broker.held_by(effects.instance.clone()).await {
             Ok(held) => break held,
             Err(error) if must_know => {
                 warn!(%error, "which jobs still have a living process cannot be asked; nothing runs before");
@@ -97,22 +97,22 @@ async fn held(outside: &Outside, left: &[Letter]) -> io::Result<Held> {
 
 /// Settles a job whose life has ended, if it completed.
 async fn settle(
-    outside: &mut Outside,
+    effects: &mut Effects,
     worker: WorkerId,
     exit: Exit,
     descriptors: Vec<OwnedFd>,
     (id, fence): (JobId, Fence),
 ) -> io::Result<()> {
-    let broker = outside.broker.clone();
+    let broker = effects.broker.clone();
     let Some(record) = broker.get(id.clone()).await.map_err(failed)? else { return Ok(()) };
     // What the life was called then: the numbers of pools may be others now.
     let name = record.worker.clone();
     let Some(job) = job(record) else { return Ok(()) };
-    if let Err(error) = outside.children.adopt(worker, descriptors, Arc::new(job), fence) {
+    if let Err(error) = effects.children.adopt(worker, descriptors, Arc::new(job), fence) {
         warn!(job = %id, %error, "its end cannot be read; it runs again");
         return Ok(());
     }
-    let Some(end) = last_end(outside.children.ended(worker, &exit)) else { return Ok(()) };
+    let Some(end) = last_end(effects.children.ended(worker, &exit)) else { return Ok(()) };
     let Some(Outcome::Complete { result, next }) = end.outcome else { return Ok(()) };
     info!(job = %id, "it had completed before the last supervisor died");
     let forensics =
@@ -123,27 +123,27 @@ async fn settle(
 }
 
 /// Renews the leases of jobs of which something still lives, and gives those that are ours.
-async fn hold_on(outside: &Outside, jobs: Vec<(JobId, Fence)>) -> io::Result<Vec<Fetched>> {
+async fn hold_on(effects: &Effects, jobs: Vec<(JobId, Fence)>) -> io::Result<Vec<Fetched>> {
     let now = clock::now();
     let leases = jobs.into_iter().map(|(job, fence)| Lease { job, fence, expires_at: now });
     let leases: Vec<Lease> = leases.collect();
     if leases.is_empty() {
         return Ok(Vec::new());
     }
-    let renewals = outside.broker.renew(leases, outside.lease).await.map_err(failed)?;
+    let renewals = effects.broker.renew(leases, effects.lease).await.map_err(failed)?;
     let mut held = Vec::new();
     for renewal in renewals {
         let lease = match renewal {
             Renewal::Renewed(lease) | Renewal::Canceling(lease) => lease,
             Renewal::Lost(_) => continue,
         };
-        let record = outside.broker.get(lease.job.clone()).await.map_err(failed)?;
+        let record = effects.broker.get(lease.job.clone()).await.map_err(failed)?;
         held.extend(record.and_then(job).map(|job| Fetched { job: Arc::new(job), lease }));
     }
     Ok(held)
 }
 
-impl Outside {
+impl Effects {
     /// A life of an earlier supervisor is proven dead: if it had one job, what it said last is of that.
     pub(super) fn left(&mut self, worker: WorkerId, exit: Exit, descriptors: Vec<OwnedFd>) -> Vec<Event> {
         let jobs = self.inherited.remove(&worker).unwrap_or_default();
@@ -159,9 +159,12 @@ impl Outside {
 /// How its job ended: what the worker said of it, or what its own end says.
 fn last_end(remains: Remains) -> Option<JobEnd> {
     let said = remains.words.into_iter().filter_map(|word| match word {
-        Word::Finished(_, end) => Some(end),
-        Word::Ready(_) | Word::Knows(..) | Word::Progress(..) | Word::Call(..) => None,
-        Word::Faulty(..) | Word::Found(_) => None,
+        WorkerEvent::Finished(_, end) => Some(end),
+        WorkerEvent::Ready(_)
+        | WorkerEvent::Knows(..)
+        | WorkerEvent::Progress(..)
+        | WorkerEvent::Call(..) => None,
+        WorkerEvent::Faulty(..) | WorkerEvent::Found(_) => None,
     });
     said.chain(remains.jobs).next()
 }

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc::Sender, oneshot};
 use super::event_loop::Request;
 use super::orders::Pauses;
 use crate::api::{Changed, Problem, Reloaded};
-use crate::model::{Change, Outfit, PoolStatus, Settings};
+use crate::model::{Change, PoolStatus, Settings, SpawnSpec};
 
 /// Reads the settings, or says what is wrong with them and where.
 pub type ReadSettings = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
@@ -22,7 +22,7 @@ pub struct Fresh {
     /// What to keep up.
     pub settings: Settings,
     /// How the workers of each of its pools are made.
-    pub outfits: Vec<Outfit>,
+    pub outfits: Vec<SpawnSpec>,
     /// What is not as it was.
     pub changed: Vec<Changed>,
     /// Has them outlive this supervisor, once they count.
@@ -71,11 +71,11 @@ impl Reloader {
 
 /// All outfits there ever were: equal ones have one number.
 #[derive(Debug, Default)]
-pub struct Wardrobe(Vec<Outfit>);
+pub struct SpawnSpecs(Vec<SpawnSpec>);
 
-impl Wardrobe {
+impl SpawnSpecs {
     /// Writes the number of its outfit into each pool.
-    pub fn number(&mut self, settings: &mut Settings, outfits: Vec<Outfit>) {
+    pub fn number(&mut self, settings: &mut Settings, outfits: Vec<SpawnSpec>) {
         for (pool, outfit) in settings.pools.iter_mut().zip(outfits) {
             let known = self.0.iter().position(|known| *known == outfit);
             let number = known.unwrap_or_else(|| {
@@ -99,7 +99,7 @@ impl Wardrobe {
     }
 
     /// The outfit of that number.
-    pub fn get(&self, number: u32) -> Option<&Outfit> {
+    pub fn get(&self, number: u32) -> Option<&SpawnSpec> {
         self.0.get(number as usize)
     }
 }

@@ -8,34 +8,34 @@ use async_trait::async_trait;
 use sysinfo::System;
 use tokio::sync::{broadcast::Receiver, mpsc::Sender, oneshot};
 
-use super::census::{Census, Counted, GLANCE, HANGS};
+use super::count_cache::{CountCache, Counted, GLANCE, HANGS};
 use super::event_loop::{Request, View};
-use super::explain::Asked;
+use super::explain::WhySubject;
 use super::judge::{Facts, judge};
-use super::news;
 use super::orders;
+use super::publish;
 use super::reload::Reloader;
 use super::served::{mark, unserved};
 use crate::api::{Problem, Queued, Reloaded, Service};
-use crate::broker::{Broker, Error, Newsroom, Verbs};
+use crate::broker::{Broker, Error, EventBus, Verbs};
 use crate::clock;
 use crate::model::verb::{Answer, Before, Get, Verb};
 use crate::model::{
-    Change, Cursor, Filter, Host, Instant, JobId, JobState, Meters, Millis, NewJob, News, Page, QueueCounts,
-    QueueName, SlotStatus, Status, Stop, Subject, Why,
+    Change, Cursor, Filter, Host, Instant, JobId, JobState, Meters, Millis, NewJob, Page, PublishedEvent,
+    QueueCounts, QueueName, SlotStatus, Status, Stop, Subject, Why,
 };
 use crate::process::usage;
 
 pub(super) type Queues = BTreeMap<QueueName, QueueCounts>;
 
 /// The service of one supervisor.
-pub(super) struct Desk {
+pub(super) struct ApiService {
     /// Where the jobs are.
     pub broker: Arc<dyn Broker>,
     /// What happens.
-    pub newsroom: Newsroom,
+    pub newsroom: EventBus,
     /// How many there are.
-    pub census: Census<Queues>,
+    pub census: CountCache<Queues>,
     /// To the loop.
     pub(super) requests: Sender<Request>,
     /// Reads the settings again.
@@ -47,7 +47,7 @@ pub(super) struct Desk {
 }
 
 #[async_trait]
-impl Service for Desk {
+impl Service for ApiService {
     fn broker(&self) -> String {
         self.broker_name.clone()
     }
@@ -61,7 +61,7 @@ impl Service for Desk {
 
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
         let line = orders::verb(&verb, &by);
-        let news = news::of_verb(&self.newsroom, &verb, &by);
+        let news = publish::of_verb(&self.newsroom, &verb, &by);
         let mut answer = self.broker.ask(verb, by).await.map_err(problem)?;
         news.into_iter().for_each(|news| self.newsroom.tell(news));
         if let Some(line) = line {
@@ -77,7 +77,7 @@ impl Service for Desk {
         self.broker.page(filter, at).await.map_err(problem)
     }
 
-    async fn news(&self) -> Receiver<Arc<News>> {
+    async fn news(&self) -> Receiver<Arc<PublishedEvent>> {
         let news = self.newsroom.listen();
         self.broker.hear().await;
         news
@@ -95,8 +95,8 @@ impl Service for Desk {
     async fn why(&self, subject: Subject) -> Result<Why, Problem> {
         match subject {
             Subject::Job(id) => self.why_job(id).await,
-            Subject::Slot(text) => self.why_pool(Asked::Slot(text)).await,
-            Subject::Pool(name) => self.why_pool(Asked::Pool(name)).await,
+            Subject::Slot(text) => self.why_pool(WhySubject::Slot(text)).await,
+            Subject::Pool(name) => self.why_pool(WhySubject::Pool(name)).await,
         }
     }
 
@@ -140,10 +140,10 @@ fn gone() -> Problem {
     Problem::unavailable("the supervisor is ending")
 }
 
-impl Desk {
+impl ApiService {
     async fn why_job(&self, id: JobId) -> Result<Why, Problem> {
         let job = self.broker.tell(Get { job: id.clone() }, "").await.map_err(problem)?;
-        let asked = Asked::Job(id.clone(), job.queue.clone(), job.class.clone());
+        let asked = WhySubject::Job(id.clone(), job.queue.clone(), job.class.clone());
         let before = if job.state == JobState::Waiting {
             Some(self.broker.tell(Before { job: id }, "").await.map_err(problem)?.count)
         } else {
@@ -154,7 +154,7 @@ impl Desk {
         Ok(self.with_queues(Why { job: Some(job), before, ..why }, queues).await)
     }
 
-    async fn why_pool(&self, asked: Asked) -> Result<Why, Problem> {
+    async fn why_pool(&self, asked: WhySubject) -> Result<Why, Problem> {
         let why = self.put_to_loop(|answer| Request::Why(asked, answer)).await??;
         let queues = why.pools.iter().flat_map(|(pool, _)| pool.queues.clone()).collect();
         Ok(self.with_queues(why, queues).await)

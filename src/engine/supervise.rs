@@ -12,30 +12,30 @@ use tokio::sync::Notify;
 use tracing::{info, warn};
 
 use super::calls;
-use super::census::{Census, HANGS};
+use super::count_cache::{CountCache, HANGS};
 use super::counting::Counting;
 use super::decisions::Decisions;
+use super::effects::{Effects, fact};
 use super::event_log::Line;
 use super::event_loop::{Ended, Request, run};
 use super::inbox::Inbox;
-use super::last_words::LastWords;
 use super::mutes::Mutes;
 use super::orders::{self, Pauses};
-use super::outside::{Outside, fact};
+use super::presence::PresencePublisher;
 use super::record::Record;
 use super::recover::recover;
-use super::reload::{KeepChanges, ReadSettings, Reloader, Wardrobe};
+use super::reload::{KeepChanges, ReadSettings, Reloader, SpawnSpecs};
 use super::reports::Reports;
-use super::service::Desk;
-use super::sign::Signs;
+use super::service::ApiService;
 use super::snapshots::Snapshots;
 use super::systemd::Systemd;
+use super::unconfirmed::UnconfirmedVerdicts;
 use crate::api;
-use crate::broker::{Broker, Newsroom, Notice};
+use crate::broker::{Broker, EventBus, Notice};
 use crate::clock;
 use crate::log::{Outputs, OwnLog, Places};
-use crate::model::{Instance, LogSettings, Outfit, PoolSettings, Settings};
-use crate::process::{Alarm, Children, Gauge, Letter, Link, Plan, snapshot};
+use crate::model::{Instance, LogSettings, PoolSettings, Settings, SpawnSpec};
+use crate::process::{Alarm, Children, Gauge, KeeperMessage, Link, Plan, snapshot};
 use crate::supervisor::{Event, GaveUp, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -47,7 +47,7 @@ pub struct Setup {
     /// What to keep up.
     pub settings: Settings,
     /// How the workers of each of its pools are made.
-    pub outfits: Vec<Outfit>,
+    pub outfits: Vec<SpawnSpec>,
     /// Whose leases these are: one state directory.
     pub instance: Instance,
     /// Where the jobs are.
@@ -87,7 +87,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let told = events.clone();
     // Who is not heard any more has nothing more to say.
     let gauge = Gauge::start(clock::now, move |found| drop(told.blocking_send(fact(found))))?;
-    let (mut settings, mut wardrobe) = (setup.settings, Wardrobe::default());
+    let (mut settings, mut wardrobe) = (setup.settings, SpawnSpecs::default());
     let plan = |(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes);
     let plans = settings.pools.iter().zip(&setup.outfits).map(plan).collect();
     let (cap, sandboxes) = (setup.outputs.job_cap, setup.sandboxes.clone());
@@ -96,7 +96,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let reloader = Reloader::new(setup.read_settings, requests.clone());
     let newsroom = newsroom(&setup.broker);
     say_hello(hello, &settings.pools, &setup.broker_name);
-    let mut outside = Outside {
+    let mut effects = Effects {
         link,
         children,
         outputs,
@@ -124,45 +124,49 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         systemd: Systemd::new(hello.notify),
         record: Record::new(setup.pauses, settings.held_degrades),
         stop_deadline: settings.stop_deadline,
-        signs: Signs::new(clock::now(), setup.broker.capabilities().shared),
+        signs: PresencePublisher::new(clock::now(), setup.broker.capabilities().shared),
         newsroom: newsroom.clone(),
-        last: LastWords::default(),
+        last: UnconfirmedVerdicts::default(),
         mutes: Mutes::default(),
         inherited: HashMap::new(),
     };
-    if let Err(error) = take_over(&mut outside, left, &mut settings).await {
-        return end_of_burst(&mut outside, settings.burst, error);
+    if let Err(error) = take_over(&mut effects, left, &mut settings).await {
+        return end_of_burst(&mut effects, settings.burst, error);
     }
     let started = clock::now();
-    let (broker, broker_name, census) = (setup.broker.clone(), setup.broker_name, Census::default());
-    let desk = Arc::new(Desk { broker, newsroom, census, requests, reloader, broker_name, started });
-    open_doors(setup.listener, setup.port, desk, outside.record.watch.counts())?;
+    let (broker, broker_name, census) = (setup.broker.clone(), setup.broker_name, CountCache::default());
+    let desk = Arc::new(ApiService { broker, newsroom, census, requests, reloader, broker_name, started });
+    open_doors(setup.listener, setup.port, desk, effects.record.watch.counts())?;
     tokio::spawn(listen(setup.broker, events));
-    run(Supervisor::new(settings, started), outside, inbox).await
+    run(Supervisor::new(settings, started), effects, inbox).await
 }
 
 /// Goes on where the last supervisor ended.
-async fn take_over(outside: &mut Outside, left: Vec<Letter>, settings: &mut Settings) -> io::Result<()> {
-    settings.first_generation = outside.hello.generation + 1;
-    settings.unproven = recover(outside, left).await?;
+async fn take_over(
+    effects: &mut Effects,
+    left: Vec<KeeperMessage>,
+    settings: &mut Settings,
+) -> io::Result<()> {
+    settings.first_generation = effects.hello.generation + 1;
+    settings.unproven = recover(effects, left).await?;
     Ok(())
 }
 
 /// A supervisor that finds no broker is started again by the keeper, until there is one; a burst is not.
-fn end_of_burst(outside: &mut Outside, burst: bool, error: io::Error) -> io::Result<Ended> {
+fn end_of_burst(effects: &mut Effects, burst: bool, error: io::Error) -> io::Result<Ended> {
     if !burst {
         return Err(error);
     }
-    outside.last.gave_up(GaveUp::NoBroker(error.to_string()));
-    let shutdown = outside.last.shutdown();
-    outside.link.order(&shutdown);
-    outside.link.flush()?;
+    effects.last.gave_up(GaveUp::NoBroker(error.to_string()));
+    let shutdown = effects.last.shutdown();
+    effects.link.order(&shutdown);
+    effects.link.flush()?;
     Ok(Ended::Stopped)
 }
 
 /// Counts the queues at once, so that there is a count to show whenever the broker begins to hang, and then for the loop
 /// each time it asks.
-async fn count_queues(desk: Arc<Desk>, asked: Arc<Notify>) {
+async fn count_queues(desk: Arc<ApiService>, asked: Arc<Notify>) {
     desk.counts(HANGS).await;
     loop {
         asked.notified().await;
@@ -183,8 +187,8 @@ fn say_hello(hello: Hello, pools: &[PoolSettings], broker: &str) {
 }
 
 /// Where what happens is told: to jobs by the broker, to workers here.
-fn newsroom(broker: &Arc<dyn Broker>) -> Newsroom {
-    let room = Newsroom::default();
+fn newsroom(broker: &Arc<dyn Broker>) -> EventBus {
+    let room = EventBus::default();
     broker.publish(room.clone());
     room
 }
@@ -193,7 +197,7 @@ fn newsroom(broker: &Arc<dyn Broker>) -> Newsroom {
 fn open_doors(
     socket: UnixListener,
     port: Option<Port>,
-    desk: Arc<Desk>,
+    desk: Arc<ApiService>,
     counts: Arc<Notify>,
 ) -> io::Result<()> {
     let router = api::router(desk.clone());
@@ -213,7 +217,7 @@ fn open_doors(
 
 /// The keeper's first words: who it is, what an earlier supervisor left, and what of that still lives. None if it is gone
 /// already.
-async fn greet(link: &mut Link) -> io::Result<Option<(Hello, Vec<Letter>)>> {
+async fn greet(link: &mut Link) -> io::Result<Option<(Hello, Vec<KeeperMessage>)>> {
     let Some((report, _)) = link.recv().await? else { return Ok(None) };
     let Report::Hello(hello) = report else {
         return Err(io::Error::other(format!("the keeper's first word was {report:?}, not Hello")));

@@ -14,7 +14,7 @@ const UNDONE: u8 = 1;
 
 /// What is said at the end.
 #[derive(Debug, Default)]
-pub(super) struct LastWords {
+pub(super) struct UnconfirmedVerdicts {
     /// Verdicts that the broker is not known to have.
     pub untold: u64,
     /// Why processes live on, one line each.
@@ -25,7 +25,7 @@ pub(super) struct LastWords {
     undone: Option<u8>,
 }
 
-impl LastWords {
+impl UnconfirmedVerdicts {
     /// Nobody will tell this verdict any more: the log has to.
     pub fn untold(&mut self, wrong: &Wrong, job: &JobId, fence: Fence, verdict: &str) {
         self.untold += 1;
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_burst_that_is_not_done_is_no_success() {
         let code = |why| {
-            let mut last = LastWords::default();
+            let mut last = UnconfirmedVerdicts::default();
             last.gave_up(why);
             last.shutdown()
         };
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn an_end_that_leaves_something_untold_is_no_success() {
-        let (mut last, wrong) = (LastWords::default(), Wrong::default());
+        let (mut last, wrong) = (UnconfirmedVerdicts::default(), Wrong::default());
         assert_eq!(last.shutdown(), Order::Shutdown(0));
         last.untold(&wrong, &"a".into(), Fence(1), "complete");
         last.gave_up(GaveUp::Undone("pool a: 5 workers died".into()));

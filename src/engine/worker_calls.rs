@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc::Sender;
 
 use crate::broker::{Broker, Verbs};
-use crate::model::verb::{Asked, Get, Prioritize, SetData, Tag, Track, Untrack};
+use crate::model::verb::{Get, Prioritize, SetData, Tag, Track, Untrack, VerbRequest};
 use crate::model::{Bytes, Class, Exists, Fence, JobId, NewJob, Object, Payload, Retry, WorkerId, objects};
 use crate::wire::worker::{FRAME_MAX, reply};
 
@@ -86,7 +86,7 @@ fn fields<'a, T: Deserialize<'a>>(args: &'a str) -> Result<T, serde_json::Error>
     serde_json::from_str(args).map(|Object(value)| value)
 }
 
-async fn ask<V: Asked>(broker: &dyn Broker, verb: V, by: String) -> Result<String, Wrong> {
+async fn ask<V: VerbRequest>(broker: &dyn Broker, verb: V, by: String) -> Result<String, Wrong> {
     json(&broker.tell(verb, by).await?)
 }
 

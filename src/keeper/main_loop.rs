@@ -12,7 +12,7 @@ use super::children::Children;
 use super::life::Life;
 use super::notify::Notify;
 use super::parked::Origin;
-use super::reports::Unsaid;
+use super::reports::ReportQueue;
 use super::say::say;
 use super::setup::Setup;
 use super::strays::Strays;
@@ -79,7 +79,7 @@ pub(super) struct Keeper {
     pub phase: Phase,
     /// The order to end, which a supervisor may not have heard, or not have lived to follow.
     pub ending: Option<Ask>,
-    pub unsaid: Unsaid,
+    pub unsaid: ReportQueue,
     pub watchdog: Watchdog,
     /// The highest generation spawned.
     pub generation: u32,
@@ -128,7 +128,7 @@ impl Keeper {
             supervisor: None,
             phase: Phase::Serving,
             ending: None,
-            unsaid: Unsaid::default(),
+            unsaid: ReportQueue::default(),
             generation: 0,
         };
         keeper.start_supervisor(now)?;

@@ -15,7 +15,7 @@ use nix::unistd::{
 };
 
 use super::sys;
-use crate::model::Means;
+use crate::model::ProcessLimits;
 use crate::wire::program::{Failed, Identity, PROGRAM_MAX, Program, Step};
 
 const SOCKET: RawFd = 3;
@@ -189,7 +189,7 @@ fn become_program(
     (Step::Exec, exec_by_path(&program))
 }
 
-fn take_means(means: Means) -> Result<(), (Step, Errno)> {
+fn take_means(means: ProcessLimits) -> Result<(), (Step, Errno)> {
     if let Some(files) = means.open_files {
         setrlimit(Resource::RLIMIT_NOFILE, files, files).map_err(|errno| (Step::OpenFiles, errno))?;
     }

@@ -19,12 +19,12 @@ const ROOM: usize = 64;
 
 /// Reports in order. An `Exited` waits here however long the supervisor does not read; its tree is dead all the same.
 #[derive(Default)]
-pub(super) struct Unsaid {
+pub(super) struct ReportQueue {
     queue: VecDeque<Report>,
     blocked: bool,
 }
 
-impl Unsaid {
+impl ReportQueue {
     pub fn push(&mut self, report: Report) {
         self.queue.push_back(report);
     }
@@ -37,7 +37,7 @@ impl Unsaid {
     }
 
     pub fn clear(&mut self) {
-        *self = Unsaid::default();
+        *self = ReportQueue::default();
     }
 
     pub fn is_empty(&self) -> bool {

@@ -68,7 +68,7 @@ pub(super) enum Kin {
 }
 
 /// A packet on a template's socket. No pid if the kernel did not say.
-struct Word {
+struct ForkReply {
     pid: i32,
     len: usize,
     bytes: [u8; 16],
@@ -199,7 +199,7 @@ impl Keeper {
         self.deafen(template, Errno::ENOBUFS);
     }
 
-    fn heard(&mut self, template: WorkerId, word: &Word, now: Instant) {
+    fn heard(&mut self, template: WorkerId, word: &ForkReply, now: Instant) {
         let number =
             WorkerId::from_u64(word.bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)));
         let errno = i32::from_le_bytes([8, 9, 10, 11].map(|at: usize| word.bytes[at]));
@@ -331,8 +331,8 @@ impl Keeper {
 }
 
 /// One packet. Descriptors that somebody sends along find no room, and the kernel drops them.
-fn receive(socket: &OwnedFd) -> nix::Result<Word> {
-    let mut word = Word { pid: 0, len: 0, bytes: [0; 16] };
+fn receive(socket: &OwnedFd) -> nix::Result<ForkReply> {
+    let mut word = ForkReply { pid: 0, len: 0, bytes: [0; 16] };
     let mut space = nix::cmsg_space!(UnixCredentials);
     let mut parts = [IoSliceMut::new(&mut word.bytes)];
     let message = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_DONTWAIT)?;

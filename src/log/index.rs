@@ -120,7 +120,8 @@ pub(super) fn is_index(path: &Path) -> bool {
 
 /// Removes what was recorded of output that is gone; what that makes free.
 pub(super) fn remove_records(log: &Path) -> u64 {
-    let found = fs::symlink_metadata(beside(log)).map_or(0, |found| super::shelf::room(found.len()));
+    let found =
+        fs::symlink_metadata(beside(log)).map_or(0, |found| super::output_retention::room(found.len()));
     fs::remove_file(beside(log)).map_or(0, |()| found)
 }
 

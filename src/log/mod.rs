@@ -3,21 +3,21 @@
 
 mod index;
 mod journal;
+mod output_retention;
 mod outputs;
 mod own;
 mod private;
 mod rank;
 mod rotated;
-mod shelf;
 mod start;
 mod target;
 mod way;
 mod writer;
 
 pub use index::{Mark, Piece, Source, pieces};
+pub use output_retention::removed_until;
 pub use outputs::{JobFile, Outputs, Places};
 pub use own::OwnLog;
 pub use private::write_private;
 pub use rank::WORKER_LINES;
-pub use shelf::removed_until;
 pub use start::{check, is_on_stderr, start};

@@ -21,7 +21,7 @@ pub(super) struct Limits {
 
 /// Knows how much there is without looking at each file again: looks through all of them once at the start, once an hour
 /// for the old ones, and when there is too much. A look goes in steps and keeps nothing of single files.
-pub(super) struct Shelf {
+pub(super) struct OutputRetention {
     root: PathBuf,
     limits: Limits,
     used: u64,
@@ -86,9 +86,9 @@ pub fn removed_until(root: &Path) -> Option<Millis> {
     fs::read_to_string(root.join(REMOVED)).ok()?.trim().parse().ok().map(Millis)
 }
 
-impl Shelf {
-    pub fn new(root: PathBuf, limits: Limits, now: Instant) -> Shelf {
-        Shelf { root, limits, used: 0, most: limits.quota, look: None, next: now }
+impl OutputRetention {
+    pub fn new(root: PathBuf, limits: Limits, now: Instant) -> OutputRetention {
+        OutputRetention { root, limits, used: 0, most: limits.quota, look: None, next: now }
     }
 
     /// A file has grown.
@@ -249,7 +249,7 @@ mod tests {
 
     struct Stage {
         dir: tempfile::TempDir,
-        shelf: Shelf,
+        shelf: OutputRetention,
         now: Instant,
         written: HashSet<PathBuf>,
     }
@@ -258,7 +258,7 @@ mod tests {
         fn new(quota: u64, keep: Duration) -> Stage {
             let dir = tempfile::tempdir().unwrap();
             let now = Instant(1 << 40);
-            let shelf = Shelf::new(dir.path().to_owned(), Limits { quota, keep }, now);
+            let shelf = OutputRetention::new(dir.path().to_owned(), Limits { quota, keep }, now);
             Stage { dir, shelf, now, written: HashSet::new() }
         }
 
@@ -353,8 +353,8 @@ mod tests {
             found.add(NOW.0 + n, 1);
         }
         assert_eq!((found.grain, found.bytes.values().sum()), (4, 30_000u64));
-        let shelf = Shelf::new(PathBuf::new(), Limits { quota: 20_000, keep: DAY }, Instant(0));
-        let cut = Shelf { used: 30_000, ..shelf }.cut(&found, NOW);
+        let shelf = OutputRetention::new(PathBuf::new(), Limits { quota: 20_000, keep: DAY }, Instant(0));
+        let cut = OutputRetention { used: 30_000, ..shelf }.cut(&found, NOW);
         assert_eq!(cut, Some(Cut { grain: 4, moment: NOW.0 / 4 + 2_999, rest: 4 }));
     }
 

@@ -10,10 +10,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use super::index::{Index, Mark, since};
+use super::output_retention::{Limits, OutputRetention};
 use super::outputs::{JobFile, Line, Places, Shared};
 use super::private::write_private;
 use super::rotated::{Rotated, write};
-use super::shelf::{Limits, Shelf};
 use crate::clock;
 use crate::model::{Instant, JobId, LogSettings, Millis, Rotate};
 
@@ -28,7 +28,7 @@ const STRETCH: u32 = 16;
 
 pub(super) struct Writer {
     job: JobFile,
-    shelf: Shelf,
+    shelf: OutputRetention,
     /// Since when there are records of when output was written.
     indexed: Millis,
     /// Those that have printed and have not ended.
@@ -63,7 +63,7 @@ impl Writer {
         Writer {
             job: places.job,
             indexed: since(&places.jobs, Millis(clock::wall_millis())),
-            shelf: Shelf::new(places.jobs, limits, clock::now()),
+            shelf: OutputRetention::new(places.jobs, limits, clock::now()),
             attempts: HashMap::new(),
             open: 0,
             slots: BTreeMap::new(),

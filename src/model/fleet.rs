@@ -7,7 +7,7 @@ use super::{Class, Instance, Instant, JobId, Millis, PoolStatus, QueueName, Slot
 
 /// What a supervisor tells all who share its broker: that it lives, and what it is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sign {
+pub struct Presence {
     /// Whose leases it holds.
     pub instance: Instance,
     /// When it started, by this host's time since boot.
@@ -18,11 +18,11 @@ pub struct Sign {
     pub pools: Vec<PoolSign>,
 }
 
-impl Sign {
+impl Presence {
     /// The same, but for what changes with every job.
-    pub fn shape(&self) -> Sign {
+    pub fn shape(&self) -> Presence {
         let pools = self.pools.iter().map(|pool| PoolSign { ready: 0, busy: 0, ..pool.clone() });
-        Sign { pools: pools.collect(), ..self.clone() }
+        Presence { pools: pools.collect(), ..self.clone() }
     }
 }
 

@@ -12,12 +12,12 @@ mod list;
 mod log;
 mod meters;
 mod new_job;
-mod news;
 mod object;
 mod option;
 mod outcome;
 mod pool;
 mod progress;
+mod published_event;
 mod recurring;
 mod schedule;
 mod settings;
@@ -32,7 +32,7 @@ mod why;
 pub use bytes::Bytes;
 pub use day::Day;
 pub use duration::{format_duration, parse_duration};
-pub use fleet::{Fleet, Member, MemberJob, PoolSign, Sign};
+pub use fleet::{Fleet, Member, MemberJob, PoolSign, Presence};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
 pub use job::{Exec, Fetched, Job, JobRecord, JobState, Lease, Need, Pause, Payload, QueueCounts, Retry};
@@ -41,7 +41,6 @@ pub use list::{Cursor, Filter, Page};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
 pub use meters::{Counters, Meters, PoolCounters, Tally};
 pub use new_job::{Exists, NewJob, batch_fault, name_fault, tags_fault};
-pub use news::{Interest, News, What};
 pub use object::{Object, maybe_object, object, objects};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};
 pub use outcome::{
@@ -49,9 +48,11 @@ pub use outcome::{
     SignalSent, Usage, Verdict, cut,
 };
 pub use pool::{
-    ClassFilter, ClassSettings, Classes, CutOff, Identity, Leftovers, Means, Order, Outfit, Take, Work,
+    ClassFilter, ClassSettings, Classes, CutOff, Identity, Leftovers, Order, ProcessLimits, SpawnSpec, Take,
+    Work,
 };
 pub use progress::Progress;
+pub use published_event::{Interest, PublishedEvent, What};
 pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
 pub use schedule::{Cron, Schedule, Timetable, WrongLine};
 pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop, Unproven};

@@ -84,7 +84,7 @@ pub enum Take {
 
 /// How the workers of a pool are made, and what is around them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outfit {
+pub struct SpawnSpec {
     /// What its workers are.
     pub work: Work,
     /// Variables of the supervisor's own environment that its processes see besides the usual ones; a name that ends in
@@ -103,12 +103,12 @@ pub struct Outfit {
     /// What becomes of processes that a job leaves behind in a worker that lives on.
     pub leftovers: Leftovers,
     /// What each of its processes has to begin with.
-    pub means: Means,
+    pub means: ProcessLimits,
 }
 
 /// What a process has to begin with; None = what the supervisor has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Means {
+pub struct ProcessLimits {
     /// Descriptors at a time.
     pub open_files: Option<u64>,
     /// How willing it is to let others go first.
@@ -117,7 +117,7 @@ pub struct Means {
     pub oom_score_adj: Option<i32>,
 }
 
-impl Outfit {
+impl SpawnSpec {
     /// The variable that no worker sees, whatever its pool passes on: it opens the API.
     pub const API_TOKEN: &str = "TASKVISOR_API_TOKEN";
 }

@@ -8,7 +8,7 @@ use super::{Class, Health, JobId, JobState, Millis, QueueName, WorkerName};
 
 /// Something that has just happened to a job, to a worker or to the whole, or that somebody has ordered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct News {
+pub struct PublishedEvent {
     /// Its number since the supervisor started, in the order of things; one that is missing was lost, or passed over by a
     /// filter.
     pub n: u64,
@@ -54,10 +54,10 @@ pub struct News {
     pub count: Option<u64>,
 }
 
-impl News {
+impl PublishedEvent {
     /// Of nothing in particular, not numbered yet.
-    pub fn new(what: What, at: Millis) -> News {
-        News {
+    pub fn new(what: What, at: Millis) -> PublishedEvent {
+        PublishedEvent {
             n: 0,
             at,
             what,
@@ -266,7 +266,7 @@ pub struct Interest {
 
 impl Interest {
     /// Whether this is wanted. That something was lost always is, and that there is no more.
-    pub fn takes(&self, news: &News) -> bool {
+    pub fn takes(&self, news: &PublishedEvent) -> bool {
         let is = |wanted: bool, same: bool| !wanted || same;
         matches!(news.what, What::Lost | What::Ended)
             || (is(!self.kinds.is_empty(), self.kinds.contains(&news.what))

@@ -17,7 +17,7 @@ use super::life::Running;
 use super::output::Printed;
 use super::plan::Role;
 use crate::model::{Bounds, Bytes, Failure, Fence, Job, JobId, Limits, NewJob, Outcome, Payload, WorkerId};
-use crate::wire::worker::{self, Cancel, FRAME_MAX, Run, Told};
+use crate::wire::worker::{self, Cancel, FRAME_MAX, Run, ToWorker};
 
 // In base64, and with room for the other fields.
 const _: () = assert!(NewJob::DATA_MAX <= FRAME_MAX / 4 * 3 - (64 << 10));
@@ -82,7 +82,7 @@ impl Children {
 
     /// Tells a worker to end one of its jobs.
     pub fn cancel(&mut self, worker: WorkerId, job: &JobId, why: &str) {
-        self.tell(worker, &Told::Cancel(Cancel { job: job.as_str().into(), why: why.into() }));
+        self.tell(worker, &ToWorker::Cancel(Cancel { job: job.as_str().into(), why: why.into() }));
     }
 
     /// Answers the call with this number by a whole frame.
@@ -95,7 +95,7 @@ impl Children {
         }
     }
 
-    fn tell(&mut self, worker: WorkerId, frame: &Told<'_>) {
+    fn tell(&mut self, worker: WorkerId, frame: &ToWorker<'_>) {
         if let Some(life) = self.lives.get_mut(&worker) {
             life.channel.say(frame);
             self.unsent.insert(worker);
@@ -120,7 +120,7 @@ fn say_run(
     let text = one_line(bytes);
     let data = if bytes.is_empty() { Some(RawValue::NULL) } else { serde_json::from_slice(&text).ok() };
     let body_b64 = data.is_none().then(|| STANDARD.encode(bytes));
-    let run = Told::Run(Run {
+    let run = ToWorker::Run(Run {
         job: worker::Job {
             id: job.id.as_str().into(),
             fence: fence.0,

@@ -14,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::channel::{Channel, Watched};
 use super::gauge::Gauge;
-use super::life::{Around, Greeting, JobEnd, Life, Running, Word};
+use super::life::{Handshake, JobEnd, Life, LifeContext, Running, WorkerEvent};
 use super::output::{CHUNK, Output, Printed, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::program::{never_ran, outcome};
@@ -58,7 +58,7 @@ pub struct Children {
 #[derive(Debug, Default)]
 pub struct Remains {
     /// What it said before it ended and nobody has heard yet.
-    pub words: Vec<Word>,
+    pub words: Vec<WorkerEvent>,
     /// The jobs it had.
     pub jobs: Vec<JobEnd>,
     /// If it never took jobs: the last of its stderr, or why it did not start.
@@ -140,7 +140,7 @@ impl Children {
         let plan = self.plans.get(usize::from(worker.slot.pool));
         let role = plan.map_or(Role::Parked, |plan| plan.role(worker));
         let mut life = self.life(0, role, descriptors)?;
-        life.greeting = Greeting::Ready;
+        life.greeting = Handshake::Ready;
         life.jobs.push(Running { job, fence, printed: Printed::default(), gauged: None });
         self.lives.insert(worker, life);
         Ok(())
@@ -176,7 +176,7 @@ impl Children {
     }
 
     /// One bounded round of reading and writing. Gives what was said.
-    pub fn turn(&mut self, now: Instant) -> io::Result<Vec<Word>> {
+    pub fn turn(&mut self, now: Instant) -> io::Result<Vec<WorkerEvent>> {
         let mut words = Vec::new();
         self.outlive_channels(now, &mut words);
         for worker in std::mem::take(&mut self.served) {
@@ -241,7 +241,7 @@ impl Children {
         let mut remains = Remains::default();
         let Some(plan) = self.plans.get(usize::from(worker.slot.pool)) else { return remains };
         let Children { logs, gauge, cap, buffer, sandboxes, .. } = self;
-        let around = &mut Around { worker, plan, logs, gauge, cap: *cap, buffer, sandboxes };
+        let around = &mut LifeContext { worker, plan, logs, gauge, cap: *cap, buffer, sandboxes };
         life.read_output(None, around);
         for _ in 0..LAST_WORDS {
             if !matches!(life.channel.read(around.buffer), Taken::Much | Taken::Some) {
@@ -254,7 +254,7 @@ impl Children {
         if life.channel.watched != Watched::default() {
             unwatch(&self.epoll, Some(&life.channel.socket));
         }
-        remains.stillborn = (life.greeting != Greeting::Ready).then(|| stillborn(&life, plan, worker));
+        remains.stillborn = (life.greeting != Handshake::Ready).then(|| stillborn(&life, plan, worker));
         if life.channel.is_torn() && life.role != Role::Parked && !life.jobs.is_empty() {
             let worker = WorkerName::new(plan.name.clone(), worker);
             tracing::warn!(%worker, "a worker ended in the middle of a frame");
@@ -276,7 +276,7 @@ impl Children {
         remains
     }
 
-    fn read_output(&mut self, worker: WorkerId, stream: Stream, words: &mut Vec<Word>) {
+    fn read_output(&mut self, worker: WorkerId, stream: Stream, words: &mut Vec<WorkerEvent>) {
         let Some((life, mut around)) = self.look(worker) else { return };
         let taken = life.read_output(Some(stream), &mut around);
         words.extend(life.jobs.first_mut().and_then(|running| running.overflow(worker)));
@@ -289,7 +289,7 @@ impl Children {
         }
     }
 
-    fn read_channel(&mut self, worker: WorkerId, now: Instant, words: &mut Vec<Word>) {
+    fn read_channel(&mut self, worker: WorkerId, now: Instant, words: &mut Vec<WorkerEvent>) {
         let Some((life, mut around)) = self.look(worker) else { return };
         let taken = life.channel.read(around.buffer);
         match taken {
@@ -304,25 +304,28 @@ impl Children {
     }
 
     /// The end of the channel is nearly always that of the process; one that lives on can neither be heard nor told.
-    fn outlive_channels(&mut self, now: Instant, words: &mut Vec<Word>) {
+    fn outlive_channels(&mut self, now: Instant, words: &mut Vec<WorkerEvent>) {
         let lives = &mut self.lives;
         self.closed.retain(|worker| {
             let Some(life) = lives.get_mut(worker) else { return false };
             let waits = life.closed.is_some_and(|at| now < at + CLOSED);
             if !waits && !life.faulty {
                 life.faulty = true;
-                words.push(Word::Faulty(*worker, "it closed its channel (descriptor 3) and lives on".into()));
+                words.push(WorkerEvent::Faulty(
+                    *worker,
+                    "it closed its channel (descriptor 3) and lives on".into(),
+                ));
             }
             waits
         });
     }
 
     /// A life with what is around it.
-    pub(super) fn look(&mut self, worker: WorkerId) -> Option<(&mut Life, Around<'_>)> {
+    pub(super) fn look(&mut self, worker: WorkerId) -> Option<(&mut Life, LifeContext<'_>)> {
         let plan = self.plans.get(usize::from(worker.slot.pool))?;
         let life = self.lives.get_mut(&worker)?;
         let Children { logs, gauge, cap, buffer, sandboxes, .. } = self;
-        Some((life, Around { worker, plan, logs, gauge, cap: *cap, buffer, sandboxes }))
+        Some((life, LifeContext { worker, plan, logs, gauge, cap: *cap, buffer, sandboxes }))
     }
 
     fn watch_output(&self, worker: WorkerId, output: &Output) -> io::Result<()> {

@@ -9,8 +9,8 @@ use tracing::warn;
 use super::calls::Calls;
 use super::channel::Channel;
 use super::gauge::{Entry, Found, Gauge};
-use super::leftovers::Brood;
 use super::meaning::{greeted, outcome};
+use super::orphans::ChildTracker;
 use super::output::{Output, Printed, Sink, Stream, Taken};
 use super::plan::{Plan, Role};
 use super::sandbox::Sandboxes;
@@ -21,7 +21,7 @@ use crate::wire::worker::{self, Done, Said, decode};
 
 /// What a child says, in our words.
 #[derive(Debug)]
-pub enum Word {
+pub enum WorkerEvent {
     /// It takes jobs.
     Ready(WorkerId),
     /// It, or its template, knows these classes.
@@ -59,7 +59,7 @@ pub struct JobEnd {
 
 /// How far a worker has come with its first words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Greeting {
+pub(super) enum Handshake {
     /// `hello` is to come.
     Silent,
     /// `ready` is to come.
@@ -74,7 +74,7 @@ pub(super) struct Life {
     pub(super) role: Role,
     pub(super) channel: Channel,
     pub(super) output: Output,
-    pub(super) greeting: Greeting,
+    pub(super) greeting: Handshake,
     pub(super) jobs: Vec<Running>,
     /// What it printed while it had no job.
     pub(super) stray: Printed,
@@ -91,7 +91,7 @@ pub(super) struct Life {
     /// What the kernel was last told to keep for it.
     pub(super) bounds: Bounds,
     /// Its children, once it takes jobs, in a pool where a job can leave some.
-    pub(super) brood: Option<Brood>,
+    pub(super) brood: Option<ChildTracker>,
 }
 
 /// A job in a life.
@@ -104,7 +104,7 @@ pub(super) struct Running {
 }
 
 /// What is around a life while it is looked at.
-pub(super) struct Around<'a> {
+pub(super) struct LifeContext<'a> {
     pub(super) worker: WorkerId,
     pub(super) plan: &'a Plan,
     pub(super) logs: &'a Outputs,
@@ -118,8 +118,8 @@ pub(super) struct Around<'a> {
 impl Life {
     pub(super) fn new(pid: i32, role: Role, channel: Channel, output: Output) -> Life {
         let greeting = match role {
-            Role::Parked | Role::Child => Greeting::Ready,
-            Role::Worker | Role::Template => Greeting::Silent,
+            Role::Parked | Role::Child => Handshake::Ready,
+            Role::Worker | Role::Template => Handshake::Silent,
         };
         let (jobs, stray) = (Vec::new(), Printed::default());
         let (calls, strangers, warning, faulty, closed, brood) =
@@ -144,8 +144,8 @@ impl Life {
     }
 
     /// Takes one chunk off a pipe, or all that is in both: it belongs to the job, if that is the only one it can have.
-    pub(super) fn read_output(&mut self, which: Option<Stream>, around: &mut Around<'_>) -> Taken {
-        let Around { worker, plan, logs, cap, buffer, .. } = around;
+    pub(super) fn read_output(&mut self, which: Option<Stream>, around: &mut LifeContext<'_>) -> Taken {
+        let LifeContext { worker, plan, logs, cap, buffer, .. } = around;
         let (worker, cap, pool) = (*worker, *cap, plan.settings.name.as_str());
         let mut sink = match self.jobs.first_mut().filter(|_| plan.one_at_a_time()) {
             Some(running) => {
@@ -163,7 +163,7 @@ impl Life {
     }
 
     /// Turns the whole lines that have come into words.
-    pub(super) fn hear(&mut self, around: &mut Around<'_>, words: &mut Vec<Word>) {
+    pub(super) fn hear(&mut self, around: &mut LifeContext<'_>, words: &mut Vec<WorkerEvent>) {
         if self.faulty || self.role == Role::Parked || self.channel.failed().is_some() {
             return;
         }
@@ -177,33 +177,33 @@ impl Life {
         self.channel.inbox = lines;
         if let Err(why) = result {
             self.faulty = true;
-            words.push(Word::Faulty(around.worker, why));
+            words.push(WorkerEvent::Faulty(around.worker, why));
         }
     }
 
     fn frame(
         &mut self,
-        around: &mut Around<'_>,
+        around: &mut LifeContext<'_>,
         frame: Said<'_>,
-        words: &mut Vec<Word>,
+        words: &mut Vec<WorkerEvent>,
     ) -> Result<(), String> {
         let worker = around.worker;
         match (self.greeting, frame) {
-            (Greeting::Silent, Said::Hello(hello)) => {
-                self.greeting = Greeting::Greeted;
+            (Handshake::Silent, Said::Hello(hello)) => {
+                self.greeting = Handshake::Greeted;
                 let classes = greeted(&hello, self.role)?;
-                words.extend(classes.map(|classes| Word::Knows(worker.slot.pool, Arc::new(classes))));
+                words.extend(classes.map(|classes| WorkerEvent::Knows(worker.slot.pool, Arc::new(classes))));
             }
-            (Greeting::Silent, _) => return Err("its first frame is not 'hello'".into()),
+            (Handshake::Silent, _) => return Err("its first frame is not 'hello'".into()),
             (_, Said::Hello(_)) => return Err("it says 'hello' twice".into()),
-            (Greeting::Greeted, Said::Ready(_)) => {
-                self.greeting = Greeting::Ready;
+            (Handshake::Greeted, Said::Ready(_)) => {
+                self.greeting = Handshake::Ready;
                 self.is_light(around.plan)?;
                 // What a life of one job leaves behind ends with it, by the keeper.
                 if around.plan.one_at_a_time() && !around.plan.one_job_a_life() {
-                    self.brood = Some(Brood::new(self.pid));
+                    self.brood = Some(ChildTracker::new(self.pid));
                 }
-                words.push(Word::Ready(worker));
+                words.push(WorkerEvent::Ready(worker));
             }
             (_, Said::Ready(_)) => return Err("it says 'ready' twice".into()),
             (_, Said::Pong(_)) => {}
@@ -211,12 +211,17 @@ impl Life {
             (_, Said::Call(call)) => {
                 let args = call.args.get();
                 self.calls.begin(call.n, &call.verb, args.len());
-                words.push(Word::Call(worker, call.n, call.verb.chars().take(80).collect(), args.to_owned()));
+                words.push(WorkerEvent::Call(
+                    worker,
+                    call.n,
+                    call.verb.chars().take(80).collect(),
+                    args.to_owned(),
+                ));
             }
             (_, Said::Log(log)) => words.extend(self.log(around, &log.job, &log.text)),
             (_, Said::Progress(progress)) => words.extend(self.progress(progress)),
             (_, Said::Done(done)) => {
-                words.extend(self.done(around, done)?.map(|end| Word::Finished(worker, end)));
+                words.extend(self.done(around, done)?.map(|end| WorkerEvent::Finished(worker, end)));
             }
         }
         Ok(())
@@ -247,10 +252,10 @@ impl Life {
         self.jobs.iter().position(|running| running.job.id.as_str() == job)
     }
 
-    fn log(&mut self, around: &Around<'_>, job: &str, text: &str) -> Option<Word> {
+    fn log(&mut self, around: &LifeContext<'_>, job: &str, text: &str) -> Option<WorkerEvent> {
         let running = self.find(job).and_then(|index| self.jobs.get_mut(index))?;
         let Running { job, printed, .. } = running;
-        let Around { worker, plan, logs, cap, .. } = *around;
+        let LifeContext { worker, plan, logs, cap, .. } = *around;
         let pool = plan.settings.name.as_str();
         let mut sink = Sink { logs, worker, pool, job: Some(job), printed, cap };
         sink.keep(Stream::Err, format!("{text}\n").as_bytes());
@@ -258,7 +263,7 @@ impl Life {
     }
 
     /// Kept for `status`; the log has the first of them.
-    fn warned(&mut self, around: &Around<'_>, text: &str) {
+    fn warned(&mut self, around: &LifeContext<'_>, text: &str) {
         let text: String = text.chars().take(LONGEST_WARNING).collect();
         if self.warning.is_none() {
             let pool = around.plan.settings.name.as_str();
@@ -268,15 +273,15 @@ impl Life {
         self.warning = Some(text);
     }
 
-    fn progress(&self, said: worker::Progress<'_>) -> Option<Word> {
+    fn progress(&self, said: worker::Progress<'_>) -> Option<WorkerEvent> {
         let running = &self.jobs[self.find(&said.job)?];
         let fraction = said.fraction.filter(|part| part.is_finite()).map(|part| part.clamp(0.0, 1.0));
         let message = said.message.map(|text| text.chars().take(LONGEST_MESSAGE).collect());
-        Some(Word::Progress(running.job.id.clone(), running.fence, Progress { fraction, message }))
+        Some(WorkerEvent::Progress(running.job.id.clone(), running.fence, Progress { fraction, message }))
     }
 
     /// A word on a job that is not here (any more) is dropped: it may be late.
-    fn done(&mut self, around: &mut Around<'_>, done: Done<'_>) -> Result<Option<JobEnd>, String> {
+    fn done(&mut self, around: &mut LifeContext<'_>, done: Done<'_>) -> Result<Option<JobEnd>, String> {
         let here = self.find(&done.job).filter(|&index| self.jobs[index].fence.0 == done.fence);
         let Some(index) = here else {
             return self.strange(around, &done).map(|()| None);
@@ -304,7 +309,7 @@ impl Life {
 
 impl Life {
     /// It speaks of a job that is not here. That may be late, now and then; one that does nothing else would fill the log.
-    fn strange(&mut self, around: &Around<'_>, done: &Done<'_>) -> Result<(), String> {
+    fn strange(&mut self, around: &LifeContext<'_>, done: &Done<'_>) -> Result<(), String> {
         self.strangers += 1;
         if self.strangers > STRANGERS {
             return Err(format!("it says 'done' of {STRANGERS} jobs it does not have, one after the other"));
@@ -322,9 +327,9 @@ fn in_short(word: &str) -> String {
 
 impl Running {
     /// What is to be said, once, when it has printed more than it may.
-    pub(super) fn overflow(&mut self, worker: WorkerId) -> Option<Word> {
+    pub(super) fn overflow(&mut self, worker: WorkerId) -> Option<WorkerEvent> {
         let excess = self.printed.overflow()?;
-        Some(Word::Found(Found::Exceeded(worker, self.job.id.clone(), self.fence, excess)))
+        Some(WorkerEvent::Found(Found::Exceeded(worker, self.job.id.clone(), self.fence, excess)))
     }
 
     /// What is left of it.

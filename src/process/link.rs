@@ -32,7 +32,7 @@ const MOMENT: Duration = Duration::from_millis(2);
 const LATER: usize = 64;
 
 /// A report with the descriptors that came along.
-pub type Letter = (Report, Vec<OwnedFd>);
+pub type KeeperMessage = (Report, Vec<OwnedFd>);
 
 /// The socket under a number above all others. A dying process closes its highest descriptors first, and some (inotify)
 /// take the kernel 20 ms: the keeper should know before. With few descriptors allowed it stays where it is. To be called
@@ -97,7 +97,7 @@ impl Link {
     }
 
     /// The next report; None when the keeper is gone. Cancel-safe.
-    pub async fn recv(&mut self) -> io::Result<Option<Letter>> {
+    pub async fn recv(&mut self) -> io::Result<Option<KeeperMessage>> {
         loop {
             if !self.packets.is_empty() {
                 // Rare: the keeper was told faster than it reads. A duplicate waits for room, only now.
@@ -148,7 +148,7 @@ fn frame_room(order: &Order) -> usize {
     }
 }
 
-fn receive(socket: &OwnedFd) -> io::Result<Option<Letter>> {
+fn receive(socket: &OwnedFd) -> io::Result<Option<KeeperMessage>> {
     let mut packet = [0u8; PACKET_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

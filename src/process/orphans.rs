@@ -19,7 +19,7 @@ const STRUCK: usize = 4096;
 const ONE_THREAD: u64 = 3;
 
 /// The children of a worker. Looked at after each of its jobs, so its files in /proc are kept open.
-pub(super) struct Brood {
+pub(super) struct ChildTracker {
     worker: i32,
     /// Its threads, and the children of the first.
     files: io::Result<(File, File)>,
@@ -27,13 +27,13 @@ pub(super) struct Brood {
     settled: Vec<i32>,
 }
 
-impl Brood {
+impl ChildTracker {
     /// What is there now is no job's.
-    pub(super) fn new(worker: i32) -> Brood {
+    pub(super) fn new(worker: i32) -> ChildTracker {
         let tasks = format!("/proc/{worker}/task");
         let files = File::open(&tasks)
             .and_then(|threads| Ok((threads, File::open(format!("{tasks}/{worker}/children"))?)));
-        let mut brood = Brood { worker, files, settled: Vec::new() };
+        let mut brood = ChildTracker { worker, files, settled: Vec::new() };
         brood.settled = brood.now();
         brood
     }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::model::{Bytes, Exec, Job, Outfit, Payload, PoolSettings, Work, WorkerId, WorkerName};
+use crate::model::{Bytes, Exec, Job, Payload, PoolSettings, SpawnSpec, Work, WorkerId, WorkerName};
 use crate::wire::program::{Identity, Program};
 use crate::wire::worker::{CHANNEL, FORKS, PROTOCOL};
 
@@ -44,7 +44,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 pub struct Plan {
     pub(super) name: Arc<str>,
     pub(super) settings: PoolSettings,
-    pub(super) outfit: Outfit,
+    pub(super) outfit: SpawnSpec,
     /// The path of the API's socket, for workers that put jobs by themselves.
     socket: PathBuf,
     /// Where the slots' directories are, in a pool that has them.
@@ -68,7 +68,7 @@ pub(super) enum Role {
 
 impl Plan {
     /// Settles it; `socket` is the API's, `sandboxes` the directory of the slots' directories.
-    pub fn new(settings: &PoolSettings, outfit: &Outfit, socket: &Path, sandboxes: &Path) -> Plan {
+    pub fn new(settings: &PoolSettings, outfit: &SpawnSpec, socket: &Path, sandboxes: &Path) -> Plan {
         Plan {
             name: settings.name.as_str().into(),
             settings: settings.clone(),
@@ -187,7 +187,7 @@ impl Plan {
 }
 
 /// What the environment of a pool's processes starts with.
-fn environment(outfit: &Outfit) -> Vec<Vec<u8>> {
+fn environment(outfit: &SpawnSpec) -> Vec<Vec<u8>> {
     let mut set: Vec<(&str, String)> = Vec::new();
     if let Some(who) = &outfit.identity {
         set.push(("HOME", who.home.display().to_string()));
@@ -213,14 +213,14 @@ fn environment(outfit: &Outfit) -> Vec<Vec<u8>> {
 }
 
 /// Whether a variable of our own is for the pool's processes too.
-fn passes(outfit: &Outfit, name: &str) -> bool {
+fn passes(outfit: &SpawnSpec, name: &str) -> bool {
     let is_wanted = |wanted: &String| match wanted.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => name == wanted,
     };
     let passes =
         INHERITED.contains(&name) || name.starts_with("LC_") || outfit.env_pass.iter().any(is_wanted);
-    passes && name != Outfit::API_TOKEN
+    passes && name != SpawnSpec::API_TOKEN
 }
 
 fn variable((name, value): (&str, String)) -> Vec<u8> {

@@ -4,7 +4,7 @@
 //! descriptor travels with the first byte. The child answers only when it fails: see [`Failed`].
 
 use super::fields::Fields;
-use crate::model::Means;
+use crate::model::ProcessLimits;
 
 /// Longest order a parked child reads: above the kernel's own limit for arguments and environment.
 pub const PROGRAM_MAX: usize = 16 << 20;
@@ -27,7 +27,7 @@ pub struct Program {
     /// Who it runs as; None for the keeper's own user.
     pub identity: Option<Identity>,
     /// What it has to begin with.
-    pub means: Means,
+    pub means: ProcessLimits,
 }
 
 /// A user as the kernel knows one.
@@ -178,17 +178,17 @@ fn get_identity(fields: &mut Fields<'_>) -> Option<Option<Identity>> {
 /// Numbers that none of them can be stand for what is not said.
 const UNSAID: (u64, i32) = (u64::MAX, i32::MIN);
 
-fn put_means(message: &mut Vec<u8>, means: Means) {
+fn put_means(message: &mut Vec<u8>, means: ProcessLimits) {
     message.extend_from_slice(&means.open_files.unwrap_or(UNSAID.0).to_le_bytes());
     message.extend_from_slice(&means.nice.unwrap_or(UNSAID.1).to_le_bytes());
     message.extend_from_slice(&means.oom_score_adj.unwrap_or(UNSAID.1).to_le_bytes());
 }
 
-fn get_means(fields: &mut Fields<'_>) -> Option<Means> {
+fn get_means(fields: &mut Fields<'_>) -> Option<ProcessLimits> {
     let (files, nice, score) = (fields.u64()?, fields.i32()?, fields.i32()?);
     let said = |number: i32| Some(number).filter(|number| *number != UNSAID.1);
     let open_files = Some(files).filter(|files| *files != UNSAID.0);
-    Some(Means { open_files, nice: said(nice), oom_score_adj: said(score) })
+    Some(ProcessLimits { open_files, nice: said(nice), oom_score_adj: said(score) })
 }
 
 fn get(fields: &mut Fields<'_>) -> Option<Vec<u8>> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::*;
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Newsroom, Sqlite, Verbs};
+use taskvisor::broker::{Broker, EventBus, Sqlite, Verbs};
 use taskvisor::model::verb::{Act, Bulk, DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
 use taskvisor::model::*;
 
@@ -18,7 +18,7 @@ contract!(
 );
 
 async fn what_happens_is_told_in_order(scene: Scene) {
-    let room = Newsroom::default();
+    let room = EventBus::default();
     scene.publish(room.clone());
     scene.put(job("unheard")).await;
     scene.cancel("unheard".into()).await.unwrap();
@@ -66,7 +66,7 @@ async fn what_happens_is_told_in_order(scene: Scene) {
 }
 
 async fn every_way_a_job_goes_is_told(scene: Scene) {
-    let room = Newsroom::default();
+    let room = EventBus::default();
     scene.publish(room.clone());
     let mut news = room.listen();
     scene.hear().await;
@@ -123,7 +123,7 @@ async fn every_way_a_job_goes_is_told(scene: Scene) {
 }
 
 async fn changes_are_told_and_found_by_their_tags(scene: Scene) {
-    let room = Newsroom::default();
+    let room = EventBus::default();
     scene.publish(room.clone());
     let mut news = room.listen();
     scene.hear().await;
@@ -175,7 +175,7 @@ async fn nothing_is_told_that_is_not_on_disk() {
     };
     let world = World { sync: Arc::new(sync), ..World::default() };
     let store = Sqlite::open(dir.path().join("store.db"), Options { world, ..Options::default() }).unwrap();
-    let room = Newsroom::default();
+    let room = EventBus::default();
     store.publish(room.clone());
     let mut news = room.listen();
     store.enqueue(vec![job("a")]).await.unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Newsroom, Verbs};
+use taskvisor::broker::{EventBus, Verbs};
 use taskvisor::model::verb::Cancel;
 use taskvisor::model::*;
 
@@ -96,7 +96,7 @@ async fn what_people_do_is_in_the_history(mut scene: Scene) {
 }
 
 async fn the_reason_of_a_cancel_is_kept_and_told(scene: Scene) {
-    let room = Newsroom::default();
+    let room = EventBus::default();
     scene.publish(room.clone());
     let mut news = room.listen();
     scene.hear().await;

@@ -82,7 +82,7 @@ fn badly(sandbox: &Sandbox) {
     put(&["n", "--every", "1m", "--cron", "@daily"], &["cannot be used with"]);
     put(&["n", "--every", "1m", "--tz", "UTC"], &["--tz"]);
     put(&["n"], &["--every <DURATION>|--cron <LINE>"]);
-    put(&["n", "--every", "1m", "--lines"], &["--lines, --delay, --depends and --jid are of one put"]);
+    put(&["n", "--every", "1m", "--lines"], &["--jid belong to a single put"]);
     put(&["n", "--every", "1m", "--overlap", "replace"], &["it is skip or allow"]);
     put(&["n", "--every", "1m", "--catch-up", "32d"], &["31d is the longest"]);
     assert_eq!(sandbox.ok(&["recur", "list"]), "");

@@ -13,13 +13,13 @@ use uuid::Uuid;
 use super::link::Link;
 use super::offset::Offset;
 use super::shared::Shared;
-use super::{ears, fetch, fleet, life, lists, occur, put, reply, settle, verbs};
-use crate::broker::{Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling};
+use super::{fetch, fleet, life, listener, lists, occur, put, reply, settle, verbs};
+use crate::broker::{Broker, Capabilities, Error, EventBus, Fetch, Notice, Renewal, Settling};
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
-    Cursor, Fence, Fetched, Filter, Instance, Instant, JobId, JobState, Lease, NewJob, Page, Progress,
-    Revocation, Settlement, Sign, WorkerId,
+    Cursor, Fence, Fetched, Filter, Instance, Instant, JobId, JobState, Lease, NewJob, Page, Presence,
+    Progress, Revocation, Settlement, WorkerId,
 };
 
 /// How to open it, and the outside world as functions, so that tests can bend it.
@@ -88,7 +88,7 @@ impl Redis {
             let channels = format!("ql:w:{}", self.workers(instance));
             let shared = self.shared.clone();
             let serve = async move {
-                tokio::join!(ears::listen(shared.clone(), channels, tell), occur::attend(&shared));
+                tokio::join!(listener::listen(shared.clone(), channels, tell), occur::attend(&shared));
             };
             (tokio::spawn(serve), ready)
         });
@@ -102,7 +102,9 @@ impl Redis {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => {
                 let link = &self.shared.link;
-                Err(link.trouble_with(ears::VERB).map_or_else(|| link.silent(ears::VERB), Error::Failed))
+                Err(link
+                    .trouble_with(listener::VERB)
+                    .map_or_else(|| link.silent(listener::VERB), Error::Failed))
             }
         }
     }
@@ -322,7 +324,7 @@ impl Broker for Redis {
         reply::array(answer)?.into_iter().map(held).collect()
     }
 
-    fn publish(&self, room: Newsroom) {
+    fn publish(&self, room: EventBus) {
         self.shared.notices.publish(room);
     }
 
@@ -330,7 +332,7 @@ impl Broker for Redis {
         self.shared.reporter.begin(&self.shared).await;
     }
 
-    fn sign(&self, sign: Sign) {
+    fn sign(&self, sign: Presence) {
         self.shared.set_sign(sign);
     }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::clock;
-use crate::model::{JobId, JobState, Millis, News, QueueName, What};
+use crate::model::{JobId, JobState, Millis, PublishedEvent, QueueName, What};
 
 /// Both on one connection: their order is that in which things were said.
 pub(super) const CHANNELS: [&str; 2] = ["ql:log", "ql:taskvisor:news"];
@@ -13,7 +13,7 @@ pub(super) const CHANNELS: [&str; 2] = ["ql:log", "ql:taskvisor:news"];
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Spoken {
     /// By our script.
-    News(Box<News>),
+    PublishedEvent(Box<PublishedEvent>),
     /// By another.
     Line(Line),
 }
@@ -23,7 +23,7 @@ impl Spoken {
     pub(super) fn unknown(&self) -> Option<&str> {
         match self {
             Spoken::Line(line) => Some(line.job.as_str()),
-            Spoken::News(_) => None,
+            Spoken::PublishedEvent(_) => None,
         }
     }
 }
@@ -60,7 +60,7 @@ impl Reader {
         let text = String::from_utf8_lossy(text);
         if channel != CHANNELS[0] {
             self.is_ours = text.is_empty();
-            return read_news(&text).map(Box::new).map(Spoken::News);
+            return read_news(&text).map(Box::new).map(Spoken::PublishedEvent);
         }
         if std::mem::take(&mut self.is_ours) {
             return None;
@@ -71,7 +71,7 @@ impl Reader {
 
 /// As our script writes them.
 #[derive(Deserialize)]
-struct Told {
+struct PubsubMessage {
     at: i64,
     what: What,
     job: JobId,
@@ -83,23 +83,26 @@ struct Told {
     why: Option<String>,
 }
 
-fn read_news(text: &str) -> Option<News> {
+fn read_news(text: &str) -> Option<PublishedEvent> {
     if text.is_empty() {
         return None;
     }
-    let Ok(told) = serde_json::from_str::<Told>(text) else {
+    let Ok(told) = serde_json::from_str::<PubsubMessage>(text) else {
         // Somebody may speak a later language than ours.
-        return Some(News { count: Some(1), ..News::new(What::Lost, Millis(clock::wall_millis())) });
+        return Some(PublishedEvent {
+            count: Some(1),
+            ..PublishedEvent::new(What::Lost, Millis(clock::wall_millis()))
+        });
     };
     let tags = told.tags.and_then(|tags| serde_json::from_str(&tags).ok());
-    Some(News {
+    Some(PublishedEvent {
         job: Some(told.job),
         queue: some_queue(told.queue.unwrap_or_default()),
         class: told.class.map(Into::into),
         tags: tags.unwrap_or_default(),
         state: Some(told.state),
         why: told.why,
-        ..News::new(told.what, Millis(told.at))
+        ..PublishedEvent::new(told.what, Millis(told.at))
     })
 }
 
@@ -126,17 +129,17 @@ fn read_line(text: &str) -> Option<Line> {
 
 impl Line {
     /// What was asked may be of a later moment than what was said, or of a job that is gone.
-    pub(super) fn news(self, about: About) -> News {
+    pub(super) fn news(self, about: About) -> PublishedEvent {
         // Whoever lost a lock has a grace, in which the job is not anybody else's.
         let runs = |state: &JobState| matches!(state, JobState::Running | JobState::Canceling);
         let may_be = |state: &JobState| !state.has_ended() && (self.what == What::LockLost || !runs(state));
         let asked = || about.state.filter(may_be).unwrap_or(JobState::Waiting);
-        News {
+        PublishedEvent {
             job: Some(self.job),
             queue: self.queue.or_else(|| some_queue(about.queue)),
             tags: about.tags,
             state: Some(self.state.unwrap_or_else(asked)),
-            ..News::new(self.what, about.at.unwrap_or_else(|| Millis(clock::wall_millis())))
+            ..PublishedEvent::new(self.what, about.at.unwrap_or_else(|| Millis(clock::wall_millis())))
         }
     }
 }
@@ -157,14 +160,14 @@ mod tests {
         assert_eq!(reader.read("ql:taskvisor:news", b""), None);
         assert_eq!(reader.read("ql:log", put), None);
         let told = br#"{"what":"put","at":7,"job":"a","queue":"q","tags":"[\"x\"]","state":"delayed"}"#;
-        let news = News {
+        let news = PublishedEvent {
             job: Some("a".into()),
             queue: Some("q".into()),
             tags: vec!["x".into()],
             state: Some(JobState::Delayed),
-            ..News::new(What::Put, Millis(7))
+            ..PublishedEvent::new(What::Put, Millis(7))
         };
-        assert_eq!(reader.read("ql:taskvisor:news", told), Some(Spoken::News(Box::new(news))));
+        assert_eq!(reader.read("ql:taskvisor:news", told), Some(Spoken::PublishedEvent(Box::new(news))));
         assert_eq!(reader.read("ql:log", put), line(What::Put, Some("q")));
     }
 
@@ -199,6 +202,8 @@ mod tests {
     #[test]
     fn news_that_cannot_be_read_are_told_as_lost() {
         let told = Reader::default().read(CHANNELS[1], br#"{"what":"new kind","job":"a"}"#);
-        assert!(matches!(told, Some(Spoken::News(news)) if news.what == What::Lost && news.count == Some(1)));
+        assert!(
+            matches!(told, Some(Spoken::PublishedEvent(news)) if news.what == What::Lost && news.count == Some(1))
+        );
     }
 }

@@ -14,13 +14,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
 
+use super::event_parser::{About, CHANNELS, Reader, Spoken};
 use super::link::backoff;
 use super::reply;
 use super::shared::Shared;
-use super::spoken::{About, CHANNELS, Reader, Spoken};
-use crate::broker::{Error, Newsroom};
+use crate::broker::{Error, EventBus};
 use crate::clock;
-use crate::model::{JobState, Millis, News, What};
+use crate::model::{JobState, Millis, PublishedEvent, What};
 
 /// How often it is tried whether anything would be heard.
 const TRIED: Duration = Duration::from_secs(15);
@@ -69,7 +69,7 @@ impl Reporter {
     }
 
     /// Where somebody listens. If nobody does, the next one to come begins anew.
-    fn room(&self, shared: &Shared) -> Option<Newsroom> {
+    fn room(&self, shared: &Shared) -> Option<EventBus> {
         let mut reports = self.reports();
         let room = shared.notices.heard().cloned();
         if room.is_none() {
@@ -101,7 +101,7 @@ async fn report(shared: Arc<Shared>, tried: watch::Sender<bool>) {
 }
 
 /// Tells until the connection breaks.
-async fn hear(shared: &Shared, room: &Newsroom, tried: &watch::Sender<bool>) -> Result<(), Error> {
+async fn hear(shared: &Shared, room: &EventBus, tried: &watch::Sender<bool>) -> Result<(), Error> {
     let failed = |error: redis::RedisError| shared.link.explain(VERB, &error);
     let silent = |_| shared.link.silent(VERB);
     let (mut sink, mut messages) = shared.link.listener(VERB).await?.split();
@@ -146,17 +146,17 @@ fn next(messages: &mut PubSubStream, context: &mut Context<'_>) -> Poll<Vec<Msg>
 }
 
 /// How many nobody knows: what is said while nobody hears it is gone.
-fn missed() -> News {
+fn missed() -> PublishedEvent {
     let why = Some("the connection to Redis was broken".into());
-    News { why, ..News::new(What::Lost, Millis(clock::wall_millis())) }
+    PublishedEvent { why, ..PublishedEvent::new(What::Lost, Millis(clock::wall_millis())) }
 }
 
-async fn tell(shared: &Shared, room: &Newsroom, spoken: Vec<Spoken>) {
+async fn tell(shared: &Shared, room: &EventBus, spoken: Vec<Spoken>) {
     // What cannot be asked is told without.
     let mut known = about(shared, &spoken).await.unwrap_or_default().into_iter();
     for one in spoken {
         room.tell(match one {
-            Spoken::News(news) => *news,
+            Spoken::PublishedEvent(news) => *news,
             Spoken::Line(line) => line.news(known.next().unwrap_or_default()),
         });
     }

@@ -13,7 +13,7 @@ use super::shared::Shared;
 use super::verbs::asked;
 use crate::broker::Error;
 use crate::model::verb::ShowFleet;
-use crate::model::{Fleet, Instance, Member, MemberJob, Millis, Sign};
+use crate::model::{Fleet, Instance, Member, MemberJob, Millis, Presence};
 
 /// How often a sign of life is given: with the try whether anything would be heard, one request for both.
 pub(super) const EVERY: Duration = Duration::from_secs(15);
@@ -31,7 +31,7 @@ const JOBS: usize = 100;
 /// What is told of a supervisor, and where it is, which is for itself alone: to know itself by.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Told {
+struct FleetRow {
     #[serde(flatten)]
     member: Member,
     place: String,
@@ -76,7 +76,7 @@ pub(super) async fn sign(shared: &Shared, channel: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn write(cmd: &mut Cmd, sign: Option<&Sign>, (host, place): (&str, &str), offset: Offset) {
+fn write(cmd: &mut Cmd, sign: Option<&Presence>, (host, place): (&str, &str), offset: Offset) {
     let Some(sign) = sign else {
         cmd.arg("").arg("");
         return;
@@ -90,7 +90,7 @@ fn write(cmd: &mut Cmd, sign: Option<&Sign>, (host, place): (&str, &str), offset
         pools: sign.pools.clone(),
         ..Member::default()
     };
-    let told = Told { member, place: place.into() };
+    let told = FleetRow { member, place: place.into() };
     cmd.arg(sign.instance.as_str()).arg(serde_json::to_string(&told).unwrap_or_default());
 }
 
@@ -104,7 +104,7 @@ pub(super) async fn admit(shared: &Shared, instance: &Instance) -> Result<(), Er
     let [now, members] = parts(asked.await?)?;
     for member in array(members)? {
         let [name, seen, told, _running, _jobs] = parts(member)?;
-        let told: Told = reply::json(&told).unwrap_or_default();
+        let told: FleetRow = reply::json(&told).unwrap_or_default();
         let silence = Duration::from_millis(number::<u64>(&now).saturating_sub(number::<u64>(&seen) * 1000));
         let is_other = text(&name).as_deref() == Some(instance.as_str()) && told.place != shared.place;
         if is_other && !told.place.is_empty() && silence < FRESH {

@@ -6,21 +6,21 @@ use super::reply;
 use crate::model::{Entry, Happened, JobRecord, JobState, Millis};
 
 /// An entry of the history that qless keeps, which knows whole seconds.
-struct Told {
+struct QlessEntry {
     at: Millis,
     what: String,
     more: serde_json::Value,
 }
 
-impl Told {
+impl QlessEntry {
     /// An entry is `[when, "what"]` or `[when, "what", {…}]`.
-    fn read(line: &Value) -> Option<Told> {
+    fn read(line: &Value) -> Option<QlessEntry> {
         let (when, what, more) = match reply::json::<Vec<serde_json::Value>>(line)?.as_slice() {
             [when, what] => (when.as_f64()?, what.as_str()?.to_owned(), serde_json::Value::Null),
             [when, what, more, ..] => (when.as_f64()?, what.as_str()?.to_owned(), more.clone()),
             _ => return None,
         };
-        Some(Told { at: Millis((when * 1000.0) as i64), what, more })
+        Some(QlessEntry { at: Millis((when * 1000.0) as i64), what, more })
     }
 
     fn in_words(&self) -> String {
@@ -36,12 +36,12 @@ impl Told {
 
 /// When qless says that a job was put: in its first entry, which it always keeps.
 pub(super) fn put_at(first: &Value) -> Option<Millis> {
-    Told::read(first).filter(|told| told.what == "put").map(|told| told.at)
+    QlessEntry::read(first).filter(|told| told.what == "put").map(|told| told.at)
 }
 
 /// The queue that an entry says it was put into.
 pub(super) fn put_into(line: &Value) -> Option<String> {
-    let told = Told::read(line).filter(|told| told.what == "put")?;
+    let told = QlessEntry::read(line).filter(|told| told.what == "put")?;
     told.more.get("q")?.as_str().map(str::to_owned)
 }
 
@@ -52,7 +52,7 @@ fn add_end(job: &mut JobRecord, lines: &[Value]) {
         return;
     }
     let Some(put) = lines.iter().rposition(|line| put_into(line).is_some()) else { return };
-    let is_try = |line: &&Value| Told::read(line).is_some_and(|told| told.what == "popped");
+    let is_try = |line: &&Value| QlessEntry::read(line).is_some_and(|told| told.what == "popped");
     let tries = lines[put..].iter().filter(is_try).count();
     job.attempt = job.attempt.max(u32::try_from(tries).unwrap_or(u32::MAX));
     if let Some(queue) = put_into(&lines[put]) {
@@ -66,7 +66,7 @@ pub(super) fn add(job: &mut JobRecord, lines: &[Value]) {
     let own = own(job);
     let mut latest = job.put_at;
     let mut noted = Vec::new();
-    for (number, told) in lines.iter().filter_map(Told::read).enumerate() {
+    for (number, told) in lines.iter().filter_map(QlessEntry::read).enumerate() {
         if number == 0 && told.what == "put" {
             continue;
         }
@@ -110,7 +110,8 @@ mod tests {
 
     #[test]
     fn an_entry_is_read_in_each_of_its_shapes() {
-        let words = |line: &str| Told::read(&Value::BulkString(line.into())).map(|told| told.in_words());
+        let words =
+            |line: &str| QlessEntry::read(&Value::BulkString(line.into())).map(|told| told.in_words());
         assert_eq!(words(r#"[5,"timed-out"]"#).as_deref(), Some("timed-out"));
         assert_eq!(words(r#"[5,"put",{"q":"mail"}]"#).as_deref(), Some("put into queue mail"));
         assert_eq!(words(r#"[5,"popped",{"worker":"host-1"}]"#).as_deref(), Some("popped by host-1"));

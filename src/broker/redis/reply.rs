@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 use serde::de::DeserializeOwned;
 
-use super::told;
+use super::qless_history;
 use crate::broker::Error;
 use crate::model::{
     Bytes, Class, Entry, Exec, Fence, Happened, Job, JobId, JobRecord, JobState, Millis, Payload, QueueName,
@@ -167,7 +167,7 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
     let is_held = job.text("held").as_deref() == Some("1");
     let state = state_of(job.text("state").as_deref(), job.text("canceling").is_some(), is_held);
     let queue = job.text("queue").filter(|queue| !queue.is_empty()).or_else(|| job.text("from"));
-    let queue = queue.or_else(|| told::put_into(first));
+    let queue = queue.or_else(|| qless_history::put_into(first));
     let spent = || job.number::<u32>("retries").saturating_sub(job.number("remaining"));
     let holder =
         job.text("worker").filter(|worker| state.is_leased() && job.text("held_by").as_ref() != Some(worker));
@@ -194,7 +194,11 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
         crashes: job.number("crashes"),
         interrupted: job.number("interrupted"),
         unknown: job.number("unknown"),
-        put_at: job.millis("put_at").or_else(|| told::put_at(first)).or_else(put).unwrap_or(Millis(0)),
+        put_at: job
+            .millis("put_at")
+            .or_else(|| qless_history::put_at(first))
+            .or_else(put)
+            .unwrap_or(Millis(0)),
         put_by: job.text("put_by"),
         recurring: job.text("recurring").or_else(|| job.text("spawned_from_jid")),
         due_at: job.millis("due").filter(|_| matches!(state, JobState::Delayed | JobState::Depends)),

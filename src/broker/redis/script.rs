@@ -11,7 +11,7 @@ macro_rules! script {
         script!(
             [
                 "base", "job", "due", "pop", "put", "hold", "complete", "cancel", "edit", "look", "queues", "recur",
-                "config", "ours/base", "ours/odd", "ours/remove", "ours/expiry", "ours/unheard", "ours/jids",
+                "config", "ours/base", "ours/malformed", "ours/remove", "ours/expiry", "ours/unheard", "ours/jids",
                 "ours/holds", "ours/put", "ours/settle", "ours/asked", "ours/recur", "ours/news", "ours/lists",
                 "ours/edits", "ours/failures", "ours/queues", "ours/fleet", "ours/end", "end",
             ],

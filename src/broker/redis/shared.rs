@@ -8,16 +8,16 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::event_stream::Reporter;
 use super::holds::Holds;
 use super::link::Link;
-use super::news::Reporter;
+use super::lost_replies::Unheard;
 use super::occur::Recurs;
 use super::reply;
-use super::unheard::Unheard;
-use super::wakes::Wakes;
+use super::wake_debounce::Wakes;
 use crate::broker::notices::Notices;
 use crate::broker::{Complaints, Notice};
-use crate::model::{Fence, JobId, QueueName, Revocation, Sign};
+use crate::model::{Fence, JobId, Presence, QueueName, Revocation};
 
 /// The shortest time from one look at what is due to the next.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     /// Where this process keeps what is its own.
     pub(super) place: String,
     /// What this supervisor tells of itself, if it has said so.
-    sign: Mutex<Option<Sign>>,
+    sign: Mutex<Option<Presence>>,
     /// It is to be told at once.
     pub(super) changed_sign: Notify,
     /// It has changed in how busy it is, which is to be told soon.
@@ -100,12 +100,12 @@ impl Shared {
         })
     }
 
-    fn signed(&self) -> MutexGuard<'_, Option<Sign>> {
+    fn signed(&self) -> MutexGuard<'_, Option<Presence>> {
         self.sign.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// None, too, before it is known that nobody else goes by its name.
-    pub(super) fn sign(&self) -> Option<Sign> {
+    pub(super) fn sign(&self) -> Option<Presence> {
         self.signed().clone().filter(|_| !self.owes.load(Ordering::Relaxed))
     }
 
@@ -115,16 +115,16 @@ impl Shared {
     }
 
     /// How busy it is can wait a little; another shape is told at once.
-    pub(super) fn set_sign(&self, sign: Sign) {
+    pub(super) fn set_sign(&self, sign: Presence) {
         let before = self.signed().replace(sign.clone());
-        if before.as_ref().map(Sign::shape) != Some(sign.shape()) {
+        if before.as_ref().map(Presence::shape) != Some(sign.shape()) {
             self.changed_sign.notify_one();
         } else if before != Some(sign) {
             self.changed_load.notify_one();
         }
     }
 
-    pub(super) fn take_sign(&self) -> Option<Sign> {
+    pub(super) fn take_sign(&self) -> Option<Presence> {
         self.signed().take().filter(|_| !self.owes.load(Ordering::Relaxed))
     }
 

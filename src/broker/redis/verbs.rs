@@ -6,7 +6,7 @@ use redis::{Cmd, Value};
 
 use super::broker::Redis;
 use super::reply::{self, number, parts, text};
-use super::{edits, failures, fleet, lists, options, queues, recur, told};
+use super::{edits, failures, fleet, lists, options, qless_history, queues, recur};
 use crate::broker::cancel::{self, Named};
 use crate::broker::failures::groups as of_filter;
 use crate::broker::{Error, circle};
@@ -131,7 +131,7 @@ async fn get(redis: &Redis, id: &JobId) -> Result<JobRecord, Error> {
     let told = reply::array(told)?;
     let first = told.first().unwrap_or(&Value::Nil);
     let mut record = reply::record(id, &reply::array(values)?, number::<u8>(&tracked) == 1, first)?;
-    told::add(&mut record, &told);
+    qless_history::add(&mut record, &told);
     let mut needs = reply::array(needs)?
         .into_iter()
         .map(|need| {

@@ -10,7 +10,7 @@ use super::checkpoint::LONG;
 use super::handle::Sqlite;
 use super::{admin, lease, list, put, settle, verbs};
 use crate::broker::{
-    Broker, Capabilities, Error, Fetch, Newsroom, Notice, Renewal, Settling, Verbs, failures,
+    Broker, Capabilities, Error, EventBus, Fetch, Notice, Renewal, Settling, Verbs, failures,
 };
 use crate::model::verb::{Answer, Failed, Verb};
 use crate::model::{
@@ -73,7 +73,7 @@ impl Broker for Sqlite {
         self.run(Kind::Read, move |store| admin::held_by(store, &instance)).await
     }
 
-    fn publish(&self, room: Newsroom) {
+    fn publish(&self, room: EventBus) {
         self.notices.publish(room);
     }
 

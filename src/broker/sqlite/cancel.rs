@@ -11,7 +11,7 @@ use super::trouble::Trouble;
 use crate::broker::Error;
 use crate::broker::cancel::{self, Named};
 use crate::model::verb::{Cancel, Each, Fate, Refusal};
-use crate::model::{Happened, Instant, JobId, JobState, News, Revocation, What};
+use crate::model::{Happened, Instant, JobId, JobState, PublishedEvent, Revocation, What};
 
 pub(super) fn cancel(store: &mut Store, verb: &Cancel, by: &str, now: Instant) -> Result<Vec<Each>, Trouble> {
     let now = store.millis(now);
@@ -84,7 +84,7 @@ fn end(
         .execute(params![row, to as i64, ended])?;
     store.moved(queue, Some(from), to);
     let news = store.news_of(id, queue, What::of_end(to), to)?;
-    store.effects.news.extend(news.map(|news| News { why: reason, ..news }));
+    store.effects.news.extend(news.map(|news| PublishedEvent { why: reason, ..news }));
     if to.has_ended() {
         store.ended(id.clone(), to);
     } else if let Some(fence) = store.leases.get(id) {

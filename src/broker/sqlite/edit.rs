@@ -7,7 +7,7 @@ use super::trouble::Trouble;
 use super::{history, needs, put, remove};
 use crate::broker::Error;
 use crate::model::verb::{Prioritize, SetData, Tag};
-use crate::model::{Fence, Happened, Instant, JobId, JobState, NewJob, News, What, tags_fault};
+use crate::model::{Fence, Happened, Instant, JobId, JobState, NewJob, PublishedEvent, What, tags_fault};
 
 /// Has the history of a job tell of a change, and those who listen.
 pub(super) fn note(store: &mut Store, id: &JobId, by: &str, now: i64, what: String) -> Result<(), Trouble> {
@@ -19,7 +19,7 @@ pub(super) fn note(store: &mut Store, id: &JobId, by: &str, now: i64, what: Stri
 fn tell(store: &mut Store, id: &JobId, what: &str) -> Result<i64, Trouble> {
     let (row, queue, state) = store.place(id)?;
     let news = store.news_of(id, queue, What::Edited, state)?;
-    store.effects.news.extend(news.map(|news| News { why: Some(what.into()), ..news }));
+    store.effects.news.extend(news.map(|news| PublishedEvent { why: Some(what.into()), ..news }));
     Ok(row)
 }
 

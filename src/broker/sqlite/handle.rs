@@ -10,11 +10,11 @@ use std::thread::{Builder, JoinHandle};
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
-use super::bell::{Bell, Ear};
 use super::call::{Ask, Kind};
 use super::checkpoint::Checkpoints;
 use super::expiry::Expiry;
 use super::lost;
+use super::notify_file::{Bell, Ear};
 use super::open;
 use super::options::{Options, World};
 use super::place::Place;

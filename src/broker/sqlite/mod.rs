@@ -50,14 +50,12 @@
 //!
 //! # Several processes
 //!
-//! Every process may open the store; SQLite's locks order them, a doorbell (`bell.rs`) tells them. Nobody polls.
+//! Every process may open the store; SQLite's locks order them, a doorbell (`notify_file.rs`) wakes them. Nobody polls.
 //! The counters in `queue` are the program's: who edits jobs with the `sqlite3` shell has to keep them.
 //! In the store a job has one owner of its lease; an expired lease goes back unspent, counted as an interruption.
 
 mod admin;
 mod advance;
-mod barren;
-mod bell;
 mod broker;
 mod bulk;
 mod call;
@@ -65,6 +63,7 @@ mod cancel;
 mod checkpoint;
 mod depend;
 mod edit;
+mod empty_filter_cache;
 mod expiry;
 mod failed;
 mod figures;
@@ -77,6 +76,7 @@ mod lease;
 mod list;
 mod lost;
 mod needs;
+mod notify_file;
 mod occur;
 mod open;
 mod options;

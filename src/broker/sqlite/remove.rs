@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, params};
 use super::read;
 use super::store::{Store, state};
 use super::trouble::Trouble;
-use crate::model::{JobState, News, What};
+use crate::model::{JobState, PublishedEvent, What};
 
 /// Whether others wait for the `job` of a statement.
 pub(super) const IS_NEEDED: &str =
@@ -50,7 +50,7 @@ pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
     }
     store.gone(queue, from);
     let news = store.news_of(&id.into(), queue, What::Removed, from)?;
-    store.effects.news.extend(news.map(|news| News { tags, ..news }));
+    store.effects.news.extend(news.map(|news| PublishedEvent { tags, ..news }));
     if from == JobState::Failed {
         store.effects.figures.on(queue, ended_at).failed -= 1;
     }

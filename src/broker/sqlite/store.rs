@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 
-use super::barren::Barren;
+use super::empty_filter_cache::Barren;
 use super::expiry::Expiry;
 use super::figures::{self, Gathered};
 use super::occur;
@@ -17,7 +17,7 @@ use super::trouble::Trouble;
 use crate::broker::notices::Notices;
 use crate::broker::{Error, Notice};
 use crate::model::{
-    Fence, Instant, JobId, JobState, Millis, News, OptionsInForce, QueueName, Revocation, What,
+    Fence, Instant, JobId, JobState, Millis, OptionsInForce, PublishedEvent, QueueName, Revocation, What,
 };
 
 /// Who waits for a job's end.
@@ -73,7 +73,7 @@ pub(super) struct Effects {
     pub(super) given_up: Vec<JobId>,
     pub(super) revoked: Vec<(JobId, Fence, Revocation)>,
     /// For those who listen.
-    pub(super) news: Vec<News>,
+    pub(super) news: Vec<PublishedEvent>,
     /// Jobs may be waiting.
     pub(super) wake: bool,
     /// Other processes should look.
@@ -160,7 +160,7 @@ impl Store {
         queue: i64,
         what: What,
         state: JobState,
-    ) -> Result<Option<News>, Trouble> {
+    ) -> Result<Option<PublishedEvent>, Trouble> {
         if self.notices.heard().is_none() {
             return Ok(None);
         }
@@ -172,8 +172,14 @@ impl Store {
         let (queue, tags) =
             (found.get::<_, String>(0)?, read::json(found, 1).ok().flatten().unwrap_or_default());
         let class = found.get::<_, Option<String>>(2).ok().flatten().map(Into::into);
-        let news = News { class, ..News::new(what, Millis(self.time())) };
-        Ok(Some(News { job: Some(id.clone()), queue: Some(queue.into()), tags, state: Some(state), ..news }))
+        let news = PublishedEvent { class, ..PublishedEvent::new(what, Millis(self.time())) };
+        Ok(Some(PublishedEvent {
+            job: Some(id.clone()),
+            queue: Some(queue.into()),
+            tags,
+            state: Some(state),
+            ..news
+        }))
     }
 
     /// Something happens by itself at `at`.

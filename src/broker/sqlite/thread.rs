@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use rusqlite::ErrorCode;
 
-use super::bell::Bell;
 use super::call::{Call, Kind};
 use super::checkpoint::Checkpoints;
 use super::expiry::Look;
 use super::heard::look_around;
 use super::lease;
+use super::notify_file::Bell;
 use super::place::Place;
 use super::store::Store;
 use super::syncer::{Load, Order};
 use super::trouble::{Trouble, explain};
-use crate::broker::{Error, Newsroom, Notice};
+use crate::broker::{Error, EventBus, Notice};
 use crate::clock;
 use crate::failpoint::failpoint;
 use crate::model::Instant;
@@ -261,7 +261,7 @@ impl Room {
     fn deliver(&mut self, calls: Vec<Box<dyn Call>>) {
         let news = std::mem::take(&mut self.store.effects.news);
         // Before anybody else can do anything with what was committed.
-        let turn = self.store.notices.heard().filter(|_| !news.is_empty()).map(Newsroom::keep_place);
+        let turn = self.store.notices.heard().filter(|_| !news.is_empty()).map(EventBus::keep_place);
         let (ring, ended) = self.store.take_effect();
         // Whoever waits for the end of a job waits for this sync.
         let mut load = Load { urgent: !ended.is_empty(), ended, ..Load::default() };

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::facts::PoolFacts;
 use super::{Config, Facts, Origin, Origins};
-use crate::model::{Outfit, PoolSettings};
+use crate::model::{PoolSettings, SpawnSpec};
 
 /// Something to think about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -59,7 +59,7 @@ struct Pool<'a> {
     whole: Whole<'a>,
     index: usize,
     settings: &'a PoolSettings,
-    outfit: &'a Outfit,
+    outfit: &'a SpawnSpec,
     facts: &'a PoolFacts,
 }
 

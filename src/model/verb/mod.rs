@@ -21,4 +21,4 @@ pub use queues::{Forget, Pause, QueueDay, Queues, Resume, Stats, Times};
 pub use recurring::{
     ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, ShowRecurring,
 };
-pub use table::{Answer, Asked, Route, Verb, Visitor, visit};
+pub use table::{Answer, Route, Verb, VerbRequest, Visitor, visit};

@@ -42,7 +42,7 @@ impl Route {
 /// assert_eq!(Retry::ROUTE.path, "/v1/jobs/{job}/retry");
 /// assert!(!Retry::ROUTE.only_looks());
 /// ```
-pub trait Asked: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
+pub trait VerbRequest: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
     /// What comes back.
     type Answer: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
     /// Where it is found.
@@ -56,7 +56,7 @@ pub trait Asked: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
 /// Something that is done once for each verb.
 pub trait Visitor {
     /// Does it.
-    fn visit<V: Asked>(&mut self);
+    fn visit<V: VerbRequest>(&mut self);
 }
 
 /// Declares [`Verb`], [`Answer`] and what each verb is.
@@ -83,7 +83,7 @@ macro_rules! verbs {
             }
         }
 
-        $(impl Asked for $type {
+        $(impl VerbRequest for $type {
             type Answer = $answer;
             const ROUTE: Route = Route { method: $method, path: $path, does: $does };
 
