@@ -347,11 +347,11 @@ fn wait_tells_by_its_code() {
     stage.check(&["job", "wait", "c1", "c2"], 0, "c1 complete\nc2 complete\n", "");
     stage.check(&["job", "wait", "f1", "c2"], 1, "f1 failed\nc2 complete\n", "");
     stage.check(&["job", "wait", "x", "c2"], 7, "c2 complete\n", "error: no job has the id 'x'\n");
-    let late = "error: not all jobs have ended within 50ms\n";
+    let late = "error: not all jobs have ended within 50ms\nhint: they go on; taskvisor why job r1\n";
     stage.check(&["job", "wait", "c1", "r1", "--timeout", "50ms"], 124, "c1 complete\n", late);
     stage.check(&["job", "wait", "f1", "c1", "--timeout", "0s"], 1, "f1 failed\nc1 complete\n", "");
     stage.check(&["job", "wait", "r1", "c1", "--timeout", "50ms"], 124, "c1 complete\n", late);
-    let at_once = "error: not all jobs have ended within 0s\n";
+    let at_once = "error: not all jobs have ended within 0s\nhint: they go on; taskvisor why job r1\n";
     stage.check(&["job", "wait", "r1", "c1", "--timeout", "0s"], 124, "c1 complete\n", at_once);
     stage.check(&["job", "wait", "x", "--timeout", "0s"], 7, "", "error: no job has the id 'x'\n");
 }

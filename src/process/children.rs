@@ -311,10 +311,8 @@ impl Children {
             let waits = life.closed.is_some_and(|at| now < at + CLOSED);
             if !waits && !life.faulty {
                 life.faulty = true;
-                words.push(WorkerEvent::Faulty(
-                    *worker,
-                    "it closed its channel (descriptor 3) and lives on".into(),
-                ));
+                let how = "it closed its channel (descriptor 3) and lives on";
+                words.push(WorkerEvent::Faulty(*worker, how.into()));
             }
             waits
         });
