@@ -122,7 +122,7 @@ impl<T: Clone + Default> Kept<T> {
 mod tests {
     use super::*;
 
-    /// A census that knows a count, taken a second ago.
+    /// A cache with a count that was taken a second ago.
     async fn with(count: u32) -> CountCache<u32> {
         let census = CountCache::default();
         let found = census.ask(GLANCE, async move { Ok::<_, String>(count) }).await;

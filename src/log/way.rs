@@ -11,6 +11,9 @@ use super::rank::Rank;
 /// A line has no more bytes than this.
 const LONGEST: usize = 64 << 10;
 
+/// A text in an event of JSON that is too long as a whole has no more bytes than this.
+const LONGEST_TEXT: usize = 4 << 10;
+
 /// For `tracing`, which writes each event at once.
 pub(super) struct Ways(pub OwnLog);
 
@@ -44,6 +47,11 @@ impl Write for Way {
 /// it drives a terminal.
 fn one_line(event: &[u8]) -> Vec<u8> {
     let event = event.strip_suffix(b"\n").unwrap_or(event);
+    if event.len() > LONGEST
+        && let Some(line) = shorter_json(event)
+    {
+        return line;
+    }
     let (event, rest) = event.split_at(event.len().min(LONGEST));
     let mut line = Vec::with_capacity(event.len() + 1);
     for &byte in event {
@@ -60,6 +68,22 @@ fn one_line(event: &[u8]) -> Vec<u8> {
     line
 }
 
+/// An event of JSON with its long texts cut, so that it stays JSON. None if it is none, or stays too long.
+fn shorter_json(event: &[u8]) -> Option<Vec<u8>> {
+    let mut event: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(event).ok()?;
+    for value in event.values_mut() {
+        if let serde_json::Value::String(text) = value
+            && text.len() > LONGEST_TEXT
+        {
+            let end = text.floor_char_boundary(LONGEST_TEXT);
+            *text = format!("{} [{} bytes more]", &text[..end], text.len() - end);
+        }
+    }
+    let mut line = serde_json::to_vec(&event).ok().filter(|line| line.len() <= LONGEST)?;
+    line.push(b'\n');
+    Some(line)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +98,15 @@ mod tests {
     fn a_line_has_an_end() {
         let line = one_line(&vec![b'x'; 10 << 20]);
         assert_eq!(line.len(), LONGEST + " [10420224 bytes more]\n".len());
+    }
+
+    #[test]
+    fn an_event_of_json_that_is_too_long_stays_json() {
+        let event = serde_json::json!({"level": "WARN", "job": "7", "message": "ä".repeat(1 << 20)});
+        let line = one_line(format!("{event}\n").as_bytes());
+        let cut: serde_json::Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!((&cut["level"], &cut["job"]), (&"WARN".into(), &"7".into()));
+        let end = format!("ä [{} bytes more]", (2 << 20) - LONGEST_TEXT);
+        assert!(cut["message"].as_str().unwrap().ends_with(&end));
     }
 }
