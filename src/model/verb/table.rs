@@ -38,7 +38,7 @@ impl Route {
 /// A verb with its answer.
 ///
 /// ```
-/// use taskvisor::model::verb::{Asked, Retry};
+/// use taskvisor::model::verb::{VerbRequest, Retry};
 /// assert_eq!(Retry::ROUTE.path, "/v1/jobs/{job}/retry");
 /// assert!(!Retry::ROUTE.only_looks());
 /// ```
