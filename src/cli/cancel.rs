@@ -6,6 +6,7 @@ use super::exit;
 use super::failure::Failure;
 use super::job::{all_named, must_be_known, tell};
 use super::listing::Listing;
+use super::many;
 use super::many_args::CANCELABLE;
 use super::page::counted;
 use super::screen::{escaped, print, print_json};
@@ -191,9 +192,7 @@ fn text(done: &Done) -> String {
         text += &format!("{stay}, because others depend on them: --dependents ends those, too\n");
     }
     if done.dry_run {
-        done.jobs.iter().for_each(|id| text += &format!("  {}\n", escaped(id.as_str())));
-        let more = done.count.saturating_sub(done.jobs.len() as u64);
-        text += &if more > 0 { format!("  and {more} more\n") } else { String::new() };
+        text += &many::sample(&done.jobs, done.count);
     }
     text
 }

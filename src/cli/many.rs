@@ -10,7 +10,7 @@ use super::page::counted;
 use super::screen::{escaped, print, print_json};
 use crate::config::Config;
 use crate::model::verb::{Act, Bulk, Discard, Forget, Retry, Swept};
-use crate::model::{JobState, QueueName};
+use crate::model::{JobId, JobState, QueueName};
 
 /// Puts jobs back to waiting.
 pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
@@ -128,9 +128,17 @@ fn text(act: Act, dry_run: bool, done: &Swept) -> String {
         text += &format!("{stay}, because others depend on them\n");
     }
     if dry_run {
-        done.jobs.iter().for_each(|id| text += &format!("  {}\n", escaped(id.as_str())));
-        let more = done.count.saturating_sub(done.jobs.len() as u64);
-        text += &if more > 0 { format!("  and {more} more\n") } else { String::new() };
+        text += &sample(&done.jobs, done.count);
+    }
+    text
+}
+
+/// Some jobs of `count`, one a line, and how many more there are.
+pub(super) fn sample(jobs: &[JobId], count: u64) -> String {
+    let mut text: String = jobs.iter().map(|id| format!("  {}\n", escaped(id.as_str()))).collect();
+    let more = count.saturating_sub(jobs.len() as u64);
+    if more > 0 {
+        text += &format!("  and {more} more\n");
     }
     text
 }

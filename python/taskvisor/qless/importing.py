@@ -27,7 +27,7 @@ def imported(name: str, fresh: Optional[Freshness] = None) -> Any:
 
 
 class Freshness:
-    """Imports modules anew whose files have changed."""
+    """Reloads modules whose files have changed."""
 
     def __init__(self) -> None:
         self._started = time.time()
