@@ -4,10 +4,12 @@ import errno
 import os
 import struct
 import unittest
+from unittest import mock
 
 from support import Keeper, WorkerTest
 
 from taskvisor.worker import forking
+from taskvisor.worker import inherited as looked_at
 
 
 def setUpModule():
@@ -132,6 +134,12 @@ class Template(WorkerTest):
             template.send("ping")
             self.assertEqual(template.receive(), ("pong", {}))
             self.assertEqual(template.stderr(), "")
+
+    def test_a_thread_that_ends_during_the_look_is_not_named(self):
+        look = looked_at.Inherited()
+        # The kernel lists a thread that has ended before its name is read; no process has this number.
+        with mock.patch.object(looked_at.os, "listdir", return_value=[str(2 ** 22 + 1)]):
+            self.assertEqual(look._threads(), [])
 
     def test_a_child_is_born_in_its_cgroup(self):
         for module in ("sample", "sample_with_thread"):

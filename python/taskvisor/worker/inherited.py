@@ -56,8 +56,9 @@ class Inherited:
         names = [thread.name for thread in known.values() if thread is not threading.main_thread()]
         for task in os.listdir("/proc/self/task"):
             name = _comm(int(task))
+            # One without a name has ended since the list was read: a hook may just have joined it.
             # Those of libraries for numbers have the name of the program, and their libraries end them before a fork.
-            if int(task) not in known and name != self._main:
+            if int(task) not in known and name not in ("", self._main):
                 names.append(name)
         return names
 
