@@ -12,6 +12,7 @@ mod options;
 mod recurring;
 pub mod redis;
 pub mod sqlite;
+mod stored;
 mod verbs;
 mod zones;
 

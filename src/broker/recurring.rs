@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Error, zones};
+use super::{Error, stored, zones};
 use crate::model::{Millis, Overlap, Recurring, Schedule, millis_up};
 
 /// There is a look at least so often; what is late by no more is on time.
@@ -23,7 +23,7 @@ pub(super) fn text(recurring: &Recurring) -> Result<String, Error> {
     if let Some(fault) = recurring.fault() {
         return Err(refused(fault));
     }
-    let text = serde_json::to_string(recurring).map_err(|error| refused(error.to_string()))?;
+    let text = stored::to_json(recurring).map_err(|error| refused(error.to_string()))?;
     if text.len() > SPEC_MAX {
         let why = format!("with its data it is longer than {} KiB; put the name of a file", SPEC_MAX >> 10);
         return Err(refused(why));

@@ -14,7 +14,7 @@ use super::link::Link;
 use super::offset::Offset;
 use super::shared::Shared;
 use super::{fetch, fleet, life, listener, lists, occur, put, reply, settle, verbs};
-use crate::broker::{Broker, Capabilities, Error, EventBus, Fetch, Notice, Renewal, Settling};
+use crate::broker::{Broker, Capabilities, Error, EventBus, Fetch, Notice, Renewal, Settling, stored};
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
@@ -275,7 +275,7 @@ impl Broker for Redis {
         let written = self.call("note progress in", "taskvisor.progress", |cmd, _| {
             cmd.arg(notes.len());
             for (job, fence, progress) in &notes {
-                cmd.arg(job.as_str()).arg(fence.0).arg(serde_json::to_string(progress).unwrap_or_default());
+                cmd.arg(job.as_str()).arg(fence.0).arg(stored::to_json(progress).unwrap_or_default());
             }
         });
         written.await.map(drop)

@@ -50,7 +50,7 @@ pub(super) async fn groups(redis: &Redis) -> Result<Vec<FailureGroup>, Error> {
 
 fn group(found: redis::Value) -> Result<(f64, FailureGroup), Error> {
     let [group, failed, held, ended, order, job, why] = parts(found)?;
-    let failure: Option<Failure> = reply::json(&why);
+    let failure: Option<Failure> = reply::kept(&why);
     let told = FailureGroup {
         group: text(&group).unwrap_or_default(),
         failed: number(&failed),

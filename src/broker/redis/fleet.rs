@@ -13,7 +13,7 @@ use super::shared::Shared;
 use super::verbs::asked;
 use crate::broker::Error;
 use crate::model::verb::ShowFleet;
-use crate::model::{Fleet, Instance, Member, MemberJob, Millis, Presence};
+use crate::model::{Fleet, Instance, Member, MemberJob, Millis, PoolSign, Presence, Stop};
 
 /// How often a sign of life is given: with the try whether anything would be heard, one request for both.
 pub(super) const EVERY: Duration = Duration::from_secs(15);
@@ -32,8 +32,15 @@ const JOBS: usize = 100;
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct FleetRow {
-    #[serde(flatten)]
-    member: Member,
+    instance: String,
+    host: String,
+    version: String,
+    since: Option<Millis>,
+    stopping: Option<Stop>,
+    pools: Vec<PoolSign>,
+    seen: Option<Millis>,
+    silent: bool,
+    running: u64,
     place: String,
 }
 
@@ -81,16 +88,16 @@ fn write(cmd: &mut Cmd, sign: Option<&Presence>, (host, place): (&str, &str), of
         cmd.arg("").arg("");
         return;
     };
-    let member = Member {
+    let told = FleetRow {
         instance: sign.instance.as_str().into(),
         host: host.into(),
         version: env!("CARGO_PKG_VERSION").into(),
         since: Some(offset.millis(sign.started)),
         stopping: sign.stopping,
         pools: sign.pools.clone(),
-        ..Member::default()
+        place: place.into(),
+        ..FleetRow::default()
     };
-    let told = FleetRow { member, place: place.into() };
     cmd.arg(sign.instance.as_str()).arg(serde_json::to_string(&told).unwrap_or_default());
 }
 
@@ -108,7 +115,7 @@ pub(super) async fn admit(shared: &Shared, instance: &Instance) -> Result<(), Er
         let silence = Duration::from_millis(number::<u64>(&now).saturating_sub(number::<u64>(&seen) * 1000));
         let is_other = text(&name).as_deref() == Some(instance.as_str()) && told.place != shared.place;
         if is_other && !told.place.is_empty() && silence < FRESH {
-            let host = told.member.host;
+            let host = told.host;
             return Err(Error::Refused(format!(
                 "a supervisor on '{host}' goes by the same name, {instance}, and gave a sign of life {} s ago",
                 silence.as_secs()
@@ -147,13 +154,18 @@ fn member(told: Value, now: Millis) -> Result<Member, Error> {
     let silence = seen.map_or(0, |seen| now.0.saturating_sub(seen.0));
     let mut jobs = array(jobs)?.into_iter().map(job).collect::<Result<Vec<_>, Error>>()?;
     jobs.sort_by_key(|job| job.since);
+    let FleetRow { host, version, since, stopping, pools, .. } = reply::json(&told).unwrap_or_default();
     Ok(Member {
         instance: text(&instance).unwrap_or_default(),
+        host,
+        version,
+        since,
+        stopping,
+        pools,
         seen,
         silent: u128::try_from(silence).is_ok_and(|silence| silence > SILENT.as_millis()),
         running: number(&running),
         jobs,
-        ..reply::json(&told).unwrap_or_default()
     })
 }
 
@@ -161,4 +173,31 @@ fn job(told: Value) -> Result<MemberJob, Error> {
     let [id, class, since] = parts(told)?;
     let (id, class) = (text(&id).unwrap_or_default(), text(&class).unwrap_or_default());
     Ok(MemberJob { id: id.into(), class: class.into(), since: some_number(&since).map(Millis) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_a_supervisor_is_kept_as_it_always_was() {
+        let pool = PoolSign { name: "mail".into(), mode: "fork".into(), slots: 2, ..PoolSign::default() };
+        let row = FleetRow {
+            instance: "i".into(),
+            host: "h".into(),
+            version: "1".into(),
+            since: Some(Millis(5)),
+            stopping: Some(Stop::Drain),
+            pools: vec![pool],
+            place: "p".into(),
+            ..FleetRow::default()
+        };
+        let text = concat!(
+            r#"{"instance":"i","host":"h","version":"1","since":5,"stopping":"drain","pools":[{"name":"mail","mode":"#,
+            r#""fork","queues":[],"paused":false,"slots":2,"ready":0,"busy":0}],"seen":null,"silent":false,"#,
+            r#""running":0,"place":"p"}"#
+        );
+        assert_eq!(serde_json::to_string(&row).unwrap(), text, "supervisors of other versions read it");
+        assert_eq!(serde_json::to_string(&serde_json::from_str::<FleetRow>(text).unwrap()).unwrap(), text);
+    }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use redis::Cmd;
 use uuid::Uuid;
 
-use crate::broker::{Error, circle};
+use crate::broker::{Error, circle, stored};
 use crate::model::{Exists, JobId, NewJob, Payload, Retry, batch_fault};
 
 /// What can be told without asking.
@@ -66,7 +66,7 @@ pub(super) fn write_one(cmd: &mut Cmd, job: &NewJob, id: &JobId) {
 /// A program is kept as JSON.
 fn data(payload: &Payload) -> Cow<'_, [u8]> {
     match payload {
-        Payload::Exec(exec) => serde_json::to_vec(exec).unwrap_or_default().into(),
+        Payload::Exec(exec) => stored::to_json(exec).unwrap_or_default().into_bytes().into(),
         Payload::Data(bytes) => bytes.0.as_slice().into(),
     }
 }
@@ -74,8 +74,7 @@ fn data(payload: &Payload) -> Cow<'_, [u8]> {
 /// The fields that qless does not know.
 fn more(job: &NewJob) -> Vec<(&'static str, String)> {
     // What says nothing of retries is as the pool says, and not as qless would have it.
-    let policy =
-        job.retry.map_or_else(String::new, |retry| serde_json::to_string(&retry).unwrap_or_default());
+    let policy = job.retry.map_or_else(String::new, |retry| stored::to_json(&retry).unwrap_or_default());
     let mut more = vec![("policy", policy)];
     if let Some(token) = &job.token {
         more.push(("token", token.clone()));

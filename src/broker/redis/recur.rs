@@ -10,7 +10,7 @@ use super::link::Link;
 use super::reply::{self, array, json, number, odd, parts, some_number, text};
 use super::verbs::LOOKS;
 use super::{edits, put as jobs};
-use crate::broker::{Error, recurring};
+use crate::broker::{Error, recurring, stored};
 use crate::model::verb::Done;
 use crate::model::{
     Bytes, JobId, LatestJob, Millis, NewJob, Overlap, Pause, Payload, Recurring, RecurringRecord, Retry,
@@ -33,7 +33,7 @@ pub(super) struct All {
 /// What is put by a recurring job, and when.
 pub(super) fn read(name: &str, spec: &Value) -> Result<Recurring, Error> {
     let spec = text(spec).unwrap_or_default();
-    serde_json::from_str(&spec).map_err(|error| {
+    stored::from_json(spec.as_bytes()).map_err(|error| {
         let hint = "another version of taskvisor, or another program, has written it; put it again";
         Error::Failed(format!("the recurring job '{name}' cannot be read: {error}: {hint}"))
     })
@@ -88,7 +88,7 @@ fn with_then(mut record: RecurringRecord) -> Result<RecurringRecord, Error> {
 pub(super) async fn put(redis: &Redis, recurring: &Recurring, by: &str) -> Result<RecurringRecord, Error> {
     let spec = recurring::text(recurring)?;
     let Recurring { name, schedule, job, .. } = recurring;
-    let as_kept = serde_json::to_string(schedule).unwrap_or_default();
+    let as_kept = stored::to_json(schedule).unwrap_or_default();
     let now = redis.shared.link.now();
     let answer =
         redis.shared.link.call("put a recurring job into", "taskvisor.recur.put", now, |cmd, offset| {
@@ -174,7 +174,7 @@ fn kept(value: Value) -> Result<Kept, Error> {
             skipped: number(&skipped),
             missed_at: some_number(&missed).map(Millis),
             latest: latest(last)?,
-            paused: json::<Pause>(&paused),
+            paused: reply::kept::<Pause>(&paused),
         },
         version: text(&version).unwrap_or_default(),
     })

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::qless_history;
 use crate::broker::Error;
+use crate::broker::stored::{self, Stored};
 use crate::model::{
     Bytes, Class, Entry, Exec, Fence, Happened, Job, JobId, JobRecord, JobState, Millis, Payload, QueueName,
     Retry,
@@ -56,6 +57,14 @@ pub(super) fn some_number<T: std::str::FromStr>(value: &Value) -> Option<T> {
 /// JSON text in a field. What cannot be read is as if it were not there: a foreign program's field does not hide the job.
 pub(super) fn json<T: DeserializeOwned>(value: &Value) -> Option<T> {
     serde_json::from_str(&text(value)?).ok()
+}
+
+/// The same of a value that has a form of its own in stores.
+pub(super) fn kept<T>(value: &Value) -> Option<T>
+where
+    Stored<T>: DeserializeOwned,
+{
+    stored::from_json(text(value)?.as_bytes()).ok()
 }
 
 /// The error in an answer that is a refusal; else the answer.
@@ -147,6 +156,13 @@ impl Fields<'_> {
         json(self.of(name))
     }
 
+    fn kept<T>(&self, name: &str) -> Option<T>
+    where
+        Stored<T>: DeserializeOwned,
+    {
+        kept(self.of(name))
+    }
+
     fn millis(&self, name: &str) -> Option<Millis> {
         some_number(self.of(name)).map(Millis)
     }
@@ -215,10 +231,10 @@ pub(super) fn record(id: &JobId, values: &[Value], tracked: bool, first: &Value)
         renewed_at: job.millis("renewed").filter(|_| is_ours),
         holder,
         expires_at: job.seconds("expires").filter(|_| state.is_leased()),
-        progress: job.json("progress"),
+        progress: job.kept("progress"),
         result: job.text("result"),
-        failure: job.json("why").or_else(|| job.json("failure")),
-        forensics: job.json("forensics"),
+        failure: job.kept("why").or_else(|| job.kept("failure")),
+        forensics: job.kept("forensics"),
         history: job.text("happened").map_or_else(Vec::new, |lines| history(&lines)),
     })
 }
@@ -241,19 +257,22 @@ pub(super) fn state_of(word: Option<&str>, canceling: bool, held: bool) -> JobSt
 /// What happens when an attempt fails: as it was put here; of another program's job, as many tries as it was put with.
 fn policy_of(policy: &Value, retries: &Value, attempt: &Value) -> Option<Retry> {
     let foreign = || text(attempt).is_none().then(|| Retry { retries: number(retries), ..Retry::CLASS });
-    json(policy).or_else(foreign)
+    kept(policy).or_else(foreign)
 }
 
 /// A program, if it is one that can be read: what another client has made of it is data that no program knows.
 pub(super) fn payload(data: &Value, exec: &Value) -> Payload {
     let bytes = if let Value::BulkString(bytes) = data { bytes.clone() } else { Vec::new() };
-    let program = || serde_json::from_slice::<Exec>(&bytes).ok();
+    let program = || stored::from_json::<Exec>(&bytes).ok();
     let program = if text(exec).as_deref() == Some("1") { program() } else { None };
     program.map_or_else(|| Payload::Data(Bytes(bytes)), Payload::Exec)
 }
 
 fn history(lines: &str) -> Vec<Entry> {
-    lines.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| unreadable(line))).collect()
+    lines
+        .lines()
+        .map(|line| stored::from_json(line.as_bytes()).unwrap_or_else(|_| unreadable(line)))
+        .collect()
 }
 
 /// A line that cannot be read is shown as it is, cut, with its time if it says one.
@@ -303,7 +322,7 @@ pub(super) fn given(value: Value) -> Result<(Job, Fence), Error> {
         crashes: number(crashes),
         interrupted: number(interrupted),
         unknown: number(unknown),
-        retry: if is_ours { json(policy) } else { Some(foreign) },
+        retry: if is_ours { kept(policy) } else { Some(foreign) },
         time_limit: some_number(limit).map(Duration::from_nanos),
     };
     Ok((job, Fence(number(hold))))

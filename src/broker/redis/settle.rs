@@ -2,6 +2,7 @@
 
 use redis::Cmd;
 
+use crate::broker::stored::{self, Stored};
 use crate::broker::{Error, Settling};
 use crate::model::{Attempt, Count, Failure, Fence, Forensics, JobId, JobState, Millis, Settlement, Verdict};
 
@@ -92,6 +93,9 @@ fn shortened(failure: Option<Failure>, forensics: Option<Forensics>) -> (Option<
 }
 
 /// As text; nothing for nothing.
-fn json<T: serde::Serialize>(value: Option<&T>) -> String {
-    value.and_then(|value| serde_json::to_string(value).ok()).unwrap_or_default()
+fn json<T>(value: Option<&T>) -> String
+where
+    for<'a> Stored<&'a T>: serde::Serialize,
+{
+    value.and_then(|value| stored::to_json(value).ok()).unwrap_or_default()
 }

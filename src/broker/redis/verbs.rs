@@ -9,7 +9,7 @@ use super::reply::{self, number, parts, text};
 use super::{edits, failures, fleet, lists, options, qless_history, queues, recur};
 use crate::broker::cancel::{self, Named};
 use crate::broker::failures::groups as of_filter;
-use crate::broker::{Error, circle};
+use crate::broker::{Error, circle, stored};
 use crate::model::verb::{Answer, Cancel, Done, Each, Failed, Fate, Number, Refusal, Verb};
 use crate::model::{
     Entry, Happened, JobId, JobRecord, JobState, Millis, Need, Pause, QueueCounts, QueueName,
@@ -170,7 +170,7 @@ pub(super) async fn queues(redis: &Redis) -> Result<BTreeMap<QueueName, QueueCou
         ];
         let jobs =
             jobs.into_iter().map(|(state, count)| (state, number(&count))).filter(|(_, count)| *count > 0);
-        let paused = text(&paused).and_then(|text| serde_json::from_str(&text).ok()).or_else(|| {
+        let paused = reply::kept(&paused).or_else(|| {
             let unknown =
                 Pause { since: crate::model::Millis(0), by: "another program".into(), reason: None };
             (number::<u8>(&is_paused) == 1).then_some(unknown)
@@ -197,7 +197,7 @@ pub(super) async fn queues(redis: &Redis) -> Result<BTreeMap<QueueName, QueueCou
 
 /// A line for the history of what a person does.
 fn line(entry: Happened, at: crate::model::Millis) -> String {
-    serde_json::to_string(&Entry { at, what: entry }).unwrap_or_default()
+    stored::to_json(&Entry { at, what: entry }).unwrap_or_default()
 }
 
 /// That somebody has put a job back, as the script completes it.

@@ -3,9 +3,10 @@
 
 use rusqlite::params;
 
-use super::read::{instance, json, moment, worker};
+use super::read::{instance, kept, moment, worker};
 use super::store::{Store, state};
 use super::trouble::Trouble;
+use crate::broker::stored;
 use crate::model::{Attempt, Count, Entry, Failure, Fence, Forensics, Happened, JobState, Millis};
 
 /// The latest entries of a job that are kept.
@@ -46,7 +47,7 @@ pub(super) fn complete(store: &Store, row: i64) -> Result<(), Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT forensics, ended_at FROM job WHERE id = ?1")?;
     let mut rows = statement.query([row])?;
     let found = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-    let attempt = Attempt { forensics: json(found, 0)?, ..begun(store, row)? };
+    let attempt = Attempt { forensics: kept(found, 0)?, ..begun(store, row)? };
     let ended = moment(found, 1)?.unwrap_or(Millis(0));
     note(store, row, ended.0, Happened::Attempt(Box::new(attempt.shortened())))
 }
@@ -79,7 +80,7 @@ fn begun(store: &Store, row: i64) -> Result<Attempt, Trouble> {
 
 /// Writes an entry, and drops the oldest if there are too many.
 pub(super) fn note(store: &Store, row: i64, now: i64, what: Happened) -> Result<(), Trouble> {
-    let entry = serde_json::to_string(&Entry { at: Millis(now), what })?;
+    let entry = stored::to_json(&Entry { at: Millis(now), what })?;
     store
         .conn
         .prepare_cached("INSERT INTO history (job, entry) VALUES (?1, ?2)")?
@@ -101,7 +102,7 @@ pub(super) fn of(store: &Store, row: i64) -> Result<Vec<Entry>, Trouble> {
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
         // The rest is worth showing without one that cannot be read.
-        entries.extend(json(row, 0).ok().flatten());
+        entries.extend(kept(row, 0).ok().flatten());
     }
     Ok(entries)
 }

@@ -12,7 +12,7 @@ use super::settle::group;
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use super::waiting::{self, Found};
-use crate::broker::{Fetch, Renewal};
+use crate::broker::{Fetch, Renewal, stored};
 use crate::model::{
     Count, Fence, Fetched, Instant, Job, JobId, JobState, Lease, OptionName, Progress, QueueName, Revocation,
     Take, What, WorkerId, millis_up,
@@ -163,7 +163,7 @@ pub(super) fn renew(
 /// How far running jobs have come.
 pub(super) fn progress(store: &mut Store, notes: &[(JobId, Fence, Progress)]) -> Result<(), Trouble> {
     for (job, fence, progress) in notes {
-        let text = serde_json::to_string(progress)?;
+        let text = stored::to_json(progress)?;
         store
             .conn
             .prepare_cached(
@@ -290,7 +290,7 @@ pub(super) fn take_back(
     history::attempt(store, lease.row, now, End { counts, failure: failure.as_ref(), ..End::new(to) })?;
     let group = group(to, failure.as_ref()).map(str::to_owned);
     let ready = (to == JobState::Waiting).then_some(now);
-    let failure = failure.as_ref().map(serde_json::to_string).transpose()?;
+    let failure = failure.as_ref().map(stored::to_json).transpose()?;
     store
         .conn
         .prepare_cached(

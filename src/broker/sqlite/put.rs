@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::store::Store;
 use super::trouble::Trouble;
 use super::{edit, needs};
-use crate::broker::{Error, circle};
+use crate::broker::{Error, circle, stored};
 use crate::model::{Exists, Instant, JobId, JobState, NewJob, Payload, What, batch_fault, millis_up};
 
 /// A larger payload has a row of its own.
@@ -174,7 +174,7 @@ pub(super) fn replace_data(store: &Store, row: i64, data: &[u8]) -> Result<(), T
 /// A payload as it is kept: whether it is a program, and its bytes.
 fn encoded(payload: &Payload) -> Result<(bool, Cow<'_, [u8]>), Trouble> {
     match payload {
-        Payload::Exec(exec) => Ok((true, serde_json::to_vec(exec)?.into())),
+        Payload::Exec(exec) => Ok((true, stored::to_json(exec)?.into_bytes().into())),
         Payload::Data(bytes) => Ok((false, bytes.0.as_slice().into())),
     }
 }

@@ -11,6 +11,7 @@ use super::store::{Store, state};
 use super::trouble::Trouble;
 use super::{figures, history, needs, unreadable};
 use crate::broker::Error;
+use crate::broker::stored::{self, Stored};
 use crate::model::verb::FindJobs;
 use crate::model::{
     Bytes, Class, Day, Fence, Instance, Instant, JobId, JobRecord, JobState, Millis, OptionName, Pause,
@@ -147,7 +148,7 @@ fn whole_record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         crashes: row.get(12)?,
         interrupted: row.get(13)?,
         unknown: row.get(24)?,
-        progress: json(row, 25)?,
+        progress: kept(row, 25)?,
         put_at: Millis(row.get(14)?),
         put_by: row.get(26)?,
         recurring: row.get(31)?,
@@ -162,8 +163,8 @@ fn whole_record(row: &Row<'_>) -> Result<JobRecord, Trouble> {
         renewed_at: moment(row, 28)?,
         expires_at: moment(row, 29)?,
         result: row.get(21)?,
-        failure: json(row, 22)?,
-        forensics: json(row, 23)?,
+        failure: kept(row, 22)?,
+        forensics: kept(row, 23)?,
         tracked: row.get(30)?,
         needs: Vec::new(),
         needed_by: Vec::new(),
@@ -198,6 +199,14 @@ pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<
     }
 }
 
+/// The same of a value that has a form of its own in stores.
+pub(super) fn kept<T>(row: &Row<'_>, column: usize) -> Result<Option<T>, Trouble>
+where
+    Stored<T>: DeserializeOwned,
+{
+    Ok(json::<Stored<T>>(row, column)?.map(Stored::value))
+}
+
 /// The three columns of a retry policy.
 pub(super) fn retry(row: &Row<'_>, column: usize) -> Result<Option<Retry>, Trouble> {
     let Some(retries) = row.get(column)? else { return Ok(None) };
@@ -214,7 +223,7 @@ pub(super) fn duration(row: &Row<'_>, column: usize) -> Result<Option<Duration>,
 pub(super) fn title(row: &Row<'_>, column: usize, class: &Class) -> Option<String> {
     let data = row.get_ref(column + 1).ok()?.as_blob_or_null().ok().flatten()?;
     let payload = match row.get(column).ok()? {
-        true => Payload::Exec(serde_json::from_slice(data).ok()?),
+        true => Payload::Exec(stored::from_json(data).ok()?),
         false => Payload::Data(Bytes(data.to_vec())),
     };
     Some(payload.title(class))
@@ -230,7 +239,7 @@ pub(super) fn payload(store: &Store, id: i64, row: &Row<'_>, column: usize) -> R
             .query_row([id], |row| row.get(0))?,
     };
     if row.get(column)? {
-        Ok(Payload::Exec(serde_json::from_slice(&data)?))
+        Ok(Payload::Exec(stored::from_json(&data)?))
     } else {
         Ok(Payload::Data(Bytes(data)))
     }

@@ -6,7 +6,7 @@ use super::occur;
 use super::read;
 use super::store::{Store, state};
 use super::trouble::Trouble;
-use crate::broker::{Error, recurring};
+use crate::broker::{Error, recurring, stored};
 use crate::model::{Instant, LatestJob, Millis, Pause, Recurring, RecurringRecord};
 
 /// A row that is in force.
@@ -25,7 +25,7 @@ pub(super) fn in_force(row: &Row<'_>) -> Result<InForce, Trouble> {
     let spec = row.get_ref(1)?.as_str().unwrap_or_default();
     Ok(InForce {
         row: row.get(0)?,
-        recurring: serde_json::from_str(spec)?,
+        recurring: stored::from_json(spec.as_bytes())?,
         next_at: row.get(2)?,
         count: row.get(3)?,
         latest: row.get(4)?,
@@ -152,7 +152,7 @@ fn record(row: &Row<'_>) -> Result<RecurringRecord, Trouble> {
     let paused = read::moment(row, 10)?;
     let by: Option<String> = row.get(11)?;
     Ok(RecurringRecord {
-        recurring: serde_json::from_str(row.get_ref(0)?.as_str().unwrap_or_default())?,
+        recurring: stored::from_json(row.get_ref(0)?.as_bytes_or_null().ok().flatten().unwrap_or_default())?,
         put_at: Millis(row.get(1)?),
         put_by: row.get(2)?,
         next_at: read::moment(row, 3)?,

@@ -7,7 +7,7 @@ use super::history::{self, End};
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use super::{advance, needs, unreadable};
-use crate::broker::{Error, Settling};
+use crate::broker::{Error, Settling, stored};
 use crate::model::{
     Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict, What, millis_up,
 };
@@ -167,10 +167,9 @@ fn write(
     settlement: &Settlement,
     now: i64,
 ) -> Result<(), Trouble> {
-    let failure = change.failure.map(serde_json::to_string).transpose()?;
+    let failure = change.failure.map(stored::to_json).transpose()?;
     let stamped = |forensics: &Forensics| Forensics { at: Some(Millis(now)), ..forensics.clone() };
-    let forensics =
-        settlement.forensics.as_ref().map(|left| serde_json::to_string(&stamped(left))).transpose()?;
+    let forensics = settlement.forensics.as_ref().map(|left| stored::to_json(&stamped(left))).transpose()?;
     store
         .conn
         .prepare_cached(

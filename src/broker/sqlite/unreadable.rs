@@ -5,6 +5,7 @@ use rusqlite::{ErrorCode, OptionalExtension, Row, params};
 
 use super::store::{Store, state};
 use super::trouble::Trouble;
+use crate::broker::stored;
 use crate::model::{Failure, Fence, JobId, JobRecord, JobState, Millis, What};
 
 /// The failure group of such jobs.
@@ -41,7 +42,7 @@ pub(super) fn hold(store: &mut Store, queue: i64, (row, why): Unreadable, now: i
             "UPDATE job SET state = 6, ended_at = ?2, failure = ?3, failure_group = ?4 WHERE id = ?1
              RETURNING CAST(jid AS TEXT)",
         )?
-        .query_row(params![row, now, serde_json::to_string(&failure)?, GROUP], |row| {
+        .query_row(params![row, now, stored::to_json(&failure)?, GROUP], |row| {
             Ok(String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned().into())
         })
         .optional()?;
