@@ -6,12 +6,12 @@ use clap::CommandFactory;
 use serde::Serialize;
 use tracing::warn;
 
+use super::args::typed::typed;
 use super::args::{Args, Check, Command};
 use super::exit;
 use super::failure::Failure;
-use super::screen::{escaped, print, print_json};
 use super::serve::LAST_LINES;
-use super::typed::typed;
+use super::term::screen::{escaped, print, print_json};
 use crate::broker::Sqlite;
 use crate::config::{self, BrokerUrl, Config, Facts, Finding, Origins};
 use crate::log;

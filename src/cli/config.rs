@@ -4,7 +4,7 @@ use super::args::{Args, ConfigShow};
 use super::check::origins;
 use super::exit;
 use super::failure::Failure;
-use super::screen::{escaped, print, print_json};
+use super::term::screen::{escaped, print, print_json};
 use crate::config::{self, Config};
 
 /// Shows what was resolved.

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
+use super::access::elsewhere::{client, supervisor};
 use super::access::{Access, BETWEEN, unless_gone};
-use super::elsewhere::{client, supervisor};
 use super::exit;
 use super::failure::Failure;
-use super::screen::{Look, escaped, print, print_json};
+use super::term::screen::{Look, escaped, print, print_json};
 use crate::api::Lines;
 use crate::config::Config;
 use crate::model::{Interest, PublishedEvent, What};
@@ -123,7 +123,7 @@ fn line(news: &PublishedEvent, look: &Look) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::page::tests::look;
+    use crate::cli::job::page::tests::look;
     use crate::model::{Health, Millis, SlotName, WorkerName};
 
     #[test]

@@ -5,14 +5,29 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+use super::args::mistyped::explained;
 use super::args::{Args, Command, ConfigCommand};
+use super::check;
+use super::config;
+use super::control::reload;
+use super::control::stop;
+use super::doctor;
+use super::events;
+use super::failed;
 use super::failure::Failure;
-use super::mistyped::explained;
+use super::in_force;
+use super::job;
+use super::option;
+use super::put;
+use super::queue;
+use super::queue::statsd;
+use super::recur;
+use super::redis;
+use super::reference;
 use super::serve::serve;
-use super::{
-    check, config, doctor, events, failed, in_force, job, option, put, queue, recur, redis, reference,
-    reload, start, statsd, status, stop, why,
-};
+use super::start;
+use super::status;
+use super::why;
 use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
 
 /// Done.

@@ -5,7 +5,7 @@ use super::args::Failed;
 use super::exit;
 use super::failure::Failure;
 use super::job::{between, list_text, now};
-use super::screen::{Look, age, escaped, headline, print, print_json, table};
+use super::term::screen::{Look, age, escaped, headline, print, print_json, table};
 use crate::config::Config;
 use crate::model::verb::{self, FailureGroup};
 use crate::model::{Filter, Millis};
@@ -72,7 +72,7 @@ fn row(group: &FailureGroup, now: Millis) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::page::tests::look;
+    use crate::cli::job::page::tests::look;
 
     #[test]
     fn groups_are_a_table() {

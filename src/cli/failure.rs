@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use super::exit;
-use super::screen::escaped;
+use super::term::screen::escaped;
 use crate::{api, broker, config};
 
 /// What to do about a supervisor that is there and says nothing.

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use jiff::tz::TimeZone;
 
 use super::access::{Access, for_each};
+use super::args::recur::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut};
 use super::exit;
 use super::failure::Failure;
-use super::form::Form;
 use super::job::known;
-use super::page::{carried, counted, program, row};
-use super::recur_args::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut};
-use super::screen::{Look, escaped, print, print_json, table};
+use super::job::page::{carried, counted, program, row};
+use super::put::form::Form;
+use super::term::screen::{Look, escaped, print, print_json, table};
 use crate::config::{Config, format_duration};
 use crate::model::verb::{
     ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, ShowRecurring, VerbRequest,
@@ -199,7 +199,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cli::page::tests::look;
+    use crate::cli::job::page::tests::look;
     use crate::model::{JobState, LatestJob, NewJob};
 
     fn nightly() -> RecurringRecord {

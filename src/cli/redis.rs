@@ -4,7 +4,7 @@ use clap::Subcommand;
 
 use super::exit;
 use super::failure::Failure;
-use super::screen::print;
+use super::term::screen::print;
 use crate::broker::redis::script::{LIB, SCRIPT};
 
 #[derive(Debug, Subcommand)]

@@ -9,7 +9,7 @@ use clap_mangen::Man;
 use super::args::Args;
 use super::exit;
 use super::failure::Failure;
-use super::screen::print;
+use super::term::screen::print;
 
 #[derive(Debug, clap::Args)]
 pub struct Completion {

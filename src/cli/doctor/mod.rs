@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::exit;
 use super::failure::Failure;
-use super::screen::{escaped, print, print_json};
+use super::term::screen::{escaped, print, print_json};
 use crate::config::Config;
 
 /// Below `doctor --help`.

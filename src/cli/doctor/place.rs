@@ -11,7 +11,7 @@ use nix::sys::statvfs::statvfs;
 
 use super::{Check, State};
 use crate::broker::{Redis, Sqlite, Verbs, redis};
-use crate::cli::screen::size;
+use crate::cli::term::screen::size;
 use crate::config::{BrokerUrl, Config, Secret};
 
 /// Slower than this, and the disk is what a queue of short jobs waits for.

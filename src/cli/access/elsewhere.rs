@@ -1,0 +1,106 @@
+//! A supervisor of another machine: by its address, with a token.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::api::{Client, Error, Place};
+use crate::cli::exit;
+use crate::cli::failure::Failure;
+use crate::config::{Config, Remote};
+
+#[derive(Debug, clap::Args)]
+pub struct Elsewhere {
+    /// Speak to the supervisor at this address: http://HOST:PORT
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "TASKVISOR_URL",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
+    pub url: Option<String>,
+    /// The file that holds the token for it
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "TASKVISOR_TOKEN_FILE",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
+    pub token_file: Option<PathBuf>,
+}
+
+/// A client of the supervisor that is meant: the one at an address, else the one of the run directory.
+pub fn client(config: &Config) -> Result<Client, Failure> {
+    match &config.remote {
+        None => Ok(Client::new(config.socket())),
+        Some(Remote { url, token }) => Place::of_url(url, token.0.clone())
+            .map(Client::of)
+            .map_err(|why| Failure::new(exit::USAGE, why).hint("--url http://HOST:PORT, or TASKVISOR_URL")),
+    }
+}
+
+/// The same for what a broker cannot do: a supervisor that has its jobs elsewhere is not the one that is meant.
+pub async fn supervisor(config: &Config) -> Result<Client, Failure> {
+    let client = client(config)?;
+    match another(config, &client).await? {
+        None => Ok(client),
+        Some(other) => Err(other),
+    }
+}
+
+/// What is wrong with a supervisor whose jobs are not where the one is told to look who asks.
+pub async fn another(config: &Config, client: &Client) -> Result<Option<Failure>, Failure> {
+    if !config.broker_is_named {
+        return Ok(None);
+    }
+    let theirs = match client.broker().await {
+        Ok(theirs) => theirs.filter(|theirs| !config.broker.is_at(theirs)),
+        // Whoever asks it for something finds out by that.
+        Err(Error::NotRunning(_) | Error::Lost(..) | Error::Connect(..)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(theirs.map(|theirs| {
+        let message = format!(
+            "the supervisor on {} has its jobs in {theirs}, not in {}",
+            client.place(),
+            config.broker
+        );
+        Failure::new(exit::USAGE, message).hint(
+            "leave -b and TASKVISOR_BROKER away, or name another supervisor by --run-dir or --url; \
+             jobs of a broker are reached without one: taskvisor job, queue, put …",
+        )
+    }))
+}
+
+/// Refuses the supervisor that listens here, if it is not that of the state directory which was named. It is if that has the
+/// name under which the supervisor knows it, which may be another disk's here, or a lock that is signed by the same one.
+pub fn of_this_state(config: &Config, client: &Client) -> Result<(), Failure> {
+    if config.broker_is_named || !config.state_dir_is_named || config.remote.is_some() {
+        return Ok(());
+    }
+    let signed = |dir: &Path| fs::read_to_string(dir.join("lock")).unwrap_or_default();
+    let (theirs, ours) = (signed(&config.run_dir), signed(&config.state_dir));
+    let Some((number, theirs)) = theirs.split_once('\n') else { return Ok(()) };
+    let (place, dir) = (client.place(), config.state_dir.display().to_string());
+    if theirs.trim_end() == dir || ours.lines().next() == Some(number) {
+        return Ok(());
+    }
+    Err(Failure::new(exit::USAGE, format!("the supervisor on {place} has not {dir} as its state directory")).hint(
+        "leave --state-dir and TASKVISOR_STATE_DIR away for its jobs; for those of another state directory give the run \
+         directory that belongs to it, too: --run-dir or TASKVISOR_RUN_DIR",
+    ))
+}
+
+/// Refuses what can only be done beside the supervisor.
+pub fn only_here(config: &Config, what: &str) -> Result<(), Failure> {
+    match &config.remote {
+        None => Ok(()),
+        Some(_) => {
+            Err(Failure::new(exit::USAGE, format!("{what} can only be done on the supervisor's machine"))
+                .hint("leave --url and TASKVISOR_URL away there"))
+        }
+    }
+}

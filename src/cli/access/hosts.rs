@@ -1,0 +1,95 @@
+//! Where the supervisors are that share the jobs, as each tells of itself.
+
+use super::Access;
+use crate::cli::exit;
+use crate::cli::failure::Failure;
+use crate::model::verb::ShowFleet;
+use crate::model::{Happened, Instance, JobRecord, Member, QueueName};
+
+/// They, if other hosts may share the jobs.
+#[derive(Default)]
+pub struct Hosts {
+    /// Whether others may.
+    pub shared: bool,
+    members: Vec<Member>,
+}
+
+impl Hosts {
+    /// Asks for them. What is shown without them is shown all the same if nobody can say.
+    pub async fn of(access: &Access) -> Hosts {
+        Hosts::look(access).await.unwrap_or_default()
+    }
+
+    /// Asks for them. That a store is not shared is no failure: its broker refuses to speak of a fleet.
+    pub async fn look(access: &Access) -> Result<Hosts, Failure> {
+        match access.ask(ShowFleet { jobs: false }).await {
+            Ok(fleet) => Ok(Hosts { shared: true, members: fleet.supervisors }),
+            Err(refused) if [exit::USAGE, exit::FAILED].contains(&refused.code) => Ok(Hosts::default()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// An instance with its host, if that is known.
+    pub fn place(&self, instance: &Instance) -> String {
+        let member = self.members.iter().find(|member| member.instance == instance.as_str());
+        match member {
+            Some(Member { host, silent: true, .. }) => format!("{instance} on {host} (which is SILENT)"),
+            Some(Member { host, .. }) => format!("{instance} on {host}"),
+            None => instance.to_string(),
+        }
+    }
+
+    /// Has each instance in what is told of a job name its host, for people.
+    pub fn name_in(&self, job: &mut JobRecord) {
+        let attempts = job.history.iter_mut().filter_map(|entry| match &mut entry.what {
+            Happened::Attempt(attempt) => attempt.instance.as_mut(),
+            Happened::Canceled { .. } | Happened::Retried { .. } => None,
+            Happened::Edited { .. } | Happened::Advanced { .. } | Happened::Noted { .. } => None,
+        });
+        for instance in attempts.chain(job.instance.as_mut()) {
+            *instance = self.place(instance).as_str().into();
+        }
+    }
+
+    /// The hosts whose supervisors take jobs from a queue and live.
+    pub fn that_take(&self, queue: &QueueName) -> Vec<String> {
+        let takes = self.members.iter().filter(|member| member.takes(queue));
+        let mut hosts: Vec<String> = takes.map(|member| member.host.clone()).collect();
+        hosts.dedup();
+        hosts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::job::page::tests::failed_job;
+    use crate::model::PoolSign;
+
+    fn hosts() -> Hosts {
+        let pool = PoolSign { queues: vec!["mail".into()], ..PoolSign::default() };
+        let member = |host: &str, instance: &str| Member {
+            host: host.into(),
+            instance: instance.into(),
+            pools: vec![pool.clone()],
+            ..Member::default()
+        };
+        let silent = Member { silent: true, ..member("beta", "i-2") };
+        Hosts { shared: true, members: vec![member("alpha", "q1-1"), silent] }
+    }
+
+    #[test]
+    fn an_instance_is_shown_with_its_host() {
+        let mut job = failed_job();
+        hosts().name_in(&mut job);
+        assert_eq!(job.instance.unwrap().as_str(), "q1-1 on alpha");
+        assert_eq!(hosts().place(&"i-2".into()), "i-2 on beta (which is SILENT)");
+        assert_eq!(hosts().place(&"i-3".into()), "i-3");
+    }
+
+    #[test]
+    fn who_is_silent_takes_nothing() {
+        assert_eq!(hosts().that_take(&"mail".into()), ["alpha"]);
+        assert!(hosts().that_take(&"other".into()).is_empty());
+    }
+}

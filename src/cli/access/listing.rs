@@ -1,0 +1,54 @@
+//! A list of jobs as it comes, by either way to them: no more than a page of it is here at a time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::Access;
+use crate::api::Lines;
+use crate::broker::Broker;
+use crate::cli::failure::Failure;
+use crate::model::{Cursor, Filter, JobRecord};
+
+/// What has not come yet.
+pub enum Listing {
+    /// From the supervisor.
+    Api(Lines<JobRecord>),
+    /// Here already.
+    Ready(VecDeque<JobRecord>),
+    /// From the store.
+    Store { store: Arc<dyn Broker>, filter: Filter, at: Option<Cursor>, is_over: bool },
+}
+
+impl Listing {
+    /// Begins a list.
+    pub async fn open(access: Access, filter: Filter) -> Result<Self, Failure> {
+        let access = match access {
+            Access::Api(api, config) => match api.list(&filter).await {
+                Ok(lines) => return Ok(Listing::Api(lines)),
+                Err(error) => Access::after(&config, error).await?,
+            },
+            access @ Access::Store(_) => access,
+        };
+        Ok(match access {
+            Access::Api(api, _) => Listing::Api(api.list(&filter).await?),
+            Access::Store(store) => Listing::Store { store, filter, at: None, is_over: false },
+        })
+    }
+
+    /// What comes next, once something has; nothing at the end.
+    pub async fn next(&mut self) -> Result<VecDeque<JobRecord>, Failure> {
+        match self {
+            Listing::Api(lines) => Ok(lines.next().await?),
+            Listing::Ready(jobs) => Ok(std::mem::take(jobs)),
+            Listing::Store { store, filter, at, is_over } => {
+                let mut jobs = VecDeque::new();
+                while jobs.is_empty() && !*is_over {
+                    let page = store.page(filter, *at).await?;
+                    (*at, *is_over) = (page.next, page.next.is_none());
+                    jobs = page.jobs.into();
+                }
+                Ok(jobs)
+            }
+        }
+    }
+}

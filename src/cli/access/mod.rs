@@ -1,0 +1,384 @@
+//! The way to the jobs: through the supervisor when one listens, else straight to the store.
+
+pub(super) mod elsewhere;
+pub(super) mod hosts;
+pub(super) mod listing;
+pub(super) mod named;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use self::elsewhere::{another, client, of_this_state};
+use super::exit;
+use super::failure::Failure;
+use crate::api::{self, Client, Queued};
+use crate::broker::{self, Broker, Redis, Sqlite, Verbs, redis, sqlite};
+use crate::config::{BrokerUrl, Config, private_dir};
+use crate::model::verb::{Before, Get, VerbRequest};
+use crate::model::{Exists, JobId, JobRecord, JobState, NewJob, Subject, Why};
+
+/// One of the two ways. A broker that is named by flag or environment and is not the supervisor's is spoken to without it: who
+/// names it means its jobs.
+pub enum Access {
+    /// A supervisor listens. Should it go away, the next way is found by these settings.
+    Api(Client, Arc<Config>),
+    /// None does.
+    Store(Arc<dyn Broker>),
+}
+
+/// Opens the store that no supervisor serves.
+fn open_store(path: &Path) -> Result<Arc<dyn Broker>, broker::Error> {
+    let options = sqlite::Options { serves: false, ..sqlite::Options::default() };
+    Ok(Arc::new(Sqlite::open(path, options)?))
+}
+
+impl Access {
+    /// Finds the way. A socket that nobody listens on is one that was left behind.
+    pub async fn open(config: &Config) -> Result<Self, Failure> {
+        let client = client(config)?;
+        match client.probe().await {
+            Ok(()) => match another(config, &client).await? {
+                None => {
+                    of_this_state(config, &client)?;
+                    Ok(Access::Api(client, Arc::new(config.clone())))
+                }
+                Some(other) if config.remote.is_some() || config.broker == BrokerUrl::Memory => Err(other),
+                Some(_) => Access::direct(config),
+            },
+            Err(error @ api::Error::NotRunning(_)) if config.remote.is_some() => Err(error.into()),
+            Err(error @ api::Error::NotRunning(_)) if config.broker == BrokerUrl::Memory => Err(error.into()),
+            Err(api::Error::NotRunning(_)) => Access::direct(config),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Past any supervisor.
+    fn direct(config: &Config) -> Result<Self, Failure> {
+        Ok(Access::Store(match &config.broker {
+            BrokerUrl::Memory => {
+                let why =
+                    "jobs in memory are those of a supervisor that runs: none can be reached without it";
+                return Err(Failure::new(exit::NOT_RUNNING, why));
+            }
+            BrokerUrl::Redis(url) => Arc::new(
+                Redis::open(url.reveal(), &url.to_string(), redis::Options::default())
+                    .map_err(Failure::of_url)?,
+            ),
+            BrokerUrl::Sqlite(path) => {
+                private_dir(&config.state_dir)?;
+                open_store(path).map_err(Failure::unopened)?
+            }
+        }))
+    }
+
+    /// Puts jobs, all or none; `Err` with `None` when the supervisor went away meanwhile.
+    async fn put_here(&self, jobs: Vec<NewJob>) -> Result<Queued, Option<Failure>> {
+        match self {
+            Access::Api(api, _) => {
+                let ids = ids(&jobs);
+                api.put(jobs).await.map_err(|error| match may_be_done(&error) {
+                    true => Some(in_doubt(error.into(), &ids)),
+                    false => unless_gone(error),
+                })
+            }
+            Access::Store(store) => {
+                let jobs: Vec<NewJob> =
+                    jobs.into_iter().map(|job| NewJob { by: Some(me()), ..job }).collect();
+                let ids = ids(&jobs);
+                store.enqueue(jobs).await.map(only_ids).map_err(|error| {
+                    let unanswered = matches!(error, broker::Error::Unanswered(_));
+                    let failure = error.into();
+                    Some(if unanswered { in_doubt(failure, &ids) } else { failure })
+                })
+            }
+        }
+    }
+
+    /// Puts jobs, all or none, across the end of the supervisor and the start of the next. When an answer is lost they are put
+    /// again, and known again: by an id that was made here, or by the token beside one that was given.
+    pub async fn put(&mut self, config: &Config, mut jobs: Vec<NewJob>) -> Result<Queued, Failure> {
+        let unique = || uuid::Uuid::now_v7().simple().to_string();
+        let token = unique();
+        for job in &mut jobs {
+            match &job.id {
+                Some(_) if job.exists == Exists::Refuse => job.token = Some(token.clone()),
+                Some(_) => {}
+                None => (job.id, job.exists) = (Some(unique().into()), Exists::Skip),
+            }
+        }
+        loop {
+            match self.put_here(jobs.clone()).await {
+                Ok(queued) => return Ok(queued),
+                Err(None) => {
+                    tokio::time::sleep(BETWEEN).await;
+                    *self = Access::open(config).await?;
+                }
+                Err(Some(failure)) => return Err(failure),
+            }
+        }
+    }
+
+    /// The way to whoever is there, when all that is wrong is that the supervisor went away.
+    pub async fn after(config: &Config, wrong: api::Error) -> Result<Self, Failure> {
+        match unless_gone(wrong) {
+            Some(failure) => Err(failure),
+            None => {
+                tokio::time::sleep(BETWEEN).await;
+                Access::open(config).await
+            }
+        }
+    }
+
+    /// Asks for one verb. What only looks, or was not heard, is asked once more when the supervisor went away: only once, as
+    /// the question may be what it died of.
+    pub async fn ask<V: VerbRequest>(&self, verb: V) -> Result<V::Answer, Failure> {
+        let (api, config) = match self {
+            Access::Api(api, config) => (api, config),
+            Access::Store(store) => return told(store, verb).await,
+        };
+        match api.ask(&verb).await {
+            Ok(answer) => Ok(answer),
+            Err(error) if may_be_done(&error) => Err(unless_looked::<V>(error.into(), true)),
+            Err(error @ api::Error::Lost(..)) if !V::ROUTE.only_looks() => Err(error.into()),
+            Err(error) => match Access::after(config, error).await? {
+                Access::Api(api, _) => Ok(api.ask(&verb).await?),
+                Access::Store(store) => told(&store, verb).await,
+            },
+        }
+    }
+
+    /// One job.
+    pub async fn job(&self, id: &JobId) -> Result<JobRecord, Failure> {
+        self.ask(Get { job: id.clone() }).await
+    }
+
+    /// Why a job is as it is, as far as can be told: the store knows nothing of pools.
+    pub async fn why(&self, id: &JobId) -> Result<Why, Failure> {
+        let store = match self {
+            Access::Api(api, _) => return Ok(api.why(&Subject::Job(id.clone())).await?),
+            Access::Store(store) => store,
+        };
+        let job = self.job(id).await?;
+        let mut queues = store.counts().await?;
+        queues.retain(|name, _| *name == job.queue);
+        let is_waiting = job.state == JobState::Waiting;
+        let before = if is_waiting { Some(self.ask(Before { job: id.clone() }).await?.count) } else { None };
+        Ok(Why { job: Some(job), before, queues, ..Why::default() })
+    }
+
+    /// Waits for the end of a job.
+    pub async fn ended(&self, id: &JobId) -> Result<JobState, Failure> {
+        match self {
+            Access::Api(api, _) => Ok(api.ended(id).await?),
+            Access::Store(store) => Ok(store.ended(id.clone()).await?),
+        }
+    }
+
+    /// Waits for the end of a job; `Err` with `None` when the supervisor went away meanwhile.
+    async fn ended_here(&self, id: &JobId) -> Result<JobState, Option<Failure>> {
+        match self {
+            Access::Api(api, _) => api.ended(id).await.map_err(unless_gone),
+            Access::Store(store) => store.ended(id.clone()).await.map_err(|error| Some(error.into())),
+        }
+    }
+}
+
+/// Asks a broker.
+async fn told<V: VerbRequest>(store: &Arc<dyn Broker>, verb: V) -> Result<V::Answer, Failure> {
+    store.tell(verb, me()).await.map_err(|error| {
+        let unanswered = matches!(error, broker::Error::Unanswered(_));
+        unless_looked::<V>(error.into(), unanswered)
+    })
+}
+
+/// Jobs of whose queues nothing is known.
+fn only_ids(ids: Vec<JobId>) -> Queued {
+    Queued { ids, unserved: Vec::new() }
+}
+
+/// Who acts, as the supervisor would say.
+fn me() -> String {
+    format!("uid {}", nix::unistd::getuid())
+}
+
+/// What was sent may have been heard: it is all of it or none, so the first of the jobs tells.
+fn in_doubt(mut failure: Failure, ids: &[JobId]) -> Failure {
+    const NAMED: usize = 20;
+    let Some(id) = ids.first() else { return failure };
+    let named: Vec<&str> = ids.iter().take(NAMED).map(JobId::as_str).collect();
+    let more = ids.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let named = named.join(" ");
+    failure.causes.push(format!(
+        "it may have been queued all the same, as {named}{more}: taskvisor job show {id} tells, once there is an answer; \
+         put again with --jid {id} --exists skip it is queued once"
+    ));
+    failure
+}
+
+fn ids(jobs: &[NewJob]) -> Vec<JobId> {
+    jobs.iter().filter_map(|job| job.id.clone()).collect()
+}
+
+/// Whether what was asked may have been done, though no answer says so.
+fn may_be_done(error: &api::Error) -> bool {
+    match error {
+        api::Error::Silent(..) => true,
+        api::Error::Problem(problem) => problem.is_in_doubt(),
+        api::Error::Lost(..)
+        | api::Error::NotRunning(_)
+        | api::Error::Connect(..)
+        | api::Error::Stranger(..)
+        | api::Error::Odd(..) => false,
+    }
+}
+
+/// What changes something and was not answered is not asked again here.
+fn unless_looked<V: VerbRequest>(mut failure: Failure, unanswered: bool) -> Failure {
+    if unanswered && !V::ROUTE.only_looks() {
+        failure.causes.push("it may have been done all the same: look before you ask for it again".into());
+    }
+    failure
+}
+
+/// What is wrong, other than that the supervisor went away.
+pub fn unless_gone(error: api::Error) -> Option<Failure> {
+    match error {
+        api::Error::Lost(..) | api::Error::NotRunning(_) => None,
+        error @ (api::Error::Connect(..)
+        | api::Error::Stranger(..)
+        | api::Error::Silent(..)
+        | api::Error::Problem(_)
+        | api::Error::Odd(..)) => Some(error.into()),
+    }
+}
+
+/// Waits for the end of a job, across the end of the supervisor and the start of the next.
+pub async fn ended(config: &Config, id: &JobId) -> Result<JobState, Failure> {
+    ended_by(&mut None, config, id).await
+}
+
+/// The same by a way that was found before, or has been found then.
+async fn ended_by(way: &mut Option<Access>, config: &Config, id: &JobId) -> Result<JobState, Failure> {
+    loop {
+        let access = match way.take() {
+            Some(access) => access,
+            None => Access::open(config).await?,
+        };
+        match access.ended_here(id).await {
+            Ok(state) => {
+                *way = Some(access);
+                return Ok(state);
+            }
+            Err(Some(failure)) => return Err(failure),
+            // Between two supervisors: a moment, then whoever is there.
+            Err(None) => tokio::time::sleep(BETWEEN).await,
+        }
+    }
+}
+
+/// A moment between two supervisors.
+pub const BETWEEN: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// The ends of many jobs, one after the other in the order given.
+pub struct Ends {
+    config: Arc<Config>,
+    /// Those that are not waited for yet.
+    ids: VecDeque<JobId>,
+    /// Those that are.
+    ahead: VecDeque<JoinHandle<Waited>>,
+    /// Ways that nobody uses just now.
+    ways: Vec<Access>,
+    /// The way that all can use at a time, if there is one.
+    store: Option<Arc<dyn Broker>>,
+}
+
+type Waited = (Result<JobState, Failure>, Option<Access>);
+
+impl Ends {
+    /// So many waits are under way at a time: each has a connection, and the supervisor a descriptor for it, of which others
+    /// need some too.
+    const WIDTH: usize = 8;
+
+    /// Finds the first way.
+    pub async fn open(config: &Config, ids: Vec<JobId>) -> Result<Self, Failure> {
+        let way = Access::open(config).await?;
+        let store = match &way {
+            Access::Api(..) => None,
+            Access::Store(store) => Some(store.clone()),
+        };
+        Ok(Ends {
+            config: Arc::new(config.clone()),
+            ids: ids.into(),
+            ahead: VecDeque::new(),
+            ways: vec![way],
+            store,
+        })
+    }
+
+    /// The end of the next one.
+    pub async fn next(&mut self) -> Result<JobState, Failure> {
+        while self.ahead.len() < Self::WIDTH
+            && let Some(id) = self.ids.pop_front()
+        {
+            let way = self.ways.pop().or_else(|| self.store.clone().map(Access::Store));
+            let (config, mut way) = (self.config.clone(), way);
+            self.ahead.push_back(tokio::spawn(async move {
+                let ended = ended_by(&mut way, &config, &id).await;
+                (ended, way)
+            }));
+        }
+        let waited = match self.ahead.pop_front() {
+            Some(waited) => waited.await,
+            None => return Err(Failure::new(exit::FAILED, "no job is left to wait for")),
+        };
+        let (ended, way) = waited.map_err(|error| Failure::new(exit::FAILED, error.to_string()))?;
+        self.ways.extend(way);
+        ended
+    }
+}
+
+/// Does it for each, goes on after a failure, and gives the first exit code that is not 0.
+pub async fn for_each<T, F>(all: impl IntoIterator<Item = T>, mut act: F) -> Result<u8, Failure>
+where
+    F: AsyncFnMut(T) -> Result<(), Failure>,
+{
+    let mut code = exit::OK;
+    for one in all {
+        match act(one).await {
+            Ok(()) => {}
+            Err(failure) if failure.code == exit::OK => return Err(failure),
+            Err(failure) => {
+                failure.print();
+                code = if code == exit::OK { failure.code } else { code };
+            }
+        }
+    }
+    Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Flags, Surroundings, resolve};
+    use crate::model::{Class, Exec, Payload};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_put_that_is_not_answered_says_how_to_know() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("ctl.sock");
+        let _stopped = tokio::net::UnixListener::bind(&socket).unwrap();
+        let program = Payload::Exec(Exec::default());
+        let job =
+            NewJob { id: Some("j1".into()), ..NewJob::new("default".into(), Class::EXEC.into(), program) };
+        let flags = Flags { run_dir: Some(dir.path().into()), ..Flags::default() };
+        let around = Surroundings { home: Some(dir.path().into()), ..Surroundings::default() };
+        let config = Arc::new(resolve(flags, &around).unwrap());
+        let put = Access::Api(Client::new(&socket), config).put_here(vec![job]).await;
+        let said = put.unwrap_err().unwrap().render().replace(dir.path().to_str().unwrap(), "DIR");
+        insta::assert_snapshot!("silent_put", said);
+    }
+}

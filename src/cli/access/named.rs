@@ -1,0 +1,53 @@
+//! Jobs as people name them: by their ids, or by the beginnings of those that taskvisor has made.
+
+use super::Access;
+use crate::cli::exit;
+use crate::cli::failure::Failure;
+use crate::model::JobId;
+use crate::model::verb::FindJobs;
+
+impl Access {
+    /// The job that was typed: by its id, or by the beginning of one that taskvisor has made, if no other begins so. An id that
+    /// a person has made is named whole: what begins like it is another job.
+    pub async fn named(&self, typed: &str) -> Result<JobId, Failure> {
+        if !is_made(typed, SHORTEST) || typed.len() == MADE {
+            return Ok(typed.into());
+        }
+        let mut found = self.ask(FindJobs { prefix: typed.into() }).await?;
+        if found.iter().any(|id| id.as_str() == typed) {
+            return Ok(typed.into());
+        }
+        found.retain(|id| is_made(id.as_str(), MADE));
+        match found.as_slice() {
+            // Whoever asks for it is told that there is none.
+            [] => Ok(typed.into()),
+            [only] => Ok(only.clone()),
+            many => {
+                let ids: Vec<&str> = many.iter().map(JobId::as_str).collect();
+                let what = format!("several jobs have ids that begin with '{typed}'");
+                Err(Failure::new(exit::USAGE, what).hint(format!("there are: {}", ids.join(", "))))
+            }
+        }
+    }
+}
+
+/// Whether it is an id that taskvisor makes, or the beginning of one that is long enough to be meant.
+pub fn is_made(id: &str, least: usize) -> bool {
+    (least..=MADE).contains(&id.len()) && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Letters of an id that taskvisor makes.
+pub const MADE: usize = 32;
+/// A shorter word is no beginning of an id.
+const SHORTEST: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_beginning_of_a_made_id_will_do() {
+        assert!(is_made("01a203", SHORTEST));
+        assert!(!is_made("01a20", SHORTEST) && !is_made("invoice-1", SHORTEST));
+    }
+}

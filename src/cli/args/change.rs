@@ -1,0 +1,60 @@
+//! What can be typed to change a supervisor that runs.
+
+use std::time::Duration;
+
+use crate::cli::control::reload::parse_scale;
+use crate::config::parse_duration;
+use crate::model::Scale as Workers;
+
+#[derive(Debug, clap::Args)]
+pub struct Reload {
+    /// Only say what would change: of each setting from what to what
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Return when all slots run on the new settings: 0 = they do, 1 = the new workers cannot boot, 124 = timed out
+    #[arg(long, conflicts_with = "dry_run")]
+    pub wait: bool,
+    /// Wait no longer than this; the exchange goes on
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
+    pub timeout: Option<Duration>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Recycle {
+    /// The pool [default: all]
+    pub pool: Option<String>,
+    /// Return when the new workers are ready and the old ones gone: 0 = so it is, 1 = they cannot boot, 124 = timed out
+    #[arg(long)]
+    pub wait: bool,
+    /// Wait no longer than this; the exchange goes on
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
+    pub timeout: Option<Duration>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Scale {
+    /// The pool
+    pub pool: String,
+    /// So many workers, or +N more, or -N fewer
+    #[arg(value_name = "N|+N|-N", value_parser = parse_scale, allow_hyphen_values = true)]
+    pub workers: Workers,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Intake {
+    /// The pool [default: all]
+    pub pool: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Drain {
+    /// Return when no job runs
+    #[arg(long)]
+    pub wait: bool,
+    /// Wait no longer than this; the jobs go on
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
+    pub timeout: Option<Duration>,
+}

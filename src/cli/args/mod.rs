@@ -1,0 +1,407 @@
+//! What can be typed.
+
+mod change;
+pub(super) mod job;
+pub(super) mod many;
+pub(super) mod mistyped;
+pub(super) mod option;
+pub(super) mod recur;
+mod start;
+pub(super) mod status;
+pub(super) mod typed;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Parser, Subcommand};
+
+pub use self::change::{Drain, Intake, Recycle, Reload, Scale};
+pub use self::job::{
+    Failed, JobCancel, JobCommand, JobDepends, JobDiscard, JobList, JobLogs, JobPriority, JobResult,
+    JobRetry, JobShow, JobTag, JobWait, Jobs, Many, OnOff, QueueCommand, QueueForget, QueueList, QueuePause,
+    QueueResume, QueueStats, TagHow,
+};
+pub use self::option::OptionCommand;
+pub use self::recur::RecurCommand;
+pub use self::start::Start;
+pub use self::status::Status;
+use super::access::elsewhere::Elsewhere;
+use super::doctor;
+use super::events;
+use super::exit;
+use super::put::form;
+use super::queue::statsd;
+pub use super::redis::RedisCommand;
+use super::reference;
+use crate::config::{Flags, parse_duration};
+use crate::model::{Exists, Millis};
+
+/// Keeps workers alive, hands them jobs, and knows every process a job has started.
+#[derive(Debug, Parser)]
+#[command(name = "taskvisor", version, after_help = exit::HELP, max_term_width = 100, subcommand_required = true)]
+pub struct Args {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, clap::Args)]
+pub struct Common {
+    /// Read settings from this YAML file
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "TASKVISOR_CONFIG",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
+    config: Option<PathBuf>,
+    /// Where the store and the output of jobs are kept
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "TASKVISOR_STATE_DIR",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
+    state_dir: Option<PathBuf>,
+    /// Where the supervisor's socket is
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "TASKVISOR_RUN_DIR",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
+    run_dir: Option<PathBuf>,
+    /// Where jobs wait: sqlite:PATH, memory: or redis://HOST:PORT/DB
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "URL",
+        env = "TASKVISOR_BROKER",
+        hide_env_values = true,
+        help_heading = "Where"
+    )]
+    broker: Option<String>,
+    #[command(flatten)]
+    elsewhere: Elsewhere,
+}
+
+impl Args {
+    /// What is said of the supervisor, by the commands that speak of one that is to be started.
+    pub fn start(&self) -> Option<&Start> {
+        match &self.command {
+            Command::Start(start) => Some(start),
+            Command::Check(check) => Some(&check.start),
+            Command::Config(ConfigCommand::Show(show)) => Some(&show.start),
+            Command::Stop(_)
+            | Command::Reload(_)
+            | Command::Recycle(_)
+            | Command::Scale(_)
+            | Command::Pause(_)
+            | Command::Resume(_)
+            | Command::Drain(_)
+            | Command::Why(_)
+            | Command::Doctor(_)
+            | Command::Events(_)
+            | Command::Completion(_)
+            | Command::Man(_)
+            | Command::Redis(_)
+            | Command::Put(_)
+            | Command::Job(_)
+            | Command::Queue(_)
+            | Command::Recur(_)
+            | Command::Failed(_)
+            | Command::Option(_)
+            | Command::Stats(_)
+            | Command::Status(_) => None,
+        }
+    }
+}
+
+impl Common {
+    pub fn flags(&self) -> Flags {
+        Flags {
+            config: self.config.clone(),
+            state_dir: self.state_dir.clone(),
+            run_dir: self.run_dir.clone(),
+            broker: self.broker.clone(),
+            url: self.elsewhere.url.clone(),
+            token_file: self.elsewhere.token_file.clone(),
+            ..Flags::default()
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a supervisor in the foreground
+    #[command(after_help = self::start::HELP)]
+    Start(Start),
+    /// Look for what start would refuse and for settings that contradict each other
+    #[command(after_help = CHECK)]
+    Check(Check),
+    /// Look at settings
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Stop the supervisor and wait until it has ended
+    #[command(after_help = "Without a flag it fetches no more and lets jobs end until the stop deadline.")]
+    Stop(Stop),
+    /// Queue a command, or data for workers that know its class
+    #[command(override_usage = form::USAGE, after_help = form::HELP)]
+    Put(Put),
+    /// Look at jobs, wait for them, end them
+    #[command(subcommand)]
+    Job(JobCommand),
+    /// Look at queues, pause them
+    #[command(subcommand)]
+    Queue(QueueCommand),
+    /// Have jobs put again and again, by interval or by cron
+    #[command(subcommand)]
+    Recur(RecurCommand),
+    /// Show what went wrong: failures by their groups, or the jobs of one group
+    #[command(
+        after_help = "Jobs that failed and jobs that are held; to put them back: taskvisor job retry --failed --group GROUP"
+    )]
+    Failed(Failed),
+    /// Look at what is set in the store for all supervisors, and change it
+    #[command(subcommand)]
+    Option(OptionCommand),
+    /// Show the supervisor, its workers, what they run, and the queues
+    #[command(
+        after_help = "Examples:\n  taskvisor status\n  taskvisor status --watch\n  taskvisor status -q || echo not well"
+    )]
+    Status(Status),
+    /// Send the figures of all queues to a StatsD server
+    #[command(after_help = statsd::HELP)]
+    Stats(statsd::Args),
+    /// Say why a job, a slot or a pool is as it is
+    #[command(subcommand)]
+    Why(WhyCommand),
+    /// Read the settings again: all or nothing, and only what changed is touched
+    #[command(after_help = "New workers come up before old ones leave. SIGHUP does the same.")]
+    Reload(Reload),
+    /// Exchange the workers of a pool for new ones, a quarter at a time
+    #[command(after_help = "For a new version of the application. Old workers end their jobs first.")]
+    Recycle(Recycle),
+    /// Give a pool more or fewer workers, until the settings say another number
+    #[command(after_help = "SIGTTIN and SIGTTOU: one more or one fewer in each pool.")]
+    Scale(Scale),
+    /// Take no more jobs in a pool, or in any; those that run go on
+    #[command(after_help = "SIGUSR2 does the same for all pools; of one queue: taskvisor queue pause.")]
+    Pause(Intake),
+    /// Take jobs again
+    #[command(after_help = "SIGCONT does the same for all pools.")]
+    Resume(Intake),
+    /// Take no more jobs in any pool; with --wait, return when none runs any more
+    #[command(after_help = "The workers stay: taskvisor resume takes jobs again.")]
+    Drain(Drain),
+    /// Say what this machine lacks, what follows from it, and what to do
+    #[command(after_help = doctor::HELP)]
+    Doctor(doctor::Doctor),
+    /// Print what happens to jobs and workers, as it happens
+    #[command(after_help = events::HELP)]
+    Events(events::Events),
+    /// What there is for jobs in Redis
+    #[command(subcommand)]
+    Redis(RedisCommand),
+    /// Print what makes a shell complete this command line
+    #[command(after_help = reference::COMPLETION_HELP)]
+    Completion(reference::Completion),
+    /// Print the manual page
+    #[command(after_help = reference::MANUAL_HELP)]
+    Man(reference::Manual),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum WhyCommand {
+    /// A job, by its id
+    Job(WhyOf),
+    /// A slot, as status shows it: POOL.N
+    Slot(WhyOf),
+    /// A pool, by its name
+    Pool(WhyOf),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct WhyOf {
+    /// Which
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub name: String,
+    /// The facts as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const CHECK: &str = "\
+Takes what start takes, and starts nothing. Each warning has the name of its rule and what to do about it.
+
+Examples:
+  taskvisor check -c /etc/taskvisor.yaml
+  taskvisor check -c /etc/taskvisor.yaml --strict && systemctl restart taskvisor";
+
+#[derive(Debug, clap::Args)]
+pub struct Check {
+    /// As JSON, schema taskvisor.check/1
+    #[arg(long)]
+    pub json: bool,
+    /// End with code 1 if there are warnings
+    #[arg(long)]
+    pub strict: bool,
+    #[command(flatten)]
+    pub start: Start,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Show every setting with its value and where that came from
+    #[command(after_help = CONFIG_SHOW)]
+    Show(ConfigShow),
+}
+
+const CONFIG_SHOW: &str = "\
+Takes what start takes. What it prints is a file of settings that start -c reads again; in it secrets are null, which is to say not set.
+
+Examples:
+  taskvisor config show -c /etc/taskvisor.yaml
+  taskvisor config show mail -c /etc/taskvisor.yaml
+  taskvisor config show -w 8 -- python3 -m taskvisor.worker app.tasks >taskvisor.yaml";
+
+#[derive(Debug, clap::Args)]
+pub struct ConfigShow {
+    /// Only this pool
+    #[arg(value_name = "POOL")]
+    pub only: Option<String>,
+    /// As JSON, schema taskvisor.config/1
+    #[arg(long)]
+    pub json: bool,
+    /// Also the values of variables that look like secrets
+    #[arg(long)]
+    pub secrets: bool,
+    #[command(flatten)]
+    pub start: Start,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Stop {
+    /// Change nothing; say what would become of the jobs that run
+    #[arg(long)]
+    pub dry_run: bool,
+    /// TERM to all jobs at once
+    #[arg(long, conflicts_with = "kill")]
+    pub now: bool,
+    /// KILL to all jobs at once
+    #[arg(long)]
+    pub kill: bool,
+    /// Wait no longer than this for the end; it goes on
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Put {
+    /// Where a command waits [default: default]
+    #[arg(short = 'q', long = "queue", value_name = "QUEUE", value_parser = NonEmptyStringValueParser::new())]
+    pub commands_queue: Option<String>,
+    /// Higher runs first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub priority: i32,
+    /// Not before this long from now
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub delay: Option<Duration>,
+    /// Not before this date or time, here or with an offset: "2026-12-24 18:00"
+    #[arg(long, value_name = "DATE", value_parser = self::many::to_come, conflicts_with = "delay")]
+    pub at: Option<Millis>,
+    /// Tries after the first one
+    #[arg(long, value_name = "N")]
+    pub retries: Option<u32>,
+    /// The longest run of an attempt
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub time_limit: Option<Duration>,
+    /// A word to find it by; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+    /// Not before these jobs are complete; several with commas
+    #[arg(long, value_name = "JID", value_delimiter = ',')]
+    pub depends: Vec<String>,
+    /// Its id, instead of a new one
+    #[arg(long, value_name = "JID", conflicts_with = "lines")]
+    pub jid: Option<String>,
+    /// If that id exists: refuse, or skip: print it and leave the job that has it as it is
+    #[arg(long, value_name = "WHAT", requires = "jid", default_value = "refuse",
+          value_parser = |text: &str| text.parse::<Exists>())]
+    pub exists: Exists,
+    /// What a command reads on stdin: DATA, @FILE, or - for the stdin of this command
+    #[arg(short = 'd', long = "data", value_name = "DATA")]
+    pub commands_stdin: Option<OsString>,
+    /// Data that need not be JSON
+    #[arg(long)]
+    pub raw: bool,
+    /// One job for each line of stdin. The line is a job's data; of a command {} in an argument is the line, which is else
+    /// the last argument
+    #[arg(long)]
+    pub lines: bool,
+    /// Lines end with a zero byte, so they may hold any other
+    #[arg(short = '0', long, requires = "lines")]
+    pub null: bool,
+    /// Wait for the end and print the results, the ids on stderr: 0 = all complete, 1 = not all, 124 = timed out
+    #[arg(long)]
+    pub wait: bool,
+    /// Wait no longer than this; the jobs go on
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
+    pub timeout: Option<Duration>,
+    /// Print each id as a JSON line; with --wait each end with its result
+    #[arg(long)]
+    pub json: bool,
+    /// Where a job with a class waits
+    #[arg(value_name = "QUEUE", value_parser = NonEmptyStringValueParser::new())]
+    pub queue: Option<String>,
+    /// What it is: one of the classes that its workers know
+    #[arg(value_name = "CLASS", value_parser = NonEmptyStringValueParser::new())]
+    pub class: Option<String>,
+    /// JSON for its worker: DATA, @FILE, or - for the stdin of this command [default: null]
+    #[arg(value_name = "DATA", allow_negative_numbers = true)]
+    pub data: Option<OsString>,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_sound() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_help_page_has_its_snapshot() {
+        use clap::CommandFactory;
+        let mut root = Args::command().term_width(100);
+        root.build();
+        let mut pages = String::new();
+        help(&mut root, "taskvisor", &mut pages);
+        insta::assert_snapshot!("help", pages);
+    }
+
+    fn help(command: &mut clap::Command, name: &str, pages: &mut String) {
+        *pages += &format!("=== {name} --help\n{}\n", command.render_help());
+        for sub in command.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
+            let name = format!("{name} {}", sub.get_name());
+            help(sub, &name, pages);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What can be typed after `recur`.
+
+use std::time::Duration;
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Arg, ArgGroup, Subcommand};
+
+use super::Put;
+use crate::config::parse_duration;
+use crate::model::{Cron, Overlap};
+
+#[derive(Debug, Subcommand)]
+pub enum RecurCommand {
+    /// Have a job put again and again, or change one that is
+    #[command(
+        override_usage = USAGE,
+        after_help = HELP,
+        mut_arg("jid", hidden),
+        mut_arg("lines", hidden),
+        mut_arg("null", hidden),
+        mut_arg("delay", hidden),
+        mut_arg("at", hidden),
+        mut_arg("wait", hidden),
+        mut_arg("timeout", hidden),
+        mut_arg("depends", hidden),
+        mut_arg("exists", hidden),
+        mut_arg("json", |json| json.help("As JSON"))
+    )]
+    Put(Box<RecurPut>),
+    /// List the recurring jobs
+    List(RecurList),
+    /// Show one, and when it is due
+    Show(RecurName),
+    /// Put its job now, whatever its schedule and its latest job
+    Run(RecurName),
+    /// Put none of its jobs until it is resumed
+    Pause(RecurNames),
+    /// End the pause; what was due meanwhile is made up as --catch-up says
+    Resume(RecurNames),
+    /// End the recurrence; the jobs that were put stay
+    Remove(RecurNames),
+}
+
+/// What a recurring job has no use for.
+fn hidden(arg: Arg) -> Arg {
+    arg.hide(true)
+}
+
+const USAGE: &str = "\
+taskvisor recur put NAME <--every DURATION|--cron LINE> [OPTIONS] -- <COMMAND>...
+       taskvisor recur put NAME <--every DURATION|--cron LINE> [OPTIONS] <QUEUE> <CLASS> [DATA|@FILE|-]";
+
+const HELP: &str = "\
+Its jobs are NAME-1, NAME-2 and so on; a number is never used twice. Put again it changes; with the
+same schedule it stays due when it was. Supervisors put its jobs: while none runs, none is put.
+
+The fields of LINE are minute, hour, day of the month, month and day of the week; @hourly, @daily,
+@weekly, @monthly and @yearly stand for a line. Where neither day begins with *, either will do.
+What the clock jumps over is due at the end of the gap; what it shows twice, the first time. An hour
+of * goes by the time that passes.
+
+Examples:
+  taskvisor recur put backup --cron '30 2 * * mon-fri' -- /usr/local/bin/backup
+  taskvisor recur put report --cron @monthly --tz Europe/Vienna mail Report
+  taskvisor recur put poll --every 10m --offset 30s --time-limit 5m -- ./poll";
+
+#[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("schedule").required(true))]
+pub struct RecurPut {
+    /// What it is called
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub name: String,
+    /// Again after this long: 1s or more
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, group = "schedule", help_heading = "When")]
+    pub every: Option<Duration>,
+    /// With --every, the first time this long from now [default: at once]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "cron", help_heading = "When")]
+    pub offset: Option<Duration>,
+    /// By the wall clock
+    #[arg(long, value_name = "LINE", value_parser = parse_cron, group = "schedule", help_heading = "When")]
+    pub cron: Option<Cron>,
+    /// With --cron, the time zone, as Europe/Vienna [default: that of this machine]
+    #[arg(long, value_name = "ZONE", conflicts_with = "every", help_heading = "When")]
+    pub tz: Option<String>,
+    /// When it is due and its latest job has not ended: skip this time, or allow one more
+    #[arg(long, value_name = "skip|allow", default_value = "skip", value_parser = |text: &str| text.parse::<Overlap>(), help_heading = "When")]
+    pub overlap: Overlap,
+    /// Make up for what was missed within this time, while nobody served the store [default: what is a minute late]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "When")]
+    pub catch_up: Option<Duration>,
+    /// With --overlap allow, make up for so many at most: the latest
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "When")]
+    pub backlog: u32,
+    #[command(flatten)]
+    pub put: Put,
+}
+
+/// A wrong line is shown with marks under the place.
+fn parse_cron(text: &str) -> Result<Cron, String> {
+    text.parse::<Cron>().map_err(|wrong| wrong.picture())
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RecurList {
+    /// One JSON document a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RecurName {
+    /// Which
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub name: String,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RecurNames {
+    /// Which
+    #[arg(required = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub names: Vec<String>,
+    /// One JSON document a line
+    #[arg(long)]
+    pub json: bool,
+}

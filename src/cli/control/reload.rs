@@ -1,0 +1,148 @@
+//! `reload`, `recycle`, `scale`, `pause`, `resume` and `drain`: changes to a supervisor that runs.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use super::exchange::settled;
+use crate::api::{Changed, Error, Reloaded};
+use crate::cli::access::elsewhere::supervisor;
+use crate::cli::args::{Drain, Intake, Recycle, Reload, Scale as ScaleArgs};
+use crate::cli::exit;
+use crate::cli::failure::Failure;
+use crate::cli::term::screen::{age, escaped, print, print_json};
+use crate::config::Config;
+use crate::model::{Change, Scale};
+
+const NO_FILE: &str = "The supervisor was started without a file (-c), so there is nothing to read again: \
+                       flags and variables stay as they were.";
+
+/// Has it read its settings again.
+pub async fn reload(config: &Config, args: &Reload) -> Result<u8, Failure> {
+    let reloaded = supervisor(config).await?.reload(args.dry_run).await;
+    let Reloaded { file, pools, changed } = reloaded.map_err(|error| {
+        // Settings that are wrong end it as they end a start.
+        let are_wrong = matches!(&error, Error::Problem(problem) if problem.code == 409);
+        let failure = Failure::from(error);
+        if are_wrong { Failure { code: exit::CONFIG, ..failure } } else { failure }
+    })?;
+    match args.json {
+        true => print_json(&serde_json::json!({
+            "file": file, "pools": pools, "changed": changed, "dry_run": args.dry_run
+        }))?,
+        false => {
+            if file.is_none() {
+                writeln!(io::stderr(), "{NO_FILE}")?;
+            }
+            print(&text(&pools, &changed))?;
+        }
+    }
+    let exchanged: Vec<String> =
+        pools.into_iter().filter(|(_, step)| step != "unchanged").map(|(pool, _)| pool).collect();
+    if args.wait { settled(config, &exchanged, args.timeout).await } else { Ok(exit::OK) }
+}
+
+/// What becomes of each pool, below it its settings from what to what, and those of no pool first.
+fn text(pools: &BTreeMap<String, String>, changed: &[Changed]) -> String {
+    let of = |pool: Option<&str>| -> String {
+        let own = changed.iter().filter(|changed| changed.pool.as_deref() == pool);
+        let line = |Changed { setting, from, to, .. }: &Changed| {
+            let indent = if pool.is_some() { "  " } else { "" };
+            format!("{indent}{}\n", escaped(&format!("{setting}: {from} -> {to}")))
+        };
+        own.map(line).collect()
+    };
+    let of_pool = |(pool, step): (&String, &String)| format!("{}: {step}\n{}", escaped(pool), of(Some(pool)));
+    of(None) + &pools.iter().map(of_pool).collect::<String>()
+}
+
+/// Exchanges the workers of a pool, or of all.
+pub async fn recycle(config: &Config, args: &Recycle) -> Result<u8, Failure> {
+    let client = supervisor(config).await?;
+    client.change(args.pool.as_deref(), Change::Recycle).await?;
+    if !args.wait {
+        return Ok(exit::OK);
+    }
+    let pools = match &args.pool {
+        Some(pool) => vec![pool.clone()],
+        None => client.status().await?.pools.into_iter().map(|pool| pool.name).collect(),
+    };
+    settled(config, &pools, args.timeout).await
+}
+
+/// Gives a pool another number of workers.
+pub async fn scale(config: &Config, args: &ScaleArgs) -> Result<u8, Failure> {
+    change(config, Some(&args.pool), Change::Scale(args.workers)).await
+}
+
+/// Takes no more jobs.
+pub async fn pause(config: &Config, args: &Intake) -> Result<u8, Failure> {
+    change(config, args.pool.as_deref(), Change::Pause).await
+}
+
+/// Takes jobs again.
+pub async fn resume(config: &Config, args: &Intake) -> Result<u8, Failure> {
+    change(config, args.pool.as_deref(), Change::Resume).await
+}
+
+/// Takes no more jobs, and waits for the end of those that run.
+pub async fn drain(config: &Config, args: &Drain) -> Result<u8, Failure> {
+    let client = supervisor(config).await?;
+    client.change(None, Change::Pause).await?;
+    if !args.wait {
+        return Ok(exit::OK);
+    }
+    let timeout = args.timeout.unwrap_or(Duration::MAX);
+    match tokio::time::timeout(timeout, client.at_rest()).await {
+        Ok(rest) => Ok(rest.map(|()| exit::OK)?),
+        Err(_) => Err(Failure::new(exit::TIMED_OUT, format!("jobs still run after {}", age(timeout)))
+            .hint("taskvisor status shows them; none is taken until taskvisor resume")),
+    }
+}
+
+async fn change(config: &Config, pool: Option<&str>, change: Change) -> Result<u8, Failure> {
+    supervisor(config).await?.change(pool, change).await?;
+    Ok(exit::OK)
+}
+
+/// `8`, `+2` or `-2`.
+pub fn parse_scale(text: &str) -> Result<Scale, String> {
+    let wrong = |_| format!("'{text}' is no number of workers: 8 for so many, +2 or -2 for more or fewer");
+    match text.as_bytes().first() {
+        Some(b'+' | b'-') => text.parse().map(Scale::By).map_err(wrong),
+        _ => text.parse().map(Scale::To).map_err(wrong),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_named_from_what_to_what() {
+        let change = |pool: Option<&str>, setting: &str| Changed {
+            pool: pool.map(Into::into),
+            setting: setting.into(),
+            from: "1".into(),
+            to: "[2\u{1b}]".into(),
+        };
+        let pools =
+            BTreeMap::from([("a".into(), "unchanged".into()), ("b".into(), "gets new workers".into())]);
+        let text = text(&pools, &[change(None, "lease"), change(Some("b"), "recycle.jobs")]);
+        assert_eq!(
+            text,
+            "lease: 1 -> [2\\x1b]\na: unchanged\nb: gets new workers\n  recycle.jobs: 1 -> [2\\x1b]\n"
+        );
+    }
+
+    #[test]
+    fn a_sign_says_how_many_more_or_fewer() {
+        assert_eq!(parse_scale("8"), Ok(Scale::To(8)));
+        assert_eq!(parse_scale("0"), Ok(Scale::To(0)));
+        assert_eq!(parse_scale("+2"), Ok(Scale::By(2)));
+        assert_eq!(parse_scale("-2"), Ok(Scale::By(-2)));
+        for wrong in ["", "+", "-", "many", "70000", "1.5"] {
+            assert!(parse_scale(wrong).is_err_and(|why| why.contains("+2 or -2")), "{wrong}");
+        }
+    }
+}

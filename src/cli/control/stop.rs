@@ -1,0 +1,185 @@
+//! `stop`: the order, and the wait for the end.
+
+use std::fs::File;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
+use super::stop_preview::preview;
+use crate::api::{Error, Lines};
+use crate::cli::access::elsewhere::client;
+use crate::cli::args::Stop as Args;
+use crate::cli::exit;
+use crate::cli::failure::Failure;
+use crate::cli::start;
+use crate::cli::term::screen::age;
+use crate::config::Config;
+use crate::model::{Interest, PublishedEvent, Stop, What};
+
+/// Orders the stop and waits for the end.
+pub async fn stop(config: &Config, args: &Args) -> Result<u8, Failure> {
+    let how = match args {
+        Args { kill: true, .. } => Stop::Kill,
+        Args { now: true, .. } => Stop::Terminate,
+        Args { .. } => Stop::Drain,
+    };
+    if args.dry_run {
+        return preview(config, how).await;
+    }
+    let whole = async {
+        let last_words = order(config, how).await?;
+        match end(config, how, last_words).await? {
+            Left { alive: Some(alive), .. } => Err(left_alive(&alive)),
+            Left { untold: 0, alive: None } => Ok(exit::OK),
+            Left { untold, alive: None } => Err(unconfirmed(untold)),
+        }
+    };
+    match args.timeout {
+        None => whole.await,
+        Some(timeout) => tokio::time::timeout(timeout, whole).await.map_err(|_| {
+            Failure::new(exit::TIMED_OUT, format!("the supervisor has not ended within {}", age(timeout)))
+                .hint("it goes on ending; taskvisor stop --now or --kill goes a stage further")
+        })?,
+    }
+}
+
+fn unconfirmed(untold: u64) -> Failure {
+    let what = match untold {
+        1 => "how 1 job ended".to_owned(),
+        untold => format!("how {untold} jobs ended"),
+    };
+    Failure::new(exit::UNAVAILABLE, format!("the supervisor has ended, and its broker has not confirmed {what}"))
+        .hint("its log names them and says why; what is not written all the same runs again when its lease ends, or at the next start")
+}
+
+/// What a supervisor leaves behind at its end.
+#[derive(Default)]
+struct Left {
+    /// How many verdicts its broker is not known to have.
+    untold: u64,
+    /// The processes that do not die, in words.
+    alive: Option<String>,
+}
+
+fn left_alive(alive: &str) -> Failure {
+    let what = format!("the supervisor has ended, and some of what it ran does not die: {alive}");
+    let hint = "a start on this state directory is refused until that is dead; on a store that others use too, its job \
+                runs there when its lease ends";
+    Failure::new(exit::UNAVAILABLE, what).hint(hint)
+}
+
+/// What a supervisor says until its end.
+type Words = Lines<PublishedEvent>;
+
+/// Gives the order, and listens to what comes of it; a supervisor that is just being started, again perhaps, gets it as
+/// soon as it listens. None if it is gone.
+async fn order(config: &Config, how: Stop) -> Result<Option<Words>, Failure> {
+    let (client, mut lived) = (client(config)?, false);
+    let its_end = Interest { kinds: vec![What::Ended], ..Interest::default() };
+    loop {
+        // At once: with some brokers it takes a while until all is heard.
+        let (words, ordered) = tokio::join!(client.events(&its_end), client.stop(how));
+        lived |= ordered.is_ok();
+        match ordered.and(words) {
+            Ok(words) => return Ok(Some(words)),
+            // It may be gone before it has answered, for good or to come again.
+            Err(Error::Lost(..) | Error::NotRunning(_)) if is_held(config) => {
+                lived = true;
+                tokio::time::sleep(BETWEEN).await;
+            }
+            Err(Error::Lost(..)) => return Ok(None),
+            Err(Error::NotRunning(_)) if lived => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Waits until all has ended, and gives what is left then. A supervisor that dies while it stops takes the
+/// order with it, and the next one has to be told again.
+async fn end(config: &Config, how: Stop, mut words: Option<Words>) -> Result<Left, Failure> {
+    let gone = gone(config);
+    tokio::pin!(gone);
+    while let Some(said) = words {
+        let last = last(said);
+        tokio::pin!(last);
+        tokio::select! {
+            // Whoever has ended has said all, and it is here.
+            ended = &mut gone => return ended.and(Ok(last.await.unwrap_or_default())),
+            left = &mut last => if let Some(left) = left {
+                return gone.await.and(Ok(left));
+            }
+        }
+        words = tokio::select! {
+            ended = &mut gone => return ended.and(Ok(Left::default())),
+            words = order_again(config, how) => words,
+        };
+    }
+    gone.await.and(Ok(Left::default()))
+}
+
+/// What is in the way of that may pass: the first order has begun the end.
+async fn order_again(config: &Config, how: Stop) -> Option<Words> {
+    loop {
+        tokio::time::sleep(REMINDER).await;
+        if let Ok(words) = order(config, how).await {
+            return words;
+        }
+    }
+}
+
+/// An order that is given twice is one.
+const REMINDER: Duration = Duration::from_secs(2);
+
+/// What it says that it leaves; None if it went without a word.
+async fn last(mut words: Words) -> Option<Left> {
+    loop {
+        let some = words.next().await.ok().filter(|some| !some.is_empty())?;
+        if let Some(end) = some.iter().find(|news| news.what == What::Ended) {
+            return Some(Left { untold: end.count.unwrap_or(0), alive: end.why.clone() });
+        }
+    }
+}
+
+/// Between two tries to reach it.
+const BETWEEN: Duration = Duration::from_millis(20);
+
+/// Whether a keeper lives.
+fn is_held(config: &Config) -> bool {
+    if config.remote.is_some() {
+        return false;
+    }
+    let Ok(lock) = File::open(start::run_lock(config)) else { return false };
+    matches!(Flock::lock(lock, FlockArg::LockSharedNonblock), Err((_, Errno::EWOULDBLOCK)))
+}
+
+/// Waits until the lock of the run directory is free: the keeper holds it to its last moment.
+async fn gone(config: &Config) -> Result<(), Failure> {
+    if config.remote.is_some() {
+        return gone_elsewhere(config).await;
+    }
+    let lock = File::open(start::run_lock(config))?;
+    let (done, ended) = tokio::sync::oneshot::channel();
+    // Left behind when the time is up: it ends with this process.
+    std::thread::spawn(move || {
+        let locked = Flock::lock(lock, FlockArg::LockShared).map(drop).map_err(|(_, error)| error);
+        let _ = done.send(locked);
+    });
+    match ended.await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(Failure::from(std::io::Error::from(error)).of("failed to wait for the end")),
+        Err(_) => Err(Failure::new(exit::FAILED, "failed to wait for the end")),
+    }
+}
+
+/// Its lock is not to be seen from here: it has ended when nobody listens any more.
+async fn gone_elsewhere(config: &Config) -> Result<(), Failure> {
+    let client = client(config)?;
+    loop {
+        match client.probe().await {
+            Err(Error::NotRunning(_)) => return Ok(()),
+            Ok(()) => tokio::time::sleep(BETWEEN).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! `job cancel`: jobs by their ids, or all that match.
+
+use super::many;
+use super::page::counted;
+use super::wait::all_ended;
+use super::{all_named, must_be_known, tell};
+use crate::broker::Error;
+use crate::cli::access::listing::Listing;
+use crate::cli::access::{Access, for_each};
+use crate::cli::args::JobCancel;
+use crate::cli::args::many::CANCELABLE;
+use crate::cli::exit;
+use crate::cli::failure::Failure;
+use crate::cli::term::screen::{escaped, print, print_json};
+use crate::config::Config;
+use crate::model::verb::{Cancel, Each, Fate, Refusal};
+use crate::model::{Filter, JobId, JobState};
+
+/// Ends jobs.
+pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
+    if args.jids.is_empty() {
+        return every(config, args).await;
+    }
+    let access = Access::open(config).await?;
+    let jobs = all_named(&access, &args.jids).await?;
+    let each = access.ask(asked(args, jobs)).await?;
+    for_each(each, async |Each { job, fate, told }| {
+        let state = match fate {
+            Fate::State(state) if args.wait && !state.has_ended() => access.ended(&job).await?,
+            Fate::State(state) => state,
+            Fate::Refused(why) => return Err(not_canceled(job, why)),
+        };
+        tell(&job, state, args.json)?;
+        told.map_or(Ok(()), |worker| unproven(&job, &worker, args.wait))
+    })
+    .await
+}
+
+fn asked(args: &JobCancel, jobs: Vec<JobId>) -> Cancel {
+    Cancel { jobs, dependents: args.dependents, reason: args.reason.clone() }
+}
+
+/// Nobody here sees what a worker of another program does. To who waits for the end that is an error.
+fn unproven(job: &JobId, worker: &str, waits: bool) -> Result<(), Failure> {
+    let (job, worker) = (escaped(job.as_str()), escaped(worker));
+    let what = format!(
+        "job {job} was running in worker {worker} of another program: that was told to end it, and nobody here can tell \
+         whether it has"
+    );
+    if waits {
+        return Err(
+            Failure::new(exit::FAILED, what).hint("look at that worker: many go on with a canceled job")
+        );
+    }
+    eprintln!("taskvisor: {what}");
+    Ok(())
+}
+
+fn not_canceled(job: JobId, why: Refusal) -> Failure {
+    let is_needed = matches!(why, Refusal::NeededBy { .. });
+    let hint = format!("taskvisor job cancel --dependents {job} ends them too");
+    let failure = Failure::from(Error::refused(job, why, "canceled"));
+    if is_needed { failure.hint(hint) } else { failure }
+}
+
+/// What became of the jobs that matched.
+#[derive(Debug, Default, serde::Serialize)]
+struct Done {
+    /// How many are canceled or being ended; of a dry run: how many match.
+    count: u64,
+    /// How many of them ran.
+    running: u64,
+    /// How many stay because others depend on them.
+    needed: u64,
+    /// The first few.
+    jobs: Vec<JobId>,
+    dry_run: bool,
+}
+
+/// All that match, a page of their list at a time: a million of them hold nobody up.
+async fn every(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
+    let filter = Filter {
+        states: if args.state.is_empty() { CANCELABLE.to_vec() } else { args.state.clone() },
+        queue: args.queue.as_deref().map(Into::into),
+        class: args.class.as_deref().map(Into::into),
+        tag: args.tag.clone(),
+        limit: 0,
+        ..Filter::default()
+    };
+    let access = Access::open(config).await?;
+    let mut listing = Listing::open(Access::open(config).await?, filter.clone()).await?;
+    let mut sweep = Sweep::default();
+    sweep.done.dry_run = args.dry_run;
+    let mut jobs = listing.next().await?;
+    if jobs.is_empty() {
+        must_be_known(config, &filter).await?;
+    }
+    while !jobs.is_empty() {
+        let page = jobs.into_iter().map(|job| (job.id, job.state));
+        let each = match args.dry_run {
+            true => page.map(|(job, state)| Each { job, fate: Fate::State(state), told: None }).collect(),
+            false => access.ask(asked(args, page.map(|(job, _)| job).collect())).await?,
+        };
+        sweep.took(each, args.wait);
+        jobs = listing.next().await?;
+    }
+    sweep.again(&access, args).await?;
+    let Sweep { done, ending, code, .. } = sweep;
+    if args.wait {
+        all_ended(config, ending).await?;
+    }
+    match args.json {
+        true => print_json(&done)?,
+        false => print(&text(&done))?,
+    }
+    Ok(code)
+}
+
+/// Jobs named in one question of the second round.
+const TOGETHER: usize = 500;
+/// Jobs that are shown.
+const SHOWN: usize = 10;
+
+/// Goes through the jobs that match.
+#[derive(Default)]
+struct Sweep {
+    done: Done,
+    /// Those that others depend on, which may be further down the list.
+    needed: Vec<JobId>,
+    /// Those that ran, to be waited for.
+    ending: Vec<JobId>,
+    /// Not 0 once the end of one that was waited for cannot be proven.
+    code: u8,
+}
+
+impl Sweep {
+    fn took(&mut self, each: Vec<Each>, waits: bool) {
+        for Each { job, fate, told } in each {
+            if let Some(worker) = told
+                && let Err(failure) = unproven(&job, &worker, waits)
+            {
+                failure.print();
+                self.code = failure.code;
+            }
+            match fate {
+                Fate::State(state) => {
+                    self.done.count += 1;
+                    self.done.running += u64::from(state.is_leased());
+                    if state == JobState::Canceling && waits {
+                        self.ending.push(job.clone());
+                    }
+                    if self.done.jobs.len() < SHOWN {
+                        self.done.jobs.push(job);
+                    }
+                }
+                Fate::Refused(Refusal::NeededBy { .. }) => self.needed.push(job),
+                // It has ended, or is gone, since it was listed.
+                Fate::Refused(_) => {}
+            }
+        }
+    }
+
+    /// Asks again for those that others depended on, for as long as that ends any.
+    async fn again(&mut self, access: &Access, args: &JobCancel) -> Result<(), Failure> {
+        loop {
+            let (before, needed) = (self.done.count, std::mem::take(&mut self.needed));
+            for jobs in needed.chunks(TOGETHER) {
+                let each = access.ask(asked(args, jobs.to_vec())).await?;
+                self.took(each, args.wait);
+            }
+            if self.done.count == before {
+                self.done.needed = self.needed.len() as u64;
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn text(done: &Done) -> String {
+    let number = |count: u64, one, many| counted(usize::try_from(count).unwrap_or(usize::MAX), one, many);
+    let (verb, ran) = match done.dry_run {
+        true => ("would be canceled", "running"),
+        false => ("canceled", "running: they are being ended"),
+    };
+    let mut text = format!("{} {verb}", number(done.count, "job", "jobs"));
+    if done.running > 0 {
+        text += &format!(" ({} {ran})", done.running);
+    }
+    text.push('\n');
+    if done.needed > 0 {
+        let stay = number(done.needed, "stays", "stay");
+        text += &format!("{stay}, because others depend on them: --dependents ends those, too\n");
+    }
+    if done.dry_run {
+        text += &many::sample(&done.jobs, done.count);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_how_many_and_which() {
+        let done =
+            Done { count: 3, running: 1, needed: 1, jobs: vec!["a".into(), "b".into()], dry_run: false };
+        assert_eq!(
+            text(&done),
+            "3 jobs canceled (1 running: they are being ended)\n\
+             1 stays, because others depend on them: --dependents ends those, too\n"
+        );
+        let dry = Done { dry_run: true, needed: 0, ..done };
+        assert_eq!(text(&dry), "3 jobs would be canceled (1 running)\n  a\n  b\n  and 1 more\n");
+    }
+}

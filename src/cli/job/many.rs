@@ -1,0 +1,161 @@
+//! `job retry`, `job discard` and `queue forget`: many jobs, stretch by stretch, so that no answer is long in coming.
+
+use super::edit::act;
+use super::page::counted;
+use super::{all_named, tell};
+use crate::cli::access::{Access, for_each};
+use crate::cli::args::{JobDiscard, JobRetry, Many, QueueForget};
+use crate::cli::exit;
+use crate::cli::failure::Failure;
+use crate::cli::term::screen::{escaped, print, print_json};
+use crate::config::Config;
+use crate::model::verb::{Act, Bulk, Discard, Forget, Retry, Swept};
+use crate::model::{JobId, JobState, QueueName};
+
+/// Puts jobs back to waiting.
+pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
+    let access = Access::open(config).await?;
+    if args.jids.is_empty() {
+        return sweep_and_tell(&access, Act::Retry, &args.many).await;
+    }
+    for_each(all_named(&access, &args.jids).await?, async |id| {
+        access.ask(Retry { job: id.clone() }).await?;
+        tell(&id, JobState::Waiting, args.many.json)
+    })
+    .await
+}
+
+/// Removes jobs for good.
+pub async fn discard(config: &Config, args: &JobDiscard) -> Result<u8, Failure> {
+    if args.jids.is_empty() {
+        return sweep_and_tell(&Access::open(config).await?, Act::Discard, &args.many).await;
+    }
+    let told = ("discarded", serde_json::json!(true));
+    act(config, &args.jids, args.many.json, |job| Discard { job }, "discarded", told).await
+}
+
+/// Removes queues, with `--discard` after their jobs.
+pub async fn forget(config: &Config, args: &QueueForget) -> Result<u8, Failure> {
+    let access = Access::open(config).await?;
+    for_each(&args.queues, async |name| {
+        let queue = QueueName::from(name.as_str());
+        let mut asked = Forget { queue: queue.clone(), discard: args.discard, after: None };
+        loop {
+            asked.after = access.ask(asked.clone()).await?.next;
+            if asked.after.is_none() {
+                break;
+            }
+        }
+        if args.json {
+            print_json(&serde_json::json!({ "queue": queue, "forgotten": true }))?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+async fn sweep_and_tell(access: &Access, act: Act, many: &Many) -> Result<u8, Failure> {
+    let mut done = Swept::default();
+    for state in many.states() {
+        let asked = Bulk {
+            group: many.group.clone(),
+            class: many.class.as_deref().map(Into::into),
+            queue: many.queue.as_deref().map(Into::into),
+            since: many.since,
+            limit: many.limit.map(|limit| limit.saturating_sub(done.count)),
+            dry_run: many.dry_run,
+            ..every(act, state)
+        };
+        sweep(access, asked, &mut done).await.map_err(|mut failure| {
+            failure.causes.push(format!("{} before that", in_words(act, many.dry_run, &done)));
+            failure
+        })?;
+    }
+    match many.json {
+        true => print_json(&serde_json::json!({
+            "count": done.count, "needed": done.needed, "jobs": done.jobs, "dry_run": many.dry_run
+        }))?,
+        false => print(&text(act, many.dry_run, &done))?,
+    }
+    Ok(exit::OK)
+}
+
+/// All that ended so.
+fn every(act: Act, state: JobState) -> Bulk {
+    Bulk {
+        act,
+        state,
+        group: None,
+        class: None,
+        queue: None,
+        since: None,
+        limit: None,
+        dry_run: false,
+        after: None,
+    }
+}
+
+/// Goes through them, and adds what became of them to `done`.
+async fn sweep(access: &Access, mut asked: Bulk, done: &mut Swept) -> Result<(), Failure> {
+    const SHOWN: usize = 10;
+    loop {
+        let swept = access.ask(asked.clone()).await?;
+        done.count += swept.count;
+        done.needed += swept.needed;
+        done.jobs.extend(swept.jobs.into_iter().take(SHOWN - done.jobs.len()));
+        if swept.next.is_none() {
+            return Ok(());
+        }
+        asked.after = swept.next;
+        asked.limit = asked.limit.map(|limit| limit.saturating_sub(swept.count));
+    }
+}
+
+fn in_words(act: Act, dry_run: bool, done: &Swept) -> String {
+    let verb = match (act, dry_run) {
+        (Act::Retry, false) => "retried",
+        (Act::Retry, true) => "would be retried",
+        (Act::Discard, false) => "discarded",
+        (Act::Discard, true) => "would be discarded",
+    };
+    format!("{} {verb}", counted(usize::try_from(done.count).unwrap_or(usize::MAX), "job", "jobs"))
+}
+
+fn text(act: Act, dry_run: bool, done: &Swept) -> String {
+    let mut text = in_words(act, dry_run, done) + "\n";
+    if done.needed > 0 {
+        let stay = counted(usize::try_from(done.needed).unwrap_or(usize::MAX), "stays", "stay");
+        text += &format!("{stay}, because others depend on them\n");
+    }
+    if dry_run {
+        text += &sample(&done.jobs, done.count);
+    }
+    text
+}
+
+/// Some jobs of `count`, one a line, and how many more there are.
+pub(super) fn sample(jobs: &[JobId], count: u64) -> String {
+    let mut text: String = jobs.iter().map(|id| format!("  {}\n", escaped(id.as_str()))).collect();
+    let more = count.saturating_sub(jobs.len() as u64);
+    if more > 0 {
+        text += &format!("  and {more} more\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_is_told_in_words() {
+        let done = Swept { count: 12, needed: 1, jobs: vec!["a".into(), "b\x1b".into()], next: None };
+        assert_eq!(
+            text(Act::Discard, false, &done),
+            "12 jobs discarded\n1 stays, because others depend on them\n"
+        );
+        let dry = "12 jobs would be retried\n1 stays, because others depend on them\n  a\n  b\\x1b\n  and 10 more\n";
+        assert_eq!(text(Act::Retry, true, &done), dry);
+        assert_eq!(text(Act::Retry, false, &Swept::default()), "0 jobs retried\n");
+    }
+}

@@ -1,0 +1,72 @@
+//! Why a job that depends on others waits, in sentences.
+
+use super::between;
+use crate::cli::term::screen::age;
+use crate::model::{JobRecord, Millis, Need};
+
+/// What it waits for, and what of that will not come by itself.
+pub fn sentences(job: &JobRecord, now: Millis) -> Vec<String> {
+    let mut said = Vec::new();
+    let (over, open): (Vec<&Need>, Vec<&Need>) = job.needs.iter().partition(|need| need.state.has_ended());
+    if !open.is_empty() {
+        let shown = open.iter().take(SHOWN).map(|need| format!("{} ({})", need.job, need.state));
+        let more = open.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let are = if open.len() == 1 { "is" } else { "are" };
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        said.push(format!("It waits until {shown}{more} {are} complete."));
+    }
+    for need in over.iter().take(SHOWN) {
+        said.push(format!(
+            "It waits for job {id}, which is {}: taskvisor job retry {id} tries that again, taskvisor job depends {} off \
+             {id} does without it.",
+            need.state,
+            job.id,
+            id = need.job,
+        ));
+    }
+    if over.len() > SHOWN {
+        said.push(format!("{} more that it waits for have ended like that.", over.len() - SHOWN));
+    }
+    let later = job.due_at.filter(|due| *due > now);
+    said.extend(later.map(|due| format!("It is also delayed for {} more.", age(between(now, due)))));
+    said
+}
+
+/// Of the jobs that one waits for.
+const SHOWN: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::job::page::tests::failed_job;
+    use crate::model::JobState;
+
+    const NOW: Millis = Millis(1_790_000_060_000);
+
+    #[test]
+    fn a_job_that_depends_tells_what_it_waits_for_and_what_will_not_come() {
+        let mut job = failed_job();
+        let need = |id: &str, state| Need { job: id.into(), state };
+        (job.id, job.due_at) = ("j".into(), Some(Millis(NOW.0 + 9_500)));
+        job.needs = vec![
+            need("a", JobState::Running),
+            need("b", JobState::Failed),
+            need("c", JobState::Depends),
+            need("d", JobState::Canceled),
+        ];
+        assert_eq!(
+            sentences(&job, NOW),
+            [
+                "It waits until a (running), c (depends) are complete.",
+                "It waits for job b, which is failed: taskvisor job retry b tries that again, taskvisor job depends j off b \
+                 does without it.",
+                "It waits for job d, which is canceled: taskvisor job retry d tries that again, taskvisor job depends j off d \
+                 does without it.",
+                "It is also delayed for 9.5s more.",
+            ]
+        );
+        (job.needs, job.due_at) = ((0..12).map(|n| need(&n.to_string(), JobState::Waiting)).collect(), None);
+        assert!(sentences(&job, NOW)[0].ends_with("9 (waiting) and 2 more are complete."));
+    }
+}

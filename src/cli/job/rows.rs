@@ -1,0 +1,207 @@
+//! Jobs as the lines of a table: what each is, how it ended, and an id that is short enough to type.
+
+use std::time::Duration;
+
+use super::{between, known, now};
+use crate::cli::access::named::{MADE, is_made};
+use crate::cli::args::job::Sort;
+use crate::cli::term::screen::{Columns, Look, age, escaped, headline, size};
+use crate::model::{Exit, ExitStatus, JobRecord, Millis};
+
+/// Columns of what a job is, on a terminal.
+const WHAT: usize = 40;
+
+/// Which columns a table has beside those of every table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extra {
+    /// The tags.
+    pub tags: bool,
+    /// What the jobs are sorted by.
+    pub sort: Option<Sort>,
+}
+
+/// A table of jobs that comes in pieces.
+pub struct JobTable {
+    look: Look,
+    extra: Extra,
+    columns: Columns,
+}
+
+impl JobTable {
+    pub fn new(look: Look, extra: Extra) -> Self {
+        let mut heads = vec!["ID", "STATE", "QUEUE", "WHAT", "TRY", "AGE", "RAN"];
+        heads.extend(extra.figure());
+        heads.push("EXIT");
+        heads.extend(extra.tags.then_some("TAGS"));
+        heads.push("WHY");
+        JobTable { columns: Columns::new(&heads), look, extra }
+    }
+
+    /// The lines of the next jobs.
+    pub fn lines(&mut self, jobs: &[JobRecord], now: Millis) -> String {
+        let length = if self.look.tty { short(jobs.iter().map(|job| job.id.as_str())) } else { usize::MAX };
+        let rows: Vec<Vec<String>> = jobs.iter().map(|job| self.row(job, length, now)).collect();
+        self.columns.lines(&self.look, &rows)
+    }
+
+    fn row(&self, job: &JobRecord, length: usize, now: Millis) -> Vec<String> {
+        let failure = job.failure.as_ref();
+        let why = failure
+            .map(|why| if why.message.is_empty() { why.group.as_str() } else { headline(&why.message) });
+        let mut row = vec![
+            escaped(shortened(job.id.as_str(), length)).into_owned(),
+            job.state.to_string(),
+            escaped(job.queue.as_str()).into_owned(),
+            self.what(job),
+            job.attempt.to_string(),
+            known(job.put_at).map_or_else(|| "-".into(), |at| age(between(at, now))),
+            ran(job, now).map_or_else(|| "-".into(), age),
+        ];
+        row.extend(self.extra.of(job));
+        row.push(exit(job).map_or_else(|| "-".into(), |exit| ended(&exit.status)));
+        row.extend(self.extra.tags.then(|| escaped(&job.tags.join(",")).into_owned()));
+        row.push(escaped(why.unwrap_or_default()).into_owned());
+        row
+    }
+
+    /// The command, or the class with the beginning of its data.
+    fn what(&self, job: &JobRecord) -> String {
+        let what = escaped(job.title.as_deref().unwrap_or(job.class.as_str())).into_owned();
+        let narrow = Look { width: Some(WHAT), ..self.look.clone() };
+        if self.look.width.is_some() { narrow.cut(&what).into_owned() } else { what }
+    }
+}
+
+impl Extra {
+    fn figure(self) -> Option<&'static str> {
+        match self.sort? {
+            Sort::Ran => None,
+            Sort::Memory => Some("MEMORY"),
+            Sort::Cpu => Some("CPU"),
+        }
+    }
+
+    fn of(self, job: &JobRecord) -> Option<String> {
+        let usage = exit(job).map(|exit| exit.usage);
+        Some(match self.sort? {
+            Sort::Ran => return None,
+            Sort::Memory => usage.map_or_else(|| "-".into(), |usage| size(usage.max_rss)),
+            Sort::Cpu => usage.map_or_else(|| "-".into(), |usage| age(usage.user + usage.system)),
+        })
+    }
+}
+
+/// What a list is sorted by, largest first.
+pub fn weight(job: &JobRecord, sort: Sort) -> u128 {
+    let usage = exit(job).map(|exit| exit.usage).unwrap_or_default();
+    match sort {
+        Sort::Ran => ran(job, now()).unwrap_or_default().as_nanos(),
+        Sort::Memory => usage.max_rss.into(),
+        Sort::Cpu => (usage.user + usage.system).as_nanos(),
+    }
+}
+
+fn exit(job: &JobRecord) -> Option<&Exit> {
+    job.forensics.as_ref().and_then(|left| left.exit.as_ref())
+}
+
+/// The code, or the name of the signal.
+fn ended(status: &ExitStatus) -> String {
+    match status {
+        ExitStatus::Code(code) => code.to_string(),
+        ExitStatus::Signal { signal, .. } => match nix::sys::signal::Signal::try_from(*signal) {
+            Ok(known) => known.as_str().trim_start_matches("SIG").to_owned(),
+            Err(_) => format!("signal {signal}"),
+        },
+    }
+}
+
+/// How long its latest attempt has run, if that is known: only of a running job it goes on. What its worker measured
+/// counts: from the lease on it may have waited to run alone, and from its end on for a cancel.
+pub fn ran(job: &JobRecord, now: Millis) -> Option<Duration> {
+    let start = job.started_at?;
+    if job.state.is_leased() {
+        return Some(between(start, now));
+    }
+    let own = job.forensics.as_ref().filter(|left| left.at.is_none_or(|at| at >= start));
+    own.map(|left| left.ran)
+        .filter(|ran| !ran.is_zero())
+        .or_else(|| job.ended_at.map(|ended| between(start, ended)))
+}
+
+/// How many letters tell these ids apart. Some more than that: those that were put at the same time and are not shown are alike.
+pub fn short<'a>(ids: impl Iterator<Item = &'a str>) -> usize {
+    const LEAST: usize = 12;
+    const MORE: usize = 4;
+    let mut ids: Vec<&str> = ids.filter(|id| is_made(id, MADE)).collect();
+    ids.sort_unstable();
+    let alike = |pair: &[&str]| pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
+    ids.windows(2).map(alike).max().map_or(LEAST, |alike| (alike + 1 + MORE).max(LEAST))
+}
+
+/// An id as a table shows it; one that a person has made stays whole.
+pub fn shortened(id: &str, length: usize) -> &str {
+    if is_made(id, MADE) { id.get(..length).unwrap_or(id) } else { id }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::job::page::tests::{failed_job, look};
+    use crate::model::JobState;
+
+    #[test]
+    fn a_list_is_a_table() {
+        let failed = failed_job();
+        let mut waiting = failed_job();
+        waiting.id = "0199aa00000070008000000000000002".into();
+        waiting.state = JobState::Waiting;
+        waiting.attempt = 0;
+        waiting.class = "mail.Send".into();
+        waiting.title = Some("mail.Send {\"to\": \"ann@example.org\", \"lines\": [1, 2, 3]}".into());
+        waiting.tags = vec!["nightly".into(), "eu".into()];
+        (waiting.started_at, waiting.ended_at, waiting.failure) = (None, None, None);
+        waiting.forensics = None;
+        let jobs = [waiting, failed];
+        let text = |extra, tty| {
+            let look = Look { tty, ..look(120) };
+            JobTable::new(look, extra).lines(&jobs, Millis(1_790_000_060_000))
+        };
+        let with = Extra { tags: true, sort: Some(Sort::Memory) };
+        insta::assert_snapshot!("job_list", [text(Extra::default(), false), text(with, true)].join("\n"));
+    }
+
+    #[test]
+    fn only_a_running_job_goes_on_to_run() {
+        let mut job = failed_job();
+        job.ended_at = None;
+        let now = Millis(1_790_000_061_500);
+        let ran_as = |job: &mut JobRecord, state| {
+            job.state = state;
+            ran(job, now)
+        };
+        assert_eq!(ran_as(&mut job, JobState::Running), Some(Duration::from_secs(60)));
+        let left = job.forensics.as_mut().unwrap();
+        left.ran = Duration::from_secs(2);
+        assert_eq!(ran_as(&mut job, JobState::Delayed), Some(Duration::from_secs(2)));
+        // It waited to run alone, longer than it then ran.
+        job.ended_at = Some(now);
+        assert_eq!(ran_as(&mut job, JobState::Complete), Some(Duration::from_secs(2)));
+        // That of an earlier attempt says nothing of this one.
+        job.forensics.as_mut().unwrap().at = Some(Millis(0));
+        assert_eq!(ran_as(&mut job, JobState::Complete), Some(Duration::from_secs(60)));
+        (job.forensics, job.ended_at) = (None, None);
+        assert_eq!(ran_as(&mut job, JobState::Waiting), None);
+    }
+
+    #[test]
+    fn ids_are_as_short_as_they_can_be_told_apart() {
+        let ids = ["01a203e43ec072beb5cf71907bf23e6b", "01a203e43ec072beb5cf71907bf23e6c", "invoice-1"];
+        assert_eq!(short(ids.iter().copied()), 36);
+        assert_eq!(shortened(ids[0], 36), ids[0]);
+        let length =
+            short(["01a203e43ec072beb5cf71907bf23e6b", "01a203e53ec072beb5cf71907bf23e6b"].into_iter());
+        assert_eq!(shortened(ids[0], length), "01a203e43ec0");
+        assert_eq!(shortened(ids[2], 3), "invoice-1");
+    }
+}

@@ -1,0 +1,176 @@
+//! `job wait`, `put --wait` and `job result`: how jobs end, and what they give back.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::{all_named, tell};
+use crate::cli::access::{Access, Ends, for_each};
+use crate::cli::args::{JobResult, JobWait};
+use crate::cli::exit;
+use crate::cli::failure::Failure;
+use crate::cli::put::unserved::note_wait;
+use crate::cli::term::screen::{print, print_json};
+use crate::config::{Config, format_duration};
+use crate::model::verb::Queues;
+use crate::model::{JobId, JobRecord, JobState};
+
+/// Waits for the end of all.
+pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
+    let all = all_named(&Access::open(config).await?, &args.jids).await?;
+    let mut complete = true;
+    let code = each_end(config, all, args.timeout, false, async |id, state| {
+        complete &= state == JobState::Complete;
+        tell(&id, state, args.json)
+    })
+    .await?;
+    Ok(if code == exit::OK && !complete { exit::FAILED } else { code })
+}
+
+/// Waits for the end of jobs that were just put, and prints what each gives back. One that does not complete is an error.
+pub async fn results(
+    config: &Config,
+    ids: Vec<JobId>,
+    timeout: Option<Duration>,
+    json: bool,
+) -> Result<u8, Failure> {
+    each_end(config, ids, timeout, true, async |id, state| {
+        let job = Access::open(config).await?.job(&id).await?;
+        match &job.result {
+            _ if json => print_json(&serde_json::json!({ "id": id, "state": state, "result": job.result }))?,
+            Some(result) => print(&format!("{result}\n"))?,
+            None => {}
+        }
+        if state == JobState::Complete { Ok(()) } else { Err(not_complete(&job)) }
+    })
+    .await
+}
+
+fn not_complete(job: &JobRecord) -> Failure {
+    let mut failure = Failure::new(exit::FAILED, format!("job {} is {}", job.id, job.state))
+        .hint(format!("taskvisor job show {}", job.id));
+    if let Some(why) = &job.failure {
+        failure.causes.push(if why.message.is_empty() { why.group.clone() } else { why.message.clone() });
+    }
+    failure
+}
+
+/// Prints what a job has given back, alone.
+pub async fn result(config: &Config, args: &JobResult) -> Result<u8, Failure> {
+    let access = Access::open(config).await?;
+    let job = access.job(&access.named(&args.jid).await?).await?;
+    if let Some(result) = job.result {
+        print(&format!("{result}\n"))?;
+        return Ok(exit::OK);
+    }
+    let (id, state) = (&job.id, job.state);
+    let hint = if !state.has_ended() {
+        format!("taskvisor job wait {id} returns when it has ended")
+    } else if state != JobState::Complete {
+        format!("taskvisor job show {id} says why")
+    } else {
+        format!("what it has printed: taskvisor job logs {id}")
+    };
+    Err(Failure::new(exit::FAILED, format!("job {id} has no result: it is {state}")).hint(hint))
+}
+
+/// Waits for the end of all, however they end.
+pub async fn all_ended(config: &Config, all: Vec<JobId>) -> Result<u8, Failure> {
+    each_end(config, all, None, true, async |_, _| Ok(())).await
+}
+
+/// Does something at the end of each, in their order. When the time is over, that is the error. `is_noted`: it was said
+/// before if nobody is there to run them.
+async fn each_end<F>(
+    config: &Config,
+    all: Vec<JobId>,
+    timeout: Option<Duration>,
+    mut is_noted: bool,
+    mut act: F,
+) -> Result<u8, Failure>
+where
+    F: AsyncFnMut(JobId, JobState) -> Result<(), Failure>,
+{
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let mut ends = Ends::open(config, all.clone()).await?;
+    let mut glances = Glances { config, access: None, until: Instant::now() };
+    let mut open: Option<JobId> = None;
+    let code = for_each(all, async |id| {
+        let next = noted(config, &id, &mut is_noted, ends.next());
+        let ended = match deadline {
+            None => Some(next.await?),
+            Some(deadline) if Instant::now() < deadline => {
+                timeout_at(deadline, next).await.ok().transpose()?
+            }
+            Some(_) => None,
+        };
+        let ended = match ended {
+            None => glances.end_of(&id).await?,
+            ended => ended,
+        };
+        let Some(state) = ended else {
+            open = open.take().or_else(|| Some(id.clone()));
+            return Ok(());
+        };
+        act(id.clone(), state).await
+    })
+    .await?;
+    match timeout.zip(open) {
+        Some((timeout, open)) => {
+            let what = format!("not all jobs have ended within {}", format_duration(timeout));
+            Err(Failure::new(exit::TIMED_OUT, what).hint(format!("they go on; taskvisor why job {open}")))
+        }
+        None => Ok(code),
+    }
+}
+
+/// Waits for an end; after a while it is said, once, if nobody is there to run the job.
+async fn noted<T>(config: &Config, id: &JobId, is_noted: &mut bool, end: impl Future<Output = T>) -> T {
+    const AFTER: Duration = Duration::from_secs(1);
+    tokio::pin!(end);
+    if !*is_noted {
+        let note = async {
+            tokio::time::sleep(AFTER).await;
+            note_if_unserved(config, id).await.ok();
+        };
+        tokio::select! {
+            ended = &mut end => return ended,
+            () = note => *is_noted = true,
+        }
+    }
+    end.await
+}
+
+async fn note_if_unserved(config: &Config, id: &JobId) -> Result<(), Failure> {
+    let access = Access::open(config).await?;
+    let job = access.job(id).await?;
+    if job.state.has_ended() || job.state.is_leased() {
+        return Ok(());
+    }
+    let queues = access.ask(Queues {}).await?;
+    let unserved = queues.get(&job.queue).is_some_and(|queue| queue.unserved);
+    note_wait(config, &access, &job.queue, unserved).await;
+    Ok(())
+}
+
+/// When the time to wait is over each job is looked at once.
+struct Glances<'a> {
+    config: &'a Config,
+    access: Option<Access>,
+    until: Instant,
+}
+
+impl Glances<'_> {
+    /// How the job has ended, if it has. Who does not answer such a question soon is not asked the next.
+    async fn end_of(&mut self, id: &JobId) -> Result<Option<JobState>, Failure> {
+        const SOON: Duration = Duration::from_secs(2);
+        if self.access.is_none() {
+            self.access = Some(Access::open(self.config).await?);
+            self.until = Instant::now() + SOON;
+        }
+        let Some(access) = &self.access else { return Ok(None) };
+        let Ok(job) = timeout_at(self.until, access.job(id)).await else { return Ok(None) };
+        self.until = Instant::now() + SOON;
+        Ok(Some(job?.state).filter(|state| state.has_ended()))
+    }
+}

@@ -1,0 +1,200 @@
+//! `put`: one job, or one for each line, in batches and in constant memory. What was typed is the [`Form`].
+
+mod data;
+pub(super) mod form;
+pub(super) mod unserved;
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::AsFd;
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::fstat;
+
+use self::form::Form;
+use self::unserved::note_put;
+use super::access::Access;
+use super::args::Put;
+use super::exit;
+use super::failure::Failure;
+use super::job::all_named;
+use super::job::wait::results;
+use super::term::screen::{escaped, print};
+use crate::api::Queued;
+use crate::config::Config;
+use crate::model::{Bytes, JobId, NewJob, Payload};
+
+/// Jobs in one batch, at most.
+const BATCH: usize = 500;
+/// Bytes in one batch, about.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// Queues what was typed.
+pub async fn put(config: &Config, args: Put) -> Result<u8, Failure> {
+    let mut form = Form::of(&args)?;
+    let access = Access::open(config).await?;
+    form.depends_on(all_named(&access, &args.depends).await?);
+    let mut sink = Sink::new(config, access, &args);
+    match args.lines {
+        true => lines(&mut sink, &form, if args.null { 0 } else { b'\n' }).await?,
+        false => sink.send(vec![form.job()]).await?,
+    }
+    sink.note().await;
+    match sink.awaited.take() {
+        Some(ids) if !ids.is_empty() => results(config, ids, args.timeout, args.json).await,
+        Some(_) | None => Ok(exit::OK),
+    }
+}
+
+async fn lines(sink: &mut Sink<'_>, form: &Form, end: u8) -> Result<(), Failure> {
+    let stdin = io::stdin();
+    let mut input =
+        BufReader::with_capacity(64 << 10, stdin.as_fd().try_clone_to_owned().map(std::fs::File::from)?);
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    for number in 1_u64.. {
+        // Whoever writes slowly gets each line queued at once; whoever writes fast gets full batches.
+        let full = batch.len() >= BATCH || bytes >= BATCH_BYTES;
+        if full || (!input.buffer().contains(&end) && !is_readable(&stdin)) {
+            sink.send(std::mem::take(&mut batch)).await?;
+            bytes = 0;
+        }
+        let line = match read_line(&mut input, end) {
+            Ok(Some(line)) => Ok(line),
+            Ok(None) => break,
+            Err(failure) => Err(failure),
+        };
+        match line.and_then(|line| form.filled(&line)) {
+            Ok(None) => {}
+            Ok(Some(job)) => {
+                bytes += weight(&job);
+                batch.push(job);
+            }
+            Err(failure) => {
+                sink.send(batch).await?;
+                let queued = sink.acknowledged;
+                return Err(failure
+                    .of(format!("failed to put line {number} of stdin; jobs queued before it: {queued}")));
+            }
+        }
+    }
+    sink.send(batch).await
+}
+
+/// The next line without its end; `None` after the last one.
+fn read_line(input: &mut impl BufRead, end: u8) -> Result<Option<Vec<u8>>, Failure> {
+    let mut line = Vec::new();
+    let read = input.take(Bytes::LONGEST as u64).read_until(end, &mut line)?;
+    if line.last() == Some(&end) {
+        line.pop();
+    } else if read == Bytes::LONGEST {
+        return Err(Failure::new(exit::FAILED, format!("it is longer than {} bytes", Bytes::LONGEST)));
+    }
+    Ok((read > 0).then_some(line))
+}
+
+/// About how many bytes a job is.
+fn weight(job: &NewJob) -> usize {
+    let carried = match &job.payload {
+        Payload::Exec(exec) => exec.stdin.0.len() + exec.argv.iter().map(|word| word.0.len()).sum::<usize>(),
+        Payload::Data(data) => data.0.len(),
+    };
+    256 + carried
+}
+
+fn is_readable(stdin: &io::Stdin) -> bool {
+    let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::ZERO) != Ok(0)
+}
+
+/// Whether a stream was closed when this process began: it is open for reading, too, which no redirection to /dev/null is.
+fn leads_nowhere(stream: impl AsFd) -> bool {
+    const NULL: u64 = nix::sys::stat::makedev(1, 3);
+    let both = |flags| OFlag::from_bits_retain(flags) & OFlag::O_ACCMODE == OFlag::O_RDWR;
+    let is_null = fstat(&stream).is_ok_and(|found| found.st_rdev == NULL);
+    is_null && fcntl(&stream, FcntlArg::F_GETFL).is_ok_and(both)
+}
+
+/// Where jobs go and their ids come out.
+struct Sink<'a> {
+    config: &'a Config,
+    access: Access,
+    typed: &'a Put,
+    /// Those whose ends are waited for, if any are.
+    awaited: Option<Vec<JobId>>,
+    /// Nobody reads the ids any more; the jobs are still to be put.
+    deaf: bool,
+    acknowledged: usize,
+    /// The first of them.
+    first: Option<JobId>,
+    /// That job, and whether nobody takes jobs from its queue, as far as the supervisor could tell.
+    sample: Option<(NewJob, bool)>,
+}
+
+impl<'a> Sink<'a> {
+    fn new(config: &'a Config, access: Access, typed: &'a Put) -> Self {
+        let awaited = typed.wait.then(Vec::new);
+        Sink { config, access, typed, awaited, deaf: false, acknowledged: 0, first: None, sample: None }
+    }
+
+    async fn send(&mut self, jobs: Vec<NewJob>) -> Result<(), Failure> {
+        let count = jobs.len();
+        let Some(queue) = jobs.first().map(|job| job.queue.clone()) else { return Ok(()) };
+        let sample = jobs.first().filter(|_| self.sample.is_none()).cloned();
+        let Queued { ids, unserved } = self.access.put(self.config, jobs).await.map_err(|failure| {
+            let what = if count == 1 { "the job".to_string() } else { format!("{count} jobs") };
+            match self.acknowledged {
+                0 => failure.of(format!("failed to put {what}")),
+                before => failure.of(format!("failed to put {what} after {before} that are queued")),
+            }
+        })?;
+        self.acknowledged += count;
+        if let Some(awaited) = &mut self.awaited {
+            awaited.extend(ids.iter().cloned());
+        }
+        self.first = self.first.take().or_else(|| ids.first().cloned());
+        match self.tell(&ids) {
+            Err(unread) if unread.code == exit::OK => self.deaf = true,
+            Err(failure) => return Err(failure.of("failed to print the ids").hint(self.in_words())),
+            Ok(()) => {}
+        }
+        self.sample = self.sample.take().or_else(|| Some((sample?, unserved.contains(&queue))));
+        Ok(())
+    }
+
+    /// What keeps the jobs from running, once all are queued: all jobs of a put have one queue and one directory.
+    async fn note(&self) {
+        let (Some(first), Some((sample, unserved))) = (&self.first, &self.sample) else { return };
+        if leads_nowhere(io::stdout()) {
+            eprintln!("note: stdout is closed or /dev/null: {}", self.in_words());
+        }
+        let job = (first, &sample.queue, &sample.payload);
+        note_put(self.config, &self.access, self.typed, job, *unserved).await;
+    }
+
+    /// What is queued, for who was not told all ids and might put again.
+    fn in_words(&self) -> String {
+        let first = self.first.as_ref().map_or("", JobId::as_str);
+        match self.acknowledged {
+            1 => format!("the job is queued as {first}: it need not be put again"),
+            many => format!("{many} jobs are queued, the first is {first}: put only what comes after them"),
+        }
+    }
+
+    fn tell(&self, ids: &[JobId]) -> Result<(), Failure> {
+        if self.awaited.is_some() {
+            ids.iter().for_each(|id| eprintln!("queued as {}", escaped(id.as_str())));
+            return Ok(());
+        }
+        if self.deaf {
+            return Ok(());
+        }
+        let mut text = String::new();
+        for id in ids {
+            match self.typed.json {
+                true => text += &(serde_json::json!({ "id": id }).to_string() + "\n"),
+                false => text += &(id.to_string() + "\n"),
+            }
+        }
+        print(&text)
+    }
+}

@@ -1,0 +1,235 @@
+//! Notes to people whose jobs nobody is there to run: a mistyped queue or directory, a forgotten `--`, another user's shell,
+//! a directory that the pool's user may not enter. They go to stderr; the job is queued all the same.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use crate::cli::access::Access;
+use crate::cli::access::hosts::Hosts;
+use crate::cli::args::Put;
+use crate::cli::term::screen::escaped;
+use crate::config::{BrokerUrl, Config, suggestion};
+use crate::model::{Class, Fit, JobId, Payload, PoolStatus, QueueName, Subject};
+
+/// Why nobody runs the jobs of a queue.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Nobody {
+    /// A supervisor runs here, and none of its pools takes the queue. Those it takes, if they are known.
+    NoPool(Vec<String>),
+    /// No supervisor runs here.
+    NoSupervisor {
+        /// The socket nobody listens on.
+        socket: String,
+        /// Where the jobs wait.
+        store: String,
+        /// The user who asks.
+        uid: u32,
+        /// Whether root seems to have a supervisor, which this user does not reach.
+        of_root: bool,
+    },
+    /// No supervisor that shares this broker takes the queue.
+    NoneOf(String),
+}
+
+impl Nobody {
+    /// Finds out; None = somebody takes jobs from the queue, or nobody can say. `unserved` is what the supervisor said of it.
+    pub async fn of(config: &Config, access: &Access, queue: &QueueName, unserved: bool) -> Option<Nobody> {
+        match access {
+            Access::Api(..) if !unserved => None,
+            Access::Api(api, _) => {
+                let pools = api.status().await.map(|status| status.pools).unwrap_or_default();
+                let mut taken: Vec<String> =
+                    pools.iter().flat_map(|pool| &pool.queues).map(ToString::to_string).collect();
+                taken.sort();
+                taken.dedup();
+                Some(Nobody::NoPool(taken))
+            }
+            Access::Store(_) if matches!(config.broker, BrokerUrl::Redis(_)) => {
+                let hosts = Hosts::of(access).await;
+                let nobody = hosts.shared && hosts.that_take(queue).is_empty();
+                nobody.then(|| Nobody::NoneOf(config.broker.to_string()))
+            }
+            Access::Store(_) => {
+                let roots = Path::new(OF_ROOT);
+                Some(Nobody::NoSupervisor {
+                    socket: config.socket().display().to_string(),
+                    store: config.broker.to_string(),
+                    uid: nix::unistd::geteuid().as_raw(),
+                    of_root: config.run_dir != roots && roots.exists(),
+                })
+            }
+        }
+    }
+
+    /// In words, and what to do.
+    pub fn words(&self, queue: &QueueName) -> (String, String) {
+        match self {
+            Nobody::NoPool(taken) => {
+                let known: Vec<&str> = taken.iter().map(String::as_str).collect();
+                let hint = suggestion(queue.as_str(), &known).unwrap_or_default();
+                (format!("no pool here takes jobs from queue '{queue}': what is put there waits"), hint)
+            }
+            Nobody::NoSupervisor { socket, store, uid, of_root } => {
+                let roots = if *of_root { "; root may have one: sudo taskvisor …" } else { "" };
+                (
+                    format!(
+                        "no supervisor runs here: nobody listens on {socket} (uid {uid}); jobs wait in {store}"
+                    ),
+                    format!(
+                        "start one: taskvisor start; one with other directories is found by --run-dir and --state-dir{roots}"
+                    ),
+                )
+            }
+            Nobody::NoneOf(broker) => (
+                format!("no supervisor on {broker} takes jobs from queue '{queue}': what is put there waits"),
+                "taskvisor status --fleet shows them and their queues".into(),
+            ),
+        }
+    }
+}
+
+/// The run directory of root's supervisor.
+const OF_ROOT: &str = "/run/taskvisor";
+
+/// Says on stderr what keeps the jobs of a put from being run, if anything is known to.
+pub async fn note_put(
+    config: &Config,
+    access: &Access,
+    typed: &Put,
+    (job, queue, payload): (&JobId, &QueueName, &Payload),
+    unserved: bool,
+) {
+    if let Some(nobody) = Nobody::of(config, access, queue, unserved).await {
+        let (what, hint) = nobody.words(queue);
+        say(&what, &meant(typed).unwrap_or(hint));
+    } else if let (Access::Api(api, _), Payload::Data(_), Some(class)) = (access, payload, &typed.class)
+        && let Ok(why) = api.why(&Subject::Job(job.clone())).await
+        && !why.pools.is_empty()
+        && why.pools.iter().all(|(_, fit)| *fit == Fit::Unknown)
+    {
+        let known: Vec<&str> = why.known.iter().map(Class::as_str).collect();
+        let what = format!(
+            "no worker here knows the class '{class}': its jobs come back later, and are held in the end"
+        );
+        say(&what, &suggestion(class, &known).unwrap_or_default());
+    } else if let (Access::Api(api, _), Payload::Exec(exec), None) = (access, payload, &config.remote)
+        && let dir = Path::new(OsStr::from_bytes(&exec.cwd.0))
+        && let Some(closed) = closed(dir)
+        && let Ok(why) = api.why(&Subject::Job(job.clone())).await
+    {
+        let daemon = config.socket().metadata().map_or(0, |socket| socket.uid());
+        let mut pools = why.pools.iter().map(|(pool, _)| pool);
+        if let Some((pool, user)) = pools.find_map(|pool| Some((pool, cannot_enter(pool, daemon, &closed)?)))
+        {
+            let what = format!(
+                "pool {} runs jobs as {user}, who may not enter {}: the job will fail",
+                pool.name, closed.dir
+            );
+            say(&what, "put it from a directory that all may enter: cd / && taskvisor put …");
+        }
+    }
+}
+
+/// Says on stderr why a job that is waited for may wait for ever.
+pub async fn note_wait(config: &Config, access: &Access, queue: &QueueName, unserved: bool) {
+    if let Some(nobody) = Nobody::of(config, access, queue, unserved).await {
+        let (what, hint) = nobody.words(queue);
+        say(&what, &hint);
+    }
+}
+
+fn say(what: &str, hint: &str) {
+    eprintln!("note: {}", escaped(what));
+    if !hint.is_empty() {
+        eprintln!("hint: {}", escaped(hint));
+    }
+}
+
+/// The command that was meant, if what stands for a queue is a program: `put echo hello`.
+pub fn meant(typed: &Put) -> Option<String> {
+    let (queue, class) = (typed.queue.as_deref()?, typed.class.as_deref()?);
+    let data = typed.data.as_ref().map(|data| format!(" {}", data.to_string_lossy())).unwrap_or_default();
+    is_program(queue).then(|| format!("did you mean: taskvisor put -- {queue} {class}{data}"))
+}
+
+/// Whether a shell would find a program of this name.
+fn is_program(name: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let is_one =
+        |path: &Path| path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0);
+    match name.contains('/') {
+        true => is_one(Path::new(name)),
+        false => std::env::split_paths(&paths).any(|dir| is_one(&dir.join(name))),
+    }
+}
+
+/// A directory that not everybody may enter.
+struct Closed {
+    dir: String,
+    owner: u32,
+    mode: u32,
+}
+
+/// The first directory on the way to this one that others than its owner and group may not enter.
+fn closed(dir: &Path) -> Option<Closed> {
+    let above: Vec<&Path> = dir.ancestors().collect();
+    above.into_iter().rev().find_map(|dir| {
+        let found = dir.metadata().ok().filter(|found| found.mode() & 0o001 == 0)?;
+        Some(Closed { dir: dir.display().to_string(), owner: found.uid(), mode: found.mode() })
+    })
+}
+
+/// The user of a pool, if that one may not enter; `daemon` is that of the supervisor. A group gets the benefit of the doubt.
+fn cannot_enter(pool: &PoolStatus, daemon: u32, closed: &Closed) -> Option<String> {
+    let (uid, name) = match &pool.user {
+        Some(name) => (nix::unistd::User::from_name(name).ok()??.uid.as_raw(), name.clone()),
+        None => (daemon, format!("uid {daemon}")),
+    };
+    let may = uid == 0 || closed.mode & 0o010 != 0 || (uid == closed.owner && closed.mode & 0o100 != 0);
+    (!may).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_who_is_missing_and_what_to_do() {
+        let words = |nobody: Nobody| nobody.words(&"mial".into());
+        let (what, hint) = words(Nobody::NoPool(vec!["default".into(), "mail".into()]));
+        assert_eq!(what, "no pool here takes jobs from queue 'mial': what is put there waits");
+        assert_eq!(hint, "did you mean 'mail'?");
+        let (_, hint) = words(Nobody::NoPool(vec!["default".into(), "video".into()]));
+        assert_eq!(hint, "known here: default, video");
+        let missing = |of_root| Nobody::NoSupervisor {
+            socket: "/tmp/taskvisor-7/ctl.sock".into(),
+            store: "sqlite:/home/u/store.db".into(),
+            uid: 7,
+            of_root,
+        };
+        let (what, hint) = words(missing(false));
+        assert!(what.contains("nobody listens on /tmp/taskvisor-7/ctl.sock (uid 7)"), "{what}");
+        assert!(what.contains("jobs wait in sqlite:/home/u/store.db"), "{what}");
+        assert!(!hint.contains("sudo") && words(missing(true)).1.contains("sudo"), "{hint}");
+    }
+
+    #[test]
+    fn a_directory_is_closed_to_those_who_may_not_enter() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("a");
+        std::fs::create_dir(&inner).unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let found = closed(&inner).unwrap();
+        assert_eq!(found.dir, dir.path().display().to_string(), "mode 700 of the directory above");
+        let pool: PoolStatus = serde_json::from_value(serde_json::json!({
+            "name": "default", "mode": "fork", "queues": [], "probing": null, "slots": []
+        }))
+        .unwrap();
+        assert_eq!(cannot_enter(&pool, 0, &found), None);
+        assert_eq!(cannot_enter(&pool, found.owner, &found), None);
+        assert_eq!(cannot_enter(&pool, found.owner + 1, &found), Some(format!("uid {}", found.owner + 1)));
+        assert!(closed(Path::new("/")).is_none());
+    }
+}

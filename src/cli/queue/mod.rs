@@ -1,0 +1,154 @@
+//! `queue list|pause|resume`.
+
+mod stats;
+pub(super) mod statsd;
+
+use std::collections::BTreeMap;
+
+use super::access::Access;
+use super::args::{QueueCommand, QueueList, QueuePause, QueueResume};
+use super::exit;
+use super::failure::Failure;
+use super::job::many;
+use super::job::{between, known, now};
+use super::term::screen::{Look, age, escaped, print, print_json, table};
+use crate::config::Config;
+use crate::model::verb::{Pause, Queues, Resume};
+use crate::model::{JobState, Millis, QueueCounts, QueueName};
+
+/// One of them.
+pub async fn run(config: &Config, command: QueueCommand) -> Result<u8, Failure> {
+    match command {
+        QueueCommand::List(args) => list(config, &args).await,
+        QueueCommand::Pause(args) => pause(config, &args).await,
+        QueueCommand::Resume(args) => resume(config, &args).await,
+        QueueCommand::Stats(args) => stats::stats(config, &args).await,
+        QueueCommand::Forget(args) => many::forget(config, &args).await,
+    }
+}
+
+/// All queues, counted.
+pub async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {
+    let queues = Access::open(config).await?.ask(Queues {}).await?;
+    match args.json {
+        true => print_json(&queues)?,
+        false if queues.is_empty() => {}
+        false => print(&render(&queues, now(), &Look::of_stdout(false)))?,
+    }
+    Ok(exit::OK)
+}
+
+/// Stops fetching from one. It need not have had a job yet, but a name that is new may be one that is mistyped.
+pub async fn pause(config: &Config, args: &QueuePause) -> Result<u8, Failure> {
+    let access = Access::open(config).await?;
+    let name = QueueName::from(args.queue.as_str());
+    let is_new = access.ask(Queues {}).await.is_ok_and(|queues| !queues.contains_key(&name));
+    access.ask(Pause { queue: args.queue.as_str().into(), reason: args.reason.clone() }).await?;
+    if is_new {
+        eprintln!(
+            "note: no job was ever put into queue '{0}'; it is paused all the same: taskvisor queue resume {0} ends that, \
+             and taskvisor queue forget {0} then takes it off the list",
+            escaped(&args.queue)
+        );
+    }
+    if args.json {
+        print_json(&serde_json::json!({ "queue": args.queue, "paused": true }))?;
+    }
+    Ok(exit::OK)
+}
+
+/// Fetches from it again.
+pub async fn resume(config: &Config, args: &QueueResume) -> Result<u8, Failure> {
+    Access::open(config).await?.ask(Resume { queue: args.queue.as_str().into() }).await?;
+    if args.json {
+        print_json(&serde_json::json!({ "queue": args.queue, "paused": false }))?;
+    }
+    Ok(exit::OK)
+}
+
+/// The table of queues, also below the tree of `status`.
+pub fn render(queues: &BTreeMap<QueueName, QueueCounts>, now: Millis, look: &Look) -> String {
+    let columns: Vec<&Column> = COLUMNS.iter().filter(|column| column.is_shown(queues)).collect();
+    let heads = columns.iter().map(|column| column.head);
+    let heads: Vec<&str> = std::iter::once("QUEUE").chain(heads).chain(["OLDEST", "STATE"]).collect();
+    let rows: Vec<_> = queues.iter().map(|(name, counts)| row(name, counts, &columns, now)).collect();
+    table(look, &heads, &rows)
+}
+
+/// Jobs that are counted together.
+struct Column {
+    head: &'static str,
+    states: &'static [JobState],
+    /// Left out where there are none at all: on a narrow screen the last columns are cut.
+    is_rare: bool,
+}
+
+impl Column {
+    const fn of(head: &'static str, states: &'static [JobState]) -> Column {
+        Column { head, states, is_rare: false }
+    }
+
+    const fn rare(head: &'static str, states: &'static [JobState]) -> Column {
+        Column { head, states, is_rare: true }
+    }
+
+    fn count(&self, counts: &QueueCounts) -> u64 {
+        self.states.iter().filter_map(|state| counts.jobs.get(state)).sum()
+    }
+
+    fn is_shown(&self, queues: &BTreeMap<QueueName, QueueCounts>) -> bool {
+        !self.is_rare || queues.values().any(|counts| self.count(counts) > 0)
+    }
+}
+
+const COLUMNS: [Column; 8] = [
+    Column::of("WAITING", &[JobState::Waiting]),
+    Column::of("DELAYED", &[JobState::Delayed]),
+    Column::rare("DEPENDS", &[JobState::Depends]),
+    Column::of("RUNNING", &[JobState::Running, JobState::Canceling]),
+    Column::of("COMPLETE", &[JobState::Complete]),
+    Column::of("FAILED", &[JobState::Failed]),
+    Column::of("HELD", &[JobState::Held]),
+    Column::rare("CANCELED", &[JobState::Canceled]),
+];
+
+fn row(name: &QueueName, counts: &QueueCounts, columns: &[&Column], now: Millis) -> Vec<String> {
+    let state = match &counts.paused {
+        None if counts.unserved => "no pool".to_string(),
+        None => "open".to_string(),
+        Some(pause) => {
+            let reason = pause.reason.as_ref().map(|reason| format!(" \"{reason}\"")).unwrap_or_default();
+            let since = known(pause.since).map(|at| format!(" {} ago", age(between(at, now))));
+            format!("paused{} by {}{reason}", since.unwrap_or_default(), pause.by)
+        }
+    };
+    let mut row = vec![escaped(name.as_str()).into_owned()];
+    row.extend(columns.iter().map(|column| column.count(counts).to_string()));
+    row.push(counts.oldest_waiting.map_or("-".into(), |put| age(between(put, now))));
+    row.push(escaped(&state).into_owned());
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::job::page::tests::look;
+
+    #[test]
+    fn a_queue_whose_jobs_all_wait_for_others_does_not_look_empty() {
+        let queue = |state| QueueCounts { jobs: [(state, 3)].into(), ..QueueCounts::default() };
+        let shown = |queues: &[(&str, QueueCounts)]| {
+            let queues = queues.iter().map(|(name, counts)| ((*name).into(), counts.clone())).collect();
+            render(&queues, Millis(0), &look(120))
+        };
+        insta::assert_snapshot!(
+            "queues",
+            [
+                shown(&[("mail", queue(JobState::Waiting))]),
+                shown(&[("mail", queue(JobState::Waiting)), ("video", queue(JobState::Depends))]),
+                shown(&[("mail", queue(JobState::Canceling)), ("video", queue(JobState::Canceled))]),
+            ]
+            .join("\n")
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! `status`: once, again and again, or as an exit code.
+
+mod fleet;
+mod slot;
+pub(super) mod tree;
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use super::access::elsewhere::supervisor;
+use super::args::status::Status as Args;
+use super::exit;
+use super::failure::{Failure, HANGS};
+use super::job::now;
+use super::term::screen::{Look, print, print_json};
+use crate::api::Client;
+use crate::config::Config;
+use crate::model::{Health, Status};
+
+/// Shows it.
+pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
+    if args.fleet {
+        return fleet::fleet(config, args).await;
+    }
+    match show(config, args).await {
+        // Also a verdict; whatever else is wrong is said.
+        Err(failure) if args.quiet && matches!(failure.code, exit::NOT_RUNNING | exit::UNHEALTHY) => {
+            Ok(failure.code)
+        }
+        shown => shown,
+    }
+}
+
+async fn show(config: &Config, args: &Args) -> Result<u8, Failure> {
+    let client = supervisor(config).await?;
+    match args.watch {
+        Some(seconds) => watch(&client, args, Duration::from_secs(seconds.into())).await,
+        None => once(&client, args).await,
+    }
+}
+
+/// A supervisor that has not answered for so long hangs.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn hangs() -> Failure {
+    Failure::new(exit::UNHEALTHY, format!("the supervisor has not answered within {} s", PATIENCE.as_secs()))
+        .hint(HANGS)
+}
+
+async fn once(client: &Client, args: &Args) -> Result<u8, Failure> {
+    let status = tokio::time::timeout(PATIENCE, client.status()).await.map_err(|_| hangs())??;
+    if args.quiet {
+        return Ok(verdict(&status));
+    }
+    match args.json {
+        true => print_json(&status)?,
+        false => print(&tree::render(&status, now(), &Look::of_stdout(args.ascii)))?,
+    }
+    Ok(exit::OK)
+}
+
+fn verdict(status: &Status) -> u8 {
+    match status.verdict {
+        Health::Healthy => exit::OK,
+        Health::Degraded => exit::DEGRADED,
+        Health::Unhealthy => exit::UNHEALTHY,
+    }
+}
+
+/// Until Ctrl-C. A supervisor that is away is said on the screen and looked for again.
+async fn watch(client: &Client, args: &Args, every: Duration) -> Result<u8, Failure> {
+    let full_screen = io::stdout().is_terminal() && !args.json;
+    if full_screen {
+        print(OPEN)?;
+    }
+    let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let shown = tokio::select! {
+        shown = redraw(client, args, every, full_screen) => shown,
+        _ = tokio::signal::ctrl_c() => Ok(()),
+        _ = term.recv() => Ok(()),
+    };
+    if full_screen {
+        print(CLOSE)?;
+    }
+    shown.map(|()| exit::OK)
+}
+
+/// The other screen, without a cursor; and back.
+const OPEN: &str = "\x1b[?1049h\x1b[?25l";
+const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
+
+async fn redraw(client: &Client, args: &Args, every: Duration, full_screen: bool) -> Result<(), Failure> {
+    let mut ticks = tokio::time::interval(every);
+    loop {
+        ticks.tick().await;
+        let status = client.status().await.map_err(Failure::from);
+        if args.json {
+            match status {
+                Ok(status) => print_json(&status)?,
+                Err(failure) => drop(failure.print()),
+            }
+            continue;
+        }
+        let look = Look::of_stdout(args.ascii);
+        let text = match status {
+            Ok(status) => tree::render(&status, now(), &look),
+            Err(failure) => failure.render(),
+        };
+        print(&if full_screen { frame(&text, look.height) } else { text + "\n" })?;
+    }
+}
+
+/// Drawn over the one before, so nothing flickers; what is below the screen is left out.
+fn frame(text: &str, height: Option<usize>) -> String {
+    let lines: Vec<&str> = text.lines().take(height.unwrap_or(usize::MAX)).collect();
+    format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n"))
+}

@@ -1,0 +1,145 @@
+//! A slot in the picture of `status`: its worker, its jobs, its processes, and why it is down.
+
+use std::fmt::Write as _;
+
+use crate::cli::term::branch::{GREEN, Line, Node, RED, YELLOW};
+use crate::cli::term::screen::{Look, age, escaped, percent, size};
+use crate::model::{Process, RunningJob, SlotState, SlotStatus};
+
+/// From here on a slot and its only job share a line.
+const WIDE: usize = 120;
+
+/// A worker's line, with what is below it.
+pub fn slot(slot: &SlotStatus, look: &Look) -> Node {
+    named(format!("{}#{} ", slot.slot, slot.generation), slot, look)
+}
+
+/// The process that forks a pool's workers.
+pub fn template(slot: &SlotStatus, look: &Look) -> Node {
+    named("template ".into(), slot, look)
+}
+
+fn named(name: String, slot: &SlotStatus, look: &Look) -> Node {
+    let mut line = Line::plain(name);
+    line.colored(slot.state.as_str(), color(slot));
+    let _ = write!(line.text, " {}", age(slot.age));
+    if let Some(until) = slot.until {
+        let _ = write!(line.text, " ({} {})", what_comes(slot.state), age(until));
+    }
+    if let Some(process) = &slot.process {
+        let _ = write!(line.text, "  pid {}  {}", process.pid, used_with_children(process));
+    }
+    let mut below = Vec::new();
+    match slot.jobs.as_slice() {
+        [only] if look.width.is_none_or(|width| width >= WIDE) => line.text += &format!("  {}", job(only)),
+        jobs => below.extend(some(jobs, look, job)),
+    }
+    below.extend(some(&slot.waits, look, |id| {
+        escaped(&format!("job {id} waits to run here alone")).into_owned()
+    }));
+    below.extend(trouble(slot));
+    below.extend(warning(slot));
+    below.extend(slot.process.iter().flat_map(processes));
+    Node::new(line, below)
+}
+
+/// What happens at the moment that is told of a slot in this state.
+fn what_comes(state: SlotState) -> &'static str {
+    match state {
+        SlotState::Down => "next in",
+        SlotState::Starting => "must be ready in",
+        SlotState::Stopping => "killed in",
+        SlotState::Ready | SlotState::Busy | SlotState::Killed | SlotState::Unkillable => "ends in",
+    }
+}
+
+/// The first of many.
+fn some<T>(all: &[T], look: &Look, text: impl Fn(&T) -> String) -> Vec<Node> {
+    const SHOWN: usize = 10;
+    let mut nodes: Vec<Node> = all.iter().take(SHOWN).map(|each| Node::leaf(text(each))).collect();
+    if all.len() > SHOWN {
+        let mark = if look.ascii { "..." } else { "…" };
+        nodes.push(Node::leaf(format!("{mark} and {} more", all.len() - SHOWN)));
+    }
+    nodes
+}
+
+/// Why it is down or stuck, and the last words of a life that never was ready.
+fn trouble(slot: &SlotStatus) -> Option<Node> {
+    let words = match (&slot.why, slot.restarts) {
+        (None, 0) => None,
+        (None, restarts) => Some(format!("restarts {restarts}")),
+        (Some(why), 0) => Some(why.clone()),
+        (Some(why), restarts) => Some(format!("restarts {restarts}, last: {why}")),
+    };
+    let trace = slot.trace.as_deref().filter(|_| slot.state == SlotState::Down).unwrap_or_default();
+    let words = words.or_else(|| (!trace.is_empty()).then(|| "its last words on stderr".into()))?;
+    Some(Node { text: last_lines(trace), ..Node::leaf(escaped(&words)) })
+}
+
+/// What its worker warns of: the first line, and the others below.
+fn warning(slot: &SlotStatus) -> Option<Node> {
+    let (first, rest) = slot.warning.as_deref().map(|text| text.split_once('\n').unwrap_or((text, "")))?;
+    Some(Node { text: last_lines(rest), ..Node::leaf(escaped(&format!("warning: {first}"))) })
+}
+
+fn last_lines(text: &str) -> Vec<String> {
+    const SHOWN: usize = 5;
+    let shown = |line: &str| escaped(&line.replace('\t', "    ")).into_owned();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines.iter().skip(lines.len().saturating_sub(SHOWN)).map(|line| shown(line)).collect()
+}
+
+fn color(slot: &SlotStatus) -> &'static str {
+    match slot.state {
+        SlotState::Ready | SlotState::Busy => GREEN,
+        SlotState::Starting | SlotState::Stopping => YELLOW,
+        SlotState::Down if slot.until.is_none() => YELLOW,
+        SlotState::Down | SlotState::Killed | SlotState::Unkillable => RED,
+    }
+}
+
+/// The title comes last: it is what a narrow terminal may cut.
+fn job(job: &RunningJob) -> String {
+    let mut text = format!("job {} #{} {}", job.id, job.attempt, age(job.ran));
+    if let Some(limit) = job.time_limit {
+        let _ = write!(text, " of {}", age(limit));
+    }
+    if let Some(fraction) = job.progress.as_ref().and_then(|progress| progress.fraction) {
+        let _ = write!(text, " {}", percent(fraction));
+    }
+    if let Some(why) = &job.ending {
+        let _ = write!(text, "  ending: {why}");
+    }
+    let _ = write!(text, "  {}", job.class);
+    if !job.title.is_empty() {
+        let _ = write!(text, ": {}", job.title);
+    }
+    if let Some(message) = job.progress.as_ref().and_then(|progress| progress.message.as_deref()) {
+        let _ = write!(text, "  ({message})");
+    }
+    escaped(&text).into_owned()
+}
+
+pub fn processes(of: &Process) -> Vec<Node> {
+    of.children
+        .iter()
+        .map(|child| {
+            let text =
+                format!("{}({}) {}  {}", escaped(&child.name), child.pid, escaped(&child.state), used(child));
+            Node::new(Line::plain(text), processes(child))
+        })
+        .collect()
+}
+
+pub fn used(process: &Process) -> String {
+    format!("rss {}  cpu {}", size(process.rss), age(process.cpu))
+}
+
+fn used_with_children(process: &Process) -> String {
+    fn sum(process: &Process) -> (u64, std::time::Duration) {
+        process.children.iter().map(sum).fold((process.rss, process.cpu), |a, b| (a.0 + b.0, a.1 + b.1))
+    }
+    let (rss, cpu) = sum(process);
+    used(&Process { rss, cpu, ..Process::default() })
+}

@@ -1,0 +1,293 @@
+//! What can be shown where: widths, lines, colours, and nothing that drives a terminal by accident.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+
+use crate::cli::failure::Failure;
+use crate::config::format_duration;
+use crate::model::{Millis, Progress};
+
+/// How to draw.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// Columns; None = as wide as it gets.
+    pub width: Option<usize>,
+    /// Lines of a terminal.
+    pub height: Option<usize>,
+    /// Whether a terminal shows it.
+    pub tty: bool,
+    /// Lines and marks of ASCII only.
+    pub ascii: bool,
+    /// Colour on states.
+    pub color: bool,
+    /// Where the reader lives.
+    pub zone: TimeZone,
+}
+
+impl Look {
+    /// As stdout and the environment allow.
+    pub fn of_stdout(ascii: bool) -> Self {
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let tty = io::stdout().is_terminal();
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0);
+        let columns = set("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
+        let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();
+        let locale = locale.to_ascii_lowercase();
+        Look {
+            width: columns.or(size.map(|size| usize::from(size.ws_col))),
+            height: size.map(|size| usize::from(size.ws_row)),
+            // A pipe gets UTF-8; a terminal that says it is something else does not.
+            tty,
+            ascii: ascii || (tty && !locale.contains("utf-8") && !locale.contains("utf8")),
+            color: tty && set("NO_COLOR").is_none() && set("TERM").is_some_and(|term| term != "dumb"),
+            zone: TimeZone::system(),
+        }
+    }
+
+    /// Text cut to the width, with a sign that it was.
+    pub fn cut<'a>(&self, line: &'a str) -> Cow<'a, str> {
+        match self.width {
+            Some(width) if line.chars().count() > width => {
+                let mark = if self.ascii { '~' } else { '…' };
+                let mut cut: String = line.chars().take(width.saturating_sub(1)).collect();
+                cut.push(mark);
+                cut.into()
+            }
+            _ => line.into(),
+        }
+    }
+
+    /// A moment on the reader's clock, with its zone as in RFC 3339: the log beside it has UTC.
+    pub fn moment(&self, at: Millis) -> String {
+        match jiff::Timestamp::from_millisecond(at.0) {
+            Ok(at) => {
+                let text = at.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S%:z").to_string();
+                text.strip_suffix("+00:00").map_or(text.clone(), |utc| format!("{utc}Z"))
+            }
+            Err(_) => format!("{} ms", at.0),
+        }
+    }
+}
+
+/// Text in which nothing can drive a terminal: control characters and changes of direction are written out.
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_unsafe) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if is_unsafe(c) && (c as u32) < 0x100 => {
+                let _ = write!(out, "\\x{:02x}", c as u32);
+            }
+            c if is_unsafe(c) => {
+                let _ = write!(out, "\\u{{{:x}}}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.into()
+}
+
+fn is_unsafe(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The line of a message that says most: the last of a Python traceback, which is the error, else the first.
+pub fn headline(message: &str) -> &str {
+    let is_traceback = message.trim_start().starts_with("Traceback (most recent call last)");
+    let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = if is_traceback { lines.next_back() } else { lines.next() };
+    line.unwrap_or_default()
+}
+
+/// Text of several lines; only the ends of lines and tabs keep their meaning.
+pub fn escaped_lines(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (n, line) in text.split('\n').enumerate() {
+        if n > 0 {
+            out.push('\n');
+        }
+        for (m, cell) in line.split('\t').enumerate() {
+            if m > 0 {
+                out.push('\t');
+            }
+            out.push_str(&escaped(cell));
+        }
+    }
+    out
+}
+
+/// Bytes with three digits: `512`, `4.1M`, `1.9G`.
+pub fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["", "K", "M", "G"] {
+        if value < 1000.0 {
+            return match unit.is_empty() || value >= 100.0 {
+                true => format!("{value:.0}{unit}"),
+                false => format!("{value:.1}{unit}"),
+            };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1}T")
+}
+
+/// A time for people: two units, and below ten seconds a tenth.
+pub fn age(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 if duration.as_millis() < 100 => format!("{}ms", duration.as_millis()),
+        0..10 => format!("{:.1}s", duration.as_secs_f64()),
+        10..3_600 => format_duration(Duration::from_secs(seconds)),
+        3_600..86_400 => format_duration(Duration::from_secs(seconds / 60 * 60)),
+        _ => format_duration(Duration::from_secs(seconds / 3_600 * 3_600)),
+    }
+}
+
+/// How far a job has come: a bar and percents, and what its worker says.
+pub fn how_far(progress: &Progress, look: &Look) -> String {
+    const WIDTH: usize = 20;
+    let bar = progress.fraction.map(|fraction| {
+        let (full, empty) = if look.ascii { ("#", ".") } else { ("█", "░") };
+        let done = (within(fraction) * WIDTH as f64) as usize;
+        format!("{}{} {}", full.repeat(done), empty.repeat(WIDTH - done), percent(fraction))
+    });
+    let said = progress
+        .message
+        .as_deref()
+        .filter(|message| !message.is_empty())
+        .map(|said| escaped(said).into_owned());
+    [bar, said].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// A fraction, rounded down: `100%` is all of it.
+pub fn percent(fraction: f64) -> String {
+    format!("{:.0}%", (within(fraction) * 100.0).floor())
+}
+
+fn within(fraction: f64) -> f64 {
+    if fraction.is_nan() { 0.0 } else { fraction.clamp(0.0, 1.0) }
+}
+
+/// Columns under their names, as wide as they must be; the last one may be cut.
+pub fn table(look: &Look, heads: &[&str], rows: &[Vec<String>]) -> String {
+    Columns::new(heads).lines(look, rows)
+}
+
+/// Columns a cell is padded to, at most. A longer cell pushes the rest of its own line aside, and no other line.
+const WIDEST: usize = 120;
+
+/// A table that comes in pieces: the names stand above the first, and a column only grows.
+pub struct Columns {
+    widths: Vec<usize>,
+    heads: Option<Vec<String>>,
+}
+
+impl Columns {
+    /// Columns of these names.
+    pub fn new(heads: &[&str]) -> Self {
+        Columns {
+            widths: heads.iter().map(|head| head.chars().count()).collect(),
+            heads: Some(heads.iter().map(|head| head.to_string()).collect()),
+        }
+    }
+
+    /// The next lines.
+    pub fn lines(&mut self, look: &Look, rows: &[Vec<String>]) -> String {
+        for row in rows {
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count().min(WIDEST));
+            }
+        }
+        let mut out = String::new();
+        for row in self.heads.take().iter().chain(rows) {
+            let mut line = String::new();
+            for (number, (width, cell)) in self.widths.iter().zip(row).enumerate() {
+                line += cell;
+                // Not by `{:<width$}`, which panics beyond 65,535, and not behind the last cell.
+                if number + 1 < row.len() {
+                    let missing = width.saturating_sub(cell.chars().count());
+                    line.extend(std::iter::repeat_n(' ', missing + 2));
+                }
+            }
+            out += &look.cut(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// Writes text to stdout.
+pub fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// Writes data to stdout as it is.
+pub fn print_bytes(data: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(data).and_then(|()| out.flush());
+    written.map_err(|error| Failure::from(error).of("failed to write to stdout"))
+}
+
+/// Writes one JSON document and the end of its line.
+pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    print(&(serde_json::to_string(value)? + "\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_drives_the_terminal() {
+        assert_eq!(escaped("a\x1b[2J\u{9b}b\u{202e}c\n"), "a\\x1b[2J\\x9bb\\u{202e}c\\n");
+        assert_eq!(escaped_lines("a\tb\r\nc\x07"), "a\tb\\x0d\nc\\x07");
+        assert_eq!(escaped("größe 漢"), "größe 漢");
+    }
+
+    #[test]
+    fn a_bar_is_full_when_all_is_done() {
+        let look = crate::cli::job::page::tests::look(80);
+        let bar =
+            |fraction, message: &str| how_far(&Progress { fraction, message: Some(message.into()) }, &look);
+        assert_eq!(bar(Some(0.0), ""), "░░░░░░░░░░░░░░░░░░░░ 0%");
+        assert_eq!(bar(Some(0.999), "page\n9"), "███████████████████░ 99% page\\n9");
+        assert_eq!(bar(Some(7.0), ""), "████████████████████ 100%");
+        assert_eq!(bar(None, "warm"), "warm");
+        let ascii = Look { ascii: true, ..look.clone() };
+        assert_eq!(
+            how_far(&Progress { fraction: Some(0.5), message: None }, &ascii),
+            "##########.......... 50%"
+        );
+    }
+
+    #[test]
+    fn a_cell_may_be_as_long_as_it_likes() {
+        let long = "é".repeat(70_000);
+        let rows = [[long.as_str(), "b", &long], ["a", "b", "c"]].map(|row| row.map(String::from).to_vec());
+        let endless = Look { width: None, ..crate::cli::job::page::tests::look(80) };
+        let text = table(&endless, &["A", "B", "C"], &rows);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], format!("{long}  b  {long}"));
+        assert_eq!(lines[2], format!("a{}  b  c", " ".repeat(WIDEST - 1)));
+        let narrow = table(&crate::cli::job::page::tests::look(80), &["A", "B", "C"], &rows);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    }
+
+    #[test]
+    fn sizes_and_ages_are_short() {
+        let sizes: Vec<String> = [0, 999, 1000, 4_300_000, 2_040_109_465, 5 << 40].map(size).into();
+        assert_eq!(sizes, ["0", "999", "1.0K", "4.1M", "1.9G", "5.0T"]);
+        let ages: Vec<String> = [5, 1_500, 59_999, 61_000, 3_723_000, 180_000_000]
+            .map(|ms| age(Duration::from_millis(ms)))
+            .into();
+        assert_eq!(ages, ["5ms", "1.5s", "59s", "1m1s", "1h2m", "2d2h"]);
+    }
+}

@@ -1,0 +1,381 @@
+//! The sentences of `why`: each says one thing that keeps something as it is.
+
+use std::time::Duration;
+
+use crate::cli::job::needs;
+use crate::cli::job::page::counted;
+use crate::cli::job::timeline::interrupted_by;
+use crate::cli::job::{between, known};
+use crate::cli::term::screen::age;
+use crate::model::{
+    Count, Failure, Fit, Happened, JobId, JobRecord, JobState, Millis, PoolStatus, QueueCounts, QueueName,
+    SlotState, Why,
+};
+
+/// Who could be asked, beside the store.
+pub enum Heard {
+    /// The supervisor that runs here.
+    Supervisor,
+    /// Nobody runs here, and nobody else has these jobs.
+    Nobody,
+    /// Nobody runs here, but others share the jobs: the hosts of those that take the job's queue.
+    Others(Vec<String>),
+}
+
+/// Why a job is in its state.
+pub fn of_job(why: &Why, heard: &Heard, now: Millis) -> Vec<String> {
+    let Some(job) = &why.job else { return Vec::new() };
+    let runs = matches!(heard, Heard::Supervisor);
+    let mut said = match job.state {
+        JobState::Waiting => waiting(why, job, runs, now),
+        JobState::Delayed => [delayed(job, now), lasting(why, job, runs, now)].concat(),
+        JobState::Depends => [needs::sentences(job, now), lasting(why, job, runs, now)].concat(),
+        JobState::Running | JobState::Canceling => running(why, job, now),
+        JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => ended(job, now),
+    };
+    said.extend(nobody_here(job, heard).filter(|_| !job.state.has_ended()));
+    said
+}
+
+/// What it means that no supervisor runs here.
+fn nobody_here(job: &JobRecord, heard: &Heard) -> Option<String> {
+    let queue = &job.queue;
+    let what = match heard {
+        Heard::Supervisor => return None,
+        Heard::Nobody => {
+            return Some("No supervisor runs here: nothing will happen to it until one is started.".into());
+        }
+        Heard::Others(_) if matches!(job.state, JobState::Running | JobState::Canceling) => {
+            "It is another's who shares this broker; once its lease is over any of them may take it".into()
+        }
+        Heard::Others(hosts) if hosts.is_empty() => {
+            format!("No supervisor runs here, and none that shares this broker takes jobs from queue {queue}")
+        }
+        Heard::Others(hosts) => {
+            format!("No supervisor runs here; jobs from queue {queue} are taken on {}", hosts.join(", "))
+        }
+    };
+    Some(format!("{what}: taskvisor status --fleet shows them."))
+}
+
+fn waiting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
+    let since = known(job.put_at).map(|at| format!("; it was put {} ago", age(between(at, now))));
+    let mut said = vec![format!("It waits in queue {}{}.", job.queue, since.unwrap_or_default())];
+    said.extend(came_back(job));
+    said.extend(paused(why, job, now));
+    said.extend(why.queues.get(&job.queue).and_then(|queue| full(&job.queue, queue)));
+    if runs {
+        said.extend(no_pool(&why.pools, job, no_room));
+    }
+    match why.before {
+        Some(0) if said.len() == 1 && runs => said.push("It is the next of its queue.".into()),
+        Some(0) | None => {}
+        Some(1) => said.push("One job of its queue comes before it, by priority or by age.".into()),
+        Some(before) => {
+            let many = if before < 1000 { before.to_string() } else { "At least 1000".into() };
+            said.push(format!("{many} jobs of its queue come before it, by priority or by age."));
+        }
+    }
+    said
+}
+
+fn paused(why: &Why, job: &JobRecord, now: Millis) -> Option<String> {
+    let pause = why.queues.get(&job.queue)?.paused.as_ref()?;
+    let reason = pause.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let since = known(pause.since).map(|at| format!(" {} ago", age(between(at, now)))).unwrap_or_default();
+    Some(format!("Queue {} was paused{since} by {}{reason}.", job.queue, pause.by))
+}
+
+/// What will be in the way of a job also when its time has come: not that all workers are busy just now.
+fn lasting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
+    let pools = if runs { no_pool(&why.pools, job, paused_pool) } else { Vec::new() };
+    paused(why, job, now).into_iter().chain(pools).collect()
+}
+
+/// What keeps all pools from taking jobs.
+pub(super) fn held_up(suspect: &JobId) -> String {
+    format!(
+        "No job begins on this host while {suspect} is here: it runs alone, as the supervisor has died under it before."
+    )
+}
+
+fn paused_pool(pool: &PoolStatus) -> Option<String> {
+    let name = &pool.name;
+    let by = pool.pause.as_ref().map(|pause| format!(" by {}", pause.by)).unwrap_or_default();
+    pool.paused.then(|| format!("Pool {name} is paused{by}: taskvisor resume {name} has it take jobs again."))
+}
+
+/// Whether a queue runs as many jobs as it may.
+fn full(name: &QueueName, queue: &QueueCounts) -> Option<String> {
+    let most = queue.max_concurrency?;
+    let count = |state| queue.jobs.get(&state).copied().unwrap_or(0);
+    (count(JobState::Running) + count(JobState::Canceling) >= most).then(|| {
+        format!("Queue {name} runs at most {most} jobs at a time, and does: taskvisor option get max_concurrency --queue {name}.")
+    })
+}
+
+/// What stands in the way of a waiting job in each pool that takes its queue.
+fn no_pool(
+    pools: &[(PoolStatus, Fit)],
+    job: &JobRecord,
+    hindrance: fn(&PoolStatus) -> Option<String>,
+) -> Vec<String> {
+    if pools.is_empty() {
+        return vec![format!("No pool takes jobs from queue {}.", job.queue)];
+    }
+    let of = |(pool, fit): &(PoolStatus, Fit)| match fit {
+        Fit::Filtered => Some(format!("Pool {} does not let class {} through.", pool.name, job.class)),
+        Fit::Unknown => Some(format!("No worker of pool {} knows class {}.", pool.name, job.class)),
+        Fit::Runs => hindrance(pool),
+    };
+    pools.iter().filter_map(of).collect()
+}
+
+fn no_room(pool: &PoolStatus) -> Option<String> {
+    let name = &pool.name;
+    if pool.paused {
+        return paused_pool(pool);
+    }
+    if let Some(suspect) = &pool.suspect {
+        return Some(held_up(suspect));
+    }
+    if let Some(probing) = &pool.probing {
+        return Some(format!("Pool {name} tries with one slot only: {probing}."));
+    }
+    let in_state = |state| pool.slots.iter().filter(|slot| slot.state == state).count();
+    match (in_state(SlotState::Ready), in_state(SlotState::Busy), pool.slots.len()) {
+        (1.., ..) => None,
+        (0, 1, 1) => Some(format!("The only slot of pool {name} is busy.")),
+        (0, busy, all) if busy == all && all > 0 => Some(format!("All {all} slots of pool {name} are busy.")),
+        (0, busy, all) => {
+            Some(format!("No slot of pool {name} has room: {busy} of {all} are busy, the others not ready."))
+        }
+    }
+}
+
+/// Why it waits again, when it has been given out before.
+fn came_back(job: &JobRecord) -> Option<String> {
+    let (at, last) = job.history.iter().rev().find_map(|entry| match &entry.what {
+        Happened::Attempt(attempt) => Some((entry.at, Ok(attempt))),
+        Happened::Advanced { from, .. } => Some((entry.at, Err(from))),
+        Happened::Canceled { .. } | Happened::Retried { .. } => None,
+        Happened::Edited { .. } | Happened::Noted { .. } => None,
+    })?;
+    let last = match last {
+        Ok(attempt) => attempt,
+        Err(from) => return Some(format!("It was complete in queue {from} before, and went on here.")),
+    };
+    let why = match (&last.failure, last.counts) {
+        (Some(failure), _) => worded(failure),
+        (None, Some(Count::Interrupted | Count::Stopped)) => {
+            format!("interrupted by {}", interrupted_by(last))
+        }
+        (None, Some(Count::UnknownClass)) => format!("no worker knew its class, {}", job.class),
+        (None, None) => "no reason is known".into(),
+    };
+    let took = last.started_at.map(|from| format!(" after {}", age(between(from, at)))).unwrap_or_default();
+    Some(format!("Attempt {} ended{took}: {why}.", last.attempt))
+}
+
+fn worded(failure: &Failure) -> String {
+    match failure.message.is_empty() {
+        true => failure.group.clone(),
+        false => format!("{}: {}", failure.group, failure.message),
+    }
+}
+
+fn delayed(job: &JobRecord, now: Millis) -> Vec<String> {
+    let left = job.due_at.map_or(Duration::ZERO, |due| between(now, due));
+    let first = format!("It is delayed for {} more.", age(left));
+    [first].into_iter().chain(came_back(job)).collect()
+}
+
+fn running(why: &Why, job: &JobRecord, now: Millis) -> Vec<String> {
+    let since = job.started_at.map_or(Duration::ZERO, |from| between(from, now));
+    let worker = job.worker.as_ref().map(|worker| format!(" in worker {worker}")).unwrap_or_default();
+    let of = job.instance.as_ref().map(|of| format!(" of {of}")).unwrap_or_default();
+    let waits_at =
+        why.pools.iter().flat_map(|(pool, _)| &pool.slots).find(|slot| slot.waits.contains(&job.id));
+    let mut said = vec![match (&job.holder, waits_at) {
+        (Some(holder), _) => held_elsewhere(holder, job, now),
+        (None, Some(slot)) => {
+            format!("It has not begun: it is at slot {}, and begins alone when others have ended.", slot.slot)
+        }
+        (None, None) => format!("Attempt {} has run for {}{worker}{of}.", job.attempt, age(since)),
+    }];
+    if let Some(end) = job.expires_at {
+        let left = age(between(now, end));
+        let often = match job.renewals {
+            0 => String::new(),
+            renewals => format!(", as it was {}", counted(renewals as usize, "time", "times")),
+        };
+        said.push(format!("Its lease ends in {left} unless it is extended{often}."));
+    }
+    let slots = why.pools.iter().flat_map(|(pool, _)| &pool.slots);
+    let here =
+        slots.flat_map(|slot| slot.jobs.iter().map(move |run| (slot, run))).find(|(_, run)| run.id == job.id);
+    if let Some((slot, run)) = here {
+        let limit = run.time_limit.map(|limit| format!("It may run for {}.", age(limit)));
+        let ending = run
+            .ending
+            .as_ref()
+            .map(|why| format!("It is being ended: {why}; slot {} is {}.", slot.slot, slot.state.as_str()));
+        let unkillable = slot.why.as_ref().filter(|_| slot.has_unkillable(&job.id));
+        let unkillable =
+            unkillable.map(|why| format!("Something of it has not died for {}: {why}.", age(slot.age)));
+        said.extend(limit.into_iter().chain(ending).chain(unkillable));
+    }
+    said.extend(canceled_by(job).filter(|_| job.state == JobState::Canceling));
+    said
+}
+
+/// Of a worker of another program only its name is known, and since when it has the job.
+fn held_elsewhere(holder: &str, job: &JobRecord, now: Millis) -> String {
+    let since = job.started_at.map(|from| format!(" for {}", age(between(from, now)))).unwrap_or_default();
+    format!("Worker {holder} of another program has had it{since}.")
+}
+
+fn canceled_by(job: &JobRecord) -> Option<String> {
+    job.history.iter().rev().find_map(|entry| match &entry.what {
+        Happened::Canceled { by, reason: Some(why) } => Some(format!("It was canceled by {by}: {why}")),
+        Happened::Canceled { by, reason: None } => Some(format!("It was canceled by {by}.")),
+        Happened::Attempt(_) | Happened::Retried { .. } => None,
+        Happened::Edited { .. } | Happened::Advanced { .. } | Happened::Noted { .. } => None,
+    })
+}
+
+fn ended(job: &JobRecord, now: Millis) -> Vec<String> {
+    let ago = job.ended_at.map(|at| format!(" {} ago", age(between(at, now)))).unwrap_or_default();
+    let mut said = vec![match job.state {
+        JobState::Complete => format!("It was completed{ago}."),
+        JobState::Failed => format!("It failed for good{ago}."),
+        JobState::Held => format!("It was held for a person{ago}."),
+        JobState::Canceled => format!("It was canceled{ago}."),
+        JobState::Waiting | JobState::Delayed | JobState::Depends => format!("It waits{ago}."),
+        JobState::Running | JobState::Canceling => format!("It runs{ago}."),
+    }];
+    match job.state {
+        JobState::Canceled => said.extend(canceled_by(job)),
+        JobState::Complete => {}
+        JobState::Failed | JobState::Held => {
+            let failure = job.failure.iter().map(|failure| format!("{}.", worded(failure)));
+            said.extend(came_back(job).map_or_else(|| failure.collect(), |last| vec![last]));
+            said.push(format!(
+                "taskvisor job show {} has all of it; taskvisor job retry {} puts it back.",
+                job.id, job.id
+            ));
+        }
+        JobState::Waiting
+        | JobState::Delayed
+        | JobState::Depends
+        | JobState::Running
+        | JobState::Canceling => {}
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::job::page::tests::failed_job;
+    use crate::model::{Attempt, Entry, Pause, QueueCounts, Retry};
+
+    const NOW: Millis = Millis(1_790_000_060_000);
+
+    /// A job that has failed once, and is now in this state.
+    fn why(state: JobState) -> Why {
+        let mut job = failed_job();
+        let attempt = Attempt {
+            attempt: 1,
+            fence: job.fence,
+            started_at: job.started_at,
+            instance: None,
+            worker: job.worker.clone(),
+            renewals: 0,
+            renewed_at: None,
+            state: JobState::Delayed,
+            due_at: None,
+            crashed: false,
+            counts: None,
+            failure: job.failure.clone(),
+            forensics: None,
+        };
+        let at = Millis(1_790_000_003_000);
+        job.history = vec![
+            Entry { at, what: Happened::Attempt(Box::new(attempt)) },
+            Entry { at, what: Happened::Canceled { by: "uid 5".into(), reason: None } },
+        ];
+        (job.state, job.retry, job.due_at) = (state, Some(Retry::CLASS), Some(Millis(NOW.0 + 9_500)));
+        job.expires_at = Some(Millis(NOW.0 + 40_000));
+        Why { job: Some(job), before: Some(0), ..Why::default() }
+    }
+
+    #[test]
+    fn each_state_has_its_reason() {
+        let said = |state| of_job(&why(state), &Heard::Supervisor, NOW);
+        let failed = "Attempt 1 ended after 1.5s: exit 1: gzip: a.gz: crc error.";
+        assert_eq!(said(JobState::Delayed)[..2], ["It is delayed for 9.5s more.", failed]);
+        let running = said(JobState::Canceling);
+        assert_eq!(running[0], "Attempt 1 has run for 58s in worker default.1#7 of q1-1.");
+        assert_eq!(
+            running[1..],
+            ["Its lease ends in 40s unless it is extended.", "It was canceled by uid 5."]
+        );
+        assert_eq!(said(JobState::Canceled), ["It was canceled 57s ago.", "It was canceled by uid 5."]);
+        assert_eq!(said(JobState::Complete), ["It was completed 57s ago."]);
+        assert_eq!(said(JobState::Held)[..2], ["It was held for a person 57s ago.", failed]);
+    }
+
+    #[test]
+    fn what_will_be_in_the_way_of_a_delayed_job_is_said_beside_its_delay() {
+        let mut why = why(JobState::Delayed);
+        let pause = Pause { since: Millis(NOW.0 - 5_000), by: "uid 0".into(), reason: None };
+        why.queues.insert("default".into(), QueueCounts { paused: Some(pause), ..QueueCounts::default() });
+        let said = of_job(&why, &Heard::Supervisor, NOW);
+        assert_eq!(
+            said[2..],
+            ["Queue default was paused 5.0s ago by uid 0.", "No pool takes jobs from queue default."]
+        );
+    }
+
+    #[test]
+    fn what_an_attempt_was_counted_as_is_not_guessed() {
+        let came_back = |counts| {
+            let mut why = why(JobState::Waiting);
+            if let Some(Entry { what: Happened::Attempt(last), .. }) =
+                why.job.as_mut().and_then(|job| job.history.first_mut())
+            {
+                (last.failure, last.counts) = (None, Some(counts));
+            }
+            of_job(&why, &Heard::Supervisor, NOW)[1].clone()
+        };
+        let died = "interrupted by the death of its supervisor or host, or the end of its lease.";
+        assert!(came_back(Count::Interrupted).ends_with(died));
+        assert!(came_back(Count::UnknownClass).ends_with("no worker knew its class, exec."));
+    }
+
+    #[test]
+    fn a_waiting_job_has_every_reason_at_once() {
+        let mut why = why(JobState::Waiting);
+        why.before = Some(1000);
+        let pause = Pause { since: Millis(NOW.0 - 5_000), by: "uid 0".into(), reason: Some("lunch".into()) };
+        why.queues.insert("default".into(), QueueCounts { paused: Some(pause), ..QueueCounts::default() });
+        let said = of_job(&why, &Heard::Supervisor, NOW);
+        assert_eq!(
+            said[2..],
+            [
+                "Queue default was paused 5.0s ago by uid 0: lunch.",
+                "No pool takes jobs from queue default.",
+                "At least 1000 jobs of its queue come before it, by priority or by age.",
+            ]
+        );
+        let last = |heard: Heard| of_job(&why, &heard, NOW).pop().unwrap();
+        assert!(last(Heard::Nobody).ends_with("nothing will happen to it until one is started."));
+        assert!(last(Heard::Others(Vec::new())).contains("none that shares this broker takes jobs"));
+        assert!(last(Heard::Others(vec!["a".into(), "b".into()])).contains("default are taken on a, b:"));
+        let nameless = Failure { group: "oom".into(), message: String::new(), trace: None };
+        let Some(job) = &mut why.job else { return };
+        (job.state, job.failure, job.history) = (JobState::Failed, Some(nameless), Vec::new());
+        assert!(of_job(&why, &Heard::Supervisor, NOW)[1] == "oom.");
+    }
+}

@@ -1,0 +1,116 @@
+//! The sentences of `why slot` and `why pool`.
+
+use super::because::held_up;
+use crate::cli::job::page::counted;
+use crate::cli::term::screen::age;
+use crate::model::{JobState, PoolStatus, QueueName, SlotState, SlotStatus, Why};
+
+/// Why a slot is in its state.
+pub fn of_slot(name: &str, why: &Why) -> Vec<String> {
+    let slots = why
+        .pools
+        .iter()
+        .flat_map(|(pool, _)| pool.template.iter().chain(&pool.slots).map(move |slot| (pool, slot)));
+    let found = slots.filter(|(_, slot)| Some(&slot.slot) == why.slot.as_ref());
+    let said: Vec<String> = found.flat_map(|(pool, slot)| of_life(pool, slot)).collect();
+    if said.is_empty() { vec![format!("Nothing is known of slot {name}.")] } else { said }
+}
+
+/// While a pool is exchanged a slot has two lives: that of the pool that leaves, and its heir's.
+fn of_life(pool: &PoolStatus, slot: &SlotStatus) -> Vec<String> {
+    let state = slot.state.as_str();
+    let leaves = if pool.outdated { ", and leaves for its heir" } else { "" };
+    let what = match slot.slot.index {
+        0 => format!("The template of pool {}", pool.name),
+        _ => format!("Slot {}", slot.slot),
+    };
+    let what = format!("{what}, generation {},", slot.generation);
+    let mut said = vec![format!("{what} has been {state} for {}{leaves}.", age(slot.age))];
+    said.extend(in_state(slot));
+    let jobs = slot.jobs.iter().map(|job| {
+        let ending = job.ending.as_ref().map(|why| format!("; it is being ended: {why}")).unwrap_or_default();
+        format!("It runs job {}, attempt {}, for {}{ending}.", job.id, job.attempt, age(job.ran))
+    });
+    said.extend(jobs);
+    said.extend(slot.waits.iter().map(|id| format!("Job {id} waits to run there alone.")));
+    said.extend(slot.leaving.as_ref().map(|why| format!("Its worker takes no more jobs and ends: {why}.")));
+    if slot.restarts > 0 {
+        let last = slot.why.as_ref().map(|why| format!(", the latest of them: {why}")).unwrap_or_default();
+        said.push(format!("{} lives there ended other than as planned{last}.", slot.restarts));
+    }
+    let trace = slot.trace.iter().flat_map(|trace| trace.lines().rev().find(|line| !line.trim().is_empty()));
+    said.extend(trace.map(|line| format!("Its last words before it was ready: {line}")));
+    said
+}
+
+fn in_state(slot: &SlotStatus) -> Option<String> {
+    let left = slot.until.map(age);
+    Some(match (slot.state, left) {
+        (SlotState::Down, Some(left)) => format!("The next worker is started in {left}."),
+        (SlotState::Down, None) => "No worker is wanted there.".into(),
+        (SlotState::Starting, Some(left)) => format!("Its worker must be ready within {left}."),
+        (SlotState::Stopping, Some(left)) => format!("Its worker is killed in {left} if it has not ended."),
+        (SlotState::Killed, _) => {
+            "Its worker was killed; only the proof that nothing of it lives is missing.".into()
+        }
+        (SlotState::Ready, _) => "It has room for a job.".into(),
+        (SlotState::Unkillable, _) => slot.why.clone()?,
+        (SlotState::Busy | SlotState::Starting | SlotState::Stopping, _) => return None,
+    })
+}
+
+/// Why a pool is of its size, and what keeps it from work.
+pub fn of_pool(pool: &PoolStatus, why: &Why) -> Vec<String> {
+    let states = [
+        SlotState::Busy,
+        SlotState::Ready,
+        SlotState::Starting,
+        SlotState::Down,
+        SlotState::Stopping,
+        SlotState::Killed,
+        SlotState::Unkillable,
+    ];
+    let count = |state| pool.slots.iter().filter(|slot| slot.state == state).count();
+    let each = states.map(|state| (count(state), state.as_str())).into_iter().filter(|(count, _)| *count > 0);
+    let each: Vec<String> = each.map(|(count, state)| format!("{count} {state}")).collect();
+    let queues: Vec<&str> = pool.queues.iter().map(QueueName::as_str).collect();
+    let slots = match pool.slots.len() {
+        0 => "no workers".into(),
+        1 => format!("1 slot, {}", each.join(", ")),
+        many => format!("{many} slots: {}", each.join(", ")),
+    };
+    let mut said = vec![format!("Pool {} has {slots}. It takes jobs from {}.", pool.name, queues.join(", "))];
+    if pool.paused {
+        let by = pool.pause.as_ref().map(|pause| format!(" by {}", pause.by)).unwrap_or_default();
+        said.push(format!("It is paused{by}: taskvisor resume {} has it take jobs again.", pool.name));
+    }
+    said.extend(pool.suspect.as_ref().map(held_up));
+    if pool.outdated {
+        said.push("Its settings were changed: it ends when its workers have run their jobs.".into());
+    }
+    said.extend(
+        pool.scaled.map(|to| format!("It was scaled to {to} by a person; the settings say otherwise.")),
+    );
+    said.extend(pool.probing.as_ref().map(|probing| format!("It tries with one slot only: {probing}.")));
+    if let Some(template) = pool.template.as_ref().filter(|template| template.state != SlotState::Ready) {
+        said.push(format!("Its template is {}: no worker can be forked.", template.state.as_str()));
+    }
+    for (class, jobs) in &pool.unknown {
+        said.push(format!(
+            "Class {class} is known to none of its workers: {} of it came lately.",
+            counted(*jobs as usize, "job", "jobs")
+        ));
+    }
+    let paused = why.queues.iter().filter_map(|(name, queue)| Some((name, queue.paused.as_ref()?)));
+    said.extend(paused.map(|(name, pause)| format!("Queue {name} is paused by {}.", pause.by)));
+    let waiting: u64 = why.queues.values().filter_map(|queue| queue.jobs.get(&JobState::Waiting)).sum();
+    said.push(match (waiting, count(SlotState::Ready)) {
+        (0, _) if why.broker_trouble.is_some() => "How many jobs wait for it cannot be told now.".into(),
+        (0, _) => "No job waits for it.".into(),
+        (1, 1..) => "1 job waits in its queues.".into(),
+        (_, 1..) => format!("{waiting} jobs wait in its queues."),
+        (1, 0) => "1 job waits in its queues, and no slot has room.".into(),
+        (_, 0) => format!("{waiting} jobs wait in its queues, and no slot has room."),
+    });
+    said
+}

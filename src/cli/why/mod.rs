@@ -1,0 +1,88 @@
+//! `why job|slot|pool`: facts made into sentences, and the decisions that led there.
+
+mod because;
+mod because_pool;
+
+use std::fmt::Write as _;
+
+use self::because::{Heard, of_job};
+use self::because_pool::{of_pool, of_slot};
+use super::access::Access;
+use super::access::elsewhere::supervisor;
+use super::access::hosts::Hosts;
+use super::args::{WhyCommand, WhyOf};
+use super::exit;
+use super::failure::Failure;
+use super::job::now;
+use super::job::processes;
+use super::term::screen::{Look, age, escaped, print, print_json};
+use crate::config::Config;
+use crate::model::{Decision, JobRecord, Millis, Subject, Why};
+
+/// Says why something is as it is.
+pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
+    let (WhyOf { name, json }, subject) = match command {
+        WhyCommand::Job(of) => (of, Subject::Job(of.name.as_str().into())),
+        WhyCommand::Slot(of) => (of, Subject::Slot(of.name.clone())),
+        WhyCommand::Pool(of) => (of, Subject::Pool(of.name.clone())),
+    };
+    let (mut why, access) = match &subject {
+        Subject::Job(id) => {
+            let access = Access::open(config).await?;
+            (access.why(&access.named(id.as_str()).await?).await?, Some(access))
+        }
+        Subject::Slot(_) | Subject::Pool(_) => (supervisor(config).await?.why(&subject).await?, None),
+    };
+    if *json {
+        print_json(&why)?;
+        return Ok(exit::OK);
+    }
+    let heard = match (&access, &mut why.job) {
+        (Some(access), Some(job)) => about(access, job).await,
+        _ => Heard::Supervisor,
+    };
+    print(&render(name, &subject, &why, &heard, now(), &Look::of_stdout(false)))?;
+    Ok(exit::OK)
+}
+
+/// Who was asked about a job, which gets the names of hosts.
+async fn about(access: &Access, job: &mut JobRecord) -> Heard {
+    let hosts = Hosts::of(access).await;
+    hosts.name_in(job);
+    match access {
+        Access::Api(..) => Heard::Supervisor,
+        Access::Store(_) if hosts.shared => Heard::Others(hosts.that_take(&job.queue)),
+        Access::Store(_) => Heard::Nobody,
+    }
+}
+
+fn render(name: &str, subject: &Subject, why: &Why, heard: &Heard, now: Millis, look: &Look) -> String {
+    let because = match subject {
+        Subject::Job(_) => of_job(why, heard, now),
+        Subject::Slot(_) => of_slot(name, why),
+        Subject::Pool(_) => why.pools.iter().flat_map(|(pool, _)| of_pool(pool, why)).collect(),
+    };
+    let stopping = why.stopping.map(|_| "The supervisor is stopping: it takes no more jobs.".to_owned());
+    let broker = why.broker_trouble.as_ref().map(|trouble| {
+        let end = if trouble.ends_with('?') { "" } else { "." };
+        format!("The broker is in trouble: {trouble}{end}")
+    });
+    let counted = why.queues_age.map(|old| format!("Its queues were last counted {} ago.", age(old)));
+    let mut out = String::new();
+    for sentence in because.into_iter().chain(stopping).chain(broker).chain(counted) {
+        let _ = writeln!(out, "{}", escaped(&sentence));
+    }
+    if let Some(seen) = &why.snapshot {
+        out.push_str("\nits processes before they were last ended for a limit\n");
+        processes::render(&mut out, seen);
+    }
+    if !why.decisions.is_empty() {
+        out.push_str("\nlatest decisions\n");
+    }
+    for Decision { ago, what } in &why.decisions {
+        let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
+        let at = look.moment(Millis(now.0.saturating_sub(ago)));
+        let _ = writeln!(out, "  {at}  {}", escaped(what));
+    }
+    out
+}
