@@ -58,3 +58,19 @@ pub struct Drain {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
     pub timeout: Option<Duration>,
 }
+
+#[derive(Debug, clap::Args)]
+pub struct Stop {
+    /// Change nothing; say what would become of the jobs that run
+    #[arg(long)]
+    pub dry_run: bool,
+    /// TERM to all jobs at once
+    #[arg(long, conflicts_with = "kill")]
+    pub now: bool,
+    /// KILL to all jobs at once
+    #[arg(long)]
+    pub kill: bool,
+    /// Wait no longer than this for the end; it goes on
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+}

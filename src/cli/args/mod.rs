@@ -1,32 +1,35 @@
 //! What can be typed.
 
 mod change;
+mod check;
 pub(super) mod job;
 pub(super) mod many;
 pub(super) mod mistyped;
 pub(super) mod option;
+mod put;
 pub(super) mod recur;
 mod start;
 pub(super) mod status;
 pub(super) mod typed;
+mod why;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Parser, Subcommand};
 
-pub use self::change::{Drain, Intake, Recycle, Reload, Scale};
+pub use self::change::{Drain, Intake, Recycle, Reload, Scale, Stop};
+pub use self::check::{Check, ConfigCommand, ConfigShow};
 pub use self::job::{
     Failed, JobCancel, JobCommand, JobDepends, JobDiscard, JobList, JobLogs, JobPriority, JobResult,
     JobRetry, JobShow, JobTag, JobWait, Jobs, Many, OnOff, QueueCommand, QueueForget, QueueList, QueuePause,
     QueueResume, QueueStats, TagHow,
 };
 pub use self::option::OptionCommand;
+pub use self::put::Put;
 pub use self::recur::RecurCommand;
 pub use self::start::Start;
 pub use self::status::Status;
+pub use self::why::{WhyCommand, WhyOf};
 use super::access::elsewhere::Elsewhere;
 use super::doctor;
 use super::events;
@@ -35,8 +38,7 @@ use super::put::form;
 use super::queue::statsd;
 pub use super::redis::RedisCommand;
 use super::reference;
-use crate::config::{Flags, parse_duration};
-use crate::model::{Exists, Millis};
+use crate::config::Flags;
 
 /// Keeps workers alive, hands them jobs, and knows every process a job has started.
 #[derive(Debug, Parser)]
@@ -149,7 +151,7 @@ pub enum Command {
     #[command(after_help = self::start::HELP)]
     Start(Start),
     /// Look for what start would refuse and for settings that contradict each other
-    #[command(after_help = CHECK)]
+    #[command(after_help = check::CHECK_HELP)]
     Check(Check),
     /// Look at settings
     #[command(subcommand)]
@@ -221,160 +223,6 @@ pub enum Command {
     /// Print the manual page
     #[command(after_help = reference::MANUAL_HELP)]
     Man(reference::Manual),
-}
-
-#[derive(Debug, Subcommand)]
-pub enum WhyCommand {
-    /// A job, by its id
-    Job(WhyOf),
-    /// A slot, as status shows it: POOL.N
-    Slot(WhyOf),
-    /// A pool, by its name
-    Pool(WhyOf),
-}
-
-#[derive(Debug, clap::Args)]
-pub struct WhyOf {
-    /// Which
-    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
-    pub name: String,
-    /// The facts as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-const CHECK: &str = "\
-Takes what start takes, and starts nothing. Each warning has the name of its rule and what to do about it.
-
-Examples:
-  taskvisor check -c /etc/taskvisor.yaml
-  taskvisor check -c /etc/taskvisor.yaml --strict && systemctl restart taskvisor";
-
-#[derive(Debug, clap::Args)]
-pub struct Check {
-    /// As JSON, schema taskvisor.check/1
-    #[arg(long)]
-    pub json: bool,
-    /// End with code 1 if there are warnings
-    #[arg(long)]
-    pub strict: bool,
-    #[command(flatten)]
-    pub start: Start,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum ConfigCommand {
-    /// Show every setting with its value and where that came from
-    #[command(after_help = CONFIG_SHOW)]
-    Show(ConfigShow),
-}
-
-const CONFIG_SHOW: &str = "\
-Takes what start takes. What it prints is a file of settings that start -c reads again; in it secrets are null, which is to say not set.
-
-Examples:
-  taskvisor config show -c /etc/taskvisor.yaml
-  taskvisor config show mail -c /etc/taskvisor.yaml
-  taskvisor config show -w 8 -- python3 -m taskvisor.worker app.tasks >taskvisor.yaml";
-
-#[derive(Debug, clap::Args)]
-pub struct ConfigShow {
-    /// Only this pool
-    #[arg(value_name = "POOL")]
-    pub only: Option<String>,
-    /// As JSON, schema taskvisor.config/1
-    #[arg(long)]
-    pub json: bool,
-    /// Also the values of variables that look like secrets
-    #[arg(long)]
-    pub secrets: bool,
-    #[command(flatten)]
-    pub start: Start,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct Stop {
-    /// Change nothing; say what would become of the jobs that run
-    #[arg(long)]
-    pub dry_run: bool,
-    /// TERM to all jobs at once
-    #[arg(long, conflicts_with = "kill")]
-    pub now: bool,
-    /// KILL to all jobs at once
-    #[arg(long)]
-    pub kill: bool,
-    /// Wait no longer than this for the end; it goes on
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub timeout: Option<Duration>,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct Put {
-    /// Where a command waits [default: default]
-    #[arg(short = 'q', long = "queue", value_name = "QUEUE", value_parser = NonEmptyStringValueParser::new())]
-    pub commands_queue: Option<String>,
-    /// Higher runs first
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
-    pub priority: i32,
-    /// Not before this long from now
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub delay: Option<Duration>,
-    /// Not before this date or time, here or with an offset: "2026-12-24 18:00"
-    #[arg(long, value_name = "DATE", value_parser = self::many::to_come, conflicts_with = "delay")]
-    pub at: Option<Millis>,
-    /// Tries after the first one
-    #[arg(long, value_name = "N")]
-    pub retries: Option<u32>,
-    /// The longest run of an attempt
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub time_limit: Option<Duration>,
-    /// A word to find it by; may be given several times
-    #[arg(long = "tag", value_name = "TAG")]
-    pub tags: Vec<String>,
-    /// Not before these jobs are complete; several with commas
-    #[arg(long, value_name = "JID", value_delimiter = ',')]
-    pub depends: Vec<String>,
-    /// Its id, instead of a new one
-    #[arg(long, value_name = "JID", conflicts_with = "lines")]
-    pub jid: Option<String>,
-    /// If that id exists: refuse, or skip: print it and leave the job that has it as it is
-    #[arg(long, value_name = "WHAT", requires = "jid", default_value = "refuse",
-          value_parser = |text: &str| text.parse::<Exists>())]
-    pub exists: Exists,
-    /// What a command reads on stdin: DATA, @FILE, or - for the stdin of this command
-    #[arg(short = 'd', long = "data", value_name = "DATA")]
-    pub commands_stdin: Option<OsString>,
-    /// Data that need not be JSON
-    #[arg(long)]
-    pub raw: bool,
-    /// One job for each line of stdin. The line is a job's data; of a command {} in an argument is the line, which is else
-    /// the last argument
-    #[arg(long)]
-    pub lines: bool,
-    /// Lines end with a zero byte, so they may hold any other
-    #[arg(short = '0', long, requires = "lines")]
-    pub null: bool,
-    /// Wait for the end and print the results, the ids on stderr: 0 = all complete, 1 = not all, 124 = timed out
-    #[arg(long)]
-    pub wait: bool,
-    /// Wait no longer than this; the jobs go on
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
-    pub timeout: Option<Duration>,
-    /// Print each id as a JSON line; with --wait each end with its result
-    #[arg(long)]
-    pub json: bool,
-    /// Where a job with a class waits
-    #[arg(value_name = "QUEUE", value_parser = NonEmptyStringValueParser::new())]
-    pub queue: Option<String>,
-    /// What it is: one of the classes that its workers know
-    #[arg(value_name = "CLASS", value_parser = NonEmptyStringValueParser::new())]
-    pub class: Option<String>,
-    /// JSON for its worker: DATA, @FILE, or - for the stdin of this command [default: null]
-    #[arg(value_name = "DATA", allow_negative_numbers = true)]
-    pub data: Option<OsString>,
-    /// The program and its arguments
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<OsString>,
 }
 
 #[cfg(test)]

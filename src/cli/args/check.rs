@@ -1,0 +1,54 @@
+//! What can be typed after `check` and `config`.
+
+use clap::Subcommand;
+
+use super::start::Start;
+
+pub const CHECK_HELP: &str = "\
+Takes what start takes, and starts nothing. Each warning has the name of its rule and what to do about it.
+
+Examples:
+  taskvisor check -c /etc/taskvisor.yaml
+  taskvisor check -c /etc/taskvisor.yaml --strict && systemctl restart taskvisor";
+
+#[derive(Debug, clap::Args)]
+pub struct Check {
+    /// As JSON, schema taskvisor.check/1
+    #[arg(long)]
+    pub json: bool,
+    /// End with code 1 if there are warnings
+    #[arg(long)]
+    pub strict: bool,
+    #[command(flatten)]
+    pub start: Start,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Show every setting with its value and where that came from
+    #[command(after_help = SHOW_HELP)]
+    Show(ConfigShow),
+}
+
+const SHOW_HELP: &str = "\
+Takes what start takes. What it prints is a file of settings that start -c reads again; in it secrets are null, which is to say not set.
+
+Examples:
+  taskvisor config show -c /etc/taskvisor.yaml
+  taskvisor config show mail -c /etc/taskvisor.yaml
+  taskvisor config show -w 8 -- python3 -m taskvisor.worker app.tasks >taskvisor.yaml";
+
+#[derive(Debug, clap::Args)]
+pub struct ConfigShow {
+    /// Only this pool
+    #[arg(value_name = "POOL")]
+    pub only: Option<String>,
+    /// As JSON, schema taskvisor.config/1
+    #[arg(long)]
+    pub json: bool,
+    /// Also the values of variables that look like secrets
+    #[arg(long)]
+    pub secrets: bool,
+    #[command(flatten)]
+    pub start: Start,
+}

@@ -1,0 +1,79 @@
+//! What can be typed after `put`.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::builder::NonEmptyStringValueParser;
+
+use super::many::to_come;
+use crate::config::parse_duration;
+use crate::model::{Exists, Millis};
+
+#[derive(Debug, clap::Args)]
+pub struct Put {
+    /// Where a command waits [default: default]
+    #[arg(short = 'q', long = "queue", value_name = "QUEUE", value_parser = NonEmptyStringValueParser::new())]
+    pub commands_queue: Option<String>,
+    /// Higher runs first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub priority: i32,
+    /// Not before this long from now
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub delay: Option<Duration>,
+    /// Not before this date or time, here or with an offset: "2026-12-24 18:00"
+    #[arg(long, value_name = "DATE", value_parser = to_come, conflicts_with = "delay")]
+    pub at: Option<Millis>,
+    /// Tries after the first one
+    #[arg(long, value_name = "N")]
+    pub retries: Option<u32>,
+    /// The longest run of an attempt
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub time_limit: Option<Duration>,
+    /// A word to find it by; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+    /// Not before these jobs are complete; several with commas
+    #[arg(long, value_name = "JID", value_delimiter = ',')]
+    pub depends: Vec<String>,
+    /// Its id, instead of a new one
+    #[arg(long, value_name = "JID", conflicts_with = "lines")]
+    pub jid: Option<String>,
+    /// If that id exists: refuse, or skip: print it and leave the job that has it as it is
+    #[arg(long, value_name = "WHAT", requires = "jid", default_value = "refuse",
+          value_parser = |text: &str| text.parse::<Exists>())]
+    pub exists: Exists,
+    /// What a command reads on stdin: DATA, @FILE, or - for the stdin of this command
+    #[arg(short = 'd', long = "data", value_name = "DATA")]
+    pub commands_stdin: Option<OsString>,
+    /// Data that need not be JSON
+    #[arg(long)]
+    pub raw: bool,
+    /// One job for each line of stdin. The line is a job's data; of a command {} in an argument is the line, which is else
+    /// the last argument
+    #[arg(long)]
+    pub lines: bool,
+    /// Lines end with a zero byte, so they may hold any other
+    #[arg(short = '0', long, requires = "lines")]
+    pub null: bool,
+    /// Wait for the end and print the results, the ids on stderr: 0 = all complete, 1 = not all, 124 = timed out
+    #[arg(long)]
+    pub wait: bool,
+    /// Wait no longer than this; the jobs go on
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
+    pub timeout: Option<Duration>,
+    /// Print each id as a JSON line; with --wait each end with its result
+    #[arg(long)]
+    pub json: bool,
+    /// Where a job with a class waits
+    #[arg(value_name = "QUEUE", value_parser = NonEmptyStringValueParser::new())]
+    pub queue: Option<String>,
+    /// What it is: one of the classes that its workers know
+    #[arg(value_name = "CLASS", value_parser = NonEmptyStringValueParser::new())]
+    pub class: Option<String>,
+    /// JSON for its worker: DATA, @FILE, or - for the stdin of this command [default: null]
+    #[arg(value_name = "DATA", allow_negative_numbers = true)]
+    pub data: Option<OsString>,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}

@@ -1,0 +1,24 @@
+//! What can be typed after `why`.
+
+use clap::Subcommand;
+use clap::builder::NonEmptyStringValueParser;
+
+#[derive(Debug, Subcommand)]
+pub enum WhyCommand {
+    /// A job, by its id
+    Job(WhyOf),
+    /// A slot, as status shows it: POOL.N
+    Slot(WhyOf),
+    /// A pool, by its name
+    Pool(WhyOf),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct WhyOf {
+    /// Which
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub name: String,
+    /// The facts as JSON
+    #[arg(long)]
+    pub json: bool,
+}
