@@ -9,6 +9,7 @@ pub mod clock;
 pub mod config;
 pub mod engine;
 pub mod failpoint;
+pub mod kale;
 pub mod keeper;
 pub mod log;
 pub mod model;

@@ -1,0 +1,76 @@
+//! What the text of a message is: a job in JSON, a task of kale, or any text.
+
+use serde_json::Value as Json;
+
+use super::codec::{Codec, CodecError};
+use super::message::{EnvelopeError, Received};
+
+/// How the messages of a queue are read.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// Tasks of kale are opened with this.
+    pub codec: Option<Codec>,
+    /// The class for any other text. Only where no tasks of kale are expected: a broken one would be taken for a text.
+    pub text_class: Option<String>,
+}
+
+/// A message that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// A JSON object with a `class`.
+    Native {
+        /// Which code runs it.
+        class: String,
+        /// What it is given, `null` if nothing.
+        data: Json,
+    },
+    /// A task of kale.
+    Kale(Box<Received>),
+    /// A text for the class of its queue.
+    Text {
+        /// Which code runs it.
+        class: String,
+        /// The text as it came.
+        text: String,
+    },
+}
+
+/// Why a message cannot be read. Each sentence continues "the message is poison: ".
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BodyError {
+    /// Neither kind.
+    #[error(
+        "it is no JSON object with a 'class', and its queue has neither a key for tasks of kale nor a class for text"
+    )]
+    Unknown,
+    /// JSON that misses something.
+    #[error("it is JSON, but its 'class' is not a text")]
+    NoClass,
+    /// No body of kale.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// No message of kale.
+    #[error(transparent)]
+    Envelope(#[from] EnvelopeError),
+}
+
+impl Reading {
+    /// Reads the text of a message.
+    pub fn read(&self, text: &str) -> Result<Body, BodyError> {
+        if let Ok(Json::Object(mut object)) = serde_json::from_str(text)
+            && (object.contains_key("class") || self.text_class.is_none())
+        {
+            return match object.remove("class") {
+                Some(Json::String(class)) if !class.is_empty() => {
+                    Ok(Body::Native { class, data: object.remove("data").unwrap_or(Json::Null) })
+                }
+                _ => Err(BodyError::NoClass),
+            };
+        }
+        match (&self.codec, &self.text_class) {
+            (Some(codec), _) => Ok(Body::Kale(Box::new(Received::read(codec.open(text)?)?))),
+            (None, Some(class)) => Ok(Body::Text { class: class.clone(), text: text.to_owned() }),
+            (None, None) => Err(BodyError::Unknown),
+        }
+    }
+}

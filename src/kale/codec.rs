@@ -1,0 +1,90 @@
+//! From the text of a message to its pickle, and back.
+
+use std::io::Read;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::{ZlibDecoder, ZlibEncoder};
+
+use super::cipher::Key;
+
+/// The largest pickle, in bytes. A body of 1 MiB, the most that SQS carries, could inflate to a gigabyte.
+pub const INFLATED_MAX: usize = 16 << 20;
+
+/// How pickles are compressed: kale's COMPRESSOR and DECOMPRESSOR.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// zlib, kale's default.
+    #[default]
+    Zlib,
+    /// Not at all.
+    None,
+}
+
+/// Reads and writes the text of bodies.
+#[derive(Clone, Debug)]
+pub struct Codec {
+    key: Key,
+    compression: Compression,
+}
+
+/// Why a text is no body of kale.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    /// Not base64.
+    #[error("it is not base64 ({0})")]
+    Base64(String),
+    /// The padding after decryption is none.
+    #[error("it cannot be decrypted: it was encrypted with another key, or it is cut off")]
+    Decrypt,
+    /// Decrypted, and not zlib.
+    #[error("it does not inflate ({0}): it was encrypted with another key, or its COMPRESSOR is not zlib")]
+    Inflate(String),
+    /// More than [`INFLATED_MAX`].
+    #[error("it inflates to more than {INFLATED_MAX} bytes")]
+    TooLarge,
+}
+
+impl Codec {
+    /// A codec with this key.
+    pub fn new(key: Key, compression: Compression) -> Codec {
+        Codec { key, compression }
+    }
+
+    /// The pickle in a body.
+    pub fn open(&self, body: &str) -> Result<Vec<u8>, CodecError> {
+        let sealed = STANDARD.decode(body.trim()).map_err(|error| CodecError::Base64(error.to_string()))?;
+        let packed = self.key.decrypt(sealed).ok_or(CodecError::Decrypt)?;
+        let pickle = match self.compression {
+            Compression::Zlib => inflate(&packed)?,
+            Compression::None => packed,
+        };
+        if pickle.len() > INFLATED_MAX { Err(CodecError::TooLarge) } else { Ok(pickle) }
+    }
+
+    /// The body for a pickle.
+    pub fn seal(&self, pickle: &[u8]) -> String {
+        let packed = match self.compression {
+            Compression::Zlib => deflate(pickle),
+            Compression::None => pickle.to_vec(),
+        };
+        STANDARD.encode(self.key.encrypt(packed))
+    }
+}
+
+fn inflate(packed: &[u8]) -> Result<Vec<u8>, CodecError> {
+    let mut pickle = Vec::new();
+    let most = INFLATED_MAX as u64 + 1;
+    ZlibDecoder::new(packed)
+        .take(most)
+        .read_to_end(&mut pickle)
+        .map_err(|error| CodecError::Inflate(error.to_string()))?;
+    Ok(pickle)
+}
+
+fn deflate(pickle: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    // Reading from memory into memory cannot fail.
+    let _ = ZlibEncoder::new(pickle, flate2::Compression::default()).read_to_end(&mut packed);
+    packed
+}

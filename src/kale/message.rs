@@ -1,0 +1,201 @@
+//! The dict in a body of kale: a task, its arguments and its counters.
+
+use super::pickle::{self, Limits, PickleError, Scalar, SpliceError, Value};
+
+/// A task as its message has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// `id`: the same for every retry.
+    pub id: String,
+    /// `task`: `module.Class`.
+    pub task: String,
+    /// `payload.args`: a list or a tuple.
+    pub args: Value,
+    /// `payload.kwargs`: a dict.
+    pub kwargs: Value,
+    /// `payload.app_data`: anything.
+    pub app_data: Value,
+    /// `_enqueued_time`: seconds since 1970.
+    pub enqueued_time: f64,
+    /// `_publisher`: who sent it, `host[pid]`.
+    pub publisher: String,
+    /// `retry_num`: how many messages of this task came before.
+    pub retry_num: u64,
+    /// `failure_num`: how many of them failed.
+    pub failure_num: u64,
+}
+
+/// A message as it came, with its pickle.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Received {
+    /// What it says.
+    pub message: Message,
+    pickle: Vec<u8>,
+}
+
+/// What changes when a task is sent once more.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rerun {
+    /// The new `retry_num`.
+    pub retry_num: u64,
+    /// The new `failure_num`.
+    pub failure_num: u64,
+    /// The new `_enqueued_time`, in seconds since 1970.
+    pub enqueued_time: f64,
+    /// The new `_publisher`.
+    pub publisher: String,
+}
+
+/// Why a pickle is no message of kale, or cannot be sent once more.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum EnvelopeError {
+    /// The pickle itself.
+    #[error(transparent)]
+    Pickle(#[from] PickleError),
+    /// A field that is missing or of another kind.
+    #[error("its {0} is {1}: a message of kale has {2} there")]
+    Field(&'static str, String, &'static str),
+    /// The counters cannot be changed.
+    #[error(transparent)]
+    Splice(#[from] SpliceError),
+    /// Changing the counters changed something else.
+    #[error("its counters cannot be changed without changing the task: send it from Python")]
+    Entangled,
+}
+
+impl Received {
+    /// Reads a pickle. Nothing in it is executed.
+    pub fn read(pickle: Vec<u8>) -> Result<Received, EnvelopeError> {
+        let message = Message::from_value(&pickle::read(&pickle, Limits::default())?.value)?;
+        Ok(Received { message, pickle })
+    }
+
+    /// The pickle as it came.
+    pub fn pickle(&self) -> &[u8] {
+        &self.pickle
+    }
+
+    /// The pickle of the same task with other counters. Arguments that only Python understands stay byte for byte.
+    pub fn again(&self, rerun: &Rerun) -> Result<Vec<u8>, EnvelopeError> {
+        let count = |value: u64| Scalar::Int(i64::try_from(value).unwrap_or(i64::MAX));
+        let fields = [
+            ("_enqueued_time", Scalar::Float(rerun.enqueued_time)),
+            ("_publisher", Scalar::Str(rerun.publisher.clone())),
+            ("retry_num", count(rerun.retry_num)),
+            ("failure_num", count(rerun.failure_num)),
+        ];
+        let again = pickle::read(&self.pickle, Limits::default())?.with(&self.pickle, &fields)?;
+        let expected = Message {
+            enqueued_time: rerun.enqueued_time,
+            publisher: rerun.publisher.clone(),
+            retry_num: rerun.retry_num,
+            failure_num: rerun.failure_num,
+            ..self.message.clone()
+        };
+        // A pickle may say one value in two places: then both have changed.
+        match Received::read(again) {
+            Ok(read) if read.message == expected => Ok(read.pickle),
+            Ok(_) | Err(_) => Err(EnvelopeError::Entangled),
+        }
+    }
+}
+
+impl Message {
+    /// Its pickle, with the keys in the order of kale. `None` if an argument is an object of Python.
+    pub fn pickle(&self) -> Option<Vec<u8>> {
+        let count = |value: u64| Value::Int(i64::try_from(value).unwrap_or(i64::MAX));
+        pickle::write(&dict([
+            ("id", Value::Str(self.id.clone())),
+            ("task", Value::Str(self.task.clone())),
+            (
+                "payload",
+                dict([
+                    ("args", self.args.clone()),
+                    ("kwargs", self.kwargs.clone()),
+                    ("app_data", self.app_data.clone()),
+                ]),
+            ),
+            ("_enqueued_time", Value::Float(self.enqueued_time)),
+            ("_publisher", Value::Str(self.publisher.clone())),
+            ("retry_num", count(self.retry_num)),
+            ("failure_num", count(self.failure_num)),
+        ]))
+    }
+
+    fn from_value(value: &Value) -> Result<Message, EnvelopeError> {
+        if !matches!(value, Value::Dict(_)) {
+            return Err(EnvelopeError::Field("pickle", kind(Some(value)), "a dict"));
+        }
+        let payload = match value.get("payload") {
+            Some(payload @ Value::Dict(_)) => payload,
+            other => return Err(EnvelopeError::Field("payload", kind(other), "a dict")),
+        };
+        let args = match payload.get("args") {
+            Some(args @ (Value::List(_) | Value::Tuple(_))) => args.clone(),
+            other => return Err(EnvelopeError::Field("payload.args", kind(other), "a list or a tuple")),
+        };
+        let kwargs = match payload.get("kwargs") {
+            Some(kwargs @ Value::Dict(_)) => kwargs.clone(),
+            other => return Err(EnvelopeError::Field("payload.kwargs", kind(other), "a dict")),
+        };
+        Ok(Message {
+            id: text(value, "id")?,
+            task: text(value, "task")?,
+            args,
+            kwargs,
+            app_data: payload.get("app_data").cloned().unwrap_or(Value::None),
+            enqueued_time: seconds(value, "_enqueued_time")?,
+            publisher: text(value, "_publisher")?,
+            retry_num: counter(value, "retry_num")?,
+            failure_num: counter(value, "failure_num")?,
+        })
+    }
+}
+
+fn dict<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    Value::Dict(entries.into_iter().map(|(key, value)| (Value::Str(key.to_owned()), value)).collect())
+}
+
+fn text(of: &Value, key: &'static str) -> Result<String, EnvelopeError> {
+    match of.get(key) {
+        Some(Value::Str(text)) => Ok(text.clone()),
+        other => Err(EnvelopeError::Field(key, kind(other), "a text")),
+    }
+}
+
+fn seconds(of: &Value, key: &'static str) -> Result<f64, EnvelopeError> {
+    match of.get(key) {
+        Some(Value::Float(value)) if value.is_finite() => Ok(*value),
+        // What a TIMESTAMP_FUNC of the user may give: seconds, which a float holds exactly.
+        #[allow(clippy::cast_precision_loss)]
+        Some(Value::Int(value)) => Ok(*value as f64),
+        other => Err(EnvelopeError::Field(key, kind(other), "a time")),
+    }
+}
+
+fn counter(of: &Value, key: &'static str) -> Result<u64, EnvelopeError> {
+    match of.get(key) {
+        Some(Value::Int(value)) => {
+            u64::try_from(*value).map_err(|_| EnvelopeError::Field(key, value.to_string(), "a count"))
+        }
+        other => Err(EnvelopeError::Field(key, kind(other), "a count")),
+    }
+}
+
+fn kind(value: Option<&Value>) -> String {
+    match value {
+        None => "missing",
+        Some(Value::None) => "None",
+        Some(Value::Bool(_)) => "a bool",
+        Some(Value::Int(_) | Value::Big(_)) => "an integer",
+        Some(Value::Float(_)) => "a float",
+        Some(Value::Str(_)) => "a text",
+        Some(Value::Bytes(_)) => "bytes",
+        Some(Value::List(_)) => "a list",
+        Some(Value::Tuple(_)) => "a tuple",
+        Some(Value::Dict(_)) => "a dict",
+        Some(Value::Set(_) | Value::FrozenSet(_)) => "a set",
+        Some(Value::Object(name)) => return format!("an object ({name})"),
+    }
+    .to_owned()
+}

@@ -1,0 +1,22 @@
+//! The formats of kale (Nextdoor's task worker on Amazon SQS): its message bodies and its pickled envelope. Pure: bytes in,
+//! values out.
+//!
+//! A body is `base64(AES-ECB(pad(zlib(pickle(dict)))))`. Whoever can write to such a queue can run code in a Python worker,
+//! because Python's unpickler executes what a pickle says. Nothing here executes a pickle: [`pickle::read`] understands a
+//! small set of opcodes, names objects without making them, and refuses everything else.
+
+mod body;
+mod cipher;
+mod codec;
+mod message;
+pub mod pickle;
+mod retry;
+
+pub use body::{Body, BodyError, Reading};
+pub use cipher::{DEFAULT_KEY, Key, KeyError};
+pub use codec::{Codec, CodecError, Compression, INFLATED_MAX};
+pub use message::{EnvelopeError, Message, Received, Rerun};
+pub use retry::retry_delay;
+
+#[cfg(test)]
+mod tests;

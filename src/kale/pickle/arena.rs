@@ -1,0 +1,98 @@
+//! The values of a pickle while it is read. A pickle may name a list before it fills it, and name it twice, so values refer
+//! to others by number.
+
+use std::ops::Range;
+
+use super::Value;
+
+/// The number of a node.
+pub(super) type Id = u32;
+
+/// Where in the pickle the opcode stands that pushed a value.
+pub(super) type Span = Range<usize>;
+
+/// A value that may hold others.
+pub(super) enum Node {
+    /// A value that holds no others.
+    Leaf(Value),
+    List(Vec<Id>),
+    Tuple(Vec<Id>),
+    Set(Vec<Id>),
+    FrozenSet(Vec<Id>),
+    Dict(Vec<(Id, Id, Span)>),
+    /// A class or function.
+    Global(String),
+    /// What a class or function would have made.
+    Object(String),
+}
+
+/// All values of a pickle.
+#[derive(Default)]
+pub(super) struct Arena(pub(super) Vec<Node>);
+
+/// Why nodes make no value.
+pub(super) enum Unfit {
+    /// Lists in lists, or a list that holds itself.
+    Deep,
+    /// The same list in many places.
+    Large,
+}
+
+impl Arena {
+    /// The tree below a node, of at most `depth` levels. What it takes of memory is taken off `budget`, in bytes.
+    pub(super) fn value(&self, id: Id, depth: usize, budget: &mut usize) -> Result<Value, Unfit> {
+        let depth = depth.checked_sub(1).ok_or(Unfit::Deep)?;
+        let node = &self.0[id as usize];
+        *budget = budget.checked_sub(node.weight()).ok_or(Unfit::Large)?;
+        let mut all =
+            |ids: &[Id]| ids.iter().map(|id| self.value(*id, depth, budget)).collect::<Result<Vec<_>, _>>();
+        Ok(match node {
+            Node::Leaf(value) => value.clone(),
+            Node::List(ids) => Value::List(all(ids)?),
+            Node::Tuple(ids) => Value::Tuple(all(ids)?),
+            Node::Set(ids) => Value::Set(all(ids)?),
+            Node::FrozenSet(ids) => Value::FrozenSet(all(ids)?),
+            Node::Dict(entries) => {
+                let mut pairs = Vec::new();
+                for (key, value, _) in entries {
+                    pairs.push((self.value(*key, depth, budget)?, self.value(*value, depth, budget)?));
+                }
+                Value::Dict(pairs)
+            }
+            Node::Global(name) | Node::Object(name) => Value::Object(name.clone()),
+        })
+    }
+
+    /// The text of a node that is one.
+    pub(super) fn text(&self, id: Id) -> Option<&str> {
+        match &self.0[id as usize] {
+            Node::Leaf(Value::Str(text)) => Some(text),
+            Node::Leaf(_)
+            | Node::List(_)
+            | Node::Tuple(_)
+            | Node::Set(_)
+            | Node::FrozenSet(_)
+            | Node::Dict(_)
+            | Node::Global(_)
+            | Node::Object(_) => None,
+        }
+    }
+}
+
+impl Node {
+    /// Bytes of memory of its value, without those that it holds.
+    fn weight(&self) -> usize {
+        let own = match self {
+            Node::Leaf(Value::Str(text)) => text.len(),
+            Node::Leaf(Value::Bytes(bytes) | Value::Big(bytes)) => bytes.len(),
+            Node::Global(name) | Node::Object(name) => name.len(),
+            Node::Leaf(_)
+            | Node::List(_)
+            | Node::Tuple(_)
+            | Node::Set(_)
+            | Node::FrozenSet(_)
+            | Node::Dict(_) => 0,
+        };
+        size_of::<Value>() + own
+    }
+}

@@ -1,0 +1,120 @@
+//! What a pickle holds.
+
+use serde_json::{Map, Value as Json};
+
+/// A value of Python.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `None`.
+    None,
+    /// `True` or `False`.
+    Bool(bool),
+    /// An integer of at most 64 bits.
+    Int(i64),
+    /// A larger integer: two's complement, the lowest byte first, as few bytes as hold it.
+    Big(Vec<u8>),
+    /// A float.
+    Float(f64),
+    /// A text.
+    Str(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// A list.
+    List(Vec<Value>),
+    /// A tuple.
+    Tuple(Vec<Value>),
+    /// A dict, in its order.
+    Dict(Vec<(Value, Value)>),
+    /// A set.
+    Set(Vec<Value>),
+    /// A frozenset.
+    FrozenSet(Vec<Value>),
+    /// Anything that only Python can make; its class or function, as `module.name`. It is never made here.
+    Object(String),
+}
+
+impl Value {
+    /// Whether nothing in it is an [`Value::Object`]: then it can be written again.
+    pub fn is_plain(&self) -> bool {
+        match self {
+            Value::Object(_) => false,
+            Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
+                items.iter().all(Value::is_plain)
+            }
+            Value::Dict(entries) => entries.iter().all(|(key, value)| key.is_plain() && value.is_plain()),
+            Value::None
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Big(_)
+            | Value::Float(_)
+            | Value::Str(_)
+            | Value::Bytes(_) => true,
+        }
+    }
+
+    /// What a dict has under a key of text; of two that are equal the last, as in Python.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        let Value::Dict(entries) = self else { return None };
+        entries
+            .iter()
+            .rev()
+            .find(|(name, _)| matches!(name, Value::Str(name) if name == key))
+            .map(|(_, value)| value)
+    }
+
+    /// As JSON, for people to look at. What JSON cannot say is shown as text: bytes, large integers, NaN, objects.
+    pub fn to_json(&self) -> Json {
+        match self {
+            Value::None => Json::Null,
+            Value::Bool(value) => Json::Bool(*value),
+            Value::Int(value) => Json::from(*value),
+            Value::Big(bytes) => Json::String(format!("<integer of {} bytes>", bytes.len())),
+            Value::Float(value) => serde_json::Number::from_f64(*value)
+                .map_or_else(|| Json::String(format!("<{value}>")), Json::Number),
+            Value::Str(text) => Json::String(text.clone()),
+            Value::Bytes(bytes) => Json::String(String::from_utf8_lossy(bytes).into_owned()),
+            Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
+                Json::Array(items.iter().map(Value::to_json).collect())
+            }
+            Value::Dict(entries) => {
+                Json::Object(entries.iter().map(|(key, value)| (key.to_key(), value.to_json())).collect())
+            }
+            Value::Object(name) => Json::String(format!("<{name}>")),
+        }
+    }
+
+    fn to_key(&self) -> String {
+        match self.to_json() {
+            Json::String(text) => text,
+            other @ (Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_)) => {
+                other.to_string()
+            }
+        }
+    }
+}
+
+impl From<&Json> for Value {
+    fn from(json: &Json) -> Value {
+        match json {
+            Json::Null => Value::None,
+            Json::Bool(value) => Value::Bool(*value),
+            Json::Number(number) => match (number.as_i64(), number.as_u64()) {
+                (Some(value), _) => Value::Int(value),
+                // 2^63 to 2^64 - 1: a ninth byte says that it is not negative.
+                (None, Some(value)) => Value::Big([&value.to_le_bytes()[..], &[0]].concat()),
+                (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+            },
+            Json::String(text) => Value::Str(text.clone()),
+            Json::Array(items) => Value::List(items.iter().map(Value::from).collect()),
+            Json::Object(entries) => Value::from(entries),
+        }
+    }
+}
+
+impl From<&Map<String, Json>> for Value {
+    fn from(entries: &Map<String, Json>) -> Value {
+        Value::Dict(
+            entries.iter().map(|(key, value)| (Value::Str(key.clone()), Value::from(value))).collect(),
+        )
+    }
+}

@@ -1,0 +1,168 @@
+use std::io::Write as _;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::pickle::Value;
+use super::*;
+
+/// A body that kale 2.2.4 wrote, with its default key.
+const VECTOR: &str = "1GNz/Z9Er5ScPmFGe4vmXpA2hCU+MXANhTSXtT6qAYd7VkAbXsjHBSB6i/53z1/v3INElyr5qlYi6D4SMrS3+qE7/WlgNLYDl/jvw9GBg1lC\
+YB0aB5JTfBcHRDpE9QU3/qHybUQm6Uo68ti6BzvEHFFlo/xVJpVd1nNiSDmfTNd9CRKlW1Jfe4I2hAdmvPyYsyeGha7ovcLRKaaN/VhMCilSES0sAnbLhfo11PbhYBI=";
+
+fn codec() -> Codec {
+    Codec::new(Key::new(DEFAULT_KEY, true).unwrap(), Compression::Zlib)
+}
+
+fn noop() -> Message {
+    Message {
+        id: "Noop_uuid_1".into(),
+        task: "kb_tasks.Noop".into(),
+        args: Value::Tuple(vec![Value::Int(1), Value::Str("two".into())]),
+        kwargs: Value::Dict(vec![(Value::Str("k".into()), Value::None)]),
+        app_data: Value::None,
+        enqueued_time: 123.5,
+        publisher: "host[7]".into(),
+        retry_num: 0,
+        failure_num: 0,
+    }
+}
+
+fn received(message: &Message) -> Received {
+    Received::read(message.pickle().unwrap()).unwrap()
+}
+
+#[test]
+fn a_body_of_kale_is_read_and_written_byte_for_byte() {
+    let pickle = codec().open(VECTOR).unwrap();
+    assert_eq!(Received::read(pickle.clone()).unwrap().message, noop());
+    assert_eq!(noop().pickle().unwrap(), pickle);
+    assert_eq!(codec().seal(&pickle), VECTOR);
+}
+
+#[test]
+fn a_task_is_sent_again_with_other_counters_and_nothing_else_changed() {
+    let rerun =
+        Rerun { retry_num: 300, failure_num: 2, enqueued_time: 9.25, publisher: "taskvisor@b[1]".into() };
+    let again = received(&noop()).again(&rerun).unwrap();
+    let expected = Message {
+        retry_num: 300,
+        failure_num: 2,
+        enqueued_time: 9.25,
+        publisher: "taskvisor@b[1]".into(),
+        ..noop()
+    };
+    assert_eq!(Received::read(again.clone()).unwrap().message, expected);
+    assert_eq!(
+        received(&expected)
+            .again(&Rerun { retry_num: 0, failure_num: 0, enqueued_time: 123.5, publisher: "host[7]".into() })
+            .unwrap()
+            .len(),
+        noop().pickle().unwrap().len()
+    );
+}
+
+#[test]
+fn a_wrong_key_and_a_cut_body_are_refused() {
+    let other = Codec::new(Key::new("sixteen letters!", false).unwrap(), Compression::Zlib);
+    assert!(matches!(other.open(VECTOR), Err(CodecError::Decrypt | CodecError::Inflate(_))));
+    for length in 0..VECTOR.len() {
+        assert!(codec().open(&VECTOR[..length]).is_err(), "cut to {length}");
+    }
+    assert!(matches!(codec().open("{}"), Err(CodecError::Base64(_))));
+}
+
+#[test]
+fn a_body_that_inflates_to_too_much_is_refused() {
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    for _ in 0..17 {
+        packed.write_all(&vec![b'N'; 1 << 20]).unwrap();
+    }
+    let packed = packed.finish().unwrap();
+    assert!(packed.len() < 50_000);
+    let body = Codec::new(Key::new(DEFAULT_KEY, true).unwrap(), Compression::None).seal(&packed);
+    assert_eq!(codec().open(&body), Err(CodecError::TooLarge));
+}
+
+#[test]
+fn a_body_without_compression_is_read_where_that_is_said() {
+    let plain = Codec::new(Key::new("sixteen letters!", false).unwrap(), Compression::None);
+    let pickle = noop().pickle().unwrap();
+    assert_eq!(plain.open(&plain.seal(&pickle)).unwrap(), pickle);
+}
+
+#[test]
+fn an_envelope_without_what_kale_needs_says_which_field() {
+    let without = |message: &Message| Received::read(message.pickle().unwrap()).unwrap_err().to_string();
+    let list = Message { kwargs: Value::List(Vec::new()), ..noop() };
+    assert_eq!(without(&list), "its payload.kwargs is a list: a message of kale has a dict there");
+    let text = Message { args: Value::Str("x".into()), ..noop() };
+    assert_eq!(without(&text), "its payload.args is a text: a message of kale has a list or a tuple there");
+    let never = Message { enqueued_time: f64::NAN, ..noop() };
+    assert_eq!(without(&never), "its _enqueued_time is a float: a message of kale has a time there");
+    let list = pickle::write(&Value::List(Vec::new())).unwrap();
+    let error = Received::read(list).unwrap_err();
+    assert_eq!(error.to_string(), "its pickle is a list: a message of kale has a dict there");
+}
+
+#[test]
+fn counters_that_stand_where_something_else_does_are_left_alone() {
+    // The texts of `_publisher` and of an argument are one: memo 1.
+    let mut pickle =
+        b"\x80\x02}(X\x02\x00\x00\x00idX\x01\x00\x00\x00iX\x04\x00\x00\x00taskX\x03\x00\x00\x00a.B".to_vec();
+    pickle.extend(b"X\x0a\x00\x00\x00_publisherX\x01\x00\x00\x00pq\x01X\x07\x00\x00\x00payload}(X\x04\x00\x00\x00args]h\x01a");
+    pickle
+        .extend(b"X\x06\x00\x00\x00kwargs}uX\x0e\x00\x00\x00_enqueued_timeG\x00\x00\x00\x00\x00\x00\x00\x00");
+    pickle.extend(b"X\x09\x00\x00\x00retry_numK\x00X\x0b\x00\x00\x00failure_numK\x00u.");
+    let received = Received::read(pickle).unwrap();
+    assert_eq!(received.message.args, Value::List(vec![Value::Str("p".into())]));
+    let rerun = Rerun { retry_num: 1, failure_num: 1, enqueued_time: 0.0, publisher: "q".into() };
+    assert_eq!(received.again(&rerun), Err(EnvelopeError::Entangled));
+}
+
+#[test]
+fn json_is_a_job_of_ours_and_anything_else_is_what_its_queue_says() {
+    let kale = Reading { codec: Some(codec()), text_class: None };
+    let body = kale.read(r#"{"class": "mail.Send", "data": {"to": "ann"}}"#).unwrap();
+    assert_eq!(body, Body::Native { class: "mail.Send".into(), data: json!({"to": "ann"}) });
+    let body = kale.read(r#"{"class": "mail.Send"}"#).unwrap();
+    assert_eq!(body, Body::Native { class: "mail.Send".into(), data: json!(null) });
+    assert_eq!(kale.read(VECTOR).unwrap(), Body::Kale(Box::new(received(&noop()))));
+    assert_eq!(kale.read(r#"{"class": 7}"#), Err(BodyError::NoClass));
+    assert!(matches!(kale.read("hello"), Err(BodyError::Codec(_))));
+
+    let text = Reading { codec: None, text_class: Some("log.Line".into()) };
+    for given in ["hello", VECTOR, "[1]", r#"{"Type": "Notification"}"#] {
+        let expected = Body::Text { class: "log.Line".into(), text: given.into() };
+        assert_eq!(text.read(given).unwrap(), expected);
+    }
+    let none = Reading { codec: None, text_class: None };
+    assert_eq!(none.read(VECTOR), Err(BodyError::Unknown));
+}
+
+proptest! {
+    /// Any text and any bytes below each layer: an answer, never a panic.
+    #[test]
+    fn rubbish_is_refused(text in ".{0,80}", bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = codec().open(&text);
+        let _ = codec().open(&STANDARD.encode(&bytes));
+        let plain = Codec::new(Key::new(DEFAULT_KEY, true).unwrap(), Compression::None);
+        let _ = codec().open(&plain.seal(&bytes));
+        let _ = Received::read(bytes);
+    }
+
+    #[test]
+    fn a_bent_message_is_refused_or_read(at in 0_usize..197, byte in any::<u8>(), more in 0_usize..197, other in any::<u8>()) {
+        let mut pickle = noop().pickle().unwrap();
+        pickle[at] = byte;
+        pickle[more] = other;
+        if let Ok(received) = Received::read(pickle) {
+            let rerun = Rerun { retry_num: 1, failure_num: 1, enqueued_time: 1.0, publisher: "x".into() };
+            if let Ok(again) = received.again(&rerun) {
+                prop_assert_eq!(Received::read(again).unwrap().message.args, received.message.args);
+            }
+        }
+    }
+}
