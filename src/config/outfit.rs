@@ -13,7 +13,8 @@ use super::program::{must_be_there, program};
 use super::wrong::Wrong;
 use super::{Purpose, Surroundings};
 use crate::model::{
-    Bytes, Class, ClassFilter, PoolSettings, ProcessLimits, QueueName, Recycle, Retry, SpawnSpec, Work,
+    Bytes, Class, ClassFilter, PoolSettings, ProcessLimits, QUEUE_PRIORITY_MAX, QueueName, Recycle, Retry,
+    SpawnSpec, Work,
 };
 
 /// Jobs at a time in a worker of coroutines, if nothing is said.
@@ -51,6 +52,7 @@ pub(super) fn resolve_pool(
     let shared = shape.jobs_at_once > 1;
     let (of_attempt, means) =
         limits::of_pool(&pool.limits.take().unwrap_or_default(), shared, purpose, around)?;
+    let queues = queues(pool.queues.take(), default.queues)?;
     let settings = PoolSettings {
         name: name.into(),
         outfit: default.outfit,
@@ -59,7 +61,8 @@ pub(super) fn resolve_pool(
         template: shape.template,
         jobs_at_once: shape.jobs_at_once,
         jobs_per_life: shape.jobs_per_life,
-        queues: queues(pool.queues.take(), default.queues)?,
+        queue_priorities: queue_priorities(pool.queue_priorities.take())?,
+        queues,
         order: pool.order.unwrap_or_default(),
         filter,
         knows,
@@ -167,6 +170,18 @@ fn queues(names: Option<Vec<String>>, default: Vec<QueueName>) -> Result<Vec<Que
         true => Err(Wrong::new("queues", "needs at least one queue, each with a name")),
         false => Ok(names),
     }
+}
+
+/// A priority out of its range would have no ticket in a lottery, or more than all others together.
+fn queue_priorities(said: Option<Named<u64>>) -> Result<BTreeMap<QueueName, u8>, Wrong> {
+    let one = |(name, said): (String, u64)| match u8::try_from(said) {
+        Ok(priority @ 1..=QUEUE_PRIORITY_MAX) => Ok((QueueName::from(name), priority)),
+        _ => {
+            let message = format!("the priority of queue '{name}' is {said}");
+            Err(Wrong::new("queue_priorities", message).hint("it is a number from 1 to 100"))
+        }
+    };
+    said.unwrap_or_default().0.into_iter().map(one).collect()
 }
 
 fn classes(key: &'static str, names: Option<Vec<String>>) -> Result<Vec<Class>, Wrong> {

@@ -31,6 +31,8 @@ pub struct Pool {
     pub queues: Option<Vec<String>>,
     /// From which of them first.
     pub order: Option<Order>,
+    /// The priorities of its queues.
+    pub queue_priorities: Option<Named<u64>>,
     /// Take these classes alone.
     pub classes: Option<Vec<String>>,
     /// Take none of these.
@@ -151,6 +153,7 @@ impl Pool {
             "concurrency" => self.concurrency.is_some(),
             "recycle" => self.recycle.is_some(),
             "queues" => self.queues.is_some(),
+            "order" => self.order.is_some(),
             "classes" => self.classes.is_some(),
             "command" => self.command.is_some(),
             "env" => self.env.is_some(),
@@ -173,6 +176,7 @@ impl Pool {
             recycle: over(self.recycle, other.recycle, Wear::over),
             queues: self.queues.or(other.queues),
             order: self.order.or(other.order),
+            queue_priorities: self.queue_priorities.or(other.queue_priorities),
             classes: self.classes.or(other.classes),
             except_classes: self.except_classes.or(other.except_classes),
             // Both say what a worker is.

@@ -160,6 +160,7 @@ fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &SpawnSpec) {
         ("run", run),
         ("queues", yaml(&pool.queues)),
         ("order", yaml(pool.order)),
+        ("queue_priorities", yaml(&pool.queue_priorities)),
         ("classes", yaml(&pool.filter.only)),
         ("except_classes", yaml(&pool.filter.except)),
         ("limits", limits.into()),

@@ -96,6 +96,7 @@ impl Counting {
             | Event::Knows(..)
             | Event::Waiting(..)
             | Event::Woken
+            | Event::Counted(_)
             | Event::Idle(_)
             | Event::Exceeded(..)
             | Event::Outgrown(_)

@@ -135,7 +135,7 @@ impl Decisions {
             Event::Renewed(_) | Event::RenewFailed(..) | Event::Settled(..) | Event::SettleFailed(..) => {
                 return;
             }
-            Event::Woken | Event::Idle(_) => return,
+            Event::Woken | Event::Counted(_) | Event::Idle(_) => return,
         };
         self.keep(Entry { at: now, worker, job: job.cloned(), what });
     }

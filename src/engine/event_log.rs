@@ -219,7 +219,7 @@ impl EventLog {
             Event::Spawned(_) | Event::SpawnFailed(..) | Event::Finished(..) | Event::Faulty(..) => None,
             Event::Knows(..) | Event::FetchFailed(_) | Event::RenewFailed(..) | Event::Settled(..) => None,
             Event::SettleFailed(..) | Event::Idle(_) | Event::Reload(_) | Event::Change(..) => None,
-            Event::Outgrown(_) | Event::Stop(_) => None,
+            Event::Outgrown(_) | Event::Counted(_) | Event::Stop(_) => None,
         }
     }
 

@@ -198,6 +198,9 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
         Request::Counted(counted) => {
             let view = view(supervisor, effects);
             effects.judge(&view, &counted);
+            // Not by `tell`: counting is nothing that happened, and calls for no other count.
+            let waiting = super::waiting::waiting(&counted.counts, Millis(clock::wall_millis()));
+            supervisor.handle(clock::now(), Event::Counted(waiting));
         }
     }
 }

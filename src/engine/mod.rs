@@ -27,6 +27,7 @@ mod snapshots;
 mod supervise;
 mod systemd;
 mod unconfirmed;
+mod waiting;
 mod watch;
 mod worker_calls;
 

@@ -18,6 +18,7 @@ mod outcome;
 mod pool;
 mod progress;
 mod published_event;
+mod random;
 mod recurring;
 mod schedule;
 mod settings;
@@ -48,11 +49,12 @@ pub use outcome::{
     SignalSent, Usage, Verdict, cut,
 };
 pub use pool::{
-    ClassFilter, ClassSettings, Classes, CutOff, Identity, Leftovers, Order, ProcessLimits, SpawnSpec, Take,
-    Work,
+    ClassFilter, ClassSettings, Classes, CutOff, Identity, Leftovers, Order, ProcessLimits, QUEUE_PRIORITY,
+    QUEUE_PRIORITY_MAX, SpawnSpec, Take, Waiting, Work,
 };
 pub use progress::Progress;
 pub use published_event::{Interest, PublishedEvent, What};
+pub use random::Random;
 pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
 pub use schedule::{Cron, Schedule, Timetable, WrongLine};
 pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop, Unproven};

@@ -70,6 +70,84 @@ pub enum Order {
     RoundRobin,
     /// From each in turn, in a new order for each fetch.
     Shuffled,
+    /// From one that is drawn for each fetch, each as likely.
+    Random,
+    /// From one that is drawn for each fetch; its priority is the number of its tickets.
+    Lottery,
+    /// From the one of highest priority that is not known to be empty; if all are, from the highest.
+    HighestPriorityFirst,
+    /// The same; if all are known to be empty, from one that a lottery draws.
+    HighestPriorityLottery,
+    /// A lottery that is drawn anew, up to 10 times, while it draws a queue that is known to be empty.
+    LotteryLottery,
+    /// A lottery among those that are not known to be empty.
+    ReducedLottery,
+    /// From the one of highest priority that has a job, whatever is known of it.
+    StrictPriority,
+    /// From the one whose priority, multiplied by the age of its oldest waiting job, is highest.
+    PriorityAging,
+}
+
+impl Order {
+    /// Each of them.
+    pub const ALL: [Order; 11] = [
+        Order::Ordered,
+        Order::RoundRobin,
+        Order::Shuffled,
+        Order::Random,
+        Order::Lottery,
+        Order::HighestPriorityFirst,
+        Order::HighestPriorityLottery,
+        Order::LotteryLottery,
+        Order::ReducedLottery,
+        Order::StrictPriority,
+        Order::PriorityAging,
+    ];
+
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Order::Ordered => "ordered",
+            Order::RoundRobin => "round_robin",
+            Order::Shuffled => "shuffled",
+            Order::Random => "random",
+            Order::Lottery => "lottery",
+            Order::HighestPriorityFirst => "highest_priority_first",
+            Order::HighestPriorityLottery => "highest_priority_lottery",
+            Order::LotteryLottery => "lottery_lottery",
+            Order::ReducedLottery => "reduced_lottery",
+            Order::StrictPriority => "strict_priority",
+            Order::PriorityAging => "priority_aging",
+        }
+    }
+
+    /// Whether it looks at the priorities of queues.
+    pub fn uses_priorities(self) -> bool {
+        match self {
+            Order::Ordered | Order::RoundRobin | Order::Shuffled | Order::Random => false,
+            Order::Lottery
+            | Order::HighestPriorityFirst
+            | Order::HighestPriorityLottery
+            | Order::LotteryLottery
+            | Order::ReducedLottery
+            | Order::StrictPriority
+            | Order::PriorityAging => true,
+        }
+    }
+}
+
+/// The priority of a queue that has none of its own.
+pub const QUEUE_PRIORITY: u8 = 5;
+/// The highest priority of a queue; the lowest is 1.
+pub const QUEUE_PRIORITY_MAX: u8 = 100;
+
+/// What waits in a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// How many jobs.
+    pub jobs: u64,
+    /// How long the oldest of them has; None = there is none, or it is not known.
+    pub age: Option<Duration>,
 }
 
 /// How one fetch of several jobs goes through its queues.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Class, ClassFilter, Classes, CutOff, Fetched, Limits, Order, QueueName, Retry, WorkerId};
+use super::{
+    Class, ClassFilter, Classes, CutOff, Fetched, Limits, Order, QUEUE_PRIORITY, QueueName, Retry, WorkerId,
+};
 
 /// The whole of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub struct PoolSettings {
     pub jobs_per_life: Option<u64>,
     /// Where its jobs come from.
     pub queues: Vec<QueueName>,
+    /// Their priorities, from 1 to 100; those that are left out have [`QUEUE_PRIORITY`].
+    pub queue_priorities: BTreeMap<QueueName, u8>,
     /// From which of them first.
     pub order: Order,
     /// Which of their jobs.
@@ -117,6 +121,18 @@ impl PoolSettings {
         made(self) == made(other)
     }
 
+    /// Whether it takes jobs from the same queues in the same order.
+    pub fn takes_as(&self, other: &PoolSettings) -> bool {
+        let from = |pool: &PoolSettings| (pool.order, pool.queues_by_priority().collect::<Vec<_>>());
+        from(self) == from(other)
+    }
+
+    /// Its queues, each with its priority.
+    pub fn queues_by_priority(&self) -> impl Iterator<Item = (QueueName, u8)> {
+        let priority = |queue| self.queue_priorities.get(queue).copied().unwrap_or(QUEUE_PRIORITY);
+        self.queues.iter().map(move |queue| (queue.clone(), priority(queue)))
+    }
+
     /// Whether it is as large, at its most and at its least.
     pub fn has_size_of(&self, other: &PoolSettings) -> bool {
         (self.workers, self.min_workers) == (other.workers, other.min_workers)
@@ -150,6 +166,7 @@ impl Default for PoolSettings {
             jobs_at_once: 1,
             jobs_per_life: Some(1),
             queues: vec![QueueName::from("default")],
+            queue_priorities: BTreeMap::new(),
             order: Order::Ordered,
             filter: ClassFilter::default(),
             knows: None,

@@ -1,7 +1,9 @@
 //! From which queue the next job comes: pure, shared by the supervisor, the brokers and the simulation.
 
-mod rotation;
+mod choose;
+mod selection;
 mod turns;
 
-pub use rotation::Rotation;
+pub use choose::{Known, choose};
+pub use selection::Selection;
 pub use turns::Turns;

@@ -1,10 +1,11 @@
 //! Facts in.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{
-    Change, Classes, Excess, Exit, Fence, Fetched, JobId, JobState, Lease, Outcome, Revocation, Settings,
-    Stop, WorkerId,
+    Change, Classes, Excess, Exit, Fence, Fetched, JobId, JobState, Lease, Outcome, QueueName, Revocation,
+    Settings, Stop, Waiting, WorkerId,
 };
 
 /// Something that happened outside.
@@ -46,6 +47,8 @@ pub enum Event {
     SettleFailed(JobId, Fence),
     /// Jobs may be waiting: fetch.
     Woken,
+    /// The queues were counted for another reason: what waits in each. One that is left out is empty.
+    Counted(BTreeMap<QueueName, Waiting>),
     /// The broker has nothing in these queues that could be done here (only asked for in burst mode); what is left all the
     /// same, in words.
     Idle(Option<String>),

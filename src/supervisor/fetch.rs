@@ -1,7 +1,7 @@
 //! How a pool takes work: what it has ready workers for (and, where jobs are very short, will have in a moment), and only
 //! when there may be some.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::Command;
@@ -9,8 +9,8 @@ use super::classes;
 use super::pool::Pool;
 use super::restart::{Backoff, Random};
 use super::settle::Unsettled;
-use crate::model::{Class, ClassFilter, Fetched, Instant, PoolSettings, WorkerId};
-use crate::select::Rotation;
+use crate::model::{Class, ClassFilter, Fetched, Instant, PoolSettings, QueueName, Waiting, WorkerId};
+use crate::select::Selection;
 
 /// A wake-up that got lost costs no more than this.
 const NET: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ pub(super) struct Intake {
     /// When to ask even if it is not.
     net: Instant,
     backoff: Backoff,
-    rotation: Rotation,
+    selection: Selection,
     /// Whether it takes none for now.
     pub(super) paused: bool,
     /// Whether the broker is first to say of jobs that run here whose they are: asked for more, it could give us one that
@@ -43,7 +43,7 @@ pub(super) struct Intake {
 
 impl Intake {
     pub(super) fn new(now: Instant, pool: &PoolSettings) -> Self {
-        let rotation = Rotation::new(pool.order, pool.queues.clone());
+        let selection = Selection::new(pool.order, pool.queues_by_priority());
         let (due, net, backoff) = (now, now + NET, Backoff::BROKER);
         Intake {
             asked: None,
@@ -54,7 +54,7 @@ impl Intake {
             due,
             net,
             backoff,
-            rotation,
+            selection,
             paused: false,
             held_up: false,
         }
@@ -62,7 +62,8 @@ impl Intake {
 
     /// Other queues, or the same in another order.
     pub(super) fn turn_to(&mut self, now: Instant, pool: &PoolSettings) {
-        (self.rotation, self.maybe_waiting) = (Rotation::new(pool.order, pool.queues.clone()), true);
+        self.selection = Selection::new(pool.order, pool.queues_by_priority());
+        self.maybe_waiting = true;
         self.due = self.due.min(now);
     }
 
@@ -70,8 +71,10 @@ impl Intake {
         let asked = self.asked.take()?;
         self.backoff.succeeded();
         self.silent_since = None;
-        if let Some(last) = jobs.last() {
-            self.rotation.went_to(&last.job.queue);
+        self.selection.answered(jobs.iter().map(|fetched| &fetched.job.queue), jobs.len() >= asked.len());
+        if self.maybe_waiting {
+            // Of jobs that came meanwhile the answer says nothing.
+            self.selection.woken();
         }
         Some(asked)
     }
@@ -88,6 +91,18 @@ impl Intake {
     /// How long the broker has answered no fetch.
     pub(super) fn silent_for(&self, now: Instant) -> Option<Duration> {
         self.silent_since.map(|since| now.since(since))
+    }
+
+    /// Jobs may have come.
+    pub(super) fn woken(&mut self) {
+        self.maybe_waiting = true;
+        self.selection.woken();
+    }
+
+    /// The queues were counted.
+    pub(super) fn counted(&mut self, now: Instant, counts: &BTreeMap<QueueName, Waiting>) {
+        let waiting = |queue: &QueueName| counts.get(queue).copied().unwrap_or_default();
+        self.selection.counted(now, waiting);
     }
 
     fn may_ask(&self) -> bool {
@@ -108,7 +123,7 @@ impl Pool {
             !jobs.is_empty() && !jobs.iter().any(|fetched| classes::knows(&self.settings, &fetched.job));
         self.intake.known_next = is_in_vain && !self.intake.asks_for_known;
         if jobs.len() >= asked.len() || self.intake.asks_for_known {
-            self.woken();
+            self.expect_more();
         }
         Some(asked)
     }
@@ -151,7 +166,7 @@ impl Pool {
         intake.asked = Some(workers.clone());
         intake.maybe_waiting = false;
         intake.net = now + NET;
-        let (queues, take) = intake.rotation.next(|count| random.below(count));
+        let (queues, take) = intake.selection.next(now, |count| random.below(count));
         orders.push_back(Command::Fetch { pool: self.number, queues, take, filter, workers });
     }
 

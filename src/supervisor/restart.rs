@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::model::Instant;
+pub(super) use crate::model::Random;
 
 /// A life this long was worth its start, whatever it did.
 pub(super) const GOOD_LIFE: Duration = Duration::from_secs(10);
@@ -80,31 +81,6 @@ impl Boots {
     }
 }
 
-/// Jitter that can be replayed: splitmix64.
-#[derive(Debug)]
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^ (word >> 31)
-    }
-
-    /// A number below `count`.
-    pub(super) fn below(&mut self, count: usize) -> usize {
-        (self.next() % count.max(1) as u64) as usize
-    }
-
-    /// `wait` and up to `percent` more, so that what failed together does not come back together.
-    pub(super) fn jitter(&mut self, wait: Duration, percent: u32) -> Duration {
-        let share = (self.next() % 1001) as u32;
-        wait.saturating_add(wait / 100_000 * percent * share)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,14 +92,5 @@ mod tests {
         assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000]);
         backoff.succeeded();
         assert_eq!(backoff.failed().as_millis(), 100);
-    }
-
-    #[test]
-    fn jitter_only_adds_and_stays_below_its_share() {
-        let (mut random, second) = (Random(7), Duration::from_secs(1));
-        for _ in 0..1000 {
-            let wait = random.jitter(second, 20);
-            assert!((second..=second * 6 / 5).contains(&wait), "{wait:?}");
-        }
     }
 }

@@ -199,7 +199,7 @@ impl Pool {
     fn adapt(&mut self, now: Instant, fresh: PoolSettings) {
         let resized = !self.configured.has_size_of(&fresh);
         let size = (self.settings.workers, self.settings.min_workers);
-        if (&fresh.queues, fresh.order) != (&self.settings.queues, self.settings.order) {
+        if !fresh.takes_as(&self.settings) {
             self.intake.turn_to(now, &fresh);
         }
         self.configured = fresh.clone();

@@ -91,8 +91,14 @@ impl Pool {
         self.intake.asked.is_some() || self.size.asked
     }
 
-    /// Jobs may be waiting.
+    /// Jobs may have come.
     pub(super) fn woken(&mut self) {
+        self.intake.woken();
+        self.size.maybe_waiting = true;
+    }
+
+    /// More jobs may be waiting where the last came from.
+    pub(super) fn expect_more(&mut self) {
         (self.intake.maybe_waiting, self.size.maybe_waiting) = (true, true);
     }
 

@@ -120,6 +120,9 @@ impl Supervisor {
             Event::Settled(job, fence, became) => self.on_settled(job, fence, became),
             Event::SettleFailed(job, fence) => self.unsettled.failed(now, job, fence, &mut self.random),
             Event::Woken => self.pools.iter_mut().for_each(Pool::woken),
+            Event::Counted(counts) => {
+                self.pools.iter_mut().for_each(|pool| pool.intake.counted(now, &counts));
+            }
             Event::Idle(left) => self.on_idle(now, left),
             Event::Stop(stage) => self.on_stop(now, stage),
             // What is about to end is not changed any more.

@@ -145,6 +145,32 @@ fn a_round_goes_on_behind_the_queue_of_the_last_job() {
     );
 }
 
+#[test]
+fn a_queue_that_a_fetch_found_empty_is_asked_last_until_it_is_counted_or_jobs_come() {
+    let mut settings = prefork(2);
+    settings.pools[0].queues = vec!["A".into(), "B".into()];
+    settings.pools[0].queue_priorities = [("B".into(), 9)].into();
+    settings.pools[0].order = Order::HighestPriorityFirst;
+    check(
+        settings,
+        "0.1 ready 1.1
+         0.2 fetched a queue=A
+         0.3 ready 2.1
+         0.4 fetched b queue=A
+         0.5 counted A=0 B=7 / done 1.1 a",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1 from B A
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.3 > fetch 2.1 from A B
+         0.4 > assign 2.1 b
+         0.4 > kill_at 2.1 58.4
+         0.5 > fetch 1.1 from B A
+         0.5 > settle a complete",
+    );
+}
+
 // ---- classes
 
 #[test]

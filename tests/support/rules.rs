@@ -110,6 +110,7 @@ impl World {
             | Event::Faulty(..)
             | Event::Finished(..)
             | Event::Woken
+            | Event::Counted(_)
             | Event::Idle(_) => {}
             Event::Reload(settings) => self.most_of(settings.pools.iter().map(|pool| pool.workers).max()),
             Event::Change(_, Change::Scale(by)) => self.most_of(Some(by.of(self.checks.most))),

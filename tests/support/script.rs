@@ -11,7 +11,7 @@ use std::time::Duration;
 use taskvisor::model::{
     Bytes, Change, Class, ClassSettings, Count, Excess, Exit, ExitStatus, Failure, Fence, Fetched, Instant,
     Job, JobId, JobState, Lease, Limits, Outcome, Payload, QueueName, Retry, Revocation, Scale, Settings,
-    Signal, Stop, Usage, Verdict, WorkerId,
+    Signal, Stop, Usage, Verdict, Waiting, WorkerId,
 };
 use taskvisor::supervisor::{Command, Event, Supervisor};
 
@@ -154,11 +154,18 @@ pub fn event(now: Instant, words: &str) -> Event {
         "knows" => Event::Knows(0, Arc::new(words[1..].iter().map(|word| class(word)).collect())),
         "waiting" => Event::Waiting(0, words[1] == "yes"),
         "woken" => Event::Woken,
+        "counted" => Event::Counted(words[1..].iter().map(|word| counted(word)).collect()),
         "idle" => Event::Idle(None),
         "idle_but" => Event::Idle(Some(words[1..].join(" "))),
         "stop" => Event::Stop(stop(words[1])),
         other => panic!("no event is called '{other}'"),
     }
+}
+
+/// A count is written as `queue=7`.
+fn counted(text: &str) -> (QueueName, Waiting) {
+    let (queue, jobs) = text.split_once('=').unwrap();
+    (queue.into(), Waiting { jobs: jobs.parse().unwrap(), age: None })
 }
 
 /// A class is written as `mail` or `mail:limit=5,retries=2`.

@@ -72,7 +72,7 @@ struct PoolFlags {
     /// Take jobs from this queue; several in this order [default: default]
     #[arg(short, long = "queue", value_name = "QUEUE")]
     queues: Vec<String>,
-    /// From which queue first: as given, each in turn, or in turn and shuffled [default: ordered]
+    /// From which queue first: as given, in turn, by chance, priority or age [default: ordered]
     #[arg(long, value_name = "ORDER")]
     order: Option<Order>,
     /// Take this class only, or with a * at its end all that begin so; may be given several times
@@ -165,6 +165,20 @@ macro_rules! words {
 }
 
 words!(Mode = config::Mode { Prefork, Fork, Coroutine });
-words!(Order = model::Order { Ordered, RoundRobin, Shuffled });
+words!(
+    Order = model::Order {
+        Ordered,
+        RoundRobin,
+        Shuffled,
+        Random,
+        Lottery,
+        HighestPriorityFirst,
+        HighestPriorityLottery,
+        LotteryLottery,
+        ReducedLottery,
+        StrictPriority,
+        PriorityAging
+    }
+);
 words!(LogFormat = model::LogFormat { Auto, Text, Json, Journald });
 words!(LogLevel = model::LogLevel { Error, Warn, Info, Debug, Trace });

@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::{Advice, Pool, advice};
 use crate::config::secret::may_be_secret;
 use crate::config::{facts::Rights, format_duration};
-use crate::model::{Class, Leftovers, Retry, Work};
+use crate::model::{Class, Leftovers, Order, QueueName, Retry, Work};
 
 type Rule = fn(&Pool) -> Option<Advice>;
 
 /// One row for each.
-pub(super) const RULES: [(&str, Rule); 18] = [
+pub(super) const RULES: [(&str, Rule); 22] = [
     ("grace-beyond-stop", grace_beyond_stop),
     ("no-grace", no_grace),
     ("short-boot", short_boot),
@@ -20,6 +20,10 @@ pub(super) const RULES: [(&str, Rule); 18] = [
     ("classes-undone", classes_undone),
     ("exception-of-nothing", exception_of_nothing),
     ("queue-twice", queue_twice),
+    ("priorities-unused", priorities_unused),
+    ("priority-of-none", priority_of_none),
+    ("priorities-equal", priorities_equal),
+    ("order-of-one", order_of_one),
     ("life-below-concurrency", life_below_concurrency),
     ("life-below-boot", life_below_boot),
     ("leftovers-unused", leftovers_unused),
@@ -126,6 +130,40 @@ fn queue_twice(pool: &Pool) -> Option<Advice> {
         format!("the queue '{twice}' is named twice, which gives it no more"),
         "name it once",
     ))
+}
+
+fn priorities_unused(pool: &Pool) -> Option<Advice> {
+    let (order, said) = (pool.settings.order, !pool.settings.queue_priorities.is_empty());
+    let message = format!("queue_priorities has no effect: order {} does not look at it", order.as_str());
+    let hint = "set order to reduced_lottery or strict_priority, or leave queue_priorities out";
+    (said && !order.uses_priorities()).then(|| advice("queue_priorities", message, hint))
+}
+
+fn priority_of_none(pool: &Pool) -> Option<Advice> {
+    let taken = |queue: &&QueueName| !pool.settings.queues.contains(queue);
+    let queue = pool.settings.queue_priorities.keys().find(taken)?;
+    let message = format!("queue_priorities.{queue} has no effect: the pool takes no jobs from that queue");
+    Some(advice("queue_priorities", message, "name it in queues too, or is it misspelled?"))
+}
+
+fn priorities_equal(pool: &Pool) -> Option<Advice> {
+    let order = pool.settings.order;
+    let mut priorities = pool.settings.queues_by_priority().map(|(_, priority)| priority);
+    let first = priorities.next()?;
+    // Without priorities, the oldest job comes first: that may well be meant.
+    let looks = order.uses_priorities() && order != Order::PriorityAging;
+    if !looks || pool.settings.queues.len() < 2 || priorities.any(|priority| priority != first) {
+        return None;
+    }
+    let message = format!("order {} goes by priorities, and all its queues have {first}", order.as_str());
+    Some(advice("order", message, "give them queue_priorities, as {high: 80, low: 10}"))
+}
+
+fn order_of_one(pool: &Pool) -> Option<Advice> {
+    let (order, queues) = (pool.settings.order, &pool.settings.queues);
+    let message = format!("order {} chooses among queues, and there is only one", order.as_str());
+    (order != Order::Ordered && queues.len() == 1)
+        .then(|| advice("order", message, "name more queues, or leave order out"))
 }
 
 fn life_below_concurrency(pool: &Pool) -> Option<Advice> {

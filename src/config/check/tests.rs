@@ -121,6 +121,16 @@ fn classes_that_take_each_other_away() {
 #[test]
 fn settings_without_effect() {
     finds("queue-twice", "queues: [a, b, a]", "t.yaml:3:3", "the queue 'a' is named twice");
+    let lottery = "order: lottery\n  queues: [a, b]\n  queue_priorities: {a: 9, b: 1}";
+    let unused = lottery.replace("lottery", "round_robin");
+    finds("priorities-unused", &unused, "t.yaml:5:3", "order round_robin does not look at it");
+    let none = lottery.replace("[a, b]", "[a, B, c]");
+    finds("priority-of-none", &none, "t.yaml:5:3", "queue_priorities.b has no effect");
+    let equal = "order: reduced_lottery\n  queues: [a, b]";
+    finds("priorities-equal", equal, "t.yaml:3:3", "all its queues have 5");
+    finds("order-of-one", "order: shuffled", "t.yaml:3:3", "there is only one");
+    finds_nothing(lottery);
+    finds_nothing("order: priority_aging\n  queues: [a, b]");
     let few = "mode: coroutine\n  command: sh\n  recycle: {jobs: 50}";
     finds("life-below-concurrency", few, "t.yaml:5:3", "ends after 50 jobs, so it never has the 100");
     let young = "command: sh\n  recycle: {age: 30s}";

@@ -15,7 +15,7 @@ pub fn settings(dice: &mut Dice, seed: u64, weather: Weather) -> Settings {
             workers,
             min_workers: (dice.below(3) == 0).then(|| dice.below(u64::from(workers)) as u16),
             template: dice.below(3) == 0,
-            order: [Order::Ordered, Order::RoundRobin, Order::Shuffled][dice.below(3) as usize],
+            order: Order::ALL[dice.below(Order::ALL.len() as u64) as usize],
             knows: knows[dice.below(which) as usize].clone(),
             jobs_at_once,
             jobs_per_life,

@@ -17,7 +17,7 @@ use taskvisor::model::{
     Bytes, Change, Class, ClassSettings, Classes, Count, CutOff, Excess, Exit, ExitStatus, Failure, Fence,
     Fetched, Instant, Job, JobId, JobState, Lease, Limits, Order, Outcome, Payload, PoolSettings, QueueName,
     Retry, Revocation, Scale, Settings, Settlement, Signal, SlotId, Stop, Take, Unproven, Usage, Verdict,
-    WorkerId,
+    Waiting, WorkerId,
 };
 use taskvisor::select::Turns;
 use taskvisor::supervisor::{Command, Event, Supervisor};
@@ -176,6 +176,10 @@ impl World {
         self.at(Duration::from_secs(901), Happening::Tell(Event::Stop(Stop::Drain)));
         for _ in 0..self.dice.below(30) {
             self.soon(900_000, Happening::Tell(Event::Woken));
+            let jobs = self.dice.below(3);
+            let waiting = Waiting { jobs, age: Some(Duration::from_secs(jobs)) };
+            let counts = [(QueueName::from("other"), waiting)].into();
+            self.soon(900_000, Happening::Tell(Event::Counted(counts)));
         }
         for pool in 0..self.settings.pools.len() as u16 {
             let known = [&["mail"][..], &["mail", "odd"], &["odd"]][self.dice.below(3) as usize];

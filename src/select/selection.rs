@@ -1,0 +1,252 @@
+//! The order of queues from one fetch to the next, and what is learned of them on the way.
+
+use super::choose::{Known, ranked};
+use crate::model::{Instant, Order, QueueName, Take, Waiting};
+
+/// The queues of a pool with what is known of them, and where among them the next fetch begins.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    order: Order,
+    /// As they were given; by their priority, the highest first, if the order looks at that.
+    queues: Vec<QueueName>,
+    known: Vec<Known>,
+    /// When they were counted last.
+    counted_at: Instant,
+    /// Whose turn it is, in a round.
+    first: usize,
+    /// How the latest fetch went through them.
+    asked: Vec<usize>,
+}
+
+impl Selection {
+    /// Begins with the first of the queues; each comes with its priority, from 1 to 100.
+    pub fn new(order: Order, queues: impl IntoIterator<Item = (QueueName, u8)>) -> Self {
+        let mut queues: Vec<(QueueName, u8)> = queues.into_iter().collect();
+        if order.uses_priorities() {
+            queues.sort_by_key(|(_, priority)| std::cmp::Reverse(*priority));
+        }
+        let (queues, known) = queues.into_iter().map(|(name, priority)| (name, Known::new(priority))).unzip();
+        Selection { order, queues, known, counted_at: Instant(0), first: 0, asked: Vec::new() }
+    }
+
+    /// The queues in the order the next fetch goes through them, and how. `below` draws a number below another one.
+    pub fn next(&mut self, now: Instant, mut below: impl FnMut(usize) -> usize) -> (Vec<QueueName>, Take) {
+        let count = self.queues.len();
+        let mut asked: Vec<usize> = (0..count).collect();
+        let take = match self.order {
+            Order::Ordered | Order::StrictPriority => Take::InOrder,
+            Order::RoundRobin => {
+                asked.rotate_left(self.first);
+                Take::InTurn
+            }
+            Order::Shuffled => {
+                (1..count).rev().for_each(|end| asked.swap(end, below(end + 1)));
+                Take::InTurn
+            }
+            Order::Random
+            | Order::Lottery
+            | Order::HighestPriorityFirst
+            | Order::HighestPriorityLottery
+            | Order::LotteryLottery
+            | Order::ReducedLottery
+            | Order::PriorityAging => {
+                asked = ranked(self.order, &self.known_at(now), below);
+                Take::InOrder
+            }
+        };
+        let queues = asked.iter().map(|at| self.queues[*at].clone()).collect();
+        self.asked = asked;
+        (queues, take)
+    }
+
+    /// What is known of the queues at a moment, in the order in which they are gone through here.
+    pub fn known_at(&self, now: Instant) -> Vec<Known> {
+        let since = now.since(self.counted_at);
+        let older = |known: &Known| Known { age: known.age.map(|age| age + since), ..*known };
+        self.known.iter().map(older).collect()
+    }
+
+    /// The fetch brought jobs from these queues, job by job; `full` when as many as it was for. In order, each queue before
+    /// the last one that gave a job had no more to give.
+    pub fn answered<'a>(&mut self, jobs: impl IntoIterator<Item = &'a QueueName>, full: bool) {
+        let mut last = None;
+        for queue in jobs {
+            if let Some(at) = self.place(queue) {
+                let known = &mut self.known[at];
+                known.waiting =
+                    known.waiting.map(|waiting| waiting.saturating_sub(1)).filter(|left| *left > 0);
+                known.empty = false;
+                last = Some(at);
+            }
+        }
+        if let Some(at) = last {
+            self.first = (at + 1) % self.queues.len();
+        }
+        let looked = match (full, self.order) {
+            (false, _) => self.asked.len(),
+            (true, Order::RoundRobin | Order::Shuffled) => 0,
+            (true, _) => self.asked.iter().position(|at| Some(*at) == last).unwrap_or(0),
+        };
+        for at in self.asked.drain(..looked) {
+            (self.known[at].empty, self.known[at].age) = (true, None);
+        }
+    }
+
+    /// Jobs may have come.
+    pub fn woken(&mut self) {
+        for known in &mut self.known {
+            known.empty = false;
+            known.waiting = known.waiting.filter(|waiting| *waiting > 0);
+        }
+    }
+
+    /// The queues were counted.
+    pub fn counted(&mut self, now: Instant, counts: impl Fn(&QueueName) -> Waiting) {
+        self.counted_at = now;
+        for (queue, known) in self.queues.iter().zip(&mut self.known) {
+            let Waiting { jobs, age } = counts(queue);
+            *known = Known { waiting: Some(jobs), age, empty: jobs == 0, ..*known };
+        }
+    }
+
+    /// Where a queue is; of one that is given twice the one whose turn comes next.
+    fn place(&self, queue: &QueueName) -> Option<usize> {
+        let count = self.queues.len();
+        (0..count).map(|step| (self.first + step) % count).find(|at| self.queues[*at] == *queue)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::Random;
+    use crate::select::Turns;
+
+    /// Fetches batches of these sizes, over and over, until nothing is left.
+    fn fetch_all(order: Order, sizes: &[(&str, usize)], batches: &[usize]) -> Vec<String> {
+        let mut left: Vec<(QueueName, usize)> =
+            sizes.iter().map(|(name, jobs)| ((*name).into(), *jobs)).collect();
+        let mut selection = Selection::new(order, left.iter().map(|(name, _)| (name.clone(), 5)));
+        let (mut all, mut random) = (Vec::new(), Random(1));
+        for batch in batches.iter().cycle() {
+            let (queues, take) = selection.next(Instant(0), |below| random.below(below));
+            let taken = fetch(take, queues, *batch, &mut left);
+            if taken.is_empty() {
+                return all;
+            }
+            selection.answered(&taken, taken.len() >= *batch);
+            all.extend(taken.iter().map(QueueName::to_string));
+        }
+        all
+    }
+
+    fn fetch(
+        take: Take,
+        queues: Vec<QueueName>,
+        most: usize,
+        left: &mut [(QueueName, usize)],
+    ) -> Vec<QueueName> {
+        let mut turns = Turns::new(take, queues);
+        let mut taken = Vec::new();
+        while taken.len() < most
+            && let Some(queue) = turns.queue()
+        {
+            match left.iter_mut().find(|(name, jobs)| name == queue && *jobs > 0) {
+                Some((name, jobs)) => {
+                    *jobs -= 1;
+                    taken.push(name.clone());
+                    turns.gave();
+                }
+                None => turns.had_none(),
+            }
+        }
+        taken
+    }
+
+    const CBA: [(&str, usize); 3] = [("C", 3), ("B", 2), ("A", 5)];
+
+    #[test]
+    fn ordered_empties_one_queue_after_the_other() {
+        for batches in [&[1][..], &[8], &[2, 1, 4]] {
+            assert_eq!(fetch_all(Order::Ordered, &CBA, batches).concat(), "CCCBBAAAAA", "{batches:?}");
+        }
+    }
+
+    #[test]
+    fn round_robin_takes_one_from_each_in_turn_whatever_the_size_of_the_fetches() {
+        for batches in [&[1][..], &[8], &[2, 1, 4], &[3, 5], &[100]] {
+            assert_eq!(fetch_all(Order::RoundRobin, &CBA, batches).concat(), "CBACBACAAA", "{batches:?}");
+        }
+    }
+
+    #[test]
+    fn shuffled_begins_with_each_queue_sometimes() {
+        let jobs = fetch_all(Order::Shuffled, &[("C", 300), ("B", 300), ("A", 300)], &[1]);
+        for queue in ["A", "B", "C"] {
+            let early = jobs.iter().take(300).filter(|name| *name == queue).count();
+            assert!((50..150).contains(&early), "{queue} {early} times of 300");
+        }
+    }
+
+    #[test]
+    fn what_a_fetch_found_empty_comes_last_until_jobs_may_have_come() {
+        let queues = [("low", 1), ("high", 90), ("mid", 50)].map(|(name, priority)| (name.into(), priority));
+        let mut selection = Selection::new(Order::HighestPriorityFirst, queues);
+        let next = |selection: &mut Selection| {
+            let (queues, _) = selection.next(Instant(0), |_| 0);
+            queues.iter().map(QueueName::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(next(&mut selection), "high mid low");
+        // As many as it was for: of the last queue that gave one nothing more is known.
+        selection.answered(&["mid".into(), "mid".into()], true);
+        assert_eq!(next(&mut selection), "mid low high");
+        selection.answered(&["mid".into()], false);
+        assert_eq!(next(&mut selection), "high mid low");
+        selection.answered(&[], false);
+        selection.woken();
+        next(&mut selection);
+        selection.answered(&["low".into()], true);
+        let waiting = |queue: &QueueName| Waiting { jobs: u64::from(queue.as_str() == "mid"), age: None };
+        selection.counted(Instant(0), waiting);
+        assert_eq!(next(&mut selection), "mid high low");
+    }
+
+    #[test]
+    fn ages_go_on_between_counts() {
+        let queues = [("new", 30), ("old", 3)].map(|(name, priority)| (name.into(), priority));
+        let mut selection = Selection::new(Order::PriorityAging, queues);
+        let age = |queue: &QueueName| Some(Duration::from_secs(if queue.as_str() == "old" { 12 } else { 1 }));
+        selection.counted(Instant::from_millis(0), |queue| Waiting { jobs: 1, age: age(queue) });
+        let ages: Vec<_> =
+            selection.known_at(Instant::from_millis(3000)).iter().map(|known| known.age).collect();
+        assert_eq!(ages, [Some(Duration::from_secs(4)), Some(Duration::from_secs(15))]);
+        assert_eq!(selection.next(Instant::from_millis(0), |_| 0).0[0].as_str(), "old");
+        assert_eq!(selection.next(Instant::from_millis(3000), |_| 0).0[0].as_str(), "new");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_and_no_queue_with_jobs_is_passed_over(
+            sizes in proptest::collection::vec(0usize..20, 1..8),
+            batches in proptest::collection::vec(1usize..12, 1..6),
+        ) {
+            let names: Vec<String> = (0..sizes.len()).map(|number| format!("q{number}")).collect();
+            let queues: Vec<(&str, usize)> = names.iter().map(String::as_str).zip(sizes.iter().copied()).collect();
+            for order in Order::ALL {
+                prop_assert_eq!(fetch_all(order, &queues, &batches).len(), sizes.iter().sum::<usize>());
+            }
+            // Fair: of two queues that both have jobs left, none is ever more than one ahead.
+            let mut given = vec![0; sizes.len()];
+            for name in fetch_all(Order::RoundRobin, &queues, &batches) {
+                given[name[1..].parse::<usize>().unwrap()] += 1;
+                let open = (0..sizes.len()).filter(|queue| given[*queue] < sizes[*queue]);
+                let least = open.map(|queue| given[queue]).min();
+                prop_assert!(least.is_none_or(|least| given.iter().all(|taken| *taken <= least + 1)));
+            }
+        }
+    }
+}
