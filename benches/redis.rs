@@ -116,7 +116,8 @@ fn broker() {
     let mut redis = server.connect();
     let (mut steps, mut whole) = (<[Figures; 3]>::default(), Figures::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let broker = Redis::open(&server.url(), "the bench's", Options::default()).expect("a broker");
+    let broker =
+        Broker::from(Redis::open(&server.url(), "the bench's", Options::default()).expect("a broker"));
     for _ in 0..ROUNDS {
         let costs = runtime.block_on(own_cycle(&broker, &mut redis));
         steps.iter_mut().zip(costs).for_each(|(step, cost)| step.add(cost));
@@ -130,11 +131,11 @@ fn broker() {
 }
 
 /// CPU in microseconds of put, of fetch and of settle, for each of some jobs.
-async fn own_cycle(broker: &Redis, redis: &mut Connection) -> [f64; 3] {
+async fn own_cycle(broker: &Broker, redis: &mut Connection) -> [f64; 3] {
     let mut used = [cpu(redis); 4];
     for _ in 0..JOBS / BATCH {
         let job = NewJob { id: None, payload: Payload::Data(DATA.into()), ..scene::job("") };
-        broker.enqueue(vec![job; BATCH]).await.expect("a put");
+        broker.put(vec![job; BATCH]).await.expect("a put");
     }
     used[1] = cpu(redis);
     let mut fetched = Vec::new();

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use sandbox::{Sandbox, Setting};
 use support::{Figures, feed, row, rss};
 use taskvisor::broker::sqlite::Options;
-use taskvisor::broker::{Broker, Sqlite, Verbs};
+use taskvisor::broker::{Broker, Sqlite};
 use taskvisor::model::{Filter, NewJob, Payload};
 
 /// Rounds of each ratio; its two sides take turns.
@@ -57,8 +57,8 @@ fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
 }
 
-fn open(path: &Path) -> Sqlite {
-    Sqlite::open(path, Options::default()).expect("a store")
+fn open(path: &Path) -> Broker {
+    Sqlite::open(path, Options::default()).expect("a store").into()
 }
 
 fn job() -> NewJob {
@@ -70,7 +70,7 @@ fn fill(path: &Path, count: usize) {
     let store = open(path);
     run(async {
         for _ in 0..count / 1000 {
-            store.enqueue(vec![job(); 1000]).await.expect("a put");
+            store.put(vec![job(); 1000]).await.expect("a put");
         }
     });
 }
@@ -86,7 +86,7 @@ fn puts() {
         let start = Instant::now();
         run(async {
             for _ in 0..BATCHES {
-                store.enqueue(vec![job(); 100]).await.expect("a put");
+                store.put(vec![job(); 100]).await.expect("a put");
             }
         });
         let took = start.elapsed();
@@ -144,12 +144,12 @@ fn clients() {
 }
 
 /// How long it takes so many clients at once to put so many batches each.
-fn crowd(store: &Arc<Sqlite>, clients: usize, times: usize, batch: usize) -> Duration {
+fn crowd(store: &Arc<Broker>, clients: usize, times: usize, batch: usize) -> Duration {
     run(async {
         let start = Instant::now();
-        let client = |store: Arc<Sqlite>| async move {
+        let client = |store: Arc<Broker>| async move {
             for _ in 0..times {
-                store.enqueue(vec![job(); batch]).await.expect("a put");
+                store.put(vec![job(); batch]).await.expect("a put");
             }
         };
         let clients: Vec<_> = (0..clients).map(|_| tokio::spawn(client(store.clone()))).collect();
@@ -185,7 +185,7 @@ fn cycle(path: &Path) -> f64 {
             store.settle(settle.collect()).await.expect("settled");
         }
         let took = start.elapsed();
-        store.enqueue(vec![job(); TIMES * 10]).await.expect("as many again");
+        store.put(vec![job(); TIMES * 10]).await.expect("as many again");
         (TIMES * 10) as f64 / took.as_secs_f64()
     })
 }

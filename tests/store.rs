@@ -23,11 +23,12 @@ use std::time::Duration;
 use rusqlite::Connection;
 use support::*;
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Notice, Sqlite, Verbs};
+use taskvisor::broker::{Broker, Error, Notice, Sqlite};
 use taskvisor::model::*;
 
-fn open(path: &Path) -> Result<Sqlite, Error> {
-    Sqlite::open(path, Options { busy_timeout: Duration::from_millis(100), ..Options::default() })
+fn open(path: &Path) -> Result<Broker, Error> {
+    let options = Options { busy_timeout: Duration::from_millis(100), ..Options::default() };
+    Sqlite::open(path, options).map(Broker::from)
 }
 
 fn refusal(path: &Path) -> String {
@@ -57,7 +58,7 @@ fn a_new_store_is_for_its_user_alone() {
 async fn what_is_not_ours_is_refused_and_left_as_it_is() {
     let (directory, path) = place();
     let store = open(&path).unwrap();
-    store.enqueue((0..100).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    store.put((0..100).map(|n| job(&n.to_string())).collect()).await.unwrap();
     drop(store);
     let good = fs::read(&path).unwrap();
     let mut damaged = good.clone();
@@ -211,18 +212,18 @@ async fn a_lock_of_another_program_is_named_and_passes() {
     let store = open(&path).unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    let error = store.enqueue(vec![job("a")]).await.unwrap_err().to_string();
+    let error = store.put(vec![job("a")]).await.unwrap_err().to_string();
     assert!(error.contains("fuser") && error.contains("store.db"), "{error}");
     assert_eq!(store.get("a".into()).await, Ok(None));
     other.execute_batch("ROLLBACK").unwrap();
-    store.enqueue(vec![job("a")]).await.unwrap();
+    store.put(vec![job("a")]).await.unwrap();
 }
 
 #[tokio::test]
 async fn what_one_process_puts_wakes_the_other() {
     let (_directory, path) = place();
     let (supervisor, cli) = (open(&path).unwrap(), open(&path).unwrap());
-    cli.enqueue(vec![job("a")]).await.unwrap();
+    cli.put(vec![job("a")]).await.unwrap();
     assert_eq!(supervisor.next_notice().await, Notice::Wake);
     let a = supervisor.fetch(request(&["q"], 1)).await.unwrap().pop().unwrap();
     assert_eq!(cli.cancel("a".into(), "uid 7".into()).await, Ok(JobState::Canceling));
@@ -242,7 +243,7 @@ async fn what_one_process_puts_wakes_the_other() {
 async fn a_delayed_job_wakes_at_its_time() {
     let (_directory, path) = place();
     let store = open(&path).unwrap();
-    store.enqueue(vec![NewJob { delay: Duration::from_millis(20), ..job("a") }]).await.unwrap();
+    store.put(vec![NewJob { delay: Duration::from_millis(20), ..job("a") }]).await.unwrap();
     assert_eq!(store.next_notice().await, Notice::Wake);
     assert!(!store.fetch(request(&["q"], 1)).await.unwrap().is_empty());
 }
@@ -259,10 +260,10 @@ async fn the_wall_clock_moves_nothing_within_a_boot_and_never_back_over_one() {
             boot_id: Arc::new(move || boot.load(Ordering::SeqCst).to_string()),
             ..now.world()
         };
-        Sqlite::open(&path, Options { world, ..Options::default() }).unwrap()
+        Broker::from(Sqlite::open(&path, Options { world, ..Options::default() }).unwrap())
     };
-    let put_at = async |store: &Sqlite, id: &str| {
-        store.enqueue(vec![job(id)]).await.unwrap();
+    let put_at = async |store: &Broker, id: &str| {
+        store.put(vec![job(id)]).await.unwrap();
         store.get(id.into()).await.unwrap().unwrap().put_at.0
     };
     assert_eq!(put_at(&reopen(), "a").await, 1_000_000);
@@ -287,8 +288,8 @@ async fn a_fetch_does_not_wait_for_the_disk_and_a_put_does() {
         Ok(())
     };
     let world = World { sync: Arc::new(sync), ..World::default() };
-    let store = Sqlite::open(&path, Options { world, ..Options::default() }).unwrap();
-    let mut put = store.enqueue(vec![job("a")]);
+    let store = Broker::from(Sqlite::open(&path, Options { world, ..Options::default() }).unwrap());
+    let mut put = Box::pin(store.put(vec![job("a")]));
     let a = tokio::select! {
         biased;
         _ = &mut put => panic!("answered before it was on disk"),
@@ -299,7 +300,7 @@ async fn a_fetch_does_not_wait_for_the_disk_and_a_put_does() {
     };
     go.send(()).unwrap();
     assert_eq!(put.await.unwrap(), ["a".into()]);
-    let mut settle = store.settle(vec![settlement(&a.lease, complete())]);
+    let mut settle = Box::pin(store.settle(vec![settlement(&a.lease, complete())]));
     tokio::select! {
         biased;
         _ = &mut settle => panic!("answered before it was on disk"),
@@ -388,7 +389,7 @@ async fn helper_process() {
         "put" => {
             let store = open(path.as_ref()).unwrap();
             let id = std::env::var("STORE_JOB").unwrap_or("a".into());
-            let id = store.enqueue(vec![job(&id)]).await.unwrap().remove(0);
+            let id = store.put(vec![job(&id)]).await.unwrap().remove(0);
             say(&format!("put {id}"));
         }
         "full" => full(path.as_ref()).await,
@@ -405,10 +406,10 @@ async fn full(path: &Path) {
     // Threads made from here on inherit the mask: the write fails with EFBIG.
     ignored.thread_block().unwrap();
     let store = open(path).unwrap();
-    store.enqueue(vec![job("first")]).await.unwrap();
+    store.put(vec![job("first")]).await.unwrap();
     setrlimit(Resource::RLIMIT_FSIZE, 1 << 20, 1 << 20).unwrap();
     let big = NewJob { payload: Payload::Data(Bytes(vec![1; 4 << 20])), ..job("big") };
-    let (big, small) = tokio::join!(store.enqueue(vec![big]), store.enqueue(vec![job("small")]));
+    let (big, small) = tokio::join!(store.put(vec![big]), store.put(vec![job("small")]));
     say(&match big {
         Err(Error::Failed(why)) if why.contains("store.db") => "big: refused".to_owned(),
         other => format!("big: {other:?}"),
@@ -423,10 +424,8 @@ async fn churn(path: &Path) {
     let store = open(path).unwrap();
     store.recover("me".into(), vec![]).await.unwrap();
     loop {
-        let ids = store
-            .enqueue(vec![NewJob { id: None, ..job("") }, NewJob { id: None, ..job("") }])
-            .await
-            .unwrap();
+        let ids =
+            store.put(vec![NewJob { id: None, ..job("") }, NewJob { id: None, ..job("") }]).await.unwrap();
         ids.iter().for_each(|id| say(&format!("put {id}")));
         for fetched in store.fetch(request(&["q"], 1)).await.unwrap() {
             store.settle(vec![settlement(&fetched.lease, complete())]).await.unwrap();

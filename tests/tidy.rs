@@ -17,7 +17,7 @@ const ROOMS: [(&str, &[&str]); 15] = [
     ("process", &["model", "wire", "log"]),
     ("broker", &["model", "select", "kale", "clock", "failpoint"]),
     ("api", &["model"]),
-    ("config", &["model", "kale"]),
+    ("config", &["model", "broker", "kale"]),
     ("engine", &["model", "supervisor", "process", "broker", "api", "log", "clock", "failpoint", "wire"]),
     ("cli", &["config", "api", "broker", "engine", "keeper", "kale", "process", "log", "model", "clock"]),
 ];

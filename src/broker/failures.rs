@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Broker, Error};
+use super::{Browse, Error};
 use crate::model::verb::{Failed, FailureGroup};
 use crate::model::{Filter, JobRecord, JobState, Millis};
 
@@ -11,7 +11,7 @@ use crate::model::{Filter, JobRecord, JobState, Millis};
 const MOST: usize = 1_000;
 
 /// The groups, the largest first.
-pub(super) async fn groups(broker: &dyn Broker, asked: &Failed) -> Result<Vec<FailureGroup>, Error> {
+pub(super) async fn groups(broker: &dyn Browse, asked: &Failed) -> Result<Vec<FailureGroup>, Error> {
     let filter = Filter {
         states: vec![JobState::Failed, JobState::Held],
         queue: asked.queue.clone(),

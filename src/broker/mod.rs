@@ -4,22 +4,23 @@ mod cancel;
 mod circle;
 mod complaints;
 mod contract;
-mod error;
 mod event_bus;
 mod failures;
 mod notices;
 mod options;
 mod recurring;
 pub mod redis;
+mod registry;
 pub mod sqlite;
 mod stored;
-mod verbs;
 mod zones;
 
 pub use complaints::Complaints;
-pub use contract::{Broker, Capabilities, Fetch, Notice, Renewal, Settling};
-pub use error::Error;
+pub use contract::{
+    Admin, Broker, Browse, Card, Error, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling,
+    Source,
+};
 pub use event_bus::EventBus;
 pub use redis::Redis;
+pub use registry::{ADAPTERS, Adapter, Address, Opening, Place, Wrong};
 pub use sqlite::Sqlite;
-pub use verbs::Verbs;

@@ -12,8 +12,7 @@ use super::exit;
 use super::failure::Failure;
 use super::serve::LAST_LINES;
 use super::term::screen::{escaped, print, print_json};
-use crate::broker::Sqlite;
-use crate::config::{self, BrokerUrl, Config, Facts, Finding, Origins};
+use crate::config::{self, Config, Facts, Finding, Origins};
 use crate::log;
 
 /// What `check --json` prints, schema `taskvisor.check/1`.
@@ -65,10 +64,7 @@ fn findings(args: &Args, config: &Config) -> Result<Vec<Finding>, Failure> {
 
 /// The store that `start` would open.
 fn store(config: &Config) -> Result<(), Failure> {
-    match &config.broker {
-        BrokerUrl::Sqlite(path) => Sqlite::look(path).map_err(Failure::unopened),
-        BrokerUrl::Memory | BrokerUrl::Redis(_) => Ok(()),
-    }
+    config.broker.look().map_err(Failure::unopened)
 }
 
 /// Where each setting of this command line was set.

@@ -44,6 +44,8 @@ pub const DEGRADED: u8 = 5;
 pub const UNHEALTHY: u8 = 6;
 /// No such job, queue or recurring job.
 pub const NOTHING_MATCHED: u8 = 7;
+/// This kind of broker cannot do it; what to do instead is said.
+pub const UNSUPPORTED: u8 = 8;
 /// The store or the directories are in use or cannot be reached, or the store did not take all before the end
 /// (EX_UNAVAILABLE).
 pub const UNAVAILABLE: u8 = 69;
@@ -62,8 +64,8 @@ pub const TIMED_OUT: u8 = 124;
 pub const HELP: &str = "\
 Exit codes:
   0 done   1 failed   2 usage   3 not running   5 degraded, 6 unhealthy (status -q)
-  7 nothing matched   69 unavailable   70 own error   74 input/output   77 not permitted
-  78 wrong settings   124 the wait timed out
+  7 nothing matched   8 the broker cannot do it   69 unavailable   70 own error
+  74 input/output   77 not permitted   78 wrong settings   124 the wait timed out
 
 Data goes to stdout, words about it to stderr. taskvisor alone prints this help, with code 2. NO_COLOR turns colour off.";
 

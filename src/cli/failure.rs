@@ -122,6 +122,7 @@ impl From<api::Error> for Failure {
                     400 | 405 => exit::USAGE,
                     401 | 403 => exit::PERMISSION,
                     404 => exit::NOTHING_MATCHED,
+                    501 => exit::UNSUPPORTED,
                     503 | 504 => exit::UNAVAILABLE,
                     _ => exit::FAILED,
                 };
@@ -141,6 +142,9 @@ impl From<broker::Error> for Failure {
             | broker::Error::NoQueue(_)
             | broker::Error::NoRecurring(_) => exit::NOTHING_MATCHED,
             broker::Error::Refused(_) => exit::USAGE,
+            broker::Error::Url(_) => exit::CONFIG,
+            broker::Error::Unsupported { .. } => exit::UNSUPPORTED,
+            broker::Error::PartlyPut { .. } => exit::FAILED,
             broker::Error::Exists(_)
             | broker::Error::NotAJob(..)
             | broker::Error::WrongState { .. }
@@ -158,11 +162,6 @@ impl Failure {
     /// A store that could not be opened, whatever the reason.
     pub fn unopened(error: broker::Error) -> Self {
         Failure::new(exit::UNAVAILABLE, error.to_string())
-    }
-
-    /// The URL of a broker that cannot be taken: nothing was asked of it yet.
-    pub fn of_url(error: broker::Error) -> Self {
-        Failure::new(exit::CONFIG, error.to_string())
     }
 
     fn named(mut self, message: String) -> Self {

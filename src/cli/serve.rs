@@ -21,8 +21,8 @@ use super::exit;
 use super::failure::Failure;
 use super::in_force;
 use crate::api::{Changed, Gate, Terms};
-use crate::broker::{Broker, Error, Redis, Sqlite, redis, sqlite};
-use crate::config::{self, Api, BrokerUrl, Config, Origins, Shown};
+use crate::broker::{Broker, Error, Opening};
+use crate::config::{self, Api, Config, Origins, Shown};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::keeper::{self, Sweeper, Swept};
 use crate::log::{self, OwnLog, Places, write_private};
@@ -155,16 +155,8 @@ fn run(
     let parent = nix::unistd::getppid();
     let listener = listen(&config.socket())?;
     let instance = instance(&config.state_dir)?;
-    let broker: Arc<dyn Broker> = match &config.broker {
-        BrokerUrl::Sqlite(path) => {
-            Arc::new(Sqlite::open(path, sqlite::Options::default()).map_err(Failure::unopened)?)
-        }
-        BrokerUrl::Memory => Arc::new(Sqlite::memory()?),
-        BrokerUrl::Redis(url) => {
-            let options = redis::Options { place: place(&config.state_dir)?, ..redis::Options::default() };
-            Arc::new(Redis::open(url.reveal(), &url.to_string(), options).map_err(Failure::of_url)?)
-        }
-    };
+    let how = Opening { serves: true, place: place(&config.state_dir)?, state_dir: config.state_dir.clone() };
+    let broker = Arc::new(config.broker.open(&how)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(admit(&broker, &instance, &config.state_dir))?;
     let files = config.clone();
@@ -250,7 +242,7 @@ fn place(state_dir: &Path) -> Result<String, Failure> {
 }
 
 /// Nobody else goes by this name. What a broker that is away would say of it is asked before it is used.
-async fn admit(broker: &Arc<dyn Broker>, instance: &Instance, state_dir: &Path) -> Result<(), Failure> {
+async fn admit(broker: &Arc<Broker>, instance: &Instance, state_dir: &Path) -> Result<(), Failure> {
     let Err(error @ Error::Refused(_)) = broker.admit(instance).await else { return Ok(()) };
     let path = state_dir.join("instance");
     let hint = format!(

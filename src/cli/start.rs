@@ -15,7 +15,7 @@ use super::exit;
 use super::failure::Failure;
 use super::launch::launch;
 use crate::broker::Sqlite;
-use crate::config::{BrokerUrl, Config, private_dir};
+use crate::config::{Config, private_dir};
 use crate::keeper::{Left, Sweeper, Traces};
 use crate::log;
 
@@ -51,9 +51,9 @@ pub(super) fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure
 
 /// Only this process does it: a supervisor that the keeper starts again finds the new store.
 fn begin_new_store(config: &Config) -> Result<(), Failure> {
-    match &config.broker {
-        BrokerUrl::Sqlite(path) => Sqlite::begin_anew(path).map_err(Failure::unopened),
-        BrokerUrl::Memory | BrokerUrl::Redis(_) => {
+    match config.broker.file() {
+        Some(path) => Sqlite::begin_anew(path).map_err(Failure::unopened),
+        None => {
             let what = format!("--new-store begins a new file of jobs, and the broker is {}", config.broker);
             Err(Failure::new(exit::USAGE, what).hint("leave it away"))
         }

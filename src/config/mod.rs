@@ -1,7 +1,6 @@
 //! What a person may set, and what it means.
 
 mod api;
-mod broker_url;
 mod check;
 mod error;
 mod facts;
@@ -28,7 +27,6 @@ mod wrong;
 
 pub use crate::model::{format_duration, parse_duration};
 pub use api::{Api, ApiSection, Remote, Token};
-pub use broker_url::{BrokerUrl, Secret};
 pub use check::{Finding, check};
 pub use error::{Error, Fault};
 pub use facts::{Disk, Facts, PoolFacts, Rights};

@@ -11,7 +11,8 @@ use super::paths::from_here;
 use super::place::Source;
 use super::pool::Pool;
 use super::wrong::Wrong;
-use super::{BrokerUrl, Error, Fault, File, Surroundings, format_duration, log_file, socket};
+use super::{Error, Fault, File, Surroundings, format_duration, log_file, socket};
+use crate::broker::Address;
 use crate::model::{JobId, LogFormat, LogLevel, LogSettings, PoolSettings, Settings, SpawnSpec};
 
 /// What was typed or set in the environment; a flag wins over the environment, which wins over the file.
@@ -75,7 +76,7 @@ pub struct Config {
     /// Where the socket is.
     pub run_dir: PathBuf,
     /// Where jobs wait.
-    pub broker: BrokerUrl,
+    pub broker: Address,
     /// Whether that was said by a flag or the environment, and is not only where jobs of this state directory are.
     pub broker_is_named: bool,
     /// How the supervisor logs, and what is kept of the output of jobs.
@@ -107,7 +108,9 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let broker_is_named = flags.broker.is_some();
     let state_dir_is_named = flags.state_dir.is_some();
     let broker = match flags.broker.as_ref().or(file.broker.as_ref()) {
-        Some(url) => Some(BrokerUrl::parse(url)?),
+        Some(url) => Some(
+            Address::parse(url).map_err(|wrong| Error::new(Fault::Config, wrong.what).hint(wrong.hint))?,
+        ),
         None => None,
     };
     let state_dir = match flags.state_dir.clone().or(file.state_dir.clone()) {
@@ -120,9 +123,11 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     };
     fits_a_socket(&run_dir)?;
     let broker = match broker {
-        Some(BrokerUrl::Sqlite(path)) => BrokerUrl::Sqlite(from_here(path)?),
-        Some(other @ (BrokerUrl::Memory | BrokerUrl::Redis(_))) => other,
-        None => BrokerUrl::Sqlite(state_dir.join("store.db")),
+        Some(broker) => match broker.file() {
+            Some(path) => Address::of_file(from_here(path.to_owned())?),
+            None => broker,
+        },
+        None => Address::of_file(state_dir.join("store.db")),
     };
     let log = file.log.resolve(flags.log_format, flags.log_level)?;
     let api = resolve_api(file.api, flags.purpose, around).map_err(|(name, error)| {

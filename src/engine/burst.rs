@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::Sender;
 
-use crate::broker::{Broker, Error, Verbs};
+use crate::broker::{Broker, Error};
 use crate::model::{Class, Filter, JobState, QueueCounts, QueueName};
 use crate::supervisor::Event;
 
 /// Answers only when nothing is left to do there.
 pub(super) async fn ask_idle(
-    broker: Arc<dyn Broker>,
+    broker: Arc<Broker>,
     events: Sender<Event>,
     queues: Vec<QueueName>,
     unknown: Vec<Class>,
 ) {
-    if let Ok(Some(left)) = left(&*broker, &queues, &unknown).await {
+    if let Ok(Some(left)) = left(&broker, &queues, &unknown).await {
         let words = Some(left.in_words()).filter(|words| !words.is_empty());
         events.send(Event::Idle(words)).await.ok();
     }
@@ -43,7 +43,7 @@ impl Left {
 }
 
 /// None while something can be done.
-async fn left(broker: &dyn Broker, queues: &[QueueName], unknown: &[Class]) -> Result<Option<Left>, Error> {
+async fn left(broker: &Broker, queues: &[QueueName], unknown: &[Class]) -> Result<Option<Left>, Error> {
     let counts = broker.counts().await?;
     let of = |state: JobState| -> u64 {
         let counted = queues.iter().filter_map(|queue| counts.get(queue));
@@ -72,7 +72,7 @@ fn is_open(counts: &QueueCounts) -> bool {
 
 /// Whether all delayed jobs of a queue were given back because no worker knew them.
 async fn only_unknown(
-    broker: &dyn Broker,
+    broker: &Broker,
     queue: &QueueName,
     unknown: &[Class],
     left: &mut Left,

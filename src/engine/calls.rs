@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 
 use super::effects::Effects;
-use crate::broker::{Broker, Complaints, Error, Fetch, Renewal, Settling, Verbs};
+use crate::broker::{Broker, Complaints, Error, Fetch, Renewal, Settling};
 use crate::clock;
 use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName, Revocation, Settlement};
 use crate::supervisor::Event;
@@ -27,11 +27,11 @@ impl Effects {
 }
 
 /// Asks again at once while the broker gives all that was asked for.
-async fn fetch(broker: Arc<dyn Broker>, events: Sender<Event>, wrong: Wrong, pool: u16, mut request: Fetch) {
+async fn fetch(broker: Arc<Broker>, events: Sender<Event>, wrong: Wrong, pool: u16, mut request: Fetch) {
     let queues: Vec<&str> = request.queues.iter().map(QueueName::as_str).collect();
     let what = format!("failed to fetch from {}", queues.join(","));
     let (mut fetched, mut has_failed) = (Vec::new(), false);
-    for workers in batches(&*broker, std::mem::take(&mut request.workers)) {
+    for workers in batches(&broker, std::mem::take(&mut request.workers)) {
         let asked = workers.len();
         match broker.fetch(Fetch { workers, ..request.clone() }).await {
             Ok(jobs) => {
@@ -60,15 +60,9 @@ async fn fetch(broker: Arc<dyn Broker>, events: Sender<Event>, wrong: Wrong, poo
     }
 }
 
-async fn renew(
-    broker: Arc<dyn Broker>,
-    events: Sender<Event>,
-    wrong: Wrong,
-    leases: Vec<Lease>,
-    by: Duration,
-) {
+async fn renew(broker: Arc<Broker>, events: Sender<Event>, wrong: Wrong, leases: Vec<Lease>, by: Duration) {
     const WHAT: &str = "failed to renew";
-    for leases in batches(&*broker, leases) {
+    for leases in batches(&broker, leases) {
         let asked: Vec<(JobId, Fence)> =
             leases.iter().map(|lease| (lease.job.clone(), lease.fence)).collect();
         let answers: Vec<Event> = match broker.renew(leases, by).await {
@@ -91,12 +85,12 @@ async fn renew(
 pub(super) const SETTLING: &str = "failed to settle";
 
 pub(super) async fn settle(
-    broker: Arc<dyn Broker>,
+    broker: Arc<Broker>,
     events: Sender<Event>,
     wrong: Wrong,
     settlements: Vec<Settlement>,
 ) {
-    for settlements in batches(&*broker, settlements) {
+    for settlements in batches(&broker, settlements) {
         let asked: Vec<(JobId, Fence)> = settlements.iter().map(|one| (one.job.clone(), one.fence)).collect();
         let answers = broker.settle(settlements).await;
         let answers = answers.unwrap_or_else(|error| vec![Settling::Failed(error); asked.len()]);
@@ -126,8 +120,8 @@ fn settled(job: JobId, fence: Fence, answer: &Settling) -> Event {
 }
 
 /// As many at a time as the broker takes.
-fn batches<T>(broker: &dyn Broker, all: Vec<T>) -> impl Iterator<Item = Vec<T>> + use<T> {
-    let (most, mut rest) = (broker.capabilities().batch.max(1), all.into_iter());
+fn batches<T>(broker: &Broker, all: Vec<T>) -> impl Iterator<Item = Vec<T>> + use<T> {
+    let (most, mut rest) = (broker.card().batch.max(1), all.into_iter());
     std::iter::from_fn(move || {
         let batch: Vec<T> = rest.by_ref().take(most).collect();
         (!batch.is_empty()).then_some(batch)
@@ -141,11 +135,12 @@ fn renewed(((job, fence), renewal): ((JobId, Fence), Renewal)) -> Vec<Event> {
             vec![Event::Renewed(lease), Event::Revoked(job, fence, Revocation::Canceled)]
         }
         Renewal::Lost(why) => vec![Event::Revoked(job, fence, why)],
+        Renewal::Failed(_) => vec![Event::RenewFailed(job, fence)],
     }
 }
 
 pub(super) async fn ask_waiting(
-    broker: Arc<dyn Broker>,
+    broker: Arc<Broker>,
     events: Sender<Event>,
     pool: u16,
     queues: Vec<QueueName>,
@@ -166,7 +161,7 @@ mod tests {
     use crate::model::{ClassFilter, Failure, NewJob, Payload, SlotId, Take, Verdict, WorkerId};
 
     /// Settles and gives what the supervisor is told.
-    async fn told(broker: &Arc<dyn Broker>, settlements: Vec<Settlement>) -> Vec<Event> {
+    async fn told(broker: &Arc<Broker>, settlements: Vec<Settlement>) -> Vec<Event> {
         let (events, mut told) = tokio::sync::mpsc::channel(9);
         settle(broker.clone(), events, Wrong::default(), settlements).await;
         let mut all = Vec::new();
@@ -178,12 +173,12 @@ mod tests {
 
     #[tokio::test]
     async fn of_each_verdict_the_supervisor_is_told_what_the_broker_made_of_it() {
-        let broker: Arc<dyn Broker> = Arc::new(Sqlite::memory().unwrap());
+        let broker: Arc<Broker> = Arc::new(Sqlite::memory().unwrap().into());
         let put = |id: &str| {
             let put = NewJob::new("q".into(), "c".into(), Payload::Data("1".into()));
             NewJob { id: Some(id.into()), ..put }
         };
-        broker.enqueue(vec![put("a"), put("b"), put("c")]).await.unwrap();
+        broker.put(vec![put("a"), put("b"), put("c")]).await.unwrap();
         let worker = |index| WorkerId { slot: SlotId { pool: 0, index }, generation: 1 };
         let request = Fetch {
             pool: "default".into(),
@@ -214,8 +209,8 @@ mod tests {
 
     #[test]
     fn no_more_go_out_at_a_time_than_the_broker_takes_and_none_is_left() {
-        let broker = Sqlite::memory().unwrap();
-        let most = broker.capabilities().batch;
+        let broker = Broker::from(Sqlite::memory().unwrap());
+        let most = broker.card().batch;
         let sizes: Vec<usize> =
             batches(&broker, (0..2 * most + 1).collect()).map(|batch: Vec<usize>| batch.len()).collect();
         assert_eq!(sizes, [most, most, 1]);

@@ -48,7 +48,7 @@ pub struct Effects {
     pub log: OwnLog,
     /// What the keeper said first.
     pub hello: Hello,
-    pub(super) broker: Arc<dyn Broker>,
+    pub(super) broker: Arc<Broker>,
     pub(super) wrong: calls::Wrong,
     pub(super) events: Sender<Event>,
     /// Where answers to what workers asked for come in.

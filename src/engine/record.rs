@@ -69,7 +69,7 @@ impl Effects {
     /// The queues were counted: what is to be said of the whole now.
     pub(super) fn judge(&mut self, view: &View, counted: &Counted<Queues>) {
         let trouble = counted.trouble.as_deref();
-        let facts = Facts { view, queues: &counted.counts, trouble, concern: self.broker.concern() };
+        let facts = Facts { view, queues: &counted.counts, trouble, concern: self.broker.health().concern };
         let verdict = judge::judge(&facts);
         if view.stopping.is_none() {
             self.note_verdict(&verdict);

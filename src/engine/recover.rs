@@ -9,7 +9,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::effects::Effects;
-use crate::broker::{Error, Renewal, Verbs};
+use crate::broker::{Error, Renewal};
 use crate::clock;
 use crate::model::{
     Exit, Fence, Fetched, Forensics, Job, JobId, JobRecord, Lease, Outcome, Payload, Settlement, Unproven,
@@ -136,6 +136,7 @@ async fn hold_on(effects: &Effects, jobs: Vec<(JobId, Fence)>) -> io::Result<Vec
         let lease = match renewal {
             Renewal::Renewed(lease) | Renewal::Canceling(lease) => lease,
             Renewal::Lost(_) => continue,
+            Renewal::Failed(error) => return Err(failed(error)),
         };
         let record = effects.broker.get(lease.job.clone()).await.map_err(failed)?;
         held.extend(record.and_then(job).map(|job| Fetched { job: Arc::new(job), lease }));

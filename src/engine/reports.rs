@@ -159,7 +159,7 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Tells the broker, and the supervisor what it said.
-    pub(super) async fn send(self, broker: Arc<dyn Broker>, events: Sender<Event>, wrong: calls::Wrong) {
+    pub(super) async fn send(self, broker: Arc<Broker>, events: Sender<Event>, wrong: calls::Wrong) {
         let Batch { notes, mut settlements, written } = self;
         if !notes.is_empty()
             && let Err(error) = broker.progress(notes).await

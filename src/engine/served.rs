@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::broker::{Broker, Verbs};
+use crate::broker::Broker;
 use crate::model::verb::ShowFleet;
 use crate::model::{QueueCounts, QueueName};
 
@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Marks the queues that no pool takes jobs from. `own` are the queues of the pools here; None = not known, marks none.
 pub(super) async fn mark(
-    broker: &dyn Broker,
+    broker: &Broker,
     queues: &mut BTreeMap<QueueName, QueueCounts>,
     own: Option<&BTreeSet<QueueName>>,
 ) {
@@ -25,13 +25,13 @@ pub(super) async fn mark(
 /// Those of `queues` that no pool takes jobs from, here or in another supervisor that lives. Where that cannot be known,
 /// none: nobody is warned on a guess.
 pub(super) async fn unserved(
-    broker: &dyn Broker,
+    broker: &Broker,
     mut queues: BTreeSet<QueueName>,
     own: Option<&BTreeSet<QueueName>>,
 ) -> BTreeSet<QueueName> {
     let Some(own) = own else { return BTreeSet::new() };
     queues.retain(|queue| !own.contains(queue));
-    if queues.is_empty() || !broker.capabilities().shared {
+    if queues.is_empty() || !broker.card().shared {
         return queues;
     }
     let asked = broker.tell(ShowFleet { jobs: false }, "");

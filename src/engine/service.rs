@@ -17,7 +17,7 @@ use super::publish;
 use super::reload::Reloader;
 use super::served::{mark, unserved};
 use crate::api::{Problem, Queued, Reloaded, Service};
-use crate::broker::{Broker, Error, EventBus, Verbs};
+use crate::broker::{Broker, Error, EventBus};
 use crate::clock;
 use crate::model::verb::{Answer, Before, Get, Verb};
 use crate::model::{
@@ -31,7 +31,7 @@ pub(super) type Queues = BTreeMap<QueueName, QueueCounts>;
 /// The service of one supervisor.
 pub(super) struct ApiService {
     /// Where the jobs are.
-    pub broker: Arc<dyn Broker>,
+    pub broker: Arc<Broker>,
     /// What happens.
     pub newsroom: EventBus,
     /// How many there are.
@@ -54,8 +54,8 @@ impl Service for ApiService {
 
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Queued, Problem> {
         let queues = jobs.iter().map(|job| job.queue.clone()).collect();
-        let unserved = async { unserved(&*self.broker, queues, self.own_queues().await.as_ref()).await };
-        let (ids, unserved) = tokio::join!(self.broker.enqueue(jobs), unserved);
+        let unserved = async { unserved(&self.broker, queues, self.own_queues().await.as_ref()).await };
+        let (ids, unserved) = tokio::join!(self.broker.put(jobs), unserved);
         Ok(Queued { ids: ids.map_err(problem)?, unserved: unserved.into_iter().collect() })
     }
 
@@ -68,7 +68,7 @@ impl Service for ApiService {
             self.requests.send(Request::Log(line)).await.ok();
         }
         if let Answer::Queues(queues) = &mut answer {
-            mark(&*self.broker, queues, self.own_queues().await.as_ref()).await;
+            mark(&self.broker, queues, self.own_queues().await.as_ref()).await;
         }
         Ok(answer)
     }
@@ -110,7 +110,7 @@ impl Service for ApiService {
             now: Millis(clock::wall_millis()),
             keeper_descriptors: usage::descriptors(status.keeper.pid),
             supervisor_descriptors: usage::descriptors(status.supervisor.pid),
-            wal_bytes: self.broker.wal_bytes(),
+            wal_bytes: self.broker.health().wal_bytes,
             status,
         })
     }
@@ -186,11 +186,11 @@ impl ApiService {
         let (broker, own) = (self.broker.clone(), self.own_queues().await);
         let question = async move {
             let mut queues = broker.counts().await?;
-            mark(&*broker, &mut queues, own.as_ref()).await;
+            mark(&broker, &mut queues, own.as_ref()).await;
             Ok::<_, Error>(queues)
         };
         let counted = self.census.ask(patience, question).await;
-        let trouble = self.broker.trouble().or(counted.trouble);
+        let trouble = self.broker.health().trouble.or(counted.trouble);
         Counted { trouble, ..counted }
     }
 
@@ -215,9 +215,9 @@ impl ApiService {
 
     fn picture(&self, view: View, counted: Counted<Queues>) -> Status {
         let Counted { counts: queues, age: queues_age, trouble: broker_trouble } = counted;
-        let trouble = broker_trouble.as_deref();
+        let (trouble, health) = (broker_trouble.as_deref(), self.broker.health());
         let (verdict, reasons) =
-            judge(&Facts { view: &view, queues: &queues, trouble, concern: self.broker.concern() });
+            judge(&Facts { view: &view, queues: &queues, trouble, concern: health.concern });
         Status {
             schema: Status::SCHEMA.into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -230,7 +230,7 @@ impl ApiService {
             up: clock::now().since(self.started),
             stopping: view.stopping,
             stop_deadline: view.stop_deadline,
-            store_bytes: self.broker.store_bytes(),
+            store_bytes: health.store_bytes,
             broker: self.broker_name.clone(),
             broker_trouble,
             logs: view.logs,
@@ -271,7 +271,9 @@ fn problem(error: Error) -> Problem {
         | Error::WrongState { .. }
         | Error::Needed { .. }
         | Error::InUse(..) => Problem::conflict(message),
-        Error::Refused(_) => Problem::bad_request(message),
+        Error::Refused(_) | Error::Url(_) => Problem::bad_request(message),
+        Error::Unsupported { .. } => Problem::new(501, message),
+        Error::PartlyPut { .. } => Problem::unavailable(message),
         Error::Lost(_) | Error::Failed(_) => Problem::unavailable(message),
         Error::Unanswered(_) => Problem::in_doubt(message),
     }

@@ -51,7 +51,7 @@ pub struct Setup {
     /// Whose leases these are: one state directory.
     pub instance: Instance,
     /// Where the jobs are.
-    pub broker: Arc<dyn Broker>,
+    pub broker: Arc<Broker>,
     /// Its name without secrets.
     pub broker_name: String,
     /// The socket to the keeper.
@@ -124,7 +124,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         systemd: Systemd::new(hello.notify),
         record: Record::new(setup.pauses, settings.held_degrades),
         stop_deadline: settings.stop_deadline,
-        signs: PresencePublisher::new(clock::now(), setup.broker.capabilities().shared),
+        signs: PresencePublisher::new(clock::now(), setup.broker.card().shared),
         newsroom: newsroom.clone(),
         last: UnconfirmedVerdicts::default(),
         mutes: Mutes::default(),
@@ -187,7 +187,7 @@ fn say_hello(hello: Hello, pools: &[PoolSettings], broker: &str) {
 }
 
 /// Where what happens is told: to jobs by the broker, to workers here.
-fn newsroom(broker: &Arc<dyn Broker>) -> EventBus {
+fn newsroom(broker: &Arc<Broker>) -> EventBus {
     let room = EventBus::default();
     broker.publish(room.clone());
     room
@@ -234,7 +234,7 @@ async fn greet(link: &mut Link) -> io::Result<Option<(Hello, Vec<KeeperMessage>)
 }
 
 /// Passes on what the broker says on its own.
-async fn listen(broker: Arc<dyn Broker>, events: tokio::sync::mpsc::Sender<Event>) {
+async fn listen(broker: Arc<Broker>, events: tokio::sync::mpsc::Sender<Event>) {
     loop {
         let event = match broker.next_notice().await {
             Notice::Wake => Event::Woken,

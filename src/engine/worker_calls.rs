@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::Sender;
 
-use crate::broker::{Broker, Verbs};
+use crate::broker::Broker;
 use crate::model::verb::{Get, Prioritize, SetData, Tag, Track, Untrack, VerbRequest};
 use crate::model::{Bytes, Class, Exists, Fence, JobId, NewJob, Object, Payload, Retry, WorkerId, objects};
 use crate::wire::worker::{FRAME_MAX, reply};
@@ -22,7 +22,7 @@ pub(super) struct Answer {
 
 /// Does it, as a task of its own.
 pub(super) async fn grant(
-    broker: Arc<dyn Broker>,
+    broker: Arc<Broker>,
     answers: Sender<Answer>,
     worker: WorkerId,
     by: String,
@@ -30,7 +30,7 @@ pub(super) async fn grant(
     verb: String,
     args: String,
 ) {
-    let result = answer(&*broker, &verb, &args, by).await;
+    let result = answer(&broker, &verb, &args, by).await;
     let frame = reply(n, result.map_err(|Wrong(why)| why));
     answers.send(Answer { worker, n, frame }).await.ok();
 }
@@ -44,7 +44,7 @@ impl From<crate::broker::Error> for Wrong {
     }
 }
 
-async fn answer(broker: &dyn Broker, verb: &str, args: &str, by: String) -> Result<String, Wrong> {
+async fn answer(broker: &Broker, verb: &str, args: &str, by: String) -> Result<String, Wrong> {
     let wrong = |error: serde_json::Error| Wrong(format!("{verb}: {error}"));
     match verb {
         "put" => put(broker, fields(args).map_err(wrong)?, &by).await,
@@ -86,12 +86,12 @@ fn fields<'a, T: Deserialize<'a>>(args: &'a str) -> Result<T, serde_json::Error>
     serde_json::from_str(args).map(|Object(value)| value)
 }
 
-async fn ask<V: VerbRequest>(broker: &dyn Broker, verb: V, by: String) -> Result<String, Wrong> {
+async fn ask<V: VerbRequest>(broker: &Broker, verb: V, by: String) -> Result<String, Wrong> {
     json(&broker.tell(verb, by).await?)
 }
 
 /// A job as it is, unless its data would not fit into a frame: then it is not encoded first.
-async fn job(broker: &dyn Broker, id: JobId, by: String) -> Result<String, Wrong> {
+async fn job(broker: &Broker, id: JobId, by: String) -> Result<String, Wrong> {
     let record = broker.tell(Get { job: id }, by).await?;
     let bytes = match &record.payload {
         Some(Payload::Data(data)) => data.0.len(),
@@ -170,9 +170,9 @@ struct PutJob<'a> {
     depends: Vec<JobId>,
 }
 
-async fn put(broker: &dyn Broker, put: Put<'_>, by: &str) -> Result<String, Wrong> {
+async fn put(broker: &Broker, put: Put<'_>, by: &str) -> Result<String, Wrong> {
     let jobs = put.jobs.into_iter().map(|job| new_job(job, by)).collect::<Result<Vec<_>, String>>();
-    let ids = broker.enqueue(jobs.map_err(Wrong)?).await?;
+    let ids = broker.put(jobs.map_err(Wrong)?).await?;
     json(&serde_json::json!({ "ids": ids }))
 }
 

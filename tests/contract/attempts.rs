@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Error, Settling, Verbs};
+use taskvisor::broker::{Error, Settling};
 use taskvisor::model::verb::Before;
 use taskvisor::model::*;
 
@@ -42,7 +42,7 @@ async fn a_retry_spends_the_attempt_and_waits(scene: Scene) {
 }
 
 async fn a_release_keeps_its_place_and_its_attempt(scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let a = scene.take().await.unwrap();
     scene.say(&a, release()).await;
     let again = scene.take().await.unwrap();
@@ -62,7 +62,7 @@ async fn an_interrupted_release_is_counted(scene: Scene) {
 }
 
 async fn the_third_interruption_of_a_job_that_ran_alone_holds_it(scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     for _ in 0..2 {
         scene.take().await.unwrap();
         scene.take().await.unwrap();
@@ -101,7 +101,7 @@ fn far(fraction: f64, message: &str) -> Progress {
 }
 
 async fn progress_is_kept_the_latest_of_it(mut scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let (a, b) = (scene.take().await.unwrap(), scene.take().await.unwrap());
     let note = |fetched: &Fetched, progress| (fetched.job.id.clone(), fetched.lease.fence, progress);
     let notes = vec![note(&a, far(0.25, "one")), note(&b, far(0.1, "b")), note(&a, far(0.5, "two"))];
@@ -115,7 +115,7 @@ async fn progress_is_kept_the_latest_of_it(mut scene: Scene) {
 }
 
 async fn progress_of_others_is_ignored(scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let a = scene.take().await.unwrap();
     let (old, late) = (Fence(a.lease.fence.0 - 1), Fence(a.lease.fence.0 + 1));
     let none = ["a", "a", "b", "x"].into_iter().zip([old, late, Fence(0), Fence(1)]);
@@ -181,7 +181,7 @@ async fn a_failed_job_keeps_its_failure(scene: Scene) {
     let failed = scene.record(&"a".into()).await;
     assert_eq!((failed.state, failed.failure), (JobState::Failed, Some(failure())));
     // Where others may look for its output, it says whose it was.
-    let is_shared = scene.store.as_ref().unwrap().capabilities().shared;
+    let is_shared = scene.store.as_ref().unwrap().card().shared;
     assert!(failed.ended_at.is_some() && failed.instance.is_some() == is_shared);
 }
 
@@ -206,19 +206,19 @@ async fn what_comes_before_a_job_is_counted(scene: Scene) {
     let urgent = NewJob { priority: 1, ..job("c") };
     let delayed = NewJob { priority: 9, delay: LEASE, ..job("d") };
     let elsewhere = NewJob { queue: "other".into(), ..job("e") };
-    scene.enqueue(vec![job("a"), job("b"), urgent, delayed, elsewhere]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b"), urgent, delayed, elsewhere]).await.unwrap();
     let before = async |id: &str| scene.tell(Before { job: id.into() }, "").await.map(|before| before.count);
     assert_eq!((before("a").await, before("b").await, before("c").await), (Ok(1), Ok(2), Ok(0)));
     assert_eq!(before("e").await, Ok(0));
     scene.take().await.unwrap();
     assert_eq!(before("b").await, Ok(1));
-    scene.enqueue((0..1200).map(|n| NewJob { priority: 2, ..job(&n.to_string()) }).collect()).await.unwrap();
+    scene.put_all((0..1200).map(|n| NewJob { priority: 2, ..job(&n.to_string()) }).collect()).await.unwrap();
     assert_eq!(before("b").await, Ok(1000));
     assert_eq!(before("x").await, Err(Error::NoJob("x".into())));
 }
 
 async fn five_interruptions_hold_a_job(scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     for _ in 0..4 {
         scene.take().await.unwrap();
         scene.take().await.unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Error, Verbs};
+use taskvisor::broker::Error;
 use taskvisor::model::verb::{Discard, Prioritize, SetData, Tag, Track, Untrack};
 use taskvisor::model::*;
 
@@ -56,7 +56,7 @@ async fn edits(scene: &Scene, id: &str) -> Vec<String> {
 }
 
 async fn a_new_priority_keeps_the_place_among_equals(mut scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b"), job("c"), NewJob { priority: 5, ..job("d") }]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b"), job("c"), NewJob { priority: 5, ..job("d") }]).await.unwrap();
     prioritize(&scene, "c", 5).await.unwrap();
     prioritize(&scene, "c", 5).await.unwrap();
     prioritize(&scene, "b", i32::MIN).await.unwrap();
@@ -82,7 +82,7 @@ async fn a_job_that_has_ended_gets_no_other_priority(scene: Scene) {
 }
 
 async fn a_running_job_has_its_new_priority_at_its_next_attempt(scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let a = scene.take().await.unwrap();
     prioritize(&scene, "a", -1).await.unwrap();
     scene.say(&a, release()).await;
@@ -173,7 +173,7 @@ async fn jobs_are_found_by_tag_page_by_page(scene: Scene) {
         let tags = if n.is_multiple_of(2) { vec!["even".into()] } else { vec![] };
         NewJob { tags, ..job(&n.to_string()) }
     };
-    scene.enqueue((0..2600).map(one).collect()).await.unwrap();
+    scene.put_all((0..2600).map(one).collect()).await.unwrap();
     for limit in [1, 700, 1300] {
         let jobs = scene.list(Filter { limit, ..tagged("even") }).await.unwrap();
         let want = (0..limit).map(|n| (2598 - 2 * n).to_string());
@@ -184,7 +184,7 @@ async fn jobs_are_found_by_tag_page_by_page(scene: Scene) {
 }
 
 async fn jobs_that_are_followed_are_found(mut scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b"), NewJob { tags: vec!["x".into()], ..job("c") }]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b"), NewJob { tags: vec!["x".into()], ..job("c") }]).await.unwrap();
     let track = async |id: &str| scene.tell(Track { job: id.into() }, "uid 7").await.map(drop);
     for id in ["a", "c", "c"] {
         track(id).await.unwrap();
@@ -243,14 +243,14 @@ async fn a_put_of_an_id_that_exists_is_left_out_if_asked(scene: Scene) {
     let a = scene.take().await.unwrap();
     scene.say(&a, complete()).await;
     let depends = NewJob { depends: vec!["none".into()], ..skipping("a", 2) };
-    let put = scene.enqueue(vec![depends, skipping("b", 3), skipping("b", 4), job("c")]).await.unwrap();
+    let put = scene.put_all(vec![depends, skipping("b", 3), skipping("b", 4), job("c")]).await.unwrap();
     assert_eq!(put.iter().map(JobId::as_str).collect::<Vec<_>>(), ["a", "b", "b", "c"]);
     let a = scene.record(&"a".into()).await;
     assert_eq!((a.state, a.priority), (JobState::Complete, 1), "it is left as it is");
     assert_eq!(scene.record(&"b".into()).await.priority, 3);
     let counts = scene.counts().await.unwrap();
     assert_eq!(counts[&"q".into()].jobs, [(JobState::Waiting, 2), (JobState::Complete, 1)].into());
-    let refused = scene.enqueue(vec![skipping("d", 0), job("a")]).await;
+    let refused = scene.put_all(vec![skipping("d", 0), job("a")]).await;
     assert_eq!(refused, Err(Error::Exists("a".into())));
     assert_eq!(scene.get("d".into()).await, Ok(None));
 }
@@ -269,12 +269,12 @@ async fn what_cannot_be_is_refused_at_the_put(scene: Scene) {
         NewJob { delay: Duration::MAX, ..job("a") },
         NewJob { depends: vec!["b".into(); 1001], ..job("a") },
     ] {
-        let refused = scene.enqueue(vec![job("b"), wrong]).await;
+        let refused = scene.put_all(vec![job("b"), wrong]).await;
         let Err(Error::Refused(why)) = refused else { panic!("{refused:?}") };
         assert!(why.len() < 200 && !why.contains(char::is_control), "{why:?}");
     }
     assert!(scene.list(Filter::default()).await.unwrap().is_empty());
     let odd = NewJob { priority: i32::MIN, delay: NewJob::DELAY_MAX, ..job("an id with blanks, ☺") };
-    scene.enqueue(vec![odd, NewJob { priority: i32::MAX, ..job("b") }]).await.unwrap();
+    scene.put_all(vec![odd, NewJob { priority: i32::MAX, ..job("b") }]).await.unwrap();
     assert_eq!(scene.take().await.unwrap().job.id.as_str(), "b");
 }

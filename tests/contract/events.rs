@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::*;
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, EventBus, Sqlite, Verbs};
+use taskvisor::broker::{Broker, EventBus, Sqlite};
 use taskvisor::model::verb::{Act, Bulk, DependOff, DependOn, Discard, Prioritize, Tag, Track, Untrack};
 use taskvisor::model::*;
 
@@ -24,7 +24,7 @@ async fn what_happens_is_told_in_order(scene: Scene) {
     scene.cancel("unheard".into()).await.unwrap();
     let mut news = room.listen();
     scene.hear().await;
-    scene.enqueue(vec![job("a"), NewJob { delay: LEASE, queue: "later".into(), ..job("b") }]).await.unwrap();
+    scene.put_all(vec![job("a"), NewJob { delay: LEASE, queue: "later".into(), ..job("b") }]).await.unwrap();
     let taken = scene.take().await.unwrap();
     scene.say(&taken, retry_after(Duration::ZERO)).await;
     let taken = scene.take().await.unwrap();
@@ -71,7 +71,7 @@ async fn every_way_a_job_goes_is_told(scene: Scene) {
     let mut news = room.listen();
     scene.hear().await;
     let waits = NewJob { depends: vec!["a".into()], ..job("b") };
-    scene.enqueue(vec![job("a"), waits, job("c"), job("d")]).await.unwrap();
+    scene.put_all(vec![job("a"), waits, job("c"), job("d")]).await.unwrap();
     let next = Next { queue: "r".into(), delay: Duration::ZERO, depends: vec![] };
     let taken = scene.take().await.unwrap();
     scene.say(&taken, Verdict::Complete { result: None, next: Some(next) }).await;
@@ -127,7 +127,7 @@ async fn changes_are_told_and_found_by_their_tags(scene: Scene) {
     scene.publish(room.clone());
     let mut news = room.listen();
     scene.hear().await;
-    scene.enqueue(vec![NewJob { tags: vec!["x".into()], ..job("a") }, job("b")]).await.unwrap();
+    scene.put_all(vec![NewJob { tags: vec!["x".into()], ..job("a") }, job("b")]).await.unwrap();
     let (a, b): (JobId, JobId) = ("a".into(), "b".into());
     scene.tell(Prioritize { job: b.clone(), priority: 3 }, "me").await.unwrap();
     scene.tell(Tag { job: b.clone(), add: vec!["x".into()], remove: vec![] }, "me").await.unwrap();
@@ -174,14 +174,15 @@ async fn nothing_is_told_that_is_not_on_disk() {
         false => file.sync_data(),
     };
     let world = World { sync: Arc::new(sync), ..World::default() };
-    let store = Sqlite::open(dir.path().join("store.db"), Options { world, ..Options::default() }).unwrap();
+    let options = Options { world, ..Options::default() };
+    let store = Broker::from(Sqlite::open(dir.path().join("store.db"), options).unwrap());
     let room = EventBus::default();
     store.publish(room.clone());
     let mut news = room.listen();
-    store.enqueue(vec![job("a")]).await.unwrap();
+    store.put(vec![job("a")]).await.unwrap();
     assert_eq!(news.recv().await.unwrap().job, Some("a".into()));
     fails.store(true, Ordering::SeqCst);
-    store.enqueue(vec![job("b")]).await.unwrap_err();
+    store.put(vec![job("b")]).await.unwrap_err();
     drop(store);
     assert!(news.try_recv().is_err());
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{EventBus, Verbs};
+use taskvisor::broker::EventBus;
 use taskvisor::model::verb::Cancel;
 use taskvisor::model::*;
 
@@ -100,7 +100,7 @@ async fn the_reason_of_a_cancel_is_kept_and_told(scene: Scene) {
     scene.publish(room.clone());
     let mut news = room.listen();
     scene.hear().await;
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     assert_eq!(scene.take().await.unwrap().job.id, "a".into());
     let cancel = |reason: &str| Cancel {
         jobs: vec!["a".into(), "b".into()],
@@ -140,7 +140,7 @@ async fn an_attempt_that_nobody_settled_is_in_the_history(scene: Scene) {
 }
 
 async fn the_history_keeps_the_latest_hundred(scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let both = scene.fetch(request(&["q"], 2)).await.unwrap();
     scene.say(&both[1], Verdict::Fail { failure: failure() }).await;
     scene.say(&both[0], retry_after(Duration::ZERO)).await;

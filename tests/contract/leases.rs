@@ -24,7 +24,7 @@ contract!(
 );
 
 async fn a_waiting_job_is_canceled_at_once(scene: Scene) {
-    scene.enqueue(vec![job("a"), NewJob { delay: LEASE, ..job("b") }]).await.unwrap();
+    scene.put_all(vec![job("a"), NewJob { delay: LEASE, ..job("b") }]).await.unwrap();
     assert_eq!(scene.cancel("a".into()).await, Ok(JobState::Canceled));
     assert_eq!(scene.cancel("b".into()).await, Ok(JobState::Canceled));
     assert_eq!(scene.cancel("b".into()).await, Ok(JobState::Canceled));
@@ -138,7 +138,7 @@ async fn fences_ascend(mut scene: Scene) {
 }
 
 async fn recover_releases_what_an_instance_held(mut scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     scene.take().await.unwrap();
     scene.take().await.unwrap();
     scene.cancel("b".into()).await.unwrap();
@@ -151,7 +151,7 @@ async fn recover_releases_what_an_instance_held(mut scene: Scene) {
 }
 
 async fn recover_keeps_what_it_is_told_to_keep(scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let a = scene.take().await.unwrap();
     scene.take().await.unwrap();
     assert_eq!(scene.recover("me".into(), vec![("a".into(), a.lease.fence)]).await, Ok(1));
@@ -172,7 +172,7 @@ async fn who_only_passes_by_takes_back_no_lease() {
     let Place::File(directory) = &scene.place else { unreachable!() };
     let options = Options { serves: false, world: scene.clock.world(), ..Options::default() };
     let passer = Sqlite::open(directory.path().join("store.db"), options).unwrap();
-    scene.store = Some(Arc::new(passer));
+    scene.store = Some(Arc::new(passer.into()));
     assert_eq!(scene.cancel("a".into()).await, Ok(JobState::Canceling));
     scene.clock.forward(10 * LEASE);
     let moved_on = scene.take().await.map(|fetched| fetched.job.id.clone());

@@ -1,7 +1,6 @@
 //! Lists: where they go on, what they leave out, and those that are longer than a page.
 
 use crate::support::*;
-use taskvisor::broker::Verbs;
 use taskvisor::model::verb::FindJobs;
 use taskvisor::model::*;
 
@@ -20,7 +19,7 @@ contract!(
 );
 
 async fn lists_go_on_after_a_job(scene: Scene) {
-    scene.enqueue((0..10).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    scene.put_all((0..10).map(|n| job(&n.to_string())).collect()).await.unwrap();
     let mut filter = Filter { limit: 4, ..Filter::default() };
     let mut seen = String::new();
     loop {
@@ -36,7 +35,7 @@ async fn lists_go_on_after_a_job(scene: Scene) {
 async fn lists_are_filtered(scene: Scene) {
     let jobs =
         vec![job("a"), NewJob { class: "x".into(), ..job("b") }, NewJob { queue: "r".into(), ..job("c") }];
-    scene.enqueue(jobs).await.unwrap();
+    scene.put_all(jobs).await.unwrap();
     scene.cancel("a".into()).await.unwrap();
     let base = Filter { limit: 9, ..Filter::default() };
     let cases = [
@@ -62,7 +61,7 @@ async fn lists_say_what_jobs_are(scene: Scene) {
     };
     let jobs =
         vec![program, data("b", "{\"to\":1}".into()), data("c", "null".into()), data("d", "9".repeat(9_999))];
-    scene.enqueue(jobs).await.unwrap();
+    scene.put_all(jobs).await.unwrap();
     let titles: Vec<_> =
         scene.list(Filter::default()).await.unwrap().into_iter().map(|job| job.title).collect();
     let title = |text: &str| Some(text.to_owned());
@@ -92,7 +91,7 @@ async fn lists_are_of_a_time(scene: Scene) {
 }
 
 async fn jobs_are_found_by_the_beginning_of_their_ids(scene: Scene) {
-    scene.enqueue(["ab1", "ab2", "ab", "b*", "b?c"].map(job).into()).await.unwrap();
+    scene.put_all(["ab1", "ab2", "ab", "b*", "b?c"].map(job).into()).await.unwrap();
     let find = async |prefix: &str| -> String {
         let found = scene.tell(FindJobs { prefix: prefix.into() }, "").await.unwrap();
         found.iter().map(JobId::as_str).collect::<Vec<_>>().join(" ")
@@ -101,7 +100,7 @@ async fn jobs_are_found_by_the_beginning_of_their_ids(scene: Scene) {
     assert_eq!(find("ab2").await, "ab2");
     assert_eq!(find("b*").await, "b*", "no sign of it is another's");
     assert_eq!(find("x").await, "");
-    scene.enqueue((0..30).map(|n| job(&format!("z{n}"))).collect()).await.unwrap();
+    scene.put_all((0..30).map(|n| job(&format!("z{n}"))).collect()).await.unwrap();
     assert_eq!(find("z").await.split(' ').count(), FindJobs::MOST);
 }
 
@@ -114,7 +113,7 @@ async fn crowd(scene: &Scene) -> Vec<(String, String, JobState)> {
             delay: if n % 7 == 3 { LEASE } else { std::time::Duration::ZERO },
             ..job(&format!("j{n}"))
         };
-        scene.enqueue(batch.iter().map(new).collect()).await.unwrap();
+        scene.put_all(batch.iter().map(new).collect()).await.unwrap();
     }
     for n in (0..JOBS).filter(|n| n % 11 == 2) {
         scene.cancel(format!("j{n}").as_str().into()).await.unwrap();
@@ -194,7 +193,7 @@ async fn lists_of_any_states_are_whole_and_in_order(scene: Scene) {
 }
 
 async fn a_list_goes_on_while_its_jobs_move(scene: Scene) {
-    scene.enqueue((0..1200).map(|n| job(&format!("j{n}"))).collect()).await.unwrap();
+    scene.put_all((0..1200).map(|n| job(&format!("j{n}"))).collect()).await.unwrap();
     let filter = Filter { limit: 0, states: vec![JobState::Waiting], ..Filter::default() };
     let first = scene.page(&filter, None).await.unwrap();
     for last in first.jobs.iter().rev().take(50) {

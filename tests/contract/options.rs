@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Error, Notice, Renewal, Settling, Verbs};
+use taskvisor::broker::{Error, Notice, Renewal, Settling};
 use taskvisor::model::verb::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
 use taskvisor::model::*;
 
@@ -74,7 +74,7 @@ async fn options_are_loaded_all_or_none(scene: Scene) {
 
 async fn a_queue_runs_so_many_at_a_time(scene: Scene) {
     set(&scene, "max_concurrency", "2", Some("q")).await.unwrap();
-    scene.enqueue((0..5).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    scene.put_all((0..5).map(|n| job(&n.to_string())).collect()).await.unwrap();
     scene.put(NewJob { queue: "other".into(), ..job("o") }).await;
     let first = scene.fetch(request(&["q", "other"], 5)).await.unwrap();
     assert_eq!(ids(&first), ["0", "1", "o"]);
@@ -91,7 +91,7 @@ async fn a_queue_runs_so_many_at_a_time(scene: Scene) {
 async fn a_limit_counts_what_others_run(scene: Scene) {
     let Some(second) = scene.second() else { return };
     set(&scene, "max_concurrency", "2", None).await.unwrap();
-    scene.enqueue((0..5).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    scene.put_all((0..5).map(|n| job(&n.to_string())).collect()).await.unwrap();
     let mine = scene.fetch(request(&["q"], 1)).await.unwrap();
     assert_eq!(ids(&second.fetch(request(&["q"], 5)).await.unwrap()), ["1"]);
     assert!(second.fetch(request(&["q"], 5)).await.unwrap().is_empty());
@@ -101,7 +101,7 @@ async fn a_limit_counts_what_others_run(scene: Scene) {
 
 async fn an_end_makes_room_and_wakes(scene: Scene) {
     set(&scene, "max_concurrency", "1", Some("q")).await.unwrap();
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let a = scene.take().await.unwrap();
     assert!(scene.take().await.is_none());
     assert_eq!(scene.next_notice().await, Notice::Wake);

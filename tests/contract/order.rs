@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Error, Fetch, Notice, Verbs};
+use taskvisor::broker::{Error, Fetch, Notice};
 use taskvisor::model::*;
 
 const SIZES: [&[u16]; 4] = [&[10], &[1; 10], &[8, 2], &[3, 3, 3, 3]];
@@ -27,7 +27,7 @@ contract!(
 );
 
 async fn jobs_run_in_insertion_order(scene: Scene) {
-    scene.enqueue(vec![job("b"), job("a"), job("c")]).await.unwrap();
+    scene.put_all(vec![job("b"), job("a"), job("c")]).await.unwrap();
     for id in ["b", "a", "c"] {
         assert_eq!(scene.take().await.unwrap().job.id.as_str(), id);
     }
@@ -35,7 +35,7 @@ async fn jobs_run_in_insertion_order(scene: Scene) {
 }
 
 async fn a_batch_goes_to_as_many_workers(scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b"), job("c")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b"), job("c")]).await.unwrap();
     assert_eq!(ids(&scene.fetch(request(&["q"], 2)).await.unwrap()), ["a", "b"]);
     let held = scene.held_by("me".into()).await.unwrap();
     assert_eq!(held, [("a".into(), Fence(1), worker(1)), ("b".into(), Fence(1), worker(2))]);
@@ -52,7 +52,7 @@ async fn queues_are_tried_in_order(scene: Scene) {
 async fn three_queues(scene: &Scene) {
     for (queue, jobs) in [("A", 5), ("B", 2), ("C", 3)] {
         let job = |n| NewJob { queue: queue.into(), ..job(&format!("{queue}{n}")) };
-        scene.enqueue((0..jobs).map(job).collect()).await.unwrap();
+        scene.put_all((0..jobs).map(job).collect()).await.unwrap();
     }
 }
 
@@ -122,7 +122,7 @@ async fn classes_are_taken_as_the_filter_says(mut scene: Scene) {
     for (only, except) in names.iter().flat_map(|only| names.map(|except| (only, except))) {
         let filter = filter(only, except);
         scene
-            .enqueue(classes.map(|class| NewJob { class: class.into(), ..job(class) }).into())
+            .put_all(classes.map(|class| NewJob { class: class.into(), ..job(class) }).into())
             .await
             .unwrap();
         let fetched = scene.fetch(Fetch { filter: filter.clone(), ..request(&["q"], 99) }).await.unwrap();
@@ -176,7 +176,7 @@ async fn a_filter_that_found_nothing_finds_what_comes_later(scene: Scene) {
     take().await.unwrap();
     assert_eq!(take().await, None);
     if let Some(second) = scene.second() {
-        second.enqueue(vec![rare("b")]).await.unwrap();
+        second.put(vec![rare("b")]).await.unwrap();
         assert_eq!(take().await.unwrap().job.id.as_str(), "b");
     }
 }
@@ -213,7 +213,7 @@ async fn a_queue_that_is_not_there_cannot_be_resumed(scene: Scene) {
 }
 
 async fn a_put_wakes(scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     scene.put(job("c")).await;
     assert_eq!(scene.next_notice().await, Notice::Wake);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Error, Verbs};
+use taskvisor::broker::Error;
 use taskvisor::model::*;
 
 contract!(
@@ -18,7 +18,7 @@ contract!(
 );
 
 async fn counts_follow_the_jobs(scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b"), NewJob { delay: LEASE, ..job("c") }]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b"), NewJob { delay: LEASE, ..job("c") }]).await.unwrap();
     let put_at = scene.record(&"b".into()).await.put_at;
     let a = scene.take().await.unwrap();
     scene.say(&a, complete()).await;
@@ -34,10 +34,10 @@ async fn counts_follow_the_jobs(scene: Scene) {
 async fn a_batch_is_put_whole_or_not_at_all(scene: Scene) {
     scene.put(job("a")).await;
     let taken = Err(Error::Exists("a".into()));
-    assert_eq!(scene.enqueue(vec![job("b"), job("a")]).await, taken);
-    assert_eq!(scene.enqueue(vec![job("c"), job("c")]).await, Err(Error::Exists("c".into())));
+    assert_eq!(scene.put_all(vec![job("b"), job("a")]).await, taken);
+    assert_eq!(scene.put_all(vec![job("c"), job("c")]).await, Err(Error::Exists("c".into())));
     assert_eq!(scene.list(Filter { limit: 9, ..Filter::default() }).await.unwrap().len(), 1);
-    let made = scene.enqueue(vec![NewJob { id: None, ..job("") }]).await.unwrap();
+    let made = scene.put_all(vec![NewJob { id: None, ..job("") }]).await.unwrap();
     assert_eq!(made[0].as_str().len(), 32);
 }
 
@@ -81,9 +81,9 @@ async fn everything_put_comes_back(scene: Scene) {
 async fn a_mistake_leaves_what_comes_with_it_alone(scene: Scene) {
     scene.put(job("a")).await;
     let (before, mistake, after) = tokio::join!(
-        scene.enqueue(vec![job("b")]),
-        scene.enqueue(vec![job("c"), job("a")]),
-        scene.enqueue(vec![job("d")]),
+        scene.put_all(vec![job("b")]),
+        scene.put_all(vec![job("c"), job("a")]),
+        scene.put_all(vec![job("d")]),
     );
     assert_eq!(mistake, Err(Error::Exists("a".into())));
     assert!(before.is_ok() && after.is_ok());
@@ -94,19 +94,19 @@ async fn a_put_that_is_sent_again_is_known_by_its_token(mut scene: Scene) {
     let put = |id: &str, token: Option<&str>| NewJob { token: token.map(str::to_owned), ..job(id) };
     let taken = Err(Error::Exists("a".into()));
     let batch = || vec![put("a", Some("t1")), put("b", Some("t1"))];
-    scene.enqueue(batch()).await.unwrap();
+    scene.put_all(batch()).await.unwrap();
     scene.reopen();
-    assert_eq!(scene.enqueue(batch()).await, Ok(vec!["a".into(), "b".into()]));
+    assert_eq!(scene.put_all(batch()).await, Ok(vec!["a".into(), "b".into()]));
     assert_eq!(scene.list(Filter { limit: 9, ..Filter::default() }).await.unwrap().len(), 2);
     for other in [put("a", Some("t2")), put("a", None)] {
-        assert_eq!(scene.enqueue(vec![other]).await, taken, "it is another put");
+        assert_eq!(scene.put_all(vec![other]).await, taken, "it is another put");
     }
     // Also when it has run meanwhile, and never twice in one batch.
     let a = scene.take().await.unwrap();
     scene.say(&a, complete()).await;
-    assert_eq!(scene.enqueue(batch()).await, Ok(vec!["a".into(), "b".into()]));
+    assert_eq!(scene.put_all(batch()).await, Ok(vec!["a".into(), "b".into()]));
     assert_eq!(scene.state(&"a".into()).await, JobState::Complete);
-    assert_eq!(scene.enqueue(vec![put("a", Some("t1")), put("a", Some("t1"))]).await, taken);
+    assert_eq!(scene.put_all(vec![put("a", Some("t1")), put("a", Some("t1"))]).await, taken);
     scene.put(put("c", None)).await;
-    assert_eq!(scene.enqueue(vec![put("c", Some("t1"))]).await, Err(Error::Exists("c".into())));
+    assert_eq!(scene.put_all(vec![put("c", Some("t1"))]).await, Err(Error::Exists("c".into())));
 }

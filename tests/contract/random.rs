@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Fetch, Settling, Verbs};
+use taskvisor::broker::{Fetch, Settling};
 use taskvisor::model::*;
 
 contract!(random_operations_agree_with_a_model);

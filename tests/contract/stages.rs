@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::Verbs;
 use taskvisor::model::verb::SetData;
 use taskvisor::model::*;
 
@@ -96,7 +95,7 @@ async fn what_is_long_is_not_kept_of_each_stage(scene: Scene) {
 }
 
 async fn what_needs_a_job_waits_for_its_last_stage(scene: Scene) {
-    scene.enqueue(vec![job("a"), job("c")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("c")]).await.unwrap();
     scene.put(NewJob { depends: vec!["a".into()], queue: "after".into(), ..job("b") }).await;
     let a = scene.take().await.unwrap();
     let later = Next { delay: Duration::from_secs(5), depends: vec!["c".into()], ..next("r") };
@@ -119,7 +118,7 @@ async fn a_job_that_cannot_go_on_is_held_with_the_reason(scene: Scene) {
         ("b", "", "a queue's name cannot be empty"),
     ] {
         let scene = scene.afresh();
-        scene.enqueue(vec![job("a"), NewJob { depends: vec!["a".into()], ..job("b") }]).await.unwrap();
+        scene.put_all(vec![job("a"), NewJob { depends: vec!["a".into()], ..job("b") }]).await.unwrap();
         let a = scene.take().await.unwrap();
         scene.say(&a, advance(Next { depends: vec![depends.into()], ..next(queue) })).await;
         let a = scene.record(&"a".into()).await;

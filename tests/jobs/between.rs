@@ -59,9 +59,9 @@ fn dies_after_the_put(sandbox: &Sandbox) -> JoinHandle<()> {
         let (asked, _) = listener.accept().unwrap();
         let body = body(BufReader::new(&asked));
         let jobs: Vec<NewJob> = serde_json::from_value(body["jobs"].clone()).unwrap();
-        let store = Sqlite::open(store, Options::default()).unwrap();
+        let store = Broker::from(Sqlite::open(store, Options::default()).unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(store.enqueue(jobs)).unwrap();
+        runtime.block_on(store.put(jobs)).unwrap();
         drop((store, listener));
         fs::remove_file(socket).unwrap();
     })

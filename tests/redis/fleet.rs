@@ -135,8 +135,8 @@ fn every_supervisor_on_a_redis_is_shown_from_any_host() {
 fn the_embedded_store_says_what_a_fleet_is() {
     let sandbox = Sandbox::new(Setting::Root);
     let (code, said) = sandbox.refused(&["status", "--fleet"]);
-    assert_eq!(code, 2);
-    assert!(said.contains("a fleet is the supervisors that share a Redis"), "{said}");
+    assert_eq!(code, 8);
+    assert!(said.contains("cannot show the supervisors that share it"), "{said}");
 }
 
 /// A state directory with its name in it is copied with a machine's image, or by hand.

@@ -12,7 +12,7 @@ use crate::support::{RedisServer, Scripted};
 struct Scene {
     other: Scripted,
     proxy: Proxy,
-    broker: Redis,
+    broker: Broker,
     _server: RedisServer,
 }
 
@@ -20,7 +20,8 @@ impl Scene {
     fn new() -> Scene {
         let server = RedisServer::start();
         let proxy = Proxy::to(server.port);
-        let broker = Redis::open(&proxy.url(), "the test's", redis::Options::default()).unwrap();
+        let broker =
+            Broker::from(Redis::open(&proxy.url(), "the test's", redis::Options::default()).unwrap());
         let other = Scripted::new(&server, redis::script::SCRIPT);
         Scene { other, proxy, broker, _server: server }
     }
@@ -99,11 +100,11 @@ async fn a_put_whose_answer_was_lost_is_asked_again_and_queues_its_job_once() {
             ..NewJob::new("q".into(), "klass".into(), Payload::Data("{}".into()))
         };
         scene.proxy.lose_answer("delayed", Loss::Break);
-        let ids = scene.broker.enqueue(vec![job.clone()]).await.unwrap();
+        let ids = scene.broker.put(vec![job.clone()]).await.unwrap();
         assert!(scene.proxy.has_lost());
         assert_eq!(scene.other.field(ids[0].as_str(), "state").as_deref(), Some("scheduled"));
         if id.is_some() {
-            assert!(scene.broker.enqueue(vec![job]).await.unwrap_err().to_string().contains("named"));
+            assert!(scene.broker.put(vec![job]).await.unwrap_err().to_string().contains("named"));
         }
     }
     assert_eq!(scene.other.raw::<i64>("ZCARD ql:q:q-scheduled"), 2);

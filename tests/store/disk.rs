@@ -22,7 +22,7 @@ impl Default for Disk {
 }
 
 impl Disk {
-    fn open(&self, path: &Path, world: World) -> Sqlite {
+    fn open(&self, path: &Path, world: World) -> Broker {
         let (fails, failed) = (self.fails.clone(), self.failed.clone());
         let sync = move |file: &fs::File| match fails.load(Ordering::SeqCst) {
             true => {
@@ -32,7 +32,7 @@ impl Disk {
             false => file.sync_data(),
         };
         let world = World { sync: Arc::new(sync), ..world };
-        Sqlite::open(path, Options { world, ..Options::default() }).unwrap()
+        Broker::from(Sqlite::open(path, Options { world, ..Options::default() }).unwrap())
     }
 
     fn fails(&self, fails: bool) {
@@ -50,15 +50,15 @@ async fn a_disk_that_fails_promises_nothing_until_it_writes_again() {
     let (_directory, path) = place();
     let disk = Disk::default();
     let store = disk.open(&path, World::default());
-    store.enqueue(vec![job("a")]).await.unwrap();
+    store.put(vec![job("a")]).await.unwrap();
     disk.fails(true);
-    let error = store.enqueue(vec![job("b")]).await.unwrap_err().to_string();
+    let error = store.put(vec![job("b")]).await.unwrap_err().to_string();
     assert!(error.contains("store.db-wal") && error.contains("os error 5"), "{error}");
     assert!(store.fetch(request(&["q"], 1)).await.is_err());
     assert!(store.pause("q".into(), "me".into(), None).await.is_err());
     disk.fails(false);
     // The puts have woken already; what comes now is the mended disk.
-    while store.enqueue(vec![job("c")]).await.is_err() {
+    while store.put(vec![job("c")]).await.is_err() {
         assert_eq!(store.next_notice().await, Notice::Wake);
     }
     drop(store);
@@ -68,7 +68,7 @@ async fn a_disk_that_fails_promises_nothing_until_it_writes_again() {
 }
 
 /// How far it has come.
-fn poll<T>(waiting: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Poll<T> {
+fn poll<F: Future>(waiting: &mut Pin<Box<F>>) -> Poll<F::Output> {
     waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
@@ -83,10 +83,10 @@ async fn nothing_that_is_due_wakes_the_store_while_its_disk_fails() {
         (world.now)()
     };
     let store = disk.open(&path, World { now: Arc::new(now), ..clock.world() });
-    store.enqueue(vec![job("a"), NewJob { delay: Duration::from_secs(90), ..job("b") }]).await.unwrap();
+    store.put(vec![job("a"), NewJob { delay: Duration::from_secs(90), ..job("b") }]).await.unwrap();
     store.fetch(request(&["q"], 1)).await.unwrap();
     disk.fails(true);
-    store.enqueue(vec![job("c")]).await.unwrap_err();
+    store.put(vec![job("c")]).await.unwrap_err();
     disk.failure();
     // The look for old jobs, a lease, a delay and the statistics of the fetch are due.
     clock.forward(Duration::from_secs(300));
@@ -107,9 +107,9 @@ async fn who_waits_for_an_end_goes_on_waiting_while_the_disk_fails_and_is_told_w
     let (_directory, path) = place();
     let disk = Disk::default();
     let store = disk.open(&path, World::default());
-    store.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    store.put(vec![job("a"), job("b")]).await.unwrap();
     let taken = store.fetch(request(&["q"], 2)).await.unwrap();
-    let mut before = store.ended("a".into());
+    let mut before = Box::pin(store.ended("a".into()));
     disk.fails(true);
     let settled = async || store.settle(vec![settlement(&taken[0].lease, complete())]).await;
     let (told, settled) = (poll(&mut before), settled().await);
@@ -117,12 +117,11 @@ async fn who_waits_for_an_end_goes_on_waiting_while_the_disk_fails_and_is_told_w
     disk.failure();
     // It reads as complete, and no disk has promised that.
     assert_eq!(store.get("a".into()).await.unwrap().unwrap().state, JobState::Complete);
-    let (mut after, mut running) = (store.ended("a".into()), store.ended("b".into()));
+    let (mut after, mut running) = (Box::pin(store.ended("a".into())), Box::pin(store.ended("b".into())));
     assert!(poll(&mut after).is_pending() && poll(&mut running).is_pending());
     disk.failure();
-    for waiting in [&mut before, &mut after, &mut running] {
-        assert_eq!(poll(waiting), Poll::Pending);
-    }
+    let waiting = [poll(&mut before), poll(&mut after), poll(&mut running)];
+    assert_eq!(waiting, [const { Poll::Pending }; 3]);
     assert_eq!(store.ended("c".into()).await, Err(Error::NoJob("c".into())));
     disk.fails(false);
     assert_eq!((before.await, after.await), (Ok(JobState::Complete), Ok(JobState::Complete)));

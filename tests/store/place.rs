@@ -3,9 +3,9 @@
 use super::*;
 
 /// Comes back when the store has heard of it, with what it says.
-async fn refusal(store: &Sqlite) -> String {
+async fn refusal(store: &Broker) -> String {
     for _ in 0..10_000 {
-        if let Err(error) = store.enqueue(vec![NewJob { id: None, ..job("") }]).await {
+        if let Err(error) = store.put(vec![NewJob { id: None, ..job("") }]).await {
             return error.to_string();
         }
     }
@@ -17,20 +17,20 @@ async fn a_store_whose_files_are_moved_promises_nothing_until_they_are_back() {
     for suffix in ["", "-wal"] {
         let (directory, path) = place();
         let store = open(&path).unwrap();
-        store.enqueue(vec![job("a")]).await.unwrap();
+        store.put(vec![job("a")]).await.unwrap();
         let file = directory.path().join(format!("store.db{suffix}"));
         let away = directory.path().join("away");
         fs::rename(&file, &away).unwrap();
         let said = refusal(&store).await;
         assert!(said.contains(file.to_str().unwrap()) && said.contains("moved or removed"), "{said}");
-        assert!(store.trouble().is_some_and(|trouble| trouble == said));
+        assert!(store.health().trouble.is_some_and(|trouble| trouble == said));
         assert!(store.fetch(request(&["q"], 1)).await.is_err());
         assert!(store.get("a".into()).await.unwrap().is_some(), "it can be read");
         fs::rename(&away, &file).unwrap();
-        while store.trouble().is_some() {
+        while store.health().trouble.is_some() {
             store.next_notice().await;
         }
-        store.enqueue(vec![job("b")]).await.unwrap();
+        store.put(vec![job("b")]).await.unwrap();
         drop(store);
         let jobs = open(&path).unwrap().counts().await.unwrap()[&"q".into()].jobs.clone();
         assert!(jobs[&JobState::Waiting] >= 2, "{suffix}: {jobs:?}");
@@ -44,14 +44,14 @@ async fn a_copy_in_the_place_of_the_store_is_another_file() {
     let [link, copy] = ["link", "copy"].map(|name| directory.path().join(name));
     fs::hard_link(&path, &link).unwrap();
     fs::copy(&path, &copy).unwrap();
-    store.enqueue(vec![job("a")]).await.unwrap();
+    store.put(vec![job("a")]).await.unwrap();
     fs::rename(&copy, &path).unwrap();
     assert!(refusal(&store).await.contains("another file was put in its place"));
     fs::rename(&link, &path).unwrap();
-    while store.trouble().is_some() {
+    while store.health().trouble.is_some() {
         store.next_notice().await;
     }
-    store.enqueue(vec![job("b")]).await.unwrap();
+    store.put(vec![job("b")]).await.unwrap();
 }
 
 /// Nothing of the store's is there to be heard when its directory moves: it is found with the look for old jobs.
@@ -61,7 +61,7 @@ async fn a_store_whose_directory_is_gone_is_found_out_within_a_minute_of_work() 
     let (here, there) = (directory.path().join("here"), directory.path().join("there"));
     let clock = Clock::default();
     let options = Options { world: clock.world(), ..Options::default() };
-    let store = Sqlite::open(here.join("store.db"), options).unwrap();
+    let store = Broker::from(Sqlite::open(here.join("store.db"), options).unwrap());
     fs::rename(&here, &there).unwrap();
     clock.forward(Duration::from_secs(60));
     assert!(refusal(&store).await.contains("here/store.db: it was moved or removed"));

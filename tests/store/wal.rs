@@ -3,13 +3,13 @@
 use super::*;
 
 /// A megabyte.
-async fn put(store: &Sqlite) {
+async fn put(store: &Broker) {
     let data = Payload::Data(Bytes(vec![7; 1 << 20]));
-    store.enqueue(vec![NewJob { id: None, payload: data, ..job("") }]).await.unwrap();
+    store.put(vec![NewJob { id: None, payload: data, ..job("") }]).await.unwrap();
 }
 
-fn size(store: &Sqlite) -> u64 {
-    store.wal_bytes().unwrap()
+fn size(store: &Broker) -> u64 {
+    store.health().wal_bytes.unwrap()
 }
 
 /// Another program that keeps a read transaction open.
@@ -55,21 +55,22 @@ async fn the_wal_shrinks_once_a_long_reader_is_gone() {
 async fn a_reader_that_lets_the_wal_grow_is_told_of_until_it_is_gone() {
     let (_directory, path) = place();
     let clock = Clock::default();
-    let store = Sqlite::open(&path, Options { world: clock.world(), ..Options::default() }).unwrap();
+    let store =
+        Broker::from(Sqlite::open(&path, Options { world: clock.world(), ..Options::default() }).unwrap());
     let reader = reader(&path);
     let mut puts = 0;
-    while store.concern().is_none() {
+    while store.health().concern.is_none() {
         assert!(size(&store) < 70 << 20, "nothing is said of {} bytes", size(&store));
         put(&store).await;
         puts += 1;
     }
     assert!(puts > 48, "said after {puts} MB");
-    let said = store.concern().unwrap();
+    let said = store.health().concern.unwrap();
     assert!(said.contains("store.db-wal") && said.contains("fuser") && said.contains("MB"), "{said}");
     reader.execute_batch("COMMIT").unwrap();
     // Nobody writes any more: it is cut beside what somebody reads.
     clock.forward(Duration::from_secs(2));
     store.get("a".into()).await.unwrap();
     store.get("a".into()).await.unwrap();
-    assert_eq!((store.concern(), size(&store)), (None, 0));
+    assert_eq!((store.health().concern, size(&store)), (None, 0));
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Fetch, Notice, Redis, Settling, Sqlite, Verbs, redis};
+use taskvisor::broker::{Broker, Error, Fetch, Notice, Redis, Settling, Sqlite, redis};
 use taskvisor::model::*;
 
 /// Runs each case over each broker.
@@ -64,13 +64,13 @@ pub enum Place {
 pub struct Scene {
     pub clock: Clock,
     pub place: Place,
-    pub store: Option<Arc<dyn Broker>>,
+    pub store: Option<Arc<Broker>>,
 }
 
 impl Scene {
     pub fn memory() -> Self {
         let clock = Clock::default();
-        let store: Arc<dyn Broker> = Arc::new(Sqlite::memory_in(clock.world()).unwrap());
+        let store: Arc<Broker> = Arc::new(Sqlite::memory_in(clock.world()).unwrap().into());
         Scene { clock, place: Place::Memory, store: Some(store) }
     }
 
@@ -98,19 +98,19 @@ impl Scene {
     }
 
     /// Another opening of the same store; none for a store in memory.
-    pub fn second(&self) -> Option<Arc<dyn Broker>> {
+    pub fn second(&self) -> Option<Arc<Broker>> {
         match &self.place {
             Place::Memory => None,
             Place::File(directory) => {
                 let options = Options { world: self.clock.world(), ..Options::default() };
-                Some(Arc::new(Sqlite::open(directory.path().join("store.db"), options).unwrap()))
+                Some(Arc::new(Sqlite::open(directory.path().join("store.db"), options).unwrap().into()))
             }
             Place::Redis(server) => {
                 let world = self.clock.world();
                 // As the wall clock of the others has it when a test begins.
                 let ahead = Some(1_790_000_000_000_000 - 1_000_000_000);
                 let options = redis::Options { now: world.now, ahead, ..Default::default() };
-                Some(Arc::new(Redis::open(&server.url(), "the test's", options).unwrap()))
+                Some(Arc::new(Redis::open(&server.url(), "the test's", options).unwrap().into()))
             }
         }
     }
@@ -124,7 +124,11 @@ impl Scene {
     }
 
     pub async fn put(&self, job: NewJob) -> JobId {
-        self.enqueue(vec![job]).await.unwrap().remove(0)
+        self.put_all(vec![job]).await.unwrap().remove(0)
+    }
+
+    pub async fn put_all(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Error> {
+        Broker::put(self, jobs).await
     }
 
     pub async fn take(&self) -> Option<Fetched> {
@@ -140,11 +144,11 @@ impl Scene {
     }
 
     pub async fn cancel(&self, id: JobId) -> Result<JobState, Error> {
-        Verbs::cancel(&**self, id, "uid 7".into()).await
+        Broker::cancel(self, id, "uid 7".into()).await
     }
 
     pub async fn retry(&self, id: JobId) -> Result<(), Error> {
-        Verbs::retry(&**self, id, "uid 7".into()).await
+        Broker::retry(self, id, "uid 7".into()).await
     }
 
     /// What is told next of a lease: that there may be jobs is passed by.
@@ -167,7 +171,7 @@ impl Scene {
 }
 
 impl std::ops::Deref for Scene {
-    type Target = dyn Broker;
+    type Target = Broker;
 
     fn deref(&self) -> &Self::Target {
         self.store.as_deref().unwrap()

@@ -79,13 +79,13 @@ impl Address {
 
     fn read_sentinel(rest: &str, tls: Option<Certificates>) -> Result<Address, Error> {
         let wrong =
-            || Error::Refused("a URL of sentinels is redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB".into());
+            || Error::Url("a URL of sentinels is redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB".into());
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let own = |name: &str| query::value(query, name).unwrap_or_default();
         let asked_by_tls = match own("sentinel_tls") {
             "yes" => true,
             "no" | "" => false,
-            _ => return Err(Error::Refused("the broker's URL: 'sentinel_tls=' is yes or no".into())),
+            _ => return Err(Error::Url("the broker's URL: 'sentinel_tls=' is yes or no".into())),
         };
         let own = match (own("sentinel_user"), own("sentinel_pass")) {
             ("", "") => info("redis://sentinel")?,
@@ -204,7 +204,7 @@ fn info(url: &str) -> Result<ConnectionInfo, Error> {
 }
 
 fn unreadable(why: &str) -> Error {
-    Error::Refused(format!(
+    Error::Url(format!(
         "the broker's URL cannot be read: {why}; it is like redis://USER:PASSWORD@HOST:PORT/DB, and what is special in a \
          password is written like %2F"
     ))

@@ -14,7 +14,10 @@ use super::link::Link;
 use super::offset::Offset;
 use super::shared::Shared;
 use super::{fetch, fleet, life, listener, lists, occur, put, reply, settle, verbs};
-use crate::broker::{Broker, Capabilities, Error, EventBus, Fetch, Notice, Renewal, Settling, stored};
+use crate::broker::{
+    Admin, Broker, Browse, Card, Error, EventBus, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal,
+    Settling, Source, stored,
+};
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
 use crate::model::{
@@ -153,21 +156,30 @@ impl Drop for Redis {
     }
 }
 
-#[async_trait]
-impl Broker for Redis {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            revocations: true,
-            longest_lease: Duration::from_secs(365 * 24 * 3600),
-            batch: 1000,
-            cancel: true,
-            priorities: true,
-            news_of_all: true,
-            shared: true,
-            release_unspent: true,
-        }
-    }
+/// What a Redis with the commands of qless can do.
+pub(super) static CARD: Card = Card {
+    name: "redis",
+    shared: true,
+    batch: 1000,
+    longest_lease: Duration::from_secs(365 * 24 * 3600),
+    longest_delay: None,
+    data_max: NewJob::DATA_MAX,
+    cannot: &[],
+};
 
+impl From<Redis> for Broker {
+    fn from(redis: Redis) -> Broker {
+        let redis = Arc::new(redis);
+        Broker::new(&CARD, redis.clone())
+            .with_recovery(redis.clone())
+            .with_jobs(redis.clone())
+            .with_feed(redis.clone())
+            .with_peers(redis)
+    }
+}
+
+#[async_trait]
+impl Source for Redis {
     async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
         self.prepare(&request).await?;
         let at = self.shared.link.now();
@@ -246,7 +258,7 @@ impl Broker for Redis {
             .collect())
     }
 
-    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Error> {
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
         let ids: Vec<JobId> = jobs
             .iter()
             .map(|job| job.id.clone().unwrap_or_else(|| Uuid::now_v7().simple().to_string().into()))
@@ -268,7 +280,16 @@ impl Broker for Redis {
         if self.ears.get().is_none() {
             self.shared.notices.push(Notice::Wake);
         }
-        Ok(ids)
+        Ok(ids.into_iter().map(Ok).collect())
+    }
+
+    async fn next_notice(&self) -> Notice {
+        self.shared.notices.next().await
+    }
+
+    fn health(&self) -> Health {
+        let trouble = self.shared.link.trouble().or_else(|| self.shared.spoiled());
+        Health { trouble, ..Health::default() }
     }
 
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
@@ -280,11 +301,10 @@ impl Broker for Redis {
         });
         written.await.map(drop)
     }
+}
 
-    async fn next_notice(&self) -> Notice {
-        self.shared.notices.next().await
-    }
-
+#[async_trait]
+impl Recovery for Redis {
     async fn admit(&self, instance: &Instance) -> Result<(), Error> {
         fleet::admit(&self.shared, instance).await
     }
@@ -323,34 +343,17 @@ impl Broker for Redis {
         };
         reply::array(answer)?.into_iter().map(held).collect()
     }
+}
 
-    fn publish(&self, room: EventBus) {
-        self.shared.notices.publish(room);
-    }
-
-    async fn hear(&self) {
-        self.shared.reporter.begin(&self.shared).await;
-    }
-
-    fn sign(&self, sign: Presence) {
-        self.shared.set_sign(sign);
-    }
-
-    async fn leave(&self) -> Result<(), Error> {
-        match self.shared.take_sign() {
-            Some(sign) => fleet::leave(&self.shared, &sign.instance).await,
-            None => Ok(()),
-        }
-    }
-
-    fn trouble(&self) -> Option<String> {
-        self.shared.link.trouble().or_else(|| self.shared.spoiled())
-    }
-
+#[async_trait]
+impl Admin for Redis {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
         verbs::ask(self, verb, by).await
     }
+}
 
+#[async_trait]
+impl Browse for Redis {
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
         lists::page(self, filter, at).await
     }
@@ -365,6 +368,31 @@ impl Broker for Redis {
             // What happens by others' hands is heard by a supervisor; else it is looked for.
             let wait = if self.ears.get().is_some() { LOOK } else { Duration::from_millis(200) };
             let _ = tokio::time::timeout(wait, changed).await;
+        }
+    }
+}
+
+#[async_trait]
+impl Feed for Redis {
+    fn publish(&self, room: EventBus) {
+        self.shared.notices.publish(room);
+    }
+
+    async fn hear(&self) {
+        self.shared.reporter.begin(&self.shared).await;
+    }
+}
+
+#[async_trait]
+impl Peers for Redis {
+    fn sign(&self, sign: Presence) {
+        self.shared.set_sign(sign);
+    }
+
+    async fn leave(&self) -> Result<(), Error> {
+        match self.shared.take_sign() {
+            Some(sign) => fleet::leave(&self.shared, &sign.instance).await,
+            None => Ok(()),
         }
     }
 }

@@ -121,7 +121,7 @@ fn fault(path: &Path, why: &str) -> RedisError {
 }
 
 fn refused(why: &str) -> Error {
-    Error::Refused(format!("the broker's URL cannot be taken: {why}"))
+    Error::Url(format!("the broker's URL cannot be taken: {why}"))
 }
 
 #[cfg(test)]

@@ -7,19 +7,9 @@ use redis::{Cmd, Value};
 use super::broker::Redis;
 use super::reply::{self, number, parts, text};
 use super::verbs::asked;
-use crate::broker::{Broker, Error};
+use crate::broker::Error;
 use crate::model::verb::FindJobs;
-use crate::model::{Cursor, Filter, JobId, JobRecord, Page, QueueName};
-
-pub(super) async fn list(redis: &Redis, filter: &Filter) -> Result<Vec<JobRecord>, Error> {
-    let mut page = redis.page(filter, None).await?;
-    let mut jobs = page.jobs;
-    while page.next.is_some() {
-        page = redis.page(filter, page.next).await?;
-        jobs.append(&mut page.jobs);
-    }
-    Ok(jobs)
-}
+use crate::model::{Cursor, Filter, JobId, Page, QueueName};
 
 /// The jobs whose ids begin so. Nothing in Redis has them in their order: all are gone through, some at a time.
 pub(super) async fn find(redis: &Redis, prefix: &str) -> Result<Vec<JobId>, Error> {

@@ -1,6 +1,7 @@
 //! Jobs in a Redis or Valkey that several hosts share, in the keys of qless: other programs that use qless see them, and
 //! theirs are seen here. Everything that changes jobs is done by one script (see `script/`), so each request is whole.
 
+mod adapter;
 mod address;
 mod broker;
 mod certificates;
@@ -34,4 +35,5 @@ mod trouble;
 mod verbs;
 mod wake_debounce;
 
+pub use adapter::Qless;
 pub use broker::{Options, Redis};

@@ -65,7 +65,7 @@ fn meant(name: &str, known: &[&str]) -> String {
 
 fn refused(wrong: &str, scheme: &str, known: &[&str]) -> Error {
     let known = known.join(", ");
-    Error::Refused(format!("the broker's URL cannot be taken: {wrong}; {scheme}:// knows {known} there"))
+    Error::Url(format!("the broker's URL cannot be taken: {wrong}; {scheme}:// knows {known} there"))
 }
 
 #[cfg(test)]

@@ -8,9 +8,8 @@ use super::broker::Redis;
 use super::reply::{self, number, parts, text};
 use super::{edits, failures, fleet, lists, options, qless_history, queues, recur};
 use crate::broker::cancel::{self, Named};
-use crate::broker::failures::groups as of_filter;
 use crate::broker::{Error, circle, stored};
-use crate::model::verb::{Answer, Cancel, Done, Each, Failed, Fate, Number, Refusal, Verb};
+use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Number, Refusal, Verb};
 use crate::model::{
     Entry, Happened, JobId, JobRecord, JobState, Millis, Need, Pause, QueueCounts, QueueName,
 };
@@ -18,7 +17,7 @@ use crate::model::{
 /// Does it.
 pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer, Error> {
     Ok(match verb {
-        Verb::List(filter) => Answer::List(lists::list(redis, &filter).await?),
+        Verb::List(_) => return Err(Error::Failed("a list is made page by page".into())),
         Verb::Get(it) => Answer::Get(get(redis, &it.job).await?),
         Verb::Before(it) => {
             let count = asked(redis, "taskvisor.before", |cmd| {
@@ -38,7 +37,6 @@ pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer,
         Verb::Untrack(it) => Answer::Untrack(edits::track(redis, &it.job, false).await?),
         Verb::SetData(it) => Answer::SetData(edits::set_data(redis, &it).await?),
         Verb::Discard(it) => Answer::Discard(edits::discard(redis, &it).await?),
-        Verb::Failed(it) if it != Failed::default() => Answer::Failed(of_filter(redis, &it).await?),
         Verb::Failed(_) => Answer::Failed(failures::groups(redis).await?),
         Verb::Bulk(it) => Answer::Bulk(failures::sweep(redis, &it, &by).await?),
         Verb::ShowFleet(it) => Answer::ShowFleet(fleet::show(redis, it).await?),

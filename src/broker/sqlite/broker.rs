@@ -1,5 +1,6 @@
 //! The broker's contract, call by call.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,29 +11,68 @@ use super::checkpoint::LONG;
 use super::handle::Sqlite;
 use super::{admin, lease, list, put, settle, verbs};
 use crate::broker::{
-    Broker, Capabilities, Error, EventBus, Fetch, Notice, Renewal, Settling, Verbs, failures,
+    Admin, Broker, Browse, Card, Error, EventBus, Feed, Fetch, Health, Notice, Recovery, Renewal, Settling,
+    Source,
 };
-use crate::model::verb::{Answer, Failed, Verb};
+use crate::model::verb::{Ability, Answer, Verb};
 use crate::model::{
     Cursor, Fence, Fetched, Filter, Instance, JobId, JobState, Lease, NewJob, Page, Progress, Settlement,
     Verdict, WorkerId, size,
 };
 
-#[async_trait]
-impl Broker for Sqlite {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            revocations: true,
-            longest_lease: Duration::from_secs(365 * 24 * 3600),
-            batch: 1000,
-            cancel: true,
-            priorities: true,
-            news_of_all: false,
-            shared: false,
-            release_unspent: true,
-        }
+/// What the embedded store can do.
+pub(super) static CARD: Card = Card {
+    name: "sqlite",
+    shared: false,
+    batch: 1000,
+    longest_lease: Duration::from_secs(365 * 24 * 3600),
+    longest_delay: None,
+    data_max: NewJob::DATA_MAX,
+    cannot: &[
+        (
+            Ability::Fleet,
+            "one supervisor has it, and `taskvisor status` shows that one; a fleet shares a Redis (-b redis://HOST)",
+        ),
+        (Ability::AllEvents, "the supervisor tells what it does itself; `job list` shows the rest"),
+    ],
+};
+
+impl From<Sqlite> for Broker {
+    fn from(store: Sqlite) -> Broker {
+        let store = Arc::new(store);
+        Broker::new(&CARD, store.clone())
+            .with_recovery(store.clone())
+            .with_jobs(store.clone())
+            .with_feed(store)
+    }
+}
+
+impl Sqlite {
+    /// Its trouble with a log that nobody can cut.
+    fn concern(&self, wal_bytes: Option<u64>) -> Option<String> {
+        let wal = self.wal.as_ref()?.display();
+        wal_bytes.filter(|bytes| *bytes >= LONG).map(|bytes| {
+            format!(
+                "{wal} has grown to {} and cannot be cut: another program keeps a read transaction open: end it, `fuser \
+                 {wal}` shows which",
+                size(bytes)
+            )
+        })
     }
 
+    fn wal_bytes(&self) -> Option<u64> {
+        Some(std::fs::metadata(self.wal.as_ref()?).ok()?.len())
+    }
+
+    fn store_bytes(&self, wal_bytes: Option<u64>) -> Option<u64> {
+        let wal = self.wal.as_ref()?.to_str()?;
+        let main = std::fs::metadata(wal.strip_suffix("-wal")?).ok()?.len();
+        Some(main + wal_bytes.unwrap_or(0))
+    }
+}
+
+#[async_trait]
+impl Source for Sqlite {
     async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
         let now = self.now();
         self.run(Kind::Fetch, move |store| lease::fetch(store, &request, now)).await
@@ -51,19 +91,33 @@ impl Broker for Sqlite {
         self.run(kind, move |store| settle::settle(store, &settlements, now)).await
     }
 
-    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Error> {
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
         let now = self.now();
-        self.run(Kind::Durable, move |store| put::enqueue(store, &jobs, now)).await
-    }
-
-    async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
-        self.run(Kind::Lease, move |store| lease::progress(store, &notes)).await
+        let ids = self.run(Kind::Durable, move |store| put::enqueue(store, &jobs, now)).await?;
+        Ok(ids.into_iter().map(Ok).collect())
     }
 
     async fn next_notice(&self) -> Notice {
         self.notices.next().await
     }
 
+    fn health(&self) -> Health {
+        let wal_bytes = self.wal_bytes();
+        Health {
+            trouble: self.notices.trouble(),
+            concern: self.concern(wal_bytes),
+            store_bytes: self.store_bytes(wal_bytes),
+            wal_bytes,
+        }
+    }
+
+    async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
+        self.run(Kind::Lease, move |store| lease::progress(store, &notes)).await
+    }
+}
+
+#[async_trait]
+impl Recovery for Sqlite {
     async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
         let now = self.now();
         self.run(Kind::Durable, move |store| admin::recover(store, &instance, &keep, now)).await
@@ -72,48 +126,11 @@ impl Broker for Sqlite {
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
         self.run(Kind::Read, move |store| admin::held_by(store, &instance)).await
     }
+}
 
-    fn publish(&self, room: EventBus) {
-        self.notices.publish(room);
-    }
-
-    // It tells what this process does, in this process.
-    async fn hear(&self) {}
-
-    fn trouble(&self) -> Option<String> {
-        self.notices.trouble()
-    }
-
-    fn concern(&self) -> Option<String> {
-        let wal = self.wal.as_ref()?.display();
-        self.wal_bytes().filter(|bytes| *bytes >= LONG).map(|bytes| {
-            format!(
-                "{wal} has grown to {} and cannot be cut: another program keeps a read transaction open: end it, `fuser \
-                 {wal}` shows which",
-                size(bytes)
-            )
-        })
-    }
-
-    fn wal_bytes(&self) -> Option<u64> {
-        Some(std::fs::metadata(self.wal.as_ref()?).ok()?.len())
-    }
-
-    fn store_bytes(&self) -> Option<u64> {
-        let wal = self.wal.as_ref()?.to_str()?;
-        let main = std::fs::metadata(wal.strip_suffix("-wal")?).ok()?.len();
-        Some(main + self.wal_bytes().unwrap_or(0))
-    }
-
+#[async_trait]
+impl Admin for Sqlite {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
-        if let Verb::List(filter) = verb {
-            return Ok(Answer::List(self.list(filter).await?));
-        }
-        if let Verb::Failed(asked) = &verb
-            && *asked != Failed::default()
-        {
-            return Ok(Answer::Failed(failures::groups(self, asked).await?));
-        }
         if let Verb::Failed(_) = verb {
             return Ok(Answer::Failed(self.groups_by_pages().await?));
         }
@@ -121,7 +138,10 @@ impl Broker for Sqlite {
         let kind = if verb.route().only_looks() { Kind::Read } else { Kind::Durable };
         self.run(kind, move |store| verbs::apply(store, &verb, &by, now)).await
     }
+}
 
+#[async_trait]
+impl Browse for Sqlite {
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
         let filter = filter.clone();
         self.run(Kind::Read, move |store| list::page(store, &filter, at)).await
@@ -132,5 +152,13 @@ impl Broker for Sqlite {
         let mut waiter = Some(waiter);
         self.run(Kind::Read, move |store| admin::ended(store, &id, &mut waiter)).await?;
         told.await.unwrap_or_else(|_| Err(Error::Failed("the store is closed".into())))
+    }
+}
+
+#[async_trait]
+// It tells what this process does, in this process.
+impl Feed for Sqlite {
+    fn publish(&self, room: EventBus) {
+        self.notices.publish(room);
     }
 }

@@ -54,6 +54,7 @@
 //! The counters in `queue` are the program's: who edits jobs with the `sqlite3` shell has to keep them.
 //! In the store a job has one owner of its lease; an expired lease goes back unspent, counted as an interruption.
 
+mod adapter;
 mod admin;
 mod advance;
 mod broker;
@@ -95,5 +96,6 @@ mod unreadable;
 mod verbs;
 mod waiting;
 
+pub use adapter::{InFile, InMemory};
 pub use handle::Sqlite;
 pub use options::{Options, World};

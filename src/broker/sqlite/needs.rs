@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::broker::sqlite::call::Kind;
     use crate::broker::sqlite::{admin, lease};
-    use crate::broker::{Broker, Sqlite, Verbs};
+    use crate::broker::{Broker, Source, Sqlite};
     use crate::model::{NewJob, Payload};
 
     const MANY: usize = 3 * STRETCH + 7;
@@ -181,7 +181,7 @@ mod tests {
     async fn crowd() -> Sqlite {
         let store = Sqlite::memory().unwrap();
         let needing = |n| NewJob { depends: vec!["a".into()], ..job(&format!("n{n}")) };
-        store.enqueue([job("a")].into_iter().chain((0..MANY).map(needing)).collect()).await.unwrap();
+        store.put([job("a")].into_iter().chain((0..MANY).map(needing)).collect()).await.unwrap();
         store
     }
 
@@ -222,10 +222,10 @@ mod tests {
                 break;
             }
         }
-        let counted = store.counts().await.unwrap();
-        assert_eq!(counted[&"q".into()].jobs[&JobState::Waiting], MANY as u64);
         let is_quiet = |store: &mut Store| Ok(store.next_due_on_file()?.is_none());
         assert_eq!(store.run(Kind::Read, is_quiet).await, Ok(true));
+        let counted = Broker::from(store).counts().await.unwrap();
+        assert_eq!(counted[&"q".into()].jobs[&JobState::Waiting], MANY as u64);
     }
 
     #[tokio::test]
@@ -243,7 +243,7 @@ mod tests {
     #[tokio::test]
     async fn many_that_are_due_at_once_wait_a_stretch_at_a_time() {
         let store = Sqlite::memory().unwrap();
-        store.enqueue((0..MANY).map(|n| job(&format!("n{n}"))).collect()).await.unwrap();
+        store.put((0..MANY).map(|n| job(&format!("n{n}"))).collect()).await.unwrap();
         let turn = |store: &mut Store| {
             store.conn.execute("UPDATE job SET state = 1, due_at = 1 WHERE state = 0", [])?;
             store.next_due = Some(1);

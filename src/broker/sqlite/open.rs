@@ -155,7 +155,7 @@ fn is_there(path: &Path, world: &World) -> Result<bool, Error> {
 }
 
 fn refused(path: &Path, why: impl Display) -> Error {
-    Error::Refused(format!("cannot open the store {}: {why}", path.display()))
+    Error::Failed(format!("cannot open the store {}: {why}", path.display()))
 }
 
 fn unwritable(path: &Path) -> Error {

@@ -8,16 +8,12 @@ use crate::model::Instant;
 use crate::model::verb::{Answer, Done, Number, State, Tags, Verb};
 
 /// Why there is no fleet to show.
-const ALONE: &str = "the embedded store is that of one supervisor, which `taskvisor status` shows: a fleet is the supervisors \
-                     that share a Redis (-b redis://HOST)";
-
-/// Does it. Lists are made page by page, in `list.rs` and `failed.rs`.
+/// Does it. Lists are made page by page, in `list.rs` and `failed.rs`; the card refuses what needs several supervisors.
 pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> Result<Answer, Trouble> {
     Ok(match verb {
-        Verb::List(_) | Verb::Failed(_) => {
-            return Err(Error::Failed("a list is made page by page".into()).into());
+        Verb::List(_) | Verb::Failed(_) | Verb::ShowFleet(_) => {
+            return Err(Error::Failed("the store's thread is not asked for this".into()).into());
         }
-        Verb::ShowFleet(_) => return Err(Error::Refused(ALONE.into()).into()),
         Verb::Get(it) => Answer::Get(read::get(store, &it.job)?),
         Verb::FindJobs(it) => Answer::FindJobs(read::find(store, &it.prefix)?),
         Verb::Before(it) => Answer::Before(Number { count: read::before(store, &it.job)? }),

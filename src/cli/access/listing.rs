@@ -16,7 +16,7 @@ pub enum Listing {
     /// Here already.
     Ready(VecDeque<JobRecord>),
     /// From the store.
-    Store { store: Arc<dyn Broker>, filter: Filter, at: Option<Cursor>, is_over: bool },
+    Store { store: Arc<Broker>, filter: Filter, at: Option<Cursor>, is_over: bool },
 }
 
 impl Listing {

@@ -6,7 +6,6 @@ pub(super) mod listing;
 pub(super) mod named;
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
@@ -15,8 +14,8 @@ use self::elsewhere::{another, client, of_this_state};
 use super::exit;
 use super::failure::Failure;
 use crate::api::{self, Client, Queued};
-use crate::broker::{self, Broker, Redis, Sqlite, Verbs, redis, sqlite};
-use crate::config::{BrokerUrl, Config, private_dir};
+use crate::broker::{self, Broker, Opening};
+use crate::config::{Config, private_dir};
 use crate::model::verb::{Before, Get, VerbRequest};
 use crate::model::{Exists, JobId, JobRecord, JobState, NewJob, Subject, Why};
 
@@ -26,13 +25,7 @@ pub enum Access {
     /// A supervisor listens. Should it go away, the next way is found by these settings.
     Api(Client, Arc<Config>),
     /// None does.
-    Store(Arc<dyn Broker>),
-}
-
-/// Opens the store that no supervisor serves.
-fn open_store(path: &Path) -> Result<Arc<dyn Broker>, broker::Error> {
-    let options = sqlite::Options { serves: false, ..sqlite::Options::default() };
-    Ok(Arc::new(Sqlite::open(path, options)?))
+    Store(Arc<Broker>),
 }
 
 impl Access {
@@ -45,11 +38,11 @@ impl Access {
                     of_this_state(config, &client)?;
                     Ok(Access::Api(client, Arc::new(config.clone())))
                 }
-                Some(other) if config.remote.is_some() || config.broker == BrokerUrl::Memory => Err(other),
+                Some(other) if config.remote.is_some() || config.broker.is_of_supervisor() => Err(other),
                 Some(_) => Access::direct(config),
             },
             Err(error @ api::Error::NotRunning(_)) if config.remote.is_some() => Err(error.into()),
-            Err(error @ api::Error::NotRunning(_)) if config.broker == BrokerUrl::Memory => Err(error.into()),
+            Err(error @ api::Error::NotRunning(_)) if config.broker.is_of_supervisor() => Err(error.into()),
             Err(api::Error::NotRunning(_)) => Access::direct(config),
             Err(error) => Err(error.into()),
         }
@@ -57,21 +50,14 @@ impl Access {
 
     /// Past any supervisor.
     fn direct(config: &Config) -> Result<Self, Failure> {
-        Ok(Access::Store(match &config.broker {
-            BrokerUrl::Memory => {
-                let why =
-                    "jobs in memory are those of a supervisor that runs: none can be reached without it";
-                return Err(Failure::new(exit::NOT_RUNNING, why));
-            }
-            BrokerUrl::Redis(url) => Arc::new(
-                Redis::open(url.reveal(), &url.to_string(), redis::Options::default())
-                    .map_err(Failure::of_url)?,
-            ),
-            BrokerUrl::Sqlite(path) => {
-                private_dir(&config.state_dir)?;
-                open_store(path).map_err(Failure::unopened)?
-            }
-        }))
+        if config.broker.is_of_supervisor() {
+            let why = "jobs in memory are those of a supervisor that runs: none can be reached without it";
+            return Err(Failure::new(exit::NOT_RUNNING, why));
+        }
+        if config.broker.file().is_some() {
+            private_dir(&config.state_dir)?;
+        }
+        Ok(Access::Store(Arc::new(config.broker.open(&Opening::passing(&config.state_dir))?)))
     }
 
     /// Puts jobs, all or none; `Err` with `None` when the supervisor went away meanwhile.
@@ -88,7 +74,7 @@ impl Access {
                 let jobs: Vec<NewJob> =
                     jobs.into_iter().map(|job| NewJob { by: Some(me()), ..job }).collect();
                 let ids = ids(&jobs);
-                store.enqueue(jobs).await.map(only_ids).map_err(|error| {
+                store.put(jobs).await.map(only_ids).map_err(|error| {
                     let unanswered = matches!(error, broker::Error::Unanswered(_));
                     let failure = error.into();
                     Some(if unanswered { in_doubt(failure, &ids) } else { failure })
@@ -187,7 +173,7 @@ impl Access {
 }
 
 /// Asks a broker.
-async fn told<V: VerbRequest>(store: &Arc<dyn Broker>, verb: V) -> Result<V::Answer, Failure> {
+async fn told<V: VerbRequest>(store: &Arc<Broker>, verb: V) -> Result<V::Answer, Failure> {
     store.tell(verb, me()).await.map_err(|error| {
         let unanswered = matches!(error, broker::Error::Unanswered(_));
         unless_looked::<V>(error.into(), unanswered)
@@ -293,7 +279,7 @@ pub struct Ends {
     /// Ways that nobody uses just now.
     ways: Vec<Access>,
     /// The way that all can use at a time, if there is one.
-    store: Option<Arc<dyn Broker>>,
+    store: Option<Arc<Broker>>,
 }
 
 type Waited = (Result<JobState, Failure>, Option<Access>);

@@ -10,9 +10,9 @@ use nix::sys::statfs::statfs;
 use nix::sys::statvfs::statvfs;
 
 use super::{Check, State};
-use crate::broker::{Redis, Sqlite, Verbs, redis};
+use crate::broker::{Address, Opening, Place};
 use crate::cli::term::screen::size;
-use crate::config::{BrokerUrl, Config, Secret};
+use crate::config::Config;
 
 /// Slower than this, and the disk is what a queue of short jobs waits for.
 const SLOW: Duration = Duration::from_millis(10);
@@ -23,25 +23,30 @@ const LITTLE: u64 = 256 << 20;
 const ROUNDS: u64 = 16;
 
 pub(super) fn checks(config: &Config) -> Vec<Check> {
-    let path = match &config.broker {
-        BrokerUrl::Sqlite(path) => path,
-        BrokerUrl::Memory => return vec![memory()],
-        BrokerUrl::Redis(url) => return vec![redis(url)],
+    let path = match config.broker.place() {
+        Place::File(path) => path,
+        Place::Supervisor => return vec![memory()],
+        Place::Server => return vec![server(config)],
     };
     let directory = path.parent().unwrap_or(Path::new("/"));
     let existing = existing(directory);
-    vec![store(path, file_system(directory, &existing)), room(&existing), durability(time_to_disk(&existing))]
+    vec![
+        store(&config.broker, file_system(directory, &existing)),
+        room(&existing),
+        durability(time_to_disk(&existing)),
+    ]
 }
 
 fn memory() -> Check {
     Check::less("store", "in memory", "jobs are gone with the supervisor", "--broker sqlite:PATH")
 }
 
-/// Whether a Redis answers, and lets us in.
-fn redis(url: &Secret) -> Check {
+/// Whether a server answers, and lets us in.
+fn server(config: &Config) -> Check {
+    let url = &config.broker;
     let asked = async {
-        let redis = Redis::open(url.reveal(), &url.to_string(), redis::Options::default())?;
-        Ok::<_, crate::broker::Error>((redis.counts().await?, redis.keeps_nothing().await?))
+        let broker = url.open(&Opening::passing(&config.state_dir))?;
+        Ok::<_, crate::broker::Error>((broker.counts().await?, url.concern().await?))
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     match runtime.map(|runtime| runtime.block_on(asked)) {
@@ -62,8 +67,8 @@ fn redis(url: &Secret) -> Check {
 }
 
 /// What its file system is, unless the file is none that a supervisor would take.
-fn store(path: &Path, place: Check) -> Check {
-    match Sqlite::look(path) {
+fn store(broker: &Address, place: Check) -> Check {
+    match broker.look() {
         Err(error) if place.state != State::Bad => {
             Check::bad("store", error.to_string(), "start refuses it, and no job can be put", "")
         }

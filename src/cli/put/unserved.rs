@@ -10,7 +10,7 @@ use crate::cli::access::Access;
 use crate::cli::access::hosts::Hosts;
 use crate::cli::args::Put;
 use crate::cli::term::screen::escaped;
-use crate::config::{BrokerUrl, Config, suggestion};
+use crate::config::{Config, suggestion};
 use crate::model::{Class, Fit, JobId, Payload, PoolStatus, QueueName, Subject};
 
 /// Why nobody runs the jobs of a queue.
@@ -46,7 +46,7 @@ impl Nobody {
                 taken.dedup();
                 Some(Nobody::NoPool(taken))
             }
-            Access::Store(_) if matches!(config.broker, BrokerUrl::Redis(_)) => {
+            Access::Store(_) if config.broker.card().shared => {
                 let hosts = Hosts::of(access).await;
                 let nobody = hosts.shared && hosts.that_take(queue).is_empty();
                 nobody.then(|| Nobody::NoneOf(config.broker.to_string()))

@@ -1,6 +1,7 @@
 //! What people ask of the jobs. Each verb is a type with an answer of its own and a line in the table: the table is the
 //! API's routes, what its client sends, and what a broker is asked.
 
+mod ability;
 mod answers;
 mod edits;
 mod failed;
@@ -11,6 +12,7 @@ mod queues;
 mod recurring;
 mod table;
 
+pub use ability::Ability;
 pub use answers::{Done, Each, Fate, Number, Refusal, State, Tags};
 pub use edits::{DependOff, DependOn, Discard, Prioritize, SetData, Tag, Track, Untrack};
 pub use failed::{Act, Bulk, Failed, FailureGroup, Swept};

@@ -31,7 +31,7 @@ async fn a_queue_is_forgotten_with_its_ended_jobs_or_loses_none(scene: Scene) {
         Err(Error::InUse(_, why)) => why,
         other => panic!("{other:?}"),
     };
-    scene.enqueue((0..1100).map(|n| job(&format!("j{n}"))).collect()).await.unwrap();
+    scene.put_all((0..1100).map(|n| job(&format!("j{n}"))).collect()).await.unwrap();
     scene.put(NewJob { queue: "p".into(), depends: vec!["j7".into()], ..job("dependent") }).await;
     for n in (0..1100).filter(|n| *n != 7) {
         scene.cancel(format!("j{n}").into()).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_queue_is_forgotten_with_its_ended_jobs_or_loses_none(scene: Scene) {
 
 async fn a_queue_that_is_of_use_is_not_forgotten(scene: Scene) {
     failed(&scene, "a", "exit 1").await;
-    scene.enqueue(vec![job("b"), job("c"), NewJob { queue: "p".into(), ..job("d") }]).await.unwrap();
+    scene.put_all(vec![job("b"), job("c"), NewJob { queue: "p".into(), ..job("d") }]).await.unwrap();
     let refusal = async |queue: &str| match forget(&scene, queue).await {
         Err(Error::InUse(_, why)) => why,
         other => panic!("{other:?}"),
@@ -158,7 +158,7 @@ async fn what_is_kept_for_ever_stays(scene: Scene) {
 
 async fn a_million_would_go_a_few_at_a_time(scene: Scene) {
     const MANY: usize = 1_100;
-    scene.enqueue((0..MANY).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    scene.put_all((0..MANY).map(|n| job(&n.to_string())).collect()).await.unwrap();
     for n in 0..MANY {
         scene.cancel(n.to_string().as_str().into()).await.unwrap();
     }

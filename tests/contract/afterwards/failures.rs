@@ -122,7 +122,7 @@ async fn many_jobs_are_retried_by_what_they_are(scene: Scene) {
 
 async fn many_jobs_are_taken_stretch_by_stretch(scene: Scene) {
     const MANY: u64 = 1_234;
-    scene.enqueue((0..MANY).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    scene.put_all((0..MANY).map(|n| job(&n.to_string())).collect()).await.unwrap();
     while let Some(taken) = scene.fetch(request(&["q"], 500)).await.ok().filter(|taken| !taken.is_empty()) {
         let fail = |one: &Fetched| settlement(&one.lease, Verdict::Fail { failure: failure() });
         scene.settle(taken.iter().map(fail).collect()).await.unwrap();

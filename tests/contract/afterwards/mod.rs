@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Error, Verbs};
+use taskvisor::broker::Error;
 use taskvisor::model::verb::{
     Act, Bulk, Failed, FailureGroup, Forget, QueueDay, SetOption, Stats, Swept, Times,
 };

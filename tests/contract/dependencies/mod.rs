@@ -5,7 +5,7 @@ mod beside_a_model;
 use std::time::Duration;
 
 use crate::support::*;
-use taskvisor::broker::{Error, Notice, Verbs};
+use taskvisor::broker::{Error, Notice};
 use taskvisor::model::verb::{Cancel, DependOff, DependOn, Each, Fate, Refusal};
 use taskvisor::model::*;
 
@@ -75,7 +75,7 @@ async fn needs(scene: &Scene, id: &str) -> Vec<(String, JobState)> {
 }
 
 async fn a_job_runs_when_all_it_needs_is_complete(mut scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     scene.put(needing("c", &["a", "b", "a"])).await;
     assert_eq!(scene.state(&"c".into()).await, JobState::Depends);
     let waiting = |id: &str| (id.to_owned(), JobState::Waiting);
@@ -120,7 +120,7 @@ async fn a_delay_counts_from_the_put(scene: Scene) {
 async fn a_batch_may_name_its_own_jobs_in_any_order(scene: Scene) {
     let batch =
         vec![needing("last", &["mid"]), needing("mid", &["first", "second"]), job("first"), job("second")];
-    scene.enqueue(batch).await.unwrap();
+    scene.put_all(batch).await.unwrap();
     for id in ["first", "second", "mid", "last"] {
         done(&scene, id).await;
     }
@@ -133,15 +133,15 @@ fn said<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
 async fn circles_in_a_batch_are_refused_with_their_names(scene: Scene) {
     let batch = vec![needing("x", &["a"]), needing("a", &["b"]), needing("b", &["c"]), needing("c", &["a"])];
     assert_eq!(
-        said(scene.enqueue(batch).await),
+        said(scene.put_all(batch).await),
         "jobs cannot wait for each other in a circle: 'a' needs 'b' needs 'c' needs 'a'"
     );
-    assert_eq!(said(scene.enqueue(vec![needing("a", &["a"])]).await), "job 'a' cannot depend on itself");
+    assert_eq!(said(scene.put_all(vec![needing("a", &["a"])]).await), "job 'a' cannot depend on itself");
     assert!(scene.list(Filter::default()).await.unwrap().is_empty());
 }
 
 async fn who_needs_what_is_not_there_is_refused(scene: Scene) {
-    let refused = scene.enqueue(vec![job("a"), needing("b", &["a", "x"])]).await;
+    let refused = scene.put_all(vec![job("a"), needing("b", &["a", "x"])]).await;
     assert_eq!(said(refused), "a job cannot depend on 'x': no job has that id");
     assert_eq!(scene.get("a".into()).await, Ok(None));
 }
@@ -172,7 +172,7 @@ async fn a_job_that_is_retried_after_all_takes_nobody_back(scene: Scene) {
 }
 
 async fn a_job_is_made_to_wait_and_let_off(scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b"), job("c")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b"), job("c")]).await.unwrap();
     scene.put(NewJob { delay: Duration::from_secs(10), ..job("d") }).await;
     assert_eq!(on(&scene, "a", &["b", "c"]).await, Ok(JobState::Depends));
     assert_eq!(on(&scene, "d", &["c"]).await, Ok(JobState::Depends));
@@ -200,7 +200,7 @@ async fn a_job_is_made_to_wait_and_let_off(scene: Scene) {
 }
 
 async fn circles_by_edits_are_refused_with_their_names(scene: Scene) {
-    scene.enqueue(vec![job("a"), needing("b", &["a"]), needing("c", &["b"]), job("d")]).await.unwrap();
+    scene.put_all(vec![job("a"), needing("b", &["a"]), needing("c", &["b"]), job("d")]).await.unwrap();
     assert_eq!(
         said(on(&scene, "a", &["d", "c"]).await),
         "jobs cannot wait for each other in a circle: 'a' needs 'c' needs 'b' needs 'a'"
@@ -212,7 +212,7 @@ async fn circles_by_edits_are_refused_with_their_names(scene: Scene) {
 }
 
 async fn only_what_has_not_begun_can_be_made_to_wait(scene: Scene) {
-    scene.enqueue(vec![job("a"), job("b")]).await.unwrap();
+    scene.put_all(vec![job("a"), job("b")]).await.unwrap();
     let a = scene.take().await.unwrap();
     let wrong = |state| Err(Error::WrongState { id: "a".into(), state, verb: "made to depend on others" });
     assert_eq!(on(&scene, "a", &["b"]).await, wrong(JobState::Running));
@@ -222,7 +222,7 @@ async fn only_what_has_not_begun_can_be_made_to_wait(scene: Scene) {
 }
 
 async fn what_others_need_is_not_canceled_without_them(scene: Scene) {
-    scene.enqueue(vec![job("a"), needing("b", &["a"]), job("c")]).await.unwrap();
+    scene.put_all(vec![job("a"), needing("b", &["a"]), job("c")]).await.unwrap();
     let refused = Error::Needed { id: "a".into(), by: names(&["b"]), verb: "canceled" };
     assert_eq!(scene.cancel("a".into()).await, Err(refused.clone()));
     assert_eq!(refused.to_string(), "job 'a' cannot be canceled: 'b' needs it");
@@ -237,7 +237,7 @@ async fn what_others_need_is_not_canceled_without_them(scene: Scene) {
 }
 
 async fn a_refusal_spreads_to_what_the_refused_job_needs(scene: Scene) {
-    scene.enqueue(vec![job("a"), needing("b", &["a"]), needing("c", &["b"])]).await.unwrap();
+    scene.put_all(vec![job("a"), needing("b", &["a"]), needing("c", &["b"])]).await.unwrap();
     assert_eq!(cancel(&scene, &["a", "b"], false).await, [needed("a", &["b"]), needed("b", &["c"])]);
     for id in ["a", "b", "c"] {
         done(&scene, id).await;
@@ -249,7 +249,7 @@ async fn a_refusal_spreads_to_what_the_refused_job_needs(scene: Scene) {
 async fn all_dependents_are_canceled_together(scene: Scene) {
     let batch =
         vec![job("a"), needing("b", &["a"]), needing("c", &["a"]), needing("d", &["b", "c"]), job("e")];
-    scene.enqueue(batch).await.unwrap();
+    scene.put_all(batch).await.unwrap();
     let a = scene.take().await.unwrap();
     let ended = |id| now(id, JobState::Canceled);
     assert_eq!(
@@ -270,7 +270,7 @@ async fn thousands_of_dependents_are_canceled_together(scene: Scene) {
     };
     scene.put(job("a")).await;
     scene
-        .enqueue(many.iter().map(|id| needing(id, &["a"])).chain((0..1500).map(row)).collect())
+        .put_all(many.iter().map(|id| needing(id, &["a"])).chain((0..1500).map(row)).collect())
         .await
         .unwrap();
     assert_eq!(scene.record(&"a".into()).await.needed_by.len(), 1000, "the first of them are shown");
@@ -289,7 +289,7 @@ async fn thousands_of_dependents_are_canceled_together(scene: Scene) {
 async fn too_many_dependents_are_not_canceled_at_all(scene: Scene) {
     scene.put(job("a")).await;
     let many = 10_000;
-    scene.enqueue((0..many).map(|n| needing(&n.to_string(), &["a"])).collect()).await.unwrap();
+    scene.put_all((0..many).map(|n| needing(&n.to_string(), &["a"])).collect()).await.unwrap();
     let all = || scene.tell(Cancel { jobs: names(&["a"]), dependents: true, reason: None }, "uid 7");
     let said = all().await.unwrap_err().to_string();
     assert_eq!(
@@ -304,7 +304,7 @@ async fn too_many_dependents_are_not_canceled_at_all(scene: Scene) {
 }
 
 async fn a_canceled_job_still_needs_what_it_needed(mut scene: Scene) {
-    scene.enqueue(vec![job("a"), needing("b", &["a"])]).await.unwrap();
+    scene.put_all(vec![job("a"), needing("b", &["a"])]).await.unwrap();
     scene.cancel("b".into()).await.unwrap();
     assert!(scene.record(&"a".into()).await.needed_by.is_empty(), "it does not wait any more");
     scene.retry("b".into()).await.unwrap();
@@ -317,7 +317,7 @@ async fn a_canceled_job_still_needs_what_it_needed(mut scene: Scene) {
 }
 
 async fn the_release_wakes(scene: Scene) {
-    scene.enqueue(vec![job("a"), needing("b", &["a"])]).await.unwrap();
+    scene.put_all(vec![job("a"), needing("b", &["a"])]).await.unwrap();
     assert_eq!(scene.next_notice().await, Notice::Wake);
     let a = scene.take().await.unwrap();
     scene.say(&a, complete()).await;
@@ -327,7 +327,7 @@ async fn the_release_wakes(scene: Scene) {
 async fn a_crowd_that_waits_for_one_is_set_free_whole(scene: Scene) {
     scene.put(job("a")).await;
     let crowd = 2500;
-    scene.enqueue((0..crowd).map(|n| needing(&n.to_string(), &["a"])).collect()).await.unwrap();
+    scene.put_all((0..crowd).map(|n| needing(&n.to_string(), &["a"])).collect()).await.unwrap();
     done(&scene, "a").await;
     let mut free = 0;
     while free < crowd {
@@ -345,7 +345,7 @@ async fn ten_thousand_in_a_row_are_no_circle(scene: Scene) {
         0 => job("0"),
         _ => needing(&n.to_string(), &[&(n - 1).to_string()]),
     };
-    scene.enqueue((0..MANY).map(one).collect()).await.unwrap();
+    scene.put_all((0..MANY).map(one).collect()).await.unwrap();
     let last = (MANY - 1).to_string();
     assert!(
         said(on(&scene, "0", &[&last]).await).starts_with("jobs cannot wait for each other in a circle: '0'")

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::support::*;
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Notice, Redis, Sqlite, Verbs, redis};
+use taskvisor::broker::{Broker, Error, Notice, Redis, Sqlite, redis};
 use taskvisor::model::verb::{
     Forget, ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, SetOption,
     ShowRecurring,
@@ -29,7 +29,7 @@ struct Scene {
     clock: Clock,
     set_by: Arc<AtomicI64>,
     place: Place,
-    store: Option<Arc<dyn Broker>>,
+    store: Option<Arc<Broker>>,
 }
 
 impl Scene {
@@ -61,19 +61,19 @@ impl Scene {
     }
 
     /// Another opening of the same store; of one in memory it is a new one.
-    fn another(&self) -> Arc<dyn Broker> {
+    fn another(&self) -> Arc<Broker> {
         let world = self.world();
         match &self.place {
-            Place::Memory => Arc::new(Sqlite::memory_in(world).unwrap()),
+            Place::Memory => Arc::new(Sqlite::memory_in(world).unwrap().into()),
             Place::File(_) => {
                 let options = Options { world, ..Options::default() };
-                Arc::new(Sqlite::open(self.file_of_it(), options).unwrap())
+                Arc::new(Sqlite::open(self.file_of_it(), options).unwrap().into())
             }
             Place::Redis(server) => {
                 let ahead = START - 1_000_000 + self.set_by.load(Ordering::SeqCst);
                 let options =
                     redis::Options { now: world.now, ahead: Some(ahead * 1000), ..Default::default() };
-                Arc::new(Redis::open(&server.url(), "the test's", options).unwrap())
+                Arc::new(Redis::open(&server.url(), "the test's", options).unwrap().into())
             }
         }
     }
@@ -130,7 +130,7 @@ impl Scene {
 }
 
 impl std::ops::Deref for Scene {
-    type Target = dyn Broker;
+    type Target = Broker;
 
     fn deref(&self) -> &Self::Target {
         self.store.as_deref().unwrap()

@@ -15,14 +15,14 @@ fn shell(scene: &Scene) -> Scripted {
 }
 
 /// A host's way to a server whose time is the real one; its own clock is ahead by so much.
-fn host(server: &RedisServer, ahead: Duration) -> Redis {
+fn host(server: &RedisServer, ahead: Duration) -> Broker {
     let now = redis::Options::default().now;
     let options = redis::Options { now: Arc::new(move || now() + ahead), ..Default::default() };
-    Redis::open(&server.url(), "the test's", options).unwrap()
+    Redis::open(&server.url(), "the test's", options).unwrap().into()
 }
 
 /// Takes what there is until there is something.
-async fn first_taken(host: &dyn Broker) -> Vec<String> {
+async fn first_taken(host: &Broker) -> Vec<String> {
     let taken = async {
         loop {
             let taken = host.fetch(request(&["q"], 3)).await.unwrap();
@@ -35,7 +35,7 @@ async fn first_taken(host: &dyn Broker) -> Vec<String> {
     tokio::time::timeout(Duration::from_secs(40), taken).await.expect("a job")
 }
 
-async fn count(host: &dyn Broker) -> u64 {
+async fn count(host: &Broker) -> u64 {
     host.tell(ShowRecurring { name: "n".into() }, "").await.unwrap().count
 }
 

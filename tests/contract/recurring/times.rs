@@ -239,7 +239,7 @@ async fn who_only_passes_by_puts_nothing() {
     scene.store = None;
     let path = scene.file_of_it();
     let options = Options { serves: false, world: scene.world(), ..Options::default() };
-    let passer = Sqlite::open(path, options).unwrap();
+    let passer = Broker::from(Sqlite::open(path, options).unwrap());
     passer.tell(every(MINUTE), "uid 7").await.unwrap();
     scene.clock.forward(MINUTE);
     assert!(passer.fetch(request(&["q"], 1)).await.unwrap().is_empty());
@@ -276,7 +276,7 @@ async fn one_that_cannot_be_read_holds_up_nothing() {
 
 #[tokio::test]
 async fn who_waits_is_woken_when_one_is_due() {
-    let store = Sqlite::memory().unwrap();
+    let store = Broker::from(Sqlite::memory().unwrap());
     store.tell(every(Duration::from_secs(1)), "uid 7").await.unwrap();
     let woken = tokio::time::timeout(Duration::from_secs(40), store.next_notice()).await;
     assert_eq!(woken, Ok(Notice::Wake));

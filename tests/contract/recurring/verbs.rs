@@ -64,7 +64,7 @@ async fn removed_it_puts_no_more_and_no_number_is_used_twice(scene: Scene) {
 }
 
 async fn ids_that_are_taken_are_passed_over(scene: Scene) {
-    scene.enqueue(vec![job("n-1"), job("n-2"), job("n-4")]).await.unwrap();
+    scene.put(vec![job("n-1"), job("n-2"), job("n-4")]).await.unwrap();
     assert_eq!(scene.done().await, ["n-1", "n-2", "n-4"]);
     scene.recur(every(MINUTE)).await;
     for id in ["n-3", "n-5"] {
@@ -160,7 +160,7 @@ async fn they_are_listed_by_name_and_their_jobs_by_theirs(scene: Scene) {
     let all = scene.tell(ListRecurring {}, "").await.unwrap();
     let names: Vec<&str> = all.iter().map(|one| one.recurring.name.as_str()).collect();
     assert_eq!(names, ["B", "a", "b"]);
-    scene.enqueue(vec![job("other")]).await.unwrap();
+    scene.put(vec![job("other")]).await.unwrap();
     scene.clock.forward(MINUTE);
     assert_eq!(scene.done().await.len(), 4);
     let of = |name: &str| Filter { recurring: Some(name.into()), ..Filter::default() };

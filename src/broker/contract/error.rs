@@ -1,6 +1,6 @@
 //! What can go wrong with a broker, said so that a person knows who must act.
 
-use crate::model::verb::Refusal;
+use crate::model::verb::{Ability, Refusal};
 use crate::model::{JobId, JobState, QueueName};
 
 /// A broker's refusal or failure.
@@ -49,6 +49,29 @@ pub enum Error {
         "the key {0} holds no job but a {1} of another program: if nobody needs it, `redis-cli DEL {0}` removes it"
     )]
     NotAJob(String, String),
+    /// This kind of broker cannot do it at all.
+    #[error("the broker {broker} cannot {}: {instead}", ability.does())]
+    Unsupported {
+        /// What people call it.
+        broker: &'static str,
+        /// What was asked for.
+        ability: Ability,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// Some of the jobs were put and the rest were not.
+    #[error("{} of {asked} jobs were put, the others were not: {error}", put.len())]
+    PartlyPut {
+        /// The ids of those that wait now.
+        put: Vec<JobId>,
+        /// How many there were in all.
+        asked: usize,
+        /// Why the first of the others was not.
+        error: Box<Error>,
+    },
+    /// The URL of the broker is wrong; nothing was asked of it yet.
+    #[error("{0}")]
+    Url(String),
     /// The request itself is wrong.
     #[error("{0}")]
     Refused(String),

@@ -1,0 +1,380 @@
+//! A broker: its card, its source of jobs, and the faces it has. The one door: what the card does not name is refused here,
+//! before any code of the broker runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{
+    Admin, Browse, Card, Error, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source,
+};
+use crate::broker::{EventBus, failures};
+use crate::model::verb::{
+    Ability, Answer, Cancel, Each, Failed, Fate, Get, Pause, Queues, Resume, Retry, Verb, VerbRequest,
+};
+use crate::model::{
+    Cursor, Fence, Fetched, Filter, Instance, JobId, JobRecord, JobState, Lease, NewJob, Page, Presence,
+    Progress, QueueCounts, QueueName, Settlement, WorkerId,
+};
+
+/// A broker of any kind.
+pub struct Broker {
+    card: &'static Card,
+    source: Arc<dyn Source>,
+    recovery: Option<Arc<dyn Recovery>>,
+    admin: Option<Arc<dyn Admin>>,
+    browse: Option<Arc<dyn Browse>>,
+    feed: Option<Arc<dyn Feed>>,
+    peers: Option<Arc<dyn Peers>>,
+}
+
+impl Broker {
+    /// One that is a source and nothing else.
+    pub fn new(card: &'static Card, source: Arc<dyn Source>) -> Broker {
+        Broker { card, source, recovery: None, admin: None, browse: None, feed: None, peers: None }
+    }
+
+    /// The same, which knows what a supervisor held when it died.
+    #[must_use]
+    pub fn with_recovery(mut self, recovery: Arc<dyn Recovery>) -> Broker {
+        self.recovery = Some(recovery);
+        self
+    }
+
+    /// The same, which can be asked and looked through.
+    #[must_use]
+    pub fn with_jobs<T: Admin + Browse + 'static>(mut self, jobs: Arc<T>) -> Broker {
+        self.admin = Some(jobs.clone());
+        self.browse = Some(jobs);
+        self
+    }
+
+    /// The same, which tells what happens.
+    #[must_use]
+    pub fn with_feed(mut self, feed: Arc<dyn Feed>) -> Broker {
+        self.feed = Some(feed);
+        self
+    }
+
+    /// The same, by which supervisors hear of one another.
+    #[must_use]
+    pub fn with_peers(mut self, peers: Arc<dyn Peers>) -> Broker {
+        self.peers = Some(peers);
+        self
+    }
+
+    /// What it can do.
+    pub fn card(&self) -> &'static Card {
+        self.card
+    }
+
+    /// See [`Source::fetch`].
+    pub async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
+        self.source.fetch(request).await
+    }
+
+    /// See [`Source::renew`].
+    pub async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
+        self.source.renew(leases, by).await
+    }
+
+    /// See [`Source::settle`].
+    pub async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
+        self.source.settle(settlements).await
+    }
+
+    /// Puts jobs and gives their ids when they are durable. If some were put and others not, the error says which were.
+    pub async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Error> {
+        self.card.takes(&jobs)?;
+        let asked = jobs.len();
+        let (mut put, mut failed) = (Vec::with_capacity(asked), None);
+        for answer in self.source.put(jobs).await? {
+            match answer {
+                Ok(id) => put.push(id),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            None => Ok(put),
+            Some(error) if put.is_empty() => Err(error),
+            Some(error) => Err(Error::PartlyPut { put, asked, error: Box::new(error) }),
+        }
+    }
+
+    /// See [`Source::progress`].
+    pub async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
+        self.source.progress(notes).await
+    }
+
+    /// See [`Source::next_notice`].
+    pub async fn next_notice(&self) -> Notice {
+        self.source.next_notice().await
+    }
+
+    /// See [`Source::health`].
+    pub fn health(&self) -> Health {
+        self.source.health()
+    }
+
+    /// See [`Recovery::admit`].
+    pub async fn admit(&self, instance: &Instance) -> Result<(), Error> {
+        match &self.recovery {
+            Some(recovery) => recovery.admit(instance).await,
+            None => Ok(()),
+        }
+    }
+
+    /// See [`Recovery::recover`]. Without that face nothing is released: each lease runs out by itself.
+    pub async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
+        match &self.recovery {
+            Some(recovery) => recovery.recover(instance, keep).await,
+            None => Ok(0),
+        }
+    }
+
+    /// See [`Recovery::held_by`].
+    pub async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
+        match &self.recovery {
+            Some(recovery) => recovery.held_by(instance).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// See [`Feed::publish`].
+    pub fn publish(&self, room: EventBus) {
+        if let Some(feed) = &self.feed {
+            feed.publish(room);
+        }
+    }
+
+    /// See [`Feed::hear`].
+    pub async fn hear(&self) {
+        if let Some(feed) = &self.feed {
+            feed.hear().await;
+        }
+    }
+
+    /// See [`Peers::sign`].
+    pub fn sign(&self, sign: Presence) {
+        if let Some(peers) = &self.peers {
+            peers.sign(sign);
+        }
+    }
+
+    /// See [`Peers::leave`].
+    pub async fn leave(&self) -> Result<(), Error> {
+        match &self.peers {
+            Some(peers) => peers.leave().await,
+            None => Ok(()),
+        }
+    }
+
+    /// See [`Admin::ask`].
+    pub async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
+        self.card.require(verb.needs())?;
+        if let Verb::List(filter) = verb {
+            return Ok(Answer::List(self.list(filter).await?));
+        }
+        if let Verb::Failed(asked) = &verb
+            && *asked != Failed::default()
+        {
+            let browse = self.browse.as_ref().ok_or_else(|| self.without_jobs(Ability::List))?;
+            return Ok(Answer::Failed(failures::groups(&**browse, asked).await?));
+        }
+        match &self.admin {
+            Some(admin) => admin.ask(verb, by).await,
+            None => Err(self.without_jobs(verb.needs())),
+        }
+    }
+
+    /// See [`Browse::page`].
+    pub async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
+        self.card.require(Ability::List)?;
+        match &self.browse {
+            Some(browse) => browse.page(filter, at).await,
+            None => Err(self.without_jobs(Ability::List)),
+        }
+    }
+
+    /// See [`Browse::ended`].
+    pub async fn ended(&self, id: JobId) -> Result<JobState, Error> {
+        self.card.require(Ability::Show)?;
+        match &self.browse {
+            Some(browse) => browse.ended(id).await,
+            None => Err(self.without_jobs(Ability::Show)),
+        }
+    }
+
+    /// A card that promises what no face does.
+    fn without_jobs(&self, ability: Ability) -> Error {
+        Error::Unsupported {
+            broker: self.card.name,
+            ability,
+            instead: "it keeps no jobs that could be asked for",
+        }
+    }
+}
+
+/// Verbs with the types of each.
+impl Broker {
+    /// Asks for one verb and gives its own answer.
+    pub async fn tell<V: VerbRequest>(&self, verb: V, by: impl Into<String>) -> Result<V::Answer, Error> {
+        let answer = self.ask(verb.verb(), by.into()).await?;
+        V::answer(answer).ok_or_else(|| Error::Failed("the broker answered something else".into()))
+    }
+
+    /// One job, whole.
+    pub async fn get(&self, id: JobId) -> Result<Option<JobRecord>, Error> {
+        match self.tell(Get { job: id }, "").await {
+            Ok(job) => Ok(Some(job)),
+            Err(Error::NoJob(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Jobs by filter, newest first, without payloads.
+    pub async fn list(&self, filter: Filter) -> Result<Vec<JobRecord>, Error> {
+        let mut page = self.page(&filter, None).await?;
+        let mut jobs = page.jobs;
+        while page.next.is_some() {
+            page = self.page(&filter, page.next).await?;
+            jobs.append(&mut page.jobs);
+        }
+        Ok(jobs)
+    }
+
+    /// All queues that exist, counted.
+    pub async fn counts(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
+        self.tell(Queues {}, "").await
+    }
+
+    /// Ends a job; when it runs, its supervisor gets a [`Notice::Revoked`].
+    pub async fn cancel(&self, id: JobId, by: String) -> Result<JobState, Error> {
+        let asked = Cancel { jobs: vec![id], dependents: false, reason: None };
+        match self.tell(asked, by).await?.pop() {
+            Some(Each { fate: Fate::State(state), .. }) => Ok(state),
+            Some(Each { job, fate: Fate::Refused(why), .. }) => Err(Error::refused(job, why, "canceled")),
+            None => Err(Error::Failed("the broker did not say what became of the job".into())),
+        }
+    }
+
+    /// Puts an ended job back to waiting.
+    pub async fn retry(&self, id: JobId, by: String) -> Result<(), Error> {
+        self.tell(Retry { job: id }, by).await.map(drop)
+    }
+
+    /// Stops fetching from a queue.
+    pub async fn pause(&self, queue: QueueName, by: String, reason: Option<String>) -> Result<(), Error> {
+        self.tell(Pause { queue, reason }, by).await.map(drop)
+    }
+
+    /// Ends a pause.
+    pub async fn resume(&self, queue: QueueName) -> Result<(), Error> {
+        self.tell(Resume { queue }, "").await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::model::Payload;
+    use crate::model::verb::ShowFleet;
+
+    static BARE: Card = Card {
+        name: "bare",
+        shared: true,
+        batch: 10,
+        longest_lease: Duration::from_secs(60),
+        longest_delay: Some(Duration::from_secs(900)),
+        data_max: 1,
+        cannot: &[
+            (Ability::List, "its server cannot list: look at its console"),
+            (Ability::OwnId, "leave the id away"),
+            (Ability::Depend, "put the second job from the first"),
+        ],
+    };
+
+    /// Puts every second job.
+    struct Bare;
+
+    #[async_trait]
+    impl Source for Bare {
+        async fn fetch(&self, _: Fetch) -> Result<Vec<Fetched>, Error> {
+            Ok(Vec::new())
+        }
+
+        async fn renew(&self, _: Vec<Lease>, _: Duration) -> Result<Vec<Renewal>, Error> {
+            Ok(Vec::new())
+        }
+
+        async fn settle(&self, _: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
+            Ok(Vec::new())
+        }
+
+        async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
+            let full = || Error::Failed("it is full".into());
+            let put = |at: usize| {
+                if at.is_multiple_of(2) { Ok(JobId::from(format!("j{at}").as_str())) } else { Err(full()) }
+            };
+            Ok((0..jobs.len()).map(put).collect())
+        }
+
+        async fn next_notice(&self) -> Notice {
+            std::future::pending().await
+        }
+    }
+
+    fn bare() -> Broker {
+        Broker::new(&BARE, Arc::new(Bare))
+    }
+
+    fn job() -> NewJob {
+        NewJob::new("q".into(), "c".into(), Payload::Data("1".into()))
+    }
+
+    #[tokio::test]
+    async fn what_the_card_does_not_have_is_refused_with_what_to_do_instead() {
+        let refused = bare().ask(Verb::List(Filter::default()), String::new()).await.unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the broker bare cannot list jobs: its server cannot list: look at its console"
+        );
+        assert_eq!(bare().page(&Filter::default(), None).await.unwrap_err(), refused);
+        let named = bare().put(vec![NewJob { id: Some("a".into()), ..job() }]).await.unwrap_err();
+        assert_eq!(
+            named.to_string(),
+            "the broker bare cannot take an id that the caller chose: leave the id away"
+        );
+        let late = bare().put(vec![NewJob { delay: Duration::from_secs(901), ..job() }]).await.unwrap_err();
+        assert!(matches!(&late, Error::Refused(why) if why.contains("900 s at most")), "{late}");
+    }
+
+    #[tokio::test]
+    async fn what_a_card_promises_and_no_face_does_is_refused_too() {
+        let refused = bare().tell(ShowFleet { jobs: false }, "").await.unwrap_err();
+        assert!(matches!(refused, Error::Unsupported { ability: Ability::Fleet, .. }), "{refused}");
+        let refused =
+            bare().tell(Failed { queue: Some("q".into()), ..Failed::default() }, "").await.unwrap_err();
+        assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn a_put_of_which_some_failed_says_which_were_put() {
+        let partly = bare().put(vec![job(), job(), job()]).await.unwrap_err();
+        assert_eq!(partly.to_string(), "2 of 3 jobs were put, the others were not: it is full");
+        assert!(matches!(partly, Error::PartlyPut { put, .. } if put == ["j0".into(), "j2".into()]));
+        assert_eq!(bare().put(vec![job()]).await.unwrap(), ["j0".into()]);
+    }
+
+    #[tokio::test]
+    async fn without_faces_nothing_is_recovered_and_nobody_is_told() {
+        let bare = bare();
+        assert_eq!(bare.recover("me".into(), Vec::new()).await, Ok(0));
+        assert_eq!(bare.held_by("me".into()).await, Ok(Vec::new()));
+        assert_eq!((bare.admit(&"me".into()).await, bare.leave().await), (Ok(()), Ok(())));
+        bare.publish(EventBus::default());
+        bare.hear().await;
+    }
+}

@@ -1,0 +1,67 @@
+//! What a kind of broker can do, in figures and words. The door of every broker, `check` and the table of brokers in the
+//! documentation read it; no code asks which broker it has.
+
+use std::time::Duration;
+
+use super::Error;
+use crate::model::NewJob;
+use crate::model::verb::Ability;
+
+/// What a kind of broker can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// What people call it, as in "the broker NAME cannot …".
+    pub name: &'static str,
+    /// Whether supervisors of several hosts can share it.
+    pub shared: bool,
+    /// The largest batch of one call.
+    pub batch: usize,
+    /// The longest lease it grants.
+    pub longest_lease: Duration,
+    /// The longest delay of a new job, where it is shorter than that of any job.
+    pub longest_delay: Option<Duration>,
+    /// The most data of a new job, in bytes.
+    pub data_max: usize,
+    /// What it cannot do, each with what to do instead: the end of a sentence that begins there.
+    pub cannot: &'static [(Ability, &'static str)],
+}
+
+impl Card {
+    /// Whether it can do this.
+    pub fn can(&self, ability: Ability) -> bool {
+        self.cannot.iter().all(|(missing, _)| *missing != ability)
+    }
+
+    /// Refused, with what to do instead, if it cannot do this.
+    pub fn require(&self, ability: Ability) -> Result<(), Error> {
+        match self.cannot.iter().find(|(missing, _)| *missing == ability) {
+            None => Ok(()),
+            Some((_, instead)) => Err(Error::Unsupported { broker: self.name, ability, instead }),
+        }
+    }
+
+    /// Refuses new jobs that ask for what it cannot do. One job alone is put whole or not at all by any broker.
+    pub(super) fn takes(&self, jobs: &[NewJob]) -> Result<(), Error> {
+        for job in jobs {
+            let asked = [
+                (Ability::Depend, !job.depends.is_empty()),
+                (Ability::OwnId, job.id.is_some()),
+                (Ability::Prioritize, job.priority != 0),
+                (Ability::Tag, !job.tags.is_empty()),
+                (Ability::Delay, !job.delay.is_zero()),
+            ];
+            asked
+                .into_iter()
+                .filter(|(_, is_asked)| *is_asked)
+                .try_for_each(|(what, _)| self.require(what))?;
+            if let Some(longest) = self.longest_delay.filter(|longest| job.delay > *longest) {
+                let (asked, most) = (job.delay.as_secs(), longest.as_secs());
+                return Err(Error::Refused(format!(
+                    "a delay of {asked} s is longer than the broker {} can keep a job: {most} s at most",
+                    self.name
+                )));
+            }
+        }
+        Ok(())
+    }
+}

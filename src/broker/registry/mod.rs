@@ -1,0 +1,14 @@
+//! The kinds of brokers that there are. Settings, command line, `check` and `doctor` ask here and name none.
+
+mod adapter;
+mod address;
+mod secret;
+
+pub use adapter::{Adapter, Opening, Place};
+pub use address::{Address, Wrong};
+pub use secret::without_secrets;
+
+use super::{redis, sqlite};
+
+/// All kinds, in the order of the documentation.
+pub const ADAPTERS: [&dyn Adapter; 3] = [&sqlite::InFile, &sqlite::InMemory, &redis::Qless];

@@ -1,0 +1,14 @@
+//! URLs without what nobody may see.
+
+/// A URL without its name, password and query, but for the number of a database.
+pub fn without_secrets(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    // What stands before the last @ is a name and a password, well written or not; a query may hold them, too.
+    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+    let (place, query) = place.split_once(['?', '#']).unwrap_or((place, ""));
+    let number = query.split('&').find_map(|word| word.strip_prefix("db="));
+    match number.filter(|number| number.bytes().all(|byte| byte.is_ascii_digit())) {
+        Some(number) => format!("{scheme}://{place}?db={number}"),
+        None => format!("{scheme}://{place}"),
+    }
+}

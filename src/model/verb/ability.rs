@@ -1,0 +1,129 @@
+//! What a broker may or may not be able to do. Each verb needs one of these; a put may need some.
+
+/// Something that not every broker can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ability {
+    /// Shows a job by its id.
+    Show,
+    /// Lists jobs by filter.
+    List,
+    /// Counts what comes before a waiting job.
+    Position,
+    /// Ends a job before its time.
+    Cancel,
+    /// Puts an ended job back to waiting.
+    Retry,
+    /// Has a job wait for others.
+    Depend,
+    /// Runs higher priority first, and changes it.
+    Prioritize,
+    /// Gives a running job other data.
+    SetData,
+    /// Keeps the tags of jobs.
+    Tag,
+    /// Marks jobs that somebody follows.
+    Track,
+    /// Forgets ended jobs.
+    Discard,
+    /// Counts failures by their groups.
+    Failures,
+    /// Counts the jobs of queues.
+    Count,
+    /// Pauses a queue for every supervisor.
+    Pause,
+    /// Puts jobs by schedules.
+    Recur,
+    /// Keeps statistics by day.
+    Statistics,
+    /// Removes a queue.
+    Forget,
+    /// Keeps options that hold for every supervisor.
+    Options,
+    /// Shows the supervisors that share it.
+    Fleet,
+    /// Takes an id of the caller's for a new job, and refuses it a second time.
+    OwnId,
+    /// Keeps a new job from running for a while.
+    Delay,
+    /// Puts several jobs, all or none.
+    PutTogether,
+    /// Tells what other programs do with its jobs, and not only what this supervisor does.
+    AllEvents,
+    /// Gives a job back as if it had not been taken.
+    Unspent,
+}
+
+impl Ability {
+    /// All, in the order of the documentation.
+    pub const ALL: [Ability; 24] = [
+        Ability::Show,
+        Ability::List,
+        Ability::Position,
+        Ability::Cancel,
+        Ability::Retry,
+        Ability::Depend,
+        Ability::Prioritize,
+        Ability::SetData,
+        Ability::Tag,
+        Ability::Track,
+        Ability::Discard,
+        Ability::Failures,
+        Ability::Count,
+        Ability::Pause,
+        Ability::Recur,
+        Ability::Statistics,
+        Ability::Forget,
+        Ability::Options,
+        Ability::Fleet,
+        Ability::OwnId,
+        Ability::Delay,
+        Ability::PutTogether,
+        Ability::AllEvents,
+        Ability::Unspent,
+    ];
+
+    /// What a broker without it cannot do, as the end of "the broker … cannot …".
+    pub fn does(self) -> &'static str {
+        match self {
+            Ability::Show => "show a job",
+            Ability::List => "list jobs",
+            Ability::Position => "count the jobs that come before one",
+            Ability::Cancel => "cancel a job",
+            Ability::Retry => "put an ended job back to waiting",
+            Ability::Depend => "have a job wait for others",
+            Ability::Prioritize => "run one job of a queue before another",
+            Ability::SetData => "give a running job other data",
+            Ability::Tag => "keep the tags of jobs",
+            Ability::Track => "mark a job as followed",
+            Ability::Discard => "forget a job",
+            Ability::Failures => "count failures",
+            Ability::Count => "count the jobs of its queues",
+            Ability::Pause => "pause a queue",
+            Ability::Recur => "put jobs by a schedule",
+            Ability::Statistics => "tell statistics of a day",
+            Ability::Forget => "remove a queue",
+            Ability::Options => "keep options",
+            Ability::Fleet => "show the supervisors that share it",
+            Ability::OwnId => "take an id that the caller chose",
+            Ability::Delay => "delay a job",
+            Ability::PutTogether => "put several jobs all or none",
+            Ability::AllEvents => "tell what other programs do with its jobs",
+            Ability::Unspent => "give a job back without counting the attempt",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_in_the_list_once() {
+        let mut sorted = Ability::ALL.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), Ability::ALL.len());
+        assert_eq!(sorted.last(), Some(&Ability::Unspent), "the last one declared");
+        assert_eq!(sorted, Ability::ALL, "in the order in which they are declared");
+    }
+}
