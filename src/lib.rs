@@ -3,12 +3,14 @@
 //! `ARCHITECTURE.md` is the map of the rooms below.
 
 pub mod api;
+mod boot;
 pub mod broker;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod engine;
 pub mod failpoint;
+mod failure;
 pub mod kale;
 pub mod keeper;
 pub mod log;

@@ -183,7 +183,7 @@ fn every_field_of_the_log_is_explained() {
 
 #[test]
 fn the_exit_codes_are_those_of_the_program() {
-    let mut source: Vec<u32> = read("src/cli/exit.rs")
+    let mut source: Vec<u32> = read("src/failure/exit.rs")
         .lines()
         .filter_map(|line| {
             line.strip_prefix("pub const ")?.split_once(": u8 = ")?.1.strip_suffix(';')?.parse().ok()

@@ -8,11 +8,11 @@ use tracing::warn;
 
 use super::args::typed::typed;
 use super::args::{Args, Check, Command};
-use super::exit;
-use super::failure::Failure;
-use super::serve::LAST_LINES;
+use super::settings::settings;
 use super::term::screen::{escaped, print, print_json};
+use crate::boot::LAST_LINES;
 use crate::config::{self, Config, Facts, Finding, Origins};
+use crate::failure::{Failure, exit};
 use crate::log;
 
 /// What `check --json` prints, schema `taskvisor.check/1`.
@@ -31,7 +31,7 @@ struct Report<'a> {
 
 /// Says what is odd about what was typed, set and written.
 pub(super) fn check(args: &Args, how: &Check) -> Result<ExitCode, Failure> {
-    let looked = exit::settings(args).and_then(|config| {
+    let looked = settings(args).and_then(|config| {
         let found = findings(args, &config)?;
         store(&config)?;
         Ok(found)

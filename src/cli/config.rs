@@ -2,10 +2,9 @@
 
 use super::args::{Args, ConfigShow};
 use super::check::origins;
-use super::exit;
-use super::failure::Failure;
 use super::term::screen::{escaped, print, print_json};
 use crate::config::{self, Config};
+use crate::failure::{Failure, exit};
 
 /// Shows what was resolved.
 pub(super) fn show(config: &Config, args: &Args, how: &ConfigShow) -> Result<u8, Failure> {

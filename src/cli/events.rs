@@ -5,11 +5,10 @@ use std::io::{self, Write};
 
 use super::access::elsewhere::{client, supervisor};
 use super::access::{Access, BETWEEN, unless_gone};
-use super::exit;
-use super::failure::Failure;
 use super::term::screen::{Look, escaped, print, print_json};
 use crate::api::Lines;
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::model::{Interest, PublishedEvent, What};
 
 #[derive(Debug, clap::Args)]

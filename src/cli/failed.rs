@@ -2,11 +2,10 @@
 
 use super::access::Access;
 use super::args::Failed;
-use super::exit;
-use super::failure::Failure;
 use super::job::{between, list_text, now};
 use super::term::screen::{Look, age, escaped, headline, print, print_json, table};
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::model::verb::{self, FailureGroup};
 use crate::model::{Filter, Millis};
 

@@ -4,10 +4,9 @@ use std::path::Path;
 
 use super::access::Access;
 use super::args::option::{OptionCommand, OptionGet, OptionLoad, OptionSet, OptionUnset};
-use super::exit;
-use super::failure::Failure;
 use super::term::screen::{Look, escaped, print, print_json, table};
 use crate::config::{Config, limited, read_text};
+use crate::failure::{Failure, exit};
 use crate::model::verb::{LoadOptions, OptionShown, SetOption, ShowOptions, UnsetOption};
 use crate::model::{OptionName, Options, QueueName};
 

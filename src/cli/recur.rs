@@ -6,13 +6,12 @@ use jiff::tz::TimeZone;
 
 use super::access::{Access, for_each};
 use super::args::recur::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut};
-use super::exit;
-use super::failure::Failure;
 use super::job::known;
 use super::job::page::{carried, counted, program, row};
 use super::put::form::Form;
 use super::term::screen::{Look, escaped, print, print_json, table};
 use crate::config::{Config, format_duration};
+use crate::failure::{Failure, exit};
 use crate::model::verb::{
     ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, ShowRecurring, VerbRequest,
 };

@@ -2,10 +2,9 @@
 
 use clap::Subcommand;
 
-use super::exit;
-use super::failure::Failure;
 use super::term::screen::print;
 use crate::broker::redis::script::{LIB, SCRIPT};
+use crate::failure::{Failure, exit};
 
 #[derive(Debug, Subcommand)]
 pub enum RedisCommand {

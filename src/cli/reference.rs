@@ -7,9 +7,8 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::args::Args;
-use super::exit;
-use super::failure::Failure;
 use super::term::screen::print;
+use crate::failure::{Failure, exit};
 
 #[derive(Debug, clap::Args)]
 pub struct Completion {

@@ -4,9 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::api::{Client, Error, Place};
-use crate::cli::exit;
-use crate::cli::failure::Failure;
 use crate::config::{Config, Remote};
+use crate::failure::{Failure, exit};
 
 #[derive(Debug, clap::Args)]
 pub struct Elsewhere {

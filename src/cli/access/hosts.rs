@@ -1,8 +1,7 @@
 //! Where the supervisors are that share the jobs, as each tells of itself.
 
 use super::Access;
-use crate::cli::exit;
-use crate::cli::failure::Failure;
+use crate::failure::{Failure, exit};
 use crate::model::verb::ShowFleet;
 use crate::model::{Happened, Instance, JobRecord, Member, QueueName};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Access;
 use crate::api::Lines;
 use crate::broker::Broker;
-use crate::cli::failure::Failure;
+use crate::failure::Failure;
 use crate::model::{Cursor, Filter, JobRecord};
 
 /// What has not come yet.

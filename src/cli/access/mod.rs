@@ -11,11 +11,10 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use self::elsewhere::{another, client, of_this_state};
-use super::exit;
-use super::failure::Failure;
 use crate::api::{self, Client, Queued};
 use crate::broker::{self, Broker, Opening};
 use crate::config::{Config, private_dir};
+use crate::failure::{Failure, exit};
 use crate::model::verb::{Before, Get, VerbRequest};
 use crate::model::{Exists, JobId, JobRecord, JobState, NewJob, Subject, Why};
 

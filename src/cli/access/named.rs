@@ -1,8 +1,7 @@
 //! Jobs as people name them: by their ids, or by the beginnings of those that taskvisor has made.
 
 use super::Access;
-use crate::cli::exit;
-use crate::cli::failure::Failure;
+use crate::failure::{Failure, exit};
 use crate::model::JobId;
 use crate::model::verb::FindJobs;
 

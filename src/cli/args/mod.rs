@@ -33,12 +33,12 @@ pub use self::why::{WhyCommand, WhyOf};
 use super::access::elsewhere::Elsewhere;
 use super::doctor;
 use super::events;
-use super::exit;
 use super::put::form;
 use super::queue::statsd;
 pub use super::redis::RedisCommand;
 use super::reference;
 use crate::config::Flags;
+use crate::failure::exit;
 
 /// Keeps workers alive, hands them jobs, and knows every process a job has started.
 #[derive(Debug, Parser)]

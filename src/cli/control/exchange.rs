@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use crate::cli::access::elsewhere::supervisor;
-use crate::cli::exit;
-use crate::cli::failure::Failure;
 use crate::cli::term::screen::age;
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::model::{PoolStatus, SlotState, Status};
 
 /// Between two looks.

@@ -8,10 +8,9 @@ use super::exchange::settled;
 use crate::api::{Changed, Error, Reloaded};
 use crate::cli::access::elsewhere::supervisor;
 use crate::cli::args::{Drain, Intake, Recycle, Reload, Scale as ScaleArgs};
-use crate::cli::exit;
-use crate::cli::failure::Failure;
 use crate::cli::term::screen::{age, escaped, print, print_json};
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::model::{Change, Scale};
 
 const NO_FILE: &str = "The supervisor was started without a file (-c), so there is nothing to read again: \

@@ -8,13 +8,12 @@ use nix::fcntl::{Flock, FlockArg};
 
 use super::stop_preview::preview;
 use crate::api::{Error, Lines};
+use crate::boot::run_lock;
 use crate::cli::access::elsewhere::client;
 use crate::cli::args::Stop as Args;
-use crate::cli::exit;
-use crate::cli::failure::Failure;
-use crate::cli::start;
 use crate::cli::term::screen::age;
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::model::{Interest, PublishedEvent, Stop, What};
 
 /// Orders the stop and waits for the end.
@@ -149,7 +148,7 @@ fn is_held(config: &Config) -> bool {
     if config.remote.is_some() {
         return false;
     }
-    let Ok(lock) = File::open(start::run_lock(config)) else { return false };
+    let Ok(lock) = File::open(run_lock(config)) else { return false };
     matches!(Flock::lock(lock, FlockArg::LockSharedNonblock), Err((_, Errno::EWOULDBLOCK)))
 }
 
@@ -158,7 +157,7 @@ async fn gone(config: &Config) -> Result<(), Failure> {
     if config.remote.is_some() {
         return gone_elsewhere(config).await;
     }
-    let lock = File::open(start::run_lock(config))?;
+    let lock = File::open(run_lock(config))?;
     let (done, ended) = tokio::sync::oneshot::channel();
     // Left behind when the time is up: it ends with this process.
     std::thread::spawn(move || {

@@ -1,11 +1,10 @@
 //! `stop --dry-run`: what would become of the jobs that run.
 
 use crate::cli::access::elsewhere::supervisor;
-use crate::cli::exit;
-use crate::cli::failure::Failure;
 use crate::cli::job::page::counted;
 use crate::cli::term::screen::{age, escaped, print};
 use crate::config::{Config, format_duration};
+use crate::failure::{Failure, exit};
 use crate::model::{PoolStatus, Status, Stop};
 
 /// Says it, and changes nothing.

@@ -8,10 +8,9 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::exit;
-use super::failure::Failure;
 use super::term::screen::{escaped, print, print_json};
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 
 /// Below `doctor --help`.
 pub const HELP: &str = "\

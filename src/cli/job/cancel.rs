@@ -9,10 +9,9 @@ use crate::cli::access::listing::Listing;
 use crate::cli::access::{Access, for_each};
 use crate::cli::args::JobCancel;
 use crate::cli::args::many::CANCELABLE;
-use crate::cli::exit;
-use crate::cli::failure::Failure;
 use crate::cli::term::screen::{escaped, print, print_json};
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::model::verb::{Cancel, Each, Fate, Refusal};
 use crate::model::{Filter, JobId, JobState};
 

@@ -5,10 +5,9 @@ use serde_json::{Value, json};
 use super::{all_named, tell};
 use crate::cli::access::{Access, for_each};
 use crate::cli::args::{JobDepends, JobPriority, JobTag, Jobs, OnOff, TagHow};
-use crate::cli::exit;
-use crate::cli::failure::Failure;
 use crate::cli::term::screen::{escaped, print, print_json};
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::model::JobId;
 use crate::model::verb::{DependOff, DependOn, Prioritize, Tag, Track, Untrack, VerbRequest};
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::cli::args::JobLogs;
-use crate::cli::failure::Failure;
 use crate::config::{Config, logs as logs_of};
+use crate::failure::Failure;
 use crate::log::{Mark, Piece, Source, pieces};
 use crate::model::{JobId, Millis};
 

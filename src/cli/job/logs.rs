@@ -15,10 +15,9 @@ use crate::cli::access::elsewhere::only_here;
 use crate::cli::access::hosts::Hosts;
 use crate::cli::access::{Access, ended};
 use crate::cli::args::JobLogs;
-use crate::cli::exit;
-use crate::cli::failure::Failure;
 use crate::cli::term::screen::{Look, escaped_lines, print, print_bytes};
 use crate::config::{Config, logs as logs_of};
+use crate::failure::{Failure, exit};
 use crate::log::removed_until;
 use crate::model::{Instance, JobId, JobRecord, JobState, Millis};
 

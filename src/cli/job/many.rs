@@ -5,10 +5,9 @@ use super::page::counted;
 use super::{all_named, tell};
 use crate::cli::access::{Access, for_each};
 use crate::cli::args::{JobDiscard, JobRetry, Many, QueueForget};
-use crate::cli::exit;
-use crate::cli::failure::Failure;
 use crate::cli::term::screen::{escaped, print, print_json};
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::model::verb::{Act, Bulk, Discard, Forget, Retry, Swept};
 use crate::model::{JobId, JobState, QueueName};
 

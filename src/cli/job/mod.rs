@@ -22,10 +22,9 @@ use super::access::hosts::Hosts;
 use super::access::listing::Listing;
 use super::args::job::Sort;
 use super::args::{JobCommand, JobList, JobShow};
-use super::exit;
-use super::failure::Failure;
 use super::term::screen::{Look, age, escaped, print, print_json};
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::model::{Filter, JobId, JobRecord, JobState, Millis};
 
 /// One of them.

@@ -7,11 +7,10 @@ use tokio::time::{Instant, timeout_at};
 use super::{all_named, tell};
 use crate::cli::access::{Access, Ends, for_each};
 use crate::cli::args::{JobResult, JobWait};
-use crate::cli::exit;
-use crate::cli::failure::Failure;
 use crate::cli::put::unserved::note_wait;
 use crate::cli::term::screen::{print, print_json};
 use crate::config::{Config, format_duration};
+use crate::failure::{Failure, exit};
 use crate::model::verb::Queues;
 use crate::model::{JobId, JobRecord, JobState};
 

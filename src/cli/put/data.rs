@@ -6,8 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde::de::IgnoredAny;
 
-use crate::cli::exit;
-use crate::cli::failure::Failure;
+use crate::failure::{Failure, exit};
 use crate::model::Bytes;
 
 /// DATA, @FILE or -: the bytes, and what to call them.

@@ -6,9 +6,8 @@ use std::time::Duration;
 use super::data::{check_json, read};
 use super::unserved::meant;
 use crate::cli::args::Put;
-use crate::cli::exit;
-use crate::cli::failure::Failure;
 use crate::cli::job::{between, now};
+use crate::failure::{Failure, exit};
 use crate::model::{Bytes, Class, Exec, JobId, NewJob, Payload, Retry};
 
 /// The two ways to put.

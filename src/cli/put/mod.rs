@@ -15,13 +15,12 @@ use self::form::Form;
 use self::unserved::note_put;
 use super::access::Access;
 use super::args::Put;
-use super::exit;
-use super::failure::Failure;
 use super::job::all_named;
 use super::job::wait::results;
 use super::term::screen::{escaped, print};
 use crate::api::Queued;
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::model::{Bytes, JobId, NewJob, Payload};
 
 /// Jobs in one batch, at most.

@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 
 use super::access::Access;
 use super::args::{QueueCommand, QueueList, QueuePause, QueueResume};
-use super::exit;
-use super::failure::Failure;
 use super::job::many;
 use super::job::{between, known, now};
 use super::term::screen::{Look, age, escaped, print, print_json, table};
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::model::verb::{Pause, Queues, Resume};
 use crate::model::{JobState, Millis, QueueCounts, QueueName};
 

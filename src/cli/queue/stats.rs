@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use crate::cli::access::Access;
 use crate::cli::args::QueueStats;
-use crate::cli::exit;
-use crate::cli::failure::Failure;
 use crate::cli::job::page::counted;
 use crate::cli::term::screen::{Look, age, escaped, print, print_json};
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::model::verb::{QueueDay, Stats, Times};
 
 /// The page of one day.

@@ -9,10 +9,9 @@ use tokio::net::{UdpSocket, lookup_host};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::access::Access;
-use crate::cli::exit;
-use crate::cli::failure::Failure;
 use crate::cli::job::now;
 use crate::config::{Config, parse_duration};
+use crate::failure::{Failure, exit};
 use crate::model::verb::{Failed, FailureGroup, Queues, Stats, Times};
 use crate::model::{JobState, Millis, QueueCounts, QueueName};
 

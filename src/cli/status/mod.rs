@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use super::access::elsewhere::supervisor;
 use super::args::status::Status as Args;
-use super::exit;
-use super::failure::{Failure, HANGS};
 use super::job::now;
 use super::term::screen::{Look, print, print_json};
 use crate::api::Client;
 use crate::config::Config;
+use crate::failure::exit;
+use crate::failure::{Failure, HANGS};
 use crate::model::{Health, Status};
 
 /// Shows it.

@@ -1,14 +1,14 @@
 //! What can be shown where: widths, lines, colours, and nothing that drives a terminal by accident.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use crate::cli::failure::Failure;
 use crate::config::format_duration;
+use crate::failure::Failure;
+pub use crate::failure::escaped;
 use crate::model::{Millis, Progress};
 
 /// How to draw.
@@ -71,32 +71,6 @@ impl Look {
             Err(_) => format!("{} ms", at.0),
         }
     }
-}
-
-/// Text in which nothing can drive a terminal: control characters and changes of direction are written out.
-pub fn escaped(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unsafe) {
-        return text.into();
-    }
-    let mut out = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        match c {
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            c if is_unsafe(c) && (c as u32) < 0x100 => {
-                let _ = write!(out, "\\x{:02x}", c as u32);
-            }
-            c if is_unsafe(c) => {
-                let _ = write!(out, "\\u{{{:x}}}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.into()
-}
-
-fn is_unsafe(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The line of a message that says most: the last of a Python traceback, which is the error, else the first.

@@ -11,12 +11,11 @@ use super::access::Access;
 use super::access::elsewhere::supervisor;
 use super::access::hosts::Hosts;
 use super::args::{WhyCommand, WhyOf};
-use super::exit;
-use super::failure::Failure;
 use super::job::now;
 use super::job::processes;
 use super::term::screen::{Look, age, escaped, print, print_json};
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::model::{Decision, JobRecord, Millis, Subject, Why};
 
 /// Says why something is as it is.

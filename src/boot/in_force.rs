@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 use tracing::warn;
 
-use super::failure::Failure;
 use crate::config::Config;
 use crate::engine::{KeepChanges, Pauses};
+use crate::failure::Failure;
 use crate::log::write_private;
 use crate::model::Change;
 
 /// Set by `start`: where the settings are.
-pub(super) const VARIABLE: &str = "TASKVISOR_SETTINGS_IN_FORCE";
+pub const VARIABLE: &str = "TASKVISOR_SETTINGS_IN_FORCE";
 
 /// Begins with those that were read, if there is a file of them, and no changes: where they are.
-pub(super) fn begin(config: &Config) -> Result<Option<PathBuf>, Failure> {
+pub fn begin(config: &Config) -> Result<Option<PathBuf>, Failure> {
     let changes = changes_path(config);
     match fs::remove_file(&changes) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -33,7 +33,7 @@ pub(super) fn begin(config: &Config) -> Result<Option<PathBuf>, Failure> {
 }
 
 /// Where the settings are kept.
-pub(super) fn path(config: &Config) -> PathBuf {
+pub fn path(config: &Config) -> PathBuf {
     config.run_dir.join("settings.yaml")
 }
 
@@ -43,14 +43,14 @@ fn changes_path(config: &Config) -> PathBuf {
 }
 
 /// Keeps either, whole or not at all, and for us alone: settings may hold secrets.
-pub(super) fn keep(path: &Path, text: &str) -> io::Result<()> {
+pub fn keep(path: &Path, text: &str) -> io::Result<()> {
     let fresh = path.with_extension("new");
     write_private(&fresh, text)?;
     fs::rename(&fresh, path)
 }
 
 /// The changes that an earlier supervisor of the same keeper has kept, and who paused what.
-pub(super) fn changes(config: &Config) -> (Vec<(String, Change)>, Pauses) {
+pub fn changes(config: &Config) -> (Vec<(String, Change)>, Pauses) {
     let read = match fs::read(changes_path(config)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Default::default(),
         read => read.and_then(|text| Ok(serde_json::from_slice(&text)?)),
@@ -62,7 +62,7 @@ pub(super) fn changes(config: &Config) -> (Vec<(String, Change)>, Pauses) {
 }
 
 /// Keeps them.
-pub(super) fn keep_changes(config: &Config) -> KeepChanges {
+pub fn keep_changes(config: &Config) -> KeepChanges {
     let path = changes_path(config);
     Box::new(move |changes, pauses| {
         let text = serde_json::to_string(&(changes, pauses)).map_err(io::Error::from);

@@ -8,11 +8,10 @@ use std::process::Command;
 
 use nix::fcntl::{FcntlArg, fcntl};
 
-use super::exit;
-use super::failure::Failure;
 use super::in_force;
-use super::start::Locks;
+use super::locks::Locks;
 use crate::config::Config;
+use crate::failure::{Failure, exit};
 use crate::keeper;
 
 /// This program, also when its file was replaced or removed meanwhile.
@@ -22,7 +21,7 @@ const SELF: &str = "/proc/self/exe";
 const LOCKS_FROM: i32 = 10;
 
 /// Becomes the keeper. Returns only if that fails.
-pub(super) fn launch(config: &Config, locks: &Locks) -> Failure {
+pub fn launch(config: &Config, locks: &Locks) -> Failure {
     let failed = |error: std::io::Error| {
         Failure::from(error).of("failed to become the keeper (exec of /proc/self/exe)".to_owned())
     };

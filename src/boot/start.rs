@@ -1,35 +1,24 @@
 //! `start`: everything that can be refused is refused here, before anything runs.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::Flock;
 use nix::sys::resource::{Resource, getrlimit};
 
-use super::exit;
-use super::failure::Failure;
 use super::launch::launch;
+use super::locks::{Locks, lock_both, run_lock, sign, state_lock};
 use crate::broker::Sqlite;
 use crate::config::{Config, private_dir};
+use crate::failure::{Failure, exit};
 use crate::keeper::{Left, Sweeper, Traces};
 use crate::log;
 
-/// The locks that make this supervisor the only one of its directories. Whoever holds them is alive.
-#[derive(Debug)]
-pub struct Locks {
-    /// Of the run directory: one socket, one supervisor.
-    pub run: Flock<File>,
-    /// Of the state directory: one owner of the leases.
-    pub state: Flock<File>,
-}
-
 /// Makes the directories, takes the locks, and launches.
-pub(super) fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
+pub fn start(config: Config, new_store: bool) -> Result<ExitCode, Failure> {
     let (_, descriptors) = getrlimit(Resource::RLIMIT_NOFILE).map_err(io::Error::from)?;
     enough(descriptors)?;
     if let Some(dir) = &config.log.dir {
@@ -124,70 +113,3 @@ fn lives_on(left: &[Left], dir: &Path) -> Failure {
 
 /// How long to look for them.
 const SWEEP: Duration = Duration::from_secs(5);
-
-/// How long the locks of a predecessor are waited for: one that was just killed holds them until it is gone to the last
-/// process, and looks like a living one until then.
-const LAST_BREATH: Duration = Duration::from_secs(2);
-
-/// The lock of the run directory, which `stop` waits for.
-pub(super) fn run_lock(config: &Config) -> PathBuf {
-    config.run_dir.join("lock")
-}
-
-fn state_lock(config: &Config) -> PathBuf {
-    config.state_dir.join("lock")
-}
-
-/// One that is there may be in use, and is tried before the other is made: what is refused for it leaves nothing behind.
-fn lock_both(config: &Config) -> Result<Locks, Failure> {
-    let (at_run, at_state) = (run_lock(config), state_lock(config));
-    let end = Instant::now() + LAST_BREATH;
-    let take = |dir: &Path, path: &Path| {
-        private_dir(dir)?;
-        lock(path, dir, end)
-    };
-    if at_state.exists() && !at_run.exists() {
-        let state = take(&config.state_dir, &at_state)?;
-        return Ok(Locks { run: take(&config.run_dir, &at_run)?, state });
-    }
-    let run = take(&config.run_dir, &at_run)?;
-    Ok(Locks { run, state: take(&config.state_dir, &at_state)? })
-}
-
-fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {
-    let attempted = || format!("failed to lock {}", path.display());
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| Failure::from(error).of(attempted()))?;
-    loop {
-        file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => return Ok(file),
-            Err((file, Errno::EWOULDBLOCK)) if Instant::now() < end => file,
-            Err((file, Errno::EWOULDBLOCK)) => return Err(in_use(file, dir)),
-            Err((_, error)) => return Err(Failure::from(io::Error::from(error)).of(attempted())),
-        };
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Who holds the lock is the kernel's word; the pid helps who asks, and the traces the next start.
-fn sign(file: &mut Flock<File>, path: &Path, traces: &str) -> Result<(), Failure> {
-    let text = format!("{}\n{traces}", std::process::id());
-    let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
-    written.map_err(|error| Failure::from(error).of(format!("failed to write {}", path.display())))
-}
-
-fn in_use(mut file: File, dir: &Path) -> Failure {
-    let mut signed = String::new();
-    let who = match (file.read_to_string(&mut signed), signed.lines().next()) {
-        (Ok(_), Some(owner)) => format!(" (pid {owner})"),
-        (Ok(_) | Err(_), _) => String::new(),
-    };
-    Failure::new(exit::UNAVAILABLE, format!("a supervisor uses {} already{who}", dir.display()))
-        .hint("taskvisor stop ends it; --run-dir and --state-dir give this one directories of its own")
-}

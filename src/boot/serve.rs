@@ -17,13 +17,12 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::stat::{Mode, umask};
 use tracing::{error, warn};
 
-use super::exit;
-use super::failure::Failure;
 use super::in_force;
 use crate::api::{Changed, Gate, Terms};
 use crate::broker::{Broker, Error, Opening};
 use crate::config::{self, Api, Config, Origins, Shown};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
+use crate::failure::{Failure, exit};
 use crate::keeper::{self, Sweeper, Swept};
 use crate::log::{self, OwnLog, Places, write_private};
 use crate::model::{Instance, Settings};
@@ -33,10 +32,10 @@ use crate::process::on_top;
 const SWEEP: Duration = Duration::from_secs(5);
 
 /// A log whose reader has fallen asleep does not hold up the end for longer.
-pub(super) const LAST_LINES: Duration = Duration::from_secs(1);
+pub const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop or the keeper is gone.
-pub(super) fn serve(
+pub fn serve(
     config: Config,
     read_again: impl Fn() -> Result<Config, Failure> + Send + Sync + 'static,
 ) -> Result<ExitCode, Failure> {

@@ -1,10 +1,13 @@
 //! What a command says when it could not do it: what was attempted, why it failed, what to do.
 
+pub mod exit;
+
+mod escaped;
+
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-use super::exit;
-use super::term::screen::escaped;
+pub use self::escaped::escaped;
 use crate::{api, broker, config};
 
 /// What to do about a supervisor that is there and says nothing.
@@ -15,9 +18,13 @@ it is stopped or hangs, perhaps on its disk: see `ps -C tv-supervisor -o pid,sta
 /// An error at the edge, with its exit code.
 #[derive(Debug)]
 pub struct Failure {
+    /// The exit code, one of [`exit`].
     pub code: u8,
+    /// What was attempted and failed; the whole error if it has no causes.
     pub message: String,
+    /// Why it failed, the nearest cause first.
     pub causes: Vec<String>,
+    /// What the reader can do about it.
     pub hint: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The exit codes, all of them, and the way to them.
+//! From the command line to the function that does what it says.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -7,67 +7,15 @@ use clap::{CommandFactory, Parser};
 
 use super::args::mistyped::explained;
 use super::args::{Args, Command, ConfigCommand};
-use super::check;
-use super::config;
-use super::control::reload;
-use super::control::stop;
-use super::doctor;
-use super::events;
-use super::failed;
-use super::failure::Failure;
-use super::in_force;
-use super::job;
-use super::option;
-use super::put;
-use super::queue;
+use super::control::{reload, stop};
 use super::queue::statsd;
-use super::recur;
-use super::redis;
-use super::reference;
-use super::serve::serve;
-use super::start;
-use super::status;
-use super::why;
-use crate::config::{Config, Flags, Purpose, Surroundings, resolve};
-
-/// Done.
-pub const OK: u8 = 0;
-/// Not done; or a job that was waited for did not complete.
-pub const FAILED: u8 = 1;
-/// Typed wrongly.
-pub const USAGE: u8 = 2;
-/// No supervisor runs.
-pub const NOT_RUNNING: u8 = 3;
-/// `status -q`: some of it does not work.
-pub const DEGRADED: u8 = 5;
-/// `status -q`: nothing works.
-pub const UNHEALTHY: u8 = 6;
-/// No such job, queue or recurring job.
-pub const NOTHING_MATCHED: u8 = 7;
-/// This kind of broker cannot do it; what to do instead is said.
-pub const UNSUPPORTED: u8 = 8;
-/// The store or the directories are in use or cannot be reached, or the store did not take all before the end
-/// (EX_UNAVAILABLE).
-pub const UNAVAILABLE: u8 = 69;
-/// `start`: an error of the program itself (EX_SOFTWARE).
-pub const SOFTWARE: u8 = 70;
-/// The machine could not do it (EX_IOERR).
-pub const IO: u8 = 74;
-/// Not permitted (EX_NOPERM).
-pub const PERMISSION: u8 = 77;
-/// The settings are wrong (EX_CONFIG).
-pub const CONFIG: u8 = 78;
-/// The wait timed out.
-pub const TIMED_OUT: u8 = 124;
-
-/// The same for people, below `--help`.
-pub const HELP: &str = "\
-Exit codes:
-  0 done   1 failed   2 usage   3 not running   5 degraded, 6 unhealthy (status -q)
-  7 nothing matched   8 the broker cannot do it   69 unavailable   70 own error
-  74 input/output   77 not permitted   78 wrong settings   124 the wait timed out
-
-Data goes to stdout, words about it to stderr. taskvisor alone prints this help, with code 2. NO_COLOR turns colour off.";
+use super::settings::{settings, settings_for};
+use super::{
+    check, config, doctor, events, failed, job, option, put, queue, recur, redis, reference, status, why,
+};
+use crate::boot;
+use crate::config::Purpose;
+use crate::failure::{Failure, exit};
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -79,7 +27,7 @@ pub fn supervisor(args: impl Iterator<Item = OsString>) -> ExitCode {
     with_args(std::iter::once("taskvisor".into()).chain(args), |args| {
         let config = settings_for(&args, Purpose::Serve)?;
         // What a reload would start must be there, as for a start.
-        serve(config, move || settings_for(&args, Purpose::Start))
+        boot::serve(config, move || settings_for(&args, Purpose::Start))
     })
 }
 
@@ -91,7 +39,7 @@ fn with_args(
     if typed.len() < 2 {
         // On stderr and with code 2, so that a script which has lost its words notices.
         eprint!("{}", Args::command().render_help());
-        return ExitCode::from(USAGE);
+        return ExitCode::from(exit::USAGE);
     }
     let args = match Args::try_parse_from(&typed) {
         Ok(args) => args,
@@ -99,30 +47,13 @@ fn with_args(
             let error = if error.use_stderr() { explained(Args::command(), &typed, error) } else { error };
             // A reader of the help that went away is no failure.
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { USAGE } else { OK });
+            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
         }
     };
     match run(args) {
         Ok(code) => code,
         Err(failure) => failure.print(),
     }
-}
-
-/// The settings as what was typed needs them.
-pub(super) fn settings(args: &Args) -> Result<Config, Failure> {
-    let starts = matches!(args.command, Command::Start(_) | Command::Check(_));
-    settings_for(args, if starts { Purpose::Start } else { Purpose::Find })
-}
-
-fn settings_for(args: &Args, purpose: Purpose) -> Result<Config, Failure> {
-    let mut flags = Flags { purpose, ..args.common.flags() };
-    if let Some(start) = args.start() {
-        start.add_to(&mut flags);
-    }
-    if flags.purpose == Purpose::Serve {
-        flags.in_force = std::env::var_os(in_force::VARIABLE).map(Into::into);
-    }
-    Ok(resolve(flags, &Surroundings::of_process())?)
 }
 
 /// What needs none, or says itself what is wrong with them.
@@ -147,7 +78,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     let config = settings(&args)?;
     if let Command::Start(typed) = &args.command {
         check::warn_of_findings(&args, &config);
-        return start::start(config, typed.new_store);
+        return boot::start(config, typed.new_store);
     }
     if let Command::Doctor(doctor) = &args.command {
         return doctor::doctor(&config, doctor);
@@ -164,7 +95,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
             | Command::Doctor(_)
             | Command::Completion(_)
             | Command::Redis(_)
-            | Command::Man(_) => Ok(OK),
+            | Command::Man(_) => Ok(exit::OK),
             Command::Stop(stop) => stop::stop(&config, &stop).await,
             Command::Put(put) => put::put(&config, put).await,
             Command::Job(command) => job::run(&config, command).await,

@@ -1,0 +1,14 @@
+//! How a process becomes keeper or supervisor: `start` refuses what can be refused, takes the locks and becomes the keeper
+//! by `exec`; the keeper starts the supervisor, which opens its broker and its API and runs the loop until it is told to
+//! stop.
+
+mod in_force;
+mod launch;
+mod locks;
+mod serve;
+mod start;
+
+pub use self::in_force::VARIABLE;
+pub use self::locks::run_lock;
+pub use self::serve::{LAST_LINES, serve};
+pub use self::start::start;
