@@ -1,0 +1,134 @@
+//! A fake of Amazon SQS: the JSON protocol, standard and FIFO queues, and the bad days of the real one. `tests/sqs` holds it
+//! and moto against the same checks.
+
+// Each test binary uses a part of it.
+#![allow(dead_code)]
+
+mod answer;
+mod batch;
+mod checksum;
+mod knobs;
+mod operations;
+mod queue;
+mod server;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub use knobs::Knobs;
+use queue::Queue;
+use tokio::sync::{Notify, oneshot};
+
+/// A running fake. It ends when this is dropped.
+pub struct FakeSqs {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What all connections share.
+struct Shared {
+    address: SocketAddr,
+    world: Mutex<World>,
+    /// Whenever a message may have become visible.
+    changed: Notify,
+}
+
+/// All queues, and how they misbehave.
+#[derive(Default)]
+struct World {
+    queues: BTreeMap<String, Queue>,
+    knobs: Knobs,
+    calls: BTreeMap<String, u64>,
+    /// Added to the clock, in milliseconds.
+    ahead: u64,
+    /// For ids, handles and sequence numbers.
+    serial: u64,
+    random: u64,
+}
+
+impl FakeSqs {
+    /// Starts one on a free port of 127.0.0.1.
+    pub fn start() -> FakeSqs {
+        let (stop, stopped) = oneshot::channel();
+        let (shared, thread) = server::start(stopped);
+        FakeSqs { address: shared.address, shared, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// `http://127.0.0.1:PORT`
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Turns the knobs.
+    pub fn knobs(&self, turn: impl FnOnce(&mut Knobs)) {
+        turn(&mut self.world().knobs);
+    }
+
+    /// Calls by action since the start or `forget_calls`, those that were throttled or whose answer was dropped included.
+    pub fn calls(&self) -> BTreeMap<String, u64> {
+        self.world().calls.clone()
+    }
+
+    /// Counts from 0 again.
+    pub fn forget_calls(&self) {
+        self.world().calls.clear();
+    }
+
+    /// Lets time go by for visibility, delays and deduplication. Long polls that are open see it.
+    pub fn advance(&self, by: Duration) {
+        self.world().ahead += u64::try_from(by.as_millis()).expect("a few years");
+        self.shared.changed.notify_waiters();
+    }
+
+    /// Bodies of all messages of a queue that are not deleted, visible or not.
+    pub fn bodies(&self, queue: &str) -> Vec<String> {
+        let world = self.world();
+        let queue = world.queues.get(queue).unwrap_or_else(|| panic!("no queue is called {queue}"));
+        queue.messages.iter().map(|message| message.body.clone()).collect()
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.shared.world()
+    }
+}
+
+impl Drop for FakeSqs {
+    fn drop(&mut self) {
+        self.stop.take().map(|stop| stop.send(()));
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the fake ends");
+        }
+    }
+}
+
+impl Shared {
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().expect("no call panics")
+    }
+}
+
+impl World {
+    /// Milliseconds since 1970.
+    fn now(&self) -> u64 {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        u64::try_from(now.as_millis()).expect("a few years") + self.ahead
+    }
+
+    fn next(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// Whether something that happens in `percent` of cases happens now. The same in each run.
+    fn happens(&mut self, percent: u8) -> bool {
+        // A multiplicative generator; its high bits are good enough for faults.
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % 100 < u64::from(percent)
+    }
+}
