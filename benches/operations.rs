@@ -116,7 +116,7 @@ fn lateness(sandbox: &Sandbox, due: f64, put: impl Fn(&mut Api) -> String) -> Fi
         api.get(&format!("/v1/jobs/{id}/wait"));
         let job = api.get(&format!("/v1/jobs/{id}"));
         assert_eq!(job["failure"]["group"], "time limit", "{job}");
-        late.add(dead - job["started_at"].as_f64().expect("a time") - due);
+        late.add(dead - job["started_at_ms"].as_f64().expect("a time") - due);
     }
     late
 }

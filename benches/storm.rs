@@ -252,7 +252,7 @@ impl Storm {
 
     /// Nothing strikes any more: all ends, and the pool stops.
     fn calm<'a>(&'a self, mut running: Running<'a>) {
-        let up = || self.sandbox.status()["verdict"].is_string();
+        let up = || self.sandbox.status()["health"].is_string();
         wait_within(Duration::from_secs(300), "it is up again", || {
             if running.child.try_wait().is_ok_and(|status| status.is_some()) {
                 running = self.start();

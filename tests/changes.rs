@@ -150,7 +150,7 @@ fn settings_that_are_wrong_change_nothing_and_are_shown_with_their_line() {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && words.contains(shown), "{text:?}: {words}");
         let seen = sandbox.status();
-        assert_eq!(seen["verdict"], "degraded");
+        assert_eq!(seen["health"], "degraded");
         assert!(seen["reasons"].to_string().contains(shown), "{text:?}: {}", seen["reasons"]);
         assert_eq!(pids(&sandbox), old);
     }
@@ -159,7 +159,7 @@ fn settings_that_are_wrong_change_nothing_and_are_shown_with_their_line() {
     assert_eq!(pids(&sandbox), old);
     write(&sandbox, &good);
     assert_eq!(sandbox.ok(&["reload"]), "app: unchanged\n");
-    assert_eq!(sandbox.status()["verdict"], "healthy");
+    assert_eq!(sandbox.status()["health"], "healthy");
     assert_eq!(pids(&sandbox), old);
 }
 
@@ -173,7 +173,7 @@ fn without_a_file_there_is_nothing_to_read_again_and_that_is_said() {
     assert_eq!(sandbox.json(&["reload", "--json"])["file"], Value::Null);
     running.signal("HUP");
     wait_until("the log says so", || sandbox.stderr().contains("nothing to reload"));
-    assert_eq!(sandbox.status()["verdict"], "healthy");
+    assert_eq!(sandbox.status()["health"], "healthy");
 }
 
 #[test]

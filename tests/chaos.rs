@@ -67,7 +67,7 @@ fn after_the_death_of_the_supervisor_all_is_dead_and_the_jobs_run_again_unspent(
         assert_ne!(sandbox.one("tv-supervisor"), supervisor);
         for jid in &jids {
             let job = sandbox.job(jid);
-            assert_eq!((job["attempt"].as_u64(), job["interrupted"].as_u64()), (Some(1), Some(1)), "{job}");
+            assert_eq!((job["attempt"].as_u64(), job["interruptions"].as_u64()), (Some(1), Some(1)), "{job}");
         }
         running.signal("QUIT");
         running.signal("QUIT");
@@ -90,7 +90,7 @@ fn after_the_death_of_the_keeper_nothing_lives_and_the_next_start_runs_the_jobs_
         let mut running = sandbox.start(&["-w", "2"]);
         wait_until("it runs again", || begun(sandbox, 1));
         let job = sandbox.job(&jid);
-        assert_eq!((job["attempt"].as_u64(), job["interrupted"].as_u64()), (Some(1), Some(1)), "{job}");
+        assert_eq!((job["attempt"].as_u64(), job["interruptions"].as_u64()), (Some(1), Some(1)), "{job}");
         sandbox.ok(&["job", "cancel", "--wait", &jid]);
         sandbox.ok(&["stop"]);
         assert!(running.wait().success());
@@ -117,7 +117,7 @@ fn after_the_death_of_both_the_next_start_ends_what_is_left_and_runs_the_jobs_ag
         let mut running = sandbox.start(&["-w", "2"]);
         assert!(!before.iter().any(|pid| alive(*pid)), "{:?}", sandbox.job_processes());
         wait_until("it runs again", || begun(sandbox, 1));
-        assert_eq!(sandbox.job(&jid)["interrupted"], 1);
+        assert_eq!(sandbox.job(&jid)["interruptions"], 1);
         sandbox.ok(&["stop", "--kill"]);
         assert!(running.wait().success(), "{}", sandbox.stderr());
         sandbox.assert_nothing_left();
@@ -154,7 +154,7 @@ fn the_third_death_under_a_job_alone_holds_it_with_its_reason() {
     }
     wait_until("it is held", || sandbox.state(&jid) == "held");
     let job = sandbox.job(&jid);
-    assert_eq!(job["interrupted"].as_u64(), Some(3), "{job}");
+    assert_eq!(job["interruptions"].as_u64(), Some(3), "{job}");
     assert!(
         job["failure"]["message"].as_str().is_some_and(|why| why.contains("no other job ran there")),
         "{job}"
@@ -242,7 +242,7 @@ fn die_at(setting: Setting, point: &str) {
         let runs =
             std::fs::read_to_string(sandbox.work(&format!("ran{n}"))).expect("it ran").lines().count() as u64;
         let job = sandbox.job(jid);
-        let interrupted = job["interrupted"].as_u64().expect("a number");
+        let interrupted = job["interruptions"].as_u64().expect("a number");
         assert!((1..=interrupted + 1).contains(&runs), "{point}: {runs} runs of {job}");
         assert_eq!((job["attempt"].as_u64(), job["crashes"].as_u64()), (Some(1), Some(0)), "{point}: {job}");
     }

@@ -331,23 +331,21 @@ fn what_no_program_could_be_given_and_what_is_no_object_is_refused_at_the_put() 
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    let exec = |exec: &str| {
-        format!(r#"{{"jobs": [{{"queue": "q", "class": "exec", "payload": {{"exec": {exec}}}}}]}}"#)
-    };
+    let exec = |exec: &str| format!(r#"{{"jobs": [{{"queue": "q", "class": "exec", "exec": {exec}}}]}}"#);
     for (path, body, words) in [
         ("/v1/jobs", "[[]]".to_owned(), "expected an object"),
         ("/v1/jobs", r#"{"jobs": [[null, "refuse", "q", "c", {"data": "1"}]]}"#.into(), "expected an object"),
         ("/v1/jobs", exec(r#"[["true"], "/", 18]"#), "expected an object"),
-        ("/v1/jobs", exec(r#"{"argv": [], "cwd": "/", "umask": 18}"#), "names no program"),
-        ("/v1/jobs", exec(r#"{"argv": [""], "cwd": "/", "umask": 18}"#), "names no program"),
-        ("/v1/jobs", exec(r#"{"argv": ["a", "b\u0000c"], "cwd": "/", "umask": 18}"#), "zero byte"),
-        ("/v1/jobs", exec(r#"{"argv": ["a"], "cwd": "/\u0000", "umask": 18}"#), "zero byte"),
-        ("/v1/jobs", exec(r#"{"argv": ["a"], "cwd": "/", "umask": 4294967295}"#), "is no umask"),
+        ("/v1/jobs", exec(r#"{"argv": [], "cwd": "/", "umask": "022"}"#), "names no program"),
+        ("/v1/jobs", exec(r#"{"argv": [""], "cwd": "/", "umask": "022"}"#), "names no program"),
+        ("/v1/jobs", exec(r#"{"argv": ["a", "b\u0000c"], "cwd": "/", "umask": "022"}"#), "zero byte"),
+        ("/v1/jobs", exec(r#"{"argv": ["a"], "cwd": "/\u0000", "umask": "022"}"#), "zero byte"),
+        ("/v1/jobs", exec(r#"{"argv": ["a"], "cwd": "/", "umask": "37777777777"}"#), "is no umask"),
         ("/v1/stop", r#"["graceful"]"#.into(), "expected an object"),
     ] {
         let answer = post(path, &body);
         assert!(answer.starts_with("HTTP/1.1 400") && answer.contains(words), "{body}: {answer}");
     }
-    let fine = post("/v1/jobs", &exec(r#"{"argv": ["true"], "cwd": "/", "umask": 18}"#));
+    let fine = post("/v1/jobs", &exec(r#"{"argv": ["true"], "cwd": "/", "umask": "022"}"#));
     assert!(fine.starts_with("HTTP/1.1 200"), "{fine}");
 }

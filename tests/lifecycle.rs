@@ -60,7 +60,7 @@ fn a_second_interrupt_ends_the_job_which_waits_again_unspent() {
         assert!(running.wait().success(), "{}", sandbox.stderr());
         let job = sandbox.job(&jid);
         assert_eq!((job["state"].as_str(), job["attempt"].as_u64()), (Some("waiting"), Some(0)), "{job}");
-        assert_eq!(job["interrupted"], 0);
+        assert_eq!(job["interruptions"], 0);
         sandbox.assert_nothing_left();
     });
 }

@@ -180,7 +180,7 @@ fn nobody_waits_for_a_reader_of_stderr_who_has_fallen_asleep() {
         seen["logs"]["lines_dropped"].as_u64().is_some_and(|lines| lines > 1000)
     });
     let told = seen["reasons"].to_string();
-    assert!(told.contains("nobody reads the log (stderr)") && seen["verdict"] == "degraded", "{seen}");
+    assert!(told.contains("nobody reads the log (stderr)") && seen["health"] == "degraded", "{seen}");
     assert!(sandbox.ok(&["status"]).contains(" lines of the log"));
     let jid = sandbox.ok(&["put", "default", "fine", "null"]);
     sandbox.ok(&["job", "wait", jid.trim(), "--timeout", "40s"]);
@@ -422,7 +422,7 @@ fn a_full_disk_of_logs_stops_no_job_and_is_told_until_there_is_room() {
     assert!(sandbox.status()["logs"]["output_dropped"].as_u64() > Some(0));
     fs::remove_file(disk.join("filler")).unwrap();
     // Nothing more is printed: it is found out without.
-    wait_until("all is well again", || sandbox.status()["verdict"] == "healthy");
+    wait_until("all is well again", || sandbox.status()["health"] == "healthy");
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn a_service_whose_workers_never_get_ready_is_at_no_look_healthy() {
         let died = restarts(&status);
         if died > 0 {
             looks += 1;
-            assert_eq!(status["verdict"], "unhealthy", "{status}");
+            assert_eq!(status["health"], "unhealthy", "{status}");
         }
         looks > 20
     });

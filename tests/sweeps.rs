@@ -233,7 +233,10 @@ fn a_start_on_a_copy_of_the_state_directory_is_refused_and_kills_nothing() {
         assert_eq!(output.status.code(), Some(69), "{said}");
         assert!(said.contains("is a copy of the state directory of a supervisor that runs"), "{said}");
         assert!(processes.iter().all(|pid| alive(*pid)), "{:?}", sandbox.processes());
-        assert_eq!((sandbox.state(&jid).as_str(), &sandbox.job(&jid)["interrupted"]), ("running", &0.into()));
+        assert_eq!(
+            (sandbox.state(&jid).as_str(), &sandbox.job(&jid)["interruptions"]),
+            ("running", &0.into())
+        );
         sandbox.ok(&["stop", "--kill"]);
         assert!(running.wait().success());
         // Nothing lives any more that it could be taken for.

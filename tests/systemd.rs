@@ -157,7 +157,7 @@ fn the_keeper_replaces_a_supervisor_that_hangs_before_systemd_acts() {
     assert_eq!(machine.one(UNIT, "taskvisor"), keeper);
     assert_eq!(machine.show(UNIT, "NRestarts"), "0");
     let job = json(&machine, &["job", "show", &jid, "--json"]);
-    assert_eq!((&job["attempt"], &job["interrupted"]), (&1.into(), &1.into()), "{job}");
+    assert_eq!((&job["attempt"], &job["interruptions"]), (&1.into(), &1.into()), "{job}");
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn of_a_main_process_that_is_killed_nothing_is_left_and_its_job_runs_again() {
         machine.run(&["systemctl", "start", UNIT]);
         wait_until("it runs again", || sleepers() == 2);
         let job = json(&machine, &["job", "show", &jid, "--json"]);
-        assert_eq!((&job["attempt"], &job["interrupted"]), (&1.into(), &1.into()), "{job}");
+        assert_eq!((&job["attempt"], &job["interruptions"]), (&1.into(), &1.into()), "{job}");
     }
 }
 

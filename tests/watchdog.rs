@@ -148,7 +148,7 @@ fn a_supervisor_that_hangs_is_replaced_and_its_job_runs_again_unspent() {
     });
     assert!(!lives(first));
     let job = sandbox.job(&jid);
-    assert_eq!((job["attempt"].as_u64(), job["interrupted"].as_u64()), (Some(1), Some(1)), "{job}");
+    assert_eq!((job["attempt"].as_u64(), job["interruptions"].as_u64()), (Some(1), Some(1)), "{job}");
     assert!(sandbox.stderr().contains("has read and ordered nothing for 1.5 s: ending it"));
     sandbox.ok(&["stop", "--kill"]);
     sandbox.assert_nothing_left();

@@ -105,8 +105,8 @@ impl Api {
     }
 
     pub fn put(&mut self, argv: &[&str]) -> String {
-        let exec = serde_json::json!({"argv": argv, "cwd": self.cwd(), "umask": 18});
-        let job = serde_json::json!({"queue": "default", "class": "exec", "payload": {"exec": exec}});
+        let exec = serde_json::json!({"argv": argv, "cwd": self.cwd(), "umask": "022"});
+        let job = serde_json::json!({"queue": "default", "class": "exec", "exec": exec});
         let body = self.call("POST", "/v1/jobs", &serde_json::json!({ "jobs": [job] }).to_string());
         let answer: serde_json::Value = serde_json::from_str(&body).expect("json");
         answer["ids"][0].as_str().unwrap_or_else(|| panic!("an id in {body}")).to_owned()
@@ -119,7 +119,7 @@ impl Api {
 
     /// Puts a job of each class into a queue.
     pub fn put_classes(&mut self, queue: &str, classes: &[&str]) -> Vec<String> {
-        let job = |class| serde_json::json!({"queue": queue, "class": class, "payload": {"data": "{}"}});
+        let job = |class| serde_json::json!({"queue": queue, "class": class, "data": {}});
         let jobs: Vec<_> = classes.iter().map(job).collect();
         let body = self.call("POST", "/v1/jobs", &serde_json::json!({ "jobs": jobs }).to_string());
         let answer: serde_json::Value = serde_json::from_str(&body).expect("json");

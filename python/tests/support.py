@@ -44,7 +44,7 @@ class Channel:
     def run(self, class_name, data=None, id="j1", **fields):
         job = {"id": id, "fence": 7, "class": class_name, "queue": "q", "data": data, "attempt": 1, "priority": 0,
                "tags": [], **fields}
-        if "body_b64" in fields:
+        if "raw" in fields:
             del job["data"]
         self.send("run", job=job)
 

@@ -50,7 +50,7 @@ class Results(WorkerTest):
         self.assertEqual(self.shared.outcome("Nobody")["outcome"], "unknown_class")
 
     def test_data_that_is_no_json_comes_as_bytes(self):
-        self.assertEqual(self.shared.outcome("body", body_b64="AP8=")["result"], ["bytes", [0, 255]])
+        self.assertEqual(self.shared.outcome("body", raw={"b64": "AP8="})["result"], ["bytes", [0, 255]])
 
     def test_an_exception_is_told_with_group_message_and_the_trace_of_the_job_alone(self):
         error = self.shared.outcome("raise_error", ["chain"])["error"]
@@ -161,7 +161,8 @@ class Calls(WorkerTest):
         worker.run("put_inside")
         self.assertEqual(self.asked(worker, ok={"ids": ["my"]}),
                          [{"queue": "q2", "class": "add", "data": {"a": 1, "b": 2}, "priority": 5, "delay": 10,
-                           "tags": ["x"], "retries": 1, "time_limit": 5, "id": "my"}])
+                           "tags": ["x"], "retries": 1, "retry_delay": 1, "retry_cap": 900, "time_limit": 5,
+                           "id": "my"}])
         self.assertEqual(worker.done()["result"], "my")
         worker.run("put_inside", ["foreign"])
         self.assertEqual(self.asked(worker, ok={"ids": ["x"]}),

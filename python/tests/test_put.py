@@ -174,9 +174,9 @@ class Outside(support.WorkerTest):
                                depends=("a", "b"))
         self.assertEqual(options.put("ü"), "0")
         self.assertEqual(api.requests, [("/v1/jobs", {"jobs": [{
-            "queue": "both", "class": "test.Both", "payload": {"data": '{"a":"ü"}'}, "id": "my", "exists": "skip",
-            "priority": 5, "tags": ["x"], "depends": ["a", "b"], "delay": {"secs": 1, "nanos": 500_000_000}, "time_limit": {"secs": 60, "nanos": 0},
-            "retry": {"retries": 1, "delay": {"secs": 2, "nanos": 0}, "cap": {"secs": 900, "nanos": 0}}}]})])
+            "queue": "both", "class": "test.Both", "data": {"a": "ü"}, "id": "my", "exists": "skip",
+            "priority": 5, "tags": ["x"], "depends": ["a", "b"], "delay": 1.5, "time_limit": 60,
+            "retries": 1, "retry_delay": 2}]})])
 
     def test_many_are_put_with_one_request(self):
         api = self.api()
@@ -232,7 +232,7 @@ class Outside(support.WorkerTest):
         worker = self.worker()
         done = worker.outcome("fork_and_put", [os.path.join(self.directory, "ctl.sock")])
         self.assertEqual((done["result"], worker.seen), (7, []))
-        self.assertEqual(api.requests[0][1]["jobs"][0]["payload"], {"data": '{"a":5}'})
+        self.assertEqual(api.requests[0][1]["jobs"][0]["data"], {"a": 5})
 
 
 if __name__ == "__main__":

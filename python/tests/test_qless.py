@@ -13,13 +13,13 @@ from unittest import mock
 from support import PACKAGE, PATIENCE_SECONDS, Keeper, Worker, WorkerTest
 
 #: What the supervisor knows of the job that runs.
-RECORD = {"id": "j1", "queue": "q", "class": "c", "payload": {"data": '{"n": 1}'}, "state": "running", "priority": 0,
-          "tags": [], "tracked": True, "attempt": 2, "retry": {"retries": 3}, "put_at": 1000_500,
-          "started_at": 1001_000, "ended_at": None, "worker": {"slot": "mail.4", "generation": 7},
+RECORD = {"id": "j1", "queue": "q", "class": "c", "data": {"n": 1}, "state": "running", "priority": 0,
+          "tags": [], "tracked": True, "attempt": 2, "retries": 3, "put_at_ms": 1000_500,
+          "started_at_ms": 1001_000, "worker": {"slot": "mail.4", "generation": 7},
           "instance": "01a1ff5c6f607327b942688873652440",
-          "fence": 7, "expires_at": 2_000_000_000_000, "needs": [{"job": "n", "state": "complete"}],
-          "needed_by": ["d"], "failure": {"group": "g", "message": "m"}, "forensics": {"at": 1_002_000},
-          "history": [{"at": 1002_000, "attempt": {"attempt": 1, "state": "delayed"}}]}
+          "fence": 7, "expires_at_ms": 2_000_000_000_000, "depends": [{"job": "n", "state": "complete"}],
+          "dependents": ["d"], "failure": {"group": "g", "message": "m"}, "forensics": {"ended_at_ms": 1_002_000},
+          "history": [{"at_ms": 1002_000, "kind": "attempt", "attempt": {"attempt": 1, "state": "delayed"}}]}
 
 
 class Answers:
@@ -137,7 +137,7 @@ class Methods(QlessTest):
         answers = self.answers()
         self.assertEqual(self.failed(answers, "Calls", [1])["group"], "q-AttributeError")
         self.assertEqual(answers.run("Plain", [1])["outcome"], "complete")
-        self.assertEqual(answers.run("Plain", body_b64="/w==")["outcome"], "complete")
+        self.assertEqual(answers.run("Plain", raw={"b64": "/w=="})["outcome"], "complete")
         self.assertEqual(answers.asked, [])
 
     def test_a_coroutine_is_awaited_in_each_mode(self):

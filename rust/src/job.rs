@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::End;
 use crate::pipe::Pipe;
-use crate::protocol::{self, Log, Progress, Said};
+use crate::protocol::{self, Log, Progress, Raw, Said};
 use crate::verbs::{Ask, verbs};
 
 /// What a job is, apart from its handler's means to speak.
@@ -32,11 +32,12 @@ pub(crate) struct Facts {
 
 impl Facts {
     pub(crate) fn new(job: protocol::Job<'_>) -> Result<Facts, String> {
-        let data = match (job.data, job.body_b64) {
+        let data = match (job.data, job.raw) {
             (Some(json), _) => json.get().as_bytes().to_vec(),
-            (None, Some(text)) => STANDARD
-                .decode(text)
-                .map_err(|error| format!("the body of job {} is no base64: {error}", job.id))?,
+            (None, Some(Raw::Text(text))) => text.into_bytes(),
+            (None, Some(Raw::Base64 { b64 })) => STANDARD
+                .decode(b64)
+                .map_err(|error| format!("the data of job {} is no base64: {error}", job.id))?,
             (None, None) => b"null".to_vec(),
         };
         let duration = |limit: Option<f64>| limit.and_then(|limit| Duration::try_from_secs_f64(limit).ok());

@@ -39,6 +39,7 @@ mod job;
 mod pipe;
 pub mod protocol;
 mod put;
+mod raw;
 mod sys;
 mod template;
 mod verbs;

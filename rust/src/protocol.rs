@@ -10,6 +10,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub use crate::raw::Raw;
+
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
 
@@ -267,7 +269,7 @@ pub struct Job<'a> {
     pub data: Option<&'a RawValue>,
     /// Its data, if that is not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body_b64: Option<String>,
+    pub raw: Option<Raw>,
     /// Which attempt this is, from 1.
     pub attempt: u32,
     /// Tries after the first one, before it has failed.

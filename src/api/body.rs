@@ -25,7 +25,7 @@ pub(super) struct StopOrder {
 #[serde(deny_unknown_fields)]
 pub(super) struct Reload {
     #[serde(default)]
-    pub rehearsal: bool,
+    pub dry_run: bool,
 }
 
 /// Every answer that is not 2xx.

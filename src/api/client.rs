@@ -1,5 +1,6 @@
 //! The other end: one method per route.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::task::JoinHandle;
 
 use super::body::{Put, Refusal, Reload, StopOrder};
@@ -39,6 +40,9 @@ pub(super) struct Line {
     /// Ends when the sender is dropped, or the connection is lost.
     connection: JoinHandle<hyper::Result<()>>,
 }
+
+/// What is asked, by the names of its fields.
+type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// After this long without an answer the supervisor is asked whether it is there at all,
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -122,17 +126,13 @@ impl Client {
 
     /// What happens, as it happens.
     pub async fn events(&self, interest: &Interest) -> Result<Lines<PublishedEvent>, Error> {
-        let Ok(Value::Object(fields)) = serde_json::to_value(interest) else {
-            return Err(self.odd("cannot ask it: an interest is no object"));
-        };
+        let fields = self.fields(interest)?;
         self.lines(&format!("/v1/events{}", query(&fields))).await
     }
 
     /// Where a verb is asked for, and what of it belongs in the body.
-    fn address<V: VerbRequest>(&self, verb: &V) -> Result<(String, serde_json::Map<String, Value>), Error> {
-        let Ok(Value::Object(mut fields)) = serde_json::to_value(verb) else {
-            return Err(self.odd("cannot ask it: a verb is no object"));
-        };
+    fn address<V: VerbRequest>(&self, verb: &V) -> Result<(String, Fields), Error> {
+        let mut fields = self.fields(verb)?;
         let mut path = V::ROUTE.path.to_owned();
         fields.retain(|name, value| {
             let place = format!("{{{name}}}");
@@ -144,6 +144,12 @@ impl Client {
             path += &query(&fields);
         }
         Ok((path, fields))
+    }
+
+    /// The fields of what is asked, each as it is written.
+    fn fields(&self, asked: &impl Serialize) -> Result<Fields, Error> {
+        let text = serde_json::to_string(asked).map_err(|error| self.odd(error))?;
+        serde_json::from_str(&text).map_err(|error| self.odd(error))
     }
 
     /// Waits until the job has ended.
@@ -180,8 +186,8 @@ impl Client {
     }
 
     /// Has it read its settings again; gives what becomes of each pool.
-    pub async fn reload(&self, rehearsal: bool) -> Result<Reloaded, Error> {
-        self.post("/v1/reload", &Reload { rehearsal }).await
+    pub async fn reload(&self, dry_run: bool) -> Result<Reloaded, Error> {
+        self.post("/v1/reload", &Reload { dry_run }).await
     }
 
     /// Asks something of a pool, or of all.
@@ -346,12 +352,12 @@ fn is_nonsense(error: &hyper::Error) -> bool {
 }
 
 /// A parameter as a path or a query has it.
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+fn plain(value: &RawValue) -> String {
+    serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned())
 }
 
 /// The query of a path.
-fn query(fields: &serde_json::Map<String, Value>) -> String {
+fn query(fields: &Fields) -> String {
     let mut query = String::new();
     for (name, value) in fields {
         let mark = if query.is_empty() { '?' } else { '&' };

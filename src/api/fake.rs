@@ -31,9 +31,7 @@ pub(super) const PAGE: u64 = 100;
 pub(super) fn record(id: &str) -> JobRecord {
     let job = json!({
         "id": id, "queue": "mail", "class": "send", "state": "waiting", "priority": 0, "tags": [], "attempt": 0,
-        "retry": null, "time_limit": null, "crashes": 0, "interrupted": 0, "put_at": 1, "due_at": null,
-        "started_at": null, "ended_at": null, "instance": null, "worker": null, "fence": 0, "result": null,
-        "failure": null, "forensics": null,
+        "crashes": 0, "interruptions": 0, "put_at_ms": 1, "fence": 0,
     });
     serde_json::from_value(job).expect("a record")
 }
@@ -108,8 +106,8 @@ impl Service for Fake {
     async fn news(&self) -> Receiver<Arc<PublishedEvent>> {
         self.news.subscribe()
     }
-    async fn reload(&self, rehearsal: bool, _by: String) -> Result<Reloaded, Problem> {
-        self.note(format!("reload {rehearsal}"));
+    async fn reload(&self, dry_run: bool, _by: String) -> Result<Reloaded, Problem> {
+        self.note(format!("reload {dry_run}"));
         let pools = BTreeMap::from([("default".into(), "unchanged".into())]);
         Ok(Reloaded { file: None, pools, changed: Vec::new() })
     }

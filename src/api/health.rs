@@ -49,20 +49,18 @@ fn why_not(pool: &PoolStatus) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use serde_json::{Value, json};
 
     use super::*;
 
     fn said(change: impl FnOnce(&mut Value)) -> Option<String> {
-        let process = json!({ "pid": 7, "name": "p", "state": "S", "rss": 1, "cpu": Duration::ZERO });
-        let slot = json!({ "slot": "default.1", "generation": 1, "state": "busy", "age": Duration::ZERO,
-                           "until": null, "jobs": [], "restarts": 0, "why": null });
+        let process = json!({ "pid": 7, "name": "p", "state": "S", "rss": 1, "cpu": 0.0 });
+        let slot = json!({ "slot": "default.1", "generation": 1, "state": "busy", "age": 0.0,
+                           "jobs": [], "restarts": 0, "why": null });
         let mut status = json!({
-            "schema": "taskvisor.status/2", "version": "", "verdict": "healthy", "reasons": [],
+            "schema": "taskvisor.status/2", "version": "", "health": "healthy", "reasons": [],
             "host": { "name": "", "memory_total": 1, "memory_used": 1, "load": 0.0, "cpus": 2 },
-            "keeper": process, "supervisor": process, "supervisor_restarts": 0, "up": Duration::ZERO,
+            "keeper": process, "supervisor": process, "supervisor_restarts": 0, "uptime": 0.0,
             "stopping": null, "broker": "memory:", "broker_trouble": null, "settled": {}, "queues": {},
             "pools": [{ "name": "a", "mode": "fork", "queues": [], "probing": null, "slots": [slot] }],
         });
@@ -93,7 +91,7 @@ mod tests {
         assert_eq!(down.unwrap(), "not ready: no slot can take a job; pool a: exit 1");
         let paused = said(|status| {
             status["pools"][0]["paused"] = true.into();
-            status["pools"][0]["pause"] = json!({ "since": 5, "by": "uid 7", "reason": null });
+            status["pools"][0]["pause"] = json!({ "since_ms": 5, "by": "uid 7", "reason": null });
         });
         assert_eq!(paused.unwrap(), "not ready: no slot can take a job; pool a: it is paused by uid 7");
         let starting = said(|status| status["pools"][0]["slots"][0]["state"] = "starting".into());

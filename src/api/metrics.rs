@@ -209,12 +209,11 @@ mod tests {
     use crate::model::{Counters, Millis, PoolCounters, Tally};
 
     fn meters(pools: Vec<Value>, queues: &BTreeMap<String, Value>) -> Meters {
-        let process =
-            json!({ "pid": 7, "name": "p", "state": "S", "rss": 4096, "cpu": Duration::from_millis(1500) });
+        let process = json!({ "pid": 7, "name": "p", "state": "S", "rss": 4096, "cpu": 1.5 });
         let host = json!({ "name": "h", "memory_total": 1, "memory_used": 1, "load": 0.5, "cpus": 2 });
         let status = json!({
-            "schema": "taskvisor.status/2", "version": "0.1.0", "verdict": "degraded", "reasons": [], "host": host,
-            "keeper": process, "supervisor": process, "supervisor_restarts": 2, "up": Duration::from_secs(60),
+            "schema": "taskvisor.status/2", "version": "0.1.0", "health": "degraded", "reasons": [], "host": host,
+            "keeper": process, "supervisor": process, "supervisor_restarts": 2, "uptime": 60,
             "stopping": null, "broker": "memory:", "broker_trouble": null, "settled": { "complete": 5 },
             "logs": { "output_dropped": 0, "lines_dropped": 4, "troubles": [] }, "pools": pools, "queues": queues,
         });
@@ -240,8 +239,8 @@ mod tests {
 
     fn pool(name: &str, slots: u32) -> Value {
         let slot = |index| {
-            json!({ "slot": format!("default.{index}"), "generation": 1, "state": "ready", "age": Duration::ZERO,
-                    "until": null, "jobs": [], "restarts": 3, "why": null })
+            json!({ "slot": format!("default.{index}"), "generation": 1, "state": "ready", "age": 0,
+                    "jobs": [], "restarts": 3, "why": null })
         };
         json!({ "name": name, "mode": "fork", "queues": ["served"], "probing": null,
                 "slots": (1..=slots).map(slot).collect::<Vec<_>>() })
@@ -250,7 +249,7 @@ mod tests {
     fn queue(waiting: u64) -> Value {
         let today = json!({ "wait": { "count": 4, "seconds": 2.5 }, "run": { "count": 3, "seconds": 0.5 },
                             "retries": 2, "failures": 7, "failed": 5 });
-        json!({ "jobs": { "waiting": waiting }, "oldest_waiting": 90_000, "paused": null, "today": today })
+        json!({ "jobs": { "waiting": waiting }, "oldest_waiting_at_ms": 90_000, "paused": null, "today": today })
     }
 
     /// The samples of a page that follows the rules of the format.

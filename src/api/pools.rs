@@ -48,8 +48,8 @@ type PoolOf = Result<Path<String>, PathRejection>;
 type By = Extension<Peer>;
 
 async fn reload(State(api): Api, Extension(by): By, body: Body) -> Answer<Reloaded> {
-    let Reload { rehearsal } = read_or_default(body, SMALL_LIMIT).await?;
-    Ok(Json(api.reload(rehearsal, by.to_string()).await?))
+    let Reload { dry_run } = read_or_default(body, SMALL_LIMIT).await?;
+    Ok(Json(api.reload(dry_run, by.to_string()).await?))
 }
 
 async fn change(State(api): Api, Extension(by): By, pool: Option<String>, change: Change) -> Answer<Done> {

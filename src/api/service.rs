@@ -47,9 +47,9 @@ pub trait Service: Send + Sync + 'static {
     /// Comes back when the supervisor's loop has turned.
     async fn turn(&self) -> Result<(), Problem>;
 
-    /// Reads the settings again and applies them, all or none; a rehearsal only says what that would do, pool by pool.
+    /// Reads the settings again and applies them, all or none; a dry run only says what that would do, pool by pool.
     /// `by` says who asks, here and below.
-    async fn reload(&self, rehearsal: bool, by: String) -> Result<Reloaded, Problem>;
+    async fn reload(&self, dry_run: bool, by: String) -> Result<Reloaded, Problem>;
 
     /// Asks something of a pool, or of all.
     async fn change(&self, pool: Option<String>, change: Change, by: String) -> Result<(), Problem>;

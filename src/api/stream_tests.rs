@@ -136,7 +136,7 @@ async fn silence_is_broken_and_news_have_number_kind_and_data() {
     while !text.contains("data: ") {
         text += &some(&mut reader).await;
     }
-    let expected = "id: 8\nevent: complete\ndata: {\"n\":8,\"at\":5,\"what\":\"complete\",\"job\":\"a\",\"queue\":\"mail\"}\n\n";
+    let expected = "id: 8\nevent: complete\ndata: {\"n\":8,\"at\":\"1970-01-01T00:00:00.005Z\",\"at_ms\":5,\"kind\":\"complete\",\"job\":\"a\",\"queue\":\"mail\"}\n\n";
     assert!(text.contains(expected), "{text}");
 }
 

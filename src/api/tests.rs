@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::fake::Fake;
 use super::{Client, Error, Limits, Problem, router, serve};
 use crate::model::verb::{Cancel, Each, Fate, Get, Pause, Queues, Resume, Retry, Tag};
-use crate::model::{Class, Exec, Filter, JobId, JobState, NewJob, Payload, QueueName, Stop, Subject};
+use crate::model::{Class, Exec, Filter, JobId, JobState, Millis, NewJob, Payload, QueueName, Stop, Subject};
 
 pub(super) struct Served {
     pub(super) fake: Arc<Fake>,
@@ -111,8 +111,8 @@ async fn a_filter_arrives_as_it_was_sent() {
         tracked: true,
         recurring: Some("nightly".into()),
         group: Some("exit 1".into()),
-        since: None,
-        until: None,
+        since: Some(Millis(1_700_000_000_123)),
+        until: Some(Millis(0)),
         limit: 7,
         after: Some("x".into()),
     };

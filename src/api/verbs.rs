@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
-use serde_json::{Map, Value};
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::client::encode;
 use super::router::{Answer, Api, may_put, read_or_default};
@@ -68,17 +68,26 @@ async fn act<V: VerbRequest>(
     named: Named,
     body: Body,
 ) -> Answer<V::Answer> {
-    let mut fields: Map<String, Value> = read_or_default(body, LIMIT).await?;
+    // Each field as it was written: numbers keep all their digits.
+    let mut fields: BTreeMap<String, Box<RawValue>> = read_or_default(body, LIMIT).await?;
     for (name, value) in parameters(named)? {
-        if fields.insert(name.clone(), Value::String(value)).is_some() {
+        let value = to_raw_value(&value).map_err(|error| Problem::new(500, error.to_string()))?;
+        if fields.insert(name.clone(), value).is_some() {
             return Err(Problem::bad_request(format!("{name} stands in the path: leave it out of the body")));
         }
     }
-    let verb: V = serde_json::from_value(Value::Object(fields))
-        .map_err(|error| Problem::bad_request(format!("the body is not right: {error}")))?;
+    let text = serde_json::to_string(&fields).map_err(|error| Problem::new(500, error.to_string()))?;
+    let verb: V = serde_json::from_str(&text)
+        .map_err(|error| Problem::bad_request(format!("the body is not right: {}", without_place(&error))))?;
     let verb = verb.verb();
     verb.brings().map_or(Ok(()), |job| may_put(peer, job))?;
     own::<V>(api.ask(verb, peer.to_string()).await?)
+}
+
+/// What is wrong; the place would be one in another text than the body.
+fn without_place(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    said.rsplit_once(" at line ").map_or(said.clone(), |(why, _)| why.to_owned())
 }
 
 /// The verb's own answer.

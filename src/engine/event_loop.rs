@@ -50,7 +50,7 @@ pub(super) enum Request {
         /// They, or what is wrong with them.
         fresh: Result<Fresh, String>,
         /// Whether only to say what would change.
-        rehearsal: bool,
+        dry_run: bool,
         /// Who asks.
         by: String,
         /// What changes.
@@ -191,8 +191,8 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
             }
             drop(answer.send(answered));
         }
-        Request::Reload { fresh, rehearsal, by, answer } => {
-            drop(answer.send(reload(fresh, (rehearsal, &by), supervisor, effects)));
+        Request::Reload { fresh, dry_run, by, answer } => {
+            drop(answer.send(reload(fresh, (dry_run, &by), supervisor, effects)));
         }
         Request::Log(line) => effects.record.log_order(Kind::Asked, line),
         Request::Counted(counted) => {
@@ -214,11 +214,11 @@ fn ordered(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by:
 
 fn reload(
     fresh: Result<Fresh, String>,
-    (rehearsal, by): (bool, &str),
+    (dry_run, by): (bool, &str),
     supervisor: &mut Supervisor,
     effects: &mut Effects,
 ) -> Vec<(String, Step)> {
-    if !rehearsal {
+    if !dry_run {
         effects.settings_trouble = fresh.as_ref().err().cloned();
         effects.record.watch.changed(clock::now());
         let words = effects.systemd.reloaded(fresh.is_ok());
@@ -227,7 +227,7 @@ fn reload(
     let (file, Fresh { mut settings, outfits, keep, .. }) = match fresh {
         Ok(fresh) => (fresh.file.clone(), fresh),
         Err(why) => {
-            if !rehearsal {
+            if !dry_run {
                 effects.record.log_order(Kind::Orders, orders::refused(&why, by));
                 publish::reloaded(&effects.newsroom, Err(&why), by);
             }
@@ -236,7 +236,7 @@ fn reload(
     };
     effects.wardrobe.number(&mut settings, outfits);
     let steps = supervisor.preview(&settings);
-    if !rehearsal {
+    if !dry_run {
         effects.record.log_order(Kind::Orders, orders::reloaded(file.as_deref(), &steps, by));
         publish::reloaded(&effects.newsroom, Ok(&steps), by);
         keep();

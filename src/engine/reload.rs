@@ -42,8 +42,8 @@ impl Reloader {
         Reloader { read, requests }
     }
 
-    /// Reads them and, unless it is a rehearsal, applies them: what that does to each pool. What is wrong changes nothing.
-    pub async fn reload(&self, rehearsal: bool, by: String) -> Result<Reloaded, Problem> {
+    /// Reads them and, unless it is a dry run, applies them: what that does to each pool. What is wrong changes nothing.
+    pub async fn reload(&self, dry_run: bool, by: String) -> Result<Reloaded, Problem> {
         let read = self.read.clone();
         // Names of users, and files on a slow disk.
         let fresh = tokio::task::spawn_blocking(move || read()).await;
@@ -52,7 +52,7 @@ impl Reloader {
         let read = fresh.as_ref().map(|fresh| (fresh.file.clone(), fresh.changed.clone()));
         let read = read.map_err(Clone::clone);
         let gone = || Problem::unavailable("the supervisor is ending");
-        self.requests.send(Request::Reload { fresh, rehearsal, by, answer }).await.map_err(|_| gone())?;
+        self.requests.send(Request::Reload { fresh, dry_run, by, answer }).await.map_err(|_| gone())?;
         let steps = steps.await.map_err(|_| gone())?;
         let hint = "nothing was changed: what ran goes on with the settings it has";
         let refused = |why| Problem::conflict(format!("the settings are wrong: {why}")).hint(hint);

@@ -119,8 +119,8 @@ impl Service for ApiService {
         self.put_to_loop(Request::Turn).await
     }
 
-    async fn reload(&self, rehearsal: bool, by: String) -> Result<Reloaded, Problem> {
-        self.reloader.reload(rehearsal, by).await
+    async fn reload(&self, dry_run: bool, by: String) -> Result<Reloaded, Problem> {
+        self.reloader.reload(dry_run, by).await
     }
 
     async fn change(&self, pool: Option<String>, change: Change, by: String) -> Result<(), Problem> {

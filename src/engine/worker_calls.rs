@@ -1,7 +1,6 @@
 //! What workers ask for by `call`: a verb with its arguments in, JSON or a reason out.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,7 +8,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::broker::Broker;
 use crate::model::verb::{Get, Prioritize, SetData, Tag, Track, Untrack, VerbRequest};
-use crate::model::{Bytes, Class, Exists, Fence, JobId, NewJob, Object, Payload, Retry, WorkerId, objects};
+use crate::model::{Class, Fence, JobId, NewJob, Object, Payload, WorkerId, objects};
 use crate::wire::worker::{FRAME_MAX, reply};
 
 /// What came of it.
@@ -142,66 +141,26 @@ struct Tagged {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Put<'a> {
-    #[serde(borrow, deserialize_with = "objects")]
-    jobs: Vec<PutJob<'a>>,
+struct Put {
+    #[serde(deserialize_with = "objects")]
+    jobs: Vec<NewJob>,
 }
 
-/// A job as a worker puts it; times in seconds.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PutJob<'a> {
-    queue: String,
-    class: String,
-    #[serde(borrow, default)]
-    data: Option<&'a RawValue>,
-    #[serde(default)]
-    priority: i32,
-    #[serde(default)]
-    delay: f64,
-    #[serde(default)]
-    tags: Vec<String>,
-    retries: Option<u32>,
-    time_limit: Option<f64>,
-    id: Option<String>,
-    #[serde(default)]
-    exists: Exists,
-    #[serde(default)]
-    depends: Vec<JobId>,
-}
-
-async fn put(broker: &Broker, put: Put<'_>, by: &str) -> Result<String, Wrong> {
+async fn put(broker: &Broker, put: Put, by: &str) -> Result<String, Wrong> {
     let jobs = put.jobs.into_iter().map(|job| new_job(job, by)).collect::<Result<Vec<_>, String>>();
     let ids = broker.put(jobs.map_err(Wrong)?).await?;
     json(&serde_json::json!({ "ids": ids }))
 }
 
-fn new_job(job: PutJob<'_>, by: &str) -> Result<NewJob, String> {
-    let seconds = |name: &str, number: f64| {
-        Duration::try_from_secs_f64(number)
-            .map_err(|_| format!("put: {name} {number} is no number of seconds"))
-    };
-    if job.queue.is_empty() || job.class.is_empty() {
+/// A worker puts no programs: those run as the user of the supervisor.
+fn new_job(job: NewJob, by: &str) -> Result<NewJob, String> {
+    if job.queue.as_str().is_empty() || job.class.as_str().is_empty() {
         return Err("put: a job needs a queue and a class, each with a name".into());
     }
-    if job.class == Class::EXEC {
+    if job.class.as_str() == Class::EXEC || matches!(job.payload, Payload::Exec(_)) {
         return Err(
             "put: jobs of the class 'exec' are programs; put them with taskvisor put -- COMMAND".into()
         );
     }
-    Ok(NewJob {
-        id: job.id.map(Into::into),
-        queue: job.queue.into(),
-        class: job.class.into(),
-        payload: Payload::Data(Bytes::from(job.data.map_or("null", RawValue::get))),
-        exists: job.exists,
-        token: None,
-        priority: job.priority,
-        delay: seconds("delay", job.delay)?,
-        depends: job.depends,
-        tags: job.tags,
-        retry: job.retries.map(|retries| Retry { retries, ..Retry::CLASS }),
-        time_limit: job.time_limit.map(|limit| seconds("time_limit", limit)).transpose()?,
-        by: Some(by.into()),
-    })
+    Ok(NewJob { by: Some(by.into()), ..job })
 }

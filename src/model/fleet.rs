@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::json::{Now, SeenAt, StartedAt};
 use super::{Class, Instance, Instant, JobId, Millis, PoolStatus, QueueName, SlotState, Stop};
 
 /// What a supervisor tells all who share its broker: that it lives, and what it is.
@@ -68,6 +69,7 @@ pub struct Fleet {
     /// Always `taskvisor.fleet/1`.
     pub schema: String,
     /// The time of the broker, by which all others here are.
+    #[serde(flatten, with = "Now::<Millis>")]
     pub now: Millis,
     /// They, by host.
     pub supervisors: Vec<Member>,
@@ -89,12 +91,14 @@ pub struct Member {
     /// The program's version.
     pub version: String,
     /// When it started.
+    #[serde(flatten, with = "StartedAt::<Option<Millis>>")]
     pub since: Option<Millis>,
     /// How far its stop has come, when it was ordered.
     pub stopping: Option<Stop>,
     /// Its pools, as of its last sign of life.
     pub pools: Vec<PoolSign>,
     /// When that was.
+    #[serde(flatten, with = "SeenAt::<Option<Millis>>")]
     pub seen: Option<Millis>,
     /// Whether another was due since: it hangs, it is dead, or it does not reach the broker.
     pub silent: bool,
@@ -120,5 +124,6 @@ pub struct MemberJob {
     /// What it is.
     pub class: Class,
     /// Since when it runs.
+    #[serde(flatten, with = "StartedAt::<Option<Millis>>")]
     pub since: Option<Millis>,
 }

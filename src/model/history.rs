@@ -3,21 +3,20 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::json::{DueAt, RenewedAt, StartedAt};
 use super::{Count, Failure, Fence, Forensics, Instance, JobState, Millis, QueueName, WorkerName};
 
 /// Something that happened to a job and is over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// When.
     pub at: Millis,
     /// What.
-    #[serde(flatten)]
     pub what: Happened,
 }
 
 /// What happened. An attempt that completed the job at once is told by the job itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// An attempt came to an end.
     Attempt(Box<Attempt>),
@@ -26,7 +25,6 @@ pub enum Happened {
         /// Who, e.g. `uid 1000`.
         by: String,
         /// Why, as they said.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// Somebody put it back to waiting.
@@ -50,10 +48,8 @@ pub enum Happened {
         /// To where.
         to: QueueName,
         /// What the worker gave back, JSON text, if it is no longer than 2048 bytes.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<String>,
         /// Else how long it was.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         result_bytes: Option<usize>,
     },
     /// What only qless has noted of it, in its words: mostly what another program did. The time is of whole seconds.
@@ -87,33 +83,36 @@ pub struct Attempt {
     /// Its lease, which no other attempt has.
     pub fence: Fence,
     /// When it was given out.
+    #[serde(flatten, with = "StartedAt::<Option<Millis>>")]
     pub started_at: Option<Millis>,
     /// To whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<Instance>,
     /// For which life of which slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerName>,
     /// How often its lease was extended, and when last.
     #[serde(default)]
     pub renewals: u32,
     /// See `renewals`.
-    #[serde(default)]
+    #[serde(flatten, with = "RenewedAt::<Option<Millis>>")]
     pub renewed_at: Option<Millis>,
     /// What the job became.
     pub state: JobState,
     /// When it is tried again, if it waits for that.
-    #[serde(default)]
+    #[serde(flatten, with = "DueAt::<Option<Millis>>")]
     pub due_at: Option<Millis>,
     /// Whether its worker died under it.
     #[serde(default)]
     pub crashed: bool,
     /// What the attempt was counted as, if it was not spent.
-    #[serde(default)]
+    #[serde(default, rename = "unspent", skip_serializing_if = "Option::is_none")]
     pub counts: Option<Count>,
     /// Why it did not complete.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// What was left to see; of an earlier attempt the last lines only.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forensics: Option<Forensics>,
 }
 

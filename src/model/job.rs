@@ -7,18 +7,17 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::object::object;
+use super::json::{JobJson, Octal, OldestWaitingAt, Since};
 use super::{
     Bytes, Class, Entry, Fence, Forensics, Instance, Instant, JobId, Millis, Progress, QueueName, Today,
     WorkerName,
 };
 
 /// What a job carries to its worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// A program to run.
-    Exec(#[serde(deserialize_with = "object")] Exec),
+    Exec(Exec),
     /// Data for a worker that knows the class: raw JSON text as it was put, never re-encoded; or any other bytes.
     Data(Bytes),
 }
@@ -31,6 +30,7 @@ pub struct Exec {
     /// Working directory.
     pub cwd: Bytes,
     /// File mode creation mask.
+    #[serde(with = "Octal")]
     pub umask: u32,
     /// Standard input; empty = end of file at once.
     #[serde(default, skip_serializing_if = "is_empty")]
@@ -76,7 +76,7 @@ fn is_empty(bytes: &Bytes) -> bool {
 }
 
 /// What happens when an attempt fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     /// Tries after the first one.
     pub retries: u32,
@@ -95,7 +95,7 @@ impl Retry {
 }
 
 /// A job as it is handed to a worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Its id.
     pub id: JobId,
@@ -153,7 +153,7 @@ impl Job {
 }
 
 /// Our right to run a job, until `expires_at`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// Of which job.
     pub job: JobId,
@@ -261,7 +261,8 @@ impl std::str::FromStr for JobState {
 }
 
 /// Everything the broker knows of a job: what `job show` prints.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "JobJson", into = "JobJson")]
 pub struct JobRecord {
     /// Its id.
     pub id: JobId,
@@ -270,11 +271,9 @@ pub struct JobRecord {
     /// What it is.
     pub class: Class,
     /// What it carries. Left out (`None`) in lists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Payload>,
     /// Only in lists: the command, or the class and the beginning of its data, 80 characters at most. Left out (`None`) of
     /// a payload of more than 4 KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Where it is in its life.
     pub state: JobState,
@@ -283,13 +282,10 @@ pub struct JobRecord {
     /// Free words.
     pub tags: Vec<String>,
     /// Whether somebody follows it.
-    #[serde(default)]
     pub tracked: bool,
     /// What it waits for: the jobs it needs that are not complete. Left out in lists.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<Need>,
     /// The jobs that wait for it, 1000 at most. Left out in lists.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needed_by: Vec<JobId>,
     /// Attempts spent or under way.
     pub attempt: u32,
@@ -302,15 +298,12 @@ pub struct JobRecord {
     /// How often the supervisor or its host died, or the lease ended, while it ran. After 2 it runs alone on its host.
     pub interrupted: u32,
     /// How often no worker knew its class.
-    #[serde(default)]
     pub unknown: u32,
     /// When it was put.
     pub put_at: Millis,
     /// By whom, if that is known.
-    #[serde(default)]
     pub put_by: Option<String>,
     /// Which recurring job put it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recurring: Option<String>,
     /// Not before this time, when it is delayed or depends on others.
     pub due_at: Option<Millis>,
@@ -321,23 +314,18 @@ pub struct JobRecord {
     /// Who runs it.
     pub instance: Option<Instance>,
     /// The worker of another program that has it, by the name that qless keeps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
     /// In which life of which slot it runs or last ran.
     pub worker: Option<WorkerName>,
     /// The proof of the latest lease.
     pub fence: Fence,
     /// How often that lease was extended.
-    #[serde(default)]
     pub renewals: u32,
     /// When it was extended last.
-    #[serde(default)]
     pub renewed_at: Option<Millis>,
     /// When it ends, while it is held.
-    #[serde(default)]
     pub expires_at: Option<Millis>,
     /// How far it has come, as its worker says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
     /// What the worker gave back, as JSON text.
     pub result: Option<String>,
@@ -346,7 +334,6 @@ pub struct JobRecord {
     /// How its latest attempt ended.
     pub forensics: Option<Forensics>,
     /// What happened to it, oldest first: the latest 100 entries. Left out in lists.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Entry>,
 }
 
@@ -365,6 +352,7 @@ pub struct QueueCounts {
     /// Jobs in each state; a state without jobs is left out.
     pub jobs: BTreeMap<JobState, u64>,
     /// When the oldest waiting job was put.
+    #[serde(flatten, with = "OldestWaitingAt::<Option<Millis>>")]
     pub oldest_waiting: Option<Millis>,
     /// Paused: since when, by whom, why.
     pub paused: Option<Pause>,
@@ -392,6 +380,7 @@ impl QueueCounts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pause {
     /// Since when.
+    #[serde(flatten, with = "Since::<Millis>")]
     pub since: Millis,
     /// Who asked for it, e.g. `uid 1000`.
     pub by: String,

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::json::MaybeTime;
 use super::{Class, JobId, JobRecord, JobState, Millis, QueueName};
 
 /// Which jobs to list.
@@ -32,10 +33,10 @@ pub struct Filter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// That ended at this time or later; or, while it has not ended, was put then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeTime")]
     pub since: Option<Millis>,
     /// That ended before this time; or, while it has not ended, was put then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeTime")]
     pub until: Option<Millis>,
     /// At most so many; 0 = all.
     #[serde(default = "Filter::usual_limit")]

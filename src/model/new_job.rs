@@ -5,22 +5,19 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::object::maybe_object;
+use super::json::NewJobJson;
 use super::{Class, JobId, Payload, QueueName, Retry};
 
 /// A job as it is put.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "NewJobJson", into = "NewJobJson")]
 pub struct NewJob {
     /// Its id; made by the broker when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<JobId>,
     /// What is done when its id exists.
-    #[serde(default, skip_serializing_if = "Exists::is_usual")]
     pub exists: Exists,
     /// A word that is this put's alone, up to 64 bytes, for a put with an id whose answer may get lost: the same put sent
     /// again, with the same token, is answered as the first time. A put of the same id with another token is another put.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// Where it waits.
     pub queue: QueueName,
@@ -29,25 +26,18 @@ pub struct NewJob {
     /// What it carries.
     pub payload: Payload,
     /// Higher runs first; equal in insertion order.
-    #[serde(default)]
     pub priority: i32,
     /// Not before this long after the put.
-    #[serde(default)]
     pub delay: Duration,
     /// Not before these jobs are complete.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends: Vec<JobId>,
     /// Free words to find it by.
-    #[serde(default)]
     pub tags: Vec<String>,
     /// When an attempt fails; None = as the pool says.
-    #[serde(default, deserialize_with = "maybe_object")]
     pub retry: Option<Retry>,
     /// Longest run of one attempt; None = as the pool says.
-    #[serde(default)]
     pub time_limit: Option<Duration>,
     /// Who puts it, e.g. `uid 1000`; noted by whoever takes it in, never believed.
-    #[serde(skip)]
     pub by: Option<String>,
 }
 
@@ -60,12 +50,6 @@ pub enum Exists {
     Refuse,
     /// Leaves the one that exists as it is, whatever its state, and gives its id.
     Skip,
-}
-
-impl Exists {
-    fn is_usual(&self) -> bool {
-        *self == Exists::Refuse
-    }
 }
 
 impl std::str::FromStr for Exists {

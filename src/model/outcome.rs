@@ -6,6 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::json::{EndedAt, ExitStatusJson, Seconds};
 use super::{Fence, JobId, Millis, NewJob, Payload, QueueName};
 
 /// Why an attempt did not complete.
@@ -51,7 +52,7 @@ pub fn cut(mut text: String, most: usize) -> String {
 }
 
 /// What the worker said of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Done; a result is JSON text.
     Complete {
@@ -75,7 +76,7 @@ pub enum Outcome {
 }
 
 /// Where a job goes on that is complete in its queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Next {
     /// There.
     pub queue: QueueName,
@@ -104,7 +105,7 @@ impl Next {
 }
 
 /// What we tell the broker about a job we hold a lease on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Done.
     Complete {
@@ -216,8 +217,8 @@ impl Revocation {
 }
 
 /// How a process ended, as `waitid` tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "ExitStatusJson", into = "ExitStatusJson")]
 pub enum ExitStatus {
     /// It returned this code.
     Code(i32),
@@ -243,8 +244,10 @@ impl fmt::Display for ExitStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// CPU time in user mode.
+    #[serde(with = "Seconds")]
     pub user: Duration,
     /// CPU time in the kernel.
+    #[serde(with = "Seconds")]
     pub system: Duration,
     /// Largest resident set of one process, in bytes.
     pub max_rss: u64,
@@ -265,6 +268,7 @@ pub struct Exit {
     #[serde(default)]
     pub oom_at_bound: bool,
     /// From the leader's end to the proof that its tree is dead.
+    #[serde(with = "Seconds")]
     pub proof: Duration,
 }
 
@@ -272,6 +276,7 @@ pub struct Exit {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SignalSent {
     /// How long after the job was assigned.
+    #[serde(with = "Seconds")]
     pub after: Duration,
     /// `TERM` or `KILL`.
     pub signal: Signal,
@@ -293,10 +298,13 @@ pub enum Signal {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Forensics {
     /// In which life it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<super::WorkerName>,
     /// From assign to the end.
+    #[serde(with = "Seconds")]
     pub ran: Duration,
     /// How the process ended, when it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
     /// What we sent it, in order.
     #[serde(default)]
@@ -317,7 +325,7 @@ pub struct Forensics {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub died_before: Option<Box<DeadWorker>>,
     /// When it ended, on the broker's clock; set by the broker.
-    #[serde(default)]
+    #[serde(flatten, with = "EndedAt::<Option<Millis>>")]
     pub at: Option<Millis>,
 }
 
@@ -327,6 +335,7 @@ pub struct DeadWorker {
     /// Its name.
     pub worker: super::WorkerName,
     /// From assign to its death.
+    #[serde(with = "Seconds")]
     pub ran: Duration,
     /// How it died, for people.
     pub how: String,

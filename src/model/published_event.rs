@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::json::At;
 use super::list::words;
 use super::{Class, Health, JobId, JobState, Millis, QueueName, WorkerName};
 
@@ -12,9 +13,11 @@ pub struct PublishedEvent {
     /// Its number since the supervisor started, in the order of things; one that is missing was lost, or passed over by a
     /// filter.
     pub n: u64,
-    /// When.
+    /// When it happened.
+    #[serde(flatten, with = "At::<Millis>")]
     pub at: Millis,
-    /// What.
+    /// What happened.
+    #[serde(rename = "kind")]
     pub what: What,
     /// To which job.
     #[serde(default, skip_serializing_if = "Option::is_none")]

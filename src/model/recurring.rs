@@ -5,6 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::json::{DueAt, MissedAt, NextAt, PutAt, Seconds, ThenAt};
 use super::object::object;
 use super::{JobId, JobState, Millis, NewJob, Pause, Schedule};
 
@@ -20,7 +21,7 @@ pub struct Recurring {
     #[serde(default)]
     pub overlap: Overlap,
     /// What was missed is made up within this time; what is a minute late is not missed.
-    #[serde(default)]
+    #[serde(default, with = "Seconds")]
     pub catch_up: Duration,
     /// So many at a time at most, when several are due.
     #[serde(default = "one")]
@@ -106,21 +107,25 @@ pub struct RecurringRecord {
     /// As it was put.
     pub recurring: Recurring,
     /// When.
+    #[serde(flatten, with = "PutAt::<Millis>")]
     pub put_at: Millis,
     /// By whom, e.g. `uid 1000`.
     pub put_by: String,
     /// When it is due next; none if never again.
+    #[serde(flatten, with = "NextAt::<Option<Millis>>")]
     pub next_at: Option<Millis>,
     /// When it is due after that: the next few times. Left out in lists.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(flatten, with = "ThenAt")]
     pub then_at: Vec<Millis>,
     /// How many jobs it has put, other recurring jobs of its name before it included.
     pub count: u64,
     /// How often it was due and the latest job had not ended.
     pub skipped: u64,
     /// What it missed last, and did not make up: nobody served the store, or the clock was put forward.
+    #[serde(flatten, with = "MissedAt::<Option<Millis>>")]
     pub missed_at: Option<Millis>,
     /// The latest job, if it is still known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<LatestJob>,
     /// Paused: since when, by whom. It stays due when it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,5 +140,6 @@ pub struct LatestJob {
     /// Its state.
     pub state: JobState,
     /// When it was due.
+    #[serde(flatten, with = "DueAt::<Millis>")]
     pub at: Millis,
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::json::Seconds;
+
 /// A worker's processes as /proc showed them just before they were ended for a limit. Neither their arguments, nor their
 /// environment, nor their memory: no secret gets here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +38,7 @@ pub struct Caught {
     /// Resident set in bytes.
     pub rss: u64,
     /// CPU time used so far.
+    #[serde(with = "Seconds")]
     pub cpu: Duration,
     /// Its threads.
     pub threads: u64,

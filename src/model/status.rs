@@ -6,6 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::json::{MaybeSeconds, Seconds};
 use super::{Class, JobId, Pause, Progress, QueueCounts, QueueName, SlotId, SlotName, Stop};
 
 /// The whole picture. The schema's name goes up when a field changes its meaning or disappears.
@@ -16,6 +17,7 @@ pub struct Status {
     /// The program's version.
     pub version: String,
     /// One word for it all, and the reasons when it is not `healthy`.
+    #[serde(rename = "health")]
     pub verdict: Health,
     /// Why it is not healthy, one line each.
     pub reasons: Vec<String>,
@@ -28,11 +30,12 @@ pub struct Status {
     /// The deciding process.
     pub supervisor: Process,
     /// Since the supervisor started.
+    #[serde(rename = "uptime", with = "Seconds")]
     pub up: Duration,
     /// How far the stop has come, when it was ordered.
     pub stopping: Option<Stop>,
     /// From the order to stop to the last KILL.
-    #[serde(default)]
+    #[serde(default, rename = "stop_timeout", with = "Seconds")]
     pub stop_deadline: Duration,
     /// The broker, without secrets, e.g. `sqlite:/var/lib/taskvisor/store.db`.
     pub broker: String,
@@ -51,7 +54,7 @@ pub struct Status {
     /// The queues.
     pub queues: BTreeMap<QueueName, QueueCounts>,
     /// How long ago they were counted, if the broker did not do so at once when it was asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
     pub queues_age: Option<Duration>,
 }
 
@@ -131,6 +134,7 @@ pub struct Process {
     /// Resident set in bytes.
     pub rss: u64,
     /// CPU time used so far.
+    #[serde(with = "Seconds")]
     pub cpu: Duration,
     /// Its children.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -173,10 +177,10 @@ pub struct PoolStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<SlotStatus>,
     /// From TERM to KILL.
-    #[serde(default)]
+    #[serde(default, with = "Seconds")]
     pub grace: Duration,
     /// Jobs that came lately and that no worker knew, by class; not all, when there are very many.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, rename = "unknown_classes", skip_serializing_if = "BTreeMap::is_empty")]
     pub unknown: BTreeMap<Class, u64>,
     /// The places that have a worker or want one.
     pub slots: Vec<SlotStatus>,
@@ -206,13 +210,15 @@ pub struct SlotStatus {
     /// Where it is in its life.
     pub state: SlotState,
     /// For how long it has been in that state.
+    #[serde(with = "Seconds")]
     pub age: Duration,
     /// What it waits for, when it waits: the backoff, the grace.
+    #[serde(default, rename = "remaining", skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
     pub until: Option<Duration>,
     /// Jobs it runs.
     pub jobs: Vec<RunningJob>,
     /// Jobs that wait to run here alone, for a worker may have died of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, rename = "waiting_jobs", skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<JobId>,
     /// Why it takes no more jobs and ends after those it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -281,8 +287,10 @@ pub struct RunningJob {
     /// Which attempt.
     pub attempt: u32,
     /// For how long.
+    #[serde(with = "Seconds")]
     pub ran: Duration,
     /// How long it may run in all.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
     pub time_limit: Option<Duration>,
     /// Why it is being ended, when it is.
     pub ending: Option<String>,

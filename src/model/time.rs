@@ -52,6 +52,36 @@ impl Sub<Duration> for Instant {
 #[serde(transparent)]
 pub struct Millis(pub i64);
 
+impl Millis {
+    /// As RFC 3339 writes it in UTC, to the millisecond; `?` if no calendar has it.
+    pub fn rfc3339(self) -> String {
+        let written = |at: jiff::Timestamp| at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+        jiff::Timestamp::from_millisecond(self.0).map_or_else(|_| "?".into(), written)
+    }
+}
+
+/// RFC 3339, or milliseconds since 1970.
+///
+/// ```
+/// use taskvisor::model::Millis;
+/// assert_eq!("1970-01-01T00:00:01.500Z".parse(), Ok(Millis(1500)));
+/// assert_eq!(Millis(1500).rfc3339().parse(), Ok(Millis(1500)));
+/// assert_eq!("1500".parse(), Ok(Millis(1500)));
+/// assert!("yesterday".parse::<Millis>().is_err());
+/// ```
+impl std::str::FromStr for Millis {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let moment = || text.parse::<jiff::Timestamp>().map(|at| at.as_millisecond());
+        text.parse().or_else(|_| moment()).map(Millis).map_err(|_| {
+            format!(
+                "'{text:.40}' is no time: it is RFC 3339, as 2026-11-22T19:51:36Z, or milliseconds since 1970"
+            )
+        })
+    }
+}
+
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::json::{Fits, MaybeSeconds, Seconds};
 use super::{Class, JobId, JobRecord, PoolStatus, QueueCounts, QueueName, SlotName, Snapshot, Stop};
 
 /// What is asked about.
@@ -32,6 +33,7 @@ pub struct Why {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<SlotName>,
     /// The pools concerned, and, for a job, what each of them makes of its class.
+    #[serde(with = "Fits")]
     pub pools: Vec<(PoolStatus, Fit)>,
     /// The classes that the workers of these pools know, if none of them knows the job's; 100 at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -39,7 +41,7 @@ pub struct Why {
     /// The queues concerned.
     pub queues: BTreeMap<QueueName, QueueCounts>,
     /// How long ago they were counted, if the broker did not do so when it was asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
     pub queues_age: Option<Duration>,
     /// How far the stop has come, if it was ordered.
     pub stopping: Option<Stop>,
@@ -69,6 +71,7 @@ pub enum Fit {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
     /// How long ago.
+    #[serde(with = "Seconds")]
     pub ago: Duration,
     /// In words.
     pub what: String,

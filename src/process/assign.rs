@@ -17,7 +17,7 @@ use super::life::Running;
 use super::output::Printed;
 use super::plan::Role;
 use crate::model::{Bounds, Bytes, Failure, Fence, Job, JobId, Limits, NewJob, Outcome, Payload, WorkerId};
-use crate::wire::worker::{self, Cancel, FRAME_MAX, Run, ToWorker};
+use crate::wire::worker::{self, Cancel, FRAME_MAX, Raw, Run, ToWorker};
 
 // In base64, and with room for the other fields.
 const _: () = assert!(NewJob::DATA_MAX <= FRAME_MAX / 4 * 3 - (64 << 10));
@@ -119,7 +119,7 @@ fn say_run(
     }
     let text = one_line(bytes);
     let data = if bytes.is_empty() { Some(RawValue::NULL) } else { serde_json::from_slice(&text).ok() };
-    let body_b64 = data.is_none().then(|| STANDARD.encode(bytes));
+    let raw = data.is_none().then(|| raw(bytes));
     let run = ToWorker::Run(Run {
         job: worker::Job {
             id: job.id.as_str().into(),
@@ -127,7 +127,7 @@ fn say_run(
             class: job.class.as_str().into(),
             queue: job.queue.as_str().into(),
             data,
-            body_b64,
+            raw,
             attempt: job.attempt,
             retries: Some(retries),
             priority: job.priority,
@@ -139,6 +139,17 @@ fn say_run(
     });
     channel.say_run(&run, &job.id);
     Ok(())
+}
+
+/// As text, unless base64 is shorter: that fits into a frame, however many escapes the text would have.
+fn raw(bytes: &[u8]) -> Raw {
+    let b64 = STANDARD.encode(bytes);
+    match std::str::from_utf8(bytes) {
+        Ok(text) if serde_json::to_string(text).is_ok_and(|json| json.len() <= b64.len() + 8) => {
+            Raw::Text(text.to_owned())
+        }
+        Ok(_) | Err(_) => Raw::Base64 { b64 },
+    }
 }
 
 /// The text exactly as it was put, except that a newline between two tokens of JSON is another white space: a frame is one

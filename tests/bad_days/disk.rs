@@ -83,7 +83,7 @@ fn a_full_disk_refuses_by_name_keeps_the_jobs_and_counts_the_output_it_lost() {
     wait_until("the lost output is said", || {
         let status = sandbox.status();
         seen = reasons(&status);
-        status["verdict"] == "degraded" && seen.contains("No space left on device")
+        status["health"] == "degraded" && seen.contains("No space left on device")
     });
     assert!(seen.contains(&jid) && seen.contains("dropped"), "{seen}");
     assert_calm(&sandbox);
@@ -127,7 +127,7 @@ fn while_the_disk_fails_nothing_is_acknowledged_and_all_goes_on_afterwards() {
         last = sandbox.status();
         reasons(&last).contains("Input/output error")
     });
-    assert_eq!(last["verdict"], "degraded", "{last}");
+    assert_eq!(last["health"], "degraded", "{last}");
     let since = Instant::now();
     wait_until("some tries to mend it have failed", || {
         let output = sandbox.run(&["put", "--", "true"]);

@@ -57,7 +57,7 @@ fn assert_completes(sandbox: &Sandbox, jid: &str) -> Value {
     sandbox.run(&["job", "wait", jid, "--timeout", "40s"]);
     let job = sandbox.job(jid);
     assert_eq!(job["state"], "complete", "{job}");
-    assert_eq!((job["attempt"].as_u64(), job["interrupted"].as_u64()), (Some(1), Some(0)), "{job}");
+    assert_eq!((job["attempt"].as_u64(), job["interruptions"].as_u64()), (Some(1), Some(0)), "{job}");
     job
 }
 

@@ -13,7 +13,7 @@ fn too_few_descriptors_for_all_slots_leave_the_others_working_and_name_the_limit
         last = sandbox.status();
         reasons(&last).contains("EMFILE")
     });
-    assert_eq!(last["verdict"], "degraded", "{last}");
+    assert_eq!(last["health"], "degraded", "{last}");
     assert_eq!(last["supervisor_restarts"], 0, "{last}");
     assert!(slots(&last).iter().any(|slot| slot["state"] == "ready"), "{last}");
     assert!(slots(&last).iter().any(|slot| slot["state"] == "down"), "{last}");
@@ -116,7 +116,7 @@ fn a_fork_that_is_refused_is_named_waited_for_and_made_good() {
             && reasons(&last).contains("failed to fork")
             && reasons(&last).contains("EAGAIN")
     });
-    assert_eq!(last["verdict"], "degraded", "{last}");
+    assert_eq!(last["health"], "degraded", "{last}");
     assert_calm(&sandbox);
     let tries = sandbox.stderr().lines().filter(|line| line.contains("EAGAIN")).count();
     assert!(tries < 30, "{tries} tries");

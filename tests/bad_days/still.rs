@@ -26,7 +26,7 @@ fn what_does_not_die_is_shown_with_its_cause_and_is_not_settled() {
     let why = stuck["why"].as_str().expect("why");
     assert!(why.contains(&pid.to_string()) && why.contains("does not die"), "{why}");
     assert!(reasons(&last).contains(why), "{last}");
-    assert_eq!(last["verdict"], "degraded");
+    assert_eq!(last["health"], "degraded");
     assert_eq!(stuck["jobs"][0]["id"], jid.as_str(), "{last}");
     let slot = stuck["slot"].as_str().expect("a name").to_owned();
     let caught = |snapshot: &Value| snapshot["processes"][0]["pid"].as_i64() == Some(pid.into());

@@ -58,7 +58,7 @@ fn a_supervisor_that_dies_while_the_store_is_locked_comes_back_when_it_is_free()
     wait_until("the job is complete", || {
         sandbox.run(&["status"]).status.success() && sandbox.state(&jid) == "complete"
     });
-    assert_eq!(sandbox.job(&jid)["interrupted"], 1);
+    assert_eq!(sandbox.job(&jid)["interruptions"], 1);
     sandbox.wait_healthy();
     sandbox.ok(&["stop"]);
     assert!(running.wait().success(), "{}", sandbox.stderr());
@@ -76,7 +76,7 @@ fn a_store_that_is_moved_or_removed_under_a_supervisor_takes_no_jobs_until_it_is
         wait_until("it is noticed", || sandbox.reasons().contains("moved or removed"));
         let words = ["DIR/state/store.db", "moved or removed", "move the file back"];
         assert_says(&sandbox, &sandbox.run(&["put", "--", "true"]), 69, &words);
-        assert_eq!(sandbox.status()["verdict"], "degraded");
+        assert_eq!(sandbox.status()["health"], "degraded");
         assert_calm(&sandbox);
     };
     lose(&|| fs::rename(&file, &away).expect("mv"));
@@ -129,7 +129,7 @@ fn a_job_that_cannot_be_read_is_held_and_named_and_its_queue_goes_on() {
         assert_eq!(named.count(), 1, "{log}");
     }
     let status = sandbox.status();
-    assert_eq!(status["verdict"], "degraded");
+    assert_eq!(status["health"], "degraded");
     assert!(reasons(&status).contains("4 held"), "{status}");
     let failed = sandbox.ok(&["failed"]);
     assert!(failed.contains("unreadable"), "{failed}");
@@ -148,10 +148,10 @@ fn a_reader_that_does_not_end_is_named_before_the_wal_fills_the_disk() {
         sandbox.ok(&["put", "nobody", "Reads", "@data"]);
     };
     put(8);
-    assert_eq!(sandbox.status()["verdict"], "healthy");
+    assert_eq!(sandbox.status()["health"], "healthy");
     (0..8).for_each(|_| put(8));
     let status = sandbox.status();
-    assert_eq!((&status["verdict"], &status["broker_trouble"]), (&"degraded".into(), &Value::Null));
+    assert_eq!((&status["health"], &status["broker_trouble"]), (&"degraded".into(), &Value::Null));
     let said = reasons(&status);
     for word in ["store.db-wal has grown to 7", "MB", "fuser", "read transaction"] {
         assert!(said.contains(word), "no {word:?} in {said}");
@@ -182,7 +182,7 @@ fn a_wall_clock_that_jumps_a_day_moves_no_delay_and_no_lease() {
         // Longer than the lease: it was renewed under the wrong clock.
         wait_until("the lease has been renewed", || since.elapsed() > Duration::from_millis(6500));
         assert_eq!(sandbox.state(&jid), "running", "{name}");
-        assert_eq!(sandbox.status()["verdict"], "healthy");
+        assert_eq!(sandbox.status()["health"], "healthy");
     }
     go(&sandbox);
     assert_completes(&sandbox, &jid);

@@ -129,7 +129,7 @@ fn the_next_supervisor_keeps_a_job_of_which_something_still_lives() {
     wait_until("it runs again once that is dead", || runs(&sandbox) == 2);
     assert!(!alive(child));
     let job = sandbox.job(&jid);
-    assert_eq!((job["attempt"].as_u64(), job["interrupted"].as_u64()), (Some(1), Some(1)), "{job}");
+    assert_eq!((job["attempt"].as_u64(), job["interruptions"].as_u64()), (Some(1), Some(1)), "{job}");
     go(&sandbox);
     sandbox.ok(&["job", "wait", &jid, "--timeout", "20s"]);
     sandbox.wait_healthy();

@@ -1,7 +1,7 @@
 //! Jobs that need others and jobs that are changed, with the real binary: by a supervisor and without one.
 
 use crate::sandbox::{Sandbox, in_all_settings, wait_until};
-use serde_json::{Value, json};
+use serde_json::json;
 
 fn put(sandbox: &Sandbox, options: &[&str]) -> String {
     let args = [&["put"], options, &["--", "true"]].concat();
@@ -159,9 +159,10 @@ fn check_stages(mode: &str) {
         (&json!("complete"), &json!("encode"), &json!(1))
     );
     assert_eq!(crate::python::result(&job), json!([jid, 1, {"first": 1}]));
-    let advanced = job["history"].as_array().unwrap().iter().find_map(|entry| entry.get("advanced")).unwrap();
-    let result: Value = serde_json::from_str(advanced["result"].as_str().unwrap()).unwrap();
-    assert_eq!((&advanced["from"], result), (&json!("default"), json!(["helper", "helper"])), "{job}");
+    let advanced =
+        job["history"].as_array().unwrap().iter().find(|entry| entry["kind"] == "advanced").unwrap();
+    let (from, result) = (&advanced["from_queue"], &advanced["result"]);
+    assert_eq!((from, result), (&json!("default"), &json!(["helper", "helper"])), "{job}");
     assert_eq!(sandbox.state("helper"), "complete");
     assert!(sandbox.ok(&["job", "show", &jid]).contains("advanced from queue default to queue encode"));
 }

@@ -27,7 +27,7 @@ fn the_command_tells_of_jobs_and_workers_until_the_supervisor_ends() {
     let of_job = |jid: &str| -> Vec<String> {
         let lines = lines();
         let own = lines.iter().filter(|news| news["job"] == jid);
-        own.map(|news| news["what"].as_str().unwrap().to_owned()).collect()
+        own.map(|news| news["kind"].as_str().unwrap().to_owned()).collect()
     };
     wait_until("its end is told", || of_job(&jid).contains(&"canceled".to_owned()));
     assert!(lines().iter().all(|news| news["job"].is_null() || news["class"] == "exec"), "{:?}", lines());
@@ -41,23 +41,23 @@ fn the_command_tells_of_jobs_and_workers_until_the_supervisor_ends() {
     wait_until("all of it is told", || short.iter().all(|jid| of_job(jid).contains(&"complete".to_owned())));
     let all = lines();
     let place =
-        |jid: &str, what: &str| all.iter().position(|news| news["job"] == jid && news["what"] == what);
+        |jid: &str, what: &str| all.iter().position(|news| news["job"] == jid && news["kind"] == what);
     for jid in &short {
         let (put, complete) = (place(jid, "put").unwrap(), place(jid, "complete").unwrap());
-        let exits = all[put..complete].iter().filter(|news| news["what"] == "exited").count();
+        let exits = all[put..complete].iter().filter(|news| news["kind"] == "exited").count();
         assert!(exits > 0, "no worker has ended between {jid} was put and complete");
     }
     sandbox.ok(&["queue", "pause", "mail", "--reason", "full"]);
     sandbox.ok(&["queue", "resume", "mail"]);
     sandbox.ok(&["option", "set", "grace", "9s"]);
-    let ordered = |what: &str| lines().into_iter().find(|news| news["what"] == what);
+    let ordered = |what: &str| lines().into_iter().find(|news| news["kind"] == what);
     wait_until("the orders are told", || ordered("option").is_some());
     let paused = ordered("paused").unwrap();
     assert_eq!((&paused["queue"], &paused["why"]), (&"mail".into(), &"full".into()), "{paused}");
     assert!(paused["by"].as_str().unwrap().starts_with("uid "), "{paused}");
     assert_eq!(of_job(&jid), ["put", "fetched", "canceling", "canceled"]);
     let told = |what: &str, why: &str| {
-        lines().iter().any(|news| news["what"] == what && news["worker"].is_object() && news["why"] == why)
+        lines().iter().any(|news| news["kind"] == what && news["worker"].is_object() && news["why"] == why)
     };
     assert!(told("asked", "canceled") && told("killed", "canceled"), "{:?}", lines());
     wait_until("the worker's end is told", || told("exited", "signal 9"));
@@ -66,7 +66,7 @@ fn the_command_tells_of_jobs_and_workers_until_the_supervisor_ends() {
     let ended = listener.wait_with_output().unwrap();
     assert!(ended.status.success(), "{ended:?}");
     assert_eq!(String::from_utf8_lossy(&ended.stderr), "the supervisor has ended\n");
-    assert_eq!(lines().last().unwrap()["what"], "ended");
+    assert_eq!(lines().last().unwrap()["kind"], "ended");
 }
 
 #[test]

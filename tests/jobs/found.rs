@@ -8,7 +8,7 @@ fn what_failed_since_the_deploy_is_one_command_with_and_without_a_supervisor() {
     let mut running = sandbox.start(&["-w", "1", "-q", "default", "-q", "mail"]);
     let old = sandbox.put(&["sh", "-c", "echo old >&2; exit 3"]);
     sandbox.run(&["job", "wait", &old]);
-    let deploy = sandbox.job(&old)["ended_at"].as_i64().unwrap() + 1;
+    let deploy = sandbox.job(&old)["ended_at_ms"].as_i64().unwrap() + 1;
     let deploy = jiff::Timestamp::from_millisecond(deploy).unwrap().to_string();
     let new = sandbox.ok(&["put", "-q", "mail", "--tag", "eu", "--", "sh", "-c", "kill -9 $$"]);
     let new = new.trim();

@@ -25,7 +25,7 @@ fn by_hand(sandbox: &Sandbox, name: &str) {
     };
     let record: Value = serde_json::from_str(&put(true, "[1]")).expect("JSON");
     assert_eq!(record["recurring"]["schedule"]["cron"]["zone"], "Europe/Vienna");
-    let next = record["next_at"].as_i64().expect("a time");
+    let next = record["next_at_ms"].as_i64().expect("a time");
     assert_eq!((next + 3_600_000) % 86_400_000, 0, "midnight there is 23:00 UTC");
     let run = sandbox.ok(&["recur", "run", name]);
     assert_eq!(run, format!("{name}-1\n"));
@@ -112,7 +112,7 @@ fn each_once(jobs: &[Value], name: &str, first: i64) {
     let ids: Vec<&str> = jobs.iter().map(|job| job["id"].as_str().expect("an id")).collect();
     let expected: Vec<String> = (1..=jobs.len()).map(|n| format!("{name}-{n}")).collect();
     assert_eq!(ids, expected);
-    let times: Vec<i64> = jobs.iter().map(|job| job["put_at"].as_i64().expect("a time")).collect();
+    let times: Vec<i64> = jobs.iter().map(|job| job["put_at_ms"].as_i64().expect("a time")).collect();
     assert!(times.iter().all(|at| (at - first) % 1000 == 0), "{first}: {times:?}");
     assert_eq!(times.iter().collect::<BTreeSet<_>>().len(), times.len(), "{times:?}");
 }
@@ -121,7 +121,7 @@ fn each_once(jobs: &[Value], name: &str, first: i64) {
 fn each_time_is_had_once_whoever_is_killed() {
     let sandbox = Sandbox::new(Setting::Plain);
     let put = ["recur", "put", "tick", "--every", "1s", "--overlap", "allow", "--json", "--", "true"];
-    let first = sandbox.json(&put)["next_at"].as_i64().expect("a time");
+    let first = sandbox.json(&put)["next_at_ms"].as_i64().expect("a time");
     assert_eq!(jobs_of(&sandbox, &[], "tick").len(), 0, "nobody serves the store");
     for round in 1..=5 {
         let mut running = sandbox.start(&["-w", "1"]);
@@ -150,7 +150,7 @@ fn two_supervisors_on_one_store_have_each_time_once() {
     let _second = two.start(&[&shared[..], &["-w", "1"]].concat());
     let put = ["recur", "put", "tick", "--every", "1s", "--json", "--overlap", "allow", "--", "true"];
     let put = [&shared[..], &put].concat();
-    let first = one.json(&put)["next_at"].as_i64().expect("a time");
+    let first = one.json(&put)["next_at_ms"].as_i64().expect("a time");
     wait_until("there are four jobs", || jobs_of(&two, &shared, "tick").len() >= 4);
     two.ok(&[&shared[..], &["recur", "remove", "tick"]].concat());
     let jobs = jobs_of(&one, &shared, "tick");

@@ -37,7 +37,7 @@ fn a_put_that_waits_prints_the_result_and_says_by_its_code_how_it_ended() {
 
     let ends = sandbox.lines(&["put", "--wait", "--json", "default", "echo", "7"]);
     assert_eq!((ends.len(), ends[0]["state"].as_str()), (1, Some("complete")));
-    assert!(ends[0]["result"].as_str().unwrap().contains('7') && ends[0]["id"].is_string(), "{ends:?}");
+    assert!(ends[0]["result"]["data"] == 7 && ends[0]["id"].is_string(), "{ends:?}");
     sandbox.ok(&["stop"]);
     assert!(running.wait().success());
 }
@@ -78,7 +78,7 @@ fn a_put_at_a_time_is_due_then() {
         text(put.env("TZ", "XYZ-5").output().unwrap().stdout)
     };
     for date in [at.to_string(), here] {
-        let due = sandbox.job(put(&date).trim())["due_at"].as_i64().unwrap();
+        let due = sandbox.job(put(&date).trim())["due_at_ms"].as_i64().unwrap();
         assert!((due - at.as_millisecond()).abs() < 5000, "{date}: due {due}");
     }
     let (code, said) = sandbox.refused(&["put", "--at", "2020-01-01 18:00", "--", "true"]);
@@ -94,7 +94,7 @@ fn a_job_that_others_wait_for_or_look_at_is_named_by_the_beginning_of_its_id() {
     let first = sandbox.ok(&["put", "--delay", "1h", "--", "true"]);
     let first = first.trim();
     let second = sandbox.ok(&["put", "--depends", &first[..20], "--", "true"]);
-    assert_eq!(sandbox.job(second.trim())["needs"][0]["job"], first);
+    assert_eq!(sandbox.job(second.trim())["depends"][0]["job"], first);
     let (code, said) = sandbox.refused(&["put", "--depends", "ffffff", "--", "true"]);
     assert!(code != 0 && said.contains("ffffff"), "{said}");
 

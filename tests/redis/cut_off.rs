@@ -79,7 +79,7 @@ fn a_job_that_carries_on_is_still_ours_if_nobody_took_it_and_completes_in_its_fi
     cut.end_well();
     wait_until("it is complete", || cut.job()["state"] == "complete");
     let job = cut.job();
-    assert_eq!((&job["attempt"], &job["interrupted"]), (&1.into(), &0.into()), "{job}");
+    assert_eq!((&job["attempt"], &job["interruptions"]), (&1.into(), &0.into()), "{job}");
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn a_copy_of_a_state_directory_is_refused_while_its_first_owner_lives() {
     first.signal("KILL");
     first.wait();
     let again = one.start(&["-w", "1", "--broker", &url]);
-    wait_until("the job runs again", || one.job(&jid)["interrupted"] == 1 && state(&jid) == "running");
+    wait_until("the job runs again", || one.job(&jid)["interruptions"] == 1 && state(&jid) == "running");
     drop(again);
     // One that has been silent for longer is dead.
     let name = std::fs::read_to_string(one.path("state").join("instance")).unwrap();

@@ -68,9 +68,9 @@ fn a_delayed_job_of_another_program_was_put_before_it_was_taken() {
     let _: String = other.call(&["pop", &at(0.0), "elsewhere", "host-1", "1"]);
     assert_eq!(timeline(&scene.ok(&["job", "show", "j"])), ["put", "popped by host-1"]);
     let age =
-        &scene.sandbox.json(&["-b", &scene.url, "job", "list", "--state", "running", "--json"])["put_at"];
-    assert_eq!(*age, scene.job("j")["put_at"]);
-    assert!(scene.job("j")["started_at"].as_i64().unwrap() - age.as_i64().unwrap() >= 8000);
+        &scene.sandbox.json(&["-b", &scene.url, "job", "list", "--state", "running", "--json"])["put_at_ms"];
+    assert_eq!(*age, scene.job("j")["put_at_ms"]);
+    assert!(scene.job("j")["started_at_ms"].as_i64().unwrap() - age.as_i64().unwrap() >= 8000);
 }
 
 #[test]

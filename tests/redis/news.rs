@@ -91,7 +91,7 @@ impl Listener<'_> {
     }
 
     fn has(&self, what: &str) -> bool {
-        self.heard().iter().any(|news| news["what"] == what)
+        self.heard().iter().any(|news| news["kind"] == what)
     }
 }
 
@@ -230,7 +230,7 @@ fn news_that_nobody_heard_while_redis_was_away_are_told_as_lost() {
     drop(scene.server.borrow_mut().take());
     *scene.server.borrow_mut() = RedisServer::start_at(scene.port, &[]);
     wait_until("the loss is told", || listener.has("lost"));
-    let lost = listener.heard().into_iter().find(|news| news["what"] == "lost").unwrap();
+    let lost = listener.heard().into_iter().find(|news| news["kind"] == "lost").unwrap();
     assert_eq!((&lost["why"], &lost["count"]), (&json!("the connection to Redis was broken"), &Value::Null));
     let after = scene.put_once_it_is_there();
     wait_until("it is told", || listener.of(&after) == ["put default waiting"]);

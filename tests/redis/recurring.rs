@@ -56,8 +56,8 @@ const TICK: [&str; 10] =
 fn assert_each_once(jobs: &[Value], first: &Value) {
     let ids: Vec<&str> = jobs.iter().map(|job| job["id"].as_str().expect("an id")).collect();
     assert_eq!(ids, (1..=jobs.len()).map(|n| format!("tick-{n}")).collect::<Vec<_>>());
-    let first = first["next_at"].as_i64().expect("a time");
-    let times: Vec<i64> = jobs.iter().map(|job| job["put_at"].as_i64().expect("a time")).collect();
+    let first = first["next_at_ms"].as_i64().expect("a time");
+    let times: Vec<i64> = jobs.iter().map(|job| job["put_at_ms"].as_i64().expect("a time")).collect();
     assert!(times.iter().all(|at| (at - first) % 1000 == 0), "{first}: {times:?}");
     assert!(times.is_sorted_by(|one, other| one < other), "{times:?}");
 }
@@ -68,7 +68,7 @@ fn a_host_that_runs_nothing_asks_for_all_of_it() {
     let (one, other) = (Host::of(&server), Host::of(&server));
     let yearly = ["recur", "put", "n", "--cron", "0 0 1 jan *", "--tz", "Europe/Vienna", "--json"];
     let put = one.json(&[&yearly[..], &["--priority", "-3", "mail", "Report", "[1]"]].concat());
-    assert_eq!((put["next_at"].as_i64().expect("a time") + 3_600_000) % 86_400_000, 0);
+    assert_eq!((put["next_at_ms"].as_i64().expect("a time") + 3_600_000) % 86_400_000, 0);
     assert_eq!(other.json(&["recur", "show", "n", "--json"]), put);
     assert_eq!(other.ok(&["recur", "run", "n"]), "n-1\n");
     let job = one.json(&["job", "show", "n-1", "--json"]);

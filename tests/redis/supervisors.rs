@@ -174,7 +174,7 @@ fn jobs_of_a_supervisor_that_was_killed_are_its_own_again_unspent() {
     let _again = scene.start(&["-w", "1"]);
     wait_until("it runs again", || {
         let job = scene.job(&jid);
-        job["state"] == "running" && job["interrupted"] == 1 && job["attempt"] == 1
+        job["state"] == "running" && job["interruptions"] == 1 && job["attempt"] == 1
     });
 }
 
@@ -433,8 +433,8 @@ fn what_is_tried_again_later_is_on_time_though_others_are_idle() {
         scene.ok(&["put", "--retries", "1", "--", "sh", "-c", "test -e tried || { touch tried; exit 3; }"]);
     wait_until("its second attempt has ended", || scene.state(jid.trim()) == "complete");
     let job = scene.job(jid.trim());
-    let ended = job["history"][0]["at"].as_i64().unwrap_or_else(|| panic!("{job}"));
-    let took = job["ended_at"].as_i64().unwrap() - ended;
+    let ended = job["history"][0]["at_ms"].as_i64().unwrap_or_else(|| panic!("{job}"));
+    let took = job["ended_at_ms"].as_i64().unwrap() - ended;
     assert!((900..10_000).contains(&took), "{job}");
 }
 

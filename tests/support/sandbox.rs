@@ -242,7 +242,7 @@ impl Sandbox {
 
     #[track_caller]
     pub fn wait_healthy(&self) {
-        wait_until("all is well", || self.status()["verdict"] == "healthy");
+        wait_until("all is well", || self.status()["health"] == "healthy");
     }
 
     /// No process of a job is left, and the pool runs the next one.

@@ -67,7 +67,7 @@ fn check_bomb(meanwhile: impl Fn(&Sandbox)) {
     wait_until("all run", || words(&sandbox, "begun-") == 100);
     touch(&sandbox, "boom");
     wait_until("the process is dead", || {
-        slots(&sandbox)[0]["waits"].as_array().is_some_and(|waits| !waits.is_empty())
+        slots(&sandbox)[0]["waiting_jobs"].as_array().is_some_and(|waits| !waits.is_empty())
     });
     touch(&sandbox, "go");
     wait_until("the bomb is held", || {

@@ -124,7 +124,7 @@ fn check_stop(mode: &str) {
     assert!(running.wait().success());
     assert!(word(&sandbox, "hit-b").starts_with(&hit_by(mode, "Interrupted:")));
     let job = sandbox.job(&jid);
-    assert_eq!((&job["state"], &job["interrupted"]), (&json!("waiting"), &json!(0)), "{job}");
+    assert_eq!((&job["state"], &job["interruptions"]), (&json!("waiting"), &json!(0)), "{job}");
     sandbox.assert_nothing_left();
     let log = sandbox.stderr();
     assert!(!log.contains("Traceback") && !log.contains("Exception ignored"), "{log}");
@@ -137,7 +137,7 @@ fn check_killed(mode: &str) {
         wait_until("it runs again", || {
             let output = sandbox.run(&["job", "show", jid, "--json"]);
             let job: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            job["state"] == "running" && job["interrupted"] == times && sandbox.work("begun-a").exists()
+            job["state"] == "running" && job["interruptions"] == times && sandbox.work("begun-a").exists()
         });
     };
     let worker = || word(&sandbox, "begun-a").parse::<i32>().unwrap();
@@ -219,7 +219,9 @@ fn check_end_in_the_middle(end: impl FnOnce(&Sandbox), interrupted: u64) {
     touch(&sandbox, "boom");
     // One of them holds up all the others.
     wait_until("they wait for the one that runs alone", || {
-        slots(&sandbox)[0]["waits"].as_array().is_some_and(|waits| !waits.is_empty() && waits.len() < 30)
+        slots(&sandbox)[0]["waiting_jobs"]
+            .as_array()
+            .is_some_and(|waits| !waits.is_empty() && waits.len() < 30)
     });
     end(&sandbox);
     running.wait();
@@ -235,7 +237,7 @@ fn check_end_in_the_middle(end: impl FnOnce(&Sandbox), interrupted: u64) {
             (&json!("complete"), &json!(1), &json!(0)),
             "{job}"
         );
-        assert!(job["interrupted"].as_u64().unwrap() <= interrupted, "{job}");
+        assert!(job["interruptions"].as_u64().unwrap() <= interrupted, "{job}");
     }
 }
 

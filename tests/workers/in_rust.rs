@@ -156,7 +156,7 @@ fn check_stop(mode: &str) {
     sandbox.ok(&["stop", "--now"]);
     assert!(running.wait().success());
     let job = sandbox.job(&jid);
-    assert_eq!((&job["state"], &job["interrupted"]), (&json!("waiting"), &json!(0)), "{job}");
+    assert_eq!((&job["state"], &job["interruptions"]), (&json!("waiting"), &json!(0)), "{job}");
     sandbox.assert_nothing_left();
 }
 

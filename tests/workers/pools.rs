@@ -118,13 +118,13 @@ fn a_class_that_no_worker_knows_comes_back_later_and_later_until_one_does() {
         let mut job = Value::Null;
         wait_until("nobody knew it", || {
             job = sandbox.job(&jid);
-            job["state"] == "delayed" && job["unknown"] == times
+            job["state"] == "delayed" && job["unknown_class"] == times
         });
         assert_eq!(counts(&job), [0, 0, 0], "{job}");
-        job["due_at"].as_i64().unwrap()
+        job["due_at_ms"].as_i64().unwrap()
     };
     let first = due(1);
-    assert_eq!(pool(&sandbox, "default")["unknown"], json!({"later.Class": 1}));
+    assert_eq!(pool(&sandbox, "default")["unknown_classes"], json!({"later.Class": 1}));
     assert!(sandbox.ok(&["status"]).contains("known to no worker: later.Class (1)"));
     assert_eq!(run(&sandbox, "look", "null")["state"], "complete");
     let second = due(2);

@@ -12,17 +12,12 @@ import struct
 
 from ..errors import PutError
 from ..protocol import frames
-from . import registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Fields that the API takes unchanged.
-_PLAIN = ("queue", "class", "id", "exists", "priority", "tags", "depends")
 _PATIENCE_SECONDS = 60.0
-#: The defaults of the supervisor for classes.
-_RETRY = {"retry_delay": 1.0, "retry_cap": 900.0}
 
 
 def socket_path() -> str:
@@ -81,7 +76,7 @@ def put(connection: socket.socket, path: str, jobs: list[dict[str, Any]]) -> lis
 
     client = http.client.HTTPConnection("taskvisor")
     client.sock = connection
-    body = frames.strict_json({"jobs": [_api_job(job) for job in jobs]}).encode()
+    body = frames.strict_json({"jobs": jobs}).encode()
     try:
         client.request("POST", "/v1/jobs", body, {"Content-Type": "application/json", "Connection": "close"})
         response = client.getresponse()
@@ -98,31 +93,6 @@ def put(connection: socket.socket, path: str, jobs: list[dict[str, Any]]) -> lis
     except (ValueError, KeyError, TypeError, AttributeError):
         reason, hint = f"answer {response.status}: {text[:200]!r}", ""
     raise PutError(f"failed to put {count(jobs)} at {path}: {reason}{hint}")
-
-
-def _api_job(job: dict[str, Any]) -> dict[str, Any]:
-    """Turns a job of `call put` into one of the API.
-
-    >>> _api_job({"queue": "q", "class": "c", "data": [1], "delay": 1.5})["delay"]
-    {'secs': 1, 'nanos': 500000000}
-    """
-    made: dict[str, Any] = {name: job[name] for name in _PLAIN if name in job}
-    made["payload"] = {"data": frames.strict_json(job["data"])}
-    for name in ("delay", "time_limit"):
-        if name in job:
-            made[name] = _duration(job[name])
-    if "retries" in job:
-        # The API takes all three settings or none.
-        known = registry.functions.get(job["class"])
-        settings = {**_RETRY, **(known.settings if known else {})}
-        made["retry"] = {"retries": job["retries"], "delay": _duration(settings["retry_delay"]),
-                         "cap": _duration(settings["retry_cap"])}
-    return made
-
-
-def _duration(seconds: float) -> dict[str, int]:
-    secs, nanos = divmod(round(seconds * 1_000_000_000), 1_000_000_000)
-    return {"secs": secs, "nanos": nanos}
 
 
 def count(jobs: list[dict[str, Any]]) -> str:

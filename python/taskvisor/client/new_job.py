@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..checks import exists_rule, ids, limit, seconds, whole
 from ..protocol import frames
+from . import registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class NewJob:
         return f"NewJob({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
 
     def fields(self) -> dict[str, Any]:
-        """The fields of a job in `call put`; a TypeError if a value cannot be sent.
+        """The fields of a job as the supervisor takes it; a TypeError if a value cannot be sent.
 
         >>> NewJob("mail", "mail.Send", [1], priority=5).fields()
         {'queue': 'mail', 'class': 'mail.Send', 'data': [1], 'priority': 5}
@@ -68,7 +69,7 @@ class NewJob:
         return {"queue": self.queue, "class": self.class_name, "data": self.data, **self._options()}
 
     def _options(self) -> dict[str, Any]:
-        options = {
+        options: dict[str, Any] = {
             "priority": self.priority,
             "delay": None if self.delay is None else seconds("delay", self.delay),
             "tags": None if self.tags is None else [str(tag) for tag in self.tags],
@@ -78,4 +79,9 @@ class NewJob:
             "exists": None if self.exists is None else exists_rule(self.exists),
             "depends": ids("depends", self.depends),
         }
+        if self.retries is not None:
+            # Tries of its own come with waits of its own: those of its function.
+            known = registry.functions.get(self.class_name)
+            options.update((name, value) for name, value in (known.settings if known else {}).items()
+                           if name in ("retry_delay", "retry_cap"))
         return {name: value for name, value in options.items() if value is not None}

@@ -14,7 +14,7 @@ from ..protocol import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional, Protocol
+    from typing import Any, Optional, Protocol, Union
 else:
     Protocol = object
 
@@ -88,8 +88,8 @@ class Job:
         self.time_limit = get("time_limit")
         self.soft_time_limit = get("soft_time_limit")
         self.cwd = get("cwd")
-        body = get("body_b64")
-        self.data = get("data") if body is None else _decode(body)
+        raw = get("raw")
+        self.data = get("data") if raw is None else _decode(raw)
         self.started = time.monotonic()
         self.canceled = False
         self.ended = False
@@ -109,10 +109,17 @@ class Job:
         return f"<Job {self.id} {self.class_name} attempt {self.attempt}>"
 
 
-def _decode(body: str) -> bytes:
+def _decode(raw: Union[str, dict[str, str]]) -> bytes:
+    """Data that is not JSON.
+
+    >>> _decode("hello"), _decode({"b64": "AP8="})
+    (b'hello', b'\\x00\\xff')
+    """
+    if isinstance(raw, str):
+        return raw.encode()
     import base64
 
-    return base64.b64decode(body)
+    return base64.b64decode(raw["b64"])
 
 
 #: The job of this task or thread, in a worker with several jobs at a time.

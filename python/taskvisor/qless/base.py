@@ -104,7 +104,7 @@ class BaseJob:
     @property
     def expires_at(self) -> float:
         """Until when it may run, in seconds since 1970; 0 if it does not. The supervisor renews that in time."""
-        return float(self.record().get("expires_at") or 0) / 1000
+        return float(self.record().get("expires_at_ms") or 0) / 1000
 
     @property
     def ttl(self) -> float:
@@ -114,8 +114,8 @@ class BaseJob:
     @property
     def original_retries(self) -> Optional[int]:
         """Tries after the first one; None if the job leaves that to its pool."""
-        retry = self.record().get("retry")
-        return None if retry is None else int(retry["retries"])
+        retries = self.record().get("retries")
+        return None if retries is None else int(retries)
 
     @property
     def retries_left(self) -> Optional[int]:
@@ -126,12 +126,12 @@ class BaseJob:
     @property
     def dependencies(self) -> list[str]:
         """The ids of the jobs it waits for."""
-        return [need["job"] for need in self.record().get("needs", ())]
+        return [need["job"] for need in self.record().get("depends", ())]
 
     @property
     def dependents(self) -> list[str]:
         """The ids of the jobs that wait for it."""
-        return list(self.record().get("needed_by", ()))
+        return list(self.record().get("dependents", ()))
 
     @property
     def failure(self) -> dict[str, Any]:
@@ -140,17 +140,17 @@ class BaseJob:
         failure = record.get("failure")
         if failure is None:
             return {}
-        when = (record.get("forensics") or {}).get("at") or record.get("ended_at") or 0
+        when = (record.get("forensics") or {}).get("ended_at_ms") or record.get("ended_at_ms") or 0
         return {**failure, "when": when // 1000, "worker": ""}
 
     @property
     def history(self) -> list[dict[str, Any]]:
         """What has happened to it, oldest first: ``what`` and ``when``, and what else is known."""
         record = self.record()
-        entries = [{"what": "put", "when": record["put_at"] // 1000}]
+        entries = [{"what": "put", "when": record["put_at_ms"] // 1000}]
         for entry in record.get("history", ()):
-            (what, told), = ((name, value) for name, value in entry.items() if name != "at")
-            entries.append({**told, "what": what, "when": entry["at"] // 1000})
+            told = {name: value for name, value in entry.items() if name not in ("at", "at_ms", "kind", "attempt")}
+            entries.append({**entry.get("attempt", told), "what": entry["kind"], "when": entry["at_ms"] // 1000})
         return entries
 
     def record(self) -> dict[str, Any]:

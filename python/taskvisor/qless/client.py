@@ -86,11 +86,8 @@ class Jobs:
 
 def by_record(client: Client, record: dict[str, Any]) -> BaseJob:
     """A job as the supervisor tells of it."""
-    import json
-
-    data = (record.get("payload") or {}).get("data")
-    job = BaseJob(client, record["id"], record["class"], record["queue"],
-                  json.loads(data) if isinstance(data, str) else data, record["priority"], record["tags"])
+    job = BaseJob(client, record["id"], record["class"], record["queue"], record.get("data", record.get("raw")),
+                  record["priority"], record["tags"])
     job._record = record
     return job
 

@@ -84,7 +84,7 @@ mod tests {
 
     fn pool(name: &str, outdated: bool, state: SlotState) -> PoolStatus {
         let slot = json!({
-            "slot": format!("{name}.1"), "generation": 1, "state": state, "age": {"secs": 0, "nanos": 0}, "until": null,
+            "slot": format!("{name}.1"), "generation": 1, "state": state, "age": 0,
             "jobs": [], "restarts": 0, "why": null, "process": null
         });
         let pool = json!({

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
 use super::{all_named, tell};
@@ -12,7 +14,7 @@ use crate::cli::term::screen::{print, print_json};
 use crate::config::{Config, format_duration};
 use crate::failure::{Failure, exit};
 use crate::model::verb::Queues;
-use crate::model::{JobId, JobRecord, JobState};
+use crate::model::{JobId, JobRecord, JobState, json_text};
 
 /// Waits for the end of all.
 pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
@@ -36,13 +38,23 @@ pub async fn results(
     each_end(config, ids, timeout, true, async |id, state| {
         let job = Access::open(config).await?.job(&id).await?;
         match &job.result {
-            _ if json => print_json(&serde_json::json!({ "id": id, "state": state, "result": job.result }))?,
+            _ if json => {
+                print_json(&Ended { id: &id, state, result: job.result.as_deref().and_then(json_text) })?
+            }
             Some(result) => print(&format!("{result}\n"))?,
             None => {}
         }
         if state == JobState::Complete { Ok(()) } else { Err(not_complete(&job)) }
     })
     .await
+}
+
+/// What `put --wait --json` prints of a job.
+#[derive(Serialize)]
+struct Ended<'a> {
+    id: &'a JobId,
+    state: JobState,
+    result: Option<Box<RawValue>>,
 }
 
 fn not_complete(job: &JobRecord) -> Failure {

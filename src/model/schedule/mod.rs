@@ -16,6 +16,7 @@ pub use cron::Cron;
 pub use line::WrongLine;
 
 use super::format_duration;
+use super::json::Seconds;
 
 /// When a recurring job is due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,9 +25,10 @@ pub enum Schedule {
     /// Again and again after the same time, whatever becomes of the wall clock.
     Every {
         /// That time: a second or more.
+        #[serde(with = "Seconds")]
         interval: Duration,
         /// The first time, counted from the put.
-        #[serde(default)]
+        #[serde(default, with = "Seconds")]
         offset: Duration,
     },
     /// By the wall clock of a time zone.

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::json::JsonText;
 use crate::model::{Bytes, Fence, JobId};
 
 /// Has a job wait for others.
@@ -45,6 +46,7 @@ pub struct SetData {
     /// The proof of the right to run it: nobody else may.
     pub fence: Fence,
     /// What it carries from now on.
+    #[serde(with = "JsonText")]
     pub data: Bytes,
 }
 

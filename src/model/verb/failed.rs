@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::json::{MaybeTime, NewestAt};
 use crate::model::{Class, JobId, JobState, Millis, QueueName};
 
 /// Counts the jobs that failed or are held, by what their failure is called.
@@ -16,7 +17,7 @@ pub struct Failed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
     /// That ended at this time or later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeTime")]
     pub since: Option<Millis>,
 }
 
@@ -30,6 +31,7 @@ pub struct FailureGroup {
     /// How many are held.
     pub held: u64,
     /// When the latest of them did.
+    #[serde(flatten, with = "NewestAt::<Millis>")]
     pub newest: Millis,
     /// Which one that is.
     pub job: JobId,
@@ -55,7 +57,7 @@ pub struct Bulk {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
     /// That ended at this time or later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeTime")]
     pub since: Option<Millis>,
     /// At most so many, those first that were put first.
     #[serde(default, skip_serializing_if = "Option::is_none")]

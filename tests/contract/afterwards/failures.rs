@@ -9,7 +9,7 @@ contract!(
     many_jobs_are_retried_by_what_they_are,
     many_jobs_are_taken_stretch_by_stretch,
     a_limit_takes_those_first_that_were_put_first,
-    a_rehearsal_changes_nothing,
+    a_dry_run_changes_nothing,
     only_what_has_ended_is_swept,
     discarded_jobs_are_gone,
 );
@@ -152,7 +152,7 @@ async fn a_limit_takes_those_first_that_were_put_first(scene: Scene) {
     assert_eq!(waiting(&scene).await, ["a", "b", "c", "d"]);
 }
 
-async fn a_rehearsal_changes_nothing(scene: Scene) {
+async fn a_dry_run_changes_nothing(scene: Scene) {
     for n in 0..20 {
         failed(&scene, &n.to_string(), "exit 1").await;
     }

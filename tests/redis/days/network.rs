@@ -112,7 +112,7 @@ fn a_lost_answer_to_a_fetch_loses_no_job() {
         assert!(proxy.has_lost());
         assert!(began.elapsed() < Duration::from_secs(30), "not by the end of its lease");
         let job = scene.job("unheard");
-        assert_eq!((&job["attempt"], &job["interrupted"]), (&1.into(), &0.into()), "{loss:?}");
+        assert_eq!((&job["attempt"], &job["interruptions"]), (&1.into(), &0.into()), "{loss:?}");
     }
 }
 

@@ -32,7 +32,7 @@ fn a_strange_id_much_text_and_data_that_is_no_json_stop_nothing() {
     }
     // What is no program goes back unspent, to whoever may know it.
     for jid in ["tagged", "no json"] {
-        wait_until(jid, || scene.job(jid)["unknown"].as_u64().unwrap_or(0) > 0);
+        wait_until(jid, || scene.job(jid)["unknown_class"].as_u64().unwrap_or(0) > 0);
         assert_eq!(scene.job(jid)["attempt"], 0, "{jid}");
     }
     assert_eq!(scene.job("tagged")["tags"].as_array().unwrap().len(), 25_000);

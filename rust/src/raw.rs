@@ -1,0 +1,16 @@
+//! Data of jobs that is not JSON.
+
+use serde::{Deserialize, Serialize};
+
+/// Data that is not JSON: as text, or in base64, whichever is shorter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Raw {
+    /// UTF-8.
+    Text(String),
+    /// Any bytes.
+    Base64 {
+        /// In base64.
+        b64: String,
+    },
+}

@@ -1,0 +1,51 @@
+//! Pools beside what each makes of a class.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::model::{Fit, PoolStatus};
+
+/// A pool, and what it makes of the class of the job that was asked about.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+struct PoolFit {
+    /// What the pool makes of the class.
+    fit: Fit,
+    /// The pool.
+    #[serde(flatten)]
+    pool: PoolStatus,
+}
+
+/// For `with`: the pools of a job.
+pub(in crate::model) struct Fits;
+
+impl Fits {
+    pub(in crate::model) fn serialize<S: Serializer>(
+        pools: &[(PoolStatus, Fit)],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_seq(pools.iter().map(|(pool, fit)| PoolFit { fit: *fit, pool: pool.clone() }))
+    }
+
+    pub(in crate::model) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<(PoolStatus, Fit)>, D::Error> {
+        let pools = Vec::<PoolFit>::deserialize(from)?;
+        Ok(pools.into_iter().map(|PoolFit { fit, pool }| (pool, fit)).collect())
+    }
+}
+
+impl JsonSchema for Fits {
+    fn schema_name() -> Cow<'static, str> {
+        "Fits".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<PoolFit>::json_schema(generator)
+    }
+}

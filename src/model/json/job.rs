@@ -1,0 +1,226 @@
+//! A job as it is shown.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::new_job::{Carried, present};
+use super::{
+    DueAt, EndedAt, EntryJson, ExpiresAt, JsonText, MaybeSeconds, PutAt, RenewedAt, StartedAt, json_text,
+};
+use crate::model::{
+    Bytes, Class, Exec, Failure, Fence, Forensics, Instance, JobId, JobRecord, JobState, Millis, Need,
+    Progress, QueueName, Retry, WorkerName,
+};
+
+/// A job. What has no value is left out.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Job")]
+pub(in crate::model) struct JobJson {
+    /// Its id.
+    id: JobId,
+    /// The queue it is or was in.
+    queue: QueueName,
+    /// The name of the code that runs it; `exec` for programs.
+    class: Class,
+    /// Where it is in its life.
+    state: JobState,
+    /// Its data, if it has some and that is JSON. Not in lists; `exec` and `raw` neither.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "Option<JsonText>")]
+    data: Option<Box<RawValue>>,
+    /// Its data, if that is not JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    raw: Option<Bytes>,
+    /// The program to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    exec: Option<Exec>,
+    /// Only in lists: the command, or the class and the beginning of its data, 80 characters at most. Left out of a payload
+    /// of more than 4 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    /// Higher runs first.
+    priority: i32,
+    /// Free words.
+    tags: Vec<String>,
+    /// Whether somebody follows it.
+    #[serde(default)]
+    tracked: bool,
+    /// The jobs it waits for, those that are not complete. Not in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    depends: Vec<Need>,
+    /// The jobs that wait for it, 1000 at most. Not in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    dependents: Vec<JobId>,
+    /// Attempts spent or under way.
+    attempt: u32,
+    /// Tries after the first one. Left out with the next two = as its class or pool says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retries: Option<u32>,
+    /// Wait before the first retry, in seconds; doubled for each later one.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
+    retry_delay: Option<Duration>,
+    /// The longest wait before a retry, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
+    retry_cap: Option<Duration>,
+    /// Longest run of one attempt, in seconds. Left out = as its class or pool says.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
+    time_limit: Option<Duration>,
+    /// How often a worker died under it.
+    crashes: u32,
+    /// How often the supervisor or its host died, or the lease ended, while it ran. After 2 it runs alone on its host.
+    interruptions: u32,
+    /// How often no worker knew its class.
+    #[serde(default)]
+    unknown_class: u32,
+    /// When it was put.
+    #[serde(flatten, with = "PutAt::<Millis>")]
+    put_at: Millis,
+    /// Who put it, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    put_by: Option<String>,
+    /// The recurring job that put it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    recurring: Option<String>,
+    /// When it is due, if it is delayed or depends on others.
+    #[serde(flatten, with = "DueAt::<Option<Millis>>")]
+    due_at: Option<Millis>,
+    /// When its latest attempt started.
+    #[serde(flatten, with = "StartedAt::<Option<Millis>>")]
+    started_at: Option<Millis>,
+    /// When it ended.
+    #[serde(flatten, with = "EndedAt::<Option<Millis>>")]
+    ended_at: Option<Millis>,
+    /// The supervisor that runs or ran it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    instance: Option<Instance>,
+    /// The worker of another program that has it, by the name that qless keeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    holder: Option<String>,
+    /// The worker that runs or ran it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    worker: Option<WorkerName>,
+    /// The token of its latest lease.
+    fence: Fence,
+    /// How often that lease was renewed.
+    #[serde(default)]
+    renewals: u32,
+    /// When it was renewed last.
+    #[serde(flatten, with = "RenewedAt::<Option<Millis>>")]
+    renewed_at: Option<Millis>,
+    /// When it ends, while it is held.
+    #[serde(flatten, with = "ExpiresAt::<Option<Millis>>")]
+    expires_at: Option<Millis>,
+    /// How far its latest attempt has come, as its worker says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress>,
+    /// What its worker gave back.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "Option<JsonText>")]
+    result: Option<Box<RawValue>>,
+    /// Why it failed, is held or waits for a retry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure: Option<Failure>,
+    /// How its latest attempt ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    forensics: Option<Forensics>,
+    /// What happened to it, oldest first: the latest 100 entries. Not in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    history: Vec<EntryJson>,
+}
+
+impl From<JobRecord> for JobJson {
+    fn from(job: JobRecord) -> JobJson {
+        let Carried { data, raw, exec } = Carried::shown(job.payload);
+        JobJson {
+            id: job.id,
+            queue: job.queue,
+            class: job.class,
+            state: job.state,
+            data,
+            raw,
+            exec,
+            title: job.title,
+            priority: job.priority,
+            tags: job.tags,
+            tracked: job.tracked,
+            depends: job.needs,
+            dependents: job.needed_by,
+            attempt: job.attempt,
+            retries: job.retry.map(|retry| retry.retries),
+            retry_delay: job.retry.map(|retry| retry.delay),
+            retry_cap: job.retry.map(|retry| retry.cap),
+            time_limit: job.time_limit,
+            crashes: job.crashes,
+            interruptions: job.interrupted,
+            unknown_class: job.unknown,
+            put_at: job.put_at,
+            put_by: job.put_by,
+            recurring: job.recurring,
+            due_at: job.due_at,
+            started_at: job.started_at,
+            ended_at: job.ended_at,
+            instance: job.instance,
+            holder: job.holder,
+            worker: job.worker,
+            fence: job.fence,
+            renewals: job.renewals,
+            renewed_at: job.renewed_at,
+            expires_at: job.expires_at,
+            progress: job.progress,
+            result: job.result.as_deref().and_then(json_text),
+            failure: job.failure,
+            forensics: job.forensics,
+            history: job.history.into_iter().map(EntryJson::from).collect(),
+        }
+    }
+}
+
+impl From<JobJson> for JobRecord {
+    fn from(job: JobJson) -> JobRecord {
+        let retry = |retries| Retry {
+            retries,
+            delay: job.retry_delay.unwrap_or(Retry::CLASS.delay),
+            cap: job.retry_cap.unwrap_or(Retry::CLASS.cap),
+        };
+        JobRecord {
+            id: job.id,
+            queue: job.queue,
+            class: job.class,
+            payload: Carried { data: job.data, raw: job.raw, exec: job.exec }.payload(),
+            title: job.title,
+            state: job.state,
+            priority: job.priority,
+            tags: job.tags,
+            tracked: job.tracked,
+            needs: job.depends,
+            needed_by: job.dependents,
+            attempt: job.attempt,
+            retry: job.retries.map(retry),
+            time_limit: job.time_limit,
+            crashes: job.crashes,
+            interrupted: job.interruptions,
+            unknown: job.unknown_class,
+            put_at: job.put_at,
+            put_by: job.put_by,
+            recurring: job.recurring,
+            due_at: job.due_at,
+            started_at: job.started_at,
+            ended_at: job.ended_at,
+            instance: job.instance,
+            holder: job.holder,
+            worker: job.worker,
+            fence: job.fence,
+            renewals: job.renewals,
+            renewed_at: job.renewed_at,
+            expires_at: job.expires_at,
+            progress: job.progress,
+            result: job.result.map(|json| json.get().to_owned()),
+            failure: job.failure,
+            forensics: job.forensics,
+            history: job.history.into_iter().map(Into::into).collect(),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The public JSON: how values of the model are written for programs, by HTTP, by `--json`, by the worker protocol and in the
+//! packages, one shape for all of them. What stores keep is apart from it (`broker/stored`).
+//!
+//! Durations are numbers of seconds. A moment has two fields: `NAME` (RFC 3339) and `NAME_ms` (milliseconds since 1970). Data
+//! and results are JSON, and keep every digit. `docs/openapi.json` describes all of it, and a test holds it.
+
+mod ends;
+mod entry;
+mod fits;
+mod job;
+mod new_job;
+mod numbers;
+#[cfg(test)]
+mod tests;
+mod texts;
+mod times;
+
+pub(super) use ends::ExitStatusJson;
+pub(super) use entry::EntryJson;
+pub(super) use fits::Fits;
+pub(super) use job::JobJson;
+pub(super) use new_job::NewJobJson;
+pub(super) use numbers::{MaybeSeconds, Octal, Seconds};
+pub(super) use texts::JsonText;
+pub use texts::json_text;
+pub(super) use times::{
+    At, DueAt, EndedAt, ExpiresAt, MaybeTime, MissedAt, NewestAt, NextAt, Now, OldestWaitingAt, PutAt,
+    RenewedAt, SeenAt, Since, StartedAt, ThenAt,
+};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+/// Declares as what a type is described: the one that it is written as.
+macro_rules! described {
+    ($($model:ty as $json:ty;)*) => {
+        $(impl JsonSchema for $model {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                <$json>::schema_name()
+            }
+
+            fn schema_id() -> std::borrow::Cow<'static, str> {
+                <$json>::schema_id()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                <$json>::json_schema(generator)
+            }
+        })*
+    };
+}
+
+described! {
+    super::ExitStatus as ExitStatusJson;
+    super::JobRecord as JobJson;
+    super::NewJob as NewJobJson;
+}

@@ -1,0 +1,65 @@
+//! JSON that is passed on as it was written.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::model::Bytes;
+
+/// The JSON that a text is, each token as it was written, on one line: JSON has newlines only between tokens.
+pub(in crate::model) fn json(text: &[u8]) -> Option<Box<RawValue>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let is_newline = |letter| matches!(letter, '\n' | '\r');
+    let line = if text.contains(is_newline) { text.replace(is_newline, " ") } else { text.to_owned() };
+    // A newline within a string would make it another text.
+    serde_json::from_str::<&RawValue>(text).ok()?;
+    RawValue::from_string(line).ok()
+}
+
+/// What a worker gave back, as JSON on one line with every digit; a text that is no JSON, which another program may have
+/// written, becomes a string. `None` only if it cannot be written at all.
+///
+/// ```
+/// use taskvisor::model::json_text;
+/// assert_eq!(json_text("{\"n\":\n1.50}").unwrap().get(), "{\"n\": 1.50}");
+/// assert_eq!(json_text("done!").unwrap().get(), "\"done!\"");
+/// ```
+pub fn json_text(text: &str) -> Option<Box<RawValue>> {
+    json(text.as_bytes()).or_else(|| serde_json::value::to_raw_value(text).ok())
+}
+
+/// For `with`: bytes that are JSON.
+pub(in crate::model) struct JsonText;
+
+impl JsonText {
+    pub(in crate::model) fn serialize<S: Serializer>(value: &Bytes, to: S) -> Result<S::Ok, S::Error> {
+        json(&value.0).ok_or_else(|| S::Error::custom("the data is no JSON"))?.serialize(to)
+    }
+
+    pub(in crate::model) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bytes, D::Error> {
+        Box::<RawValue>::deserialize(from).map(bytes)
+    }
+}
+
+/// As they are kept.
+pub(in crate::model) fn bytes(json: Box<RawValue>) -> Bytes {
+    Bytes(String::from(Box::<str>::from(json)).into_bytes())
+}
+
+/// Any JSON, in a schema.
+impl JsonSchema for JsonText {
+    fn schema_name() -> Cow<'static, str> {
+        "Json".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({})
+    }
+}
