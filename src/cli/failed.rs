@@ -2,8 +2,10 @@
 
 use super::access::Access;
 use super::args::Failed;
-use super::job::{between, list_text, now};
+use super::job::list::list_text;
+use super::term::format::between;
 use super::term::screen::{Look, age, escaped, headline, print, print_json, table};
+use crate::clock;
 use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::verb::{self, FailureGroup};
@@ -21,7 +23,7 @@ pub async fn failed(config: &Config, args: Failed) -> Result<u8, Failure> {
         if args.json {
             groups.iter().try_for_each(print_json)?;
         } else if !groups.is_empty() {
-            print(&render(&groups, now(), &look))?;
+            print(&render(&groups, clock::wall(), &look))?;
         }
         return Ok(exit::OK);
     };
@@ -47,7 +49,7 @@ pub async fn failed(config: &Config, args: Failed) -> Result<u8, Failure> {
     if args.json {
         jobs.iter().try_for_each(print_json)?;
     } else if !jobs.is_empty() {
-        print(&list_text(&jobs, now(), &look))?;
+        print(&list_text(&jobs, clock::wall(), &look))?;
     }
     Ok(exit::OK)
 }

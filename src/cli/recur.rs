@@ -6,9 +6,10 @@ use jiff::tz::TimeZone;
 
 use super::access::{Access, for_each};
 use super::args::recur::{RecurCommand, RecurList, RecurName, RecurNames, RecurPut};
-use super::job::known;
-use super::job::page::{carried, counted, program, row};
+use super::job::page::{carried, program, row};
 use super::put::form::Form;
+use super::term::format::counted;
+use super::term::format::known;
 use super::term::screen::{Look, escaped, print, print_json, table};
 use crate::config::{Config, format_duration};
 use crate::failure::{Failure, exit};

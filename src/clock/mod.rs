@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::Instant;
+use crate::model::{Instant, Millis};
 use nix::time::{ClockId, clock_gettime};
 
 /// The boot-time clock: goes on in suspend, never jumps.
@@ -15,6 +15,11 @@ pub fn now() -> Instant {
 pub fn monotonic() -> Duration {
     let spec = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC always exists");
     Duration::new(spec.tv_sec() as u64, spec.tv_nsec() as u32)
+}
+
+/// The wall clock, for people and for moments that a broker keeps, never for a timer. The broker reads the same clock.
+pub fn wall() -> Millis {
+    Millis(wall_millis())
 }
 
 /// Milliseconds since 1970. For what people are shown, never for a timer.

@@ -40,6 +40,15 @@ pub const MADE: usize = 32;
 /// A shorter word is no beginning of an id.
 const SHORTEST: usize = 6;
 
+/// The jobs that were typed, by their ids or by the beginnings of them.
+pub async fn all_named(access: &Access, typed: &[String]) -> Result<Vec<JobId>, Failure> {
+    let mut all = Vec::with_capacity(typed.len());
+    for typed in typed {
+        all.push(access.named(typed).await?);
+    }
+    Ok(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::cli::control::reload::parse_scale;
 use crate::config::parse_duration;
 use crate::model::Scale as Workers;
 
@@ -73,4 +72,29 @@ pub struct Stop {
     /// Wait no longer than this for the end; it goes on
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub timeout: Option<Duration>,
+}
+
+/// `8`, `+2` or `-2`.
+fn parse_scale(text: &str) -> Result<Workers, String> {
+    let wrong = |_| format!("'{text}' is no number of workers: 8 for so many, +2 or -2 for more or fewer");
+    match text.as_bytes().first() {
+        Some(b'+' | b'-') => text.parse().map(Workers::By).map_err(wrong),
+        _ => text.parse().map(Workers::To).map_err(wrong),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_says_how_many_more_or_fewer() {
+        assert_eq!(parse_scale("8"), Ok(Workers::To(8)));
+        assert_eq!(parse_scale("0"), Ok(Workers::To(0)));
+        assert_eq!(parse_scale("+2"), Ok(Workers::By(2)));
+        assert_eq!(parse_scale("-2"), Ok(Workers::By(-2)));
+        for wrong in ["", "+", "-", "many", "70000", "1.5"] {
+            assert!(parse_scale(wrong).is_err_and(|why| why.contains("+2 or -2")), "{wrong}");
+        }
+    }
 }

@@ -10,7 +10,6 @@ use crate::model::{Day, JobState, Millis};
 
 use super::many;
 pub use super::many::{Failed, JobDiscard, JobRetry, Many};
-use crate::cli::job::lens::Stream;
 
 #[derive(Debug, Subcommand)]
 pub enum JobCommand {
@@ -223,6 +222,15 @@ pub struct JobWait {
     /// One JSON document a line
     #[arg(long)]
     pub json: bool,
+}
+
+/// A stream of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Stream {
+    /// What it printed there
+    Stdout,
+    /// What it printed there, and the log lines of its worker
+    Stderr,
 }
 
 #[derive(Debug, clap::Args)]

@@ -8,6 +8,7 @@ pub(super) mod mistyped;
 pub(super) mod option;
 mod put;
 pub(super) mod recur;
+pub(super) mod reference;
 mod start;
 pub(super) mod status;
 pub(super) mod typed;
@@ -36,7 +37,6 @@ use super::events;
 use super::put::form;
 use super::queue::statsd;
 pub use super::redis::RedisCommand;
-use super::reference;
 use crate::config::Flags;
 use crate::failure::exit;
 

@@ -11,7 +11,7 @@ use crate::cli::args::{Drain, Intake, Recycle, Reload, Scale as ScaleArgs};
 use crate::cli::term::screen::{age, escaped, print, print_json};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
-use crate::model::{Change, Scale};
+use crate::model::Change;
 
 const NO_FILE: &str = "The supervisor was started without a file (-c), so there is nothing to read again: \
                        flags and variables stay as they were.";
@@ -104,15 +104,6 @@ async fn change(config: &Config, pool: Option<&str>, change: Change) -> Result<u
     Ok(exit::OK)
 }
 
-/// `8`, `+2` or `-2`.
-pub fn parse_scale(text: &str) -> Result<Scale, String> {
-    let wrong = |_| format!("'{text}' is no number of workers: 8 for so many, +2 or -2 for more or fewer");
-    match text.as_bytes().first() {
-        Some(b'+' | b'-') => text.parse().map(Scale::By).map_err(wrong),
-        _ => text.parse().map(Scale::To).map_err(wrong),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,16 +123,5 @@ mod tests {
             text,
             "lease: 1 -> [2\\x1b]\na: unchanged\nb: gets new workers\n  recycle.jobs: 1 -> [2\\x1b]\n"
         );
-    }
-
-    #[test]
-    fn a_sign_says_how_many_more_or_fewer() {
-        assert_eq!(parse_scale("8"), Ok(Scale::To(8)));
-        assert_eq!(parse_scale("0"), Ok(Scale::To(0)));
-        assert_eq!(parse_scale("+2"), Ok(Scale::By(2)));
-        assert_eq!(parse_scale("-2"), Ok(Scale::By(-2)));
-        for wrong in ["", "+", "-", "many", "70000", "1.5"] {
-            assert!(parse_scale(wrong).is_err_and(|why| why.contains("+2 or -2")), "{wrong}");
-        }
     }
 }

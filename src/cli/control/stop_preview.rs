@@ -1,7 +1,7 @@
 //! `stop --dry-run`: what would become of the jobs that run.
 
 use crate::cli::access::elsewhere::supervisor;
-use crate::cli::job::page::counted;
+use crate::cli::term::format::counted;
 use crate::cli::term::screen::{age, escaped, print};
 use crate::config::{Config, format_duration};
 use crate::failure::{Failure, exit};

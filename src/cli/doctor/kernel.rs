@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use nix::sys::utsname::uname;
 
-use super::Check;
+use super::finding::Check;
 use crate::keeper::{Abilities, Without, abilities};
 
 /// Older kernels lack what the keeper cannot do without.
@@ -190,7 +190,7 @@ fn systemd() -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
+    use super::super::finding::State;
     use super::*;
 
     fn bare() -> Abilities {

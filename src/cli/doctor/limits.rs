@@ -5,7 +5,7 @@ use std::fs;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-use super::Check;
+use super::finding::Check;
 use crate::clock;
 use crate::config::{self, Config};
 
@@ -108,7 +108,7 @@ fn wall_clock(millis: i64) -> Check {
 mod tests {
     use nix::errno::Errno;
 
-    use super::super::State;
+    use super::super::finding::State;
     use super::*;
 
     #[test]

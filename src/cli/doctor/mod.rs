@@ -1,13 +1,13 @@
 //! `doctor`: what this machine lacks, what follows from it, and what to do.
 
+mod finding;
 mod kernel;
 mod limits;
 mod place;
 
 use std::process::ExitCode;
 
-use serde::Serialize;
-
+use self::finding::{Check, State};
 use super::term::screen::{escaped, print, print_json};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
@@ -26,49 +26,6 @@ pub struct Doctor {
 
 /// The name of what `--json` prints.
 const SCHEMA: &str = "taskvisor.doctor/1";
-
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    /// As it should be.
-    Ok,
-    /// Something is missing, and taskvisor does without.
-    Less,
-    /// It cannot work so, or not keep its promises.
-    Bad,
-}
-
-/// One thing looked at.
-#[derive(Clone, Debug, Serialize)]
-struct Check {
-    name: &'static str,
-    state: State,
-    found: String,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    effect: &'static str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    remedy: &'static str,
-}
-
-impl Check {
-    fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Check { name, state: State::Ok, found: found.into(), effect: "", remedy: "" }
-    }
-
-    fn less(
-        name: &'static str,
-        found: impl Into<String>,
-        effect: &'static str,
-        remedy: &'static str,
-    ) -> Self {
-        Check { state: State::Less, effect, remedy, ..Check::ok(name, found) }
-    }
-
-    fn bad(name: &'static str, found: impl Into<String>, effect: &'static str, remedy: &'static str) -> Self {
-        Check { state: State::Bad, effect, remedy, ..Check::ok(name, found) }
-    }
-}
 
 /// Looks at everything. The process must have one thread.
 pub(super) fn doctor(config: &Config, args: &Doctor) -> Result<ExitCode, Failure> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::statfs::statfs;
 use nix::sys::statvfs::statvfs;
 
-use super::{Check, State};
+use super::finding::{Check, State};
 use crate::broker::{Address, Opening, Place};
 use crate::cli::term::screen::size;
 use crate::config::Config;

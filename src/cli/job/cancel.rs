@@ -1,14 +1,16 @@
 //! `job cancel`: jobs by their ids, or all that match.
 
+use super::list::must_be_known;
 use super::many;
-use super::page::counted;
+use super::state_line::print_state;
 use super::wait::all_ended;
-use super::{all_named, must_be_known, tell};
 use crate::broker::Error;
 use crate::cli::access::listing::Listing;
+use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, for_each};
 use crate::cli::args::JobCancel;
 use crate::cli::args::many::CANCELABLE;
+use crate::cli::term::format::counted;
 use crate::cli::term::screen::{escaped, print, print_json};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
@@ -29,7 +31,7 @@ pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
             Fate::State(state) => state,
             Fate::Refused(why) => return Err(not_canceled(job, why)),
         };
-        tell(&job, state, args.json)?;
+        print_state(&job, state, args.json)?;
         told.map_or(Ok(()), |worker| unproven(&job, &worker, args.wait))
     })
     .await

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{all_named, tell};
+use super::state_line::print_state;
+use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, for_each};
 use crate::cli::args::{JobDepends, JobPriority, JobTag, Jobs, OnOff, TagHow};
 use crate::cli::term::screen::{escaped, print, print_json};
@@ -24,7 +25,7 @@ pub async fn depends(config: &Config, args: JobDepends) -> Result<u8, Failure> {
             return Err(Failure::new(exit::USAGE, "--all is for off: a job cannot depend on all others"));
         }
     };
-    tell(&job, answer.state, json)?;
+    print_state(&job, answer.state, json)?;
     Ok(exit::OK)
 }
 

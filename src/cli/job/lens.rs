@@ -3,19 +3,11 @@
 use std::path::PathBuf;
 
 use crate::cli::args::JobLogs;
+use crate::cli::args::job::Stream;
 use crate::config::{Config, logs as logs_of};
 use crate::failure::Failure;
 use crate::log::{Mark, Piece, Source, pieces};
 use crate::model::{JobId, Millis};
-
-/// A stream of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Stream {
-    /// What it printed there
-    Stdout,
-    /// What it printed there, and the log lines of its worker
-    Stderr,
-}
 
 /// What was asked for.
 #[derive(Clone, Debug, Default)]

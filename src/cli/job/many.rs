@@ -1,10 +1,11 @@
 //! `job retry`, `job discard` and `queue forget`: many jobs, stretch by stretch, so that no answer is long in coming.
 
 use super::edit::act;
-use super::page::counted;
-use super::{all_named, tell};
+use super::state_line::print_state;
+use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, for_each};
 use crate::cli::args::{JobDiscard, JobRetry, Many, QueueForget};
+use crate::cli::term::format::counted;
 use crate::cli::term::screen::{escaped, print, print_json};
 use crate::config::Config;
 use crate::failure::{Failure, exit};
@@ -19,7 +20,7 @@ pub async fn retry(config: &Config, args: &JobRetry) -> Result<u8, Failure> {
     }
     for_each(all_named(&access, &args.jids).await?, async |id| {
         access.ask(Retry { job: id.clone() }).await?;
-        tell(&id, JobState::Waiting, args.many.json)
+        print_state(&id, JobState::Waiting, args.many.json)
     })
     .await
 }

@@ -1,6 +1,6 @@
 //! Why a job that depends on others waits, in sentences.
 
-use super::between;
+use crate::cli::term::format::between;
 use crate::cli::term::screen::age;
 use crate::model::{JobRecord, Millis, Need};
 

@@ -4,12 +4,11 @@ use std::fmt::Write as _;
 
 use super::processes;
 use super::timeline;
+use crate::cli::term::format::{counted, exit_status};
 use crate::cli::term::json::pretty_json;
 use crate::cli::term::screen::{Look, age, escaped, escaped_lines, how_far, size};
 use crate::config::format_duration;
-use crate::model::{
-    Bytes, Exec, Exit, ExitStatus, Failure, Forensics, JobId, JobRecord, JobState, Payload, Retry,
-};
+use crate::model::{Bytes, Exec, Failure, Forensics, JobId, JobRecord, JobState, Payload, Retry};
 
 /// The page. `unkillable` says what of the job does not die.
 pub fn render(job: &JobRecord, unkillable: Option<&str>, look: &Look) -> String {
@@ -139,10 +138,6 @@ fn bytes_of(length: usize) -> String {
     counted(length, "byte", "bytes")
 }
 
-pub fn counted(number: usize, one: &str, more: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { more })
-}
-
 fn block(out: &mut String, name: &str, text: &str) {
     if text.is_empty() {
         return;
@@ -180,7 +175,7 @@ fn end(out: &mut String, title: &str, forensics: &Forensics) {
     };
     line("ran", age(forensics.ran));
     if let Some(exit) = &forensics.exit {
-        line("exit", status(exit));
+        line("exit", exit_status(exit));
         let usage = &exit.usage;
         line("cpu", format!("{} user, {} system", age(usage.user), age(usage.system)));
         line("peak rss", size(usage.max_rss));
@@ -197,19 +192,6 @@ fn end(out: &mut String, title: &str, forensics: &Forensics) {
     }
 }
 
-/// How a process ended.
-pub fn status(exit: &Exit) -> String {
-    let status = match exit.status {
-        ExitStatus::Code(code) => format!("code {code}"),
-        ExitStatus::Signal { signal, core } => {
-            let name = nix::sys::signal::Signal::try_from(signal).map(|known| format!(" ({known})"));
-            let core = if core { ", core dumped" } else { "" };
-            format!("signal {signal}{}{core}", name.unwrap_or_default())
-        }
-    };
-    if exit.oom { status + ", out of memory" } else { status }
-}
-
 #[cfg(test)]
 pub mod tests {
     use std::time::Duration;
@@ -217,7 +199,9 @@ pub mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::model::{Fence, Millis, Progress, Signal, SignalSent, SlotName, Usage, WorkerName};
+    use crate::model::{
+        Exit, ExitStatus, Fence, Millis, Progress, Signal, SignalSent, SlotName, Usage, WorkerName,
+    };
 
     /// A pipe of this width in Greenwich.
     pub fn look(width: usize) -> Look {

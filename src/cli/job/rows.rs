@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{between, known, now};
 use crate::cli::access::named::{MADE, is_made};
 use crate::cli::args::job::Sort;
+use crate::cli::term::format::{between, known};
 use crate::cli::term::screen::{Columns, Look, age, escaped, headline, size};
+use crate::clock;
 use crate::model::{Exit, ExitStatus, JobRecord, Millis};
 
 /// Columns of what a job is, on a terminal.
@@ -95,7 +96,7 @@ impl Extra {
 pub fn weight(job: &JobRecord, sort: Sort) -> u128 {
     let usage = exit(job).map(|exit| exit.usage).unwrap_or_default();
     match sort {
-        Sort::Ran => ran(job, now()).unwrap_or_default().as_nanos(),
+        Sort::Ran => ran(job, clock::wall()).unwrap_or_default().as_nanos(),
         Sort::Memory => usage.max_rss.into(),
         Sort::Cpu => (usage.user + usage.system).as_nanos(),
     }

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::page::{counted, status};
-use super::{between, known};
+use crate::cli::term::format::{between, counted, exit_status, known};
 use crate::cli::term::screen::{Look, age, escaped, size};
 use crate::model::{Attempt, Count, Entry, Forensics, Happened, JobRecord, JobState, Millis, Signal};
 
@@ -186,7 +185,7 @@ fn used(left: &Forensics) -> String {
             format!("{processes} left behind and killed")
         });
         let peak = format!("peak rss {}", size(exit.usage.max_rss));
-        [Some(status(exit)), Some(cpu), Some(peak), stayed].into_iter().flatten()
+        [Some(exit_status(exit)), Some(cpu), Some(peak), stayed].into_iter().flatten()
     });
     let ran = (!left.ran.is_zero()).then(|| format!("ran {}", age(left.ran)));
     let stay = (!left.left.is_empty()).then(|| format!("left running: {}", left.left.join(", ")));

@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
-use super::{all_named, tell};
+use super::state_line::print_state;
+use crate::cli::access::named::all_named;
 use crate::cli::access::{Access, Ends, for_each};
 use crate::cli::args::{JobResult, JobWait};
 use crate::cli::put::unserved::note_wait;
@@ -22,7 +23,7 @@ pub async fn wait(config: &Config, args: &JobWait) -> Result<u8, Failure> {
     let mut complete = true;
     let code = each_end(config, all, args.timeout, false, async |id, state| {
         complete &= state == JobState::Complete;
-        tell(&id, state, args.json)
+        print_state(&id, state, args.json)
     })
     .await?;
     Ok(if code == exit::OK && !complete { exit::FAILED } else { code })

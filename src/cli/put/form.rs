@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::data::{check_json, read};
 use super::unserved::meant;
 use crate::cli::args::Put;
-use crate::cli::job::{between, now};
+use crate::cli::term::format::between;
+use crate::clock;
 use crate::failure::{Failure, exit};
 use crate::model::{Bytes, Class, Exec, JobId, NewJob, Payload, Retry};
 
@@ -99,7 +100,7 @@ impl Form {
 
 /// How long from now it waits at least.
 fn delay(args: &Put) -> Duration {
-    let until = args.at.map(|at| between(now(), at));
+    let until = args.at.map(|at| between(clock::wall(), at));
     args.delay.or(until).unwrap_or(Duration::ZERO)
 }
 

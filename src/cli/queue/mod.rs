@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use super::access::Access;
 use super::args::{QueueCommand, QueueList, QueuePause, QueueResume};
 use super::job::many;
-use super::job::{between, known, now};
 use super::term::screen::{Look, age, escaped, print, print_json, table};
+use crate::cli::term::format::{between, known};
+use crate::clock;
 use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::verb::{Pause, Queues, Resume};
@@ -32,7 +33,7 @@ pub async fn list(config: &Config, args: &QueueList) -> Result<u8, Failure> {
     match args.json {
         true => print_json(&queues)?,
         false if queues.is_empty() => {}
-        false => print(&render(&queues, now(), &Look::of_stdout(false)))?,
+        false => print(&render(&queues, clock::wall(), &Look::of_stdout(false)))?,
     }
     Ok(exit::OK)
 }

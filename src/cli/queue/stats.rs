@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cli::access::Access;
 use crate::cli::args::QueueStats;
-use crate::cli::job::page::counted;
+use crate::cli::term::format::counted;
 use crate::cli::term::screen::{Look, age, escaped, print, print_json};
 use crate::config::Config;
 use crate::failure::{Failure, exit};

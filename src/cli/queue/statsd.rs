@@ -9,7 +9,7 @@ use tokio::net::{UdpSocket, lookup_host};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::access::Access;
-use crate::cli::job::now;
+use crate::clock;
 use crate::config::{Config, parse_duration};
 use crate::failure::{Failure, exit};
 use crate::model::verb::{Failed, FailureGroup, Queues, Stats, Times};
@@ -71,7 +71,7 @@ pub async fn stats(config: &Config, args: &Args) -> Result<u8, Failure> {
 async fn round(config: &Config, args: &Args) -> Result<(), Failure> {
     let server = resolved(&args.statsd).await?;
     let figures = gathered(&Access::open(config).await?).await?;
-    let lines = lines(&figures, &args.prefix, now());
+    let lines = lines(&figures, &args.prefix, clock::wall());
     let own: SocketAddr = if server.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
     let failed =
         |error| Failure::from(error).of(format!("failed to send to the StatsD server {}", args.statsd));

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use super::access::elsewhere::supervisor;
 use super::args::status::Status as Args;
-use super::job::now;
 use super::term::screen::{Look, print, print_json};
 use crate::api::Client;
+use crate::clock;
 use crate::config::Config;
 use crate::failure::exit;
 use crate::failure::{Failure, HANGS};
@@ -54,7 +54,7 @@ async fn once(client: &Client, args: &Args) -> Result<u8, Failure> {
     }
     match args.json {
         true => print_json(&status)?,
-        false => print(&tree::render(&status, now(), &Look::of_stdout(args.ascii)))?,
+        false => print(&tree::render(&status, clock::wall(), &Look::of_stdout(args.ascii)))?,
     }
     Ok(exit::OK)
 }
@@ -103,7 +103,7 @@ async fn redraw(client: &Client, args: &Args, every: Duration, full_screen: bool
         }
         let look = Look::of_stdout(args.ascii);
         let text = match status {
-            Ok(status) => tree::render(&status, now(), &look),
+            Ok(status) => tree::render(&status, clock::wall(), &look),
             Err(failure) => failure.render(),
         };
         print(&if full_screen { frame(&text, look.height) } else { text + "\n" })?;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::cli::job::needs;
-use crate::cli::job::page::counted;
 use crate::cli::job::timeline::interrupted_by;
-use crate::cli::job::{between, known};
+use crate::cli::term::format::counted;
+use crate::cli::term::format::{between, known};
 use crate::cli::term::screen::age;
 use crate::model::{
     Count, Failure, Fit, Happened, JobId, JobRecord, JobState, Millis, PoolStatus, QueueCounts, QueueName,

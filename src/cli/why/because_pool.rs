@@ -1,7 +1,7 @@
 //! The sentences of `why slot` and `why pool`.
 
 use super::because::held_up;
-use crate::cli::job::page::counted;
+use crate::cli::term::format::counted;
 use crate::cli::term::screen::age;
 use crate::model::{JobState, PoolStatus, QueueName, SlotState, SlotStatus, Why};
 

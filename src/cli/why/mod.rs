@@ -11,9 +11,9 @@ use super::access::Access;
 use super::access::elsewhere::supervisor;
 use super::access::hosts::Hosts;
 use super::args::{WhyCommand, WhyOf};
-use super::job::now;
 use super::job::processes;
 use super::term::screen::{Look, age, escaped, print, print_json};
+use crate::clock;
 use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::{Decision, JobRecord, Millis, Subject, Why};
@@ -40,7 +40,7 @@ pub async fn why(config: &Config, command: &WhyCommand) -> Result<u8, Failure> {
         (Some(access), Some(job)) => about(access, job).await,
         _ => Heard::Supervisor,
     };
-    print(&render(name, &subject, &why, &heard, now(), &Look::of_stdout(false)))?;
+    print(&render(name, &subject, &why, &heard, clock::wall(), &Look::of_stdout(false)))?;
     Ok(exit::OK)
 }
 

@@ -1,0 +1,40 @@
+//! What can be typed after `completion` and `man`.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+#[derive(Debug, clap::Args)]
+pub struct Completion {
+    /// For which shell
+    #[arg(value_enum)]
+    pub shell: For,
+}
+
+/// The shells that are tried in the tests.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum For {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Below `completion --help`.
+pub const COMPLETION_HELP: &str = "\
+Examples:
+  taskvisor completion bash >/usr/share/bash-completion/completions/taskvisor
+  taskvisor completion zsh >/usr/share/zsh/site-functions/_taskvisor
+  taskvisor completion fish >/usr/share/fish/vendor_completions.d/taskvisor.fish";
+
+#[derive(Debug, clap::Args)]
+pub struct Manual {
+    /// Write the pages of all commands into this directory instead
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// Below `man --help`.
+pub const MANUAL_HELP: &str = "\
+Examples:
+  taskvisor man | man -l -
+  taskvisor man /usr/local/share/man/man1";

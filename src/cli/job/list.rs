@@ -1,0 +1,133 @@
+//! `job list`: jobs as a table or as JSON lines, in constant memory.
+
+use std::collections::VecDeque;
+
+use super::rows::{Extra, JobTable, weight};
+use crate::cli::access::Access;
+use crate::cli::access::listing::Listing;
+use crate::cli::args::JobList;
+use crate::cli::args::job::Sort;
+use crate::cli::term::screen::{Look, print};
+use crate::clock;
+use crate::config::Config;
+use crate::failure::{Failure, exit};
+use crate::model::{Filter, JobRecord, Millis};
+
+/// Jobs, newest first.
+pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
+    let access = Access::open(config).await?;
+    let after = match args.after {
+        Some(after) => Some(access.named(&after).await?),
+        None => None,
+    };
+    let filter = Filter {
+        states: args.state,
+        queue: args.queue.map(Into::into),
+        class: args.class.map(Into::into),
+        tag: args.tag,
+        tracked: args.tracked,
+        recurring: args.recurring,
+        group: args.group,
+        since: args.since,
+        until: args.until,
+        limit: if args.sort.is_some() { 0 } else { args.limit },
+        after,
+    };
+    let mut listing = Listing::open(access, filter.clone()).await?;
+    if let Some(sort) = args.sort {
+        listing = Listing::Ready(sorted(&mut listing, sort, args.limit).await?.into());
+    }
+    let extra = Extra { tags: args.tags, sort: args.sort };
+    let first = listing.next().await?;
+    if first.is_empty() && args.limit > 0 {
+        must_be_known(config, &filter).await?;
+    }
+    match args.json {
+        true => list_lines(first, &mut listing).await?,
+        false => list_table(first, &mut listing, extra).await?,
+    }
+    Ok(exit::OK)
+}
+
+async fn list_lines(mut jobs: VecDeque<JobRecord>, listing: &mut Listing) -> Result<(), Failure> {
+    while !jobs.is_empty() {
+        let mut text = String::new();
+        for job in jobs {
+            text += &(serde_json::to_string(&job)? + "\n");
+        }
+        print(&text)?;
+        jobs = listing.next().await?;
+    }
+    Ok(())
+}
+
+/// A table of so many lines at a time: what a column needs below that is not known before.
+async fn list_table(
+    mut more: VecDeque<JobRecord>,
+    listing: &mut Listing,
+    extra: Extra,
+) -> Result<(), Failure> {
+    const TOGETHER: usize = 500;
+    let mut table = JobTable::new(Look::of_stdout(false), extra);
+    let mut jobs = Vec::new();
+    loop {
+        let is_over = more.is_empty();
+        jobs.extend(more);
+        if jobs.len() >= TOGETHER || (is_over && !jobs.is_empty()) {
+            print(&table.lines(&std::mem::take(&mut jobs), clock::wall()))?;
+        }
+        if is_over {
+            return Ok(());
+        }
+        more = listing.next().await?;
+    }
+}
+
+/// The table of them.
+pub fn list_text(jobs: &[JobRecord], now: Millis, look: &Look) -> String {
+    JobTable::new(look.clone(), Extra::default()).lines(jobs, now)
+}
+
+/// The jobs with the largest figures of all that match, in memory: no more than twice as many as are shown, and some.
+async fn sorted(listing: &mut Listing, sort: Sort, limit: u32) -> Result<Vec<JobRecord>, Failure> {
+    const SLACK: usize = 1000;
+    let most = if limit == 0 { usize::MAX } else { limit as usize };
+    let mut jobs = Vec::new();
+    loop {
+        let more = listing.next().await?;
+        let is_over = more.is_empty();
+        jobs.extend(more);
+        if is_over || jobs.len() > most.saturating_mul(2).saturating_add(SLACK) {
+            jobs.sort_by_cached_key(|job| std::cmp::Reverse(weight(job, sort)));
+            jobs.truncate(most);
+        }
+        if is_over {
+            return Ok(jobs);
+        }
+    }
+}
+
+/// Says so if what was named is nowhere: an empty list would hide that it was mistyped. A queue is refused by the broker.
+pub async fn must_be_known(config: &Config, filter: &Filter) -> Result<(), Failure> {
+    let one = |filter: Filter| Filter { limit: 1, ..filter };
+    let named = [
+        (
+            "class",
+            filter.class.as_ref().map(|class| class.as_str().to_owned()),
+            one(Filter { class: filter.class.clone(), ..Filter::default() }),
+        ),
+        ("tag", filter.tag.clone(), one(Filter { tag: filter.tag.clone(), ..Filter::default() })),
+        (
+            "failure group",
+            filter.group.clone(),
+            one(Filter { group: filter.group.clone(), ..Filter::default() }),
+        ),
+    ];
+    for (kind, name, alone) in named {
+        let Some(name) = name else { continue };
+        if Access::open(config).await?.ask(alone).await?.is_empty() {
+            return Err(Failure::new(exit::NOTHING_MATCHED, format!("no job has the {kind} '{name}'")));
+        }
+    }
+    Ok(())
+}

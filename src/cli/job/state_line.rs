@@ -1,0 +1,13 @@
+//! What a change of one job prints: its id and the state it is in now.
+
+use crate::cli::term::screen::{escaped, print, print_json};
+use crate::failure::Failure;
+use crate::model::{JobId, JobState};
+
+/// Prints one line, or one JSON object.
+pub fn print_state(id: &JobId, state: JobState, json: bool) -> Result<(), Failure> {
+    match json {
+        true => print_json(&serde_json::json!({ "id": id, "state": state })),
+        false => print(&format!("{} {state}\n", escaped(id.as_str()))),
+    }
+}

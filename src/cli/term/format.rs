@@ -1,0 +1,33 @@
+//! Small pieces of sentences: counts, spans of time, how a process ended.
+
+use std::time::Duration;
+
+use crate::model::{Exit, ExitStatus, Millis};
+
+/// A number with its noun: `1 job`, `2 jobs`.
+pub fn counted(number: usize, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
+/// How a process ended.
+pub fn exit_status(exit: &Exit) -> String {
+    let status = match exit.status {
+        ExitStatus::Code(code) => format!("code {code}"),
+        ExitStatus::Signal { signal, core } => {
+            let name = nix::sys::signal::Signal::try_from(signal).map(|known| format!(" ({known})"));
+            let core = if core { ", core dumped" } else { "" };
+            format!("signal {signal}{}{core}", name.unwrap_or_default())
+        }
+    };
+    if exit.oom { status + ", out of memory" } else { status }
+}
+
+/// A moment, unless nobody knows it: what other programs did is not always told with a time.
+pub fn known(at: Millis) -> Option<Millis> {
+    (at.0 > 0).then_some(at)
+}
+
+/// From one moment to a later one; nothing if a clock was set back.
+pub fn between(from: Millis, to: Millis) -> Duration {
+    Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
+}
