@@ -11,6 +11,7 @@ FOLDERS = {
     "client": {"", "protocol"},
     "worker": {"", "protocol", "client"},
     "qless": {"", "protocol", "client", "worker"},
+    "kale": {"", "protocol", "client", "worker"},
 }
 
 

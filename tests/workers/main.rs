@@ -9,6 +9,7 @@ mod sandbox;
 mod coroutines;
 mod each_mode;
 mod in_rust;
+mod kale;
 mod languages;
 mod pools;
 mod protocol;

@@ -1,0 +1,57 @@
+"""The time limit of kale: an exception in the main thread, once."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+
+class Alarm:
+    """Raises an exception in the block after some seconds.
+
+    A limit of taskvisor's own that comes earlier keeps the timer, and gets it back afterwards.
+
+    >>> try:
+    ...     with Alarm(0.01, TimeoutError):
+    ...         time.sleep(5)
+    ... except TimeoutError:
+    ...     print("over")
+    over
+    """
+
+    def __init__(self, seconds: Optional[float], kind: type[BaseException]) -> None:
+        self._seconds = seconds or 0
+        self._kind = kind
+        self._taken = False
+        self._over = False
+        self._handler: Any = None
+        self._other = 0.0
+        self._started = 0.0
+
+    def __enter__(self) -> None:
+        self._other = signal.getitimer(signal.ITIMER_REAL)[0]
+        if self._seconds <= 0 or 0 < self._other <= self._seconds:
+            return
+        self._started = time.monotonic()
+        self._handler = signal.signal(signal.SIGALRM, self._raise)
+        self._taken = True
+        signal.setitimer(signal.ITIMER_REAL, self._seconds)
+
+    def __exit__(self, *_raised: object) -> None:
+        # From here on it is too late to raise.
+        self._over = True
+        if not self._taken:
+            return
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._handler)
+        if self._other:
+            left = self._started + self._other - time.monotonic()
+            signal.setitimer(signal.ITIMER_REAL, max(left, 1e-6))
+
+    def _raise(self, _number: int, _frame: object) -> None:
+        if not self._over:
+            raise self._kind(f"the task ran longer than its time_limit of {self._seconds:g} s")

@@ -1,0 +1,162 @@
+"""The application of a worker for kale: any subclass of its `Task` that can be imported."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import sys
+import traceback
+
+from ..client import calling
+from ..client.running_job import Job
+from ..worker import outcome
+from ..worker.outcome import Ending
+from .alarm import Alarm
+from .publishing import Publisher
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Callable, Optional
+
+    from .installed import Installed
+
+
+class Tasks:
+    """Finds the task for a job by its message."""
+
+    def __init__(self) -> None:
+        self._installed: Optional[Installed] = None
+        self._publisher: Optional[Publisher] = None
+
+    def start_up(self, installed: Installed) -> None:
+        """Puts our publisher in the place of kale's, and calls ON_WORKER_STARTUP now and ON_WORKER_SHUTDOWN at the end."""
+        publisher = self._publisher = Publisher(installed)
+        installed.task._get_publisher = staticmethod(lambda: publisher)
+        self._installed = installed
+        installed.setting("ON_WORKER_STARTUP", lambda: None)()
+        process = os.getpid()
+
+        def shut_down() -> None:
+            # The forks of a template are no workers that start and end.
+            if os.getpid() == process:
+                installed.setting("ON_WORKER_SHUTDOWN", lambda: None)()
+
+        atexit.register(shut_down)
+
+    def hello_classes(self) -> None:
+        """None: it takes any class."""
+
+    def has_coroutines(self) -> bool:
+        """False: tasks of kale are none."""
+        return False
+
+    def find(self, job: Job) -> Call:
+        """The task; why there is none is found when it runs."""
+        assert self._installed is not None and self._publisher is not None
+        return Call(job, self._installed, self._publisher)
+
+
+class Call:
+    """A task with its job."""
+
+    is_async = False
+
+    def __init__(self, job: Job, installed: Installed, publisher: Publisher) -> None:
+        self._job = job
+        self._installed = installed
+        self._publisher = publisher
+
+    @property
+    def function(self) -> Callable[[], Any]:
+        """Runs the task and gives what the job has become."""
+        return self._run
+
+    def call_for(self, _data: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The message has its arguments."""
+        return (), {}
+
+    def _run(self) -> Any:
+        try:
+            klass = self._class()
+            message = self._message(klass)
+            task = message.task_inst = klass(message._get_message_body())
+        except (Exception, SystemExit) as error:
+            print(f"taskvisor.kale: job {self._job.id} has no task that can run", file=sys.stderr)
+            return _failed(error)
+        try:
+            with Alarm(klass.time_limit, self._installed.exceptions.TimeoutException):
+                if not task.should_run_task(*message.task_args, **message.task_kwargs):
+                    return self._later(klass, message)
+                calling.call(task.run, tuple(message.task_args), message.task_kwargs)
+        except (Exception, SystemExit) as error:
+            return self._raised(klass, message, error)
+        return None
+
+    def _class(self) -> Any:
+        """The class that the job names, or that TASK_MAPPER has for it."""
+        name = self._installed.setting("TASK_MAPPER", {}).get(self._job.class_name, self._job.class_name)
+        module, _, last = name.rpartition(".")
+        if not module:
+            raise ImportError(f"the class {name!r} names no module; a task is called module.Class")
+        klass = getattr(importlib.import_module(module), last)
+        if not (isinstance(klass, type) and issubclass(klass, self._installed.task)):
+            raise TypeError(f"{name} is no subclass of kale.task.Task")
+        return klass
+
+    def _message(self, klass: Any) -> Any:
+        """The message: a body of kale, or plain JSON with `args`, `kwargs` and `app_data`."""
+        data = self._job.data
+        if isinstance(data, str):
+            return self._installed.decode(data)
+        plain = {} if data is None else data
+        if not isinstance(plain, dict) or not set(plain) <= {"args", "kwargs", "app_data"}:
+            raise TypeError("the data is neither a message of kale nor an object with 'args', 'kwargs' and 'app_data'")
+        payload = {"args": plain.get("args", []), "kwargs": plain.get("kwargs", {}), "app_data": plain.get("app_data")}
+        task_id = f"{klass.__name__}_uuid_{self._job.id}"
+        return self._installed.message(task_class=klass, task_id=task_id, payload=payload)
+
+    def _later(self, klass: Any, message: Any) -> Ending:
+        """should_run_task() has said no: the task comes back later and later, as often as that takes."""
+        self._publisher.watch(message.task_id)
+        payload = {"args": message.task_args, "kwargs": message.task_kwargs, "app_data": message.task_app_data}
+        delay = min((1 << min(message.task_retry_num, 31)) * klass._retry_delay_multiple,
+                    self._installed.setting("SQS_MAX_TASK_DELAY_SEC", 900))
+        self._publisher.publish(klass, message.task_id, payload, message.task_retry_num + 1,
+                                getattr(message, "task_failure_num", None), delay)
+        return self._again(None)
+
+    def _raised(self, klass: Any, message: Any, error: BaseException) -> Ending:
+        """The task's own handle_failure() decides, as in kale."""
+        self._publisher.watch(message.task_id)
+        try:
+            retried = klass.handle_failure(message, error)
+        except Exception as second:
+            print(f"taskvisor.kale: handle_failure() of {self._job.class_name} raised:", file=sys.stderr)
+            traceback.print_exc()
+            self._publisher.kept()
+            return _failed(second)
+        if not retried:
+            self._publisher.kept()
+            return _failed(error)
+        return self._again(error)
+
+    def _again(self, error: Optional[BaseException]) -> Ending:
+        """The job waits with the new message, whose counters are kale's: no attempt of taskvisor's is spent."""
+        again = self._publisher.kept()
+        reason = None if error is None else outcome.describe(error)
+        if again is None:
+            # A handle_failure() of the application's own has taken care of the retry.
+            return Ending("complete", result=None)
+        runtime = self._job.runtime
+        assert runtime is not None
+        runtime.call("data", {"id": self._job.id, "fence": self._job.fence, "data": again.body})
+        if error is not None:
+            traceback.print_exception(type(error), error, error.__traceback__)
+            print(f"taskvisor.kale: kale runs the task again after {again.delay:g} s", file=sys.stderr)
+        return Ending("snooze", after=again.delay, error=reason)
+
+
+def _failed(error: BaseException) -> Ending:
+    return Ending("failed_for_good", error=outcome.describe(error))

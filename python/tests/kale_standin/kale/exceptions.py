@@ -1,0 +1,21 @@
+"""The exceptions that tasks and publishers meet."""
+
+
+class TaskException(Exception):
+    pass
+
+
+class TimeoutException(TaskException):
+    pass
+
+
+class BlacklistedException(TaskException):
+    pass
+
+
+class ChubbyTaskException(TaskException):
+    pass
+
+
+class InvalidTaskDelayException(TaskException):
+    pass

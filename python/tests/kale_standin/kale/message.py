@@ -1,0 +1,40 @@
+"""Messages. The cipher and the compression of the real ones are left out."""
+
+import base64
+import pickle
+import time
+
+from . import exceptions, settings
+
+
+class KaleMessage:
+    def __init__(self, task_class=None, task_name=None, task_id=None, payload=None, current_retry_num=None,
+                 current_failure_num=None, enqueued_time=None, publisher_data=None):
+        self.task_name = task_name or f"{task_class.__module__}.{task_class.__name__}"
+        self.task_id = task_id
+        self.task_args = payload["args"]
+        self.task_kwargs = payload["kwargs"]
+        self.task_app_data = payload.get("app_data")
+        self.task_retry_num = current_retry_num or 0
+        self.task_failure_num = current_failure_num or 0
+        self._enqueued_time = enqueued_time or time.time()
+        self._publisher_data = publisher_data or "host[7]"
+
+    def _get_message_body(self):
+        payload = {"args": self.task_args, "kwargs": self.task_kwargs, "app_data": self.task_app_data}
+        return {"id": self.task_id, "task": self.task_name, "payload": payload, "_enqueued_time": self._enqueued_time,
+                "_publisher": self._publisher_data, "retry_num": self.task_retry_num,
+                "failure_num": self.task_failure_num}
+
+    def encode(self):
+        body = base64.b64encode(pickle.dumps(self._get_message_body())).decode()
+        if len(body) >= settings.SQS_TASK_SIZE_LIMIT:
+            raise exceptions.ChubbyTaskException(f"Task {self.task_id} is too large")
+        return body
+
+    @classmethod
+    def decode_str(cls, body):
+        said = pickle.loads(base64.b64decode(body, validate=True))
+        return cls(task_name=said["task"], task_id=said["id"], payload=said["payload"],
+                   current_retry_num=said["retry_num"], current_failure_num=said["failure_num"],
+                   enqueued_time=said["_enqueued_time"], publisher_data=said["_publisher"])
