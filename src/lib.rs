@@ -17,5 +17,6 @@ pub mod log;
 pub mod model;
 pub mod process;
 pub mod select;
+pub mod simulate;
 pub mod supervisor;
 pub mod wire;

@@ -101,6 +101,11 @@ fn the_examples_of_the_api_run() {
 }
 
 #[test]
+fn the_examples_of_simulate_run() {
+    runs("docs/simulate.md");
+}
+
+#[test]
 fn every_page_with_examples_is_run() {
     let own = read(file!());
     for page in pages() {

@@ -11,7 +11,8 @@ use super::control::{reload, stop};
 use super::queue::statsd;
 use super::settings::{settings, settings_for};
 use super::{
-    check, config, doctor, events, failed, job, option, put, queue, recur, redis, reference, status, why,
+    check, config, doctor, events, failed, job, option, put, queue, recur, redis, reference, simulate,
+    status, why,
 };
 use crate::boot;
 use crate::config::Purpose;
@@ -67,6 +68,9 @@ fn without_settings(args: &Args) -> Option<Result<ExitCode, Failure>> {
     if let Command::Redis(command) = &args.command {
         return Some(redis::redis(command).map(ExitCode::from));
     }
+    if let Command::Simulate(how) = &args.command {
+        return Some(simulate::simulate(how));
+    }
     let Command::Man(of) = &args.command else { return None };
     Some(reference::manual(of).map(ExitCode::from))
 }
@@ -95,6 +99,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
             | Command::Doctor(_)
             | Command::Completion(_)
             | Command::Redis(_)
+            | Command::Simulate(_)
             | Command::Man(_) => Ok(exit::OK),
             Command::Stop(stop) => stop::stop(&config, &stop).await,
             Command::Put(put) => put::put(&config, put).await,

@@ -17,6 +17,7 @@ mod recur;
 mod redis;
 mod reference;
 mod settings;
+mod simulate;
 mod status;
 mod term;
 mod why;

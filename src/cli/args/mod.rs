@@ -37,6 +37,7 @@ use super::events;
 use super::put::form;
 use super::queue::statsd;
 pub use super::redis::RedisCommand;
+use super::simulate;
 use crate::config::Flags;
 use crate::failure::exit;
 
@@ -119,6 +120,7 @@ impl Args {
             | Command::Completion(_)
             | Command::Man(_)
             | Command::Redis(_)
+            | Command::Simulate(_)
             | Command::Put(_)
             | Command::Job(_)
             | Command::Queue(_)
@@ -153,6 +155,9 @@ pub enum Command {
     /// Look for what start would refuse and for settings that contradict each other
     #[command(after_help = check::CHECK_HELP)]
     Check(Check),
+    /// Say what a workload would do to a fleet: latencies, cost, how many workers it needs
+    #[command(after_help = simulate::HELP)]
+    Simulate(simulate::Simulate),
     /// Look at settings
     #[command(subcommand)]
     Config(ConfigCommand),

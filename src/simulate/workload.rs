@@ -1,0 +1,117 @@
+//! The jobs of a simulation: when each comes, and how long it runs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use crate::model::{QUEUE_PRIORITY, QueueName};
+
+/// The most jobs of a simulation.
+pub const JOBS_MAX: usize = 10_000_000;
+
+/// A queue of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Its name.
+    pub name: QueueName,
+    /// From 1 to 100.
+    pub priority: u8,
+}
+
+/// A job of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SimulatedJob {
+    /// When it comes, from the beginning on.
+    pub arrival: Duration,
+    /// The index of its queue.
+    pub queue: u32,
+    /// How long it runs.
+    pub run_time: Duration,
+}
+
+/// Queues, and the jobs that come to them, in the order in which they come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Workload {
+    queues: Vec<Queue>,
+    jobs: Vec<SimulatedJob>,
+}
+
+/// Why a workload cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct WrongWorkload {
+    /// The line, starting at 1, where it is known.
+    pub line: Option<usize>,
+    /// What is wrong with it, and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for WrongWorkload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl WrongWorkload {
+    pub(super) fn at(line: usize, message: impl Into<String>) -> Self {
+        WrongWorkload { line: Some(line), message: message.into() }
+    }
+
+    pub(super) fn whole(message: impl Into<String>) -> Self {
+        WrongWorkload { line: None, message: message.into() }
+    }
+}
+
+impl Workload {
+    /// Jobs in any order, of queues by their index.
+    pub(super) fn new(queues: Vec<Queue>, mut jobs: Vec<SimulatedJob>) -> Self {
+        // Stable: of jobs that come at the same time the first that was named comes first.
+        jobs.sort_by_key(|job| job.arrival);
+        Workload { queues, jobs }
+    }
+
+    /// The queues.
+    pub fn queues(&self) -> &[Queue] {
+        &self.queues
+    }
+
+    /// The jobs, in the order in which they come.
+    pub fn jobs(&self) -> &[SimulatedJob] {
+        &self.jobs
+    }
+
+    /// Gives queues other priorities, from 1 to 100; refuses a queue that it has not.
+    pub fn set_priorities(&mut self, priorities: &BTreeMap<QueueName, u8>) -> Result<(), WrongWorkload> {
+        for (name, priority) in priorities {
+            let found = self.queues.iter_mut().find(|queue| queue.name == *name);
+            let Some(queue) = found else {
+                let names: Vec<&str> = self.queues.iter().map(|queue| queue.name.as_str()).collect();
+                let message = format!("it has no queue '{name}'; there are: {}", names.join(", "));
+                return Err(WrongWorkload::whole(message));
+            };
+            queue.priority = *priority;
+        }
+        Ok(())
+    }
+}
+
+/// Finds the index of a queue by its name, and adds it where it is new.
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    found: BTreeMap<String, u32>,
+    pub(super) all: Vec<Queue>,
+}
+
+impl Queues {
+    pub(super) fn index(&mut self, name: &str) -> u32 {
+        if let Some(index) = self.found.get(name) {
+            return *index;
+        }
+        let index = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        self.found.insert(name.to_owned(), index);
+        self.all.push(Queue { name: name.into(), priority: QUEUE_PRIORITY });
+        index
+    }
+}
