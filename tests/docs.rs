@@ -218,6 +218,29 @@ fn every_route_is_in_the_api_page() {
     }
 }
 
+#[test]
+fn the_goals_are_counted_right() {
+    let page = read("docs/figures.md");
+    let mut sections: Vec<(&str, [usize; 2])> = Vec::new();
+    for line in page.lines() {
+        if let Some(name) = line.strip_prefix("## ") {
+            sections.push((name, [0, 0]));
+        }
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let Some((_, counts)) = sections.last_mut() else { continue };
+        if line.starts_with("| ") && cells.len() > 2 && cells[0] != "what" && !cells[1].is_empty() {
+            counts[usize::from(cells[2].contains("**"))] += 1;
+        }
+    }
+    let [met, missed] = [0, 1].map(|at| sections.iter().map(|(_, counts)| counts[at]).sum::<usize>());
+    let said = format!("{} goals: **{met} are met, {missed} are missed.**", met + missed);
+    assert!(page.contains(&said), "docs/figures.md begins with: {said}");
+    for (name, [met, missed]) in sections.into_iter().filter(|(_, counts)| *counts != [0, 0]) {
+        let row = format!("](#{}) | {met} | {missed} |", name.to_lowercase().replace(' ', "-"));
+        assert!(page.contains(&row), "{row}");
+    }
+}
+
 /// The description that is kept with the code, for those who make a client of it.
 #[test]
 fn the_description_of_the_api_is_the_one_that_is_served() {

@@ -182,6 +182,47 @@ fn a_file_fits_in_a_head() {
     }
 }
 
+/// Every page for people, but the map, which has drawings.
+fn pages() -> Vec<PathBuf> {
+    fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(dir).expect("a directory").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|end| end == "md") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found: Vec<PathBuf> =
+        ["README.md", "CONTRIBUTING.md", "python/README.md", "rust/README.md", "tests/README.md"]
+            .map(PathBuf::from)
+            .into();
+    walk(Path::new("docs"), &mut found);
+    found.sort();
+    found
+}
+
+#[test]
+fn a_line_of_a_page_fits_beside_another_window() {
+    const WIDTH: usize = 100;
+    let mut long = Vec::new();
+    for path in pages() {
+        let text = fs::read_to_string(&path).expect("a page");
+        // A row of a table cannot be broken.
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with('|'));
+        long.extend(lines.filter(|(_, line)| line.chars().count() > WIDTH).map(|(number, line)| {
+            let wide = line.chars().count();
+            format!(
+                "{}:{}: {wide} characters, {WIDTH} are the most: break the line",
+                path.display(),
+                number + 1
+            )
+        }));
+    }
+    assert!(long.is_empty(), "\n{}", long.join("\n"));
+}
+
 #[test]
 fn one_word_per_thing() {
     let mut wrong = Vec::new();

@@ -20,6 +20,7 @@ pub struct Snapshot {
 
 /// One process in a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SnapshotProcess")]
 pub struct Caught {
     /// How far below the leader: 0 is the leader itself.
     pub depth: u32,

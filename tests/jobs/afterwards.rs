@@ -71,8 +71,8 @@ fn what_went_wrong_is_found_and_put_right_by_the_binary() {
     assert!(page.contains("2 complete, 3 failed, 1 of them still, 0 attempts tried again"), "{page}");
     assert_eq!(sandbox.ok(&["job", "discard", "--failed"]), "1 job discarded\n");
     assert_eq!(sandbox.refused(&["job", "show", &ids[0]]).0, 7);
-    let forgotten = sandbox.json(&["queue", "forget", "default", "--discard", "--json"]);
-    assert_eq!(forgotten["forgotten"], true);
+    let removed = sandbox.json(&["queue", "forget", "default", "--discard", "--json"]);
+    assert_eq!(removed["removed"], true);
     assert_eq!(sandbox.ok(&["queue", "list"]), "");
     sandbox.ok(&["stop"]);
     running.wait();

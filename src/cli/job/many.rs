@@ -47,7 +47,7 @@ pub async fn forget(config: &Config, args: &QueueForget) -> Result<u8, Failure> 
             }
         }
         if args.json {
-            print_json(&serde_json::json!({ "queue": queue, "forgotten": true }))?;
+            print_json(&serde_json::json!({ "queue": queue, "removed": true }))?;
         }
         Ok(())
     })

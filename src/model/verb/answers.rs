@@ -25,6 +25,7 @@ pub struct Number {
 
 /// What became of one of the jobs that were named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "CancelAnswer")]
 pub struct Each {
     /// Which.
     pub job: JobId,
@@ -32,7 +33,7 @@ pub struct Each {
     #[serde(flatten)]
     pub fate: Fate,
     /// The worker of another program that ran it. It was told to end the job, and nobody knows whether it has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "told_worker", skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,
 }
 
@@ -58,6 +59,7 @@ pub enum Refusal {
         state: JobState,
     },
     /// Others wait for it.
+    #[serde(rename = "has_dependents")]
     NeededBy {
         /// Those that were not named, or were left as they are themselves.
         jobs: Vec<JobId>,

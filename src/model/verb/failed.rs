@@ -82,6 +82,7 @@ pub enum Act {
 
 /// What became of a stretch of jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "BulkAnswer")]
 pub struct Swept {
     /// With how many it was done.
     pub count: u64,
