@@ -5,19 +5,22 @@
 //! All is judged from outside. A job holds a lock with everything that descends from it: a second run beside a process of the
 //! first cannot take it, and what is said to have ended must have left it free.
 
+#[path = "../tests/support/freezer.rs"]
+mod freezer;
 #[path = "../tests/support/sandbox.rs"]
 mod sandbox;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use freezer::Freezer;
 use nix::fcntl::{Flock, FlockArg};
 use sandbox::{Running, Sandbox, Setting, kill, wait_within};
 use serde_json::Value;
@@ -322,30 +325,4 @@ fn limits() -> String {
         dir.join("cgroup.procs").display().to_string()
     });
     made.join(" ")
-}
-
-/// What is in here does not even die of SIGKILL.
-struct Freezer(PathBuf);
-
-impl Freezer {
-    fn around(pid: i32) -> Option<Freezer> {
-        let freezer = Freezer(PathBuf::from(format!("/sys/fs/cgroup/freezer/tv-storm-{pid}")));
-        fs::create_dir(&freezer.0).ok()?;
-        fs::write(freezer.0.join("cgroup.procs"), pid.to_string()).ok()?;
-        fs::write(freezer.0.join("freezer.state"), "FROZEN").ok()?;
-        Some(freezer)
-    }
-}
-
-impl Drop for Freezer {
-    fn drop(&mut self) {
-        fs::write(self.0.join("freezer.state"), "THAWED").ok();
-        wait_within(Duration::from_secs(60), "the freezer is empty", || {
-            let inside = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
-            for pid in inside.lines() {
-                fs::write("/sys/fs/cgroup/freezer/cgroup.procs", pid).ok();
-            }
-            fs::remove_dir(&self.0).is_ok()
-        });
-    }
 }

@@ -20,7 +20,7 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 36] = [
+const MUTANTS: [Mutant; 38] = [
     Mutant {
         name: "boots all of a pool in which nobody has shown that it can be done",
         file: "pool.rs",
@@ -232,10 +232,22 @@ const MUTANTS: [Mutant; 36] = [
         new: "RoomFor::None => ON,",
     },
     Mutant {
+        name: "lets a suspect stop its host for ever",
+        file: "suspect.rs",
+        old: "now < suspect.alone_until()",
+        new: "ON || now < suspect.alone_until()",
+    },
+    Mutant {
+        name: "lets a second suspect begin beside the first",
+        file: "work.rs",
+        old: "None if is_second =>",
+        new: "None if is_second && !ON =>",
+    },
+    Mutant {
         name: "asks for jobs while a suspect is here",
         file: "reconcile.rs",
-        old: "self.suspect().is_some() || ",
-        new: "!ON && self.suspect().is_some() || ",
+        old: "self.alone_until.is_some() || ",
+        new: "!ON && self.alone_until.is_some() || ",
     },
 ];
 

@@ -1,11 +1,13 @@
 //! What is made of the grammar of the command line, given to those who read it: shells, and man.
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/missing.rs"]
-mod missing;
+#[path = "support/sandbox.rs"]
+mod sandbox;
 
 use std::path::Path;
 use std::process::{Command, Output};
+
+use sandbox::{Sandbox, Setting, is_root, missing};
 
 /// The program, where no settings can be read: it needs none.
 fn taskvisor(args: &[&str]) -> Output {
@@ -24,15 +26,21 @@ fn offered(words: &[&str]) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("taskvisor");
     std::fs::write(&script, printed(&["completion", "bash"])).unwrap();
-    let asks = r#"
-        source "$1"; shift
-        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE}
-        registered=$(complete -p taskvisor)
-        function=${registered##*-F }; function=${function%% *}
-        $function taskvisor "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
-        printf '%s\n' "${COMPREPLY[@]}""#;
     let mut bash = Command::new("bash");
-    bash.args(["--norc", "-euc", asks, "bash"]).arg(&script).args(words);
+    bash.args(["--norc", "-euc", ASKS, "bash"]).arg(&script).args(words);
+    reply(bash)
+}
+
+/// Reads the script, and prints what the function registered in it offers.
+const ASKS: &str = r#"
+    source "$1"; shift
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE}
+    registered=$(complete -p taskvisor)
+    function=${registered##*-F }; function=${function%% *}
+    $function taskvisor "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+    printf '%s\n' "${COMPREPLY[@]}""#;
+
+fn reply(mut bash: Command) -> Vec<String> {
     let output = bash.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
@@ -46,6 +54,47 @@ fn bash_completes_commands_and_flags() {
     assert_eq!(offered(&["taskvisor", "completion", "f"]), ["fish"]);
 }
 
+/// The words of a supervisor that runs, in this sandbox.
+fn offered_by(sandbox: &Sandbox, words: &[&str]) -> Vec<String> {
+    let bin = sandbox.path("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_taskvisor"), bin.join("taskvisor")).ok();
+    let script = sandbox.path("completion");
+    std::fs::write(&script, printed(&["completion", "bash"])).unwrap();
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-euc", ASKS, "bash"]).arg(&script).args(words);
+    bash.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    bash.env("TASKVISOR_RUN_DIR", sandbox.path("run")).env("TASKVISOR_STATE_DIR", sandbox.path("state"));
+    reply(bash)
+}
+
+#[test]
+fn bash_completes_pools_queues_states_and_options_of_the_supervisor_that_runs() {
+    let sandbox = Sandbox::new(if is_root() { Setting::Root } else { Setting::Plain });
+    let pools = "pools: [{name: mail, queues: [urgent]}, {name: heavy, queues: [bulk]}]\n";
+    std::fs::write(sandbox.work("two.yaml"), pools).unwrap();
+    let _running = sandbox.start(&["-c", &sandbox.work("two.yaml").display().to_string()]);
+    sandbox.ok(&["put", "-q", "bulk", "--delay", "1h", "--", "true"]);
+    sandbox.ok(&["put", "-q", "odd name", "--delay", "1h", "--", "true"]);
+    let of = |words: &[&str]| offered_by(&sandbox, words);
+    assert_eq!(of(&["taskvisor", "scale", ""]), ["mail", "heavy"]);
+    assert_eq!(of(&["taskvisor", "recycle", "h"]), ["heavy"]);
+    assert_eq!(of(&["taskvisor", "queue", "pause", "bu"]), ["bulk"]);
+    assert_eq!(
+        of(&["taskvisor", "job", "list", "--queue", ""]),
+        ["bulk"],
+        "none that a shell would take apart"
+    );
+    assert_eq!(of(&["taskvisor", "job", "list", "--state", "fa"]), ["failed"]);
+    assert_eq!(of(&["taskvisor", "job", "list", "--state", "failed,he"]), ["failed,held"]);
+    assert_eq!(of(&["taskvisor", "option", "get", "keep_f"]), ["keep_failed"]);
+    assert_eq!(of(&["taskvisor", "why", "slot", "mail."]), ["mail.1"]);
+    assert_eq!(of(&["taskvisor", "recy"]), ["recycle"]);
+    sandbox.ok(&["stop"]);
+    assert_eq!(of(&["taskvisor", "scale", "m"]), [""]);
+    assert_eq!(of(&["taskvisor", "queue", "pause", "bu"]), ["bulk"], "the store is asked");
+}
+
 /// Whether a shell takes what is printed for it; where it is not installed, that is said.
 fn is_read_by(shell: &str) {
     let script = printed(&["completion", shell]);
@@ -55,7 +104,7 @@ fn is_read_by(shell: &str) {
     std::fs::write(&file, script).unwrap();
     match Command::new(shell).arg("-n").arg(&file).output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
-        Err(_) => missing::missing(shell),
+        Err(_) => missing(shell),
     }
 }
 
@@ -95,7 +144,7 @@ fn the_manual_has_a_page_for_each_command() {
             assert!(output.status.success() && said.is_empty(), "{}: {said}", page.path().display());
         }
     } else {
-        missing::missing("groff");
+        missing("groff");
     }
 }
 

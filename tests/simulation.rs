@@ -10,10 +10,12 @@ mod rules;
 mod world;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use taskvisor::model::{JobId, PoolSettings, QueueName, Retry, Settings};
+use taskvisor::model::{Job, JobId, PoolSettings, QueueName, Retry, Settings, Stop};
+use taskvisor::supervisor::Event;
 
-use world::{Weather, World};
+use world::{Happening, Weather, World};
 
 const SEEDS: u64 = 300;
 
@@ -109,6 +111,30 @@ fn under_constant_load_a_killer_is_held_and_none_of_its_99_neighbours_is_punishe
         let settled = |word| world.supervisor.settled().get(word).copied();
         assert_eq!((settled("complete"), settled("held")), (Some(599), Some(1)), "seed {seed}");
         assert_eq!((world.jobs[&killer].crashes, world.checks.deaths), (3, 4), "seed {seed}");
+    }
+}
+
+/// Where jobs last for longer than a suspect may stop its host.
+#[test]
+fn beside_long_jobs_suspects_begin_all_the_same_and_beside_long_suspects_others_do() {
+    let mut seen = BTreeSet::new();
+    for seed in seeds().take(30) {
+        let queues = vec![QueueName::from("default"), QueueName::from("other")];
+        let pool = PoolSettings { workers: 3, queues, ..PoolSettings::default() };
+        let settings = Settings { pools: vec![pool], seed, ..Settings::default() };
+        let mut world = World::new(seed, Weather::Kind, settings);
+        world.longest = Some(1_500_000);
+        world.put(12, 300_000);
+        for id in ["j3", "j7"] {
+            world.jobs.get_mut(&JobId::from(id)).unwrap().interrupted = Job::SUSPECTED_AFTER;
+        }
+        world.at(Duration::from_secs(9_000), Happening::Tell(Event::Stop(Stop::Drain)));
+        world.live();
+        assert_eq!(world.supervisor.settled().get("complete"), Some(&12), "seed {seed}");
+        seen.append(&mut world.checks.seen);
+    }
+    for word in ["assign suspect in company", "assign beside suspect"] {
+        assert!(seen.contains(word) || seeds().count() < 30, "the world is too small: no {word}");
     }
 }
 

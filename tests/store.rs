@@ -64,14 +64,14 @@ async fn what_is_not_ours_is_refused_and_left_as_it_is() {
     let mut damaged = good.clone();
     damaged[4096..8192].fill(0xaa);
     let mut newer = good.clone();
-    newer[60..64].copy_from_slice(&6u32.to_be_bytes());
+    newer[60..64].copy_from_slice(&7u32.to_be_bytes());
     let mut foreign = good.clone();
     foreign[68..72].copy_from_slice(&7u32.to_be_bytes());
     let cases = [
         ("text", b"this is a text file, not a database; it is longer than a header of one hundred bytes, quite a bit".to_vec(), "not a SQLite file"),
         ("cut", good[..good.len() / 2].to_vec(), "damaged"),
         ("damaged", damaged, "damaged"),
-        ("newer", newer, "its schema is 6, this program knows 5"),
+        ("newer", newer, "its schema is 7, this program knows 6"),
         ("foreign", foreign, "another program"),
     ];
     for (name, content, why) in cases {
@@ -84,11 +84,12 @@ async fn what_is_not_ours_is_refused_and_left_as_it_is() {
 }
 
 /// What earlier versions made.
-const OLD: [&str; 4] = [
+const OLD: [&str; 5] = [
     include_str!("support/schema_1.sql"),
     include_str!("support/schema_2.sql"),
     include_str!("support/schema_3.sql"),
     include_str!("support/schema_4.sql"),
+    include_str!("support/schema_5.sql"),
 ];
 
 /// A store of an old schema, with the job `N` in each state `N`.
@@ -167,7 +168,7 @@ fn of_two_programs_that_open_an_old_store_one_brings_it_up_to_date() {
         let conn = Connection::open(&path).unwrap();
         let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
         let jobs: i64 = conn.query_row("SELECT count(unknown) FROM job", [], |row| row.get(0)).unwrap();
-        assert_eq!((version, jobs), (5, 10));
+        assert_eq!((version, jobs), (6, 10));
     }
 }
 

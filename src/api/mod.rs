@@ -33,7 +33,7 @@ mod tests;
 pub use client::{Client, Error};
 pub use gate::{Gate, Terms};
 pub use lines::Lines;
-pub use peer::{Door, Peer, Port};
+pub use peer::{Door, Members, Peer, Port, SharedSocket};
 pub use place::Place;
 pub use router::{behind, openapi, router};
 pub use server::{Limits, serve};

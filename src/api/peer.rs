@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -59,18 +60,56 @@ impl Door for UnixListener {
 
     async fn accept(&self) -> io::Result<(UnixStream, Result<Peer, String>)> {
         let (stream, _) = UnixListener::accept(self).await?;
-        let who = allowed(&stream);
+        let who = allowed(&stream, None);
         Ok((stream, who))
     }
 }
 
-/// The supervisor's own user, and root.
-fn allowed(stream: &UnixStream) -> Result<Peer, String> {
+/// The supervisor's own user, root, and the members of a group if one is named.
+fn allowed(stream: &UnixStream, members: Option<Members>) -> Result<Peer, String> {
     let own = nix::unistd::geteuid().as_raw();
     match stream.peer_cred() {
         Ok(peer) if peer.uid() == own || peer.uid() == 0 => Ok(Peer::User(peer.uid())),
+        Ok(peer) if members.is_some_and(|members| members.have(peer.gid(), stream)) => {
+            Ok(Peer::User(peer.uid()))
+        }
         Ok(peer) => Err(Peer::User(peer.uid()).to_string()),
         Err(error) => Err(format!("a client without credentials ({error})")),
+    }
+}
+
+/// Those who may use the socket besides its owner and root: the members of a group.
+#[derive(Clone, Copy, Debug)]
+pub struct Members {
+    /// Its number.
+    pub group: u32,
+    /// Asks the kernel for the groups of who connected a socket, the first one left out.
+    pub groups_of: fn(BorrowedFd<'_>) -> io::Result<Vec<u32>>,
+}
+
+impl Members {
+    /// `first` is the first group of who connected.
+    fn have(self, first: u32, stream: &UnixStream) -> bool {
+        let others = || (self.groups_of)(stream.as_fd()).is_ok_and(|groups| groups.contains(&self.group));
+        first == self.group || others()
+    }
+}
+
+/// A socket that the members of a group may use.
+pub struct SharedSocket {
+    /// The socket.
+    pub listener: UnixListener,
+    /// Who they are.
+    pub members: Members,
+}
+
+impl Door for SharedSocket {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<(UnixStream, Result<Peer, String>)> {
+        let (stream, _) = self.listener.accept().await?;
+        let who = allowed(&stream, Some(self.members));
+        Ok((stream, who))
     }
 }
 

@@ -71,12 +71,14 @@ impl Place {
     }
 
     /// Refuses a listener that is another user's: who came first in /tmp may have made the socket, and would be told jobs and
-    /// data and could confirm what he likes. Root trusts the owner of the directory as well, whose supervisor it may look at.
+    /// data and could confirm what he likes. The owner of the directory is trusted as well by root, whose supervisor it may
+    /// look at, and by others if root has given the directory to that user, as systemd does below /run.
     fn trust(&self, path: &Path, stream: &UnixStream) -> Result<(), Error> {
         let failed = |error| Error::Connect(self.clone(), error);
         let (own, theirs) = (nix::unistd::geteuid().as_raw(), stream.peer_cred().map_err(failed)?.uid());
-        let owner = || path.parent().and_then(|dir| dir.symlink_metadata().ok()).map(|dir| dir.uid());
-        match [own, 0].contains(&theirs) || own == 0 && owner() == Some(theirs) {
+        let is_owner = |dir: &Path| dir.symlink_metadata().is_ok_and(|found| found.uid() == theirs);
+        let may_own = |dir: &Path| is_owner(dir) && (own == 0 || is_given_by_root(dir));
+        match [own, 0].contains(&theirs) || path.parent().is_some_and(may_own) {
             true => Ok(()),
             false => Err(Error::Stranger(self.clone(), theirs)),
         }
@@ -111,6 +113,17 @@ impl Place {
     }
 }
 
+/// Whether nobody but root can have put this directory where it is, and nobody but its owner can change what is in it.
+fn is_given_by_root(dir: &Path) -> bool {
+    let is_roots = |parent: &Path| {
+        let found = parent.symlink_metadata();
+        found.is_ok_and(|found| found.uid() == 0 && (found.is_symlink() || found.mode() & 0o022 == 0))
+    };
+    let is_closed = dir.symlink_metadata().is_ok_and(|found| found.is_dir() && found.mode() & 0o022 == 0);
+    let Ok(real) = dir.canonicalize() else { return false };
+    is_closed && dir.is_absolute() && dir.ancestors().chain(real.ancestors().skip(1)).skip(1).all(is_roots)
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -130,6 +143,17 @@ impl fmt::Debug for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_root_can_give_a_directory_to_another_user() {
+        assert!(is_given_by_root(Path::new("/usr/bin")));
+        let own = tempfile::tempdir().unwrap();
+        assert!(!is_given_by_root(own.path()), "anybody can make one in /tmp");
+        assert!(!is_given_by_root(Path::new("usr/bin")) && !is_given_by_root(Path::new("/nowhere")));
+        let link = own.path().join("bin");
+        std::os::unix::fs::symlink("/usr/bin", &link).unwrap();
+        assert!(!is_given_by_root(&link), "a link of anybody");
+    }
 
     #[test]
     fn an_address_names_host_and_port() {

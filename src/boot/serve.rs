@@ -5,7 +5,7 @@ use std::fs::Permissions;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,9 +18,9 @@ use nix::sys::stat::{Mode, umask};
 use tracing::{error, warn};
 
 use super::in_force;
-use crate::api::{Changed, Gate, Terms};
+use crate::api::{Changed, Gate, Members, Terms};
 use crate::broker::{Broker, Error, Opening};
-use crate::config::{self, Api, Config, Origins, Shown};
+use crate::config::{self, Api, Config, Origins, Shown, SocketGroup};
 use crate::engine::{Ended, Fresh, ReadSettings, Setup, supervise};
 use crate::failure::{Failure, exit};
 use crate::keeper::{self, Sweeper, Swept};
@@ -101,6 +101,7 @@ fn fresh(
         ("broker", known.broker != read.broker),
         ("state_dir", known.state_dir != read.state_dir),
         ("run_dir", known.run_dir != read.run_dir),
+        ("socket_group", known.socket_group != read.socket_group),
         ("log", known.log != read.log),
         ("api.listen", of_api(known, |api| api.listen) != of_api(&read, |api| api.listen)),
         ("api.allow_exec", of_api(known, |api| api.allow_exec) != of_api(&read, |api| api.allow_exec)),
@@ -152,7 +153,7 @@ fn run(
 ) -> Result<Ended, Failure> {
     keeper::give_back_large_blocks();
     let parent = nix::unistd::getppid();
-    let listener = listen(&config.socket())?;
+    let listener = listen(config)?;
     let instance = instance(&config.state_dir)?;
     let how = Opening { serves: true, place: place(&config.state_dir)?, state_dir: config.state_dir.clone() };
     let broker = Arc::new(config.broker.open(&how)?);
@@ -170,6 +171,7 @@ fn run(
         socket: config.socket(),
         sandboxes: config.state_dir.join("sandbox"),
         listener,
+        members: config.socket_group.as_ref().map(members),
         port: config.api.as_ref().zip(gate).map(|(api, gate)| port(api, gate)).transpose()?,
         log: log.clone(),
         outputs: config.log.clone(),
@@ -205,13 +207,36 @@ fn tell(swept: &Swept) {
 }
 
 /// Whoever left a socket here is dead: we hold the lock of its directory.
-fn listen(path: &Path) -> Result<UnixListener, Failure> {
+fn listen(config: &Config) -> Result<UnixListener, Failure> {
+    let path = &config.socket();
     fs::remove_file(path).ok();
+    let failed =
+        |error: io::Error| Failure::from(error).of(format!("failed to listen on {}", path.display()));
+    let listener = UnixListener::bind(path).map_err(failed)?;
     // Its directory is closed to others as a rule. Whoever comes in is asked for his name besides.
-    let ours_alone = |listener| fs::set_permissions(path, Permissions::from_mode(0o600)).map(|()| listener);
-    UnixListener::bind(path)
-        .and_then(ours_alone)
-        .map_err(|error| Failure::from(error).of(format!("failed to listen on {}", path.display())))
+    fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
+    if let Some(group) = &config.socket_group {
+        open_to(group, config).map_err(|error| {
+            let what = format!("failed to open the socket {} to group '{}'", path.display(), group.name);
+            let hint =
+                "the supervisor's user must be root or a member of the group: SupplementaryGroups= in a unit";
+            Failure::from(error).of(what).hint(hint)
+        })?;
+    }
+    Ok(listener)
+}
+
+/// Members of the group may pass through the directory of the socket, see nothing there, and use the socket.
+fn open_to(group: &SocketGroup, config: &Config) -> io::Result<()> {
+    let (path, dir) = (&config.socket(), &config.run_dir);
+    chown(dir, None, Some(group.gid))?;
+    fs::set_permissions(dir, Permissions::from_mode(0o710))?;
+    chown(path, None, Some(group.gid))?;
+    fs::set_permissions(path, Permissions::from_mode(0o660))
+}
+
+fn members(group: &SocketGroup) -> Members {
+    Members { group: group.gid, groups_of: keeper::peer_groups }
 }
 
 /// The door for those who know the token.

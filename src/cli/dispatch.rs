@@ -12,7 +12,7 @@ use super::queue::statsd;
 use super::settings::{settings, settings_for};
 use super::{
     check, config, doctor, events, failed, job, option, put, queue, recur, redis, reference, simulate,
-    status, why,
+    status, values, why,
 };
 use crate::boot;
 use crate::config::Purpose;
@@ -109,6 +109,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
             Command::Option(command) => option::run(&config, &command).await,
             Command::Failed(args) => failed::failed(&config, args).await,
             Command::Stats(args) => statsd::stats(&config, &args).await,
+            Command::Values(of) => values::values(&config, &of).await,
             Command::Status(status) => status::status(&config, &status).await,
             Command::Events(args) => events::events(&config, args).await,
             Command::Why(subject) => why::why(&config, &subject).await,

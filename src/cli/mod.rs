@@ -20,6 +20,7 @@ mod settings;
 mod simulate;
 mod status;
 mod term;
+mod values;
 mod why;
 
 pub use dispatch::{main, supervisor};

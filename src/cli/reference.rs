@@ -18,7 +18,12 @@ pub fn completion(args: &Completion) -> Result<u8, Failure> {
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "taskvisor", &mut script);
-    print(&String::from_utf8_lossy(&script))?;
+    let of_values = match args.shell {
+        For::Bash => include_str!("completion.bash"),
+        For::Fish => include_str!("completion.fish"),
+        For::Zsh => "",
+    };
+    print(&(String::from_utf8_lossy(&script) + of_values))?;
     Ok(exit::OK)
 }
 

@@ -26,6 +26,8 @@ pub struct File {
     pub state_dir: Option<PathBuf>,
     /// Where the socket is.
     pub run_dir: Option<PathBuf>,
+    /// Whose members may use the socket.
+    pub socket_group: Option<String>,
     /// Where jobs wait.
     pub broker: Option<String>,
     /// Length of a lease.

@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 
 use super::wrong::Wrong;
-use super::{Fault, Surroundings};
+use super::{Error, Fault, Surroundings};
 use crate::model::Identity;
 
 /// A user as far as the machine knows it.
@@ -21,6 +21,25 @@ struct Account {
 
 /// The kernel takes this number for "leave it as it is": setresuid would change nothing, and the jobs would be root's.
 const NO_CHANGE: u32 = u32::MAX;
+
+/// A group whose members may use the socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketGroup {
+    /// As the settings call it.
+    pub name: String,
+    /// Its number.
+    pub gid: u32,
+}
+
+/// The group that the settings name.
+pub(super) fn socket_group(word: &str) -> Result<SocketGroup, Error> {
+    let found = number_of_group(word).and_then(|gid| is_somebody("group", Some(gid)).map(|()| gid));
+    let gid = found.map_err(|wrong| {
+        let hint = "groupadd makes one, and usermod -aG adds a user to it";
+        Error::new(Fault::Config, format!("socket_group: {wrong}")).hint(hint)
+    })?;
+    Ok(SocketGroup { name: word.to_owned(), gid })
+}
 
 /// Who `user` and `group` are; None = who the supervisor is.
 pub(super) fn identity(

@@ -31,6 +31,7 @@ pub use check::{Finding, check};
 pub use error::{Error, Fault};
 pub use facts::{Disk, Facts, PoolFacts, Rights};
 pub use file::{File, suggestion};
+pub use identity::SocketGroup;
 pub use limits::Limits;
 pub use need::{DESCRIPTORS, descriptors};
 pub use origin::{Origin, Origins};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::api::{Api, Remote, resolve_api, resolve_remote};
 use super::file::read;
+use super::identity::{SocketGroup, socket_group};
 use super::outfit::resolve_pool;
 use super::paths::from_here;
 use super::place::Source;
@@ -75,6 +76,8 @@ pub struct Config {
     pub state_dir_is_named: bool,
     /// Where the socket is.
     pub run_dir: PathBuf,
+    /// The group whose members may use the socket, besides the supervisor's user and root.
+    pub socket_group: Option<SocketGroup>,
     /// Where jobs wait.
     pub broker: Address,
     /// Whether that was said by a flag or the environment, and is not only where jobs of this state directory are.
@@ -122,6 +125,10 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         None => around.run_dir(),
     };
     fits_a_socket(&run_dir)?;
+    let socket_group = file.socket_group.as_deref().map(socket_group).transpose().map_err(|error| {
+        let place = source.as_ref().map(|source| source.of(None, "socket_group"));
+        Error { place, ..error }
+    })?;
     let broker = match broker {
         Some(broker) => match broker.file() {
             Some(path) => Address::of_file(from_here(path.to_owned())?),
@@ -149,6 +156,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         state_dir,
         state_dir_is_named,
         run_dir,
+        socket_group,
         broker,
         broker_is_named,
         log,

@@ -115,6 +115,8 @@ fn of_whole(values: &mut Mapping, config: &Config) {
     say("broker", config.broker.to_string());
     say("lease", format_duration(config.settings.lease));
     say("stop_deadline", format_duration(config.settings.stop_deadline));
+    let group = config.socket_group.as_ref().map(|group| group.name.as_str());
+    values.insert("socket_group".into(), group.map_or(Value::Null, Value::from));
     values.insert("held_degrades".into(), config.settings.held_degrades.into());
     let log = Mapping::from_iter([
         ("format".into(), yaml(config.log.format)),

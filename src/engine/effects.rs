@@ -32,7 +32,7 @@ use crate::log::{Outputs, OwnLog};
 use crate::model::{
     Exit, Fence, Instance, Instant, Job, Limits, LogStatus, Outcome, PoolSettings, Signal, SlotId, WorkerId,
 };
-use crate::process::{Children, Found, JobEnd, KeeperMessage, Link, Plan, WorkerEvent};
+use crate::process::{Children, Found, JobEnd, KeeperMessage, Link, Plan, WorkerEvent, oom_kills};
 use crate::supervisor::{Command, Event};
 use crate::wire::keeper::{Hello, Order, Report};
 
@@ -96,8 +96,7 @@ impl Effects {
     pub fn perform(&mut self, command: Command) {
         let now = clock::now();
         self.decisions.order(now, &command, &|pool| self.children.pool(pool));
-        let line = self.record.lines.order(now, &command, &self.children);
-        line.into_iter().for_each(|line| line.write());
+        self.record.log_command(now, &command, &self.children);
         self.counting.order(&command);
         publish::order(&self.newsroom, &command, &self.children);
         match command {
@@ -106,6 +105,7 @@ impl Effects {
             Command::Spawn(worker) => self.link.order(&Order::Spawn(worker)),
             Command::Fork(worker, template) => self.link.order(&Order::Fork(worker, template)),
             Command::Assign(worker, job, fence, limits, retries) => {
+                self.reports.begun(&job.id, now, oom_kills);
                 self.assign(worker, &job, fence, limits, retries);
             }
             Command::Signal(worker, signal, why) => self.signal(worker, signal, is_limit(&why)),
@@ -119,7 +119,7 @@ impl Effects {
                 self.fetch(pool, request);
             }
             Command::Renew(leases) => self.renew(leases),
-            Command::Settle(settlement) => self.reports.settle(settlement, clock::now()),
+            Command::Settle(settlement) => self.reports.settle(settlement, now, oom_kills),
             Command::AskIdle(queues, unknown) => {
                 tokio::spawn(ask_idle(self.broker.clone(), self.events.clone(), queues, unknown));
             }

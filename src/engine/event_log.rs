@@ -8,8 +8,8 @@ use tracing::Level;
 
 use super::flood::{Flood, Kind};
 use crate::model::{
-    ExitStatus, Failure, Fence, Instant, JobId, QueueName, Settlement, Signal, Verdict, WorkerId, WorkerName,
-    format_duration,
+    ExitStatus, Failure, Fence, Instant, Job, JobId, QueueName, Settlement, Signal, Verdict, WorkerId,
+    WorkerName, format_duration,
 };
 use crate::process::Children;
 use crate::supervisor::{Command, Event};
@@ -181,10 +181,10 @@ impl EventLog {
             }
             Event::Fetched(_, jobs) if jobs.iter().any(|fetched| fetched.job.is_suspect()) => {
                 let suspect = jobs.iter().find(|fetched| fetched.job.is_suspect())?;
-                let times = suspect.job.interrupted;
+                let (times, minutes) = (suspect.job.interrupted, Job::ALONE_FOR.as_secs() / 60);
                 let message = format!(
-                    "the supervisor or its host has died {times} times under a job: it runs alone, and no other begins \
-                     here before it has ended"
+                    "the supervisor or its host has died {times} times under a job: it is to run alone, and no other \
+                     begins here for {minutes} minutes after it at most"
                 );
                 let line = Line::new(Level::WARN, message).job(&suspect.job.id);
                 self.flood.pass(now, Kind::Suspects, line)

@@ -89,7 +89,7 @@ pub(super) fn reloaded(room: &EventBus, outcome: Result<&[(String, Step)], &str>
     publish(room, what, |news| PublishedEvent { by: Some(by.to_owned()), why: Some(why), ..news });
 }
 
-/// The verdict on the whole is another one.
+/// The verdict on the whole is another one, or has other reasons.
 pub(super) fn judged(room: &EventBus, before: Health, health: Health, reasons: &[String]) {
     let why = Some(reasons.join("; ")).filter(|why| !why.is_empty());
     publish(room, What::Health, |news| PublishedEvent {

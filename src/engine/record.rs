@@ -15,7 +15,8 @@ use super::systemd;
 use super::watch::Watch;
 use crate::clock;
 use crate::model::{Health, Instant, Millis, PoolStatus};
-use crate::supervisor::Event;
+use crate::process::Children;
+use crate::supervisor::{Command, Event};
 
 use super::effects::Effects;
 
@@ -41,6 +42,11 @@ impl Record {
         let level = LevelFilter::current().into_level().unwrap_or(Level::ERROR);
         let (lines, watch) = (EventLog::new(level), Watch::new(now));
         Record { lines, by_signal: Vec::new(), pauses, held_degrades, watch, started: now }
+    }
+
+    /// Writes the line of a command, if it is worth one.
+    pub(super) fn log_command(&mut self, now: Instant, command: &Command, children: &Children) {
+        self.lines.order(now, command, children).iter().for_each(Line::write);
     }
 
     /// Writes the line of an order, unless there are too many of them.
@@ -79,7 +85,7 @@ impl Effects {
         self.record.watch.looked();
     }
 
-    /// Logs and publishes a verdict that is another one than before.
+    /// Logs and publishes a verdict that is another one than before, or has other reasons.
     fn note_verdict(&mut self, verdict: &(Health, Vec<String>)) {
         let before = self.record.watch.verdict();
         if let Some(line) = self.record.watch.judged(clock::now(), verdict) {

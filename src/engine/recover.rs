@@ -21,10 +21,12 @@ use crate::wire::keeper::{Order, Report};
 
 /// Settles what ended well before the last supervisor died, and releases the rest, unspent: all but the jobs of lives of
 /// which something still lives. Those are held on to, and given back with their lives.
-pub async fn recover(effects: &mut Effects, left: Vec<KeeperMessage>) -> io::Result<Vec<Unproven>> {
+pub async fn recover(effects: &mut Effects, mut left: Vec<KeeperMessage>) -> io::Result<Vec<Unproven>> {
     let broker = effects.broker.clone();
     let mut held = held(effects, &left).await?;
     let (mut unproven, mut keep) = (Vec::new(), Vec::new());
+    // What is known of each ended life comes first: the rest of its slot goes to the one that does not die.
+    left.sort_by_key(|(report, _)| matches!(report, Report::Stuck(..)));
     for (report, descriptors) in left {
         match report {
             Report::Left(worker, exit) => {
@@ -39,7 +41,7 @@ pub async fn recover(effects: &mut Effects, left: Vec<KeeperMessage>) -> io::Res
             Report::Stuck(worker, pid) => {
                 let cause = unkillable_cause(pid);
                 warn!(why = cause, "a process of the last supervisor's jobs does not die");
-                let jobs = hold_on(effects, held.remove(&worker).unwrap_or_default()).await?;
+                let jobs = hold_on(effects, take_of_slot(&mut held, worker)).await?;
                 keep.extend(jobs.iter().map(|job| (job.lease.job.clone(), job.lease.fence)));
                 let names = jobs.iter().map(|job| (job.job.clone(), job.lease.fence));
                 effects.inherited.insert(worker, names.collect());
@@ -66,6 +68,13 @@ fn failed(error: Error) -> io::Error {
 
 /// The jobs of each life, as the broker has them.
 type Held = HashMap<WorkerId, Vec<(JobId, Fence)>>;
+
+/// The jobs that may run in this life: those that the broker has written down for it, and for the lives before it in its slot.
+/// A job whose worker died with several runs again in the next life there, under the lease that names the first.
+fn take_of_slot(held: &mut Held, worker: WorkerId) -> Vec<(JobId, Fence)> {
+    let is_there = |life: &WorkerId| life.slot == worker.slot && life.generation <= worker.generation;
+    held.extract_if(|life, _| is_there(life)).flat_map(|(_, jobs)| jobs).collect()
+}
 
 /// Asks only if there is anything to ask it for. While something of a job lives nothing else is done before the broker has
 /// said which jobs those are: it could give them to us.
@@ -186,4 +195,20 @@ fn job(record: JobRecord) -> Option<Job> {
         retry: record.retry,
         time_limit: record.time_limit,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::SlotId;
+
+    #[test]
+    fn what_does_not_die_may_run_the_jobs_of_the_lives_before_it_in_its_slot() {
+        let life = |index, generation| WorkerId { slot: SlotId { pool: 0, index }, generation };
+        let job = |name: &str| vec![(JobId::from(name), Fence(1))];
+        let lives = [(life(1, 1), job("waited")), (life(1, 3), job("to come")), (life(2, 1), job("beside"))];
+        let mut held = Held::from(lives);
+        assert_eq!(take_of_slot(&mut held, life(1, 2)), job("waited"));
+        assert_eq!(held.len(), 2);
+    }
 }

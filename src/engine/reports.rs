@@ -40,6 +40,9 @@ pub(super) struct Reports {
     /// The latest word of each job on how far it has come.
     notes: HashMap<JobId, (Fence, Progress)>,
     note_by: Option<Instant>,
+    /// The kernel's count of processes killed for want of memory, when each job began, and the latest time it was read.
+    oom_kills: HashMap<JobId, Option<u64>>,
+    oom_kills_read: Option<(Instant, Option<u64>)>,
     /// The same of every running job, also when the broker has it.
     latest: HashMap<JobId, Progress>,
 }
@@ -57,6 +60,13 @@ struct End {
 }
 
 impl Reports {
+    /// A job begins. The kernel is asked for its count once a second at most: that takes as long as a very short job.
+    pub(super) fn begun(&mut self, job: &JobId, now: Instant, read: fn() -> Option<u64>) {
+        let fresh = self.oom_kills_read.filter(|(at, _)| now.since(*at) < LEISURE);
+        let (_, count) = *self.oom_kills_read.insert(fresh.unwrap_or_else(|| (now, read())));
+        self.oom_kills.insert(job.clone(), count);
+    }
+
     /// A job has ended: what is to be told with its settlement is kept. Gives its outcome, and the life in which it was
     /// before, if it was run again alone and nothing of that life is to be settled any more.
     pub(super) fn ended(
@@ -86,6 +96,7 @@ impl Reports {
     /// The end of a job is settled or lost. Gives its life if that is over and this was the last of it.
     pub(super) fn bury(&mut self, job: &JobId) -> Option<WorkerId> {
         self.notes.remove(job);
+        self.oom_kills.remove(job);
         let worker = self.ends.remove(job)?.worker;
         self.end_of(worker)
     }
@@ -109,7 +120,12 @@ impl Reports {
     }
 
     /// Notes a settlement.
-    pub(super) fn settle(&mut self, mut settlement: Settlement, now: Instant) {
+    pub(super) fn settle(&mut self, mut settlement: Settlement, now: Instant, read: fn() -> Option<u64>) {
+        if let Some(forensics) = settlement.forensics.as_mut().filter(|left| left.is_killed_by_others())
+            && let Some(before) = self.oom_kills.get(&settlement.job).copied().flatten()
+        {
+            forensics.oom_kills = read().map(|count| count.saturating_sub(before));
+        }
         if let (Some(end), Some(forensics)) = (self.ends.get(&settlement.job), &mut settlement.forensics) {
             forensics.stderr_tail.clone_from(&end.stderr_tail);
             forensics.left.clone_from(&end.left);
@@ -186,7 +202,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Bytes, Job, Payload, SlotId};
+    use crate::model::{Bytes, Exit, ExitStatus, Forensics, Job, Payload, SlotId, Usage};
 
     fn life(generation: u32) -> WorkerId {
         WorkerId { slot: SlotId { pool: 0, index: 1 }, generation }
@@ -223,5 +239,33 @@ mod tests {
         assert!(!reports.life_ended(life(2)));
         assert_eq!(reports.bury(&"a".into()), None);
         assert_eq!(reports.bury(&"b".into()), Some(life(2)));
+    }
+
+    #[test]
+    fn a_kill_that_we_did_not_send_comes_with_the_kernels_kills_of_that_time() {
+        let killed = |job: &str| {
+            let status = ExitStatus::Signal { signal: 9, core: false };
+            let (usage, proof) = (Usage::default(), Duration::ZERO);
+            let exit = Exit { status, usage, left_behind: 0, oom: false, oom_at_bound: false, proof };
+            let forensics = Some(Forensics { exit: Some(exit), ..Forensics::default() });
+            Settlement {
+                job: job.into(),
+                fence: Fence(1),
+                verdict: Verdict::Canceled,
+                crashed: true,
+                forensics,
+            }
+        };
+        let mut reports = Reports::default();
+        let at = Instant::from_millis;
+        reports.begun(&"a".into(), at(0), || Some(5));
+        reports.begun(&"b".into(), at(900), || panic!("asked again within a second"));
+        reports.begun(&"c".into(), at(1_000), || Some(7));
+        for job in ["a", "b", "c", "d"] {
+            reports.settle(killed(job), at(2_000), || Some(8));
+        }
+        let told = |one: &Settlement| one.forensics.as_ref().and_then(|left| left.oom_kills);
+        let told: Vec<_> = reports.settlements.iter().map(told).collect();
+        assert_eq!(told, [Some(3), Some(3), Some(1), None]);
     }
 }

@@ -62,6 +62,8 @@ pub struct Setup {
     pub sandboxes: PathBuf,
     /// Where the API listens.
     pub listener: UnixListener,
+    /// The group whose members may use it, too.
+    pub members: Option<api::Members>,
     /// Where it listens besides, for those who pass the gate.
     pub port: Option<Port>,
     /// The supervisor's own log.
@@ -136,7 +138,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let started = clock::now();
     let (broker, broker_name, census) = (setup.broker.clone(), setup.broker_name, CountCache::default());
     let desk = Arc::new(ApiService { broker, newsroom, census, requests, reloader, broker_name, started });
-    open_doors(setup.listener, setup.port, desk, effects.record.watch.counts())?;
+    open_doors((setup.listener, setup.members), setup.port, desk, effects.record.watch.counts())?;
     tokio::spawn(listen(setup.broker, events));
     run(Supervisor::new(settings, started), effects, inbox).await
 }
@@ -195,7 +197,7 @@ fn newsroom(broker: &Arc<Broker>) -> EventBus {
 
 /// The API, by the socket and, if one was opened, by a port; and what counts the queues for it and for the loop.
 fn open_doors(
-    socket: UnixListener,
+    (socket, members): (UnixListener, Option<api::Members>),
     port: Option<Port>,
     desk: Arc<ApiService>,
     counts: Arc<Notify>,
@@ -210,8 +212,14 @@ fn open_doors(
         tokio::spawn(api::serve(api::Port { listener, programs }, router, api::Limits::default()));
     }
     socket.set_nonblocking(true)?;
-    let socket = tokio::net::UnixListener::from_std(socket)?;
-    tokio::spawn(api::serve(socket, router, api::Limits::default()));
+    let listener = tokio::net::UnixListener::from_std(socket)?;
+    match members {
+        None => tokio::spawn(api::serve(listener, router, api::Limits::default())),
+        Some(members) => {
+            let socket = api::SharedSocket { listener, members };
+            tokio::spawn(api::serve(socket, router, api::Limits::default()))
+        }
+    };
     Ok(())
 }
 

@@ -12,6 +12,9 @@ use crate::model::{Health, Instant};
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// Between two words on the reasons of a verdict that stays: they come and go with each job.
+const STEADY: Duration = Duration::from_secs(60);
+
 /// The watch.
 pub(super) struct Watch {
     due: Option<Instant>,
@@ -21,13 +24,22 @@ pub(super) struct Watch {
     counts: Arc<Notify>,
     /// The last verdict, and since when it holds.
     verdict: (Health, Instant),
+    /// The reasons that were told last, and when.
+    told: (Vec<String>, Instant),
 }
 
 impl Watch {
     /// A service that begins.
     pub(super) fn new(now: Instant) -> Watch {
         let counts = Arc::default();
-        Watch { due: None, quiet_until: now, looking: false, counts, verdict: (Health::Healthy, now) }
+        Watch {
+            due: None,
+            quiet_until: now,
+            looking: false,
+            counts,
+            verdict: (Health::Healthy, now),
+            told: (Vec::new(), now),
+        }
     }
 
     /// Who counts the queues waits for this.
@@ -63,13 +75,21 @@ impl Watch {
         self.verdict.0
     }
 
-    /// What the log says of a verdict, if it is another one.
+    /// What the log says of a verdict, if it is another one, or if it has had other reasons for long enough.
     pub(super) fn judged(&mut self, now: Instant, (health, reasons): &(Health, Vec<String>)) -> Option<Line> {
         let (before, since) = self.verdict;
         if before == *health {
-            return None;
+            let may_tell = self.told.1 + STEADY;
+            if *reasons == self.told.0 {
+                return None;
+            } else if now < may_tell {
+                self.due.get_or_insert(may_tell);
+                return None;
+            }
+        } else {
+            self.verdict = (*health, now);
         }
-        self.verdict = (*health, now);
+        self.told = (reasons.clone(), now);
         Some(match health {
             Health::Healthy => {
                 let message = format!("healthy again after {} s", now.since(since).as_secs());
@@ -117,5 +137,18 @@ mod tests {
         assert_eq!(watch.judged(at(3), &degraded), None);
         let line = watch.judged(at(37), &healthy).unwrap();
         assert_eq!((line.level, line.message.as_str()), (Level::INFO, "healthy again after 35 s"));
+    }
+
+    #[test]
+    fn other_reasons_of_the_same_verdict_are_told_once_and_a_minute_after_the_last() {
+        let at = |seconds: u64| Instant::from_millis(seconds * 1000);
+        let mut watch = Watch::new(at(1));
+        let because = |reason: &str| (Health::Degraded, vec![reason.to_owned()]);
+        assert!(watch.judged(at(2), &because("a")).is_some());
+        assert!(watch.judged(at(10), &because("b")).is_none());
+        assert_eq!(watch.due(), Some(at(62)), "it looks again without anything that happens");
+        assert!(watch.judged(at(20), &because("a")).is_none());
+        assert_eq!(watch.judged(at(62), &because("b")).unwrap().message, "degraded: b");
+        assert!(watch.judged(at(70), &because("b")).is_none());
     }
 }

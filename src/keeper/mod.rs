@@ -39,7 +39,7 @@ pub use inherited::inherited_socket;
 pub use main_loop::run;
 pub use setup::{Restarts, Setup, Without, command};
 pub use sweep::{Left, Sweeper, Swept};
-pub use sys::give_back_large_blocks;
+pub use sys::{give_back_large_blocks, peer_groups};
 pub use traces::{Traces, tag};
 
 /// Set for the supervisor: the descriptor of its socket to the keeper.

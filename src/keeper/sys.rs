@@ -1,6 +1,7 @@
 //! System calls that no safe wrapper offers.
 
 use std::ffi::{CStr, CString};
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -179,6 +180,27 @@ pub(super) fn unread(socket: BorrowedFd<'_>) -> i32 {
     // SAFETY: TIOCOUTQ writes one int to the pointer given.
     unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     bytes
+}
+
+/// All groups of who connected a socket, but for the first one, as they were then.
+pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0u32; 64];
+    loop {
+        let mut bytes = libc::socklen_t::try_from(size_of_val(&groups[..])).unwrap_or(0);
+        let (fd, level, name) = (socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERGROUPS);
+        // SAFETY: the kernel writes no more than the bytes of the buffer, whose length is passed along.
+        let done = unsafe { libc::getsockopt(fd, level, name, groups.as_mut_ptr().cast(), &raw mut bytes) };
+        let count = bytes as usize / size_of::<u32>();
+        match (done, Errno::last()) {
+            (0, _) => {
+                groups.truncate(count);
+                return Ok(groups);
+            }
+            // So many there are.
+            (_, Errno::ERANGE) if count > groups.len() => groups.resize(count, 0),
+            (_, error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Whether a file has an extended attribute of that name that says 1.

@@ -26,6 +26,7 @@ mod settings;
 mod slot_name;
 mod snapshot;
 mod status;
+mod suspect;
 mod time;
 mod today;
 pub mod verb;

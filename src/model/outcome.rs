@@ -306,9 +306,16 @@ pub struct Forensics {
     /// How the process ended, when it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
+    /// Whether that process had run other jobs, too: `exit` then says what all of them took.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
     /// What we sent it, in order.
     #[serde(default)]
     pub signals: Vec<SignalSent>,
+    /// Of a SIGKILL that we did not send: how many processes of this machine the kernel killed for want of memory while it
+    /// ran, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_kills: Option<u64>,
     /// The last of its stderr (64 KB at most); what is not UTF-8 is replaced.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
@@ -327,6 +334,19 @@ pub struct Forensics {
     /// When it ended, on the broker's clock; set by the broker.
     #[serde(flatten, with = "EndedAt::<Option<Millis>>")]
     pub at: Option<Millis>,
+}
+
+impl Forensics {
+    /// The end of a process that ran this job alone.
+    pub fn exit_alone(&self) -> Option<&Exit> {
+        self.exit.as_ref().filter(|_| !self.shared)
+    }
+
+    /// Whether a SIGKILL ended it that we did not send, and that did not come for want of memory in its own cgroup.
+    pub fn is_killed_by_others(&self) -> bool {
+        let killed = |exit: &Exit| matches!(exit.status, ExitStatus::Signal { signal: 9, .. }) && !exit.oom;
+        self.signals.is_empty() && self.exit.as_ref().is_some_and(killed)
+    }
 }
 
 /// A worker that died with several jobs.

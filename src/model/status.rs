@@ -164,7 +164,8 @@ pub struct PoolStatus {
     /// Since when and by whom, if it is paused and that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
-    /// The job that runs alone on this host, or waits to: meanwhile no pool takes another.
+    /// The job that has this host for itself, to run or until the others have ended, for 5 minutes each at most: meanwhile
+    /// no pool takes another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspect: Option<JobId>,
     /// Whether another pool of its name, or nothing, comes in its place.

@@ -67,7 +67,7 @@ pub(super) enum Role {
 }
 
 impl Plan {
-    /// Settles it; `socket` is the API's, `sandboxes` the directory of the slots' directories.
+    /// Settles it; `socket` is the API's, `sandboxes` the directory of the lives' directories.
     pub fn new(settings: &PoolSettings, outfit: &SpawnSpec, socket: &Path, sandboxes: &Path) -> Plan {
         Plan {
             name: settings.name.as_str().into(),
@@ -104,9 +104,10 @@ impl Plan {
         }
     }
 
-    /// The slot's own directory, in a pool that has them.
+    /// The life's own directory, in a pool that has them. Not its slot's: while a pool is replaced, two lives of a slot run
+    /// beside each other.
     pub(super) fn sandbox(&self, worker: WorkerId) -> Option<PathBuf> {
-        let name = format!("{}-{}", self.settings.name, worker.slot.index);
+        let name = format!("{}-{}.{}", self.settings.name, worker.slot.index, worker.generation);
         self.outfit.sandbox.then(|| self.sandboxes.join(name))
     }
 

@@ -1,4 +1,4 @@
-//! A directory of its own for each slot, empty when a job begins.
+//! A directory of its own for each life, empty when a job begins.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -9,10 +9,10 @@ use std::sync::mpsc::{Sender, channel};
 use super::remove::remove;
 use crate::model::Identity;
 
-/// How the names begin of what is to be removed. A slot's name has a dash.
+/// How the names begin of what is to be removed. A life's name has a dash.
 const GONE: &str = "gone.";
 
-/// The directories of all slots, and a thread that removes what jobs have left in them: a job may have left a million files,
+/// The directories of all lives, and a thread that removes what jobs have left in them: a job may have left a million files,
 /// and the next one must not wait for them.
 pub(super) struct Sandboxes {
     /// Where they are.
@@ -38,13 +38,13 @@ impl Sandboxes {
         sandboxes
     }
 
-    /// Makes a slot's directory anew.
+    /// Makes a life's directory anew.
     pub(super) fn empty(&mut self, dir: &Path, owner: Option<&Identity>) -> io::Result<PathBuf> {
         self.clear(dir)?;
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         if let Some(who) = owner {
             chown(dir, Some(who.uid), Some(who.gid))?;
-            // The way to it must be open to that user: the directory of all slots' directories, and that of the state, in
+            // The way to it must be open to that user: the directory of all lives' directories, and that of the state, in
             // which everything else is closed by itself.
             dir.ancestors().skip(1).take(2).try_for_each(let_pass)?;
         }

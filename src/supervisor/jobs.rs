@@ -218,6 +218,7 @@ impl Running {
             worker: Some(worker),
             ran: now.since(self.since),
             exit: exit.cloned(),
+            shared: exit.is_some() && life.taken > 1,
             signals: signals.collect(),
             died_before: self.died_before.clone(),
             ..Forensics::default()

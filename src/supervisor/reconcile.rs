@@ -42,9 +42,11 @@ impl Supervisor {
         }
     }
 
-    /// Nothing is asked for while a suspect is here, or while the broker has not said whose the jobs are that run here.
+    /// Nothing is asked for while a suspect has the host for itself, or while the broker has not said whose the jobs are
+    /// that run here.
     fn hold_up(&mut self, now: Instant) {
-        let held_up = self.suspect().is_some() || self.slots().any(|slot| slot.is_in_doubt(now));
+        self.alone_until = self.alone(now).map(|(_, until)| until);
+        let held_up = self.alone_until.is_some() || self.slots().any(|slot| slot.is_in_doubt(now));
         self.pools.iter_mut().for_each(|pool| pool.intake.held_up = held_up);
     }
 
@@ -60,10 +62,10 @@ impl Supervisor {
     }
 
     fn give_back(&mut self, now: Instant) {
-        let is_suspect_here = self.suspect().is_some();
+        let is_alone = self.alone(now).is_some();
         for pool in &mut self.pools {
             pool.give_back(now, self.stop.is_some(), &mut self.random, &mut self.unsettled);
-            let stops = is_suspect_here || self.stop.is_some() || pool.intake.paused;
+            let stops = is_alone || self.stop.is_some() || pool.intake.paused;
             pool.give_back_ahead(now, stops, &mut self.unsettled);
         }
     }
@@ -71,7 +73,7 @@ impl Supervisor {
     /// Ends jobs that run too long, sends each worker the signal that is due or the job that waits for it, and arms its
     /// self-fence.
     fn tend_workers(&mut self, now: Instant) {
-        let (room_for, stop) = (self.room_for(), self.stop.as_ref());
+        let (room_for, stop) = (self.room_for(now), self.stop.as_ref());
         for pool in &mut self.pools {
             for slot in &mut pool.slots {
                 slot.end_late_jobs(now, &pool.settings, &mut self.orders);

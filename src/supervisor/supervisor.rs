@@ -44,6 +44,8 @@ pub struct Supervisor {
     pub(super) stop: Option<Stopping>,
     /// When to ask whether all is done; None = as soon as it may be.
     pub(super) ask_at: Option<Instant>,
+    /// Until when a suspect has the host for itself, if one has.
+    pub(super) alone_until: Option<Instant>,
     pub(super) random: Random,
     pub(super) orders: VecDeque<Command>,
 }
@@ -66,6 +68,7 @@ impl Supervisor {
             early: BTreeMap::new(),
             stop: None,
             ask_at: None,
+            alone_until: None,
             random: Random(settings.seed),
             orders: VecDeque::new(),
         };
@@ -156,19 +159,20 @@ impl Supervisor {
         });
         let ask = self.ask_at.filter(|_| self.stop.is_none());
         let patience = self.stop.as_ref().and_then(|stop| stop.patience);
-        let first = pools.chain(slots).chain([ask, patience, self.unsettled.due()]).flatten().min();
+        let first =
+            pools.chain(slots).chain([ask, patience, self.alone_until, self.unsettled.due()]).flatten().min();
         first.filter(|_| !self.is_over())
     }
 
     /// The pools with all that is decided by; the processes are for others to see.
     pub fn status(&self, now: Instant) -> Vec<PoolStatus> {
-        let suspect = self.suspect();
+        let suspect = self.alone(now).map(|(suspect, _)| suspect);
         self.in_order().map(|pool| pool.status(now, suspect)).collect()
     }
 
     /// The same with what each pool makes of a class.
     pub fn status_for(&self, now: Instant, class: Option<&Class>) -> Vec<(PoolStatus, Fit)> {
-        let suspect = self.suspect();
+        let suspect = self.alone(now).map(|(suspect, _)| suspect);
         self.in_order().map(|pool| (pool.status(now, suspect), pool.fit_of(class))).collect()
     }
 

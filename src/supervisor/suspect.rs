@@ -1,22 +1,25 @@
 //! Suspects: jobs during which the supervisor has died more than once. One of them may be what it dies of.
 //!
-//! A suspect runs alone on its host. While it is here nothing else is asked for, and it begins when all other jobs have
-//! ended and the broker knows it. If the supervisor dies again, no other job can have been the cause.
+//! A suspect runs alone on its host. Nothing else is asked for, and it begins when all other jobs have ended and the broker
+//! knows it. If the supervisor dies again, no other job can have been the cause.
+//!
+//! Both have a limit, so that no job stops its host for ever: a suspect that has waited for [`Job::ALONE_FOR`] begins beside
+//! what still runs, and for so long after its begin nothing else is asked for. There is never a second suspect beside it.
 
 use super::Supervisor;
 use super::jobs::Running;
 use super::pool::Pool;
 use super::worker::Slot;
-use crate::model::{JobId, WorkerId};
+use crate::model::{Instant, Job, JobId, WorkerId};
 
 /// Which of the jobs that wait to run alone may begin.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RoomFor {
-    /// A suspect runs.
+    /// A suspect runs, and has the host for itself.
     None,
     /// Those that run alone in their worker.
     Others,
-    /// A suspect, too: no other job is here, and the broker knows of no other.
+    /// A suspect, too: no other job is here and the broker knows of no other, or it has waited for long enough.
     Suspects,
 }
 
@@ -34,6 +37,11 @@ impl Running {
     /// Whether it waits to run alone on this host, or does.
     pub(super) fn is_suspect_of_all(&self) -> bool {
         self.alone && self.job.is_suspect()
+    }
+
+    /// Until when it has this host for itself: to wait, or, once it has begun, to run.
+    fn alone_until(&self) -> Instant {
+        self.since + Job::ALONE_FOR
     }
 }
 
@@ -59,22 +67,33 @@ impl Pool {
 }
 
 impl Supervisor {
-    /// The suspect that runs here, or waits for all others to end.
-    pub(super) fn suspect(&self) -> Option<&JobId> {
-        let mut leased = self.slots().flat_map(Slot::leased);
-        leased.find(|running| running.is_suspect_of_all()).map(|running| &running.job.id)
+    /// The suspect that runs here, or waits to.
+    fn suspect(&self) -> Option<&Running> {
+        self.slots().flat_map(Slot::leased).find(|running| running.is_suspect_of_all())
+    }
+
+    /// Whether a suspect is here.
+    pub(super) fn has_suspect(&self) -> bool {
+        self.suspect().is_some()
+    }
+
+    /// The suspect that has this host for itself, and until when.
+    pub(super) fn alone(&self, now: Instant) -> Option<(&JobId, Instant)> {
+        let alone = self.suspect().filter(|suspect| now < suspect.alone_until())?;
+        Some((&alone.job.id, alone.alone_until()))
     }
 
     /// Which of the jobs that wait to run alone may begin.
-    pub(super) fn room_for(&self) -> RoomFor {
+    pub(super) fn room_for(&self, now: Instant) -> RoomFor {
         let rests = |pool: &Pool| pool.intake.asked.is_none() && pool.ahead.is_empty();
         let is_clear = || self.unsettled.is_empty() && self.slots().all(Slot::is_harmless);
-        if self.slots().any(|slot| slot.jobs.iter().any(Running::is_suspect_of_all)) {
-            RoomFor::None
-        } else if self.pools.iter().all(rests) && is_clear() {
-            RoomFor::Suspects
-        } else {
-            RoomFor::Others
+        let runs = self.slots().any(|slot| slot.jobs.iter().any(Running::is_suspect_of_all));
+        match (runs, self.alone(now).is_some()) {
+            (true, true) => RoomFor::None,
+            (true, false) => RoomFor::Others,
+            (false, true) if self.pools.iter().all(rests) && is_clear() => RoomFor::Suspects,
+            (false, true) => RoomFor::Others,
+            (false, false) => RoomFor::Suspects,
         }
     }
 }

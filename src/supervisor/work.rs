@@ -13,6 +13,9 @@ use crate::model::{Excess, Fence, Fetched, Instant, JobId, Lease, Outcome, Revoc
 /// A job that cannot run at the moment it arrives is given back for so long.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// A suspect is given back for so long while another is here.
+const SECOND_SUSPECT: Duration = Duration::from_secs(60);
+
 /// So much is remembered of jobs that are not here.
 const REMEMBERED: usize = 1000;
 
@@ -126,7 +129,7 @@ impl Supervisor {
         let Fetched { job, lease } = fetched;
         let runs_here = self.slots().any(|slot| slot.leased().any(|running| running.job.id == job.id))
             || self.pools.iter().any(|pool| pool.ahead.has(&job.id));
-        let is_suspect_here = self.suspect().is_some();
+        let (is_alone, is_second) = (self.alone(now).is_some(), job.is_suspect() && self.has_suspect());
         let pool = &mut self.pools[usize::from(number)];
         let grace = pool.settings.grace;
         let release = |after| Some(Verdict::Release { after, counts: None });
@@ -136,7 +139,8 @@ impl Supervisor {
             // An earlier attempt that we lost is still dying here: two at a time are one too many.
             None if runs_here => release(grace.min(PAUSE)),
             None if jobs::fence_at(lease, grace) <= now => release(PAUSE),
-            None if self.stop.is_some() || pool.intake.paused || is_suspect_here => release(Duration::ZERO),
+            None if self.stop.is_some() || pool.intake.paused || is_alone => release(Duration::ZERO),
+            None if is_second => release(SECOND_SUSPECT),
             None if !classes::knows(&pool.settings, job) => Some(pool.unknown.refuse(job, &mut self.random)),
             None => None,
         }

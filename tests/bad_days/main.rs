@@ -1,6 +1,8 @@
 //! Bad days of the machine, on the real binary: a disk that is full or fails, descriptors, processes and locks that run
 //! out, a clock that jumps, what does not die. Each is said by name; nothing is lost; nothing spins.
 
+#[path = "../support/freezer.rs"]
+mod freezer;
 #[path = "../support/sandbox.rs"]
 mod sandbox;
 
@@ -18,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use freezer::Freezer;
 use sandbox::{
     Sandbox, Setting, alive, cpu_ticks, is_root, is_up, kill, missing, reasons, slots, wait_until,
     wait_within,

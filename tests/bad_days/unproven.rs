@@ -5,22 +5,6 @@ use super::*;
 /// Short enough to see several renewals.
 const SETTINGS: [&str; 6] = ["-w", "2", "--lease", "6s", "--grace", "200ms"];
 
-/// A process that cannot die while it is in there.
-struct Frozen(Cell);
-
-impl Frozen {
-    fn new(name: &str, pid: i32) -> Option<Frozen> {
-        let cell = Cell::new("freezer", name)?;
-        cell.set("cgroup.procs", &pid.to_string());
-        cell.set("freezer.state", "FROZEN");
-        Some(Frozen(cell))
-    }
-
-    fn thaw(&self) {
-        self.0.set("freezer.state", "THAWED");
-    }
-}
-
 /// Puts a program that leaves a process behind when it is let go; gives the pid of that.
 fn put_with_a_child(sandbox: &Sandbox) -> (String, i32) {
     let line =
@@ -67,7 +51,7 @@ fn a_program_that_ended_well_is_complete_however_long_what_it_left_takes_to_die(
     let sandbox = Sandbox::new(Setting::Root);
     let mut running = sandbox.start(&SETTINGS);
     let (jid, child) = put_with_a_child(&sandbox);
-    let Some(frozen) = Frozen::new("left", child) else { return missing("freezer") };
+    let Some(frozen) = Freezer::around(child) else { return missing("freezer") };
     go(&sandbox);
     wait_unkillable(&sandbox);
     assert_is_held(&sandbox, &jid, "running");
@@ -84,7 +68,7 @@ fn a_canceled_job_is_canceled_when_the_last_of_it_is_dead_and_not_before() {
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&SETTINGS);
     let (jid, child) = put_with_a_child(&sandbox);
-    let Some(frozen) = Frozen::new("canceled", child) else { return missing("freezer") };
+    let Some(frozen) = Freezer::around(child) else { return missing("freezer") };
     sandbox.ok(&["job", "cancel", &jid]);
     wait_unkillable(&sandbox);
     assert_is_held(&sandbox, &jid, "canceling");
@@ -101,7 +85,7 @@ fn the_next_supervisor_keeps_a_job_of_which_something_still_lives() {
     let sandbox = Sandbox::new(Setting::RootCgroup);
     let _running = sandbox.start(&SETTINGS);
     let (jid, child) = put_with_a_child(&sandbox);
-    let Some(frozen) = Frozen::new("orphaned", child) else { return missing("freezer") };
+    let Some(frozen) = Freezer::around(child) else { return missing("freezer") };
     let supervisor = sandbox.one("tv-supervisor");
     kill(supervisor, "KILL");
     wait_within(Duration::from_secs(30), "the next supervisor shows it", || {
@@ -115,6 +99,13 @@ fn the_next_supervisor_keeps_a_job_of_which_something_still_lives() {
     let page = sandbox.ok(&["job", "show", &jid]);
     let line = page.lines().find(|line| line.starts_with("unkillable "));
     assert!(line.is_some_and(|line| line.contains(&format!("process {child} "))), "{page}");
+    let shown: Value = serde_json::from_str(&sandbox.ok(&["job", "show", &jid, "--json"])).unwrap();
+    let unkillable = &shown["unkillable"];
+    assert!(
+        unkillable["why"].as_str().is_some_and(|why| why.contains(&format!("process {child} "))),
+        "{shown}"
+    );
+    assert!(unkillable["seconds"].as_f64().is_some_and(|seconds| seconds >= 0.0), "{shown}");
     assert_works(&sandbox);
     assert_is_held(&sandbox, &jid, "running");
     assert_eq!(runs(&sandbox), 1);
@@ -142,7 +133,7 @@ fn a_program_that_ended_well_is_complete_also_when_the_supervisor_died_before_wh
     let sandbox = Sandbox::new(Setting::Root);
     let _running = sandbox.start(&SETTINGS);
     let (jid, child) = put_with_a_child(&sandbox);
-    let Some(frozen) = Frozen::new("ended", child) else { return missing("freezer") };
+    let Some(frozen) = Freezer::around(child) else { return missing("freezer") };
     go(&sandbox);
     wait_unkillable(&sandbox);
     let supervisor = sandbox.one("tv-supervisor");

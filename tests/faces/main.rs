@@ -5,6 +5,7 @@
 mod sandbox;
 
 mod check;
+mod group;
 mod metrics;
 mod statsd;
 mod tcp;

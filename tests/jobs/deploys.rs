@@ -1,9 +1,10 @@
 //! What an operator asks before and while things change: what a stop would end, what a reload changes, whether new workers work.
 
 use std::fs;
+use std::process::Stdio;
 
 use crate::python;
-use crate::sandbox::{Sandbox, Setting, is_root, wait_until};
+use crate::sandbox::{Sandbox, Setting, is_root, kill, missing, wait_until};
 
 /// A pool whose workers say in their environment which version they are.
 fn write(sandbox: &Sandbox, version: u32, module: &str) -> String {
@@ -51,6 +52,30 @@ fn a_deploy_waits_until_all_workers_are_new_and_fails_when_they_cannot_boot() {
     assert!(code == 1 && said.contains("the new workers cannot boot: pool app: "), "{code} {said}");
     sandbox.ok(&["stop"]);
     assert!(running.wait().success());
+}
+
+#[test]
+fn a_deploy_goes_on_with_the_supervisor_that_replaces_one_that_died() {
+    if !is_root() {
+        return missing("root");
+    }
+    let sandbox = python::new();
+    let _running = sandbox.start(&["-c", &write(&sandbox, 1, "app")]);
+    sandbox.ok(&["put", "default", "hold", "[\"long\"]"]);
+    python::word(&sandbox, "begun-long");
+    write(&sandbox, 2, "app");
+    let mut reload = sandbox.command(&["reload", "--wait", "--timeout", "1m"]);
+    let mut reload = reload.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the old worker is to leave", || sandbox.status()["pools"].as_array().unwrap().len() == 2);
+    let first = sandbox.one("tv-supervisor");
+    kill(first, "KILL");
+    wait_until("another one has its place", || {
+        sandbox.run(&["status", "--json"]).status.code() != Some(69) && sandbox.one("tv-supervisor") != first
+    });
+    assert!(reload.try_wait().unwrap().is_none_or(|ended| ended.success()), "it gave up");
+    python::touch(&sandbox, "go");
+    let ended = reload.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
 }
 
 #[test]

@@ -117,7 +117,11 @@ fn of_a_kill_that_nobody_sent_it_is_said_what_it_may_be() {
         sandbox.run(&["job", "wait", id.trim()]);
         sandbox.ok(&["job", "show", id.trim()])
     };
-    assert!(page("kill -9 $$").contains("nobody here sent that SIGKILL\n  "), "{}", page("kill -9 $$"));
+    let killed = page("kill -9 $$");
+    assert!(
+        killed.contains("nobody here sent that SIGKILL\n  ") && killed.contains("while the job ran"),
+        "{killed}"
+    );
     assert!(!page("kill -15 $$").contains("nobody here sent"));
     sandbox.ok(&["stop"]);
     assert!(running.wait().success());

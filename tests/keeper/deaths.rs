@@ -284,27 +284,6 @@ fn a_killed_keeper_takes_its_children_along(mut keeper: Keeper) {
     wait_until("all are dead", SOON, || ![parked.pid, running.pid, daemon].into_iter().any(lives));
 }
 
-/// Processes in here do not even die of SIGKILL.
-struct Freezer(std::path::PathBuf);
-
-impl Freezer {
-    fn around(pid: i32) -> Option<Freezer> {
-        let freezer = Freezer(std::path::PathBuf::from(format!("/sys/fs/cgroup/freezer/tv-test-{pid}")));
-        fs::create_dir(&freezer.0).ok()?;
-        fs::write(freezer.0.join("cgroup.procs"), pid.to_string()).ok()?;
-        fs::write(freezer.0.join("freezer.state"), "FROZEN").ok()?;
-        Some(freezer)
-    }
-}
-
-impl Drop for Freezer {
-    fn drop(&mut self) {
-        _ = fs::write(self.0.join("freezer.state"), "THAWED");
-        let dir = self.0.clone();
-        wait_until("the freezer is empty", SOON, || fs::remove_dir(&dir).is_ok());
-    }
-}
-
 fn what_cannot_die_is_said_to_be_stuck_and_holds_up_nobody_else(mut keeper: Keeper) {
     let stuck = |keeper: &mut Keeper, worker, pid| {
         keeper.expect(|report| (*report == Report::Stuck(worker, pid)).then_some(()));

@@ -20,6 +20,8 @@ macro_rules! stories {
 }
 
 mod deaths;
+#[path = "../support/freezer.rs"]
+mod freezer;
 mod itself;
 mod programs;
 #[path = "../support/mod.rs"]
@@ -32,6 +34,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
+use freezer::Freezer;
 use nix::sys::signal::Signal::{SIGKILL, SIGSTOP, SIGTERM};
 use support::{
     Keeper, PidsLimit, SOON, lives, missing, program, read_until, shell, signal, wait_until, worker,

@@ -204,7 +204,8 @@ fn a_full_redis_takes_the_ends_of_jobs_and_no_new_ones() {
             "release" => &["0", ""],
             _ => &["0", r#"{"group":"g","message":"m"}"#, r#"{"group":"g","message":"m"}"#, "g", "m"],
         };
-        let args = [&["taskvisor.settle", "12", "1", jid, &hold, verdict, "0", "", ""], rest].concat();
+        let args =
+            [&["taskvisor.settle", "12", "1", jid, &hold, verdict, "0", "", "", "", "", ""], rest].concat();
         let answers: Vec<String> = scene.script.call(&args);
         assert_ne!(answers, ["not_ours"], "{verdict}");
         assert_eq!(scene.script.field(jid, "state").as_deref(), Some(state), "{verdict}");

@@ -81,3 +81,41 @@ fn what_does_not_die_keeps_no_suspect_from_running() {
          0.4 > kill_at 2.1 58.4",
     );
 }
+
+#[test]
+fn a_suspect_waits_for_others_and_keeps_others_waiting_for_five_minutes_each_and_no_longer() {
+    let mut settings = fork(3);
+    settings.lease = std::time::Duration::from_secs(2000);
+    check(
+        settings,
+        "0.1 ready 1.1 / ready 2.1 / ready 3.1
+         0.2 fetched a
+         0.3 fetched s interrupted=2
+         2 renewed a 2000 / renewed s 2000
+         602 fetched t interrupted=2
+         602.1 settled t
+         603 fetched b",
+        "0 > spawn 1.1
+         0 > kill_at 1.1 1998
+         0 > spawn 2.1
+         0 > kill_at 2.1 1998
+         0 > spawn 3.1
+         0 > kill_at 3.1 1998
+         0.1 > fetch 1.1
+         0.2 > assign 1.1 a
+         0.2 > kill_at 1.1 58.2
+         0.2 > fetch 2.1 3.1
+         1.1 > kill_at 3.1 never
+         1.2 > renew a
+         1.3 > kill_at 2.1 never
+         1.3 > renew s
+         2 > kill_at 1.1 2000
+         300.3 > assign 2.1 s
+         300.3 > kill_at 2.1 2000
+         600.3 > fetch 3.1
+         602 > fetch 3.1
+         602 > settle t released after 60
+         603 > assign 3.1 b
+         603 > kill_at 3.1 661",
+    );
+}

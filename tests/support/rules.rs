@@ -9,7 +9,7 @@ use taskvisor::model::{
 };
 use taskvisor::supervisor::{Command, Event};
 
-use super::world::{Worker, World};
+use super::world::{Work, Worker, World};
 
 /// What was seen, to be held against the rules.
 #[derive(Default)]
@@ -49,6 +49,9 @@ pub struct Checks {
     /// Verdicts that the broker has not taken.
     pub untold: BTreeSet<(JobId, Fence)>,
     pub fetching: BTreeSet<u16>,
+    /// When the supervisor was given each job last, and when each last began.
+    pub given: BTreeMap<JobId, Instant>,
+    pub begun: BTreeMap<JobId, Instant>,
     /// Latest expiry known of each lease.
     pub leases: BTreeMap<(JobId, Fence), Instant>,
     /// Starts of each slot.
@@ -70,7 +73,12 @@ impl World {
             Event::Ready(worker) if self.checks.known.contains(worker) => {
                 self.checks.ready.insert(*worker);
             }
-            Event::Fetched(pool, _) | Event::FetchFailed(pool) => {
+            Event::Fetched(pool, jobs) => {
+                self.checks.fetching.remove(pool);
+                let now = self.now;
+                self.checks.given.extend(jobs.iter().map(|fetched| (fetched.job.id.clone(), now)));
+            }
+            Event::FetchFailed(pool) => {
                 self.checks.fetching.remove(pool);
             }
             Event::Renewed(lease) => {
@@ -290,18 +298,45 @@ impl World {
         self.checks.seen.extend(alone.then(|| "assign alone".into()));
     }
 
-    /// A job that supervisors have died of has the host for itself, but for what does not die.
+    /// A job that supervisors have died of has the host for itself, but for what does not die. It has waited long enough
+    /// where others were there first, and long enough after its begin others may begin; but never two of its kind.
     pub fn watch_suspects(&mut self, job: &Job) {
         let others = self.workers.iter().filter(|(worker, _)| !self.checks.stuck.contains(worker));
-        let mut others = others.flat_map(|(_, process)| process.jobs.keys());
+        let others: Vec<&JobId> = others.flat_map(|(_, process)| process.jobs.keys()).collect();
+        let is_suspect = |other: &&&JobId| self.jobs[**other].interrupted >= Job::SUSPECTED_AFTER;
+        let second = others.iter().find(is_suspect);
+        let began = second.map(|suspect| self.now.since(self.checks.begun[*suspect]));
+        let may_join = began.is_none_or(|ago| ago.is_zero() || ago >= Job::ALONE_FOR);
+        assert!(may_join, "{} keeps {second:?} company, which began {began:?} ago", job.id);
+        let mut word = began.filter(|ago| !ago.is_zero()).map(|_| "assign beside suspect");
         if job.is_suspect() {
-            assert_eq!(others.next(), None, "{} is not alone on its host", job.id);
+            assert_eq!(second, None, "{} begins beside another suspect", job.id);
+            let waited = self.now.since(self.checks.given[&job.id]);
+            let is_alone = others.is_empty() && self.checks.fetching.is_empty();
             let fetching = &self.checks.fetching;
-            assert!(fetching.is_empty(), "{} may get company: {fetching:?} are fetching", job.id);
-            self.checks.seen.insert("assign suspect".into());
+            let may_begin = is_alone || waited >= Job::ALONE_FOR;
+            assert!(may_begin, "{} begins after {waited:?} beside {others:?} and {fetching:?}", job.id);
+            word = Some(if is_alone { "assign suspect" } else { "assign suspect in company" });
         }
-        let with = others.find(|other| self.jobs[*other].interrupted >= Job::SUSPECTED_AFTER);
-        assert_eq!(with, None, "{} keeps a suspect company", job.id);
+        self.checks.seen.extend(word.map(String::from));
+        self.checks.begun.insert(job.id.clone(), self.now);
+    }
+
+    /// A suspect keeps nothing else from being asked for longer than it may.
+    pub fn watch_idleness(&self, due: Option<Instant>) {
+        let is_here = |work: &Work| work.leased && work.interrupted >= Job::SUSPECTED_AFTER;
+        if !self.jobs.values().any(is_here) {
+            return;
+        }
+        let suspects = self.supervisor.status(self.now).into_iter().find_map(|pool| pool.suspect);
+        let Some(suspect) = suspects else { return };
+        let (given, begun) = (self.checks.given.get(&suspect), self.checks.begun.get(&suspect));
+        let until = given.max(begun).map(|since| *since + Job::ALONE_FOR);
+        assert!(
+            until.is_some_and(|until| self.now < until),
+            "{suspect} has the host since {given:?}, {begun:?}"
+        );
+        assert!(due.is_some_and(|due| Some(due) <= until), "nobody looks at {suspect} at {until:?}");
     }
 
     pub fn watch_assign(&mut self, worker: WorkerId, job: &Job) {

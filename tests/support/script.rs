@@ -2,7 +2,8 @@
 //!
 //! A line of a script is a time in seconds and an event, or several events at that time joined by ` / `. Between the lines
 //! time passes: the supervisor is woken whenever it asked to be. `fetched a` brings job `a` with fence 1 under a lease of 60 s;
-//! `a#2` has fence 2, and words behind a job say what it brings: `a limit=5 retries=2 attempt=2 crashes=1`.
+//! `renewed a 500` extends that to 500 s from then on. `a#2` has fence 2, and words behind a job say what it brings:
+//! `a limit=5 retries=2 attempt=2 crashes=1`.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -141,7 +142,8 @@ pub fn event(now: Instant, words: &str) -> Event {
         "fetch_failed" => Event::FetchFailed(0),
         "renewed" => {
             let (job, fence) = lease(1);
-            Event::Renewed(Lease { job, fence, expires_at: now + Duration::from_secs(60) })
+            let seconds = words.get(2).map_or(60, |seconds| seconds.parse().unwrap());
+            Event::Renewed(Lease { job, fence, expires_at: now + Duration::from_secs(seconds) })
         }
         "renew_failed" => Event::RenewFailed(lease(1).0, lease(1).1),
         "revoked" => Event::Revoked(lease(1).0, lease(1).1, revocation(words[2])),

@@ -134,11 +134,14 @@ fn workers_of_another_user_find_their_way_to_the_directory_of_each_job() {
     let text = format!("pools: [{{sandbox: true, user: nobody, retries: 0, command: {worker}}}]");
     let _running = start_file(&sandbox, &text);
     let uid = nix::unistd::User::from_name("nobody").unwrap().unwrap().uid;
-    let dir = sandbox.path("state").join("sandbox").join("default-1");
+    let dir = sandbox.path("state").join("sandbox");
     for _ in 0..2 {
         let job = run(&sandbox, "any", "null");
         assert_eq!(job["state"], "complete", "{job}");
-        assert_eq!(log(&sandbox, &job), format!("{uid} {} \n", dir.display()));
+        let printed = log(&sandbox, &job);
+        let begin = format!("{uid} {}/default-1.", dir.display());
+        let life = printed.strip_prefix(&begin).and_then(|rest| rest.strip_suffix(" \n"));
+        assert!(life.is_some_and(|life| life.parse::<u32>().is_ok()), "{printed}");
     }
     // Of the rest of the state they see nothing.
     assert_eq!(sandbox::mode(&sandbox.path("state")), 0o711);
@@ -146,6 +149,24 @@ fn workers_of_another_user_find_their_way_to_the_directory_of_each_job() {
         let mode = sandbox::mode(&name.path());
         assert!(name.file_name() == "sandbox" || mode & 0o077 == 0, "{name:?} {mode:o}");
     }
+}
+
+#[test]
+fn a_job_that_outlasts_a_recycle_keeps_its_directory_beside_the_new_life_of_its_slot() {
+    let sandbox = python::new();
+    let _running = sandbox.start(&["-w", "1", "--sandbox"]);
+    let go = sandbox.work("go");
+    let (began, until) = (sandbox.work("began"), go.display());
+    let script =
+        format!("touch made; : > {}; until [ -e {until} ]; do sleep 0.05; done; ls $(pwd)", began.display());
+    let old = sandbox.ok(&["put", "--", "sh", "-c", &script]).trim().to_owned();
+    wait_until("it has begun", || began.exists());
+    sandbox.ok(&["recycle"]);
+    let new = sandbox.ok(&["put", "--", "true"]).trim().to_owned();
+    sandbox.ok(&["job", "wait", &new]);
+    fs::write(&go, "").unwrap();
+    sandbox.ok(&["job", "wait", &old]);
+    assert_eq!(sandbox.ok(&["job", "logs", &old]), "made\n");
 }
 
 #[test]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import stat
 import struct
 
 from ..errors import PutError
@@ -59,15 +60,42 @@ def connect(path: str) -> socket.socket:
 def _check_owner(connection: socket.socket, path: str) -> None:
     """Refuses a listener of another user before anything is sent: that user may have made the socket first.
 
-    Root trusts the owner of the directory as well.
+    The owner of the directory is trusted as well by root, and by others if root has given the directory to that user.
     """
     size = struct.calcsize("3i")
     _, theirs, _ = struct.unpack("3I", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     own = os.geteuid()
-    if theirs in (own, 0) or (own == 0 and theirs == os.lstat(os.path.dirname(path) or ".").st_uid):
+    directory = os.path.dirname(path) or "."
+    if theirs in (own, 0):
+        return
+    if theirs == os.lstat(directory).st_uid and (own == 0 or _is_given_by_root(directory)):
         return
     raise PutError(f"the socket {path} belongs to uid {theirs}: what listens there is not yours, and was told nothing; "
                    "set TASKVISOR_RUN_DIR to a directory of your own")
+
+
+def _is_given_by_root(directory: str) -> bool:
+    """Whether nobody but root can have put it there, and nobody but its owner can change what is in it.
+
+    >>> _is_given_by_root("/usr/bin"), _is_given_by_root("/tmp/anybody"), _is_given_by_root("relative")
+    (True, False, False)
+    """
+    def parents(path: str) -> list[str]:
+        above = os.path.dirname(path)
+        return [above] if above == "/" else [above, *parents(above)]
+
+    def is_roots(path: str) -> bool:
+        found = os.lstat(path)
+        return found.st_uid == 0 and (stat.S_ISLNK(found.st_mode) or not found.st_mode & 0o022)
+
+    if not os.path.isabs(directory):
+        return False
+    try:
+        found = os.lstat(directory)
+        return (stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o022
+                and all(map(is_roots, parents(directory) + parents(os.path.realpath(directory)))))
+    except OSError:
+        return False
 
 
 def put(connection: socket.socket, path: str, jobs: list[dict[str, Any]]) -> list[str]:

@@ -5,6 +5,7 @@ mod adapter;
 mod address;
 mod broker;
 mod certificates;
+mod classes;
 mod edits;
 mod event_parser;
 mod event_stream;

@@ -12,7 +12,7 @@ macro_rules! script {
             [
                 "base", "job", "due", "pop", "put", "hold", "complete", "cancel", "edit", "look", "queues", "recur",
                 "config", "ours/base", "ours/malformed", "ours/remove", "ours/expiry", "ours/unheard", "ours/jids",
-                "ours/holds", "ours/put", "ours/settle", "ours/asked", "ours/recur", "ours/news", "ours/lists",
+                "ours/holds", "ours/put", "ours/classes", "ours/settle", "ours/asked", "ours/recur", "ours/news", "ours/lists",
                 "ours/edits", "ours/failures", "ours/queues", "ours/fleet", "ours/end", "end",
             ],
             $after

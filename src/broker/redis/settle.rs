@@ -4,6 +4,7 @@ use redis::Cmd;
 
 use crate::broker::stored::{self, Stored};
 use crate::broker::{Error, Settling};
+use crate::model::verb::ClassSums;
 use crate::model::{Attempt, Count, Failure, Fence, Forensics, JobId, JobState, Millis, Settlement, Verdict};
 
 /// One verdict at a time of Redis.
@@ -24,6 +25,11 @@ pub(super) fn write(cmd: &mut Cmd, settlement: &Settlement, at: Millis) {
         Verdict::Canceled => "canceled",
     };
     cmd.arg(settlement.job.as_str()).arg(settlement.fence.0).arg(verdict).arg(u8::from(settlement.crashed));
+    let ran = settlement.forensics.as_ref().map(|left| left.ran.as_millis()).filter(|ran| *ran > 0);
+    cmd.arg(ran.map(|millis| (millis as f64 / 1000.0).to_string()).unwrap_or_default());
+    let (cpu, peak_rss) = ClassSums::used(settlement).unzip();
+    let text = |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
+    cmd.arg(text(cpu)).arg(text(peak_rss));
     let stamped = settlement.forensics.clone().map(|left| Forensics { at: Some(at), ..left });
     let short = shortened(None, stamped.clone()).1;
     cmd.arg(json(stamped.as_ref())).arg(json(short.as_ref()));

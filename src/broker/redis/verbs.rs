@@ -6,7 +6,7 @@ use redis::{Cmd, Value};
 
 use super::broker::Redis;
 use super::reply::{self, number, parts, text};
-use super::{edits, failures, fleet, lists, options, qless_history, queues, recur};
+use super::{classes, edits, failures, fleet, lists, options, qless_history, queues, recur};
 use crate::broker::cancel::{self, Named};
 use crate::broker::{Error, circle, stored};
 use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Number, Refusal, Verb};
@@ -41,6 +41,7 @@ pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer,
         Verb::Bulk(it) => Answer::Bulk(failures::sweep(redis, &it, &by).await?),
         Verb::ShowFleet(it) => Answer::ShowFleet(fleet::show(redis, it).await?),
         Verb::Stats(it) => Answer::Stats(queues::stats(redis, &it).await?),
+        Verb::ClassStats(it) => Answer::ClassStats(classes::stats(redis, &it).await?),
         Verb::Forget(it) => Answer::Forget(queues::forget(redis, &it, &by).await?),
         Verb::ShowOptions(_) => Answer::ShowOptions(options::show(redis).await?),
         Verb::SetOption(it) => Answer::SetOption(options::set(redis, &it).await?),

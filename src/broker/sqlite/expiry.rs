@@ -12,6 +12,7 @@ use super::remove::{self, IS_NEEDED};
 use super::store::{Store, state};
 use super::trouble::Trouble;
 use crate::broker::Error;
+use crate::model::verb::ClassStats;
 use crate::model::{Day, JobState, Millis, OptionName};
 
 const SECOND: i64 = 1_000;
@@ -26,7 +27,7 @@ const ALL: i64 = 24 * 3_600 * SECOND;
 /// The same when there are too many, but not where the walk was.
 const ALL_SOON: i64 = 600 * SECOND;
 /// Statistics of earlier days are forgotten.
-const DAYS: i64 = 90;
+const DAYS: i64 = ClassStats::DAYS_KEPT;
 
 /// Rows looked at in one stretch, and removed.
 const LOOKED_AT: usize = 500;
@@ -100,7 +101,7 @@ fn step(store: &mut Store) -> Result<(), Trouble> {
 }
 
 fn forget_days(store: &Store, now: i64) -> Result<(), Trouble> {
-    for table in ["statistic", "tally"] {
+    for table in ["statistic", "tally", "class_day"] {
         let mut statement = store.conn.prepare_cached(&format!("DELETE FROM {table} WHERE day < ?1"))?;
         statement.execute([Day::of(Millis(now)).0 - DAYS])?;
     }

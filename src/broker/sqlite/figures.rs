@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, params};
 
+use super::class_figures::{self, ClassFigures};
 use super::spread::Spread;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::model::verb::{QueueDay, Stats};
+use crate::model::verb::{ClassDay, ClassStats, ClassSums, QueueDay, Stats};
 use crate::model::{Day, Instant, Millis, Sum, Today};
 
 /// How long figures wait to be written, in milliseconds.
@@ -49,31 +50,41 @@ impl Figures {
     }
 }
 
-/// Figures that are on no file yet, by queue and day.
+/// Figures that are on no file yet.
 #[derive(Default)]
-pub(super) struct Gathered(BTreeMap<(i64, Day), Figures>);
+pub(super) struct Gathered {
+    /// By queue and day.
+    queues: BTreeMap<(i64, Day), Figures>,
+    classes: ClassFigures,
+}
 
 impl Gathered {
     /// Those of a queue on the day of a moment.
     pub(super) fn on(&mut self, queue: i64, at: i64) -> &mut Figures {
-        self.0.entry((queue, Day::of(Millis(at)))).or_default()
+        self.queues.entry((queue, Day::of(Millis(at)))).or_default()
+    }
+
+    /// Adds the end of an attempt to those of its class.
+    pub(super) fn add_to_class(&mut self, class: &str, sums: &ClassSums, at: i64) {
+        self.classes.add(Day::of(Millis(at)), class, sums);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.queues.is_empty() && self.classes.is_empty()
     }
 
     /// Takes over what another has gathered; gives when it is to be written, if there is anything.
     pub(super) fn merge(&mut self, other: Gathered, now: i64) -> Option<i64> {
-        for (key, figures) in other.0 {
-            self.0.entry(key).or_default().merge(&figures);
+        for (key, figures) in other.queues {
+            self.queues.entry(key).or_default().merge(&figures);
         }
+        self.classes.merge(other.classes);
         (!self.is_empty()).then(|| now.saturating_add(DELAY))
     }
 
     /// A queue is no more.
     pub(super) fn forget(&mut self, queue: i64) {
-        self.0.retain(|(of, _), _| *of != queue);
+        self.queues.retain(|(of, _), _| *of != queue);
     }
 }
 
@@ -88,7 +99,7 @@ pub(super) fn mended(store: &mut Store, row: i64, queue: i64) -> Result<(), Trou
 
 /// Adds what is gathered to the file. It stays gathered until the commit has come about.
 pub(super) fn write(store: &Store) -> Result<(), rusqlite::Error> {
-    for ((queue, day), figures) in &store.figures.0 {
+    for ((queue, day), figures) in &store.figures.queues {
         // Another process may have removed the queue.
         let exists = store.conn.prepare_cached("SELECT 1 FROM queue WHERE id = ?1")?.exists([queue])?;
         if !exists {
@@ -109,7 +120,7 @@ pub(super) fn write(store: &Store) -> Result<(), rusqlite::Error> {
             )?
             .execute(params![queue, day.0, figures.retries, figures.failures, figures.failed])?;
     }
-    Ok(())
+    class_figures::write(store, &store.figures.classes)
 }
 
 const WAIT: i64 = 0;
@@ -148,7 +159,7 @@ pub(super) fn on_day(store: &Store, queue: i64, day: Day) -> Result<Figures, Tro
     let tally = statement.query_row([queue, day.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
     let (retries, failures, failed) = tally.optional()?.unwrap_or_default();
     let mut sum = Figures { wait, run, retries, failures, failed };
-    if let Some(gathered) = store.figures.0.get(&(queue, day)) {
+    if let Some(gathered) = store.figures.queues.get(&(queue, day)) {
         sum.merge(gathered);
     }
     Ok(sum)
@@ -168,6 +179,11 @@ pub(super) fn of(store: &mut Store, asked: &Stats, now: Instant) -> Result<Queue
         wait: sum.wait.times(),
         run: sum.run.times(),
     })
+}
+
+/// How the jobs of each class fared.
+pub(super) fn of_classes(store: &Store, asked: &ClassStats, now: Instant) -> Result<Vec<ClassDay>, Trouble> {
+    class_figures::of(store, &store.figures.classes, asked, now)
 }
 
 fn number(count: i64) -> u64 {

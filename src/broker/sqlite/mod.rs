@@ -62,6 +62,7 @@ mod bulk;
 mod call;
 mod cancel;
 mod checkpoint;
+mod class_figures;
 mod depend;
 mod edit;
 mod empty_filter_cache;

@@ -21,9 +21,9 @@ const SCHEMA: &str = include_str!("schema.sql");
 const APPLICATION_ID: i64 = 0x7461_736b;
 /// Its second half, which came with schema 4.
 const MODEL: &str = include_str!("model.sql");
-const VERSION: i64 = 5;
+const VERSION: i64 = 6;
 /// The way from one schema to the next, from 1 on.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     "ALTER TABLE job ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;
      ALTER TABLE job ADD COLUMN progress TEXT;
      PRAGMA user_version = 2;",
@@ -49,6 +49,11 @@ const STEPS: [&str; 4] = [
     "ALTER TABLE job ADD COLUMN token TEXT;
      ALTER TABLE job ADD COLUMN pool TEXT;
      PRAGMA user_version = 5;",
+    "CREATE TABLE class_day (day INTEGER NOT NULL, class TEXT NOT NULL, complete INTEGER NOT NULL,
+         retries INTEGER NOT NULL, failed INTEGER NOT NULL, held INTEGER NOT NULL, ran INTEGER NOT NULL,
+         longest INTEGER NOT NULL, measured INTEGER NOT NULL, cpu INTEGER NOT NULL, peak_rss INTEGER NOT NULL,
+         PRIMARY KEY (day, class)) WITHOUT ROWID;
+     PRAGMA user_version = 6;",
 ];
 const NFS: i64 = 0x6969;
 /// Larger files are not read through at each start.

@@ -1,4 +1,4 @@
--- The store, schema 5 (see open.rs for the way from 1 to 4). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
+-- The store, schema 6 (see open.rs for the way from 1 to 5). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
 -- States: 0 waiting, 1 delayed, 2 running, 3 canceling, 4 complete, 5 failed, 6 held, 7 canceled,
 -- 8 depends.
 
@@ -92,5 +92,21 @@ CREATE INDEX job_expiry ON job (expires_at) WHERE expires_at IS NOT NULL;
 -- `list` of what went wrong, newest first. Not of the common states: each index is a page more to write in each cycle.
 CREATE INDEX job_odd ON job (state, id) WHERE state >= 5;
 
+-- How the jobs of each class fared, by day (of the wall clock, UTC). Times in milliseconds.
+CREATE TABLE class_day (
+    day      INTEGER NOT NULL,         -- days since 1970
+    class    TEXT NOT NULL,            -- '' = all classes after the first 100 of the day
+    complete INTEGER NOT NULL,
+    retries  INTEGER NOT NULL,
+    failed   INTEGER NOT NULL,
+    held     INTEGER NOT NULL,
+    ran      INTEGER NOT NULL,
+    longest  INTEGER NOT NULL,
+    measured INTEGER NOT NULL,         -- attempts of which the next two are known
+    cpu      INTEGER NOT NULL,
+    peak_rss INTEGER NOT NULL,         -- bytes
+    PRIMARY KEY (day, class)
+) WITHOUT ROWID;
+
 PRAGMA application_id = 0x7461736b;
-PRAGMA user_version = 5;
+PRAGMA user_version = 6;

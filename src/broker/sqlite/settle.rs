@@ -8,6 +8,7 @@ use super::store::{Store, state};
 use super::trouble::Trouble;
 use super::{advance, needs, unreadable};
 use crate::broker::{Error, Settling, stored};
+use crate::model::verb::ClassSums;
 use crate::model::{
     Count, Failure, Forensics, Instant, JobState, Millis, Settlement, Verdict, What, millis_up,
 };
@@ -61,20 +62,22 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
     let lease = store
         .conn
         .prepare_cached(
-            "SELECT id, queue, state, started_at FROM job WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3",
+            "SELECT id, queue, state, started_at, class FROM job WHERE jid = ?1 AND fence = ?2 AND state BETWEEN 2 AND 3",
         )?
         .query_row(params![settlement.job.as_str(), settlement.fence.0], |row| {
-            Ok((row.get(0)?, row.get(1)?, state(row.get(2)?), row.get::<_, Option<i64>>(3).unwrap_or_default()))
+            let started = row.get::<_, Option<i64>>(3).unwrap_or_default();
+            Ok((row.get(0)?, row.get(1)?, state(row.get(2)?), started, row.get::<_, String>(4)?))
         })
         .optional()?;
-    let Some((row, queue, from, started)) = lease else { return Ok(Settling::NotOurs) };
-    let mut held = None;
+    let Some((row, queue, from, started, class)) = lease else { return Ok(Settling::NotOurs) };
+    let (mut held, ran) = (None, ran(settlement, started, now));
     if let Verdict::Complete { result, next: Some(next) } = &settlement.verdict
         && from == JobState::Running
     {
         held = advance::fault(store, row, settlement, next)?.map(|failure| Verdict::Hold { failure });
         if held.is_none() {
-            store.effects.figures.on(queue, now).run.add(now - started.unwrap_or(now));
+            store.effects.figures.on(queue, now).run.add(ran);
+            count_class(store, &class, settlement, (JobState::Complete, ran), now);
             advance::go_on(store, (row, queue), settlement, result.as_deref(), next, now)?;
             store.effects.given_up.push(settlement.job.clone());
             return Ok(Settling::Settled(JobState::Complete));
@@ -91,7 +94,8 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
     write(store, row, to, &change, settlement, now)?;
     store.moved(queue, Some(from), to);
     store.happened(&settlement.job, queue, What::of_end(to), to)?;
-    count(store.effects.figures.on(queue, now), &settlement.verdict, to, started, now);
+    count(store.effects.figures.on(queue, now), &settlement.verdict, to, ran);
+    count_class(store, &class, settlement, (to, ran), now);
     if to == JobState::Complete {
         needs::release(store, row, now)?;
     }
@@ -105,10 +109,22 @@ fn settle_one(store: &mut Store, settlement: &Settlement, now: i64) -> Result<Se
     Ok(Settling::Settled(to))
 }
 
+/// How long a job has run, in milliseconds: without its wait to run alone, or for its worker, if the supervisor says so.
+fn ran(settlement: &Settlement, started: Option<i64>, now: i64) -> i64 {
+    let told = settlement.forensics.as_ref().map(|left| left.ran.as_millis()).filter(|ran| *ran > 0);
+    told.and_then(|ran| i64::try_from(ran).ok()).unwrap_or(now - started.unwrap_or(now))
+}
+
+fn count_class(store: &mut Store, class: &str, settlement: &Settlement, end: (JobState, i64), now: i64) {
+    if let Some(sums) = ClassSums::of(settlement, end.0, end.1) {
+        store.effects.figures.add_to_class(class, &sums, now);
+    }
+}
+
 /// Adds the end of an attempt to the statistics of the day.
-fn count(day: &mut Figures, verdict: &Verdict, to: JobState, started: Option<i64>, now: i64) {
+fn count(day: &mut Figures, verdict: &Verdict, to: JobState, ran: i64) {
     match to {
-        JobState::Complete => day.run.add(now - started.unwrap_or(now)),
+        JobState::Complete => day.run.add(ran),
         JobState::Failed => {
             day.failures += 1;
             day.failed += 1;

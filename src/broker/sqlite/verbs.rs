@@ -49,6 +49,7 @@ pub(super) fn apply(store: &mut Store, verb: &Verb, by: &str, now: Instant) -> R
         Verb::ResumeRecurring(it) => Answer::ResumeRecurring(recurring::resume(store, &it.name).map(done)?),
         Verb::RemoveRecurring(it) => Answer::RemoveRecurring(recurring::remove(store, &it.name).map(done)?),
         Verb::Stats(it) => Answer::Stats(figures::of(store, it, now)?),
+        Verb::ClassStats(it) => Answer::ClassStats(figures::of_classes(store, it, now)?),
         Verb::Forget(it) => Answer::Forget(forget::queue(store, it)?),
         Verb::ShowOptions(_) => Answer::ShowOptions(in_force::show(store)?),
         Verb::SetOption(it) => Answer::SetOption(in_force::set(store, it).map(done)?),

@@ -34,8 +34,12 @@ pub(super) struct ForensicsRow {
     ran: Duration,
     #[serde(default, with = "maybe")]
     exit: Option<Exit>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    shared: bool,
     #[serde(default, with = "list")]
     signals: Vec<SignalSent>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    oom_kills: Option<u64>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     stderr_tail: String,
     #[serde(default)]

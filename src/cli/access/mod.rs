@@ -231,13 +231,18 @@ fn unless_looked<V: VerbRequest>(mut failure: Failure, unanswered: bool) -> Fail
 
 /// What is wrong, other than that the supervisor went away.
 pub fn unless_gone(error: api::Error) -> Option<Failure> {
+    (!is_gone(&error)).then(|| error.into())
+}
+
+/// Whether all that is wrong is that the supervisor went away.
+pub fn is_gone(error: &api::Error) -> bool {
     match error {
-        api::Error::Lost(..) | api::Error::NotRunning(_) => None,
-        error @ (api::Error::Connect(..)
+        api::Error::Lost(..) | api::Error::NotRunning(_) => true,
+        api::Error::Connect(..)
         | api::Error::Stranger(..)
         | api::Error::Silent(..)
         | api::Error::Problem(_)
-        | api::Error::Odd(..)) => Some(error.into()),
+        | api::Error::Odd(..) => false,
     }
 }
 

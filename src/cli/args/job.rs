@@ -8,8 +8,8 @@ use clap::{Subcommand, ValueEnum};
 use crate::config::parse_duration;
 use crate::model::{Day, JobState, Millis};
 
-use super::many;
 pub use super::many::{Failed, JobDiscard, JobRetry, Many};
+use super::{many, stats};
 
 #[derive(Debug, Subcommand)]
 pub enum JobCommand {
@@ -25,6 +25,9 @@ pub enum JobCommand {
     Logs(JobLogs),
     /// Print what a job has given back, and nothing else
     Result(JobResult),
+    /// Show how the jobs of each class fared, by day
+    #[command(after_help = stats::HELP)]
+    Stats(stats::Args),
     /// End jobs, by their ids or by what they are
     #[command(override_usage = CANCEL_USAGE, after_help = CANCEL)]
     Cancel(JobCancel),

@@ -10,6 +10,7 @@ mod put;
 pub(super) mod recur;
 pub(super) mod reference;
 mod start;
+pub(super) mod stats;
 pub(super) mod status;
 pub(super) mod typed;
 mod why;
@@ -118,6 +119,7 @@ impl Args {
             | Command::Doctor(_)
             | Command::Events(_)
             | Command::Completion(_)
+            | Command::Values(_)
             | Command::Man(_)
             | Command::Redis(_)
             | Command::Simulate(_)
@@ -225,6 +227,9 @@ pub enum Command {
     /// Print what makes a shell complete this command line
     #[command(after_help = reference::COMPLETION_HELP)]
     Completion(reference::Completion),
+    /// Print what a shell completes a word with
+    #[command(hide = true)]
+    Values(reference::Values),
     /// Print the manual page
     #[command(after_help = reference::MANUAL_HELP)]
     Man(reference::Manual),

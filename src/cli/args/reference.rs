@@ -24,7 +24,9 @@ pub const COMPLETION_HELP: &str = "\
 Examples:
   taskvisor completion bash >/usr/share/bash-completion/completions/taskvisor
   taskvisor completion zsh >/usr/share/zsh/site-functions/_taskvisor
-  taskvisor completion fish >/usr/share/fish/vendor_completions.d/taskvisor.fish";
+  taskvisor completion fish >/usr/share/fish/vendor_completions.d/taskvisor.fish
+
+bash and fish also ask the running supervisor for the names of pools, queues and options.";
 
 #[derive(Debug, clap::Args)]
 pub struct Manual {
@@ -38,3 +40,22 @@ pub const MANUAL_HELP: &str = "\
 Examples:
   taskvisor man | man -l -
   taskvisor man /usr/local/share/man/man1";
+
+#[derive(Debug, clap::Args)]
+pub struct Values {
+    /// Of what
+    #[arg(value_enum)]
+    pub of: Kind,
+}
+
+/// What can be completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    Pools,
+    Slots,
+    Queues,
+    States,
+    Options,
+    Classes,
+    Recurring,
+}

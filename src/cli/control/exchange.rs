@@ -1,12 +1,16 @@
 //! The wait for the end of an exchange of workers: `reload --wait` and `recycle --wait`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::cli::access::elsewhere::supervisor;
+use crate::cli::access::is_gone;
 use crate::cli::term::screen::age;
 use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::{PoolStatus, SlotState, Status};
+
+/// A supervisor that died is replaced within this time, or not at all.
+const AWAY: Duration = Duration::from_secs(30);
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(200);
@@ -17,11 +21,19 @@ pub async fn settled(config: &Config, pools: &[String], timeout: Option<Duration
     let client = supervisor(config).await?;
     let mut last = String::new();
     let looks = async {
+        let mut seen = Instant::now();
         loop {
-            match progress(&client.status().await?, pools) {
-                Progress::Done => return Ok(exit::OK),
-                Progress::Stuck(why) => return Err(cannot_boot(&why)),
-                Progress::Open(what) => last = what,
+            match client.status().await {
+                Ok(status) => match progress(&status, pools) {
+                    Progress::Done => return Ok(exit::OK),
+                    Progress::Stuck(why) => return Err(cannot_boot(&why)),
+                    Progress::Open(what) => (last, seen) = (what, Instant::now()),
+                },
+                // The keeper starts another one, with the settings that are in force: its workers are all new.
+                Err(error) if is_gone(&error) && seen.elapsed() < AWAY => {
+                    last = "the supervisor is being replaced".into();
+                }
+                Err(error) => return Err(error.into()),
             }
             tokio::time::sleep(LOOK).await;
         }

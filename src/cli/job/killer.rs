@@ -1,48 +1,32 @@
 //! Who may have killed a job that taskvisor did not kill: said below the page of `job show`.
 
-use nix::sys::signal::Signal;
-
-use crate::model::{Exit, ExitStatus, JobRecord};
+use crate::model::JobRecord;
 
 /// The words, if the latest attempt ended by a SIGKILL that nobody here sent.
 pub fn of(job: &JobRecord) -> Option<String> {
-    is_unexplained(job).then(|| words(oom_kills()))
+    let left = job.forensics.as_ref().filter(|left| left.is_killed_by_others())?;
+    Some(words(left.oom_kills))
 }
 
-fn is_unexplained(job: &JobRecord) -> bool {
-    const KILL: i32 = Signal::SIGKILL as i32;
-    let killed = |exit: &Exit| matches!(exit.status, ExitStatus::Signal { signal: KILL, .. }) && !exit.oom;
-    job.forensics
-        .as_ref()
-        .is_some_and(|left| left.signals.is_empty() && left.exit.as_ref().is_some_and(killed))
-}
-
-/// How many processes the kernel has killed for want of memory since the machine started, if it says so.
-fn oom_kills() -> Option<u64> {
-    let counters = std::fs::read_to_string("/proc/vmstat").ok()?;
-    counters.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
-}
-
+/// `oom_kills` is how many processes the kernel killed for want of memory while the job ran.
 fn words(oom_kills: Option<u64>) -> String {
+    const LOG: &str = "journalctl -k -g 'out of memory'";
     let kernel = match oom_kills {
         Some(0) => {
-            "not the kernel for want of memory: it has killed nothing since this machine started (/proc/vmstat)"
+            "not the kernel for want of memory: it killed nothing while the job ran (/proc/vmstat)".into()
         }
-        Some(_) => "perhaps the kernel for want of memory",
-        None => "perhaps the kernel for want of memory; here its counter cannot be read",
-    };
-    let count = match oom_kills {
-        None | Some(0) => String::new(),
         Some(1) => {
-            ", which has killed 1 process so since this machine started: journalctl -k -g 'out of memory'"
-                .into()
+            format!("perhaps the kernel for want of memory, which killed 1 process while the job ran: {LOG}")
         }
-        Some(many) => format!(
-            ", which has killed {many} processes so since this machine started: journalctl -k -g 'out of memory'"
-        ),
+        Some(many) => {
+            format!(
+                "perhaps the kernel for want of memory, which killed {many} processes while the job ran: {LOG}"
+            )
+        }
+        None => "perhaps the kernel for want of memory; its count of that time is not known".to_owned(),
     };
     format!(
-        "\nnobody here sent that SIGKILL\n  {kernel}{count}\n  or the job itself, systemd-oomd, a container's limit, or kill -9 by somebody else\n"
+        "\nnobody here sent that SIGKILL\n  {kernel}\n  or the job itself, systemd-oomd, a container's limit, or kill -9 by somebody else\n"
     )
 }
 
@@ -50,6 +34,7 @@ fn words(oom_kills: Option<u64>) -> String {
 mod tests {
     use super::*;
     use crate::cli::job::page::tests::failed_job;
+    use crate::model::ExitStatus;
 
     #[test]
     fn only_a_kill_that_nobody_here_sent_is_guessed_about() {
@@ -61,12 +46,9 @@ mod tests {
             (exit.status, exit.oom) = (ExitStatus::Signal { signal, core: false }, oom);
             killed
         };
-        assert!(
-            is_unexplained(&exit(9, false))
-                && !is_unexplained(&exit(9, true))
-                && !is_unexplained(&exit(15, false))
-        );
+        assert!(of(&exit(9, false)).is_some());
+        assert!(of(&exit(9, true)).is_none() && of(&exit(15, false)).is_none());
         assert!(words(Some(0)).contains("not the kernel") && words(Some(2)).contains("killed 2 processes"));
-        assert!(words(None).contains("cannot be read"));
+        assert!(words(None).contains("not known"));
     }
 }

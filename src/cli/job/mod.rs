@@ -13,6 +13,7 @@ pub(super) mod processes;
 mod rows;
 mod show;
 mod state_line;
+mod stats;
 pub(super) mod timeline;
 pub(super) mod wait;
 
@@ -27,6 +28,7 @@ pub async fn run(config: &Config, command: JobCommand) -> Result<u8, Failure> {
         JobCommand::List(args) => list::list(config, args).await,
         JobCommand::Wait(args) => wait::wait(config, &args).await,
         JobCommand::Result(args) => wait::result(config, &args).await,
+        JobCommand::Stats(args) => stats::stats(config, &args).await,
         JobCommand::Logs(logs) => logs::logs(config, &logs).await,
         JobCommand::Cancel(args) => cancel::cancel(config, &args).await,
         JobCommand::Depends(depends) => edit::depends(config, depends).await,

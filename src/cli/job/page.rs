@@ -272,6 +272,8 @@ pub mod tests {
         };
         let (after, signal) = (Duration::from_millis(1_000), Signal::Term);
         Forensics {
+            shared: false,
+            oom_kills: None,
             worker,
             ran: Duration::from_millis(1_500),
             exit: Some(exit),

@@ -8,8 +8,8 @@ use crate::cli::term::format::counted;
 use crate::cli::term::format::{between, known};
 use crate::cli::term::screen::age;
 use crate::model::{
-    Count, Failure, Fit, Happened, JobId, JobRecord, JobState, Millis, PoolStatus, QueueCounts, QueueName,
-    SlotState, Why,
+    Count, Failure, Fit, Happened, Job, JobId, JobRecord, JobState, Millis, PoolStatus, QueueCounts,
+    QueueName, SlotState, Why,
 };
 
 /// Who could be asked, beside the store.
@@ -94,8 +94,10 @@ fn lasting(why: &Why, job: &JobRecord, runs: bool, now: Millis) -> Vec<String> {
 
 /// What keeps all pools from taking jobs.
 pub(super) fn held_up(suspect: &JobId) -> String {
+    let minutes = Job::ALONE_FOR.as_secs() / 60;
     format!(
-        "No job begins on this host while {suspect} is here: it runs alone, as the supervisor has died under it before."
+        "No other job begins on this host for now: {suspect} is to run alone, as the supervisor has died under it before. It \
+         waits {minutes} minutes at most for the others to end, and others begin {minutes} minutes after it at the latest."
     )
 }
 

@@ -3,6 +3,7 @@
 
 mod ability;
 mod answers;
+mod classes;
 mod edits;
 mod failed;
 mod fleet;
@@ -14,6 +15,7 @@ mod table;
 
 pub use ability::Ability;
 pub use answers::{Done, Each, Fate, Number, Refusal, State, Tags};
+pub use classes::{ClassDay, ClassStats, ClassSums};
 pub use edits::{DependOff, DependOn, Discard, Prioritize, SetData, Tag, Track, Untrack};
 pub use failed::{Act, Bulk, Failed, FailureGroup, Swept};
 pub use fleet::ShowFleet;

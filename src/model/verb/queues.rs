@@ -82,7 +82,7 @@ pub struct QueueDay {
     pub day: Day,
     /// From the moment a job could have been given out to the moment it was.
     pub wait: Times,
-    /// From there to the end of attempts that completed their jobs.
+    /// How long attempts ran that completed their jobs: from their begin in a worker to their end, without a wait for it.
     pub run: Times,
     /// Attempts that failed and were tried again.
     pub retries: u64,

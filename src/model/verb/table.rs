@@ -7,10 +7,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{
-    Ability, Before, Bulk, Cancel, DependOff, DependOn, Discard, Done, Each, Failed, FailureGroup, FindJobs,
-    Forget, Get, ListRecurring, LoadOptions, Number, OptionShown, Pause, PauseRecurring, Prioritize,
-    QueueDay, Queues, RemoveRecurring, Resume, ResumeRecurring, Retry, RunRecurring, SetData, SetOption,
-    ShowFleet, ShowOptions, ShowRecurring, State, Stats, Swept, Tag, Tags, Track, UnsetOption, Untrack,
+    Ability, Before, Bulk, Cancel, ClassDay, ClassStats, DependOff, DependOn, Discard, Done, Each, Failed,
+    FailureGroup, FindJobs, Forget, Get, ListRecurring, LoadOptions, Number, OptionShown, Pause,
+    PauseRecurring, Prioritize, QueueDay, Queues, RemoveRecurring, Resume, ResumeRecurring, Retry,
+    RunRecurring, SetData, SetOption, ShowFleet, ShowOptions, ShowRecurring, State, Stats, Swept, Tag, Tags,
+    Track, UnsetOption, Untrack,
 };
 use crate::model::{
     Filter, Fleet, JobId, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord,
@@ -141,6 +142,7 @@ verbs! {
     ResumeRecurring(ResumeRecurring) => Done, Recur "POST" "/v1/recurring/{name}/resume", "Ends the pause of a recurring job; what was due meanwhile is made up within its catch-up time.";
     RemoveRecurring(RemoveRecurring) => Done, Recur "POST" "/v1/recurring/{name}/remove", "Ends a recurrence; the jobs that it has put stay.";
     Stats(Stats) => QueueDay, Statistics "GET" "/v1/queues/{queue}/stats", "Tells how the jobs of a queue fared on a day: how long they waited and ran, how many failed.";
+    ClassStats(ClassStats) => Vec<ClassDay>, Statistics "GET" "/v1/classes", "Tells how the jobs of each class fared, by day: how many completed and failed, how long they ran, what CPU time and memory they took.";
     Forget(Forget) => Swept, Forget "POST" "/v1/queues/{queue}/forget", "Removes a queue that has no jobs, with its statistics; if asked its ended jobs first: the next of them, and where to go on.";
     ShowOptions(ShowOptions) => Vec<OptionShown>, Options "GET" "/v1/options", "Shows the options in force, and what is set for single queues.";
     SetOption(SetOption) => Done, Options "POST" "/v1/options/{name}", "Sets an option, for all queues or for one.";

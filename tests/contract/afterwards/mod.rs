@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::support::*;
 use taskvisor::broker::Error;
 use taskvisor::model::verb::{
-    Act, Bulk, Failed, FailureGroup, Forget, QueueDay, SetOption, Stats, Swept, Times,
+    Act, Bulk, ClassDay, ClassStats, ClassSums, Failed, FailureGroup, Forget, QueueDay, SetOption, Stats,
+    Swept, Times,
 };
 use taskvisor::model::*;
 

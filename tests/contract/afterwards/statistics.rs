@@ -5,9 +5,13 @@ use super::*;
 contract!(
     waits_and_runs_are_counted_by_day,
     a_wait_begins_when_the_job_could_run,
+    a_run_is_as_long_as_its_supervisor_says,
     failures_are_counted_by_day,
     statistics_outlive_the_process,
     statistics_go_after_ninety_days,
+    classes_are_counted_by_day,
+    only_so_many_classes_are_counted_by_themselves,
+    statistics_of_classes_outlive_the_process_and_go_after_ninety_days,
 );
 
 async fn waits_and_runs_are_counted_by_day(scene: Scene) {
@@ -56,6 +60,19 @@ async fn a_wait_begins_when_the_job_could_run(scene: Scene) {
     scene.take().await.unwrap();
     let expected = BTreeMap::from([(0, 1), (3, 1), (5, 1), (7, 1), (9, 1)]);
     assert_eq!(stats(&scene).await.wait.histogram, expected);
+}
+
+/// A job whose worker died with several waits under its lease to run again alone.
+async fn a_run_is_as_long_as_its_supervisor_says(scene: Scene) {
+    scene.put(job("a")).await;
+    let taken = scene.take().await.unwrap();
+    scene.clock.forward(Duration::from_secs(50));
+    let forensics = Some(Forensics { ran: Duration::from_millis(2_500), ..Forensics::default() });
+    let ended = Settlement { forensics, ..settlement(&taken.lease, complete()) };
+    scene.settle(vec![ended]).await.unwrap();
+    let today = stats(&scene).await;
+    assert_eq!((today.run.count, today.run.mean), (1, 2.5));
+    assert_eq!(today.run.histogram, BTreeMap::from([(2, 1)]));
 }
 
 async fn failures_are_counted_by_day(scene: Scene) {
@@ -122,4 +139,108 @@ async fn statistics_go_after_ninety_days(scene: Scene) {
     assert_eq!(then().await, 1);
     scene.clock.forward(DAY);
     assert_eq!(then().await, 0);
+}
+
+/// How an attempt ended that had a process of its own, or one that had run others before.
+fn took(ran: u64, cpu: u64, max_rss: u64, shared: bool) -> Forensics {
+    let millis = Duration::from_millis;
+    let usage = Usage { user: millis(cpu), system: millis(1), max_rss };
+    let status = ExitStatus::Code(0);
+    let exit = Exit { status, usage, left_behind: 0, oom: false, oom_at_bound: false, proof: Duration::ZERO };
+    Forensics { ran: millis(ran), exit: Some(exit), shared, ..Forensics::default() }
+}
+
+/// Runs a job of this class, which leaves this.
+async fn ran(scene: &Scene, class: &str, verdict: Verdict, forensics: Forensics) {
+    let id = scene.put(NewJob { id: None, class: class.into(), ..job("") }).await;
+    let taken = scene.take().await.unwrap();
+    assert_eq!(taken.job.id, id);
+    let ended = Settlement { forensics: Some(forensics), ..settlement(&taken.lease, verdict) };
+    scene.settle(vec![ended]).await.unwrap();
+}
+
+async fn classes_are_counted_by_day(scene: Scene) {
+    ran(&scene, "mail", complete(), took(2_000, 499, 5_000, false)).await;
+    ran(&scene, "mail", complete(), took(500, 99, 9_000, false)).await;
+    ran(&scene, "mail", Verdict::Fail { failure: failure() }, took(1_500, 9_999, 99_999, true)).await;
+    ran(&scene, "mail", retry_after(DAY * 9), took(1_000, 0, 1, false)).await;
+    let back = Verdict::Release { after: DAY * 9, counts: None };
+    ran(&scene, "mail", back, took(9_000, 0, 1, false)).await;
+    ran(
+        &scene,
+        "held",
+        Verdict::Hold { failure: failure() },
+        Forensics { exit: None, ..took(250, 0, 0, false) },
+    )
+    .await;
+    let all = scene.tell(ClassStats::default(), "").await.unwrap();
+    let day = stats(&scene).await.day;
+    let mail = ClassDay {
+        day,
+        class: Some("mail".into()),
+        complete: 2,
+        retries: 1,
+        failed: 1,
+        held: 0,
+        ran: 5.0,
+        longest: 2.0,
+        measured: 3,
+        cpu: 0.601,
+        peak_rss: 9_000,
+    };
+    let held = ClassDay {
+        day,
+        class: Some("held".into()),
+        complete: 0,
+        retries: 0,
+        failed: 0,
+        held: 1,
+        ran: 0.25,
+        longest: 0.25,
+        measured: 0,
+        cpu: 0.0,
+        peak_rss: 0,
+    };
+    assert_eq!(all, [held.clone(), mail.clone()]);
+    scene.clock.forward(DAY);
+    ran(&scene, "mail", complete(), took(100, 0, 1, false)).await;
+    let of_mail = ClassStats { class: Some("mail".into()), days: Some(7), ..ClassStats::default() };
+    let days = scene.tell(of_mail.clone(), "").await.unwrap();
+    assert_eq!((days.len(), days[0].day, days[0].complete), (2, Day(day.0 + 1), 1));
+    assert_eq!(days[1], mail);
+    let then = ClassStats { day: Some(day), ..ClassStats::default() };
+    assert_eq!(scene.tell(then, "").await.unwrap(), [held, mail]);
+    let none = ClassStats { class: Some("none".into()), ..of_mail };
+    assert_eq!(scene.tell(none, "").await.unwrap(), []);
+}
+
+/// Their names are what users choose.
+async fn only_so_many_classes_are_counted_by_themselves(scene: Scene) {
+    for n in 0..ClassSums::CLASSES_MAX + 3 {
+        ran(&scene, &format!("class {n:03}"), complete(), took(1_000, 0, 1, false)).await;
+    }
+    ran(&scene, "class 000", complete(), took(3_000, 0, 1, false)).await;
+    let all = scene.tell(ClassStats::default(), "").await.unwrap();
+    assert_eq!(all.len(), ClassSums::CLASSES_MAX + 1);
+    assert_eq!((all[0].complete, all[0].ran), (2, 4.0));
+    let rest = all.last().unwrap();
+    assert_eq!((rest.class.as_ref(), rest.complete, rest.ran), (None, 3, 3.0));
+}
+
+async fn statistics_of_classes_outlive_the_process_and_go_after_ninety_days(mut scene: Scene) {
+    ran(&scene, "mail", complete(), took(1_000, 0, 1, false)).await;
+    // The next commit writes what was gathered.
+    scene.clock.forward(Duration::from_secs(2));
+    ran(&scene, "mail", complete(), took(2_000, 0, 1, false)).await;
+    scene.reopen();
+    let day = stats(&scene).await.day;
+    let then = async || {
+        let then = scene.tell(ClassStats { day: Some(day), ..ClassStats::default() }, "").await.unwrap();
+        then.first().map(|class| (class.complete, class.ran))
+    };
+    assert_eq!(then().await, Some((2, 3.0)));
+    scene.clock.forward(DAY * 90);
+    assert_eq!(then().await, Some((2, 3.0)));
+    scene.clock.forward(DAY);
+    assert_eq!(then().await, None);
 }

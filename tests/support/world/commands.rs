@@ -95,7 +95,7 @@ impl World {
             false => complete(),
         };
         let longest = if self.dice.below(10) == 0 { 100_000 } else { 5_000 };
-        self.soon(longest, Happening::Ends(worker, job.id.clone(), outcome));
+        self.soon(self.longest.unwrap_or(longest), Happening::Ends(worker, job.id.clone(), outcome));
     }
 
     pub fn some_excess(&mut self) -> Excess {

@@ -47,6 +47,8 @@ pub struct World {
     pub log: VecDeque<String>,
     /// The job that every worker dies of.
     pub killer: Option<JobId>,
+    /// How long jobs last at most, in milliseconds, if not as in `assign`.
+    pub longest: Option<u64>,
     /// The supervisor hangs until then; what it is told waits here.
     pub hangs: Option<Instant>,
     pub inbox: Vec<Event>,
@@ -143,6 +145,7 @@ impl World {
             checks,
             log: VecDeque::new(),
             killer: None,
+            longest: None,
             hangs: None,
             inbox: Vec::new(),
         }
@@ -252,7 +255,7 @@ impl World {
     }
 
     pub fn turn_until_the_end(&mut self) {
-        let end = self.now + Duration::from_secs(6000);
+        let end = self.now + Duration::from_secs(12_000);
         self.perform();
         while !self.checks.exited {
             let next = self.agenda.keys().next().map(|(at, _)| *at);
@@ -326,6 +329,7 @@ impl World {
         self.checks.turns += 1;
         assert!(self.checks.turns < 200_000, "spins: {:?} is due at {:?}", due, self.now);
         assert!(self.now < end, "does not end");
+        self.watch_idleness(due);
         let dies = |(worker, process): &(&WorkerId, &Worker)| !self.carries_on(**worker) && !process.is_stuck;
         for (worker, process) in self.workers.iter().filter(dies) {
             for job in process.jobs.keys() {

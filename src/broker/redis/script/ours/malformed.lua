@@ -22,8 +22,8 @@ do
   end
 
   local LOOKS = {
-    adopt = true, failed = true, fleet = true, get = true, list = true, options = true, queues = true, stats = true,
-    sweep = true, ['recur.list'] = true, ['recur.show'] = true,
+    adopt = true, classes = true, failed = true, fleet = true, get = true, list = true, options = true, queues = true,
+    stats = true, sweep = true, ['recur.list'] = true, ['recur.show'] = true,
   }
   -- What is read of a key that is not there.
   local ZERO, LIST = 0, {}

@@ -9,14 +9,15 @@ end
 -- How long jobs have run, by queue, and those that are complete: written down once in a call.
 local runs, completed = {}, {}
 
-local function finish(jid, job)
+local function finish(jid, job, left)
   history(jid, clock, 'done')
+  count_class('complete', job, left)
   runs[job.queue] = runs[job.queue] or {}
-  table.insert(runs[job.queue], clock - (number(job.time) or clock))
+  table.insert(runs[job.queue], left.ran or clock - (number(job.time) or clock))
 end
 
 local function complete(jid, job, left)
-  finish(jid, job)
+  finish(jid, job, left)
   local key = 'ql:j:' .. jid
   if job.why or job.result or job.grace or job.canceling then
     call('HDEL', key, 'why', 'group', 'result', 'grace', 'canceling')
@@ -83,10 +84,11 @@ local function advance(jid, job, left)
     local why = '{"group":"advance","message":' .. encode(message) .. '}'
     note_attempt(jid, job, 'held', {failure = why, forensics = left.short_forensics, crashed = left.crashed})
     leave_behind(jid, left)
+    count_class('held', job, left)
     end_badly(jid, job, 'held', why, 'advance', message)
     return 'held'
   end
-  finish(jid, job)
+  finish(jid, job, left)
   note_attempt(jid, job, 'complete', {forensics = left.short_forensics})
   note(jid, '{"at":' .. millis .. ',"advanced":{"from":' .. encode(job.queue) .. ',"to":' .. encode(left.next)
     .. (left.result and #left.result <= 2048 and ',"result":' .. encode(left.result) or '')
@@ -123,6 +125,7 @@ local function again(jid, job, left)
     call('HSET', key, 'why', left.why, 'remaining', remaining,
       'failure', failure_text(left.group, left.message, floor(clock), job.worker))
     count(job.queue, clock, 'retries', 1)
+    count_class('retries', job, left)
   else
     call('HSET', key, 'attempt', math.max((number(job.attempt) or 1) - 1, 0))
   end
@@ -159,6 +162,7 @@ local function settle(jid, job, verdict, left)
   local state = verdict == 'fail' and 'failed' or 'held'
   note_attempt(jid, job, state, {crashed = left.crashed, failure = left.short_why, forensics = left.short_forensics})
   leave_behind(jid, left)
+  count_class(state, job, left)
   end_badly(jid, job, state, left.why, left.group, left.message)
   return state
 end
@@ -180,7 +184,9 @@ if command == 'taskvisor.settle' then
   write_though_full()
   for i = 1, tonumber(take()) do
     local jid, hold, verdict = take(), take(), take()
-    local left = {crashed = take() == '1', forensics = take_any(), short_forensics = take_any()}
+    local left = {crashed = take() == '1'}
+    left.ran, left.cpu, left.peak_rss = number(take_any()), number(take_any()), number(take_any())
+    left.forensics, left.short_forensics = take_any(), take_any()
     if verdict == 'complete' then
       left.result = take_any()
     elseif verdict == 'advance' then
@@ -198,5 +204,6 @@ if command == 'taskvisor.settle' then
   end
   for queue, times in pairs(runs) do stat('run', queue, clock, times) end
   write_down(completed)
+  write_classes()
   return answers
 end

@@ -1,0 +1,39 @@
+//! Jobs that their supervisors may have died of.
+
+use std::time::Duration;
+
+use super::{Failure, Job};
+
+impl Job {
+    /// Interruptions after which a job is a suspect: it may be what ends its supervisors.
+    pub const SUSPECTED_AFTER: u32 = 2;
+
+    /// How long a suspect has its host for itself: so long it waits at most for the others to end, and so long after its
+    /// begin no other begins.
+    pub const ALONE_FOR: Duration = Duration::from_secs(300);
+
+    /// Interruptions that hold a job.
+    pub const INTERRUPTIONS_MAX: u32 = 5;
+    /// The same if it ran alone the last time: nothing else can have been the cause.
+    pub const INTERRUPTIONS_MAX_ALONE: u32 = Job::SUSPECTED_AFTER + 1;
+
+    /// Whether it is a suspect, and gets no company on its host.
+    pub fn is_suspect(&self) -> bool {
+        self.interrupted >= Job::SUSPECTED_AFTER
+    }
+
+    /// Whether so many interruptions hold a job, and why.
+    pub fn held_after(interrupted: u32, ran_alone: bool) -> Option<Failure> {
+        let message = if ran_alone && interrupted >= Job::INTERRUPTIONS_MAX_ALONE {
+            format!(
+                "its supervisor or host died {interrupted} times while it ran, the last time while no other job ran \
+                 there: it may be the cause"
+            )
+        } else if interrupted >= Job::INTERRUPTIONS_MAX {
+            format!("interrupted {interrupted} times, the last time by the death of its supervisor or host")
+        } else {
+            return None;
+        };
+        Some(Failure { group: "interrupted".into(), message, trace: None })
+    }
+}

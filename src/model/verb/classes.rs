@@ -1,0 +1,155 @@
+//! The verb that tells how the jobs of each class fared.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Class, Day, JobState, Settlement, Verdict};
+
+/// Tells how the jobs of each class fared, by day: those that workers of taskvisor ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClassStats {
+    /// Of this class alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
+    /// The last of the days; today if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day: Option<Day>,
+    /// How many days, 90 at most; one if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub days: Option<u32>,
+}
+
+impl ClassStats {
+    /// Days that are kept before today.
+    pub const DAYS_KEPT: i64 = 90;
+
+    /// The first and the last of the days.
+    pub fn span(&self, today: Day) -> (Day, Day) {
+        let last = self.day.unwrap_or(today);
+        let days = i64::from(self.days.unwrap_or(1)).clamp(1, ClassStats::DAYS_KEPT);
+        (Day((last.0 - days + 1).max(today.0 - ClassStats::DAYS_KEPT)), last)
+    }
+
+    /// What people are told of these sums: the last day first, then by class, the rest of the classes at the end of its day.
+    pub fn told(&self, mut sums: Vec<(Day, String, ClassSums)>) -> Vec<ClassDay> {
+        sums.retain(|(_, class, _)| self.class.as_ref().is_none_or(|asked| asked.as_str() == class));
+        sums.sort_by(|a, b| (b.0, a.1.is_empty(), &a.1).cmp(&(a.0, b.1.is_empty(), &b.1)));
+        sums.into_iter().map(|(day, class, sums)| sums.told(day, class)).collect()
+    }
+}
+
+/// How the jobs of a class fared on a day. Times are in seconds, and those of all attempts that ended so, together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClassDay {
+    /// The day.
+    pub day: Day,
+    /// The class; none for all classes after the first 100 of the day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
+    /// Attempts that completed their jobs.
+    pub complete: u64,
+    /// Attempts that failed and were tried again.
+    pub retries: u64,
+    /// Jobs that failed.
+    pub failed: u64,
+    /// Jobs that were held.
+    pub held: u64,
+    /// How long they ran.
+    pub ran: f64,
+    /// How long the longest ran.
+    pub longest: f64,
+    /// Attempts of which CPU time and memory are known: those that had a process of their own.
+    pub measured: u64,
+    /// CPU time of those.
+    pub cpu: f64,
+    /// The most memory that one process of those had, in bytes.
+    pub peak_rss: u64,
+}
+
+/// The same as brokers keep it: times in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassSums {
+    /// Attempts that completed their jobs.
+    pub complete: i64,
+    /// Attempts that failed and were tried again.
+    pub retries: i64,
+    /// Jobs that failed.
+    pub failed: i64,
+    /// Jobs that were held.
+    pub held: i64,
+    /// How long all of them ran.
+    pub ran: i64,
+    /// How long the longest ran.
+    pub longest: i64,
+    /// How many have `cpu` and `peak_rss`.
+    pub measured: i64,
+    /// CPU time.
+    pub cpu: i64,
+    /// In bytes.
+    pub peak_rss: i64,
+}
+
+impl ClassSums {
+    /// Classes that are counted by themselves on a day: names are what users choose.
+    pub const CLASSES_MAX: usize = 100;
+
+    /// One attempt that has run for so many milliseconds; None if it did not end by itself.
+    pub fn of(settlement: &Settlement, became: JobState, ran: i64) -> Option<ClassSums> {
+        let mut sums = ClassSums { ran, longest: ran, ..ClassSums::default() };
+        match became {
+            JobState::Complete => sums.complete = 1,
+            JobState::Failed => sums.failed = 1,
+            JobState::Held => sums.held = 1,
+            JobState::Waiting | JobState::Delayed if matches!(settlement.verdict, Verdict::Retry { .. }) => {
+                sums.retries = 1;
+            }
+            JobState::Waiting | JobState::Delayed | JobState::Depends => return None,
+            JobState::Running | JobState::Canceling | JobState::Canceled => return None,
+        }
+        if let Some((cpu, peak_rss)) = ClassSums::used(settlement) {
+            (sums.measured, sums.cpu, sums.peak_rss) = (1, cpu, peak_rss);
+        }
+        Some(sums)
+    }
+
+    /// The CPU time of an attempt, in milliseconds, and its peak memory, in bytes, if both are known to be its own.
+    pub fn used(settlement: &Settlement) -> Option<(i64, i64)> {
+        let usage = &settlement.forensics.as_ref()?.exit_alone()?.usage;
+        let cpu = i64::try_from((usage.user + usage.system).as_millis()).unwrap_or(i64::MAX);
+        Some((cpu, i64::try_from(usage.max_rss).unwrap_or(i64::MAX)))
+    }
+
+    /// Adds others.
+    pub fn merge(&mut self, other: &ClassSums) {
+        self.complete += other.complete;
+        self.retries += other.retries;
+        self.failed += other.failed;
+        self.held += other.held;
+        self.ran = self.ran.saturating_add(other.ran);
+        self.longest = self.longest.max(other.longest);
+        self.measured += other.measured;
+        self.cpu = self.cpu.saturating_add(other.cpu);
+        self.peak_rss = self.peak_rss.max(other.peak_rss);
+    }
+
+    fn told(self, day: Day, class: String) -> ClassDay {
+        let count = |count: i64| u64::try_from(count).unwrap_or(0);
+        let seconds = |millis: i64| Duration::from_millis(count(millis)).as_secs_f64();
+        ClassDay {
+            day,
+            class: Some(class).filter(|class| !class.is_empty()).map(Class::from),
+            complete: count(self.complete),
+            retries: count(self.retries),
+            failed: count(self.failed),
+            held: count(self.held),
+            ran: seconds(self.ran),
+            longest: seconds(self.longest),
+            measured: count(self.measured),
+            cpu: seconds(self.cpu),
+            peak_rss: count(self.peak_rss),
+        }
+    }
+}
