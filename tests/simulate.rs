@@ -87,7 +87,19 @@ impl<'a> Replay<'a> {
                         self.later(none, Soon::Tell(Event::Renewed(lease)));
                     }
                 }
-                _ => {}
+                Command::Fork(..)
+                | Command::Cancel(..)
+                | Command::Signal(..)
+                | Command::KillAt(..)
+                | Command::AskIdle(..)
+                | Command::GiveUp(_)
+                | Command::AskWaiting(..)
+                | Command::Equip(..)
+                | Command::Dropped(..)
+                | Command::Died { .. }
+                | Command::Untold(..)
+                | Command::LeftAlive(..)
+                | Command::Exit => {}
             }
         }
     }
