@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sandbox::{Sandbox, Setting, is_root};
+use taskvisor::broker::ADAPTERS;
+use taskvisor::model::verb::Ability;
 
 /// Every page a reader may open.
 fn pages() -> Vec<PathBuf> {
@@ -254,6 +256,59 @@ fn the_description_of_the_api_is_the_one_that_is_served() {
         kept == served,
         "{KEPT} is not what is served: RENEW=1 cargo nextest run --test docs -E 'test(description)' renews it\n{differ:#?}"
     );
+}
+
+/// An item of a list in lines of 100 characters.
+fn wrapped(item: &str) -> String {
+    let (mut text, mut length) = (String::new(), 0);
+    for word in item.split(' ') {
+        if length + 1 + word.len() > 100 {
+            text += "\n ";
+            length = 1;
+        }
+        if length > 0 {
+            text.push(' ');
+            length += 1;
+        }
+        text += word;
+        length += word.len();
+    }
+    text + "\n"
+}
+
+/// Of each broker, what it can do; where it cannot, a number that leads to what to do instead.
+fn table_of_brokers() -> String {
+    let cards: Vec<_> =
+        ADAPTERS.iter().filter(|kind| kind.schemes() != ["memory"]).map(|kind| kind.card()).collect();
+    let names: Vec<&str> = cards.iter().map(|card| card.name).collect();
+    let mut table = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
+    let mut instead = String::new();
+    for ability in Ability::ALL {
+        let cells = cards.iter().map(|card| if card.can(ability) { "yes" } else { "no" });
+        let cells: Vec<&str> = cells.collect();
+        table += &format!("| {} | {} |\n", ability.does(), cells.join(" | "));
+        for card in &cards {
+            if let Some((_, what)) = card.cannot.iter().find(|(missing, _)| *missing == ability) {
+                instead += &wrapped(&format!("* {} cannot {}: {what}.", card.name, ability.does()));
+            }
+        }
+    }
+    format!("{table}\n## What to do instead\n\n{instead}")
+}
+
+/// The page is made of the cards by which the program itself refuses.
+#[test]
+fn the_page_of_brokers_is_what_their_cards_say() {
+    const PAGE: &str = "docs/brokers.md";
+    const BEGIN: &str =
+        "<!-- made of the cards: RENEW=1 cargo nextest run --test docs -E 'test(cards)' -->\n";
+    let page = read(PAGE);
+    let (head, _) = page.split_once(BEGIN).expect("the line after which the table begins");
+    let whole = format!("{head}{BEGIN}\n{}", table_of_brokers());
+    if std::env::var_os("RENEW").is_some() {
+        fs::write(PAGE, &whole).expect("written");
+    }
+    assert_eq!(read(PAGE), whole, "RENEW=1 cargo nextest run --test docs -E 'test(cards)' renews it");
 }
 
 #[test]

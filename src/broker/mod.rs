@@ -6,12 +6,15 @@ mod complaints;
 mod contract;
 mod event_bus;
 mod failures;
+mod ledger;
 mod notices;
 mod options;
 mod recurring;
 pub mod redis;
 mod registry;
 pub mod sqlite;
+#[cfg(feature = "sqs")]
+mod sqs;
 mod stored;
 mod zones;
 

@@ -34,7 +34,7 @@ fn call(fake: &FakeSqs, action: &str, body: Value) -> Option<(u16, Value)> {
     })
 }
 
-fn ok(fake: &FakeSqs, action: &str, body: Value) -> Value {
+pub fn ok(fake: &FakeSqs, action: &str, body: Value) -> Value {
     let (status, answer) = call(fake, action, body).expect("an answer");
     assert_eq!(status, 200, "{action}: {answer}");
     answer

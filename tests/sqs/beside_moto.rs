@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use super::missing::missing;
+use super::sandbox::missing;
 use super::sqs::FakeSqs;
 
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sqs");

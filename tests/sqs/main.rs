@@ -1,9 +1,14 @@
-//! The fake of Amazon SQS: it and moto pass the same checks, and its bad days are what they are called.
+//! The fake of Amazon SQS: it and moto pass the same checks, and its bad days are what they are called. And supervisors on it.
+#![allow(clippy::unwrap_used)]
 
-#[path = "../support/missing.rs"]
-mod missing;
+#[path = "../support/python.rs"]
+mod python;
+#[path = "../support/sandbox.rs"]
+mod sandbox;
 #[path = "../support/sqs/mod.rs"]
 mod sqs;
 
 mod bad_days;
 mod beside_moto;
+mod jobs;
+mod kale;

@@ -291,7 +291,6 @@ mod tests {
         data_max: 1,
         cannot: &[
             (Ability::List, "its server cannot list: look at its console"),
-            (Ability::OwnId, "leave the id away"),
             (Ability::Depend, "put the second job from the first"),
         ],
     };
@@ -342,10 +341,10 @@ mod tests {
             "the broker bare cannot list jobs: its server cannot list: look at its console"
         );
         assert_eq!(bare().page(&Filter::default(), None).await.unwrap_err(), refused);
-        let named = bare().put(vec![NewJob { id: Some("a".into()), ..job() }]).await.unwrap_err();
+        let needing = bare().put(vec![NewJob { depends: vec!["a".into()], ..job() }]).await.unwrap_err();
         assert_eq!(
-            named.to_string(),
-            "the broker bare cannot take an id that the caller chose: leave the id away"
+            needing.to_string(),
+            "the broker bare cannot have a job wait for others: put the second job from the first"
         );
         let late = bare().put(vec![NewJob { delay: Duration::from_secs(901), ..job() }]).await.unwrap_err();
         assert!(matches!(&late, Error::Refused(why) if why.contains("900 s at most")), "{late}");

@@ -45,7 +45,6 @@ impl Card {
         for job in jobs {
             let asked = [
                 (Ability::Depend, !job.depends.is_empty()),
-                (Ability::OwnId, job.id.is_some()),
                 (Ability::Prioritize, job.priority != 0),
                 (Ability::Tag, !job.tags.is_empty()),
                 (Ability::Delay, !job.delay.is_zero()),

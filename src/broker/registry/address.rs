@@ -35,7 +35,7 @@ impl Address {
         let Some((scheme, rest)) = url.split_once(':') else {
             return Err(wrong("the broker is no URL".into()));
         };
-        match ADAPTERS.into_iter().find(|kind| kind.schemes().contains(&scheme)) {
+        match ADAPTERS.iter().copied().find(|kind| kind.schemes().contains(&scheme)) {
             Some(kind) => match kind.fault(url) {
                 Some(fault) => Err(wrong(format!("the broker '{scheme}:' {fault}"))),
                 None => Ok(Address::of(kind, url)),

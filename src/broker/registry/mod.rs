@@ -8,7 +8,15 @@ pub use adapter::{Adapter, Opening, Place};
 pub use address::{Address, Wrong};
 pub use secret::without_secrets;
 
+#[cfg(feature = "sqs")]
+use super::sqs;
 use super::{redis, sqlite};
 
 /// All kinds, in the order of the documentation.
-pub const ADAPTERS: [&dyn Adapter; 3] = [&sqlite::InFile, &sqlite::InMemory, &redis::Qless];
+pub const ADAPTERS: &[&dyn Adapter] = &[
+    &sqlite::InFile,
+    &sqlite::InMemory,
+    &redis::Qless,
+    #[cfg(feature = "sqs")]
+    &sqs::AmazonSqs,
+];

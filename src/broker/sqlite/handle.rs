@@ -110,6 +110,11 @@ impl Sqlite {
         Sqlite { inbox, room, notices, world, wal, ear, thread: Mutex::new(Some(thread)) }
     }
 
+    /// What the store says on its own; others may say something beside it.
+    pub(in crate::broker) fn notices(&self) -> &Notices {
+        &self.notices
+    }
+
     /// The moment a call begins, which its times count from.
     pub(super) fn now(&self) -> Instant {
         (self.world.now)()

@@ -95,7 +95,7 @@ impl Round<'_> {
     }
 }
 
-fn grant(
+pub(super) fn grant(
     store: &mut Store,
     request: &Fetch,
     queue: i64,

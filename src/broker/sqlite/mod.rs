@@ -56,6 +56,7 @@
 
 mod adapter;
 mod admin;
+mod adopt;
 mod advance;
 mod broker;
 mod bulk;

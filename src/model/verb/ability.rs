@@ -41,8 +41,8 @@ pub enum Ability {
     Options,
     /// Shows the supervisors that share it.
     Fleet,
-    /// Takes an id of the caller's for a new job, and refuses it a second time.
-    OwnId,
+    /// Refuses a new job whose id exists already.
+    UniqueId,
     /// Keeps a new job from running for a while.
     Delay,
     /// Puts several jobs, all or none.
@@ -75,7 +75,7 @@ impl Ability {
         Ability::Forget,
         Ability::Options,
         Ability::Fleet,
-        Ability::OwnId,
+        Ability::UniqueId,
         Ability::Delay,
         Ability::PutTogether,
         Ability::AllEvents,
@@ -104,7 +104,7 @@ impl Ability {
             Ability::Forget => "remove a queue",
             Ability::Options => "keep options",
             Ability::Fleet => "show the supervisors that share it",
-            Ability::OwnId => "take an id that the caller chose",
+            Ability::UniqueId => "refuse an id that exists already",
             Ability::Delay => "delay a job",
             Ability::PutTogether => "put several jobs all or none",
             Ability::AllEvents => "tell what other programs do with its jobs",

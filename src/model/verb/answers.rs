@@ -50,7 +50,6 @@ pub enum Fate {
 /// Why a job was left as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "why", rename_all = "snake_case")]
-#[schemars(rename = "CancelRefusal")]
 pub enum Refusal {
     /// There is none of that id.
     NoJob,

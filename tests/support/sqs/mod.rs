@@ -20,6 +20,7 @@ use std::time::Duration;
 
 pub use knobs::Knobs;
 use queue::Queue;
+use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
 /// A running fake. It ends when this is dropped.
@@ -90,6 +91,23 @@ impl FakeSqs {
         let world = self.world();
         let queue = world.queues.get(queue).unwrap_or_else(|| panic!("no queue is called {queue}"));
         queue.messages.iter().map(|message| message.body.clone()).collect()
+    }
+
+    /// Puts messages into a queue, which is made if need be, without a call.
+    pub fn put(&self, queue: &str, bodies: impl IntoIterator<Item = String>) {
+        let origin = self.shared.address.to_string();
+        let mut world = self.world();
+        let act = |world: &mut World, action: &str, given: Value| {
+            world
+                .act(action, &given, &origin)
+                .unwrap_or_else(|refused| panic!("{action}: {}", refused.body()))
+        };
+        let url = act(&mut world, "CreateQueue", json!({"QueueName": queue}))["QueueUrl"].clone();
+        for body in bodies {
+            act(&mut world, "SendMessage", json!({"QueueUrl": url, "MessageBody": body}));
+        }
+        drop(world);
+        self.shared.changed.notify_waiters();
     }
 
     fn world(&self) -> MutexGuard<'_, World> {

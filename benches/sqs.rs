@@ -1,0 +1,135 @@
+//! The figures of Amazon SQS, on the fake that the tests use: `cargo bench --bench sqs` prints the table.
+//!
+//! `-- --only NAME…` takes some of: busy idle wake killed.
+
+#[path = "../tests/support/sandbox.rs"]
+mod sandbox;
+#[path = "../tests/support/sqs/mod.rs"]
+mod sqs;
+
+mod support;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use sandbox::{Running, Sandbox, Setting, is_up, kill, wait_until, wait_within};
+use serde_json::{Value, json};
+use sqs::FakeSqs;
+use support::{Figures, row};
+
+fn main() {
+    let rows: &[(&str, fn())] = &[("busy", busy), ("idle", idle), ("wake", wake), ("killed", killed)];
+    support::table(rows, "");
+}
+
+/// A fake, and a taskvisor that takes from it.
+struct Scene {
+    fake: FakeSqs,
+    sandbox: Sandbox,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        Scene { fake: FakeSqs::start(), sandbox: Sandbox::new(Setting::Root) }
+    }
+
+    fn url(&self) -> String {
+        format!("sqs://eu-west-1?endpoint={}&create=yes&exec=yes", self.fake.endpoint())
+    }
+
+    fn start(&self, slots: &str, queues: &[&str], worker: &[&str]) -> Running<'_> {
+        let url = self.url();
+        let queues: Vec<&str> = queues.iter().flat_map(|queue| ["-q", queue]).collect();
+        let args = [&["--broker", &url, "-w", slots], &queues[..], worker].concat();
+        let running = self.sandbox.start_with(&args, |command| {
+            command.env("AWS_ACCESS_KEY_ID", "bench").env("AWS_SECRET_ACCESS_KEY", "bench");
+        });
+        wait_until("all slots are up", || is_up(&self.sandbox.status()));
+        running
+    }
+
+    /// Puts jobs past the program, so that only its own calls are counted.
+    fn send(&self, queue: &str, bodies: &[Value]) {
+        self.fake.put(queue, bodies.iter().map(Value::to_string));
+    }
+
+    fn shell(&self, script: &str) -> Value {
+        let cwd = self.sandbox.path("work");
+        json!({"class": "exec", "data": {"argv": ["/bin/sh", "-c", script], "cwd": cwd}})
+    }
+}
+
+/// Calls for a thousand tasks that do nothing.
+fn busy() {
+    const TASKS: usize = 2000;
+    let scene = Scene::new();
+    let root = env!("CARGO_MANIFEST_DIR");
+    let path = format!("PYTHONPATH={root}/python:{root}/benches/support");
+    let worker = ["-m", "prefork", "--env", &path, "--", "python3", "-m", "taskvisor.worker", "app"];
+    let _running = scene.start("12", &["q"], &worker);
+    scene.send("q", &vec![json!({"class": "nothing", "data": null}); TASKS]);
+    scene.fake.forget_calls();
+    let begun = Instant::now();
+    wait_within(Duration::from_secs(300), "all are deleted", || scene.fake.bodies("q").is_empty());
+    let took = begun.elapsed();
+    let calls: u64 = scene.fake.calls().values().sum();
+    let each = calls as f64 / TASKS as f64 * 1000.0;
+    row("API calls for 1,000 no-op tasks, 12 slots (kale 220 to 240)", "<= 220", &Figures::of(each), "");
+    let rate = TASKS as f64 / took.as_secs_f64();
+    row("no-op tasks a second, 12 Python workers", "", &Figures::of(rate), "/s");
+}
+
+/// Calls of a host that has nothing to do.
+fn idle() {
+    let scene = Scene::new();
+    let names: Vec<String> = (0..12).map(|n| format!("q{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let _running = scene.start("8", &names, &[]);
+    let polls = || scene.fake.calls().get("ReceiveMessage").copied().unwrap_or(0);
+    wait_until("all queues are polled", || polls() >= 12);
+    scene.fake.forget_calls();
+    let begun = Instant::now();
+    wait_within(Duration::from_secs(90), "they are polled again three times", || polls() >= 36);
+    let calls: u64 = scene.fake.calls().values().sum();
+    let rate = calls as f64 / begun.elapsed().as_secs_f64();
+    row(
+        "API calls a second at rest, 12 queues, 8 workers (kale 20 to 100)",
+        "<= 0.7",
+        &Figures::of(rate),
+        "/s",
+    );
+}
+
+/// From a message to its job.
+fn wake() {
+    let scene = Scene::new();
+    let names: Vec<String> = (0..12).map(|n| format!("q{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let _running = scene.start("8", &names, &[]);
+    let mut times = Figures::default();
+    for round in 0..30 {
+        let file = format!("at{round}");
+        let begun = Instant::now();
+        scene.send(names[round % 12], &[scene.shell(&format!(": >{file}"))]);
+        wait_until("the job runs", || scene.sandbox.work(&file).exists());
+        times.add(begun.elapsed().as_secs_f64() * 1000.0);
+    }
+    row("message to job, 12 queues at rest (kale 4,300)", "<= 100", &times, "ms");
+}
+
+/// From the death of a worker to the next run of its job.
+fn killed() {
+    let scene = Scene::new();
+    let _running = scene.start("1", &["q"], &["--retries", "20"]);
+    scene.send("q", &[scene.shell("echo $$ >>pids; exec sleep 600")]);
+    let pids = || fs::read_to_string(scene.sandbox.work("pids")).unwrap_or_default();
+    wait_until("it runs", || pids().lines().count() == 1);
+    let pid = pids().trim().parse().expect("a pid");
+    let hidden = || scene.fake.calls().get("ChangeMessageVisibilityBatch").copied().unwrap_or(0);
+    let before = hidden();
+    let begun = Instant::now();
+    kill(pid, "KILL");
+    wait_until("its message is visible again, or soon", || hidden() > before);
+    let took = begun.elapsed().as_secs_f64() * 1000.0;
+    row("worker killed to its message given back (kale 600,000)", "<= 200", &Figures::of(took), "ms");
+}

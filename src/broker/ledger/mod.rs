@@ -1,0 +1,179 @@
+//! The memory of a broker that has none. SQS keeps no history, cannot list and cannot show a job; people still ask. So what
+//! this host takes is written into an embedded store in the state directory, the ledger.
+//!
+//! The broker is the truth about who may run; the ledger never grants anything. A ledger that is lost, full or slow loses
+//! history, never a job: every call here has an answer without it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::broker::{Complaints, Error, Fetch, Health, Notice, Renewal, Settling, Source, Sqlite, sqlite};
+use crate::clock;
+use crate::model::{
+    Fence, Fetched, Instance, Job, JobId, Lease, NewJob, Progress, QueueName, Settlement, WorkerId,
+};
+
+/// The name of its file in the state directory.
+const FILE: &str = "ledger.db";
+
+/// A job as its broker gave it.
+#[derive(Clone, Debug)]
+pub(in crate::broker) struct Delivery {
+    /// With its id.
+    pub job: NewJob,
+    /// Of this delivery: greater than that of every delivery before.
+    pub fence: Fence,
+    /// Which delivery it is, as the broker counts; 1 is the first.
+    pub attempt: u32,
+    /// What names this delivery to the broker.
+    pub handle: String,
+}
+
+/// What the ledger says of a delivery.
+#[derive(Clone, Debug)]
+pub(in crate::broker) enum Adopted {
+    /// It is written down.
+    Runs(Fetched),
+    /// It is complete already: the broker has given it twice.
+    Complete,
+}
+
+/// What names a delivery to its broker, kept for the next supervisor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::broker) struct Handle {
+    pub job: JobId,
+    pub fence: Fence,
+    pub handle: String,
+    pub queue: QueueName,
+}
+
+/// The ledger of one state directory.
+pub(in crate::broker) struct Ledger {
+    store: Arc<Sqlite>,
+    /// Why it is in memory only, if it is.
+    lost: Option<String>,
+    wrong: Complaints,
+}
+
+impl Ledger {
+    /// Opens the ledger of a state directory; where that fails, one in memory. `serves` says whether this process takes jobs.
+    pub(in crate::broker) fn open(state_dir: &Path, serves: bool) -> Result<Ledger, Error> {
+        let path = state_dir.join(FILE);
+        let options = sqlite::Options { serves, ..sqlite::Options::default() };
+        let (store, lost) = match Sqlite::open(&path, options) {
+            Ok(store) => (store, None),
+            Err(error) => (Sqlite::memory()?, Some(error.to_string())),
+        };
+        Ok(Ledger { store: Arc::new(store), lost, wrong: Complaints::default() })
+    }
+
+    /// The store, for those who ask and look.
+    pub(in crate::broker) fn store(&self) -> Arc<Sqlite> {
+        self.store.clone()
+    }
+
+    /// Makes room for handles; before the first delivery.
+    pub(in crate::broker) async fn prepare(&self) {
+        self.note("failed to prepare the ledger", self.store.keep_handles().await);
+    }
+
+    /// The sizes of its files.
+    pub(in crate::broker) fn health(&self) -> Health {
+        Health { trouble: None, ..self.store.health() }
+    }
+
+    /// What somebody should see to: history is not kept.
+    pub(in crate::broker) fn concern(&self) -> Option<String> {
+        let lost = self.lost.as_ref()?;
+        Some(format!("the history of jobs is kept in memory only: {lost}"))
+    }
+
+    /// Writes down what was given and says what runs: each delivery for the worker beside it. Without a ledger all run.
+    pub(in crate::broker) async fn adopt(
+        &self,
+        request: &Fetch,
+        given: Vec<(Delivery, WorkerId)>,
+    ) -> Vec<Adopted> {
+        let adopted = self.store.adopt(request.clone(), given.clone()).await;
+        match self.note("failed to write jobs into the ledger", adopted) {
+            Some(adopted) => adopted,
+            None => {
+                given.into_iter().map(|(delivery, _)| Adopted::Runs(unwritten(delivery, request))).collect()
+            }
+        }
+    }
+
+    /// Writes down how jobs ended, as their broker has taken it.
+    pub(in crate::broker) async fn settle(&self, ends: Vec<Settlement>) -> Vec<Settling> {
+        let count = ends.len();
+        let noted =
+            self.note("failed to write ends of jobs into the ledger", self.store.note_ends(ends).await);
+        noted.unwrap_or_else(|| vec![Settling::NotOurs; count])
+    }
+
+    /// Whether somebody cancels one of these jobs; None where the ledger does not know it.
+    pub(in crate::broker) async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Vec<Option<Renewal>> {
+        let count = leases.len();
+        match self.note("failed to renew leases in the ledger", self.store.renew(leases, by).await) {
+            Some(renewals) => renewals.into_iter().map(Some).collect(),
+            None => vec![None; count],
+        }
+    }
+
+    /// What a supervisor held when it died.
+    pub(in crate::broker) async fn held(&self, instance: &Instance) -> Vec<Handle> {
+        let held = self.store.handles(instance.clone()).await;
+        self.note("failed to read the ledger", held).unwrap_or_default()
+    }
+
+    /// How far jobs have come.
+    pub(in crate::broker) async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) {
+        self.note("failed to write progress into the ledger", self.store.progress(notes).await);
+    }
+
+    /// What people do to jobs that run.
+    pub(in crate::broker) async fn next_notice(&self) -> Notice {
+        self.store.next_notice().await
+    }
+
+    /// Has [`Ledger::next_notice`] say this.
+    pub(in crate::broker) fn say(&self, notice: Notice) {
+        self.store.notices().push(notice);
+    }
+
+    fn note<T>(&self, what: &str, answer: Result<T, Error>) -> Option<T> {
+        match answer {
+            Ok(answer) => {
+                self.wrong.well(what, clock::now());
+                Some(answer)
+            }
+            Err(error) => {
+                self.wrong.wrong(what, &error, clock::now());
+                None
+            }
+        }
+    }
+}
+
+/// A delivery that no ledger knows.
+fn unwritten(delivery: Delivery, request: &Fetch) -> Fetched {
+    let Delivery { job, fence, attempt, .. } = delivery;
+    let id = job.id.unwrap_or_else(|| "".into());
+    let lease = Lease { job: id.clone(), fence, expires_at: clock::now() + request.lease };
+    let job = Job {
+        id,
+        queue: job.queue,
+        class: job.class,
+        payload: job.payload,
+        priority: job.priority,
+        tags: job.tags,
+        attempt,
+        crashes: 0,
+        interrupted: 0,
+        unknown: 0,
+        retry: job.retry,
+        time_limit: job.time_limit,
+    };
+    Fetched { job: Arc::new(job), lease }
+}

@@ -1,0 +1,191 @@
+//! The store as the memory of a broker that keeps none: it takes in jobs that another broker has given already, and grants
+//! nothing by itself. Its writes wait for no disk.
+
+use std::sync::Arc;
+
+use rusqlite::{OptionalExtension, params};
+
+use super::call::Kind;
+use super::handle::Sqlite;
+use super::lease::{self, HeldLease};
+use super::store::{Store, state};
+use super::trouble::Trouble;
+use super::waiting::Found;
+use super::{admin, put, settle};
+use crate::broker::ledger::{Adopted, Delivery, Handle};
+use crate::broker::{Error, Fetch, Settling};
+use crate::model::{Fence, Fetched, Instance, Instant, Job, JobId, JobState, Settlement, What, WorkerId};
+
+/// What names a delivery to the broker it came from.
+const HANDLES: &str = "CREATE TABLE IF NOT EXISTS handle (
+    job INTEGER PRIMARY KEY, fence INTEGER NOT NULL, handle TEXT NOT NULL) STRICT";
+
+impl Sqlite {
+    /// Makes the store a ledger: a table more.
+    pub(in crate::broker) async fn keep_handles(&self) -> Result<(), Error> {
+        self.run(Kind::Durable, |store| Ok(store.conn.execute_batch(HANDLES)?)).await
+    }
+
+    /// Takes in what was given, each for the worker beside it, and answers each.
+    pub(in crate::broker) async fn adopt(
+        &self,
+        request: Fetch,
+        given: Vec<(Delivery, WorkerId)>,
+    ) -> Result<Vec<Adopted>, Error> {
+        let now = self.now();
+        self.run(Kind::Lease, move |store| {
+            given.iter().map(|(delivery, worker)| adopt(store, &request, delivery, *worker, now)).collect()
+        })
+        .await
+    }
+
+    /// Writes down how jobs ended.
+    pub(in crate::broker) async fn note_ends(&self, ends: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
+        let now = self.now();
+        self.run(Kind::Lease, move |store| {
+            for end in &ends {
+                forget_handle(store, &end.job)?;
+            }
+            settle::settle(store, &ends, now)
+        })
+        .await
+    }
+
+    /// What an instance held when it died, with what names it to the broker.
+    pub(in crate::broker) async fn handles(&self, instance: Instance) -> Result<Vec<Handle>, Error> {
+        self.run(Kind::Read, move |store| {
+            let mut statement = store.conn.prepare_cached(
+                "SELECT jid, job.fence, handle, queue.name, worker FROM job
+                 JOIN handle ON handle.job = job.id AND handle.fence = job.fence
+                 JOIN queue ON queue.id = job.queue WHERE expires_at IS NOT NULL AND instance = ?1",
+            )?;
+            let rows = statement.query_map([instance.as_str()], |row| {
+                Ok(Handle {
+                    job: row.get::<_, String>(0)?.into(),
+                    fence: Fence(row.get(1)?),
+                    handle: row.get(2)?,
+                    queue: row.get::<_, String>(3)?.into(),
+                })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+}
+
+fn adopt(
+    store: &mut Store,
+    request: &Fetch,
+    delivery: &Delivery,
+    worker: WorkerId,
+    now: Instant,
+) -> Result<Adopted, Trouble> {
+    let Delivery { job, fence, attempt, .. } = delivery;
+    let id = job.id.clone().unwrap_or_else(|| "".into());
+    let queue = store.queue_made(&job.queue)?;
+    let time = store.millis(now);
+    let (row, known) = match known(store, &id)? {
+        Some((_, JobState::Complete)) => return Ok(Adopted::Complete),
+        Some(known) => known,
+        None => (put::insert(store, job, &id, false, time)?, JobState::Waiting),
+    };
+    wait_again(store, &id, (row, queue, known), now)?;
+    let counted = counters(store, row)?;
+    let found = Found {
+        row,
+        fence: fence.0.saturating_sub(1),
+        ready: time,
+        job: Job {
+            id: id.clone(),
+            queue: job.queue.clone(),
+            class: job.class.clone(),
+            payload: job.payload.clone(),
+            priority: job.priority,
+            attempt: counted.attempt.saturating_add(1).max(*attempt),
+            crashes: counted.crashes,
+            interrupted: counted.interrupted,
+            unknown: counted.unknown,
+            tags: job.tags.clone(),
+            retry: job.retry,
+            time_limit: job.time_limit,
+        },
+    };
+    let lease = lease::grant(store, request, queue, worker, &found, now)?;
+    store.moved(queue, Some(JobState::Waiting), JobState::Running);
+    store.happened(&id, queue, What::Fetched, JobState::Running)?;
+    store
+        .conn
+        .prepare_cached("INSERT OR REPLACE INTO handle (job, fence, handle) VALUES (?1, ?2, ?3)")?
+        .execute(params![row, fence.0, delivery.handle])?;
+    Ok(Adopted::Runs(Fetched { job: Arc::new(found.job), lease }))
+}
+
+/// The job, if it was here before.
+fn known(store: &Store, id: &JobId) -> Result<Option<(i64, JobState)>, Trouble> {
+    let mut statement = store.conn.prepare_cached("SELECT id, state FROM job WHERE jid = ?1")?;
+    Ok(statement.query_row([id.as_str()], |row| Ok((row.get(0)?, state(row.get(1)?)))).optional()?)
+}
+
+/// Whatever the ledger thinks of the job: its broker has given it, so it waited.
+fn wait_again(
+    store: &mut Store,
+    id: &JobId,
+    (row, queue, from): (i64, i64, JobState),
+    now: Instant,
+) -> Result<(), Trouble> {
+    let time = store.millis(now);
+    match from {
+        JobState::Waiting => Ok(()),
+        JobState::Delayed | JobState::Depends => {
+            store
+                .conn
+                .prepare_cached("UPDATE job SET state = 0, due_at = NULL, ready_at = ?2 WHERE id = ?1")?
+                .execute([row, time])?;
+            store.moved(queue, Some(from), JobState::Waiting);
+            Ok(())
+        }
+        JobState::Running | JobState::Canceling => {
+            let mut statement =
+                store.conn.prepare_cached(&format!("SELECT {} FROM job WHERE id = ?1", lease::HELD_LEASE))?;
+            let held: HeldLease = statement.query_row([row], lease::held_lease)?;
+            drop(statement);
+            lease::take_back(store, &HeldLease { state: JobState::Running, ..held }, false, time)?;
+            match known(store, id)? {
+                Some((_, JobState::Waiting)) | None => Ok(()),
+                // Held by the ledger's own rule: its broker has it run all the same.
+                Some((_, to)) => admin::put_back(store, id, row, queue, to, "its broker", time),
+            }
+        }
+        JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => {
+            admin::put_back(store, id, row, queue, from, "its broker", time)
+        }
+    }
+}
+
+struct Counters {
+    attempt: u32,
+    crashes: u32,
+    interrupted: u32,
+    unknown: u32,
+}
+
+fn counters(store: &Store, row: i64) -> Result<Counters, Trouble> {
+    let mut statement =
+        store.conn.prepare_cached("SELECT attempt, crashes, interrupted, unknown FROM job WHERE id = ?1")?;
+    Ok(statement.query_row([row], |row| {
+        Ok(Counters {
+            attempt: row.get(0)?,
+            crashes: row.get(1)?,
+            interrupted: row.get(2)?,
+            unknown: row.get(3)?,
+        })
+    })?)
+}
+
+fn forget_handle(store: &Store, job: &JobId) -> Result<(), Trouble> {
+    store
+        .conn
+        .prepare_cached("DELETE FROM handle WHERE job = (SELECT id FROM job WHERE jid = ?1)")?
+        .execute([job.as_str()])?;
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Amazon SQS as a kind of broker.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::address::{FORM, Place};
+use super::body::Bodies;
+use super::client::Client;
+use super::source::Sqs;
+use crate::broker::ledger::Ledger;
+use crate::broker::registry::without_secrets;
+use crate::broker::{Adapter, Address, Broker, Card, Error, Opening, registry};
+use crate::kale::{Codec, Compression, Key};
+use crate::model::verb::Ability;
+
+/// What SQS can do, with its ledger.
+static CARD: Card = Card {
+    name: "sqs",
+    shared: true,
+    batch: 1000,
+    longest_lease: super::shared::LONGEST,
+    longest_delay: Some(super::shared::DELAY_MAX),
+    data_max: (1 << 20) - (16 << 10),
+    cannot: &[
+        (Ability::Position, "SQS does not say what waits before a message"),
+        (Ability::Retry, "start a redrive of its dead-letter queue: `aws sqs start-message-move-task`"),
+        (Ability::Depend, "put the second job from the first one"),
+        (Ability::Prioritize, "give each priority a queue of its own, and the pool an order of queues"),
+        (Ability::Pause, "pause the pools that take from it: `taskvisor pause POOL`"),
+        (Ability::Recur, "put it from cron, or from EventBridge Scheduler"),
+        (Ability::Forget, "delete the queue in SQS"),
+        (Ability::Options, "set them as attributes of the queue in SQS"),
+        (Ability::Fleet, "ask each host for its `taskvisor status`"),
+        (
+            Ability::UniqueId,
+            "a FIFO queue knows doubles for five minutes; the ledger runs none that this host has completed",
+        ),
+        (Ability::PutTogether, "put them one by one; what fails is said"),
+        (Ability::AllEvents, "the supervisor tells what happens on its host"),
+        (Ability::Unspent, "SQS counts every receive"),
+    ],
+};
+
+/// Amazon SQS, or what speaks like it: `sqs://REGION`.
+pub struct AmazonSqs;
+
+impl Adapter for AmazonSqs {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn schemes(&self) -> &'static [&'static str] {
+        &["sqs"]
+    }
+
+    fn forms(&self) -> &'static str {
+        FORM
+    }
+
+    fn fault(&self, url: &str) -> Option<&'static str> {
+        Place::read(url).err()
+    }
+
+    fn place(&self, _url: &str) -> registry::Place {
+        registry::Place::Server
+    }
+
+    fn shown(&self, url: &str) -> String {
+        match Place::read(url) {
+            Ok(Place { endpoint: Some(endpoint), region, .. }) => {
+                format!("sqs://{region}?endpoint={}", without_secrets(&endpoint))
+            }
+            Ok(Place { region, .. }) => format!("sqs://{region}"),
+            Err(_) => without_secrets(url),
+        }
+    }
+
+    fn identity(&self, shown: &str) -> String {
+        Place::read(shown).map_or_else(|_| shown.to_owned(), |place| place.identity())
+    }
+
+    fn open(&self, at: &Address, how: &Opening) -> Result<Broker, Error> {
+        let place =
+            Place::read(at.reveal()).map_err(|wrong| Error::Url(format!("the broker 'sqs:' {wrong}")))?;
+        let codec = place.key_file.as_deref().map(|file| codec(file, place.default_key)).transpose()?;
+        let bodies = Bodies::new(codec, place.text_class.clone(), place.exec);
+        let ledger = Ledger::open(&how.state_dir, how.serves)?;
+        let sqs = Arc::new(Sqs::new(Client::new(place), bodies, ledger));
+        Ok(Broker::new(&CARD, sqs.clone())
+            .with_recovery(sqs.clone())
+            .with_jobs(sqs.clone())
+            .with_feed(sqs.clone())
+            .with_peers(sqs))
+    }
+}
+
+/// The key of kale's tasks, from its file.
+fn codec(file: &Path, allow_default: bool) -> Result<Codec, Error> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        Error::Url(format!("the broker 'sqs:' cannot use the key in {}: {why}", file.display()))
+    };
+    let mut text = String::new();
+    File::open(file)
+        .and_then(|file| file.take(4096).read_to_string(&mut text))
+        .map_err(|error| wrong(&error))?;
+    let key = Key::new(text.trim_end_matches('\n'), allow_default).map_err(|error| wrong(&error))?;
+    Ok(Codec::new(key, Compression::Zlib))
+}

@@ -1,0 +1,141 @@
+//! What the URL of an SQS broker says: `sqs://REGION?endpoint=…&create=yes`.
+
+use std::path::PathBuf;
+
+/// How its URLs are written.
+pub(super) const FORM: &str = "sqs://REGION[?endpoint=http://HOST:PORT]";
+
+/// A URL, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The region of AWS, e.g. `eu-west-1`.
+    pub region: String,
+    /// Where the service is, if it is not AWS's own.
+    pub endpoint: Option<String>,
+    /// What stands before each queue's name in SQS, e.g. `r42-` for the queues of a release.
+    pub prefix: String,
+    /// What the dead-letter queue of a queue is called, with `{name}` for the queue's name; None = there are none.
+    pub dead: Option<String>,
+    /// Whether queues that are missing are made.
+    pub create: bool,
+    /// Whether messages may name programs to be run.
+    pub exec: bool,
+    /// The class of messages that are neither JSON nor tasks of kale.
+    pub text_class: Option<String>,
+    /// The file with the key of kale's tasks.
+    pub key_file: Option<PathBuf>,
+    /// Whether the key that everybody knows is taken.
+    pub default_key: bool,
+}
+
+impl Place {
+    /// Reads a URL; `Err` says what is wrong with it, as the end of "the broker 'sqs:' …".
+    pub(super) fn read(url: &str) -> Result<Place, &'static str> {
+        let rest = url.strip_prefix("sqs://").ok_or("needs a region after its //")?;
+        let (region, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let region = region.trim_end_matches('/');
+        if region.is_empty() {
+            return Err("needs a region after its //, such as eu-west-1");
+        }
+        if !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+            return Err("has no region after its //: it is a name such as eu-west-1");
+        }
+        let mut place = Place {
+            region: region.to_owned(),
+            endpoint: None,
+            prefix: String::new(),
+            dead: Some("dlq-{name}".into()),
+            create: false,
+            exec: false,
+            text_class: None,
+            key_file: None,
+            default_key: false,
+        };
+        query.split('&').filter(|pair| !pair.is_empty()).try_for_each(|pair| place.set(pair))?;
+        Ok(place)
+    }
+
+    fn set(&mut self, pair: &str) -> Result<(), &'static str> {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let yes = || match value {
+            "yes" => Ok(true),
+            "no" => Ok(false),
+            _ => Err("takes yes or no for create, exec and default_key"),
+        };
+        match name {
+            "endpoint" if value.starts_with("http://") || value.starts_with("https://") => {
+                self.endpoint = Some(value.trim_end_matches('/').to_owned());
+            }
+            "endpoint" => return Err("has an endpoint that is no http:// or https:// URL"),
+            "prefix" => self.prefix = value.to_owned(),
+            "dead" if value == "no" => self.dead = None,
+            "dead" if value.contains("{name}") => self.dead = Some(value.to_owned()),
+            "dead" => return Err("has a name for dead letters without {name} in it"),
+            "create" => self.create = yes()?,
+            "exec" => self.exec = yes()?,
+            "text_class" if !value.is_empty() => self.text_class = Some(value.to_owned()),
+            "key_file" if !value.is_empty() => self.key_file = Some(value.into()),
+            "default_key" => self.default_key = yes()?,
+            _ => {
+                return Err(
+                    "knows endpoint, prefix, dead, create, exec, text_class, key_file and default_key \
+                            after its ?, and no others",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of a queue in SQS.
+    pub(super) fn name(&self, queue: &str) -> String {
+        format!("{}{queue}", self.prefix)
+    }
+
+    /// The name of its dead-letter queue in SQS. That of a FIFO queue is one, too.
+    pub(super) fn dead_letters(&self, queue: &str) -> Option<String> {
+        let name = self.name(queue);
+        let template = self.dead.as_deref()?;
+        Some(match name.strip_suffix(".fifo") {
+            Some(stem) => format!("{}.fifo", template.replace("{name}", stem)),
+            None => template.replace("{name}", &name),
+        })
+    }
+
+    /// What tells one place from another.
+    pub(super) fn identity(&self) -> String {
+        format!("sqs {} {} {}", self.region, self.endpoint.as_deref().unwrap_or("aws"), self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_says_where_and_how() {
+        let place =
+            Place::read("sqs://eu-west-1?endpoint=http://127.0.0.1:9/&prefix=r42-&create=yes").unwrap();
+        assert_eq!(place.region, "eu-west-1");
+        assert_eq!(place.endpoint.as_deref(), Some("http://127.0.0.1:9"));
+        assert_eq!((place.name("mail"), place.create, place.exec), ("r42-mail".into(), true, false));
+        assert_eq!(place.dead_letters("mail").as_deref(), Some("dlq-r42-mail"));
+        assert_eq!(place.dead_letters("mail.fifo").as_deref(), Some("dlq-r42-mail.fifo"));
+        assert_eq!(Place::read("sqs://x?dead=no").unwrap().dead_letters("mail"), None);
+    }
+
+    #[test]
+    fn a_wrong_url_is_refused_in_words() {
+        for (url, word) in [
+            ("sqs:", "region"),
+            ("sqs://", "region"),
+            ("sqs://eu west", "region"),
+            ("sqs://x?endpoint=localhost:9", "http"),
+            ("sqs://x?dead=letters", "{name}"),
+            ("sqs://x?create=1", "yes or no"),
+            ("sqs://x?creat=yes", "knows"),
+        ] {
+            let wrong = Place::read(url).unwrap_err();
+            assert!(wrong.contains(word), "{url}: {wrong}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What polls have brought and no worker has taken yet. Pure: who calls says the time.
+//!
+//! A poll brings up to ten messages and there may be fewer ready workers. The rest waits here, invisible in SQS; what nobody
+//! takes within [`HOLD`] goes back. Of a message group of a FIFO queue one message runs at a time, and none overtakes.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+use super::body::Read;
+use super::client::Message;
+use crate::model::{ClassFilter, Instant, JobId};
+
+/// What no worker takes within this time is made visible for others.
+pub(super) const HOLD: Duration = Duration::from_secs(5);
+
+/// A message that waits here.
+#[derive(Clone, Debug)]
+pub(super) struct Buffered {
+    pub message: Message,
+    pub read: Read,
+    /// When it came.
+    pub since: Instant,
+}
+
+/// The messages of one queue, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    waiting: VecDeque<Buffered>,
+    /// The message groups of which one runs.
+    running: HashSet<String>,
+}
+
+impl Buffer {
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn add(&mut self, buffered: Buffered) {
+        self.waiting.push_back(buffered);
+    }
+
+    /// Takes the first message that the filter lets through, unless its group or its job runs.
+    pub(super) fn take(&mut self, filter: &ClassFilter, runs: impl Fn(&JobId) -> bool) -> Option<Buffered> {
+        let mut passed: HashSet<&String> = HashSet::new();
+        let at = self.waiting.iter().position(|one| {
+            let group = one.message.group.as_ref();
+            let is_free = group.is_none_or(|group| !self.running.contains(group) && !passed.contains(group));
+            let fits = is_free
+                && filter.matches(&one.read.job.class)
+                && !one.read.job.id.as_ref().is_some_and(&runs);
+            if !fits {
+                passed.extend(group);
+            }
+            fits
+        })?;
+        let taken = self.waiting.remove(at)?;
+        self.running.extend(taken.message.group.clone());
+        Some(taken)
+    }
+
+    /// A message of the group has ended. If it was not deleted, those behind it go back to SQS, which keeps their order.
+    pub(super) fn ended(&mut self, group: &str, is_deleted: bool) -> Vec<Buffered> {
+        self.running.remove(group);
+        if is_deleted {
+            return Vec::new();
+        }
+        self.remove(|one| one.message.group.as_deref() == Some(group))
+    }
+
+    /// Those that have waited for too long.
+    pub(super) fn expired(&mut self, now: Instant) -> Vec<Buffered> {
+        self.remove(|one| now.since(one.since) >= HOLD)
+    }
+
+    /// All of them.
+    pub(super) fn drain(&mut self) -> Vec<Buffered> {
+        self.remove(|_| true)
+    }
+
+    /// When the first of them has waited for too long.
+    pub(super) fn expires_at(&self) -> Option<Instant> {
+        self.waiting.front().map(|one| one.since + HOLD)
+    }
+
+    fn remove(&mut self, which: impl Fn(&Buffered) -> bool) -> Vec<Buffered> {
+        let (gone, left): (Vec<Buffered>, Vec<Buffered>) = self.waiting.drain(..).partition(which);
+        self.waiting = left.into();
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{NewJob, Payload};
+
+    fn buffered(id: &str, class: &str, group: Option<&str>, at: u64) -> Buffered {
+        let message = Message {
+            id: id.into(),
+            job: id.into(),
+            handle: String::new(),
+            body: String::new(),
+            received: 1,
+            group: group.map(Into::into),
+        };
+        let job = NewJob {
+            id: Some(id.into()),
+            ..NewJob::new("q".into(), class.into(), Payload::Data("1".into()))
+        };
+        Buffered { message, read: Read { job }, since: Instant::from_millis(at) }
+    }
+
+    fn ids(all: &[Buffered]) -> Vec<&str> {
+        all.iter().map(|one| one.message.id.as_str()).collect()
+    }
+
+    #[test]
+    fn the_first_that_fit_are_taken_in_order() {
+        let mut buffer = Buffer::default();
+        for (id, class) in [("1", "a"), ("2", "b"), ("3", "a"), ("4", "a")] {
+            buffer.add(buffered(id, class, None, 0));
+        }
+        let only = ClassFilter { only: vec!["a".into()], ..ClassFilter::default() };
+        let mut take = |filter, count: usize| {
+            let taken: Vec<Buffered> = (0..count).filter_map(|_| buffer.take(filter, |_| false)).collect();
+            ids(&taken).join(" ")
+        };
+        assert_eq!(take(&only, 2), "1 3");
+        assert_eq!(take(&ClassFilter::default(), 9), "2 4");
+        assert_eq!(buffer.len(), 0);
+    }
+
+    #[test]
+    fn of_a_group_one_runs_at_a_time_and_none_overtakes() {
+        let mut buffer = Buffer::default();
+        for (id, group) in [("1", "g"), ("2", "g"), ("3", "h"), ("4", "g")] {
+            buffer.add(buffered(id, "a", Some(group), 0));
+        }
+        let take = |buffer: &mut Buffer| {
+            buffer.take(&ClassFilter::default(), |_| false).map(|one| one.message.id).unwrap_or_default()
+        };
+        assert_eq!([take(&mut buffer), take(&mut buffer)], ["1", "3"]);
+        assert_eq!(take(&mut buffer), "", "1 runs");
+        assert!(buffer.ended("g", true).is_empty());
+        assert_eq!(take(&mut buffer), "2");
+        assert_eq!(ids(&buffer.ended("g", false)), ["4"], "2 comes again, and 4 after it");
+    }
+
+    #[test]
+    fn a_message_that_the_filter_stops_stops_its_group() {
+        let mut buffer = Buffer::default();
+        buffer.add(buffered("1", "b", Some("g"), 0));
+        buffer.add(buffered("2", "a", Some("g"), 0));
+        let only = ClassFilter { only: vec!["a".into()], ..ClassFilter::default() };
+        assert!(buffer.take(&only, |_| false).is_none());
+    }
+
+    #[test]
+    fn a_message_with_which_a_running_job_goes_on_waits_for_its_end() {
+        let mut buffer = Buffer::default();
+        buffer.add(buffered("1", "a", None, 0));
+        let all = ClassFilter::default();
+        assert!(buffer.take(&all, |job| job.as_str() == "1").is_none());
+        assert_eq!(ids(&buffer.take(&all, |_| false).into_iter().collect::<Vec<_>>()), ["1"]);
+    }
+
+    #[test]
+    fn what_nobody_takes_goes_back() {
+        let mut buffer = Buffer::default();
+        buffer.add(buffered("1", "a", None, 0));
+        buffer.add(buffered("2", "a", None, 3000));
+        assert_eq!(buffer.expires_at(), Some(Instant::from_millis(5000)));
+        assert!(buffer.expired(Instant::from_millis(4999)).is_empty());
+        assert_eq!(ids(&buffer.expired(Instant::from_millis(5000))), ["1"]);
+        assert_eq!(ids(&buffer.drain()), ["2"]);
+    }
+}

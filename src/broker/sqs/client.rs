@@ -1,0 +1,269 @@
+//! The requests to SQS, each as the service has it: one queue, one batch.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, Region};
+use aws_sdk_sqs::Client as Aws;
+use aws_sdk_sqs::config::StalledStreamProtectionConfig;
+use aws_sdk_sqs::types::{
+    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry,
+    MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry,
+};
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use tokio::sync::OnceCell;
+
+use super::address::Place;
+use super::coalesce::Outcome;
+use super::fault::Fault;
+
+/// A receive waits for so long for a message: the longest that the service allows.
+const WAIT: Duration = Duration::from_secs(20);
+/// A request without an answer for so long is tried again. A receive may take [`WAIT`].
+const SILENT: Duration = Duration::from_secs(30);
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// The attribute of a message that says which job it is of.
+pub(super) const JOB: &str = "taskvisor-job";
+
+/// A message as SQS gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    pub id: String,
+    /// The job it is of: what it says itself, else its own id. A job that goes on as another message keeps its id so.
+    pub job: String,
+    pub handle: String,
+    pub body: String,
+    /// How often it was given, this time included.
+    pub received: u32,
+    /// Of a FIFO or fair queue.
+    pub group: Option<String>,
+}
+
+/// A message to be sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Outgoing {
+    pub body: String,
+    pub delay: Duration,
+    pub group: Option<String>,
+    /// Of a FIFO queue: a second message with the same is none.
+    pub once: Option<String>,
+    /// Text beside the body.
+    pub notes: Vec<(&'static str, String)>,
+}
+
+/// The way to the service.
+pub(super) struct Client {
+    pub place: Place,
+    aws: OnceCell<Aws>,
+    urls: Mutex<HashMap<String, String>>,
+}
+
+impl Client {
+    pub(super) fn new(place: Place) -> Client {
+        Client { place, aws: OnceCell::new(), urls: Mutex::default() }
+    }
+
+    /// Made at the first request, with the credentials that AWS's usual chain finds.
+    async fn aws(&self) -> &Aws {
+        let make = async || {
+            let http = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+            let timeouts =
+                TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(SILENT);
+            let loader = aws_config::defaults(BehaviorVersion::latest())
+                .region(Region::new(self.place.region.clone()))
+                .http_client(http)
+                .timeout_config(timeouts.build())
+                // A long poll is silent for as long as it waits.
+                .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
+            let loader = match &self.place.endpoint {
+                Some(endpoint) => loader.endpoint_url(endpoint),
+                None => loader,
+            };
+            Aws::new(&loader.load().await)
+        };
+        self.aws.get_or_init(make).await
+    }
+
+    fn known(&self, name: &str) -> Option<String> {
+        self.urls.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// The URL of a queue, which is made if that is wished.
+    async fn url(&self, name: &str) -> Result<String, Fault> {
+        if let Some(url) = self.known(name) {
+            return Ok(url);
+        }
+        let found = self.aws().await.get_queue_url().queue_name(name).send().await;
+        let url = match found.map_err(Fault::from) {
+            Ok(found) => found.queue_url.unwrap_or_default(),
+            Err(Fault::NoQueue) if self.place.create => self.create(name).await?,
+            Err(fault) => return Err(fault),
+        };
+        self.urls.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), url.clone());
+        Ok(url)
+    }
+
+    async fn create(&self, name: &str) -> Result<String, Fault> {
+        let mut request = self.aws().await.create_queue().queue_name(name);
+        if name.ends_with(".fifo") {
+            request = request.attributes(QueueAttributeName::FifoQueue, "true");
+        }
+        Ok(request.send().await?.queue_url.unwrap_or_default())
+    }
+
+    /// A queue that is gone may come back under another URL.
+    fn check(&self, name: &str, fault: Fault) -> Fault {
+        if fault == Fault::NoQueue {
+            self.urls.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        }
+        fault
+    }
+
+    /// Waits for messages, for [`WAIT`] at most.
+    pub(super) async fn receive(
+        &self,
+        name: &str,
+        most: usize,
+        visibility: Duration,
+    ) -> Result<Vec<Message>, Fault> {
+        let url = self.url(name).await?;
+        let request = self.aws().await.receive_message().queue_url(url);
+        let request = request
+            .max_number_of_messages(i32::try_from(most).unwrap_or(1))
+            .visibility_timeout(seconds(visibility))
+            .wait_time_seconds(seconds(WAIT))
+            .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
+            .message_system_attribute_names(MessageSystemAttributeName::MessageGroupId)
+            .message_attribute_names(JOB);
+        let received = request.send().await.map_err(|error| self.check(name, error.into()))?;
+        Ok(received.messages.unwrap_or_default().into_iter().map(message).collect())
+    }
+
+    /// How many messages are visible in a queue, about.
+    pub(super) async fn waiting(&self, name: &str) -> Result<u64, Fault> {
+        let url = self.url(name).await?;
+        let request = self.aws().await.get_queue_attributes().queue_url(url);
+        let asked = request.attribute_names(QueueAttributeName::ApproximateNumberOfMessages).send();
+        let answer = asked.await.map_err(|error| self.check(name, error.into()))?;
+        let counts = answer.attributes.unwrap_or_default();
+        let count = counts.get(&QueueAttributeName::ApproximateNumberOfMessages);
+        Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
+    }
+
+    pub(super) async fn delete(&self, name: &str, handles: Vec<String>) -> Vec<Outcome> {
+        let entry = |(at, handle): (usize, &String)| {
+            DeleteMessageBatchRequestEntry::builder().id(at.to_string()).receipt_handle(handle).build()
+        };
+        let sent = async {
+            let request = self.aws().await.delete_message_batch().queue_url(self.url(name).await?);
+            let entries = handles.iter().enumerate().map(entry).collect::<Result<_, _>>().map_err(odd)?;
+            let answer = request.set_entries(Some(entries)).send().await?;
+            let done = answer.successful.into_iter().map(|one| (one.id, String::new())).collect();
+            Ok((done, answer.failed))
+        };
+        self.each(name, handles.len(), sent.await)
+    }
+
+    /// Has messages be invisible from now on for so long.
+    pub(super) async fn hide(&self, name: &str, all: Vec<(String, Duration)>) -> Vec<Outcome> {
+        let entry = |(at, (handle, time)): (usize, &(String, Duration))| {
+            ChangeMessageVisibilityBatchRequestEntry::builder()
+                .id(at.to_string())
+                .receipt_handle(handle)
+                .visibility_timeout(seconds(*time))
+                .build()
+        };
+        let sent = async {
+            let request = self.aws().await.change_message_visibility_batch().queue_url(self.url(name).await?);
+            let entries = all.iter().enumerate().map(entry).collect::<Result<_, _>>().map_err(odd)?;
+            let answer = request.set_entries(Some(entries)).send().await?;
+            let done = answer.successful.into_iter().map(|one| (one.id, String::new())).collect();
+            Ok((done, answer.failed))
+        };
+        self.each(name, all.len(), sent.await)
+    }
+
+    /// Sends messages, and gives the id of each.
+    pub(super) async fn send(&self, name: &str, all: Vec<Outgoing>) -> Vec<Outcome> {
+        let sent = async {
+            let request = self.aws().await.send_message_batch().queue_url(self.url(name).await?);
+            let entries = all.iter().enumerate().map(outgoing).collect::<Result<_, _>>().map_err(odd)?;
+            let answer = request.set_entries(Some(entries)).send().await?;
+            let done = answer.successful.into_iter().map(|one| (one.id, one.message_id)).collect();
+            Ok((done, answer.failed))
+        };
+        self.each(name, all.len(), sent.await)
+    }
+
+    /// The answer of a batch, entry by entry.
+    fn each(&self, name: &str, count: usize, answer: Result<Answered, Fault>) -> Vec<Outcome> {
+        let (done, failed) = match answer {
+            Ok(answer) => answer,
+            Err(fault) => return vec![Err(self.check(name, fault)); count],
+        };
+        let mut all = vec![Err(Fault::Other("the service did not say what became of it".into())); count];
+        let mut set = |id: &str, outcome| {
+            if let Some(one) = id.parse::<usize>().ok().and_then(|at| all.get_mut(at)) {
+                *one = outcome;
+            }
+        };
+        done.into_iter().for_each(|(id, said)| set(&id, Ok(said)));
+        for BatchResultErrorEntry { id, code, message, .. } in failed {
+            set(&id, Err(Fault::of_code(&code, message.as_deref().unwrap_or_default())));
+        }
+        all
+    }
+}
+
+/// The entries that went well, with what was said, and those that did not.
+type Answered = (Vec<(String, String)>, Vec<BatchResultErrorEntry>);
+
+fn odd(error: impl std::fmt::Display) -> Fault {
+    Fault::Other(error.to_string())
+}
+
+/// Whole seconds, as the service counts, and never fewer than asked for.
+fn seconds(time: Duration) -> i32 {
+    i32::try_from(time.as_millis().div_ceil(1000)).unwrap_or(i32::MAX)
+}
+
+fn message(given: aws_sdk_sqs::types::Message) -> Message {
+    let attributes = given.attributes.unwrap_or_default();
+    let attribute = |name| attributes.get(&name).cloned();
+    let id = given.message_id.unwrap_or_default();
+    let job =
+        given.message_attributes.and_then(|mut notes| notes.remove(JOB)).and_then(|job| job.string_value);
+    Message {
+        job: job.filter(|job| !job.is_empty() && job.len() <= 128).unwrap_or_else(|| id.clone()),
+        id,
+        handle: given.receipt_handle.unwrap_or_default(),
+        body: given.body.unwrap_or_default(),
+        received: attribute(MessageSystemAttributeName::ApproximateReceiveCount)
+            .and_then(|count| count.parse().ok())
+            .unwrap_or(1),
+        group: attribute(MessageSystemAttributeName::MessageGroupId),
+    }
+}
+
+fn outgoing(
+    (at, message): (usize, &Outgoing),
+) -> Result<SendMessageBatchRequestEntry, aws_sdk_sqs::error::BuildError> {
+    let mut entry = SendMessageBatchRequestEntry::builder()
+        .id(at.to_string())
+        .message_body(&message.body)
+        .set_message_group_id(message.group.clone())
+        .set_message_deduplication_id(message.once.clone());
+    // A FIFO queue refuses a delay of one message, also one of 0 s.
+    if !message.delay.is_zero() {
+        entry = entry.delay_seconds(seconds(message.delay));
+    }
+    for (name, text) in &message.notes {
+        let value = MessageAttributeValue::builder().data_type("String").string_value(text).build()?;
+        entry = entry.message_attributes(*name, value);
+    }
+    entry.build()
+}

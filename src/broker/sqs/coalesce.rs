@@ -1,0 +1,149 @@
+//! Gathers single requests into the batches that SQS takes: ten at a time, or what has come within 50 ms.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::fault::Fault;
+
+/// The most entries of a batch in SQS.
+pub(super) const BATCH: usize = 10;
+/// The most bytes of a batch, less what its frame takes.
+const BYTES: usize = (1 << 20) - (16 << 10);
+/// So long an entry waits for others.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// So often an entry is sent at most.
+const TRIES: usize = 3;
+
+/// What became of an entry.
+pub(super) type Outcome = Result<String, Fault>;
+type Sent = Pin<Box<dyn Future<Output = Vec<Outcome>> + Send>>;
+type Send_<E> = dyn Fn(Vec<E>) -> Sent + Send + Sync;
+
+/// Requests of one kind to one queue.
+pub(super) struct Coalescer<E> {
+    /// Sends a batch and answers each entry, in order.
+    send: Arc<Send_<E>>,
+    waiting: Mutex<Waiting<E>>,
+}
+
+struct Waiting<E> {
+    entries: Vec<(E, oneshot::Sender<Outcome>)>,
+    bytes: usize,
+    /// Counts the batches, so that a timer knows whether its batch is gone.
+    batch: u64,
+}
+
+impl<E: Clone + Send + 'static> Coalescer<E> {
+    pub(super) fn new(send: impl Fn(Vec<E>) -> Sent + Send + Sync + 'static) -> Arc<Self> {
+        let waiting = Mutex::new(Waiting { entries: Vec::new(), bytes: 0, batch: 0 });
+        Arc::new(Coalescer { send: Arc::new(send), waiting })
+    }
+
+    /// Sends an entry of so many bytes with the next batch and says what became of it. An entry can fail alone, and is sent
+    /// again then, unless that would change nothing.
+    pub(super) async fn send(self: &Arc<Self>, entry: E, bytes: usize) -> Outcome {
+        let mut tries = TRIES;
+        loop {
+            let (answer, told) = oneshot::channel();
+            self.add(entry.clone(), bytes, answer);
+            tries -= 1;
+            match told.await.unwrap_or_else(|_| Err(Fault::Other("the request was dropped".into()))) {
+                Err(fault) if tries > 0 && fault.is_passing() => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn add(self: &Arc<Self>, entry: E, bytes: usize, answer: oneshot::Sender<Outcome>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.bytes + bytes > BYTES {
+            self.flush(&mut waiting);
+        }
+        waiting.entries.push((entry, answer));
+        waiting.bytes += bytes;
+        if waiting.entries.len() == BATCH {
+            self.flush(&mut waiting);
+        } else if waiting.entries.len() == 1 {
+            let (own, batch) = (self.clone(), waiting.batch);
+            tokio::spawn(async move {
+                tokio::time::sleep(PATIENCE).await;
+                let mut waiting = own.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                if waiting.batch == batch {
+                    own.flush(&mut waiting);
+                }
+            });
+        }
+    }
+
+    fn flush(&self, waiting: &mut Waiting<E>) {
+        let (entries, answers): (Vec<E>, Vec<_>) = std::mem::take(&mut waiting.entries).into_iter().unzip();
+        waiting.bytes = 0;
+        waiting.batch += 1;
+        if entries.is_empty() {
+            return;
+        }
+        let sent = (self.send)(entries);
+        tokio::spawn(async move {
+            for (answer, outcome) in answers.into_iter().zip(sent.await) {
+                answer.send(outcome).ok();
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Batches = Arc<Mutex<Vec<Vec<u32>>>>;
+
+    /// A coalescer that notes its batches.
+    fn noting() -> (Arc<Coalescer<u32>>, Batches) {
+        let batches = Batches::default();
+        let noted = batches.clone();
+        let coalescer = Coalescer::new(move |entries: Vec<u32>| {
+            let answers = entries.iter().map(|entry| Ok(entry.to_string())).collect();
+            noted.lock().unwrap().push(entries);
+            Box::pin(async move { answers })
+        });
+        (coalescer, batches)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ten_go_at_once_and_fewer_after_a_moment() {
+        let (coalescer, batches) = noting();
+        let started = tokio::time::Instant::now();
+        let asked: Vec<_> = (0..23)
+            .map(|n| {
+                let coalescer = coalescer.clone();
+                tokio::spawn(async move { coalescer.send(n, 1).await })
+            })
+            .collect();
+        for (n, answer) in asked.into_iter().enumerate() {
+            assert_eq!(answer.await.unwrap(), Ok(n.to_string()));
+        }
+        let sizes: Vec<usize> = batches.lock().unwrap().iter().map(Vec::len).collect();
+        assert_eq!(sizes, [10, 10, 3]);
+        assert_eq!(started.elapsed(), PATIENCE, "the last three waited for company");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_is_no_larger_than_the_service_takes() {
+        let (coalescer, batches) = noting();
+        let asked: Vec<_> = (0..3)
+            .map(|n| {
+                let coalescer = coalescer.clone();
+                tokio::spawn(async move { coalescer.send(n, BYTES / 2).await })
+            })
+            .collect();
+        for answer in asked {
+            answer.await.unwrap().unwrap();
+        }
+        assert_eq!(*batches.lock().unwrap(), [vec![0, 1], vec![2]]);
+    }
+}

@@ -1,0 +1,159 @@
+//! What SQS cannot and its ledger can: what this host has seen is shown, and what runs here is canceled.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::shared::Held;
+use super::source::Sqs;
+use crate::broker::{Admin, Browse, Error, EventBus, Feed, Peers, Recovery};
+use crate::clock;
+use crate::model::verb::{Answer, Cancel, Each, Fate, Get, Refusal, SetData, Verb, VerbRequest};
+use crate::model::{
+    Cursor, Fence, Filter, Instance, JobId, JobState, NewJob, Page, Payload, Presence, QueueCounts,
+    QueueName, WorkerId,
+};
+
+#[async_trait]
+impl Recovery for Sqs {
+    async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
+        let ledger = &self.shared.ledger;
+        ledger.prepare().await;
+        let held = ledger.held(&instance).await;
+        let mut released = 0;
+        for one in held {
+            let queue = self.shared.queue(&self.shared.client.place.name(one.queue.as_str()));
+            if keep.contains(&(one.job.clone(), one.fence)) {
+                let held = Held {
+                    message: String::new(),
+                    fence: one.fence,
+                    handle: one.handle,
+                    source: one.queue,
+                    group: None,
+                    body: None,
+                    next_body: None,
+                    attempt: 1,
+                    received_at: clock::now(),
+                };
+                self.shared.hold(one.job, held);
+            } else {
+                released += 1;
+                tokio::spawn(async move { queue.hide(&one.handle, Duration::ZERO).await.ok() });
+            }
+        }
+        ledger.store().recover(instance, keep).await?;
+        Ok(released)
+    }
+
+    async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
+        self.shared.ledger.store().held_by(instance).await
+    }
+}
+
+#[async_trait]
+impl Admin for Sqs {
+    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
+        if let Verb::Cancel(asked) = verb {
+            return self.cancel(asked, by).await.map(Answer::Cancel);
+        }
+        if let Verb::SetData(asked) = &verb {
+            self.set_data(asked).await?;
+        }
+        let mut answer = self.shared.ledger.store().ask(verb, by).await?;
+        if let Answer::Queues(queues) = &mut answer {
+            self.add_waiting(queues).await;
+        }
+        Ok(answer)
+    }
+}
+
+impl Sqs {
+    /// Ends those that run here, and refuses the rest: what waits in SQS cannot be taken out of it.
+    async fn cancel(&self, asked: Cancel, by: String) -> Result<Vec<Each>, Error> {
+        let (mut answers, mut running) = (Vec::new(), Vec::new());
+        for job in asked.jobs {
+            match self.state(&job).await? {
+                Some(JobState::Running | JobState::Canceling) => running.push(job),
+                Some(state) => {
+                    let fate = Fate::Refused(Refusal::State { state });
+                    answers.push(Each { job, fate, told: None });
+                }
+                None => answers.push(Each { job, fate: Fate::Refused(Refusal::NoJob), told: None }),
+            }
+        }
+        if !running.is_empty() {
+            let ending = Verb::Cancel(Cancel { jobs: running, ..asked });
+            if let Answer::Cancel(ended) = self.shared.ledger.store().ask(ending, by).await? {
+                answers.extend(ended);
+            }
+        }
+        Ok(answers)
+    }
+
+    /// What the ledger says of a job.
+    async fn state(&self, job: &JobId) -> Result<Option<JobState>, Error> {
+        match self.shared.ledger.store().ask(Get { job: job.clone() }.verb(), String::new()).await {
+            Ok(answer) => Ok(Get::answer(answer).map(|record| record.state)),
+            Err(Error::NoJob(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What waits in SQS, as it tells itself, for the queues that jobs are taken from.
+    async fn add_waiting(&self, queues: &mut BTreeMap<QueueName, QueueCounts>) {
+        for source in self.shared.sources() {
+            let counts = queues.entry(source.name.clone()).or_default();
+            if let Some(waiting) = self.shared.visible(&source).await {
+                counts.jobs.insert(JobState::Waiting, waiting);
+                counts.jobs.retain(|_, count| *count > 0);
+            }
+        }
+    }
+
+    /// The next attempt is another message: SQS cannot change one.
+    async fn set_data(&self, asked: &SetData) -> Result<(), Error> {
+        let record =
+            self.shared.ledger.store().ask(Get { job: asked.job.clone() }.verb(), String::new()).await?;
+        let Answer::Get(record) = record else { return Err(Error::NoJob(asked.job.clone())) };
+        let job = NewJob {
+            retry: record.retry,
+            time_limit: record.time_limit,
+            tags: record.tags,
+            ..NewJob::new(record.queue, record.class, Payload::Data(asked.data.clone()))
+        };
+        let body = self.shared.bodies.write(&job)?;
+        match self.shared.set_next_body(&asked.job, asked.fence, body) {
+            true => Ok(()),
+            false => Err(Error::WrongState { id: asked.job.clone(), state: record.state, verb: "edited" }),
+        }
+    }
+}
+
+#[async_trait]
+impl Browse for Sqs {
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
+        self.shared.ledger.store().page(filter, at).await
+    }
+
+    async fn ended(&self, id: JobId) -> Result<JobState, Error> {
+        self.shared.ledger.store().ended(id).await
+    }
+}
+
+#[async_trait]
+impl Feed for Sqs {
+    fn publish(&self, room: EventBus) {
+        self.shared.ledger.store().publish(room);
+    }
+}
+
+#[async_trait]
+impl Peers for Sqs {
+    fn sign(&self, _sign: Presence) {}
+
+    async fn leave(&self) -> Result<(), Error> {
+        self.stop().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! What can go wrong with a request to SQS, as far as it matters what is done then.
+
+use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+
+use crate::broker::Error;
+
+/// A failure.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fault {
+    /// There is no such queue.
+    #[error("there is no such queue")]
+    NoQueue,
+    /// The handle names no delivery of ours any more: the message was given to somebody else, or is gone.
+    #[error("the message is not ours any more")]
+    NotOurs,
+    /// Too many requests.
+    #[error("the service asks for fewer requests")]
+    Throttled,
+    /// The request came, or may have come, to nothing; why.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// The codes of the service that mean that a handle names nothing of ours.
+const NOT_OURS: [&str; 5] = [
+    "ReceiptHandleIsInvalid",
+    "InvalidParameterValue",
+    "MessageNotInflight",
+    "AWS.SimpleQueueService.MessageNotInflight",
+    "InvalidIdFormat",
+];
+
+impl Fault {
+    /// By the code and message that the service gave.
+    pub(super) fn of_code(code: &str, message: &str) -> Fault {
+        match code {
+            "QueueDoesNotExist" | "AWS.SimpleQueueService.NonExistentQueue" | "QueueDeletedRecently" => {
+                Fault::NoQueue
+            }
+            _ if NOT_OURS.contains(&code) => Fault::NotOurs,
+            _ if code.contains("Throttl") || code == "OverLimit" || code == "TooManyRequests" => {
+                Fault::Throttled
+            }
+            "" => Fault::Other(message.to_owned()),
+            _ => Fault::Other(format!("{code}: {message}")),
+        }
+    }
+
+    /// Whether the same request may go well if it is sent again.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Fault::Throttled | Fault::Other(_) => true,
+            Fault::NoQueue | Fault::NotOurs => false,
+        }
+    }
+
+    /// As what was attempted with a queue.
+    pub(super) fn error(&self, what: &str, queue: &str) -> Error {
+        match self {
+            Fault::NoQueue => Error::Failed(format!(
+                "cannot {what} the SQS queue '{queue}': there is no such queue; create it, or let taskvisor do so with \
+                 ?create=yes in the broker's URL"
+            )),
+            other @ (Fault::NotOurs | Fault::Throttled | Fault::Other(_)) => {
+                Error::Failed(format!("cannot {what} the SQS queue '{queue}': {other}"))
+            }
+        }
+    }
+}
+
+impl<E, R> From<SdkError<E, R>> for Fault
+where
+    E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    fn from(error: SdkError<E, R>) -> Fault {
+        match error.as_service_error().and_then(|service| Some((service.code()?, service.message()))) {
+            Some((code, message)) => Fault::of_code(code, message.unwrap_or_default()),
+            None => Fault::Other(DisplayErrorContext(&error).to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_service_says_is_told_apart_by_what_is_done_then() {
+        assert_eq!(Fault::of_code("ReceiptHandleIsInvalid", "x"), Fault::NotOurs);
+        assert_eq!(Fault::of_code("AWS.SimpleQueueService.NonExistentQueue", "x"), Fault::NoQueue);
+        assert_eq!(Fault::of_code("ThrottlingException", "x"), Fault::Throttled);
+        assert!(Fault::of_code("InternalError", "x").is_passing());
+        let said = Fault::of_code("AccessDenied", "no").error("read", "mail").to_string();
+        assert_eq!(said, "cannot read the SQS queue 'mail': AccessDenied: no");
+    }
+}

@@ -1,0 +1,188 @@
+//! One long poll per queue, which is never ended before its answer: a message that SQS has already given would be invisible
+//! for others until its time is over. No poll begins unless a worker waits for a job.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::buffer::Buffered;
+use super::client::Message;
+use super::fault::Fault;
+use super::shared::{Dead, EMPTY, Shared, SourceQueue, Wanted, lock};
+use crate::broker::Notice;
+use crate::clock;
+use crate::model::Instant;
+
+/// The most messages that a poll can bring.
+const MOST: usize = 10;
+/// Jobs taken within a second from which on a poll is sent before the buffer is empty.
+const FAST: usize = 50;
+/// The waits after polls that failed, doubled from the first to the last.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// Polls a queue for as long as the broker lives.
+pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
+    let mut pause = PAUSES.0;
+    loop {
+        let (most, lease) = worth(&shared, &source).await;
+        match shared.client.receive(&source.queue.name, most, lease).await {
+            Ok(messages) => {
+                pause = PAUSES.0;
+                *lock(&source.trouble) = None;
+                took(&shared, &source, messages).await;
+            }
+            Err(fault) => {
+                *lock(&source.trouble) = Some(fault.error("read", &source.queue.name).to_string());
+                sleep(jittered(pause)).await;
+                pause = (pause * 2).min(PAUSES.1);
+                // Throttled once, it is to be asked more gently, and not to be given up.
+                if fault == Fault::NoQueue {
+                    pause = PAUSES.1.min(Duration::from_secs(10));
+                }
+            }
+        }
+    }
+}
+
+/// Waits until a poll is worth it, and says how many messages it may bring, invisible for how long. Meanwhile what nobody
+/// takes goes back.
+async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>) -> (usize, Duration) {
+    loop {
+        let wanting = source.wants.notified();
+        let now = clock::now();
+        let (expired, waiting, expires_at) = {
+            let mut buffer = lock(&source.buffer);
+            (buffer.expired(now), buffer.len(), buffer.expires_at())
+        };
+        shared.give_back(source, expired);
+        let wanted = *lock(&source.wanted);
+        if wanted.is_worth_a_poll(waiting, now) && !shared.stopping.load(Ordering::Relaxed) {
+            return (wanted.most(), wanted.lease);
+        }
+        match expires_at {
+            Some(at) => drop(tokio::time::timeout(at.since(now), wanting).await),
+            None => wanting.await,
+        }
+    }
+}
+
+impl Wanted {
+    /// Some jobs were taken, and so many workers are left without.
+    pub(super) fn took(&mut self, count: usize, ready: usize, lease: Duration, now: Instant) {
+        let second = Duration::from_secs(1);
+        match self.second {
+            Some(start) if now.since(start) < second => self.taken.1 += count,
+            Some(start) if now.since(start) < 2 * second => {
+                (self.taken, self.second) = ((self.taken.1, count), Some(now));
+            }
+            Some(_) | None => (self.taken, self.second) = ((0, count), Some(now)),
+        }
+        (self.ready, self.lease) = (ready, lease);
+    }
+
+    /// Whether what a poll brings is taken soon: a worker waits, or jobs are so short that the buffer is empty when the poll
+    /// has its answer.
+    fn is_worth_a_poll(&self, waiting: usize, now: Instant) -> bool {
+        let is_recent = self.second.is_some_and(|start| now.since(start) < Duration::from_secs(2));
+        let is_fast = is_recent && self.taken.0.max(self.taken.1) >= FAST;
+        (waiting == 0 && self.ready > 0) || (waiting < MOST && is_fast)
+    }
+
+    /// As many as workers wait, and as were taken within a second: what comes beyond them will not wait for long.
+    fn most(&self) -> usize {
+        (self.ready + self.taken.0.max(self.taken.1)).clamp(1, MOST)
+    }
+}
+
+/// Reads what came. Poison goes to the dead letters as it came; what this host runs already is no second job. A message with
+/// which a running job goes on may come before that one has ended, and waits.
+async fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>) {
+    let since = clock::now();
+    *lock(&source.visible) = messages.is_empty().then_some((0, since + EMPTY));
+    if messages.is_empty() {
+        return;
+    }
+    for message in messages {
+        if shared.is_double(&message) {
+            continue;
+        }
+        match shared.bodies.read(&source.name, &message) {
+            Ok(read) => lock(&source.buffer).add(Buffered { message, read, since }),
+            Err(why) => {
+                tokio::spawn(discard(shared.clone(), source.clone(), message, why));
+            }
+        }
+    }
+    if shared.stopping.load(Ordering::Relaxed) {
+        let all = lock(&source.buffer).drain();
+        shared.give_back(source, all);
+        return;
+    }
+    shared.ledger.say(Notice::Wake);
+}
+
+/// Only when the dead letters have it is it deleted. Else it comes again.
+async fn discard(shared: Arc<Shared>, source: Arc<SourceQueue>, message: Message, why: String) {
+    let dead = Dead {
+        id: &message.id,
+        body: &message.body,
+        group: message.group.as_deref(),
+        error: &why,
+        class: None,
+        attempt: message.received,
+    };
+    let buried = shared.bury(&source.name, dead).await;
+    let (queue, id) = (&source.queue.name, &message.id);
+    match buried {
+        Ok(()) => {
+            tracing::warn!(queue, "message {id} is poison and went to the dead letters: {why}");
+            source.queue.delete(&message.handle).await.ok();
+        }
+        Err(fault) => {
+            let error = fault.error("send a dead letter of", queue);
+            tracing::warn!(queue, %error, "message {id} is poison, and comes again: {why}");
+        }
+    }
+}
+
+/// Not all hosts try again at the same moment.
+fn jittered(pause: Duration) -> Duration {
+    let part = u32::try_from(clock::now().as_millis() % 512).unwrap_or(0);
+    pause / 2 + pause * part / 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poll_is_sent_ahead_only_while_jobs_are_short() {
+        let (mut wanted, lease) = (Wanted::default(), Duration::from_secs(60));
+        let at = |millis| Instant::from_millis(millis);
+        assert!(!wanted.is_worth_a_poll(0, at(0)), "nobody waits");
+        wanted.took(0, 1, lease, at(0));
+        assert!(wanted.is_worth_a_poll(0, at(0)));
+        assert!(!wanted.is_worth_a_poll(1, at(0)), "there is one for it");
+        wanted.took(60, 0, lease, at(500));
+        assert!(wanted.is_worth_a_poll(9, at(600)), "60 were taken within a second");
+        assert!(!wanted.is_worth_a_poll(10, at(600)));
+        assert!(!wanted.is_worth_a_poll(9, at(5000)), "long ago");
+    }
+
+    #[test]
+    fn a_poll_brings_what_workers_can_take_soon() {
+        let (mut wanted, lease) = (Wanted::default(), Duration::from_secs(60));
+        wanted.took(0, 2, lease, Instant::from_millis(0));
+        assert_eq!(wanted.most(), 2, "two wait, and nothing is known of how fast jobs are");
+        wanted.took(8, 1, lease, Instant::from_millis(500));
+        assert_eq!(wanted.most(), 9, "eight were taken within a second");
+        wanted.took(0, 1, lease, Instant::from_millis(1600));
+        assert_eq!(wanted.most(), 9, "the second before counts");
+        wanted.took(0, 1, lease, Instant::from_millis(9000));
+        assert_eq!(wanted.most(), 1, "they take longer now");
+        wanted.took(50, 3, lease, Instant::from_millis(9001));
+        assert_eq!(wanted.most(), 10);
+    }
+}

@@ -1,0 +1,53 @@
+//! A queue in SQS with its batches: what is sent to it, deleted from it and hidden in it goes ten at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::client::{Client, Outgoing};
+use super::coalesce::{Coalescer, Outcome};
+
+/// A queue, by its name in SQS.
+pub(super) struct Queue {
+    pub name: String,
+    deletes: Arc<Coalescer<String>>,
+    hides: Arc<Coalescer<(String, Duration)>>,
+    sends: Arc<Coalescer<Outgoing>>,
+}
+
+impl Queue {
+    pub(super) fn new(name: String, client: &Arc<Client>) -> Queue {
+        let of = || (client.clone(), name.clone());
+        let (client, queue) = of();
+        let deletes = Coalescer::new(move |handles| {
+            let (client, queue) = (client.clone(), queue.clone());
+            Box::pin(async move { client.delete(&queue, handles).await })
+        });
+        let (client, queue) = of();
+        let hides = Coalescer::new(move |all| {
+            let (client, queue) = (client.clone(), queue.clone());
+            Box::pin(async move { client.hide(&queue, all).await })
+        });
+        let (client, queue) = of();
+        let sends = Coalescer::new(move |all| {
+            let (client, queue) = (client.clone(), queue.clone());
+            Box::pin(async move { client.send(&queue, all).await })
+        });
+        Queue { name, deletes, hides, sends }
+    }
+
+    pub(super) async fn delete(&self, handle: &str) -> Outcome {
+        self.deletes.send(handle.to_owned(), handle.len()).await
+    }
+
+    /// Has a message be invisible for so long from now; 0 = it is visible at once.
+    pub(super) async fn hide(&self, handle: &str, time: Duration) -> Outcome {
+        self.hides.send((handle.to_owned(), time), handle.len()).await
+    }
+
+    /// Gives the id of the message.
+    pub(super) async fn send(&self, message: &Outgoing) -> Outcome {
+        let notes: usize = message.notes.iter().map(|(name, text)| name.len() + text.len() + 16).sum();
+        let bytes = message.body.len() + notes;
+        self.sends.send(message.clone(), bytes).await
+    }
+}

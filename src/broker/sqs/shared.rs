@@ -1,0 +1,250 @@
+//! What the tasks of an SQS broker share: the queues, what waits in buffers, what runs.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::body::Bodies;
+use super::buffer::{Buffer, Buffered};
+use super::client::{Client, Message, Outgoing};
+use super::fault::Fault;
+use super::queue::Queue;
+use crate::broker::Notice;
+use crate::broker::ledger::Ledger;
+use crate::clock;
+use crate::model::{Fence, Instant, JobId, QueueName};
+
+/// The longest that SQS keeps a message from others since it was received.
+pub(super) const LONGEST: Duration = Duration::from_secs(12 * 3600);
+
+/// The longest that SQS delays a new message.
+pub(super) const DELAY_MAX: Duration = Duration::from_secs(900);
+
+/// So long a count of SQS is taken for true.
+const COUNTED: Duration = Duration::from_secs(10);
+/// So long the empty answer of a poll is, while the next one waits.
+pub(super) const EMPTY: Duration = Duration::from_secs(25);
+
+pub(super) struct Shared {
+    pub client: Arc<Client>,
+    pub bodies: Bodies,
+    pub ledger: Ledger,
+    pub host: String,
+    /// By the name in SQS.
+    queues: Mutex<HashMap<String, Arc<Queue>>>,
+    /// By the name here.
+    sources: Mutex<BTreeMap<QueueName, Arc<SourceQueue>>>,
+    held: Mutex<HashMap<JobId, Held>>,
+    fence: AtomicU64,
+    /// The supervisor stops: no poll begins, and what comes goes back.
+    pub stopping: AtomicBool,
+}
+
+/// A queue that jobs are taken from.
+pub(super) struct SourceQueue {
+    pub name: QueueName,
+    pub queue: Arc<Queue>,
+    pub buffer: Mutex<Buffer>,
+    /// How many workers want a job of it just now; a poll is worth it then.
+    pub wanted: Mutex<Wanted>,
+    pub wants: Notify,
+    /// What keeps it from being read.
+    pub trouble: Mutex<Option<String>>,
+    /// How many messages are visible in SQS, and until when that is taken for true.
+    pub visible: Mutex<Option<(u64, Instant)>>,
+}
+
+/// How many jobs a queue could be rid of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wanted {
+    /// Workers that got none.
+    pub ready: usize,
+    /// How many were taken in the second before `second`, and since.
+    pub taken: (usize, usize),
+    pub second: Option<Instant>,
+    /// How long a message is to be kept from others.
+    pub lease: Duration,
+}
+
+/// A message whose job runs.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    /// The id of the message; empty of one that an earlier supervisor took.
+    pub message: String,
+    pub fence: Fence,
+    pub handle: String,
+    pub source: QueueName,
+    pub group: Option<String>,
+    /// As it came; None of a message that an earlier supervisor took.
+    pub body: Option<Arc<str>>,
+    /// The body with which the job goes on, if its data was changed while it ran.
+    pub next_body: Option<Arc<str>>,
+    pub attempt: u32,
+    pub received_at: Instant,
+}
+
+impl Held {
+    /// The longest that it can still be hidden.
+    pub(super) fn room(&self, now: Instant) -> Duration {
+        LONGEST.saturating_sub(now.since(self.received_at))
+    }
+}
+
+impl Shared {
+    pub(super) fn new(client: Client, bodies: Bodies, ledger: Ledger) -> Arc<Shared> {
+        let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
+        Arc::new(Shared {
+            client: Arc::new(client),
+            bodies,
+            ledger,
+            host: host.unwrap_or_else(|_| "host".into()),
+            queues: Mutex::default(),
+            sources: Mutex::default(),
+            held: Mutex::default(),
+            // Greater than those of every supervisor before.
+            fence: AtomicU64::new(u64::try_from(clock::wall_millis()).unwrap_or(1) * 1000),
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// How many messages are visible in a queue, about: as the latest poll told, if it found none, else as SQS counts.
+    pub(super) async fn visible(&self, source: &SourceQueue) -> Option<u64> {
+        let known = *lock(&source.visible);
+        if let Some((count, _)) = known.filter(|(_, until)| clock::now() < *until) {
+            return Some(count);
+        }
+        let count = self.client.waiting(&source.queue.name).await.ok()?;
+        *lock(&source.visible) = Some((count, clock::now() + COUNTED));
+        Some(count)
+    }
+
+    pub(super) fn next_fence(&self) -> Fence {
+        Fence(self.fence.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A queue by its name in SQS.
+    pub(super) fn queue(&self, name: &str) -> Arc<Queue> {
+        let mut queues = lock(&self.queues);
+        if let Some(queue) = queues.get(name) {
+            return queue.clone();
+        }
+        let queue = Arc::new(Queue::new(name.to_owned(), &self.client));
+        queues.insert(name.to_owned(), queue.clone());
+        queue
+    }
+
+    /// A queue that jobs are taken from; `begin` is called when it is asked for the first time.
+    pub(super) fn source(&self, name: &QueueName, begin: impl FnOnce(Arc<SourceQueue>)) -> Arc<SourceQueue> {
+        let mut sources = lock(&self.sources);
+        if let Some(source) = sources.get(name) {
+            return source.clone();
+        }
+        let source = Arc::new(SourceQueue {
+            name: name.clone(),
+            queue: self.queue(&self.client.place.name(name.as_str())),
+            buffer: Mutex::default(),
+            wanted: Mutex::default(),
+            wants: Notify::new(),
+            trouble: Mutex::default(),
+            visible: Mutex::default(),
+        });
+        sources.insert(name.clone(), source.clone());
+        begin(source.clone());
+        source
+    }
+
+    pub(super) fn sources(&self) -> Vec<Arc<SourceQueue>> {
+        lock(&self.sources).values().cloned().collect()
+    }
+
+    pub(super) fn hold(&self, job: JobId, held: Held) {
+        lock(&self.held).insert(job, held);
+    }
+
+    /// The message of a job that runs under this fence.
+    pub(super) fn held(&self, job: &JobId, fence: Fence) -> Option<Held> {
+        lock(&self.held).get(job).filter(|held| held.fence == fence).cloned()
+    }
+
+    /// Gives a running job another body for its next attempt; false if it does not run under this fence.
+    pub(super) fn set_next_body(&self, job: &JobId, fence: Fence, body: String) -> bool {
+        let mut all = lock(&self.held);
+        let held = all.get_mut(job).filter(|held| held.fence == fence);
+        held.map(|held| held.next_body = Some(body.into())).is_some()
+    }
+
+    pub(super) fn runs(&self, job: &JobId) -> bool {
+        lock(&self.held).contains_key(job)
+    }
+
+    /// Whether this is the message of a job that runs, given a second time: the newest handle is the one that counts.
+    pub(super) fn is_double(&self, message: &Message) -> bool {
+        let mut all = lock(&self.held);
+        let held = all.get_mut(&message.job.as_str().into());
+        let held = held.filter(|held| held.message.is_empty() || held.message == message.id);
+        held.map(|held| held.handle.clone_from(&message.handle)).is_some()
+    }
+
+    /// The job runs no more. Those that waited behind it in its message group go back unless it was deleted.
+    pub(super) fn let_go(self: &Arc<Self>, job: &JobId, is_deleted: bool) {
+        let Some(held) = lock(&self.held).remove(job) else { return };
+        let source = lock(&self.sources).get(&held.source).cloned();
+        let Some(source) = source else { return };
+        let (behind, waiting) = {
+            let mut buffer = lock(&source.buffer);
+            let behind = held.group.as_deref().map(|group| buffer.ended(group, is_deleted));
+            (behind.unwrap_or_default(), buffer.len())
+        };
+        self.give_back(&source, behind);
+        if waiting > 0 {
+            self.ledger.say(Notice::Wake);
+        }
+    }
+
+    /// Makes messages visible for others at once.
+    pub(super) fn give_back(self: &Arc<Self>, source: &Arc<SourceQueue>, all: Vec<Buffered>) {
+        for one in all {
+            let queue = source.queue.clone();
+            tokio::spawn(async move { queue.hide(&one.message.handle, Duration::ZERO).await.ok() });
+        }
+    }
+
+    /// Sends a message to the dead-letter queue as it came, with what is known of its end. Without such a queue: nothing.
+    pub(super) async fn bury(&self, source: &QueueName, dead: Dead<'_>) -> Result<(), Fault> {
+        let Some(name) = self.client.place.dead_letters(source.as_str()) else { return Ok(()) };
+        let clip = |text: &str| text.chars().take(1000).collect::<String>();
+        let mut notes = vec![
+            ("taskvisor-error", clip(dead.error)),
+            ("taskvisor-queue", source.to_string()),
+            ("taskvisor-host", self.host.clone()),
+            ("taskvisor-attempt", dead.attempt.to_string()),
+        ];
+        notes.extend(dead.class.map(|class| ("taskvisor-class", clip(class))));
+        let is_fifo = name.ends_with(".fifo");
+        let outgoing = Outgoing {
+            body: dead.body.to_owned(),
+            group: is_fifo.then(|| dead.group.unwrap_or("dead").to_owned()),
+            once: is_fifo.then(|| dead.id.to_owned()),
+            notes,
+            ..Outgoing::default()
+        };
+        self.queue(&name).send(&outgoing).await.map(drop)
+    }
+}
+
+/// A message that is not tried again.
+pub(super) struct Dead<'a> {
+    pub id: &'a str,
+    pub body: &'a str,
+    pub group: Option<&'a str>,
+    pub error: &'a str,
+    pub class: Option<&'a str>,
+    pub attempt: u32,
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,254 @@
+//! Supervisors on a fake of SQS: what becomes of messages, judged by the queue, by files and by what the program prints.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::bad_days::ok;
+use crate::python;
+use crate::sandbox::{Running, Sandbox, Setting, is_up, kill, wait_until, wait_within};
+use crate::sqs::FakeSqs;
+
+/// A fake of SQS and a taskvisor of one's own.
+pub struct Scene {
+    pub fake: FakeSqs,
+    pub url: String,
+    pub sandbox: Sandbox,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        Scene::in_sandbox(Sandbox::new(Setting::Root))
+    }
+
+    pub fn in_sandbox(sandbox: Sandbox) -> Scene {
+        let fake = FakeSqs::start();
+        let url = format!("sqs://eu-west-1?endpoint={}&create=yes&exec=yes", fake.endpoint());
+        Scene { fake, url, sandbox }
+    }
+
+    /// With slots that are up.
+    pub fn start(&self, args: &[&str]) -> Running<'_> {
+        let args = [&["--broker", &self.url], args].concat();
+        let running = self.sandbox.start_with(&args, |command| {
+            command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+        });
+        wait_until("all slots are up", || is_up(&self.sandbox.status()));
+        running
+    }
+
+    fn queue(&self, name: &str) -> Value {
+        let attributes = if name.ends_with(".fifo") { json!({"FifoQueue": "true"}) } else { json!({}) };
+        let asked = json!({"QueueName": name, "Attributes": attributes});
+        ok(&self.fake, "CreateQueue", asked)["QueueUrl"].clone()
+    }
+
+    pub fn send(&self, queue: &str, body: &str) {
+        let mut message = json!({"QueueUrl": self.queue(queue), "MessageBody": body});
+        if queue.ends_with(".fifo") {
+            message["MessageGroupId"] = "g".into();
+            message["MessageDeduplicationId"] = body.len().to_string().into();
+        }
+        ok(&self.fake, "SendMessage", message);
+    }
+
+    /// A message that runs a program of the shell.
+    fn send_shell(&self, queue: &str, script: &str) {
+        self.send(queue, &self.shell(script));
+    }
+
+    /// The body of a message that runs a program of the shell where the tests can look.
+    fn shell(&self, script: &str) -> String {
+        let cwd = self.sandbox.path("work");
+        json!({"class": "exec", "data": {"argv": ["/bin/sh", "-c", script], "cwd": cwd}}).to_string()
+    }
+
+    pub fn is_empty(&self, queue: &str) -> bool {
+        self.fake.bodies(queue).is_empty()
+    }
+
+    fn said(&self, name: &str) -> String {
+        fs::read_to_string(self.sandbox.work(name)).unwrap_or_default()
+    }
+
+    pub fn jobs(&self, args: &[&str]) -> Vec<Value> {
+        self.sandbox.lines(&[&["job", "list", "--json"], args].concat())
+    }
+}
+
+#[test]
+fn a_job_is_put_run_deleted_and_remembered() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "2", "-q", "mail"]);
+    let put = scene.sandbox.ok(&["put", "-q", "mail", "--", "/bin/sh", "-c", "echo hello; echo ran >>out"]);
+    wait_until("the job is complete", || scene.sandbox.state(put.trim()) == "complete");
+    assert_eq!(scene.said("out"), "ran\n");
+    assert!(scene.is_empty("mail"), "its message is deleted");
+    assert_eq!(scene.sandbox.ok(&["job", "logs", put.trim()]), "hello\n");
+    assert_eq!(scene.jobs(&["--state", "complete"])[0]["id"], put.trim());
+}
+
+#[test]
+fn a_job_that_fails_is_tried_again_and_then_is_a_dead_letter() {
+    let scene = Scene::new();
+    scene.queue("dlq-mail");
+    let body = scene.shell("echo try >>tries; exit 3");
+    scene.send("mail", &body);
+    let _running = scene.start(&["-w", "1", "-q", "mail", "--retries", "1"]);
+    wait_until("it was tried once", || scene.said("tries") == "try\n");
+    let id = scene.jobs(&[])[0]["id"].as_str().unwrap().to_owned();
+    wait_until("it is a dead letter", || scene.fake.bodies("dlq-mail").len() == 1);
+    wait_until("it is gone from its queue", || scene.is_empty("mail"));
+    assert_eq!(scene.said("tries"), "try\ntry\n");
+    assert_eq!(scene.fake.bodies("dlq-mail"), [body], "as it came");
+    wait_until("the ledger says so", || scene.sandbox.state(&id) == "failed");
+    let dead = json!({
+        "QueueUrl": scene.queue("dlq-mail"), "MessageAttributeNames": ["All"], "MaxNumberOfMessages": 10
+    });
+    let dead = &ok(&scene.fake, "ReceiveMessage", dead)["Messages"][0]["MessageAttributes"];
+    assert!(dead["taskvisor-error"]["StringValue"].as_str().unwrap().contains("exit 3"), "{dead}");
+    assert_eq!(dead["taskvisor-queue"]["StringValue"], "mail");
+    assert_eq!(dead["taskvisor-attempt"]["StringValue"], "2");
+}
+
+#[test]
+fn poison_goes_to_the_dead_letters_as_it_came_and_holds_up_nobody() {
+    let scene = Scene::new();
+    scene.queue("dlq-mail");
+    for poison in ["hello", "{}", "{\"class\":", "1GNz/Z9Er5S="] {
+        scene.send("mail", poison);
+    }
+    scene.send_shell("mail", "echo ran >>out");
+    let _running = scene.start(&["-w", "1", "-q", "mail"]);
+    wait_until("the queue is empty", || scene.is_empty("mail"));
+    wait_until("the good one ran", || scene.said("out") == "ran\n");
+    let mut dead = scene.fake.bodies("dlq-mail");
+    dead.sort();
+    assert_eq!(dead, ["1GNz/Z9Er5S=", "hello", "{\"class\":", "{}"]);
+}
+
+#[test]
+fn a_job_whose_worker_is_killed_is_visible_again_at_once() {
+    let scene = Scene::new();
+    scene.send_shell("mail", "echo $$ >>pids; sleep 600");
+    let _running = scene.start(&["-w", "1", "-q", "mail", "--retries", "5"]);
+    wait_until("it runs", || scene.said("pids").lines().count() == 1);
+    let first: i32 = scene.said("pids").trim().parse().unwrap();
+    kill(first, "KILL");
+    // Far less than the visibility timeout, which is the lease of 60 s.
+    wait_within(Duration::from_secs(20), "it runs again", || scene.said("pids").lines().count() == 2);
+}
+
+#[test]
+fn what_a_supervisor_held_when_it_was_killed_runs_again_with_the_next_one() {
+    let scene = Scene::new();
+    scene.send_shell("mail", "echo $$ >>pids; sleep 600");
+    let _running = scene.start(&["-w", "1", "-q", "mail"]);
+    wait_until("it runs", || scene.said("pids").lines().count() == 1);
+    let id = scene.jobs(&[])[0]["id"].as_str().unwrap().to_owned();
+    kill(scene.sandbox.one("tv-supervisor"), "KILL");
+    wait_within(Duration::from_secs(20), "it runs again", || scene.said("pids").lines().count() == 2);
+    wait_until("the ledger knows it", || python::counts(&scene.sandbox.job(&id))[2] == 1);
+}
+
+#[test]
+fn what_sqs_cannot_do_is_refused_with_what_to_do_instead() {
+    let scene = Scene::new();
+    scene.send_shell("mail", "true");
+    let _running = scene.start(&["-w", "1", "-q", "mail"]);
+    wait_until("the job is complete", || scene.jobs(&["--state", "complete"]).len() == 1);
+    let id = scene.jobs(&[])[0]["id"].as_str().unwrap().to_owned();
+    for (args, word) in [
+        (&["job", "retry", &id] as &[&str], "start-message-move-task"),
+        (&["queue", "pause", "mail"], "taskvisor pause"),
+        (&["put", "-q", "mail", "--priority", "3", "--", "/bin/true"], "queue of its own"),
+        (&["status", "--fleet"], "ask each host"),
+    ] {
+        let (code, said) = scene.sandbox.refused(args);
+        assert_eq!(code, 8, "{args:?}: {said}");
+        assert!(said.contains(word) && said.contains("the broker sqs cannot"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn an_idle_host_asks_once_for_each_queue_and_no_more() {
+    let scene = Scene::new();
+    for queue in ["a", "b", "c"] {
+        scene.queue(queue);
+    }
+    scene.fake.forget_calls();
+    let _running = scene.start(&["-w", "4", "-q", "a", "-q", "b", "-q", "c"]);
+    let polls = || scene.fake.calls().get("ReceiveMessage").copied().unwrap_or(0);
+    wait_until("each queue is polled", || polls() >= 3);
+    let woken = std::time::Instant::now();
+    scene.send_shell("b", "echo ran >>out");
+    wait_until("the job ran", || scene.said("out") == "ran\n");
+    assert!(woken.elapsed() < Duration::from_secs(15), "a long poll answers when a message comes");
+    wait_until("it is deleted", || scene.is_empty("b"));
+    assert!(polls() <= 5, "{:?}", scene.fake.calls());
+}
+
+#[test]
+fn a_service_that_goes_away_is_said_and_nothing_is_lost() {
+    let scene = Scene::new();
+    scene.queue("mail");
+    let _running = scene.start(&["-w", "1", "-q", "mail"]);
+    scene.fake.knobs(|knobs| knobs.gone = true);
+    // Has the polls that are open see it.
+    scene.fake.advance(Duration::from_secs(21));
+    wait_until("it is said", || scene.sandbox.reasons().contains("cannot read the SQS queue 'mail'"));
+    scene.fake.knobs(|knobs| knobs.gone = false);
+    scene.send_shell("mail", "echo ran >>out");
+    wait_until("the job ran", || scene.said("out") == "ran\n");
+    scene.sandbox.wait_healthy();
+}
+
+#[test]
+fn entries_that_fail_alone_and_lost_answers_lose_no_job() {
+    let scene = Scene::new();
+    for n in 0..40 {
+        scene.send_shell("mail", &format!("echo {n} >>out"));
+    }
+    scene.fake.knobs(|knobs| {
+        knobs.fail_entries = 30;
+        knobs.drop_replies = 5;
+        knobs.throttle = 5;
+    });
+    let _running = scene.start(&["-w", "4", "-q", "mail"]);
+    wait_within(Duration::from_secs(60), "all ran", || {
+        let said = scene.said("out");
+        (0..40).all(|n| said.lines().any(|line| line == n.to_string()))
+    });
+    scene.fake.knobs(|knobs| *knobs = Default::default());
+    // What was given in an answer that was lost is invisible until its time is over.
+    wait_within(Duration::from_secs(60), "all are deleted", || {
+        scene.fake.advance(Duration::from_secs(5));
+        scene.is_empty("mail")
+    });
+}
+
+#[test]
+fn of_a_message_group_one_job_runs_at_a_time_and_in_order() {
+    let scene = Scene::new();
+    for n in 1..=6 {
+        let pad = "x".repeat(n);
+        scene.send_shell("mail.fifo", &format!("echo begin {n} >>out; echo end {n} >>out; : {pad}"));
+    }
+    let _running = scene.start(&["-w", "4", "-q", "mail.fifo"]);
+    wait_until("all are deleted", || scene.is_empty("mail.fifo"));
+    let expected: String = (1..=6).map(|n| format!("begin {n}\nend {n}\n")).collect();
+    assert_eq!(scene.said("out"), expected);
+}
+
+#[test]
+fn a_canceled_job_ends_and_its_message_is_deleted() {
+    let scene = Scene::new();
+    scene.send_shell("mail", "echo $$ >>pids; sleep 600");
+    let _running = scene.start(&["-w", "1", "-q", "mail"]);
+    wait_until("it runs", || !scene.said("pids").is_empty());
+    let id = scene.jobs(&[])[0]["id"].as_str().unwrap().to_owned();
+    scene.sandbox.ok(&["job", "cancel", "--wait", &id]);
+    wait_until("its message is deleted", || scene.is_empty("mail"));
+    assert_eq!(scene.sandbox.state(&id), "canceled");
+}

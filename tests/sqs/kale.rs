@@ -1,0 +1,103 @@
+//! Tasks of kale in SQS as kale itself would send them: read here, run by kale's own classes, sent on as kale reads them.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::jobs::Scene;
+use crate::python;
+use crate::sandbox::{Running, wait_until};
+
+const STANDIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python/tests/kale_standin");
+const KEY: &str = "sixteen bytes ok";
+
+impl Scene {
+    /// A broker that has the key, with the application beside it.
+    fn of_kale() -> Scene {
+        let mut scene = Scene::in_sandbox(python::new());
+        let key = scene.sandbox.path("key");
+        fs::write(&key, format!("{KEY}\n")).unwrap();
+        scene.url = format!("{}&key_file={}", scene.url, key.display());
+        scene
+    }
+
+    fn start_kale(&self, mode: &str) -> Running<'_> {
+        let path = format!("PYTHONPATH={}:{STANDIN}", python::path());
+        let key = format!("KALE_STANDIN_KEY={KEY}");
+        let (env, last) = (["--env", &path, "--env", &key], ["--env", "PYTHONDONTWRITEBYTECODE=1"]);
+        let pool = ["-m", mode, "-w", "1", "-q", "mail", "--retries", "0"];
+        let worker = ["--", "python3", "-m", "taskvisor.kale", "-m", "kale_jobs"];
+        self.start(&[&pool[..], &env, &last, &worker].concat())
+    }
+
+    /// Publishes a task as an application of kale does: the body that it would send.
+    fn publish(&self, expression: &str) {
+        let script = format!(
+            "import kale_jobs\nfrom kale.message import KaleMessage\nprint(KaleMessage(task_class=kale_jobs.{expression}).encode())"
+        );
+        let output = Command::new("python3")
+            .args(["-c", &script])
+            .current_dir(self.sandbox.path("work"))
+            .env("PYTHONPATH", format!("{}:{STANDIN}:.", python::path()))
+            .env("KALE_STANDIN_KEY", KEY)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        self.send("mail", String::from_utf8(output.stdout).unwrap().trim());
+    }
+
+    fn only_job(&self) -> Value {
+        self.jobs(&[]).into_iter().next().unwrap_or_default()
+    }
+}
+
+#[test]
+fn a_task_of_kale_runs_and_what_it_publishes_runs_too() {
+    for mode in ["prefork", "fork"] {
+        let scene = Scene::of_kale();
+        let _running = scene.start_kale(mode);
+        scene.publish(
+            "SendAll, task_id='SendAll_uuid_1', payload={'args': (), 'kwargs': {'people': ['ann']}}",
+        );
+        wait_until("both are complete", || scene.jobs(&["--state", "complete"]).len() == 2);
+        wait_until("both are deleted", || scene.is_empty("mail"));
+        let sent = scene.jobs(&[]).into_iter().find(|job| job["class"] == "kale_jobs.Send").unwrap();
+        let log = scene.sandbox.ok(&["job", "logs", sent["id"].as_str().unwrap()]);
+        assert_eq!(log, "to ann None\n", "{mode}: no worker has credentials");
+    }
+}
+
+#[test]
+fn a_task_that_fails_goes_on_as_the_message_that_kale_makes_and_stays_one_job() {
+    let scene = Scene::of_kale();
+    let _running = scene.start_kale("prefork");
+    scene.publish("Fails, task_id='Fails_uuid_1', payload={'args': (), 'kwargs': {}}");
+    wait_until("it has failed for good", || scene.only_job()["state"] == "failed");
+    assert_eq!(scene.jobs(&[]).len(), 1, "three messages, one job");
+    let id = scene.only_job()["id"].as_str().unwrap().to_owned();
+    let log = scene.sandbox.ok(&["job", "logs", &id]);
+    assert_eq!(log.lines().filter(|line| *line == "fails").count(), 3, "max_retries is 2: {log}");
+    wait_until("it is a dead letter alone", || {
+        scene.is_empty("mail") && scene.fake.bodies("dlq-mail").len() == 1
+    });
+}
+
+#[test]
+fn a_message_with_another_key_is_poison() {
+    let scene = Scene::of_kale();
+    fs::write(scene.sandbox.path("key"), "another 16 bytes").unwrap();
+    let _running = scene.start_kale("prefork");
+    scene.publish("Send, task_id='Send_uuid_1', payload={'args': ('ann',), 'kwargs': {}}");
+    wait_until("it is a dead letter", || scene.is_empty("mail") && scene.fake.bodies("dlq-mail").len() == 1);
+    wait_until("it is said", || scene.sandbox.stderr().contains("it was encrypted with another key"));
+}
+
+#[test]
+fn the_key_that_everybody_knows_is_refused() {
+    let scene = Scene::of_kale();
+    fs::write(scene.sandbox.path("key"), "1234567890123456").unwrap();
+    let (code, said) = scene.sandbox.refused(&["start", "--broker", &scene.url, "-w", "1", "-q", "mail"]);
+    assert_eq!(code, 78, "{said}");
+    assert!(said.contains("default"), "{said}");
+}
