@@ -1,5 +1,5 @@
-//! The formats of kale (Nextdoor's task worker on Amazon SQS): its message bodies and its pickled envelope. Pure: bytes in,
-//! values out.
+//! The formats of kale (Nextdoor's task worker on Amazon SQS): its message bodies, its pickled envelope, its file of queues.
+//! Pure: bytes in, values out.
 //!
 //! A body is `base64(AES-ECB(pad(zlib(pickle(dict)))))`. Whoever can write to such a queue can run code in a Python worker,
 //! because Python's unpickler executes what a pickle says. Nothing here executes a pickle: [`pickle::read`] understands a
@@ -10,13 +10,24 @@ mod cipher;
 mod codec;
 mod message;
 pub mod pickle;
+mod queue_error;
+mod queue_lines;
+mod queue_name;
+mod queues;
 mod retry;
+mod settings;
 
 pub use body::{Body, BodyError, Reading};
 pub use cipher::{DEFAULT_KEY, Key, KeyError};
 pub use codec::{Codec, CodecError, Compression, INFLATED_MAX};
 pub use message::{EnvelopeError, Message, Received, Rerun};
+pub use queue_error::{Place, QueuesError};
+pub use queue_name::{NameError, QueueNames};
+pub use queues::{Queue, read_queues};
 pub use retry::retry_delay;
+pub use settings::endpoint;
 
+#[cfg(test)]
+mod queues_tests;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,105 @@
+//! What can be wrong with kale's file of queues, and in which line.
+
+use std::fmt;
+
+use super::queue_name::NameError;
+
+/// A line, from 1; 0 if it was not found, as in the compact style with braces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(pub usize);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("the file"),
+            line => write!(f, "line {line}"),
+        }
+    }
+}
+
+/// A mistake in the file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueuesError {
+    /// Not YAML.
+    #[error("{0}")]
+    Yaml(String),
+    /// No queue at all.
+    #[error("there is no queue in it: each queue is a key with its settings below it")]
+    None,
+    /// A key twice.
+    #[error("line {again}: the {what} '{key}' is given twice, first in line {first}")]
+    Twice {
+        /// `queue` or `setting`.
+        what: &'static str,
+        /// The key.
+        key: String,
+        /// Where it stands first.
+        first: usize,
+        /// Where it stands again.
+        again: usize,
+    },
+    /// Two queues of one name.
+    #[error("line {again}: two queues have the name '{name}', the other in line {first}")]
+    SameName {
+        /// The name.
+        name: String,
+        /// The line of the first.
+        first: usize,
+        /// The line of the second.
+        again: usize,
+    },
+    /// Nothing below a key.
+    #[error("{place}: the queue '{key}' has no settings{}", next_line(*next))]
+    Empty {
+        /// The key.
+        key: String,
+        /// Where it stands.
+        place: Place,
+        /// The line that follows, which may lack its indentation.
+        next: Option<usize>,
+    },
+    /// Something else than a map.
+    #[error("{place}: '{key}' is no queue: a queue is a map of its settings")]
+    NoMap {
+        /// The key.
+        key: String,
+        /// Where it stands.
+        place: Place,
+    },
+    /// A setting that kale requires.
+    #[error("{place}: the queue '{key}' has no {setting}")]
+    Missing {
+        /// The queue's key.
+        key: String,
+        /// Where it stands.
+        place: Place,
+        /// The setting.
+        setting: &'static str,
+    },
+    /// A value that cannot be.
+    #[error("{place}: {setting} of the queue '{key}' is {value}: it must be {range}")]
+    Value {
+        /// The queue's key.
+        key: String,
+        /// Where the setting stands.
+        place: Place,
+        /// The setting.
+        setting: &'static str,
+        /// What is given.
+        value: String,
+        /// What may be given.
+        range: String,
+    },
+    /// A name that SQS refuses.
+    #[error("{place}: {error}")]
+    Name {
+        /// Where it stands.
+        place: Place,
+        /// Why.
+        error: NameError,
+    },
+}
+
+fn next_line(next: Option<usize>) -> String {
+    next.map_or_else(String::new, |line| format!(": line {line} is not indented below it"))
+}

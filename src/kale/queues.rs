@@ -1,0 +1,213 @@
+//! kale's file of queues (QUEUE_CONFIG): read unchanged, with its mistakes named by line. kale itself checks nothing, and its
+//! workers die of most of these mistakes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_yaml::Value;
+
+use super::queue_error::QueuesError;
+use super::queue_lines::Lines;
+use super::queue_name::QueueNames;
+
+/// A queue of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// `name`: what tasks have in `Task.queue`.
+    pub name: String,
+    /// `priority`: tickets in the lottery, 1 to 100.
+    pub priority: u64,
+    /// `num_iterations`: receives in a row after the queue was chosen, from 1 on.
+    pub num_iterations: u64,
+    /// `long_poll_time_sec`: seconds that a receive waits, 1 to 20. A 0 in the file is 20, as in kale.
+    pub long_poll_time_sec: u64,
+    /// `batch_size`: messages in one receive, 1 to 10.
+    pub batch_size: u64,
+    /// `visibility_timeout_sec`: seconds for which received messages are hidden, 1 to 43,200.
+    pub visibility_timeout_sec: u64,
+    /// The line of its key in the file, from 1; 0 if it was not found.
+    pub line: usize,
+}
+
+/// Reads the file: its queues by priority, the highest first, and all mistakes at once.
+pub fn read_queues(text: &str) -> Result<Vec<Queue>, Vec<QueuesError>> {
+    let lines = Lines::new(text);
+    let mut mistakes = lines.repeated();
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
+    let document: Value =
+        serde_yaml::from_str(text).map_err(|error| vec![QueuesError::Yaml(error.to_string())])?;
+    let Value::Mapping(entries) = document else { return Err(vec![QueuesError::None]) };
+    let mut queues = Vec::new();
+    for (key, value) in &entries {
+        let key = shown(key);
+        let reader = Reader { lines: &lines, key: &key };
+        match value {
+            Value::Mapping(_) => {
+                reader.queue(value, &mut mistakes).map(|queue| queues.push(queue)).unwrap_or_default()
+            }
+            Value::Null => mistakes.push(reader.empty()),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Sequence(_) | Value::Tagged(_) => {
+                let place = lines.queue(&key);
+                mistakes.push(QueuesError::NoMap { key, place });
+            }
+        }
+    }
+    if entries.is_empty() {
+        mistakes.push(QueuesError::None);
+    }
+    mistakes.extend(same_names(&queues));
+    // A stable sort: of equal ones the first in the file comes first, as in kale.
+    queues.sort_by_key(|queue| std::cmp::Reverse(queue.priority));
+    if mistakes.is_empty() { Ok(queues) } else { Err(mistakes) }
+}
+
+fn same_names(queues: &[Queue]) -> Vec<QueuesError> {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut mistakes = Vec::new();
+    for queue in queues {
+        match seen.get(queue.name.as_str()) {
+            Some(first) => mistakes.push(QueuesError::SameName {
+                name: queue.name.clone(),
+                first: *first,
+                again: queue.line,
+            }),
+            None => drop(seen.insert(&queue.name, queue.line)),
+        }
+    }
+    mistakes
+}
+
+struct Reader<'a> {
+    lines: &'a Lines<'a>,
+    key: &'a str,
+}
+
+impl Reader<'_> {
+    fn empty(&self) -> QueuesError {
+        let place = self.lines.queue(self.key);
+        QueuesError::Empty { key: self.key.into(), place, next: self.lines.next_after(place) }
+    }
+
+    /// A queue, if nothing is wrong with it. What is, is added to the mistakes.
+    fn queue(&self, of: &Value, mistakes: &mut Vec<QueuesError>) -> Option<Queue> {
+        let before = mistakes.len();
+        if of.as_mapping().is_some_and(serde_yaml::Mapping::is_empty) {
+            mistakes.push(self.empty());
+            return None;
+        }
+        let name = self.name(of).map_err(|mistake| mistakes.push(mistake)).unwrap_or_default();
+        let mut number = |setting, least, most| {
+            self.number(of, setting, least, most)
+                .map_err(|mistake| mistakes.push(mistake))
+                .unwrap_or_default()
+        };
+        let queue = Queue {
+            name,
+            priority: number("priority", 1, 100),
+            num_iterations: number("num_iterations", 1, u64::MAX),
+            long_poll_time_sec: match number("long_poll_time_sec", 0, 20) {
+                0 => 20,
+                seconds => seconds,
+            },
+            batch_size: number("batch_size", 1, 10),
+            visibility_timeout_sec: number("visibility_timeout_sec", 1, 43_200),
+            line: self.lines.queue(self.key).0,
+        };
+        (mistakes.len() == before).then_some(queue)
+    }
+
+    fn name(&self, of: &Value) -> Result<String, QueuesError> {
+        let place = self.lines.setting(self.key, "name");
+        let name = match of.get("name") {
+            None => return Err(self.missing("name")),
+            Some(Value::String(name)) => name.clone(),
+            Some(other) => return Err(self.wrong("name", other, "a text")),
+        };
+        QueueNames::new(&name, None).map_err(|error| QueuesError::Name { place, error })?;
+        Ok(name)
+    }
+
+    fn number(&self, of: &Value, setting: &'static str, least: u64, most: u64) -> Result<u64, QueuesError> {
+        let value = of.get(setting).ok_or_else(|| self.missing(setting))?;
+        let range = match most {
+            u64::MAX => format!("a whole number from {least} on"),
+            _ => format!("a whole number from {least} to {most}"),
+        };
+        value
+            .as_u64()
+            .filter(|number| (least..=most).contains(number))
+            .ok_or_else(|| self.wrong(setting, value, &range))
+    }
+
+    fn missing(&self, setting: &'static str) -> QueuesError {
+        QueuesError::Missing { key: self.key.into(), place: self.lines.queue(self.key), setting }
+    }
+
+    fn wrong(&self, setting: &'static str, value: &Value, range: &str) -> QueuesError {
+        QueuesError::Value {
+            key: self.key.into(),
+            place: self.lines.setting(self.key, setting),
+            setting,
+            value: shown(value),
+            range: range.into(),
+        }
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::Sequence(_)
+        | Value::Mapping(_)
+        | Value::Tagged(_) => serde_yaml::to_string(value).unwrap_or_default().trim().to_owned(),
+    }
+}
+
+impl Queue {
+    /// Why a task with this time limit cannot be in this queue, if so: kale refuses to publish it.
+    pub fn refuses(&self, time_limit: Duration) -> Option<String> {
+        let visibility = Duration::from_secs(self.visibility_timeout_sec);
+        (time_limit >= visibility).then(|| {
+            format!(
+                "the time limit of {} s is not below visibility_timeout_sec of queue '{}', which is {} s: a message would be \
+                 visible again while its task runs",
+                time_limit.as_secs_f64(),
+                self.name,
+                self.visibility_timeout_sec
+            )
+        })
+    }
+
+    /// What the settings that tune kale's loop mean to taskvisor, which has another: setting and sentence.
+    pub fn explained(&self) -> [(&'static str, String); 3] {
+        [
+            (
+                "num_iterations",
+                format!(
+                    "kale stays with a queue for {} receives; taskvisor chooses anew for each job",
+                    self.num_iterations
+                ),
+            ),
+            (
+                "batch_size",
+                format!(
+                    "at most {} messages in one receive, and never more than there are free workers",
+                    self.batch_size
+                ),
+            ),
+            (
+                "long_poll_time_sec",
+                format!(
+                    "kale's workers wait {} s at one queue; taskvisor waits 20 s at all queues at a time, so a message \
+                     never waits for that",
+                    self.long_poll_time_sec
+                ),
+            ),
+        ]
+    }
+}
