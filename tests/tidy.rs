@@ -422,3 +422,23 @@ fn no_files_of_a_room_import_each_other_in_a_circle() {
         WITH_CIRCLES.into_iter().filter(|room| !edges.keys().any(|file| file[0] == *room)).collect();
     assert!(held.is_empty(), "without circles now, take them from the list: {held:?}");
 }
+
+/// One that is a question back, like "Which.", says nothing. The broker's own follow with its rules.
+#[test]
+fn a_doc_comment_says_something() {
+    let mut wrong = Vec::new();
+    let ours = |path: &Path| !path.starts_with("src/broker");
+    for (path, text) in
+        [sources("src"), sources("rust/src")].concat().into_iter().filter(|(path, _)| ours(path))
+    {
+        for (number, line) in text.lines().enumerate() {
+            let Some(doc) = line.trim_start().strip_prefix("/// ") else { continue };
+            if ["which", "who", "what", "when", "how", "whose"]
+                .contains(&doc.trim_end_matches('.').to_lowercase().as_str())
+            {
+                wrong.push(format!("{}:{}: {doc}", path.display(), number + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}

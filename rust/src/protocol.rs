@@ -126,12 +126,12 @@ pub struct Class {
 /// The end of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Done<'a> {
-    /// Which.
+    /// The job's id.
     #[serde(borrow)]
     pub job: Cow<'a, str>,
     /// As in `run`.
     pub fence: u64,
-    /// How.
+    /// How it ended.
     pub outcome: Outcome,
     /// What it gives back, as it is.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
@@ -199,7 +199,7 @@ pub struct Failure {
 /// How far a job has come.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Progress<'a> {
-    /// Which.
+    /// The job's id.
     #[serde(borrow)]
     pub job: Cow<'a, str>,
     /// From 0 to 1.
@@ -294,7 +294,7 @@ pub struct Job<'a> {
 /// A job to end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cancel<'a> {
-    /// Which.
+    /// The job's id.
     #[serde(borrow)]
     pub job: Cow<'a, str>,
     /// Why, for people.

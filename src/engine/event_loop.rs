@@ -38,7 +38,7 @@ pub(super) enum Request {
     Change {
         /// None = all.
         pool: Option<String>,
-        /// What.
+        /// What is to change.
         change: Change,
         /// Who asks.
         by: String,

@@ -9,9 +9,9 @@ use super::{Count, Failure, Fence, Forensics, Instance, JobState, Millis, QueueN
 /// Something that happened to a job and is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When.
+    /// When it happened.
     pub at: Millis,
-    /// What.
+    /// What happened.
     pub what: Happened,
 }
 
@@ -29,14 +29,14 @@ pub enum Happened {
     },
     /// Somebody put it back to waiting.
     Retried {
-        /// Who.
+        /// Who did it, e.g. `uid 1000`.
         by: String,
         /// What it had become before.
         from: JobState,
     },
     /// Somebody changed something about it.
     Edited {
-        /// Who.
+        /// Who did it, e.g. `uid 1000`.
         by: String,
         /// What, in words.
         what: String,

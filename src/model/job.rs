@@ -311,7 +311,7 @@ pub struct JobRecord {
 /// A job that another one needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Need {
-    /// Which.
+    /// The job's id.
     pub job: JobId,
     /// Where it is in its life.
     pub state: JobState,

@@ -224,7 +224,7 @@ pub enum ExitStatus {
     Code(i32),
     /// A signal ended it.
     Signal {
-        /// Which.
+        /// The signal's number.
         signal: i32,
         /// Whether a core was dumped.
         core: bool,

@@ -106,7 +106,7 @@ impl Recurring {
 pub struct RecurringRecord {
     /// As it was put.
     pub recurring: Recurring,
-    /// When.
+    /// When it was put.
     #[serde(flatten, with = "PutAt::<Millis>")]
     pub put_at: Millis,
     /// By whom, e.g. `uid 1000`.

@@ -41,7 +41,7 @@ pub enum WorkerEvent {
 /// The end of a job as its process has it: its last word, and what it left to see.
 #[derive(Debug)]
 pub struct JobEnd {
-    /// Which.
+    /// The job that ended.
     pub job: Arc<Job>,
     /// By which right.
     pub fence: Fence,

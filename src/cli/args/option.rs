@@ -23,7 +23,7 @@ pub enum OptionCommand {
 
 #[derive(Debug, clap::Args)]
 pub struct OptionGet {
-    /// Which
+    /// The option's name
     pub name: Option<String>,
     /// What holds for this queue
     #[arg(short, long, value_name = "QUEUE")]
@@ -35,7 +35,7 @@ pub struct OptionGet {
 
 #[derive(Debug, clap::Args)]
 pub struct OptionSet {
-    /// Which
+    /// The option's name
     pub name: String,
     /// To what: a number, or a length of time like 10s
     pub value: String,
@@ -49,7 +49,7 @@ pub struct OptionSet {
 
 #[derive(Debug, clap::Args)]
 pub struct OptionUnset {
-    /// Which
+    /// The option's name
     pub name: String,
     /// For this queue only
     #[arg(short, long, value_name = "QUEUE")]

@@ -109,7 +109,7 @@ pub struct RecurList {
 
 #[derive(Debug, clap::Args)]
 pub struct RecurName {
-    /// Which
+    /// The recurring job's name
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
     /// As JSON
@@ -119,7 +119,7 @@ pub struct RecurName {
 
 #[derive(Debug, clap::Args)]
 pub struct RecurNames {
-    /// Which
+    /// The names of recurring jobs
     #[arg(required = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub names: Vec<String>,
     /// One JSON document a line

@@ -15,7 +15,7 @@ pub enum WhyCommand {
 
 #[derive(Debug, clap::Args)]
 pub struct WhyOf {
-    /// Which
+    /// The id of a job, POOL.N of a slot, or the name of a pool
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
     /// The facts as JSON

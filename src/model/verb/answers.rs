@@ -27,7 +27,7 @@ pub struct Number {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CancelAnswer")]
 pub struct Each {
-    /// Which.
+    /// The job's id.
     pub job: JobId,
     /// What became of it.
     #[serde(flatten)]

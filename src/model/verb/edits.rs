@@ -10,7 +10,7 @@ use crate::model::{Bytes, Fence, JobId};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DependOn {
-    /// Which.
+    /// The job's id.
     pub job: JobId,
     /// Those it needs from now on, besides what it needs already.
     pub jobs: Vec<JobId>,
@@ -20,7 +20,7 @@ pub struct DependOn {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DependOff {
-    /// Which.
+    /// The job's id.
     pub job: JobId,
     /// Those it needs no more; left out = it needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub struct DependOff {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Prioritize {
-    /// Which.
+    /// The job's id.
     pub job: JobId,
     /// Higher runs first.
     pub priority: i32,
@@ -41,7 +41,7 @@ pub struct Prioritize {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetData {
-    /// Which.
+    /// The job's id.
     pub job: JobId,
     /// The proof of the right to run it: nobody else may.
     pub fence: Fence,
@@ -54,7 +54,7 @@ pub struct SetData {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tag {
-    /// Which.
+    /// The job's id.
     pub job: JobId,
     /// Those it is to have.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub struct Tag {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Track {
-    /// Which.
+    /// The job's id.
     pub job: JobId,
 }
 
@@ -76,7 +76,7 @@ pub struct Track {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Untrack {
-    /// Which.
+    /// The job's id.
     pub job: JobId,
 }
 
@@ -84,6 +84,6 @@ pub struct Untrack {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Discard {
-    /// Which.
+    /// The job's id.
     pub job: JobId,
 }

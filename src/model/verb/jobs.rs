@@ -10,7 +10,7 @@ use crate::model::JobId;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Get {
-    /// Which.
+    /// The job's id.
     pub job: JobId,
 }
 
@@ -31,7 +31,7 @@ impl FindJobs {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Before {
-    /// Which.
+    /// The job's id.
     pub job: JobId,
 }
 
@@ -39,7 +39,7 @@ pub struct Before {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cancel {
-    /// Which.
+    /// The jobs' ids.
     pub jobs: Vec<JobId>,
     /// Also all that wait for them, and for those, and so on.
     #[serde(default)]
@@ -60,6 +60,6 @@ impl Cancel {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
-    /// Which.
+    /// The job's id.
     pub job: JobId,
 }

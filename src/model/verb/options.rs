@@ -29,7 +29,7 @@ pub struct OptionShown {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetOption {
-    /// Which.
+    /// The option's name.
     pub name: String,
     /// To what: a number, or a length of time like `10s`.
     pub value: String,
@@ -42,7 +42,7 @@ pub struct SetOption {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnsetOption {
-    /// Which.
+    /// The option's name.
     pub name: String,
     /// For which queue; none = for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

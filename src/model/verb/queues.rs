@@ -16,7 +16,7 @@ pub struct Queues {}
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pause {
-    /// Which.
+    /// The queue's name.
     pub queue: QueueName,
     /// Why, for those who look at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub(super) fn reason_fault(reason: Option<&str>) -> Option<String> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resume {
-    /// Which.
+    /// The queue's name.
     pub queue: QueueName,
 }
 
@@ -52,7 +52,7 @@ pub struct Resume {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Forget {
-    /// Which.
+    /// The queue's name.
     pub queue: QueueName,
     /// Its complete, failed and canceled jobs first. Refused before the first of them if anything else keeps the queue.
     #[serde(default)]
@@ -66,7 +66,7 @@ pub struct Forget {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stats {
-    /// Which.
+    /// The queue's name.
     pub queue: QueueName,
     /// On this day; today if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,7 +15,7 @@ pub struct ListRecurring {}
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowRecurring {
-    /// Which.
+    /// The recurring job's name.
     pub name: String,
 }
 
@@ -23,7 +23,7 @@ pub struct ShowRecurring {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunRecurring {
-    /// Which.
+    /// The recurring job's name.
     pub name: String,
 }
 
@@ -31,7 +31,7 @@ pub struct RunRecurring {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseRecurring {
-    /// Which.
+    /// The recurring job's name.
     pub name: String,
 }
 
@@ -39,7 +39,7 @@ pub struct PauseRecurring {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeRecurring {
-    /// Which.
+    /// The recurring job's name.
     pub name: String,
 }
 
@@ -47,7 +47,7 @@ pub struct ResumeRecurring {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveRecurring {
-    /// Which.
+    /// The recurring job's name.
     pub name: String,
 }
 
