@@ -22,7 +22,7 @@ const ROOMS: [(&str, &[&str]); 18] = [
     ("config", &["model", "broker", "kale"]),
     ("engine", &["model", "supervisor", "process", "broker", "api", "log", "clock", "failpoint", "wire"]),
     ("failure", &["config", "api", "broker"]),
-    ("boot", &["failure", "config", "api", "broker", "engine", "keeper", "process", "log", "model"]),
+    ("boot", &["failure", "config", "api", "broker", "engine", "keeper", "process", "log", "model", "clock"]),
     ("cli", &["boot", "failure", "config", "api", "broker", "keeper", "log", "model", "clock", "simulate"]),
 ];
 
@@ -117,6 +117,26 @@ fn the_pure_rooms_touch_nothing() {
                     .filter(|word| code.contains(**word))
                     .map(|word| format!("{}:{}: {word}", path.display(), number + 1)),
             );
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// A clock of its own would not stand still in a test, and would not go on in suspend as the others do. Tokio's instants are
+/// those of its timers, and stand still with them.
+#[test]
+fn no_clock_is_read_outside_of_the_clock() {
+    let mut wrong = Vec::new();
+    let is_ours =
+        |path: &Path| !path.starts_with("src/clock") && !path.to_string_lossy().ends_with("tests.rs");
+    for (path, text) in sources("src").into_iter().filter(|(path, _)| is_ours(path)) {
+        let code = code(&text);
+        let is_tokios = code.contains("use tokio::time::") && !code.contains("std::time::Instant");
+        for (number, line) in code.lines().enumerate() {
+            let reads = ["SystemTime::now", "clock_gettime", "std::time::Instant::now"];
+            if reads.iter().any(|word| line.contains(word)) || line.contains("Instant::now") && !is_tokios {
+                wrong.push(format!("{}:{}: crate::clock reads it", path.display(), number + 1));
+            }
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));

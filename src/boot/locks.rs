@@ -4,13 +4,15 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
+use crate::clock;
 use crate::config::{Config, private_dir};
 use crate::failure::{Failure, exit};
+use crate::model::Instant;
 
 /// The locks that make this supervisor the only one of its directories. Whoever holds them is alive.
 #[derive(Debug)]
@@ -37,7 +39,7 @@ pub(super) fn state_lock(config: &Config) -> PathBuf {
 /// One that is there may be in use, and is tried before the other is made: what is refused for it leaves nothing behind.
 pub(super) fn lock_both(config: &Config) -> Result<Locks, Failure> {
     let (at_run, at_state) = (run_lock(config), state_lock(config));
-    let end = Instant::now() + LAST_BREATH;
+    let end = clock::now() + LAST_BREATH;
     let take = |dir: &Path, path: &Path| {
         private_dir(dir)?;
         lock(path, dir, end)
@@ -63,7 +65,7 @@ fn lock(path: &Path, dir: &Path, end: Instant) -> Result<Flock<File>, Failure> {
     loop {
         file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) => return Ok(file),
-            Err((file, Errno::EWOULDBLOCK)) if Instant::now() < end => file,
+            Err((file, Errno::EWOULDBLOCK)) if clock::now() < end => file,
             Err((file, Errno::EWOULDBLOCK)) => return Err(in_use(file, dir)),
             Err((_, error)) => return Err(Failure::from(io::Error::from(error)).of(attempted())),
         };

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::statfs::statfs;
 use nix::sys::statvfs::statvfs;
@@ -12,6 +12,7 @@ use nix::sys::statvfs::statvfs;
 use super::finding::{Check, State};
 use crate::broker::{Address, Opening, Place};
 use crate::cli::term::screen::size;
+use crate::clock;
 use crate::config::Config;
 
 /// Slower than this, and the disk is what a queue of short jobs waits for.
@@ -164,10 +165,10 @@ fn time_to_disk(directory: &Path) -> io::Result<Duration> {
 }
 
 fn write_page(file: &File, round: u64) -> io::Result<Duration> {
-    let start = Instant::now();
+    let start = clock::now();
     file.write_all_at(&[round as u8; 4096], round * 4096)?;
     file.sync_data()?;
-    Ok(start.elapsed())
+    Ok(clock::now().since(start))
 }
 
 #[cfg(test)]
