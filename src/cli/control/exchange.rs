@@ -1,10 +1,11 @@
 //! The wait for the end of an exchange of workers: `reload --wait` and `recycle --wait`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::cli::access::elsewhere::supervisor;
 use crate::cli::access::is_gone;
 use crate::cli::term::screen::age;
+use crate::clock;
 use crate::config::Config;
 use crate::failure::{Failure, exit};
 use crate::model::{PoolStatus, SlotState, Status};
@@ -21,16 +22,16 @@ pub async fn settled(config: &Config, pools: &[String], timeout: Option<Duration
     let client = supervisor(config).await?;
     let mut last = String::new();
     let looks = async {
-        let mut seen = Instant::now();
+        let mut seen = clock::now();
         loop {
             match client.status().await {
                 Ok(status) => match progress(&status, pools) {
                     Progress::Done => return Ok(exit::OK),
                     Progress::Stuck(why) => return Err(cannot_boot(&why)),
-                    Progress::Open(what) => (last, seen) = (what, Instant::now()),
+                    Progress::Open(what) => (last, seen) = (what, clock::now()),
                 },
                 // The keeper starts another one, with the settings that are in force: its workers are all new.
-                Err(error) if is_gone(&error) && seen.elapsed() < AWAY => {
+                Err(error) if is_gone(&error) && clock::now().since(seen) < AWAY => {
                     last = "the supervisor is being replaced".into();
                 }
                 Err(error) => return Err(error.into()),
