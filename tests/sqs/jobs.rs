@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::bad_days::ok;
 use crate::python;
-use crate::sandbox::{Running, Sandbox, Setting, is_up, kill, wait_until, wait_within};
+use crate::sandbox::{Running, Sandbox, Setting, alive, is_up, kill, wait_until, wait_within};
 use crate::sqs::FakeSqs;
 
 /// A fake of SQS and a taskvisor of one's own.
@@ -239,6 +239,21 @@ fn of_a_message_group_one_job_runs_at_a_time_and_in_order() {
     wait_until("all are deleted", || scene.is_empty("mail.fifo"));
     let expected: String = (1..=6).map(|n| format!("begin {n}\nend {n}\n")).collect();
     assert_eq!(scene.said("out"), expected);
+}
+
+/// SQS says that the handle is not ours: what it gives then is another delivery, and not a double of what runs.
+#[test]
+fn a_job_whose_message_is_lost_is_killed_and_runs_again_when_it_comes_back() {
+    let scene = Scene::new();
+    scene.send_shell("mail", "echo $$ >>pids; sleep 600");
+    let _running = scene.start(&["-w", "1", "-q", "mail", "--lease", "10s", "--grace", "1s"]);
+    wait_until("it runs", || scene.said("pids").lines().count() == 1);
+    let first: i32 = scene.said("pids").trim().parse().unwrap();
+    scene.fake.knobs(|knobs| knobs.expired_handles = true);
+    wait_until("it is killed", || !alive(first));
+    scene.fake.knobs(|knobs| knobs.expired_handles = false);
+    scene.fake.advance(Duration::from_secs(20));
+    wait_until("it runs again", || scene.said("pids").lines().count() == 2);
 }
 
 #[test]

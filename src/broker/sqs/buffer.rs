@@ -35,8 +35,13 @@ impl Buffer {
         self.waiting.len()
     }
 
+    /// Adds a message. One that waits here already was given a second time: the newest handle is the one that counts.
     pub(super) fn add(&mut self, buffered: Buffered) {
-        self.waiting.push_back(buffered);
+        let double = self.waiting.iter_mut().find(|one| one.message.id == buffered.message.id);
+        match double {
+            Some(double) => double.message.handle = buffered.message.handle,
+            None => self.waiting.push_back(buffered),
+        }
     }
 
     /// Takes the first message that the filter lets through, unless its group or its job runs.
@@ -162,6 +167,16 @@ mod tests {
         let all = ClassFilter::default();
         assert!(buffer.take(&all, |job| job.as_str() == "1").is_none());
         assert_eq!(ids(&buffer.take(&all, |_| false).into_iter().collect::<Vec<_>>()), ["1"]);
+    }
+
+    #[test]
+    fn a_message_that_is_given_twice_waits_once_with_its_newest_handle() {
+        let mut buffer = Buffer::default();
+        let second = Message { handle: "new".into(), ..buffered("1", "a", None, 0).message };
+        buffer.add(buffered("1", "a", None, 0));
+        buffer.add(Buffered { message: second, ..buffered("1", "a", None, 1) });
+        assert_eq!(buffer.len(), 1);
+        assert_eq!(buffer.drain()[0].message.handle, "new");
     }
 
     #[test]

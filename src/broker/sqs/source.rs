@@ -109,7 +109,10 @@ impl Source for Sqs {
             renewals.push(match asked.await {
                 Ok(Ok(())) if matches!(noted, Some(Renewal::Canceling(_))) => Renewal::Canceling(lease),
                 Ok(Ok(())) => Renewal::Renewed(lease),
-                Ok(Err(Fault::NotOurs | Fault::NoQueue)) => Renewal::Lost(Revocation::LockLost),
+                Ok(Err(Fault::NotOurs | Fault::NoQueue)) => {
+                    self.shared.let_go(&lease.job, false);
+                    Renewal::Lost(Revocation::LockLost)
+                }
                 Ok(Err(fault)) => Renewal::Failed(fault.error("renew a message of", "")),
                 Err(error) => Renewal::Failed(Error::Failed(error.to_string())),
             });
@@ -158,7 +161,14 @@ impl Source for Sqs {
     }
 
     async fn next_notice(&self) -> Notice {
-        self.shared.ledger.next_notice().await
+        let notice = self.shared.ledger.next_notice().await;
+        // Nobody settles what is lost: when the message comes again it is another delivery.
+        if let Notice::Revoked(job, fence, Revocation::LockLost) = &notice
+            && self.shared.held(job, *fence).is_some()
+        {
+            self.shared.let_go(job, false);
+        }
+        notice
     }
 
     fn health(&self) -> Health {
