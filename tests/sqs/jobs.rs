@@ -1,6 +1,8 @@
 //! Supervisors on a fake of SQS: what becomes of messages, judged by the queue, by files and by what the program prints.
 
+use std::cell::RefCell;
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -15,6 +17,8 @@ pub struct Scene {
     pub fake: FakeSqs,
     pub url: String,
     pub sandbox: Sandbox,
+    /// Where the program looks whether it is to die.
+    points: RefCell<Option<PathBuf>>,
 }
 
 impl Scene {
@@ -25,7 +29,7 @@ impl Scene {
     pub fn in_sandbox(sandbox: Sandbox) -> Scene {
         let fake = FakeSqs::start();
         let url = format!("sqs://eu-west-1?endpoint={}&create=yes&exec=yes", fake.endpoint());
-        Scene { fake, url, sandbox }
+        Scene { fake, url, sandbox, points: RefCell::default() }
     }
 
     /// With slots that are up.
@@ -33,6 +37,7 @@ impl Scene {
         let args = [&["--broker", &self.url], args].concat();
         let running = self.sandbox.start_with(&args, |command| {
             command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+            command.envs(self.points.borrow().iter().map(|points| ("TASKVISOR_FAILPOINTS", points)));
         });
         wait_until("all slots are up", || is_up(&self.sandbox.status()));
         running
@@ -152,6 +157,53 @@ fn what_a_supervisor_held_when_it_was_killed_runs_again_with_the_next_one() {
     wait_until("the ledger knows it", || python::counts(&scene.sandbox.job(&id))[2] == 1);
 }
 
+/// What had ended well is complete, also where the supervisor died before SQS was told.
+#[test]
+fn a_supervisor_that_dies_at_any_point_loses_no_job_and_repeats_none_that_had_ended() {
+    for point in taskvisor::failpoint::ALL.into_iter().filter(|point| point.starts_with("supervisor")) {
+        let scene = Scene::new();
+        let points = scene.sandbox.work("points");
+        fs::create_dir(&points).unwrap();
+        scene.points.replace(Some(points.clone()));
+        let _running = scene.start(&["-w", "1", "-q", "mail", "--grace", "500ms"]);
+        fs::write(points.join(point), "").unwrap();
+        scene.send_shell("mail", "echo ran >>out");
+        wait_until("it has died there", || !points.join(point).exists());
+        wait_until("the message is deleted", || scene.is_empty("mail"));
+        wait_until("the job is complete", || scene.jobs(&["--state", "complete"]).len() == 1);
+        let has_ended = point.contains("8-") || point.contains("9-");
+        assert!(!has_ended || scene.said("out") == "ran\n", "{point}: {}", scene.said("out"));
+        assert!((1..=2).contains(&scene.said("out").lines().count()), "{point}");
+    }
+}
+
+#[test]
+fn a_dead_letter_that_no_queue_takes_stays_in_its_own_queue_and_is_complained_of() {
+    let mut scene = Scene::new();
+    scene.queue("mail");
+    scene.url = scene.url.replace("create=yes", "create=no");
+    scene.send_shell("mail", "echo ran >>out; exit 3");
+    let _running = scene.start(&["-w", "1", "-q", "mail", "--retries", "0"]);
+    wait_until("it is said", || {
+        scene.sandbox.stderr().contains("the queue 'dlq-mail' did not take a message")
+    });
+    assert_eq!((scene.said("out"), scene.is_empty("mail")), ("ran\n".into(), false));
+    scene.queue("dlq-mail");
+    wait_until("it is a dead letter", || scene.fake.bodies("dlq-mail").len() == 1 && scene.is_empty("mail"));
+    assert_eq!(scene.said("out"), "ran\n", "it was tried once");
+}
+
+#[test]
+fn programs_keep_what_they_were_put_with() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1", "-q", "mail"]);
+    let put = ["put", "-q", "mail", "--retries", "3", "--time-limit", "60s", "--tag", "x", "--", "/bin/true"];
+    let id = scene.sandbox.ok(&put).trim().to_owned();
+    wait_until("the job is complete", || scene.sandbox.state(&id) == "complete");
+    let job = scene.sandbox.job(&id);
+    assert_eq!((&job["retries"], &job["time_limit"], &job["tags"]), (&json!(3), &json!(60.0), &json!(["x"])));
+}
+
 #[test]
 fn what_sqs_cannot_do_is_refused_with_what_to_do_instead() {
     let scene = Scene::new();
@@ -216,12 +268,13 @@ fn entries_that_fail_alone_and_lost_answers_lose_no_job() {
         knobs.throttle = 5;
     });
     let _running = scene.start(&["-w", "4", "-q", "mail"]);
+    // What was given in an answer that was lost is invisible until its time is over.
     wait_within(Duration::from_secs(60), "all ran", || {
+        scene.fake.advance(Duration::from_secs(1));
         let said = scene.said("out");
         (0..40).all(|n| said.lines().any(|line| line == n.to_string()))
     });
     scene.fake.knobs(|knobs| *knobs = Default::default());
-    // What was given in an answer that was lost is invisible until its time is over.
     wait_within(Duration::from_secs(60), "all are deleted", || {
         scene.fake.advance(Duration::from_secs(5));
         scene.is_empty("mail")

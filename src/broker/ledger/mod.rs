@@ -8,10 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::broker::{Complaints, Error, Fetch, Health, Notice, Renewal, Settling, Source, Sqlite, sqlite};
+use crate::broker::{
+    Complaints, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source, Sqlite, sqlite,
+};
 use crate::clock;
 use crate::model::{
-    Fence, Fetched, Instance, Job, JobId, Lease, NewJob, Progress, QueueName, Settlement, WorkerId,
+    Fence, Fetched, Instance, Job, JobId, Lease, NewJob, Progress, QueueName, Revocation, Settlement,
+    WorkerId,
 };
 
 /// The name of its file in the state directory.
@@ -22,6 +25,8 @@ const FILE: &str = "ledger.db";
 pub(in crate::broker) struct Delivery {
     /// With its id.
     pub job: NewJob,
+    /// The id is that of the message: what is complete under it was this very message.
+    pub is_own_id: bool,
     /// Of this delivery: greater than that of every delivery before.
     pub fence: Fence,
     /// Which delivery it is, as the broker counts; 1 is the first.
@@ -121,7 +126,13 @@ impl Ledger {
         }
     }
 
-    /// What a supervisor held when it died.
+    /// Writes down that what an instance held waits again, but for those to keep.
+    pub(in crate::broker) async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) {
+        let released = self.store.recover(instance, keep).await;
+        self.note("failed to write into the ledger what waits again", released);
+    }
+
+    /// What a supervisor held when it died, and still may.
     pub(in crate::broker) async fn held(&self, instance: &Instance) -> Vec<Handle> {
         let held = self.store.handles(instance.clone()).await;
         self.note("failed to read the ledger", held).unwrap_or_default()
@@ -132,9 +143,14 @@ impl Ledger {
         self.note("failed to write progress into the ledger", self.store.progress(notes).await);
     }
 
-    /// What people do to jobs that run.
+    /// What people do to jobs that run. That a lease ran out is for their broker to say.
     pub(in crate::broker) async fn next_notice(&self) -> Notice {
-        self.store.next_notice().await
+        loop {
+            match self.store.next_notice().await {
+                Notice::Revoked(_, _, Revocation::LockLost) => {}
+                notice @ (Notice::Wake | Notice::Revoked(..)) => return notice,
+            }
+        }
     }
 
     /// Has [`Ledger::next_notice`] say this.

@@ -18,12 +18,13 @@ use crate::model::{Fence, Fetched, Instance, Instant, Job, JobId, JobState, Sett
 
 /// What names a delivery to the broker it came from.
 const HANDLES: &str = "CREATE TABLE IF NOT EXISTS handle (
-    job INTEGER PRIMARY KEY, fence INTEGER NOT NULL, handle TEXT NOT NULL) STRICT";
+    job INTEGER PRIMARY KEY, fence INTEGER NOT NULL, handle TEXT NOT NULL) STRICT;
+    DELETE FROM handle WHERE job NOT IN (SELECT id FROM job WHERE expires_at IS NOT NULL)";
 
 impl Sqlite {
     /// Makes the store a ledger: a table more.
     pub(in crate::broker) async fn keep_handles(&self) -> Result<(), Error> {
-        self.run(Kind::Durable, |store| Ok(store.conn.execute_batch(HANDLES)?)).await
+        self.run(Kind::Lease, |store| Ok(store.conn.execute_batch(HANDLES)?)).await
     }
 
     /// Takes in what was given, each for the worker beside it, and answers each.
@@ -57,9 +58,9 @@ impl Sqlite {
             let mut statement = store.conn.prepare_cached(
                 "SELECT jid, job.fence, handle, queue.name, worker FROM job
                  JOIN handle ON handle.job = job.id AND handle.fence = job.fence
-                 JOIN queue ON queue.id = job.queue WHERE expires_at IS NOT NULL AND instance = ?1",
+                 JOIN queue ON queue.id = job.queue WHERE expires_at > ?2 AND instance = ?1",
             )?;
-            let rows = statement.query_map([instance.as_str()], |row| {
+            let rows = statement.query_map(params![instance.as_str(), store.time()], |row| {
                 Ok(Handle {
                     job: row.get::<_, String>(0)?.into(),
                     fence: Fence(row.get(1)?),
@@ -85,7 +86,7 @@ fn adopt(
     let queue = store.queue_made(&job.queue)?;
     let time = store.millis(now);
     let (row, known) = match known(store, &id)? {
-        Some((_, JobState::Complete)) => return Ok(Adopted::Complete),
+        Some((_, JobState::Complete)) if delivery.is_own_id => return Ok(Adopted::Complete),
         Some(known) => known,
         None => (put::insert(store, job, &id, false, time)?, JobState::Waiting),
     };

@@ -74,13 +74,14 @@ impl Bodies {
     pub(super) fn read(&self, queue: &QueueName, message: &Message) -> Result<Read, String> {
         let body = self.reading.read(&message.body).map_err(|error| error.to_string())?;
         let (class, payload, settings) = match body {
-            Body::Native { class, data } if class == Class::EXEC => {
-                (class, self.program(data)?, Settings::default())
-            }
             Body::Native { class, data } => {
                 let settings = serde_json::from_str(&message.body)
                     .map_err(|error| format!("its settings cannot be read: {error}"))?;
-                (class, Payload::Data(Bytes(data.to_string().into_bytes())), settings)
+                let payload = match class == Class::EXEC {
+                    true => self.program(data)?,
+                    false => Payload::Data(Bytes(data.to_string().into_bytes())),
+                };
+                (class, payload, settings)
             }
             // The worker reads the message itself: only it may run what a pickle says.
             Body::Kale(task) => {

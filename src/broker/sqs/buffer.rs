@@ -20,6 +20,10 @@ pub(super) struct Buffered {
     pub read: Read,
     /// When it came.
     pub since: Instant,
+    /// For how long from then it is invisible for others.
+    pub lease: Duration,
+    /// Whether a pool has passed it by for its class.
+    pub is_unwanted: bool,
 }
 
 /// The messages of one queue, in the order in which they came.
@@ -31,8 +35,9 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
+    /// How many wait that a worker would take.
     pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting.iter().filter(|one| !one.is_unwanted).count()
     }
 
     /// Adds a message. One that waits here already was given a second time: the newest handle is the one that counts.
@@ -44,21 +49,28 @@ impl Buffer {
         }
     }
 
-    /// Takes the first message that the filter lets through, unless its group or its job runs.
-    pub(super) fn take(&mut self, filter: &ClassFilter, runs: impl Fn(&JobId) -> bool) -> Option<Buffered> {
-        let mut passed: HashSet<&String> = HashSet::new();
-        let at = self.waiting.iter().position(|one| {
+    /// Takes the first message that the filter lets through, unless it has waited for too long or its group or job runs.
+    pub(super) fn take(
+        &mut self,
+        filter: &ClassFilter,
+        now: Instant,
+        runs: impl Fn(&JobId) -> bool,
+    ) -> Option<Buffered> {
+        let mut passed: HashSet<String> = HashSet::new();
+        let mut found = None;
+        for (at, one) in self.waiting.iter_mut().enumerate() {
             let group = one.message.group.as_ref();
             let is_free = group.is_none_or(|group| !self.running.contains(group) && !passed.contains(group));
-            let fits = is_free
-                && filter.matches(&one.read.job.class)
-                && !one.read.job.id.as_ref().is_some_and(&runs);
-            if !fits {
-                passed.extend(group);
+            let is_wanted = filter.matches(&one.read.job.class);
+            one.is_unwanted = !is_wanted;
+            let is_late = now.since(one.since) >= HOLD;
+            if is_free && is_wanted && !is_late && !one.read.job.id.as_ref().is_some_and(&runs) {
+                found = Some(at);
+                break;
             }
-            fits
-        })?;
-        let taken = self.waiting.remove(at)?;
+            passed.extend(group.cloned());
+        }
+        let taken = self.waiting.remove(found?)?;
         self.running.extend(taken.message.group.clone());
         Some(taken)
     }
@@ -80,11 +92,6 @@ impl Buffer {
     /// All of them.
     pub(super) fn drain(&mut self) -> Vec<Buffered> {
         self.remove(|_| true)
-    }
-
-    /// When the first of them has waited for too long.
-    pub(super) fn expires_at(&self) -> Option<Instant> {
-        self.waiting.front().map(|one| one.since + HOLD)
     }
 
     fn remove(&mut self, which: impl Fn(&Buffered) -> bool) -> Vec<Buffered> {
@@ -112,7 +119,8 @@ mod tests {
             id: Some(id.into()),
             ..NewJob::new("q".into(), class.into(), Payload::Data("1".into()))
         };
-        Buffered { message, read: Read { job }, since: Instant::from_millis(at) }
+        let since = Instant::from_millis(at);
+        Buffered { message, read: Read { job }, since, lease: Duration::from_secs(60), is_unwanted: false }
     }
 
     fn ids(all: &[Buffered]) -> Vec<&str> {
@@ -127,7 +135,8 @@ mod tests {
         }
         let only = ClassFilter { only: vec!["a".into()], ..ClassFilter::default() };
         let mut take = |filter, count: usize| {
-            let taken: Vec<Buffered> = (0..count).filter_map(|_| buffer.take(filter, |_| false)).collect();
+            let taken: Vec<Buffered> =
+                (0..count).filter_map(|_| buffer.take(filter, Instant(0), |_| false)).collect();
             ids(&taken).join(" ")
         };
         assert_eq!(take(&only, 2), "1 3");
@@ -142,7 +151,10 @@ mod tests {
             buffer.add(buffered(id, "a", Some(group), 0));
         }
         let take = |buffer: &mut Buffer| {
-            buffer.take(&ClassFilter::default(), |_| false).map(|one| one.message.id).unwrap_or_default()
+            buffer
+                .take(&ClassFilter::default(), Instant(0), |_| false)
+                .map(|one| one.message.id)
+                .unwrap_or_default()
         };
         assert_eq!([take(&mut buffer), take(&mut buffer)], ["1", "3"]);
         assert_eq!(take(&mut buffer), "", "1 runs");
@@ -157,7 +169,7 @@ mod tests {
         buffer.add(buffered("1", "b", Some("g"), 0));
         buffer.add(buffered("2", "a", Some("g"), 0));
         let only = ClassFilter { only: vec!["a".into()], ..ClassFilter::default() };
-        assert!(buffer.take(&only, |_| false).is_none());
+        assert!(buffer.take(&only, Instant(0), |_| false).is_none());
     }
 
     #[test]
@@ -165,8 +177,8 @@ mod tests {
         let mut buffer = Buffer::default();
         buffer.add(buffered("1", "a", None, 0));
         let all = ClassFilter::default();
-        assert!(buffer.take(&all, |job| job.as_str() == "1").is_none());
-        assert_eq!(ids(&buffer.take(&all, |_| false).into_iter().collect::<Vec<_>>()), ["1"]);
+        assert!(buffer.take(&all, Instant(0), |job| job.as_str() == "1").is_none());
+        assert_eq!(ids(&buffer.take(&all, Instant(0), |_| false).into_iter().collect::<Vec<_>>()), ["1"]);
     }
 
     #[test]
@@ -184,7 +196,6 @@ mod tests {
         let mut buffer = Buffer::default();
         buffer.add(buffered("1", "a", None, 0));
         buffer.add(buffered("2", "a", None, 3000));
-        assert_eq!(buffer.expires_at(), Some(Instant::from_millis(5000)));
         assert!(buffer.expired(Instant::from_millis(4999)).is_empty());
         assert_eq!(ids(&buffer.expired(Instant::from_millis(5000))), ["1"]);
         assert_eq!(ids(&buffer.drain()), ["2"]);

@@ -1,12 +1,15 @@
 //! What SQS cannot and its ledger can: what this host has seen is shown, and what runs here is canceled.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::queue::Queue;
 use super::shared::Held;
 use super::source::Sqs;
+use crate::broker::ledger::Handle;
 use crate::broker::{Admin, Browse, Error, EventBus, Feed, Peers, Recovery};
 use crate::clock;
 use crate::model::verb::{Answer, Cancel, Each, Fate, Get, Refusal, SetData, Verb, VerbRequest};
@@ -18,36 +21,51 @@ use crate::model::{
 #[async_trait]
 impl Recovery for Sqs {
     async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
-        let ledger = &self.shared.ledger;
-        ledger.prepare().await;
-        let held = ledger.held(&instance).await;
-        let mut released = 0;
-        for one in held {
-            let queue = self.shared.queue(&self.shared.client.place.name(one.queue.as_str()));
-            if keep.contains(&(one.job.clone(), one.fence)) {
-                let held = Held {
-                    message: String::new(),
-                    fence: one.fence,
-                    handle: one.handle,
-                    source: one.queue,
-                    group: None,
-                    body: None,
-                    next_body: None,
-                    attempt: 1,
-                    received_at: clock::now(),
-                };
-                self.shared.hold(one.job, held);
-            } else {
-                released += 1;
-                tokio::spawn(async move { queue.hide(&one.handle, Duration::ZERO).await.ok() });
-            }
+        let held = self.take_over(&instance).await;
+        let released = held.iter().filter(|one| !keep.contains(&(one.job.clone(), one.fence)));
+        let mut count = 0;
+        for one in released {
+            count += 1;
+            self.shared.let_go(&one.job, one.fence, false);
+            let (queue, handle) = (self.queue(&one.queue), one.handle.clone());
+            tokio::spawn(async move { queue.hide(&handle, Duration::ZERO).await.ok() });
         }
-        ledger.store().recover(instance, keep).await?;
-        Ok(released)
+        self.shared.ledger.recover(instance, keep).await;
+        Ok(count)
     }
 
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
+        self.take_over(&instance).await;
         self.shared.ledger.store().held_by(instance).await
+    }
+}
+
+impl Sqs {
+    fn queue(&self, name: &QueueName) -> Arc<Queue> {
+        self.shared.queue(&self.shared.client.place.name(name.as_str()))
+    }
+
+    /// Holds what an earlier supervisor held, as far as its lease lasts: it may yet be settled, renewed or given back.
+    async fn take_over(&self, instance: &Instance) -> Vec<Handle> {
+        self.shared.ledger.prepare().await;
+        let left = self.shared.ledger.held(instance).await;
+        for one in left.iter().filter(|one| self.shared.held(&one.job, one.fence).is_none()) {
+            let held = Held {
+                message: String::new(),
+                fence: one.fence,
+                handle: one.handle.clone(),
+                source: one.queue.clone(),
+                group: None,
+                body: None,
+                next_body: None,
+                ending: false,
+                sent: false,
+                attempt: 1,
+                received_at: clock::now(),
+            };
+            self.shared.hold(one.job.clone(), held);
+        }
+        left
     }
 }
 

@@ -15,6 +15,7 @@ mod faces;
 mod fault;
 mod poll;
 mod queue;
+mod settle;
 mod shared;
 mod source;
 

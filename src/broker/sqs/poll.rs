@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::buffer::Buffered;
+use super::buffer::{Buffered, HOLD};
 use super::client::Message;
 use super::fault::Fault;
 use super::shared::{Dead, EMPTY, Shared, SourceQueue, Wanted, lock};
@@ -31,7 +31,7 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
             Ok(messages) => {
                 pause = PAUSES.0;
                 *lock(&source.trouble) = None;
-                took(&shared, &source, messages).await;
+                took(&shared, &source, messages, lease);
             }
             Err(fault) => {
                 *lock(&source.trouble) = Some(fault.error("read", &source.queue.name).to_string());
@@ -46,31 +46,29 @@ pub(super) async fn poll(shared: Arc<Shared>, source: Arc<SourceQueue>) {
     }
 }
 
-/// Waits until a poll is worth it, and says how many messages it may bring, invisible for how long. Meanwhile what nobody
-/// takes goes back.
+/// Waits until a poll is worth it, and says how many messages it may bring, invisible for how long.
 async fn worth(shared: &Arc<Shared>, source: &Arc<SourceQueue>) -> (usize, Duration) {
     loop {
         let wanting = source.wants.notified();
         let now = clock::now();
-        let (expired, waiting, expires_at) = {
-            let mut buffer = lock(&source.buffer);
-            (buffer.expired(now), buffer.len(), buffer.expires_at())
-        };
-        shared.give_back(source, expired);
-        let wanted = *lock(&source.wanted);
+        let waiting = lock(&source.buffer).len();
+        let wanted = lock(&source.wanted).clone();
         if wanted.is_worth_a_poll(waiting, now) && !shared.stopping.load(Ordering::Relaxed) {
             return (wanted.most(), wanted.lease);
         }
-        match expires_at {
-            Some(at) => drop(tokio::time::timeout(at.since(now), wanting).await),
-            None => wanting.await,
-        }
+        wanting.await;
     }
 }
 
 impl Wanted {
     /// Some jobs were taken, and so many workers are left without.
-    pub(super) fn took(&mut self, count: usize, ready: usize, lease: Duration, now: Instant) {
+    pub(super) fn took(
+        &mut self,
+        count: usize,
+        (pool, ready): (&Arc<str>, usize),
+        lease: Duration,
+        now: Instant,
+    ) {
         let second = Duration::from_secs(1);
         match self.second {
             Some(start) if now.since(start) < second => self.taken.1 += count,
@@ -79,7 +77,13 @@ impl Wanted {
             }
             Some(_) | None => (self.taken, self.second) = ((0, count), Some(now)),
         }
-        (self.ready, self.lease) = (ready, lease);
+        self.ready.insert(pool.clone(), ready);
+        self.lease = lease;
+    }
+
+    /// How many workers wait, of all pools.
+    fn ready(&self) -> usize {
+        self.ready.values().sum()
     }
 
     /// Whether what a poll brings is taken soon: a worker waits, or jobs are so short that the buffer is empty when the poll
@@ -87,29 +91,34 @@ impl Wanted {
     fn is_worth_a_poll(&self, waiting: usize, now: Instant) -> bool {
         let is_recent = self.second.is_some_and(|start| now.since(start) < Duration::from_secs(2));
         let is_fast = is_recent && self.taken.0.max(self.taken.1) >= FAST;
-        (waiting == 0 && self.ready > 0) || (waiting < MOST && is_fast)
+        (waiting == 0 && self.ready() > 0) || (waiting < MOST && is_fast)
     }
 
     /// As many as workers wait, and as were taken within a second: what comes beyond them will not wait for long.
     fn most(&self) -> usize {
-        (self.ready + self.taken.0.max(self.taken.1)).clamp(1, MOST)
+        (self.ready() + self.taken.0.max(self.taken.1)).clamp(1, MOST)
     }
 }
 
 /// Reads what came. Poison goes to the dead letters as it came; what this host runs already is no second job. A message with
 /// which a running job goes on may come before that one has ended, and waits.
-async fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>) {
+fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Message>, lease: Duration) {
     let since = clock::now();
     *lock(&source.visible) = messages.is_empty().then_some((0, since + EMPTY));
     if messages.is_empty() {
         return;
     }
-    for message in messages {
+    let is_fifo = source.queue.name.ends_with(".fifo");
+    for mut message in messages {
+        // In a fair queue the group names a tenant, and orders nothing.
+        message.group = message.group.filter(|_| is_fifo);
         if shared.is_double(&message) {
             continue;
         }
         match shared.bodies.read(&source.name, &message) {
-            Ok(read) => lock(&source.buffer).add(Buffered { message, read, since }),
+            Ok(read) => {
+                lock(&source.buffer).add(Buffered { message, read, since, lease, is_unwanted: false })
+            }
             Err(why) => {
                 tokio::spawn(discard(shared.clone(), source.clone(), message, why));
             }
@@ -121,6 +130,12 @@ async fn took(shared: &Arc<Shared>, source: &Arc<SourceQueue>, messages: Vec<Mes
         return;
     }
     shared.ledger.say(Notice::Wake);
+    let (shared, source) = (shared.clone(), source.clone());
+    tokio::spawn(async move {
+        sleep(HOLD).await;
+        shared.give_back_late(&source);
+        source.wants.notify_one();
+    });
 }
 
 /// Only when the dead letters have it is it deleted. Else it comes again.
@@ -160,12 +175,13 @@ mod tests {
     #[test]
     fn a_poll_is_sent_ahead_only_while_jobs_are_short() {
         let (mut wanted, lease) = (Wanted::default(), Duration::from_secs(60));
+        let pool: Arc<str> = "default".into();
         let at = |millis| Instant::from_millis(millis);
         assert!(!wanted.is_worth_a_poll(0, at(0)), "nobody waits");
-        wanted.took(0, 1, lease, at(0));
+        wanted.took(0, (&pool, 1), lease, at(0));
         assert!(wanted.is_worth_a_poll(0, at(0)));
         assert!(!wanted.is_worth_a_poll(1, at(0)), "there is one for it");
-        wanted.took(60, 0, lease, at(500));
+        wanted.took(60, (&pool, 0), lease, at(500));
         assert!(wanted.is_worth_a_poll(9, at(600)), "60 were taken within a second");
         assert!(!wanted.is_worth_a_poll(10, at(600)));
         assert!(!wanted.is_worth_a_poll(9, at(5000)), "long ago");
@@ -174,15 +190,16 @@ mod tests {
     #[test]
     fn a_poll_brings_what_workers_can_take_soon() {
         let (mut wanted, lease) = (Wanted::default(), Duration::from_secs(60));
-        wanted.took(0, 2, lease, Instant::from_millis(0));
+        let pool: Arc<str> = "default".into();
+        wanted.took(0, (&pool, 2), lease, Instant::from_millis(0));
         assert_eq!(wanted.most(), 2, "two wait, and nothing is known of how fast jobs are");
-        wanted.took(8, 1, lease, Instant::from_millis(500));
+        wanted.took(8, (&pool, 1), lease, Instant::from_millis(500));
         assert_eq!(wanted.most(), 9, "eight were taken within a second");
-        wanted.took(0, 1, lease, Instant::from_millis(1600));
+        wanted.took(0, (&pool, 1), lease, Instant::from_millis(1600));
         assert_eq!(wanted.most(), 9, "the second before counts");
-        wanted.took(0, 1, lease, Instant::from_millis(9000));
+        wanted.took(0, (&pool, 1), lease, Instant::from_millis(9000));
         assert_eq!(wanted.most(), 1, "they take longer now");
-        wanted.took(50, 3, lease, Instant::from_millis(9001));
+        wanted.took(50, (&pool, 3), lease, Instant::from_millis(9001));
         assert_eq!(wanted.most(), 10);
     }
 }

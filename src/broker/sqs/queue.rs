@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::client::{Client, Outgoing};
 use super::coalesce::{Coalescer, Outcome};
+use super::fault::Fault;
 
 /// A queue, by its name in SQS.
 pub(super) struct Queue {
@@ -48,6 +49,10 @@ impl Queue {
     pub(super) async fn send(&self, message: &Outgoing) -> Outcome {
         let notes: usize = message.notes.iter().map(|(name, text)| name.len() + text.len() + 16).sum();
         let bytes = message.body.len() + notes;
-        self.sends.send(message.clone(), bytes).await
+        match self.sends.send(message.clone(), bytes).await {
+            // A new message has no handle that could be wrong.
+            Err(Fault::NotOurs) => Err(Fault::Other("the service refuses the message as invalid".into())),
+            outcome => outcome,
+        }
     }
 }

@@ -17,8 +17,8 @@ use crate::broker::ledger::Ledger;
 use crate::clock;
 use crate::model::{Fence, Instant, JobId, QueueName};
 
-/// The longest that SQS keeps a message from others since it was received.
-pub(super) const LONGEST: Duration = Duration::from_secs(12 * 3600);
+/// The longest that SQS keeps a message from others since it was received: 12 hours, less the way of a request.
+pub(super) const LONGEST: Duration = Duration::from_secs(12 * 3600 - 10);
 
 /// The longest that SQS delays a new message.
 pub(super) const DELAY_MAX: Duration = Duration::from_secs(900);
@@ -27,6 +27,11 @@ pub(super) const DELAY_MAX: Duration = Duration::from_secs(900);
 const COUNTED: Duration = Duration::from_secs(10);
 /// So long the empty answer of a poll is, while the next one waits.
 pub(super) const EMPTY: Duration = Duration::from_secs(25);
+
+/// So long a message is hidden whose class no worker here takes.
+const UNWANTED: Duration = Duration::from_secs(30);
+/// A larger body leaves no room for notes beside it.
+const NOTED_MAX: usize = (1 << 20) - (8 << 10);
 
 pub(super) struct Shared {
     pub client: Arc<Client>,
@@ -58,10 +63,10 @@ pub(super) struct SourceQueue {
 }
 
 /// How many jobs a queue could be rid of.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
-    /// Workers that got none.
-    pub ready: usize,
+    /// Workers that got none, by their pool.
+    pub ready: BTreeMap<Arc<str>, usize>,
     /// How many were taken in the second before `second`, and since.
     pub taken: (usize, usize),
     pub second: Option<Instant>,
@@ -82,6 +87,10 @@ pub(super) struct Held {
     pub body: Option<Arc<str>>,
     /// The body with which the job goes on, if its data was changed while it ran.
     pub next_body: Option<Arc<str>>,
+    /// Its end is on its way: when the message comes again it is another delivery.
+    pub ending: bool,
+    /// What is sent before it is deleted was sent.
+    pub sent: bool,
     pub attempt: u32,
     pub received_at: Instant,
 }
@@ -113,12 +122,14 @@ impl Shared {
     /// How many messages are visible in a queue, about: as the latest poll told, if it found none, else as SQS counts.
     pub(super) async fn visible(&self, source: &SourceQueue) -> Option<u64> {
         let known = *lock(&source.visible);
+        // What waits in the buffer is not visible in SQS, and waits all the same.
+        let here = lock(&source.buffer).len() as u64;
         if let Some((count, _)) = known.filter(|(_, until)| clock::now() < *until) {
-            return Some(count);
+            return Some(count + here);
         }
         let count = self.client.waiting(&source.queue.name).await.ok()?;
         *lock(&source.visible) = Some((count, clock::now() + COUNTED));
-        Some(count)
+        Some(count + here)
     }
 
     pub(super) fn next_fence(&self) -> Fence {
@@ -156,6 +167,13 @@ impl Shared {
         source
     }
 
+    /// A message was sent to a queue: what is known of its count is old.
+    pub(super) fn forget_count(&self, name: &QueueName) {
+        if let Some(source) = lock(&self.sources).get(name) {
+            *lock(&source.visible) = None;
+        }
+    }
+
     pub(super) fn sources(&self) -> Vec<Arc<SourceQueue>> {
         lock(&self.sources).values().cloned().collect()
     }
@@ -176,6 +194,21 @@ impl Shared {
         held.map(|held| held.next_body = Some(body.into())).is_some()
     }
 
+    /// The end of a job is on its way to SQS.
+    pub(super) fn ends(&self, job: &JobId, fence: Fence) -> Option<Held> {
+        let mut all = lock(&self.held);
+        let held = all.get_mut(job).filter(|held| held.fence == fence)?;
+        held.ending = true;
+        Some(held.clone())
+    }
+
+    /// What is sent before its message is deleted was sent: not again, if that has to be tried again.
+    pub(super) fn has_sent(&self, job: &JobId, fence: Fence) {
+        if let Some(held) = lock(&self.held).get_mut(job).filter(|held| held.fence == fence) {
+            held.sent = true;
+        }
+    }
+
     pub(super) fn runs(&self, job: &JobId) -> bool {
         lock(&self.held).contains_key(job)
     }
@@ -184,13 +217,19 @@ impl Shared {
     pub(super) fn is_double(&self, message: &Message) -> bool {
         let mut all = lock(&self.held);
         let held = all.get_mut(&message.job.as_str().into());
-        let held = held.filter(|held| held.message.is_empty() || held.message == message.id);
+        let same = |held: &&mut Held| held.message.is_empty() || held.message == message.id;
+        let held = held.filter(|held| !held.ending && same(held));
         held.map(|held| held.handle.clone_from(&message.handle)).is_some()
     }
 
     /// The job runs no more. Those that waited behind it in its message group go back unless it was deleted.
-    pub(super) fn let_go(self: &Arc<Self>, job: &JobId, is_deleted: bool) {
-        let Some(held) = lock(&self.held).remove(job) else { return };
+    pub(super) fn let_go(self: &Arc<Self>, job: &JobId, fence: Fence, is_deleted: bool) {
+        let held = {
+            let mut all = lock(&self.held);
+            let is_this = all.get(job).is_some_and(|held| held.fence == fence);
+            is_this.then(|| all.remove(job)).flatten()
+        };
+        let Some(held) = held else { return };
         let source = lock(&self.sources).get(&held.source).cloned();
         let Some(source) = source else { return };
         let (behind, waiting) = {
@@ -204,18 +243,30 @@ impl Shared {
         }
     }
 
-    /// Makes messages visible for others at once.
+    /// Makes messages visible for others at once; those whose class nobody here takes, in a while.
     pub(super) fn give_back(self: &Arc<Self>, source: &Arc<SourceQueue>, all: Vec<Buffered>) {
         for one in all {
-            let queue = source.queue.clone();
-            tokio::spawn(async move { queue.hide(&one.message.handle, Duration::ZERO).await.ok() });
+            let (queue, time) =
+                (source.queue.clone(), if one.is_unwanted { UNWANTED } else { Duration::ZERO });
+            tokio::spawn(async move { queue.hide(&one.message.handle, time).await.ok() });
         }
+    }
+
+    /// Gives back what no worker has taken in time. No poll is worth it until one asks again.
+    pub(super) fn give_back_late(self: &Arc<Self>, source: &Arc<SourceQueue>) {
+        let late = lock(&source.buffer).expired(clock::now());
+        if late.iter().any(|one| !one.is_unwanted) {
+            lock(&source.wanted).ready.clear();
+        }
+        self.give_back(source, late);
     }
 
     /// Sends a message to the dead-letter queue as it came, with what is known of its end. Without such a queue: nothing.
     pub(super) async fn bury(&self, source: &QueueName, dead: Dead<'_>) -> Result<(), Fault> {
         let Some(name) = self.client.place.dead_letters(source.as_str()) else { return Ok(()) };
-        let clip = |text: &str| text.chars().take(1000).collect::<String>();
+        // SQS takes the characters of XML only.
+        let allowed = |c: char| if c < ' ' && !matches!(c, '\t' | '\n' | '\r') { '\u{fffd}' } else { c };
+        let clip = |text: &str| text.chars().take(1000).map(allowed).collect::<String>();
         let mut notes = vec![
             ("taskvisor-error", clip(dead.error)),
             ("taskvisor-queue", source.to_string()),
@@ -223,16 +274,33 @@ impl Shared {
             ("taskvisor-attempt", dead.attempt.to_string()),
         ];
         notes.extend(dead.class.map(|class| ("taskvisor-class", clip(class))));
+        if dead.body.len() > NOTED_MAX {
+            notes.clear();
+        }
         let is_fifo = name.ends_with(".fifo");
         let outgoing = Outgoing {
             body: dead.body.to_owned(),
             group: is_fifo.then(|| dead.group.unwrap_or("dead").to_owned()),
-            once: is_fifo.then(|| dead.id.to_owned()),
+            once: is_fifo.then(|| once(dead.id, dead.attempt)),
             notes,
             ..Outgoing::default()
         };
-        self.queue(&name).send(&outgoing).await.map(drop)
+        self.send(&name, &outgoing).await
     }
+
+    /// Sends a message that must be there before another one is deleted: without it, nothing is.
+    pub(super) async fn send(&self, name: &str, outgoing: &Outgoing) -> Result<(), Fault> {
+        match self.queue(name).send(outgoing).await {
+            Ok(_) => Ok(()),
+            Err(fault) => Err(Fault::Other(format!("the queue '{name}' did not take a message: {fault}"))),
+        }
+    }
+}
+
+/// By which a FIFO queue knows a message that is sent a second time: letters, digits and hyphens.
+pub(super) fn once(id: &str, attempt: u32) -> String {
+    let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(100).collect();
+    format!("{id}-{attempt}")
 }
 
 /// A message that is not tried again.

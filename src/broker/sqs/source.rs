@@ -11,15 +11,12 @@ use super::buffer::Buffered;
 use super::client::{Client, JOB, Outgoing};
 use super::fault::Fault;
 use super::queue::Queue;
-use super::shared::{DELAY_MAX, Dead, Held, LONGEST, Shared, SourceQueue, lock};
-use super::{body::Bodies, poll};
+use super::shared::{Held, LONGEST, Shared, SourceQueue, lock};
+use super::{body::Bodies, poll, settle};
 use crate::broker::ledger::{Adopted, Delivery, Ledger};
 use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling, Source};
 use crate::clock;
-use crate::model::{
-    Failure, Fence, Fetched, JobId, JobState, Lease, NewJob, Progress, Revocation, Settlement, Verdict,
-    WorkerId,
-};
+use crate::model::{Fence, Fetched, JobId, Lease, NewJob, Progress, Revocation, Settlement, WorkerId};
 use crate::select::Turns;
 
 /// Amazon SQS.
@@ -44,15 +41,16 @@ impl Sqs {
     pub(super) async fn stop(&self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
         lock(&self.polls).drain(..).for_each(|poll| poll.abort());
+        let mut back = Vec::new();
         for source in self.shared.sources() {
-            let waiting = lock(&source.buffer).drain();
-            let back = waiting.iter().map(|one| {
-                let (queue, handle) = (source.queue.clone(), one.message.handle.clone());
-                tokio::spawn(async move { queue.hide(&handle, Duration::ZERO).await })
-            });
-            for done in back.collect::<Vec<_>>() {
-                done.await.ok();
+            for one in lock(&source.buffer).drain() {
+                let queue = source.queue.clone();
+                let hidden = async move { queue.hide(&one.message.handle, Duration::ZERO).await };
+                back.push(tokio::spawn(hidden));
             }
+        }
+        for done in back {
+            done.await.ok();
         }
     }
 }
@@ -68,14 +66,18 @@ impl Source for Sqs {
     async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
         let sources: Vec<Arc<SourceQueue>> = request.queues.iter().map(|name| self.source(name)).collect();
         let mut workers = request.workers.iter().copied();
-        let mut given = Vec::new();
+        let mut given: Vec<(Arc<SourceQueue>, Buffered, WorkerId)> = Vec::new();
+        let now = clock::now();
         let mut counts = vec![0; sources.len()];
         let mut turns = Turns::new(request.take, 0..sources.len());
         while workers.len() > 0
             && let Some(&at) = turns.queue()
         {
-            let runs = |job: &JobId| self.shared.runs(job);
-            match lock(&sources[at].buffer).take(&request.filter, runs) {
+            let is_given =
+                |job: &JobId| given.iter().any(|(_, one, _)| one.read.job.id.as_ref() == Some(job));
+            let runs = |job: &JobId| self.shared.runs(job) || is_given(job);
+            let taken = lock(&sources[at].buffer).take(&request.filter, now, runs);
+            match taken {
                 Some(one) => {
                     counts[at] += 1;
                     given.extend(workers.next().map(|worker| (sources[at].clone(), one, worker)));
@@ -84,9 +86,9 @@ impl Source for Sqs {
                 None => turns.had_none(),
             }
         }
-        let now = clock::now();
         for (source, count) in sources.iter().zip(counts) {
-            lock(&source.wanted).took(count, workers.len(), request.lease.min(LONGEST), now);
+            let ready = (&request.pool, workers.len());
+            lock(&source.wanted).took(count, ready, request.lease.min(LONGEST), now);
             source.wants.notify_one();
         }
         Ok(self.adopt(&request, given).await)
@@ -105,12 +107,17 @@ impl Source for Sqs {
         let noted = self.shared.ledger.renew(leases.clone(), by).await;
         let mut renewals = Vec::with_capacity(leases.len());
         for ((lease, asked), noted) in leases.into_iter().zip(asked).zip(noted) {
-            let lease = Lease { expires_at: now + by, ..lease };
             renewals.push(match asked.await {
-                Ok(Ok(())) if matches!(noted, Some(Renewal::Canceling(_))) => Renewal::Canceling(lease),
-                Ok(Ok(())) => Renewal::Renewed(lease),
+                Ok(Ok(hidden)) => {
+                    let lease = Lease { expires_at: now + hidden, ..lease };
+                    match noted {
+                        Some(Renewal::Canceling(_)) => Renewal::Canceling(lease),
+                        _ => Renewal::Renewed(lease),
+                    }
+                }
+                // Nobody settles what is lost: when the message comes again it is another delivery.
                 Ok(Err(Fault::NotOurs | Fault::NoQueue)) => {
-                    self.shared.let_go(&lease.job, false);
+                    self.shared.let_go(&lease.job, lease.fence, false);
                     Renewal::Lost(Revocation::LockLost)
                 }
                 Ok(Err(fault)) => Renewal::Failed(fault.error("renew a message of", "")),
@@ -122,25 +129,17 @@ impl Source for Sqs {
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
         let asked: Vec<_> = settlements
-            .iter()
+            .into_iter()
             .map(|settlement| {
-                let (shared, settlement) = (self.shared.clone(), settlement.clone());
-                tokio::spawn(async move { settle(&shared, &settlement).await })
+                let shared = self.shared.clone();
+                tokio::spawn(async move { settle::settle_and_note(&shared, settlement).await })
             })
             .collect();
-        let (mut answers, mut ended) = (Vec::with_capacity(asked.len()), Vec::new());
-        for (settlement, asked) in settlements.into_iter().zip(asked) {
-            let answer =
-                asked.await.unwrap_or_else(|error| Settling::Failed(Error::Failed(error.to_string())));
-            if let Settling::Settled(state) = &answer {
-                self.shared.let_go(&settlement.job, is_deleted(*state));
-                ended.push(settlement);
-            } else if answer == Settling::NotOurs {
-                self.shared.let_go(&settlement.job, false);
-            }
-            answers.push(answer);
+        let mut answers = Vec::with_capacity(asked.len());
+        for asked in asked {
+            let failed = |error: tokio::task::JoinError| Settling::Failed(Error::Failed(error.to_string()));
+            answers.push(asked.await.unwrap_or_else(failed));
         }
-        self.shared.ledger.settle(ended).await;
         Ok(answers)
     }
 
@@ -150,6 +149,7 @@ impl Source for Sqs {
             .map(|job| {
                 let body = self.shared.bodies.write(&job);
                 let queue = self.shared.queue(&self.shared.client.place.name(job.queue.as_str()));
+                self.shared.forget_count(&job.queue);
                 tokio::spawn(async move { put(&queue, job, body?).await })
             })
             .collect();
@@ -161,14 +161,7 @@ impl Source for Sqs {
     }
 
     async fn next_notice(&self) -> Notice {
-        let notice = self.shared.ledger.next_notice().await;
-        // Nobody settles what is lost: when the message comes again it is another delivery.
-        if let Notice::Revoked(job, fence, Revocation::LockLost) = &notice
-            && self.shared.held(job, *fence).is_some()
-        {
-            self.shared.let_go(job, false);
-        }
-        notice
+        self.shared.ledger.next_notice().await
     }
 
     fn health(&self) -> Health {
@@ -208,21 +201,29 @@ impl Sqs {
                 group: one.message.group.clone(),
                 body: Some(one.message.body.as_str().into()),
                 next_body: None,
+                ending: false,
+                sent: false,
                 attempt: one.message.received,
                 received_at: one.since,
             };
             self.shared.hold(one.message.job.as_str().into(), held);
             let (job, attempt) = (one.read.job.clone(), one.message.received);
-            deliveries.push((Delivery { job, fence, attempt, handle: one.message.handle.clone() }, *worker));
+            let (is_own_id, handle) = (one.message.job == one.message.id, one.message.handle.clone());
+            deliveries.push((Delivery { job, is_own_id, fence, attempt, handle }, *worker));
         }
+        let fences: Vec<Fence> = deliveries.iter().map(|(delivery, _)| delivery.fence).collect();
         let adopted = self.shared.ledger.adopt(request, deliveries).await;
         let mut fetched = Vec::with_capacity(adopted.len());
-        for (adopted, (source, one, _)) in adopted.into_iter().zip(given) {
+        for ((adopted, fence), (source, one, _)) in adopted.into_iter().zip(fences).zip(given) {
             match adopted {
-                Adopted::Runs(job) => fetched.push(job),
+                Adopted::Runs(mut job) => {
+                    // SQS counts from the moment in which it gave the message.
+                    job.lease.expires_at = one.since + one.lease;
+                    fetched.push(job);
+                }
                 // SQS has given it a second time, which it may.
                 Adopted::Complete => {
-                    self.shared.let_go(&one.message.job.as_str().into(), true);
+                    self.shared.let_go(&one.message.job.as_str().into(), fence, true);
                     tokio::spawn(async move { source.queue.delete(&one.message.handle).await.ok() });
                 }
             }
@@ -231,115 +232,15 @@ impl Sqs {
     }
 }
 
-async fn hide_for(shared: &Shared, held: Option<Held>, time: Duration) -> Result<(), Fault> {
+/// Gives for how long it is hidden now.
+async fn hide_for(shared: &Shared, held: Option<Held>, time: Duration) -> Result<Duration, Fault> {
     let held = held.ok_or(Fault::NotOurs)?;
     let time = time.min(held.room(clock::now()));
     if time.is_zero() {
         return Err(Fault::NotOurs);
     }
     let queue = shared.queue(&shared.client.place.name(held.source.as_str()));
-    queue.hide(&held.handle, time).await.map(drop)
-}
-
-/// Whether a job that is in this state now has no message any more.
-fn is_deleted(state: JobState) -> bool {
-    match state {
-        JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => true,
-        JobState::Waiting
-        | JobState::Delayed
-        | JobState::Depends
-        | JobState::Running
-        | JobState::Canceling => false,
-    }
-}
-
-async fn settle(shared: &Arc<Shared>, settlement: &Settlement) -> Settling {
-    let Some(held) = shared.held(&settlement.job, settlement.fence) else { return Settling::NotOurs };
-    let queue = shared.queue(&shared.client.place.name(held.source.as_str()));
-    let later = |after: Duration| after.min(held.room(clock::now()));
-    let done = match &settlement.verdict {
-        Verdict::Complete { next: Some(next), .. } => match go_on(shared, &held, next).await {
-            Ok(()) => queue.delete(&held.handle).await.map(|_| JobState::Complete),
-            Err(fault) => Err(fault),
-        },
-        Verdict::Complete { next: None, .. } => queue.delete(&held.handle).await.map(|_| JobState::Complete),
-        Verdict::Canceled => queue.delete(&held.handle).await.map(|_| JobState::Canceled),
-        Verdict::Retry { after, .. } | Verdict::Release { after, .. } => {
-            let state = if after.is_zero() { JobState::Waiting } else { JobState::Delayed };
-            let waits = match &held.next_body {
-                None => queue.hide(&held.handle, later(*after)).await.map(drop),
-                Some(body) => replace(&queue, settlement, &held, body, *after).await,
-            };
-            waits.map(|()| state)
-        }
-        Verdict::Fail { failure } => {
-            bury(shared, settlement, &held, failure).await.map(|()| JobState::Failed)
-        }
-        Verdict::Hold { failure } => bury(shared, settlement, &held, failure).await.map(|()| JobState::Held),
-    };
-    match done {
-        Ok(state) => Settling::Settled(state),
-        Err(Fault::NotOurs | Fault::NoQueue) => Settling::NotOurs,
-        Err(fault) => Settling::Failed(fault.error("settle a message of", &queue.name)),
-    }
-}
-
-/// Sends the job as a new message, and then deletes the old one: between the two it is there twice, and never not at all.
-async fn replace(
-    queue: &Queue,
-    settlement: &Settlement,
-    held: &Held,
-    body: &str,
-    after: Duration,
-) -> Result<(), Fault> {
-    let is_fifo = queue.name.ends_with(".fifo");
-    let outgoing = Outgoing {
-        body: body.to_owned(),
-        delay: if is_fifo { Duration::ZERO } else { after.min(DELAY_MAX) },
-        group: held.group.clone(),
-        once: is_fifo.then(|| uuid::Uuid::now_v7().simple().to_string()),
-        notes: vec![(JOB, settlement.job.to_string())],
-    };
-    queue.send(&outgoing).await?;
-    queue.delete(&held.handle).await.map(drop)
-}
-
-/// The dead letters have it before the queue loses it: nothing is lost in between.
-async fn bury(
-    shared: &Arc<Shared>,
-    settlement: &Settlement,
-    held: &Held,
-    failure: &Failure,
-) -> Result<(), Fault> {
-    let queue = shared.queue(&shared.client.place.name(held.source.as_str()));
-    // What an earlier supervisor took is not here any more: it comes again, and ends then.
-    let Some(body) = &held.body else { return queue.hide(&held.handle, Duration::ZERO).await.map(drop) };
-    let error = format!("{}: {}", failure.group, failure.message);
-    let dead = Dead {
-        id: settlement.job.as_str(),
-        body,
-        group: held.group.as_deref(),
-        error: &error,
-        class: None,
-        attempt: held.attempt,
-    };
-    shared.bury(&held.source, dead).await?;
-    queue.delete(&held.handle).await.map(drop)
-}
-
-/// The job goes on in another queue: as a message there.
-async fn go_on(shared: &Arc<Shared>, held: &Held, next: &crate::model::Next) -> Result<(), Fault> {
-    let Some(body) = &held.body else { return Err(Fault::Other("its message is not known here".into())) };
-    let name = shared.client.place.name(next.queue.as_str());
-    let is_fifo = name.ends_with(".fifo");
-    let outgoing = Outgoing {
-        body: body.to_string(),
-        delay: if is_fifo { Duration::ZERO } else { next.delay },
-        group: held.group.clone().or_else(|| is_fifo.then(|| "taskvisor".to_owned())),
-        once: is_fifo.then(|| uuid::Uuid::now_v7().simple().to_string()),
-        ..Outgoing::default()
-    };
-    shared.queue(&name).send(&outgoing).await.map(drop)
+    queue.hide(&held.handle, time).await.map(|_| time)
 }
 
 async fn put(queue: &Queue, job: NewJob, body: String) -> Result<JobId, Error> {

@@ -1,0 +1,146 @@
+//! Ends of jobs: what becomes of their messages. What must be elsewhere before a message is deleted is sent first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::client::{JOB, Outgoing};
+use super::fault::Fault;
+use super::queue::Queue;
+use super::shared::{DELAY_MAX, Dead, Held, Shared, once};
+use crate::broker::Settling;
+use crate::clock;
+use crate::model::{Failure, JobState, Next, Settlement, Verdict};
+
+/// Whether a job that is in this state now has no message any more.
+fn is_deleted(state: JobState) -> bool {
+    match state {
+        JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => true,
+        JobState::Waiting
+        | JobState::Delayed
+        | JobState::Depends
+        | JobState::Running
+        | JobState::Canceling => false,
+    }
+}
+
+/// The ledger has the end before the message can be taken for another delivery.
+pub(super) async fn settle_and_note(shared: &Arc<Shared>, settlement: Settlement) -> Settling {
+    let answer = settle(shared, &settlement).await;
+    let (job, fence) = (settlement.job.clone(), settlement.fence);
+    match &answer {
+        Settling::Settled(state) => {
+            shared.ledger.settle(vec![settlement]).await;
+            shared.let_go(&job, fence, is_deleted(*state));
+        }
+        Settling::NotOurs => shared.let_go(&job, fence, false),
+        Settling::Failed(_) => {}
+    }
+    answer
+}
+
+async fn settle(shared: &Arc<Shared>, settlement: &Settlement) -> Settling {
+    let Some(held) = shared.ends(&settlement.job, settlement.fence) else { return Settling::NotOurs };
+    let queue = shared.queue(&shared.client.place.name(held.source.as_str()));
+    let later = |after: Duration| after.min(held.room(clock::now()));
+    let done = match &settlement.verdict {
+        Verdict::Complete { next: Some(next), .. } if !next.depends.is_empty() => {
+            let message =
+                "it was to go on once other jobs are complete, and SQS cannot have a job wait for others";
+            let failure = Failure { group: "unsupported".into(), message: message.into(), trace: None };
+            bury(shared, settlement, &held, &failure).await.map(|()| JobState::Held)
+        }
+        Verdict::Complete { next: Some(next), .. } => match go_on(shared, settlement, &held, next).await {
+            Ok(()) => queue.delete(&held.handle).await.map(|_| JobState::Complete),
+            Err(fault) => Err(fault),
+        },
+        Verdict::Complete { next: None, .. } => queue.delete(&held.handle).await.map(|_| JobState::Complete),
+        Verdict::Canceled => queue.delete(&held.handle).await.map(|_| JobState::Canceled),
+        Verdict::Retry { after, .. } | Verdict::Release { after, .. } => {
+            let state = if after.is_zero() { JobState::Waiting } else { JobState::Delayed };
+            let waits = match &held.next_body {
+                None => queue.hide(&held.handle, later(*after)).await.map(drop),
+                Some(body) => replace(shared, &queue, settlement, &held, body, *after).await,
+            };
+            waits.map(|()| state)
+        }
+        Verdict::Fail { failure } => {
+            bury(shared, settlement, &held, failure).await.map(|()| JobState::Failed)
+        }
+        Verdict::Hold { failure } => bury(shared, settlement, &held, failure).await.map(|()| JobState::Held),
+    };
+    match done {
+        Ok(state) => Settling::Settled(state),
+        Err(Fault::NotOurs | Fault::NoQueue) => Settling::NotOurs,
+        Err(fault) => Settling::Failed(fault.error("settle a message of", &queue.name)),
+    }
+}
+
+/// Sends the job as a new message, and then deletes the old one: between the two it is there twice, and never not at all.
+async fn replace(
+    shared: &Shared,
+    queue: &Queue,
+    settlement: &Settlement,
+    held: &Held,
+    body: &str,
+    after: Duration,
+) -> Result<(), Fault> {
+    let is_fifo = queue.name.ends_with(".fifo");
+    let outgoing = Outgoing {
+        body: body.to_owned(),
+        delay: if is_fifo { Duration::ZERO } else { after.min(DELAY_MAX) },
+        group: held.group.clone(),
+        once: is_fifo.then(|| once(settlement.job.as_str(), held.attempt)),
+        notes: vec![(JOB, settlement.job.to_string())],
+    };
+    if !held.sent {
+        shared.send(&queue.name, &outgoing).await?;
+        shared.has_sent(&settlement.job, settlement.fence);
+    }
+    queue.delete(&held.handle).await.map(drop)
+}
+
+/// The dead letters have it before the queue loses it: nothing is lost in between.
+async fn bury(
+    shared: &Arc<Shared>,
+    settlement: &Settlement,
+    held: &Held,
+    failure: &Failure,
+) -> Result<(), Fault> {
+    let queue = shared.queue(&shared.client.place.name(held.source.as_str()));
+    // What an earlier supervisor took is not here any more: it comes again, and ends then.
+    let Some(body) = &held.body else { return queue.hide(&held.handle, Duration::ZERO).await.map(drop) };
+    let error = format!("{}: {}", failure.group, failure.message);
+    let dead = Dead {
+        id: settlement.job.as_str(),
+        body,
+        group: held.group.as_deref(),
+        error: &error,
+        class: None,
+        attempt: held.attempt,
+    };
+    if !held.sent {
+        shared.bury(&held.source, dead).await?;
+        shared.has_sent(&settlement.job, settlement.fence);
+    }
+    queue.delete(&held.handle).await.map(drop)
+}
+
+/// The job goes on in another queue: as a message there, with its id.
+async fn go_on(shared: &Arc<Shared>, settlement: &Settlement, held: &Held, next: &Next) -> Result<(), Fault> {
+    let body = held.next_body.as_ref().or(held.body.as_ref());
+    let Some(body) = body else { return Err(Fault::Other("its message is not known here".into())) };
+    let name = shared.client.place.name(next.queue.as_str());
+    let is_fifo = name.ends_with(".fifo");
+    let outgoing = Outgoing {
+        body: body.to_string(),
+        delay: if is_fifo { Duration::ZERO } else { next.delay.min(DELAY_MAX) },
+        group: is_fifo.then(|| held.group.clone().unwrap_or_else(|| "taskvisor".to_owned())),
+        once: is_fifo.then(|| once(settlement.job.as_str(), held.attempt)),
+        notes: vec![(JOB, settlement.job.to_string())],
+    };
+    if !held.sent {
+        shared.send(&name, &outgoing).await?;
+        shared.has_sent(&settlement.job, settlement.fence);
+    }
+    Ok(())
+}
