@@ -131,7 +131,7 @@ fn why_a_job_waits_is_told_for_each_reason() {
     assert_says(&why(&sandbox, "job", &others[0]), &["Pool main is paused"]);
     assert_says(&why(&sandbox, "pool", "main"), &["It is paused", "asked of pool main: no more jobs"]);
     let json = sandbox.json(&["why", "job", &others[1], "--json"]);
-    assert_eq!((&json["before"], &json["pools"][0][1]), (&1.into(), &"runs".into()), "{json}");
+    assert_eq!((&json["before"], &json["pools"][0]["fit"]), (&1.into(), &"runs".into()), "{json}");
     for (kind, name, words) in [
         ("job", "none", "no job has the id 'none'"),
         ("slot", "main.9", "there is no worker at 'main.9'"),

@@ -119,9 +119,9 @@ const MUTANTS: [Mutant; 38] = [
     },
     Mutant {
         name: "loses a wake-up during a fetch",
-        file: "size.rs",
-        old: "(self.intake.maybe_waiting, self.size.maybe_waiting) = (true, true);",
-        new: "if ON {\n            self.intake.maybe_waiting |= self.intake.asked.is_none();\n        } else {\n            (self.intake.maybe_waiting, self.size.maybe_waiting) = (true, true);\n        }",
+        file: "fetch.rs",
+        old: "self.maybe_waiting = true;\n        self.selection.woken();",
+        new: "if ON {\n            self.maybe_waiting |= self.asked.is_none();\n        } else {\n            self.maybe_waiting = true;\n        }\n        self.selection.woken();",
     },
     Mutant {
         name: "does not fence itself off",

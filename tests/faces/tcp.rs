@@ -101,14 +101,14 @@ fn by_tcp_comes_in_who_knows_the_token_and_calls_us_by_our_name() {
         let headers = ["host: localhost", knows.as_str()];
         let put = |job: &str| by_tcp(sandbox, "POST /v1/jobs", &headers, &format!("{{\"jobs\":[{job}]}}"));
         let program =
-            r#"{"queue":"default","class":"exec","payload":{"exec":{"argv":["true"],"cwd":"/","umask":18}}}"#;
-        let data = r#"{"queue":"mail","class":"Welcome","payload":{"data":"1"}}"#;
+            r#"{"queue":"default","class":"exec","exec":{"argv":["true"],"cwd":"/","umask":"022"}}"#;
+        let data = r#"{"queue":"mail","class":"Welcome","data":1}"#;
         for jobs in [program, &format!("{data},{program}"), &data.replace("Welcome", "exec")] {
             let (code, answer) = put(jobs);
             assert!(code == 403 && answer.contains("programs cannot be put by TCP"), "{answer}");
         }
         let recur = |job: &str| {
-            let every = r#"{"every":{"interval":{"secs":60,"nanos":0}}}"#;
+            let every = r#"{"every":{"interval":60}}"#;
             let body = format!("{{\"schedule\":{every},\"job\":{job}}}");
             by_tcp(sandbox, "POST /v1/recurring/often", &headers, &body)
         };
@@ -129,7 +129,7 @@ fn programs_are_put_by_tcp_where_that_is_allowed() {
     let config = with_port(&sandbox, "  allow_exec: true\n");
     let _running = sandbox.start(&["-c", &config]);
     let headers = ["host: 127.0.0.1", &format!("authorization: Bearer {TOKEN}")];
-    let job = r#"{"jobs":[{"id":"j1","queue":"default","class":"exec","payload":{"exec":{"argv":["true"],"cwd":"/","umask":18}}}]}"#;
+    let job = r#"{"jobs":[{"id":"j1","queue":"default","class":"exec","exec":{"argv":["true"],"cwd":"/","umask":"022"}}]}"#;
     assert_eq!(by_tcp(&sandbox, "POST /v1/jobs", &headers, job).0, 200);
     assert!(by_tcp(&sandbox, "GET /v1/jobs/j1/wait", &headers, "").1.contains("complete"));
 }

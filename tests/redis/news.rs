@@ -85,7 +85,7 @@ impl Listener<'_> {
             let tags = news["tags"].as_array().into_iter().flatten().filter_map(Value::as_str);
             let tags = tags.collect::<Vec<_>>().join(" ");
             let word = |name: &str| news[name].as_str().unwrap_or("-").to_owned();
-            format!("{} {} {} {tags}", word("what"), word("queue"), word("state")).trim_end().to_owned()
+            format!("{} {} {} {tags}", word("kind"), word("queue"), word("state")).trim_end().to_owned()
         };
         self.heard().iter().filter(|news| news["job"] == jid).map(words).collect()
     }

@@ -1,7 +1,7 @@
 //! Jobs during which the supervisor has died more than once: each runs alone on its host.
 
 use super::script::check;
-use super::{fork, prefork};
+use super::{coroutine, fork, prefork};
 
 #[test]
 fn a_suspect_begins_when_all_others_have_ended_and_nothing_begins_beside_it() {
@@ -117,5 +117,50 @@ fn a_suspect_waits_for_others_and_keeps_others_waiting_for_five_minutes_each_and
          602 > settle t released after 60
          603 > assign 3.1 b
          603 > kill_at 3.1 661",
+    );
+}
+
+#[test]
+fn a_job_that_waits_to_run_alone_does_not_begin_beside_a_suspect_that_has_its_five_minutes() {
+    let mut settings = coroutine(2);
+    settings.lease = std::time::Duration::from_secs(2000);
+    check(
+        settings,
+        "0.1 ready 1.1 / ready 2.1
+         0.2 fetched b c d
+         0.3 fetched e / woken
+         0.4 fetched k crashes=1 retries=5 attempt=2
+         1 done 1.1 b / done 1.1 c / done 1.1 d
+         1.1 settled b / settled c / settled d / woken
+         1.2 fetched s interrupted=2
+         2 renewed e 2000 / renewed k 2000 / renewed s 2000
+         310 done 2.1 e
+         311 settled e
+         602 woken",
+        "0 > spawn 1.1
+         0 > spawn 2.1
+         0.1 > fetch 1.1 1.1 1.1
+         0.2 > assign 1.1 b
+         0.2 > assign 1.1 c
+         0.2 > assign 1.1 d
+         0.2 > kill_at 1.1 58.2
+         0.2 > fetch 2.1 2.1 2.1
+         0.3 > assign 2.1 e
+         0.3 > kill_at 2.1 58.3
+         0.3 > fetch 2.1 2.1
+         1 > settle b complete
+         1 > settle c complete
+         1 > settle d complete
+         1.1 > fetch 1.1 1.1 1.1
+         1.3 > renew e
+         1.4 > renew k
+         2 > kill_at 2.1 2000
+         2.2 > kill_at 1.1 never
+         301.2 > assign 1.1 s
+         301.2 > kill_at 1.1 2000
+         310 > settle e complete
+         311 > kill_at 2.1 never
+         601.2 > assign 2.1 k
+         601.2 > kill_at 2.1 2000",
     );
 }

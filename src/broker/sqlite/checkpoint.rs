@@ -23,13 +23,15 @@ pub(super) struct Checkpoints {
     pub(super) busy_timeout: Duration,
     next: i32,
     latest: i32,
+    /// From how many pages on the next warning is worth it; 0 = from the first that is too many.
+    warn_at: i32,
     /// When to try again a WAL that does not grow, in store time.
     again: i64,
 }
 
 impl Checkpoints {
     pub(super) fn new(busy_timeout: Duration) -> Self {
-        Checkpoints { busy_timeout, next: PAGES, latest: 0, again: i64::MAX }
+        Checkpoints { busy_timeout, next: PAGES, latest: 0, warn_at: 0, again: i64::MAX }
     }
 
     /// A checkpoint, if one is due.
@@ -49,7 +51,12 @@ impl Checkpoints {
         self.next = pages + PAGES.max(pages / 4);
         let is_pinned = !whole && pages >= PAGES_MANY;
         self.again = if is_pinned { time.saturating_add(AGAIN) } else { i64::MAX };
-        if is_pinned && grew && pages >= PAGES_PINNED {
+        if whole {
+            self.warn_at = 0;
+        }
+        // Also where it grew in small steps, between tries that came by themselves.
+        if is_pinned && pages >= PAGES_PINNED.max(self.warn_at) {
+            self.warn_at = pages + pages / 4;
             tracing::warn!(
                 store = %file,
                 pages,
