@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::texts::{bytes, json};
+use super::texts::{bytes, depth, json};
 use super::{JsonText, MaybeSeconds, Seconds};
 use crate::model::object::maybe_object;
 use crate::model::{Bytes, Class, Exec, Exists, JobId, NewJob, Payload, QueueName, Retry};
@@ -76,6 +76,9 @@ pub(super) fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<R
     Box::<RawValue>::deserialize(from).map(Some)
 }
 
+/// Data that is nested more deeply is shown as `raw`.
+const DEEPEST: usize = 100;
+
 /// What a job carries, by its form.
 pub(super) struct Carried {
     pub(super) data: Option<Box<RawValue>>,
@@ -89,7 +92,8 @@ impl Carried {
         match payload {
             None => none,
             Some(Payload::Exec(exec)) => Carried { exec: Some(exec), ..none },
-            Some(Payload::Data(bytes)) => match json(&bytes.0) {
+            // Most readers of JSON would refuse the whole job for data that is nested more deeply.
+            Some(Payload::Data(bytes)) => match json(&bytes.0).filter(|_| depth(&bytes.0) <= DEEPEST) {
                 Some(data) => Carried { data: Some(data), ..none },
                 None => Carried { raw: Some(bytes), ..none },
             },

@@ -19,6 +19,23 @@ pub(in crate::model) fn json(text: &[u8]) -> Option<Box<RawValue>> {
     RawValue::from_string(line).ok()
 }
 
+/// How deeply lists and objects are nested in a text that is JSON.
+pub(in crate::model) fn depth(text: &[u8]) -> usize {
+    let (mut deepest, mut depth, mut in_string, mut is_escaped) = (0, 0_usize, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => depth += 1,
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
 /// What a worker gave back, as JSON on one line with every digit; a text that is no JSON, which another program may have
 /// written, becomes a string. `None` only if it cannot be written at all.
 ///
@@ -61,5 +78,19 @@ impl JsonSchema for JsonText {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::depth;
+
+    #[test]
+    fn lists_and_objects_are_counted_and_what_strings_hold_is_not() {
+        for (text, deep) in
+            [("1", 0), ("[]", 1), (r#"{"a":[1,[2]]}"#, 3), (r#"["[[[", "\"[["]"#, 1), ("[[],[]]", 2)]
+        {
+            assert_eq!(depth(text.as_bytes()), deep, "{text}");
+        }
     }
 }
