@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -50,9 +51,14 @@ impl Scene {
     }
 
     pub fn send(&self, queue: &str, body: &str) {
+        self.send_to(queue, "g", body);
+    }
+
+    /// Of a FIFO queue, to a message group.
+    fn send_to(&self, queue: &str, group: &str, body: &str) {
         let mut message = json!({"QueueUrl": self.queue(queue), "MessageBody": body});
         if queue.ends_with(".fifo") {
-            message["MessageGroupId"] = "g".into();
+            message["MessageGroupId"] = group.into();
             message["MessageDeduplicationId"] = body.len().to_string().into();
         }
         ok(&self.fake, "SendMessage", message);
@@ -212,7 +218,7 @@ fn what_sqs_cannot_do_is_refused_with_what_to_do_instead() {
     wait_until("the job is complete", || scene.jobs(&["--state", "complete"]).len() == 1);
     let id = scene.jobs(&[])[0]["id"].as_str().unwrap().to_owned();
     for (args, word) in [
-        (&["job", "retry", &id] as &[&str], "start-message-move-task"),
+        (&["job", "retry", &id] as &[&str], "put the job again"),
         (&["queue", "pause", "mail"], "taskvisor pause"),
         (&["put", "-q", "mail", "--priority", "3", "--", "/bin/true"], "queue of its own"),
         (&["status", "--fleet"], "ask each host"),
@@ -284,14 +290,69 @@ fn entries_that_fail_alone_and_lost_answers_lose_no_job() {
 #[test]
 fn of_a_message_group_one_job_runs_at_a_time_and_in_order() {
     let scene = Scene::new();
-    for n in 1..=6 {
+    // The first one waits; of another group a job runs meanwhile, so there are workers for those behind the first.
+    scene.send_shell("mail.fifo", "echo begin 1 >>out; read go <go; echo end 1 >>out");
+    for n in 2..=6 {
         let pad = "x".repeat(n);
         scene.send_shell("mail.fifo", &format!("echo begin {n} >>out; echo end {n} >>out; : {pad}"));
     }
+    let gate = scene.sandbox.work("go");
+    assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
     let _running = scene.start(&["-w", "4", "-q", "mail.fifo"]);
+    wait_until("the first one runs", || scene.said("out") == "begin 1\n");
+    scene.send_to("mail.fifo", "h", &scene.shell("echo passed >other"));
+    wait_until("a job of another group has run", || scene.said("other") == "passed\n");
+    assert_eq!(scene.said("out"), "begin 1\n", "the others wait for the first");
+    fs::write(&gate, "on\n").unwrap();
     wait_until("all are deleted", || scene.is_empty("mail.fifo"));
     let expected: String = (1..=6).map(|n| format!("begin {n}\nend {n}\n")).collect();
     assert_eq!(scene.said("out"), expected);
+}
+
+#[test]
+fn a_job_that_runs_longer_than_its_lease_is_renewed_and_runs_once() {
+    let scene = Scene::new();
+    scene.send_shell("mail", "echo ran >>out; read go <go");
+    let gate = scene.sandbox.work("go");
+    assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    // A second worker would take the message if it became visible.
+    let _running = scene.start(&["-w", "2", "-q", "mail", "--lease", "10s", "--grace", "1s"]);
+    wait_until("it runs", || scene.said("out") == "ran\n");
+    let renewed = || scene.fake.calls().get("ChangeMessageVisibilityBatch").copied().unwrap_or(0);
+    for round in 1..=4 {
+        wait_until("it is renewed", || renewed() >= round);
+        // Less than what a renewal gives, and in all more than the lease.
+        scene.fake.advance(Duration::from_secs(4));
+    }
+    fs::write(&gate, "on\n").unwrap();
+    wait_until("its message is deleted", || scene.is_empty("mail"));
+    assert_eq!(scene.said("out"), "ran\n");
+}
+
+#[test]
+fn a_ledger_that_cannot_be_opened_loses_history_and_no_job() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.sandbox.path("state")).unwrap();
+    fs::set_permissions(scene.sandbox.path("state"), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(scene.sandbox.path("state/ledger.db"), "this is no ledger".repeat(500)).unwrap();
+    scene.send_shell("mail", "echo ran >>out");
+    let _running = scene.start(&["-w", "1", "-q", "mail"]);
+    wait_until("its message is deleted", || scene.is_empty("mail"));
+    assert_eq!(scene.said("out"), "ran\n");
+    assert!(scene.sandbox.reasons().contains("the history of jobs is kept in memory only"));
+}
+
+/// What docs/sqs.md shows first.
+#[test]
+fn a_put_of_a_class_is_the_message_that_the_page_shows() {
+    let scene = Scene::new();
+    let page = fs::read_to_string("docs/sqs.md").unwrap();
+    let put = page.lines().find_map(|line| line.strip_prefix("taskvisor put ")).expect("a put");
+    assert_eq!(put, r#"mail welcome '{"to": "ann@example.org"}'"#);
+    scene.queue("mail");
+    let _running = scene.start(&["-w", "1", "-q", "other"]);
+    scene.sandbox.ok(&["put", "mail", "welcome", r#"{"to": "ann@example.org"}"#]);
+    assert_eq!(scene.fake.bodies("mail"), [r#"{"class":"welcome","data":{"to":"ann@example.org"}}"#]);
 }
 
 /// SQS says that the handle is not ours: what it gives then is another delivery, and not a double of what runs.

@@ -286,9 +286,8 @@ mod tests {
         name: "bare",
         shared: true,
         batch: 10,
-        longest_lease: Duration::from_secs(60),
         longest_delay: Some(Duration::from_secs(900)),
-        data_max: 1,
+        data_max: 9,
         cannot: &[
             (Ability::List, "its server cannot list: look at its console"),
             (Ability::Depend, "put the second job from the first"),
@@ -346,6 +345,9 @@ mod tests {
             needing.to_string(),
             "the broker bare cannot have a job wait for others: put the second job from the first"
         );
+        let large = NewJob::new("q".into(), "c".into(), Payload::Data("1234567890".into()));
+        let large = bare().put(vec![large]).await.unwrap_err();
+        assert!(matches!(&large, Error::Refused(why) if why.contains("9 bytes at most")), "{large}");
         let late = bare().put(vec![NewJob { delay: Duration::from_secs(901), ..job() }]).await.unwrap_err();
         assert!(matches!(&late, Error::Refused(why) if why.contains("900 s at most")), "{late}");
     }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::Error;
-use crate::model::NewJob;
 use crate::model::verb::Ability;
+use crate::model::{NewJob, Payload};
 
 /// What a kind of broker can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +16,6 @@ pub struct Card {
     pub shared: bool,
     /// The largest batch of one call.
     pub batch: usize,
-    /// The longest lease it grants.
-    pub longest_lease: Duration,
     /// The longest delay of a new job, where it is shorter than that of any job.
     pub longest_delay: Option<Duration>,
     /// The most data of a new job, in bytes.
@@ -53,6 +51,17 @@ impl Card {
                 .into_iter()
                 .filter(|(_, is_asked)| *is_asked)
                 .try_for_each(|(what, _)| self.require(what))?;
+            let bytes = match &job.payload {
+                Payload::Data(data) => data.0.len(),
+                Payload::Exec(_) => 0,
+            };
+            if bytes > self.data_max {
+                return Err(Error::Refused(format!(
+                    "{bytes} bytes of data are more than the broker {} takes: {} bytes at most; put them elsewhere, and \
+                     their place into the job",
+                    self.name, self.data_max
+                )));
+            }
             if let Some(longest) = self.longest_delay.filter(|longest| job.delay > *longest) {
                 let (asked, most) = (job.delay.as_secs(), longest.as_secs());
                 return Err(Error::Refused(format!(

@@ -161,7 +161,6 @@ pub(super) static CARD: Card = Card {
     name: "redis",
     shared: true,
     batch: 1000,
-    longest_lease: Duration::from_secs(365 * 24 * 3600),
     longest_delay: None,
     data_max: NewJob::DATA_MAX,
     cannot: &[],

@@ -25,7 +25,6 @@ pub(super) static CARD: Card = Card {
     name: "sqlite",
     shared: false,
     batch: 1000,
-    longest_lease: Duration::from_secs(365 * 24 * 3600),
     longest_delay: None,
     data_max: NewJob::DATA_MAX,
     cannot: &[

@@ -20,12 +20,11 @@ static CARD: Card = Card {
     name: "sqs",
     shared: true,
     batch: 1000,
-    longest_lease: super::shared::LONGEST,
     longest_delay: Some(super::shared::DELAY_MAX),
     data_max: (1 << 20) - (16 << 10),
     cannot: &[
         (Ability::Position, "SQS does not say what waits before a message"),
-        (Ability::Retry, "start a redrive of its dead-letter queue: `aws sqs start-message-move-task`"),
+        (Ability::Retry, "put the job again; its dead letter has the body"),
         (Ability::Depend, "put the second job from the first one"),
         (Ability::Prioritize, "give each priority a queue of its own, and the pool an order of queues"),
         (Ability::Pause, "pause the pools that take from it: `taskvisor pause POOL`"),

@@ -86,7 +86,7 @@ pub struct Common {
         help_heading = "Where"
     )]
     run_dir: Option<PathBuf>,
-    /// Where jobs wait: sqlite:PATH, memory: or redis://HOST:PORT/DB
+    /// Where jobs wait: sqlite:PATH, memory:, redis://HOST:PORT/DB or sqs://REGION
     #[arg(
         short,
         long,
