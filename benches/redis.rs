@@ -19,8 +19,8 @@ use sandbox::{Sandbox, Setting, wait_until};
 use scene::RedisServer;
 use scene::server::Scripted;
 use support::{Figures, row};
-use taskvisor::broker::redis::{Options, script::SCRIPT};
-use taskvisor::broker::{Broker, Redis};
+use taskvisor::broker::qless::{Options, script::SCRIPT};
+use taskvisor::broker::{Broker, Qless};
 use taskvisor::model::{NewJob, Payload};
 
 /// Rounds of each figure; who is compared takes turns.
@@ -117,7 +117,7 @@ fn broker() {
     let (mut steps, mut whole) = (<[Figures; 3]>::default(), Figures::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let broker =
-        Broker::from(Redis::open(&server.url(), "the bench's", Options::default()).expect("a broker"));
+        Broker::from(Qless::open(&server.url(), "the bench's", Options::default()).expect("a broker"));
     for _ in 0..ROUNDS {
         let costs = runtime.block_on(own_cycle(&broker, &mut redis));
         steps.iter_mut().zip(costs).for_each(|(step, cost)| step.add(cost));

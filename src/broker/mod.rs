@@ -9,8 +9,9 @@ mod failures;
 mod ledger;
 mod notices;
 mod options;
+pub mod qless;
 mod recurring;
-pub mod redis;
+mod redis;
 mod registry;
 pub mod sqlite;
 #[cfg(feature = "sqs")]
@@ -24,6 +25,6 @@ pub use contract::{
     Source,
 };
 pub use event_bus::EventBus;
-pub use redis::Redis;
+pub use qless::Qless;
 pub use registry::{ADAPTERS, Adapter, Address, Opening, Place, Wrong};
 pub use sqlite::Sqlite;

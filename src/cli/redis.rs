@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use super::term::screen::print;
-use crate::broker::redis::script::{LIB, SCRIPT};
+use crate::broker::qless::script::{LIB, SCRIPT};
 use crate::failure::{Failure, exit};
 
 #[derive(Debug, Subcommand)]

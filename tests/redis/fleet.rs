@@ -1,7 +1,7 @@
 //! The supervisors that share a Redis, as each tells of itself and as all are shown.
 
 use serde_json::Value;
-use taskvisor::broker::redis::script::SCRIPT;
+use taskvisor::broker::qless::script::SCRIPT;
 
 use crate::Scene;
 use crate::sandbox::{Sandbox, Setting, wait_until};

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use crate::RedisServer;
-use taskvisor::broker::redis::script::SCRIPT;
+use taskvisor::broker::qless::script::SCRIPT;
 
 /// The last one that was tried.
 const REQLESS: &str = "reqless==0.13.3";

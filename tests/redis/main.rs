@@ -44,7 +44,7 @@ impl Scene {
     fn new() -> Scene {
         let server = RedisServer::start();
         let (ears, script) =
-            (Ears::new(&server), Scripted::new(&server, taskvisor::broker::redis::script::SCRIPT));
+            (Ears::new(&server), Scripted::new(&server, taskvisor::broker::qless::script::SCRIPT));
         Scene { _server: server, ears, script }
     }
 
@@ -117,7 +117,7 @@ fn a_script_is_made_of_several_commands() {
 
 #[test]
 fn the_command_prints_the_script_that_runs() {
-    assert_eq!(printed(&["redis", "script"]), taskvisor::broker::redis::script::SCRIPT);
+    assert_eq!(printed(&["redis", "script"]), taskvisor::broker::qless::script::SCRIPT);
 }
 
 /// What taskvisor prints.
@@ -130,7 +130,7 @@ fn printed(args: &[&str]) -> String {
 #[test]
 fn every_command_is_explained() {
     let page = include_str!("../../docs/redis.md");
-    let script = taskvisor::broker::redis::script::SCRIPT;
+    let script = taskvisor::broker::qless::script::SCRIPT;
     let commands = script.split("command == '").skip(1).map(|rest| rest.split('\'').next().unwrap());
     let commands: std::collections::BTreeSet<&str> = commands.collect();
     assert!(commands.len() > 35);

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
-use taskvisor::broker::redis::script::SCRIPT;
+use taskvisor::broker::qless::script::SCRIPT;
 
 use crate::sandbox::{Running, Sandbox, Setting, kill, wait_until};
 use crate::support::{Ears, RedisServer, Scripted};

@@ -1,7 +1,7 @@
 //! What recurs in a Redis, the real binary: by hand from a host that runs nothing, and while supervisors and connections die.
 
 use serde_json::{Value, json};
-use taskvisor::broker::redis::script::SCRIPT;
+use taskvisor::broker::qless::script::SCRIPT;
 
 use crate::sandbox::{Running, Sandbox, Setting, wait_until};
 use crate::support::{RedisServer, Scripted};

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use taskvisor::broker::redis::script::SCRIPT;
+use taskvisor::broker::qless::script::SCRIPT;
 
 use crate::sandbox::{Sandbox, Setting, alive, wait_until};
 use crate::support::{RedisServer, Scripted};

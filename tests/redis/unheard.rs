@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskvisor::broker::{Broker, Fetch, Redis, redis};
+use taskvisor::broker::{Broker, Fetch, Qless, qless};
 use taskvisor::model::{ClassFilter, Fetched, NewJob, Payload, SlotId, Take, WorkerId};
 
 use crate::proxy::{Loss, Proxy};
@@ -21,8 +21,8 @@ impl Scene {
         let server = RedisServer::start();
         let proxy = Proxy::to(server.port);
         let broker =
-            Broker::from(Redis::open(&proxy.url(), "the test's", redis::Options::default()).unwrap());
-        let other = Scripted::new(&server, redis::script::SCRIPT);
+            Broker::from(Qless::open(&proxy.url(), "the test's", qless::Options::default()).unwrap());
+        let other = Scripted::new(&server, qless::script::SCRIPT);
         Scene { other, proxy, broker, _server: server }
     }
 
@@ -114,7 +114,7 @@ async fn a_put_whose_answer_was_lost_is_asked_again_and_queues_its_job_once() {
 #[test]
 fn a_fetch_that_arrives_after_it_was_given_up_is_given_nothing() {
     let server = RedisServer::start();
-    let mut other = Scripted::new(&server, redis::script::SCRIPT);
+    let mut other = Scripted::new(&server, qless::script::SCRIPT);
     let _: String = other.line("put 1 me q j klass {} 0");
     let fetch = |other: &mut Scripted, name: &str, unheard: &[&str]| -> Vec<String> {
         let count = unheard.len().to_string();
@@ -140,7 +140,7 @@ fn a_fetch_that_arrives_after_it_was_given_up_is_given_nothing() {
 #[test]
 fn an_unheard_job_that_was_canceled_ends_there() {
     let server = RedisServer::start();
-    let mut other = Scripted::new(&server, redis::script::SCRIPT);
+    let mut other = Scripted::new(&server, qless::script::SCRIPT);
     let _: String = other.line("put 1 me q j klass {} 0");
     let _: ::redis::Value = other.line("taskvisor.fetch 5 me a 0 60 order 0 0 1 q 1 w {}");
     let _: i64 = other.raw("HSET ql:j:j canceling 1");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Fetch, Notice, Redis, Settling, Sqlite, redis};
+use taskvisor::broker::{Broker, Error, Fetch, Notice, Qless, Settling, Sqlite, qless};
 use taskvisor::model::*;
 
 /// Runs each case over each broker.
@@ -109,8 +109,8 @@ impl Scene {
                 let world = self.clock.world();
                 // As the wall clock of the others has it when a test begins.
                 let ahead = Some(1_790_000_000_000_000 - 1_000_000_000);
-                let options = redis::Options { now: world.now, ahead, ..Default::default() };
-                Some(Arc::new(Redis::open(&server.url(), "the test's", options).unwrap().into()))
+                let options = qless::Options { now: world.now, ahead, ..Default::default() };
+                Some(Arc::new(Qless::open(&server.url(), "the test's", options).unwrap().into()))
             }
         }
     }

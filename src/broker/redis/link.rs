@@ -6,13 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, Script, ServerErrorKind, Value,
+};
 use tokio::time::{Instant as Moment, timeout};
 use uuid::Uuid;
 
 use super::address::Address;
 use super::offset::Offset;
-use super::script;
 use super::server;
 use super::trouble::{cause, refusal};
 use crate::broker::Error;
@@ -27,9 +28,22 @@ const STANDING: [&str; 2] = ["fetch jobs from", "listen to"];
 /// The first wait after a failure to connect, doubled up to the second.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
+/// What a kind of broker needs of its server.
+pub(in crate::broker) struct Needs {
+    /// Its script, which is called with a command, the time in seconds since 1970, and that command's arguments.
+    pub script: &'static str,
+    /// The pattern of its keys, as an ACL names them.
+    pub keys: &'static str,
+    /// The channel on which it tells what happens, if it asks with PUBSUB NUMSUB whether anybody listens there.
+    pub news: Option<&'static str>,
+}
+
 /// Asks one server.
-pub(super) struct Link {
+pub(in crate::broker) struct Link {
     address: Address,
+    needs: &'static Needs,
+    /// The name by which Redis knows the script.
+    sha: String,
     /// The URL without its password.
     name: String,
     now: Box<dyn Fn() -> Instant + Send + Sync>,
@@ -64,9 +78,10 @@ struct Live {
 
 impl Link {
     /// To the server at `url`, shown as `name`.
-    pub(super) fn new(
+    pub(in crate::broker) fn new(
         url: &str,
         name: &str,
+        needs: &'static Needs,
         ahead: Option<i64>,
         now: impl Fn() -> Instant + Send + Sync + 'static,
     ) -> Result<Link, Error> {
@@ -74,6 +89,8 @@ impl Link {
         let _ = rustls::crypto::ring::default_provider().install_default();
         Ok(Link {
             address: Address::read(url)?,
+            needs,
+            sha: Script::new(needs.script).get_hash().to_owned(),
             name: name.into(),
             now: Box::new(now),
             ahead,
@@ -82,22 +99,22 @@ impl Link {
         })
     }
 
-    pub(super) fn now(&self) -> Instant {
+    pub(in crate::broker) fn now(&self) -> Instant {
         (self.now)()
     }
 
     /// What is wrong with the server, as the latest call found.
-    pub(super) fn trouble(&self) -> Option<String> {
+    pub(in crate::broker) fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
     }
 
     /// What was wrong with `verb` of late.
-    pub(super) fn trouble_with(&self, verb: &str) -> Option<String> {
+    pub(in crate::broker) fn trouble_with(&self, verb: &str) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get(verb).cloned()
     }
 
     /// Has the script do `command` at the moment `at`; `verb` says what that is, e.g. `put jobs into`.
-    pub(super) async fn call(
+    pub(in crate::broker) async fn call(
         &self,
         verb: &str,
         command: &str,
@@ -106,13 +123,13 @@ impl Link {
     ) -> Result<Value, Error> {
         let live = self.live(verb).await?;
         let mut cmd = redis::cmd("EVALSHA");
-        cmd.arg(script::sha()).arg(0).arg(command).arg(live.offset.seconds(at));
+        cmd.arg(&self.sha).arg(0).arg(command).arg(live.offset.seconds(at));
         args(&mut cmd, live.offset);
         let mut conn = live.conn.clone();
         let mut answer: RedisResult<Value> = cmd.query_async(&mut conn).await;
         if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)) {
             let loaded: RedisResult<Value> =
-                redis::cmd("SCRIPT").arg("LOAD").arg(script::SCRIPT).query_async(&mut conn).await;
+                redis::cmd("SCRIPT").arg("LOAD").arg(self.needs.script).query_async(&mut conn).await;
             answer = match loaded {
                 Ok(_) => cmd.query_async(&mut conn).await,
                 Err(error) => Err(error),
@@ -122,13 +139,13 @@ impl Link {
     }
 
     /// What is wrong with how the server keeps its data, if it can be told.
-    pub(super) async fn keeps_nothing(&self) -> Result<Option<&'static str>, Error> {
+    pub(in crate::broker) async fn keeps_nothing(&self) -> Result<Option<&'static str>, Error> {
         let mut live = self.live("ask").await?;
         Ok(server::keeps_nothing(&mut live.conn).await)
     }
 
     /// Measures the server's clock again.
-    pub(super) async fn measure(&self) -> Result<(), Error> {
+    pub(in crate::broker) async fn measure(&self) -> Result<(), Error> {
         let mut live = self.live("ask the time of").await?;
         let measured = Offset::measure(&mut live.conn, &self.now).await;
         let measured = self.heard("ask the time of", live.number, measured).await?;
@@ -141,7 +158,7 @@ impl Link {
     }
 
     /// A connection of its own, to listen on; `verb` says for what.
-    pub(super) async fn listener(&self, verb: &str) -> Result<PubSub, Error> {
+    pub(in crate::broker) async fn listener(&self, verb: &str) -> Result<PubSub, Error> {
         let opened = timeout(CONNECT, async { self.address.client().await?.get_async_pubsub().await }).await;
         let opened = opened.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain(verb, &error));
         // That it is open does not say that anything will be heard.
@@ -211,8 +228,8 @@ impl Link {
 
     /// Of what works without it, and says nothing of it.
     async fn warn_of_what_is_forbidden(&self, conn: &mut MultiplexedConnection) {
-        let asked: RedisResult<Value> =
-            redis::cmd("PUBSUB").arg("NUMSUB").arg("ql:taskvisor:news").query_async(conn).await;
+        let Some(news) = self.needs.news else { return };
+        let asked: RedisResult<Value> = redis::cmd("PUBSUB").arg("NUMSUB").arg(news).query_async(conn).await;
         if asked.is_err_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)) {
             tracing::warn!(
                 "the user may not call PUBSUB NUMSUB on {}: nobody hears the events of what is done from here; let the ACL \
@@ -244,7 +261,7 @@ impl Link {
         Err(if is_in_doubt { Error::Unanswered(explained.to_string()) } else { explained })
     }
 
-    pub(super) fn explain(&self, verb: &str, error: &RedisError) -> Error {
+    pub(in crate::broker) fn explain(&self, verb: &str, error: &RedisError) -> Error {
         self.failed(verb, &self.cause(error))
     }
 
@@ -253,21 +270,21 @@ impl Link {
     }
 
     fn cause(&self, error: &RedisError) -> String {
-        cause(error, &self.address.given())
+        cause(error, &self.address.given(), self.needs.keys)
     }
 
     /// Nothing was heard for too long.
-    pub(super) fn silent(&self, verb: &str) -> Error {
+    pub(in crate::broker) fn silent(&self, verb: &str) -> Error {
         self.explain(verb, &late())
     }
 
     /// The server, or somebody between, ended the connection.
-    pub(super) fn broken(&self, verb: &str) -> Error {
+    pub(in crate::broker) fn broken(&self, verb: &str) -> Error {
         self.explain(verb, &std::io::Error::from(std::io::ErrorKind::ConnectionReset).into())
     }
 
     /// How what was asked for went, for [`Link::trouble`].
-    pub(super) fn note(&self, verb: &str, error: Option<&Error>) {
+    pub(in crate::broker) fn note(&self, verb: &str, error: Option<&Error>) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match error {
             Some(Error::Failed(why) | Error::Unanswered(why)) => {
@@ -293,7 +310,7 @@ fn late() -> RedisError {
 }
 
 /// Doubled with each failure, and up to a half longer: those that lost the same server do not come back at once.
-pub(super) fn backoff(failed: u32) -> Duration {
+pub(in crate::broker) fn backoff(failed: u32) -> Duration {
     let wait = BACKOFF.1.min(BACKOFF.0 * 2u32.saturating_pow(failed.saturating_sub(1)));
     let chance = u32::from(Uuid::now_v7().as_bytes()[15]);
     wait + wait * chance / 512

@@ -1,40 +1,15 @@
-//! Jobs in a Redis or Valkey that several hosts share, in the keys of qless: other programs that use qless see them, and
-//! theirs are seen here. Everything that changes jobs is done by one script (see `script/`), so each request is whole.
+//! The way to a Redis or Valkey, for every broker that keeps its jobs in one: its URL, TLS, the connection, the server's clock,
+//! and what a refusal means. It knows no key and no job.
 
-mod adapter;
 mod address;
-mod broker;
 mod certificates;
-mod classes;
-mod edits;
-mod event_parser;
-mod event_stream;
-mod failures;
-mod fetch;
-mod fleet;
-mod holds;
-mod life;
+mod identity;
 mod link;
-mod listener;
-mod lists;
-mod lost_replies;
-mod occur;
 mod offset;
-mod options;
-mod others;
-mod put;
-mod qless_history;
 mod query;
-mod queues;
-mod recur;
-mod reply;
-pub mod script;
 mod server;
-mod settle;
-mod shared;
 mod trouble;
-mod verbs;
-mod wake_debounce;
 
-pub use adapter::Qless;
-pub use broker::{Options, Redis};
+pub(super) use identity::{fault, identity};
+pub(super) use link::{Link, Needs, backoff};
+pub(super) use offset::Offset;

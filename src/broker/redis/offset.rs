@@ -10,7 +10,7 @@ use crate::model::{Instant, Millis};
 
 /// How far the server's wall clock is ahead of this host's time since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Offset {
+pub(in crate::broker) struct Offset {
     /// Microseconds.
     ahead: i64,
     /// How much that may be wrong: half of what the question took, in microseconds.
@@ -19,7 +19,7 @@ pub(super) struct Offset {
 
 impl Offset {
     /// Asks for the time.
-    pub(super) async fn measure(
+    pub(in crate::broker) async fn measure(
         conn: &mut MultiplexedConnection,
         now: &(dyn Fn() -> Instant + Send + Sync),
     ) -> RedisResult<Offset> {
@@ -29,7 +29,7 @@ impl Offset {
     }
 
     /// One that needs no question.
-    pub(super) fn known(ahead: i64) -> Offset {
+    pub(in crate::broker) fn known(ahead: i64) -> Offset {
         Offset { ahead, doubt: 0 }
     }
 
@@ -39,13 +39,13 @@ impl Offset {
     }
 
     /// What holds after another measurement: the better one, unless they contradict each other: then a clock was set.
-    pub(super) fn or(self, later: Offset) -> Offset {
+    pub(in crate::broker) fn or(self, later: Offset) -> Offset {
         let contradict = (self.ahead - later.ahead).abs() > self.doubt + later.doubt;
         if contradict || later.doubt <= self.doubt { later } else { self }
     }
 
     /// A moment as the script is told: seconds since 1970 with six decimals.
-    pub(super) fn seconds(self, at: Instant) -> String {
+    pub(in crate::broker) fn seconds(self, at: Instant) -> String {
         let micros = self.micros(at);
         format!("{}.{:06}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000))
     }
@@ -55,12 +55,12 @@ impl Offset {
     }
 
     /// A moment as people are told.
-    pub(super) fn millis(self, at: Instant) -> Millis {
+    pub(in crate::broker) fn millis(self, at: Instant) -> Millis {
         Millis(self.micros(at).div_euclid(1000))
     }
 
     /// How long it is until a moment that the script told.
-    pub(super) fn until(self, seconds: f64, now: Instant) -> Duration {
+    pub(in crate::broker) fn until(self, seconds: f64, now: Instant) -> Duration {
         let at = (seconds * 1e6).ceil() as i64;
         Duration::from_micros(u64::try_from(at.saturating_sub(self.micros(now))).unwrap_or(0))
     }

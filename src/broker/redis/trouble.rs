@@ -4,10 +4,11 @@ use redis::{Client, ErrorKind, RedisConnectionInfo, RedisError, ServerErrorKind,
 
 use super::address::Given;
 
-/// Why what was asked for was not done, and what to do about it; `given` is what the URL says of the way there.
-pub(super) fn cause(error: &RedisError, given: &Given) -> String {
+/// Why what was asked for was not done, and what to do about it; `given` is what the URL says of the way there, `keys` the
+/// pattern of the keys that are used.
+pub(super) fn cause(error: &RedisError, given: &Given, keys: &str) -> String {
     let said = said(error);
-    let hint = hint(error, &said, given);
+    let hint = hint(error, &said, given).replace("KEYS", keys);
     format!("{said}: {hint}")
 }
 
@@ -32,15 +33,15 @@ fn hint(error: &RedisError, said: &str, given: &Given) -> &'static str {
         }
         (ErrorKind::Server(ServerErrorKind::NoPerm), _) => {
             "the user's ACL must allow EVALSHA, SCRIPT LOAD, TIME, PUBLISH, SUBSCRIBE, PSUBSCRIBE, what the script calls, \
-             SELECT unless the database is 0, the keys ql:* and all channels, for patterns; INFO helps (like \
-             ~ql:* &* +@all -@dangerous +info)"
+             SELECT unless the database is 0, the keys KEYS and all channels, for patterns; INFO helps (like \
+             ~KEYS &* +@all -@dangerous +info)"
         }
         // Older and newer servers say it in their own words.
         (_, "ERR")
             if said.contains("The user executing the script can't")
                 || said.contains("ACL failure in script") =>
         {
-            "the user's ACL must allow what the script calls and the keys ql:*; ACL LOG names what it lacked"
+            "the user's ACL must allow what the script calls and the keys KEYS; ACL LOG names what it lacked"
         }
         (ErrorKind::MasterNameNotFoundBySentinel, _) => {
             "the sentinels watch no primary of that name: redis+sentinel://HOST:PORT/MASTER/DB"
@@ -51,8 +52,8 @@ fn hint(error: &RedisError, said: &str, given: &Given) -> &'static str {
             "it is at its maxmemory; give it more, or remove what has ended: taskvisor job discard --complete"
         }
         (_, "WRONGTYPE") => {
-            "another program has put something of another kind under one of the keys ql:*; `redis-cli --scan --pattern \
-             'ql:*'` and TYPE find it"
+            "another program has put something of another kind under one of the keys KEYS; `redis-cli --scan --pattern \
+             'KEYS'` and TYPE find it"
         }
         (_, "MISCONF") => "it cannot write its snapshot; see its log and its disk",
         _ if said.contains("failed to lookup address") => {

@@ -10,13 +10,13 @@ pub use secret::without_secrets;
 
 #[cfg(feature = "sqs")]
 use super::sqs;
-use super::{redis, sqlite};
+use super::{qless, sqlite};
 
 /// All kinds, in the order of the documentation.
 pub const ADAPTERS: &[&dyn Adapter] = &[
     &sqlite::InFile,
     &sqlite::InMemory,
-    &redis::Qless,
+    &qless::QlessOnRedis,
     #[cfg(feature = "sqs")]
     &sqs::AmazonSqs,
 ];

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::support::*;
 use taskvisor::broker::sqlite::{Options, World};
-use taskvisor::broker::{Broker, Error, Notice, Redis, Sqlite, redis};
+use taskvisor::broker::{Broker, Error, Notice, Qless, Sqlite, qless};
 use taskvisor::model::verb::{
     Forget, ListRecurring, PauseRecurring, RemoveRecurring, ResumeRecurring, RunRecurring, SetOption,
     ShowRecurring,
@@ -72,8 +72,8 @@ impl Scene {
             Place::Redis(server) => {
                 let ahead = START - 1_000_000 + self.set_by.load(Ordering::SeqCst);
                 let options =
-                    redis::Options { now: world.now, ahead: Some(ahead * 1000), ..Default::default() };
-                Arc::new(Redis::open(&server.url(), "the test's", options).unwrap().into())
+                    qless::Options { now: world.now, ahead: Some(ahead * 1000), ..Default::default() };
+                Arc::new(Qless::open(&server.url(), "the test's", options).unwrap().into())
             }
         }
     }

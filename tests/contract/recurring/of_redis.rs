@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::support::server::Scripted;
-use taskvisor::broker::redis::script::SCRIPT;
+use taskvisor::broker::qless::script::SCRIPT;
 
 /// A server with which a test speaks itself.
 fn server(scene: &Scene) -> &RedisServer {
@@ -16,9 +16,9 @@ fn shell(scene: &Scene) -> Scripted {
 
 /// A host's way to a server whose time is the real one; its own clock is ahead by so much.
 fn host(server: &RedisServer, ahead: Duration) -> Broker {
-    let now = redis::Options::default().now;
-    let options = redis::Options { now: Arc::new(move || now() + ahead), ..Default::default() };
-    Redis::open(&server.url(), "the test's", options).unwrap().into()
+    let now = qless::Options::default().now;
+    let options = qless::Options { now: Arc::new(move || now() + ahead), ..Default::default() };
+    Qless::open(&server.url(), "the test's", options).unwrap().into()
 }
 
 /// Takes what there is until there is something.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use redis::Value;
 
-use super::broker::Redis;
+use super::broker::Qless;
 use super::failures;
 use super::reply::{array, number, parts, text};
 use super::verbs::{self, LOOKS, asked};
@@ -16,7 +16,7 @@ use crate::model::{Day, Filter, JobState, Sum, Today};
 const DAYS: u32 = 91;
 
 /// The figures of a queue on a day.
-pub(super) async fn stats(redis: &Redis, it: &Stats) -> Result<QueueDay, Error> {
+pub(super) async fn stats(redis: &Qless, it: &Stats) -> Result<QueueDay, Error> {
     let answer = asked(redis, "taskvisor.stats", |cmd| {
         cmd.arg(it.queue.as_str()).arg(it.day.map_or_else(|| "today".into(), |day| day.0.to_string()));
     });
@@ -90,7 +90,7 @@ fn bucket_start(bucket: &str) -> Option<u32> {
 
 /// A queue goes, when nothing is left of it, or the next of its ended jobs, if those are to go first. What keeps it is told
 /// before any job goes.
-pub(super) async fn forget(redis: &Redis, it: &Forget, by: &str) -> Result<Swept, Error> {
+pub(super) async fn forget(redis: &Qless, it: &Forget, by: &str) -> Result<Swept, Error> {
     refuse_unless_free(redis, it, it.discard).await?;
     let swept = if it.discard { sweep(redis, it, by).await? } else { Swept::default() };
     if swept.next.is_some() {
@@ -111,7 +111,7 @@ pub(super) async fn forget(redis: &Redis, it: &Forget, by: &str) -> Result<Swept
 /// The states whose jobs go with their queue. What is held waits for a person.
 const GO: [JobState; 3] = [JobState::Complete, JobState::Failed, JobState::Canceled];
 
-async fn sweep(redis: &Redis, it: &Forget, by: &str) -> Result<Swept, Error> {
+async fn sweep(redis: &Qless, it: &Forget, by: &str) -> Result<Swept, Error> {
     let queue = Some(it.queue.clone());
     let filter = Filter { states: GO.into(), queue: queue.clone(), ..Filter::default() };
     let all = Bulk {
@@ -129,7 +129,7 @@ async fn sweep(redis: &Redis, it: &Forget, by: &str) -> Result<Swept, Error> {
 }
 
 /// An error if the queue is still good for something.
-async fn refuse_unless_free(redis: &Redis, it: &Forget, ended_go: bool) -> Result<(), Error> {
+async fn refuse_unless_free(redis: &Qless, it: &Forget, ended_go: bool) -> Result<(), Error> {
     let counts = verbs::queues(redis).await?;
     let found = counts.get(&it.queue).ok_or_else(|| Error::NoQueue(it.queue.clone()))?;
     let stays = |state: &JobState| !(ended_go && GO.contains(state));

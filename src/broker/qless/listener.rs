@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
 
 use super::fleet;
-use super::link::backoff;
 use super::shared::Shared;
+use crate::broker::redis::backoff;
 use crate::broker::{Error, Notice};
 use crate::model::{JobId, QueueName};
 

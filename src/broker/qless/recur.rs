@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::broker::Redis;
-use super::link::Link;
+use super::broker::Qless;
 use super::reply::{self, array, json, number, odd, parts, some_number, text};
 use super::verbs::LOOKS;
 use super::{edits, put as jobs};
+use crate::broker::redis::Link;
 use crate::broker::{Error, recurring, stored};
 use crate::model::verb::Done;
 use crate::model::{
@@ -50,14 +50,14 @@ pub(super) async fn all(link: &Link) -> Result<All, Error> {
     })
 }
 
-pub(super) async fn list(redis: &Redis) -> Result<Vec<RecurringRecord>, Error> {
+pub(super) async fn list(redis: &Qless) -> Result<Vec<RecurringRecord>, Error> {
     let All { ours, of_qless } = all(&redis.shared.link).await?;
     let mut records: Vec<_> = ours.into_iter().map(|one| one.record).chain(of_qless).collect();
     records.sort_by(|one, other| one.recurring.name.cmp(&other.recurring.name));
     Ok(records)
 }
 
-pub(super) async fn show(redis: &Redis, name: &str) -> Result<RecurringRecord, Error> {
+pub(super) async fn show(redis: &Qless, name: &str) -> Result<RecurringRecord, Error> {
     with_then(match look(redis, name).await? {
         Found::Ours(kept) => kept.record,
         Found::OfQless(record) => record,
@@ -69,7 +69,7 @@ enum Found {
     OfQless(RecurringRecord),
 }
 
-async fn look(redis: &Redis, name: &str) -> Result<Found, Error> {
+async fn look(redis: &Qless, name: &str) -> Result<Found, Error> {
     let answer = redis.call("look at what recurs in", "taskvisor.recur.show", |cmd, _| {
         cmd.arg(name);
     });
@@ -85,7 +85,7 @@ fn with_then(mut record: RecurringRecord) -> Result<RecurringRecord, Error> {
     Ok(record)
 }
 
-pub(super) async fn put(redis: &Redis, recurring: &Recurring, by: &str) -> Result<RecurringRecord, Error> {
+pub(super) async fn put(redis: &Qless, recurring: &Recurring, by: &str) -> Result<RecurringRecord, Error> {
     let spec = recurring::text(recurring)?;
     let Recurring { name, schedule, job, .. } = recurring;
     let as_kept = stored::to_json(schedule).unwrap_or_default();
@@ -107,22 +107,22 @@ pub(super) async fn put(redis: &Redis, recurring: &Recurring, by: &str) -> Resul
 }
 
 /// It is not had until it is resumed, and stays due when it is.
-pub(super) async fn pause(redis: &Redis, name: &str, by: &str) -> Result<Done, Error> {
+pub(super) async fn pause(redis: &Qless, name: &str, by: &str) -> Result<Done, Error> {
     asked(redis, "paused", "taskvisor.recur.pause", &[name, by]).await
 }
 
 /// What was due meanwhile is late, as if nobody had served the jobs.
-pub(super) async fn resume(redis: &Redis, name: &str) -> Result<Done, Error> {
+pub(super) async fn resume(redis: &Qless, name: &str) -> Result<Done, Error> {
     let done = asked(redis, "resumed", "taskvisor.recur.resume", &[name]).await?;
     redis.shared.recurs.look_now();
     Ok(done)
 }
 
-pub(super) async fn remove(redis: &Redis, name: &str) -> Result<Done, Error> {
+pub(super) async fn remove(redis: &Qless, name: &str) -> Result<Done, Error> {
     asked(redis, "removed", "taskvisor.recur.remove", &[name]).await
 }
 
-async fn asked(redis: &Redis, verb: &str, command: &str, args: &[&str]) -> Result<Done, Error> {
+async fn asked(redis: &Qless, verb: &str, command: &str, args: &[&str]) -> Result<Done, Error> {
     let answer = redis.call("change a recurring job in", command, |cmd, _| {
         cmd.arg(args);
     });
@@ -141,7 +141,7 @@ fn not_ours(name: &str, verb: &str) -> Error {
 }
 
 /// Puts one now, because somebody asks for it.
-pub(super) async fn run(redis: &Redis, name: &str, by: &str) -> Result<LatestJob, Error> {
+pub(super) async fn run(redis: &Qless, name: &str, by: &str) -> Result<LatestJob, Error> {
     for _ in 0..LOOKS {
         let Found::Ours(Kept { record, version }) = look(redis, name).await? else {
             return Err(not_ours(name, "run"));

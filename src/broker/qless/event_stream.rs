@@ -15,9 +15,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
 
 use super::event_parser::{About, CHANNELS, Reader, Spoken};
-use super::link::backoff;
 use super::reply;
 use super::shared::Shared;
+use crate::broker::redis::backoff;
 use crate::broker::{Error, EventBus};
 use crate::clock;
 use crate::model::{JobState, Millis, PublishedEvent, What};

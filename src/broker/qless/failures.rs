@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::broker::Redis;
+use super::broker::Qless;
 use super::lists::{adopt, write_asked};
 use super::reply::{self, array, number, parts, some_number, text};
 use super::verbs::{asked, retried};
@@ -20,7 +20,7 @@ const STRETCH: usize = 500;
 const SHOWN: usize = 10;
 
 /// All groups, the largest first.
-pub(super) async fn groups(redis: &Redis) -> Result<Vec<FailureGroup>, Error> {
+pub(super) async fn groups(redis: &Qless) -> Result<Vec<FailureGroup>, Error> {
     // Each with the place of its newest job among those that ended in the same moment.
     let mut groups: BTreeMap<String, (f64, FailureGroup)> = BTreeMap::new();
     let mut from = 0;
@@ -70,7 +70,7 @@ fn merged(one: (f64, FailureGroup), other: (f64, FailureGroup)) -> (f64, Failure
     (order, FailureGroup { failed, held, ..newer })
 }
 
-pub(super) async fn sweep(redis: &Redis, it: &Bulk, by: &str) -> Result<Swept, Error> {
+pub(super) async fn sweep(redis: &Qless, it: &Bulk, by: &str) -> Result<Swept, Error> {
     let state = it.state;
     if !state.has_ended() {
         let why =
@@ -88,7 +88,7 @@ pub(super) async fn sweep(redis: &Redis, it: &Bulk, by: &str) -> Result<Swept, E
 }
 
 /// The same with what a filter finds.
-pub(super) async fn sweep_of(redis: &Redis, it: &Bulk, filter: &Filter, by: &str) -> Result<Swept, Error> {
+pub(super) async fn sweep_of(redis: &Qless, it: &Bulk, filter: &Filter, by: &str) -> Result<Swept, Error> {
     if it.after.is_none() {
         adopt(redis, filter, false).await?;
     }

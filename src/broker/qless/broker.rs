@@ -10,13 +10,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use super::link::Link;
-use super::offset::Offset;
+use super::script::SCRIPT;
 use super::shared::Shared;
 use super::{fetch, fleet, life, listener, lists, occur, put, reply, settle, verbs};
+use crate::broker::redis::Offset;
+use crate::broker::redis::{Link, Needs};
 use crate::broker::{
-    Admin, Broker, Browse, Card, Error, EventBus, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal,
-    Settling, Source, stored,
+    Admin, Browse, Error, EventBus, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source,
+    stored,
 };
 use crate::clock;
 use crate::model::verb::{Answer, Verb};
@@ -50,11 +51,14 @@ impl Default for Options {
     }
 }
 
-/// A Redis.
-pub struct Redis {
+/// Jobs in a Redis with the commands of qless.
+pub struct Qless {
     pub(super) shared: Arc<Shared>,
     ears: OnceLock<(JoinHandle<()>, watch::Receiver<bool>)>,
 }
+
+/// What it needs of its server.
+static NEEDS: Needs = Needs { script: SCRIPT, keys: "ql:*", news: Some("ql:taskvisor:news") };
 
 /// The events are heard within this time after the first fetch, or the fetch fails.
 const READY: Duration = Duration::from_secs(5);
@@ -63,13 +67,13 @@ const SILENT: Duration = Duration::from_secs(3);
 /// A job's end that nobody tells of is found after this long.
 const LOOK: Duration = Duration::from_secs(5);
 
-impl Redis {
+impl Qless {
     /// The Redis at `url`, which is called `name` where people see it. Nothing is asked of it yet.
-    pub fn open(url: &str, name: &str, options: Options) -> Result<Redis, Error> {
+    pub fn open(url: &str, name: &str, options: Options) -> Result<Qless, Error> {
         let now = options.now.clone();
-        let link = Link::new(url, name, options.ahead, move || now())?;
+        let link = Link::new(url, name, &NEEDS, options.ahead, move || now())?;
         let shared = Shared::new(link, options.host, options.place);
-        Ok(Redis { shared, ears: OnceLock::new() })
+        Ok(Qless { shared, ears: OnceLock::new() })
     }
 
     /// What is wrong with how the server keeps its data; `None` if nothing is, or it does not let itself be asked.
@@ -146,7 +150,7 @@ impl Redis {
     }
 }
 
-impl Drop for Redis {
+impl Drop for Qless {
     fn drop(&mut self) {
         if let Some((task, _)) = self.ears.get() {
             task.abort();
@@ -156,29 +160,8 @@ impl Drop for Redis {
     }
 }
 
-/// What a Redis with the commands of qless can do.
-pub(super) static CARD: Card = Card {
-    name: "redis",
-    shared: true,
-    batch: 1000,
-    longest_delay: None,
-    data_max: NewJob::DATA_MAX,
-    cannot: &[],
-};
-
-impl From<Redis> for Broker {
-    fn from(redis: Redis) -> Broker {
-        let redis = Arc::new(redis);
-        Broker::new(&CARD, redis.clone())
-            .with_recovery(redis.clone())
-            .with_jobs(redis.clone())
-            .with_feed(redis.clone())
-            .with_peers(redis)
-    }
-}
-
 #[async_trait]
-impl Source for Redis {
+impl Source for Qless {
     async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
         self.prepare(&request).await?;
         let at = self.shared.link.now();
@@ -303,7 +286,7 @@ impl Source for Redis {
 }
 
 #[async_trait]
-impl Recovery for Redis {
+impl Recovery for Qless {
     async fn admit(&self, instance: &Instance) -> Result<(), Error> {
         fleet::admit(&self.shared, instance).await
     }
@@ -345,14 +328,14 @@ impl Recovery for Redis {
 }
 
 #[async_trait]
-impl Admin for Redis {
+impl Admin for Qless {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
         verbs::ask(self, verb, by).await
     }
 }
 
 #[async_trait]
-impl Browse for Redis {
+impl Browse for Qless {
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
         lists::page(self, filter, at).await
     }
@@ -372,7 +355,7 @@ impl Browse for Redis {
 }
 
 #[async_trait]
-impl Feed for Redis {
+impl Feed for Qless {
     fn publish(&self, room: EventBus) {
         self.shared.notices.publish(room);
     }
@@ -383,7 +366,7 @@ impl Feed for Redis {
 }
 
 #[async_trait]
-impl Peers for Redis {
+impl Peers for Qless {
     fn sign(&self, sign: Presence) {
         self.shared.set_sign(sign);
     }

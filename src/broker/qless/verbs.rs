@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use redis::{Cmd, Value};
 
-use super::broker::Redis;
+use super::broker::Qless;
 use super::reply::{self, number, parts, text};
 use super::{classes, edits, failures, fleet, lists, options, qless_history, queues, recur};
 use crate::broker::cancel::{self, Named};
@@ -15,7 +15,7 @@ use crate::model::{
 };
 
 /// Does it.
-pub(super) async fn ask(redis: &Redis, verb: Verb, by: String) -> Result<Answer, Error> {
+pub(super) async fn ask(redis: &Qless, verb: Verb, by: String) -> Result<Answer, Error> {
     Ok(match verb {
         Verb::List(_) => return Err(Error::Failed("a list is made page by page".into())),
         Verb::Get(it) => Answer::Get(get(redis, &it.job).await?),
@@ -79,13 +79,13 @@ fn done(_: Value) -> Done {
 }
 
 /// Asks the script. What refuses a state of a job is said by the one that asks.
-pub(super) async fn asked(redis: &Redis, command: &str, args: impl FnOnce(&mut Cmd)) -> Result<Value, Error> {
+pub(super) async fn asked(redis: &Qless, command: &str, args: impl FnOnce(&mut Cmd)) -> Result<Value, Error> {
     asked_to(redis, "asked that", command, args).await
 }
 
 /// Asks for something that is called `verb`, a participle, when it is refused.
 pub(super) async fn asked_to(
-    redis: &Redis,
+    redis: &Qless,
     verb: &'static str,
     command: &str,
     args: impl FnOnce(&mut Cmd),
@@ -119,7 +119,7 @@ fn refused(verb: &'static str, words: &[String]) -> Option<Error> {
     }
 }
 
-async fn get(redis: &Redis, id: &JobId) -> Result<JobRecord, Error> {
+async fn get(redis: &Qless, id: &JobId) -> Result<JobRecord, Error> {
     let answer = asked(redis, "taskvisor.get", |cmd| {
         cmd.arg(id.as_str()).arg(reply::RECORD.len() + reply::WHOLE.len());
         for name in reply::RECORD.iter().chain(&reply::WHOLE) {
@@ -147,14 +147,14 @@ async fn get(redis: &Redis, id: &JobId) -> Result<JobRecord, Error> {
 }
 
 /// Where a job is in its life.
-pub(super) async fn state(redis: &Redis, id: &JobId) -> Result<JobState, Error> {
+pub(super) async fn state(redis: &Qless, id: &JobId) -> Result<JobState, Error> {
     let state = asked(redis, "taskvisor.state", |cmd| {
         cmd.arg(id.as_str());
     });
     text(&state.await?).and_then(|state| state.parse().ok()).ok_or_else(|| reply::odd("a state"))
 }
 
-pub(super) async fn queues(redis: &Redis) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
+pub(super) async fn queues(redis: &Qless) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
     let [queues, ended] = parts(asked(redis, "taskvisor.queues", |_| {}).await?)?;
     let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
     for queue in reply::array(queues)? {
@@ -205,7 +205,7 @@ pub(super) fn retried(at: Millis, by: &str) -> String {
     line.replace("\"complete\"}", "\"FROM\"}")
 }
 
-async fn retry(redis: &Redis, id: &JobId, by: &str) -> Result<Done, Error> {
+async fn retry(redis: &Qless, id: &JobId, by: &str) -> Result<Done, Error> {
     let answer = redis.call("retry a job in", "taskvisor.retry", |cmd, offset| {
         cmd.arg(id.as_str()).arg(retried(offset.millis(redis.shared.link.now()), by));
     });
@@ -215,7 +215,7 @@ async fn retry(redis: &Redis, id: &JobId, by: &str) -> Result<Done, Error> {
 /// So often it is looked again when jobs change between the look and the act.
 pub(super) const LOOKS: usize = 10;
 
-async fn end(redis: &Redis, verb: &Cancel, by: &str) -> Result<Vec<Each>, Error> {
+async fn end(redis: &Qless, verb: &Cancel, by: &str) -> Result<Vec<Each>, Error> {
     if let Some(fault) = verb.fault() {
         return Err(Error::Refused(fault));
     }
@@ -227,7 +227,7 @@ async fn end(redis: &Redis, verb: &Cancel, by: &str) -> Result<Vec<Each>, Error>
     Err(Error::Failed("jobs that depend on those to be canceled keep coming: try again".into()))
 }
 
-async fn try_end(redis: &Redis, verb: &Cancel, by: &str) -> Result<Option<Vec<Each>>, Error> {
+async fn try_end(redis: &Qless, verb: &Cancel, by: &str) -> Result<Option<Vec<Each>>, Error> {
     let named = named(redis, verb).await?;
     let refused = cancel::refused(&named);
     let ending: Vec<&JobId> = named
@@ -269,7 +269,7 @@ async fn try_end(redis: &Redis, verb: &Cancel, by: &str) -> Result<Option<Vec<Ea
 }
 
 /// Those that were named, each once; with `dependents` also those that wait for them, and so on.
-async fn named(redis: &Redis, verb: &Cancel) -> Result<Vec<Named>, Error> {
+async fn named(redis: &Qless, verb: &Cancel) -> Result<Vec<Named>, Error> {
     let mut known = looked_at(redis, verb).await?;
     let mut open: Vec<JobId> = verb.jobs.iter().rev().cloned().collect();
     let mut found = Vec::with_capacity(known.len());
@@ -289,7 +289,7 @@ async fn named(redis: &Redis, verb: &Cancel) -> Result<Vec<Named>, Error> {
 type LookedAt = HashMap<JobId, (Option<JobState>, Vec<JobId>)>;
 
 /// The state of each, and who waits for it.
-async fn looked_at(redis: &Redis, verb: &Cancel) -> Result<LookedAt, Error> {
+async fn looked_at(redis: &Qless, verb: &Cancel) -> Result<LookedAt, Error> {
     let mut known = LookedAt::new();
     let mut open: Vec<JobId> = verb.jobs.clone();
     while !open.is_empty() {

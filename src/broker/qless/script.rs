@@ -1,7 +1,5 @@
 //! The script that runs in Redis: every command of qless, and those of our own, over the same keys.
 
-use std::sync::OnceLock;
-
 /// The sources in their order, each of which may use what those before it made, and what comes after them.
 macro_rules! script {
     ([$($name:literal),* $(,)?], $after:literal) => {
@@ -26,12 +24,6 @@ pub const LIB: &str = script!("");
 /// The whole of it, for `EVALSHA <sha> 0 <command> <now> [arguments…]`.
 pub const SCRIPT: &str = script!("return taskvisor(KEYS, ARGV)\n");
 
-/// What Redis knows it by.
-pub(super) fn sha() -> &'static str {
-    static SHA: OnceLock<String> = OnceLock::new();
-    SHA.get_or_init(|| redis::Script::new(SCRIPT).get_hash().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -39,7 +31,7 @@ mod tests {
     use super::*;
 
     fn sources() -> Vec<(String, String)> {
-        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/broker/redis/script");
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/broker/qless/script");
         let paths = |dir: String| {
             let entries = fs::read_dir(dir).expect("the sources");
             entries.map(|entry| entry.expect("a source").path()).filter(|path| path.is_file())

@@ -1,0 +1,33 @@
+//! Jobs in a Redis or Valkey that several hosts share, in the keys of qless: other programs that use qless see them, and
+//! theirs are seen here. Everything that changes jobs is done by one script (see `script/`), so each request is whole.
+
+mod adapter;
+mod broker;
+mod classes;
+mod edits;
+mod event_parser;
+mod event_stream;
+mod failures;
+mod fetch;
+mod fleet;
+mod holds;
+mod life;
+mod listener;
+mod lists;
+mod lost_replies;
+mod occur;
+mod options;
+mod others;
+mod put;
+mod qless_history;
+mod queues;
+mod recur;
+mod reply;
+pub mod script;
+mod settle;
+mod shared;
+mod verbs;
+mod wake_debounce;
+
+pub use adapter::QlessOnRedis;
+pub use broker::{Options, Qless};
