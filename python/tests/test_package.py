@@ -12,6 +12,7 @@ FOLDERS = {
     "worker": {"", "protocol", "client"},
     "qless": {"", "protocol", "client", "worker"},
     "kale": {"", "protocol", "client", "worker"},
+    "rq": {"", "protocol", "client", "worker"},
 }
 
 

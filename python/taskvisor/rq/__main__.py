@@ -1,0 +1,75 @@
+"""The program that the supervisor starts: ``python3 -m taskvisor.rq [-u URL] [-m MODULE]… [-P PATH]…``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+
+from ..worker import start
+from .installed import Installed
+from .jobs import Jobs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Optional
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Says hello, and runs jobs until told to stop. Returns the exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args(given)
+    if os.environ.get("TASKVISOR_MODE") == "coroutine":
+        _parser().error("jobs of RQ run one at a time in a process: use the mode fork or prefork")
+    # RQ has the directory that it is started in on its path.
+    sys.path[:0] = map(os.path.abspath, options.path or ["."])
+    jobs = Jobs()
+    return start.run(jobs, lambda: _load(options, jobs), False, f"taskvisor.rq {' '.join(given)}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python3 -m taskvisor.rq", allow_abbrev=False,
+                                     description="Runs the jobs of RQ. Started by taskvisor.")
+
+    def option(*names: str, variable: Optional[str] = None, **more: Any) -> None:
+        parser.add_argument(*names, default=os.environ.get(variable) if variable else None, **more)
+
+    option("-u", "--url", variable="RQ_REDIS_URL", metavar="URL",
+           help="the Redis for jobs that ask for it; better in RQ_REDIS_URL, which nobody else sees")
+    option("-m", "--import", dest="modules", metavar="MODULE", action="append",
+           help="import this before the first job; in the mode fork all jobs share it")
+    option("-P", "--path", metavar="DIR", action="append", help="look for modules here first")
+    option("-S", "--serializer", metavar="NAME", help="json, pickle or the path of a class")
+    option("-w", "--worker-class", variable="RQ_WORKER_CLASS", metavar="CLASS", help="the class of workers")
+    option("-j", "--job-class", variable="RQ_JOB_CLASS", metavar="CLASS", help="the class of jobs")
+    option("--queue-class", variable="RQ_QUEUE_CLASS", metavar="CLASS", help="the class of queues")
+    option("--connection-class", variable="RQ_CONNECTION_CLASS", metavar="CLASS", help="the class of connections")
+    option("--exception-handler", dest="handlers", metavar="FUNCTION", action="append",
+           help="is called with a job that has failed; may be given several times")
+    option("--results-ttl", metavar="SECONDS", type=int, help="how long results are kept by default")
+    parser.add_argument("-d", "--disable-default-exception-handler", action="store_true",
+                        help="keep nothing of failures: the handlers do")
+    parser.add_argument("--native", action="store_true", help="let RQ's own code end every job")
+    return parser
+
+
+def _load(options: argparse.Namespace, jobs: Jobs) -> bool:
+    name = "rq"
+    try:
+        installed = Installed()
+        for name in options.modules or ():
+            importlib.import_module(name)
+        name = "what the options name"
+        jobs.start_up(installed, options)
+    except Exception:
+        traceback.print_exc()
+        print(f"taskvisor.rq: failed to load {name} from {os.getcwd()}", file=sys.stderr)
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""The connection to Redis of a worker: it is opened when the first command is sent, and never if none is."""
+
+from __future__ import annotations
+
+import importlib
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+#: What the supervisor alone is told in the query of its URL.
+_OURS = {"prefix", "name", "results_ttl", "worker_ttl", "maintenance_interval", "monitoring_interval", "scheduler",
+         "max_jobs", "max_idle_time"}
+
+
+def plain(url: str) -> str:
+    """The URL for redis-py, of one that is written for the supervisor.
+
+    >>> plain("rq+redis://:pw@host:6380/2?name=w1&socket_timeout=5")
+    'redis://:pw@host:6380/2?socket_timeout=5'
+    >>> plain("rq+unix:///run/redis.sock?db=1")
+    'unix:///run/redis.sock?db=1'
+    """
+    url = url[3:] if url.startswith("rq+") else url
+    head, _, query = url.partition("?")
+    kept = urlencode([(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name not in _OURS])
+    return f"{head}?{kept}" if kept else head
+
+
+def connection(url: Optional[str], path: Optional[str]) -> Any:
+    """A connection that nobody has opened. Where there is no URL, it says so when it is touched."""
+    if not url:
+        return _Nowhere()
+    url = plain(url)
+    if "+sentinel://" in url:
+        return _by_sentinel(url)
+    module, _, name = (path or "redis.Redis").rpartition(".")
+    return getattr(importlib.import_module(module), name).from_url(url)
+
+
+def _by_sentinel(url: str) -> Any:
+    """`redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER/DB`."""
+    parts = urlsplit(url)
+    login, _, hosts = parts.netloc.rpartition("@")
+    user, _, password = login.partition(":")
+    master, _, db = parts.path.strip("/").partition("/")
+    query = dict(parse_qsl(parts.query))
+    sentinels = [(host.rpartition(":")[0], int(host.rpartition(":")[2])) if ":" in host else (host, 26379)
+                 for host in hosts.split(",")]
+    own = {"username": query.get("sentinel_user"), "password": query.get("sentinel_pass")}
+    options: dict[str, Any] = {"db": int(db or 0), "username": unquote(user) or None,
+                               "password": unquote(password) or None}
+    if parts.scheme.startswith("rediss"):
+        options["ssl"] = True
+    if query.get("sentinel_tls") == "yes":
+        own["ssl"] = "yes"
+    sentinel = importlib.import_module("redis.sentinel").Sentinel(
+        sentinels, sentinel_kwargs={name: value for name, value in own.items() if value}, **options)
+    return sentinel.master_for(unquote(master) or "mymaster")
+
+
+class _Nowhere:
+    """Stands for a connection where none can be made."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"a job wants to ask Redis ({name}), and this worker has no URL of it: set RQ_REDIS_URL in the "
+                           "environment of the pool, for example by `taskvisor start --env RQ_REDIS_URL`")

@@ -1,0 +1,70 @@
+"""What a worker for RQ has loaded, and one run of a job with it."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+    from .installed import Installed
+
+#: Versions whose end of a job the supervisor writes as RQ does.
+_KNOWN = range(2, 4)
+#: Seconds, as in RQ.
+_RESULTS_TTL = 500
+
+
+class Setup:
+    """What the options of the worker have named."""
+
+    def __init__(self, installed: Installed, connection: Any) -> None:
+        self.installed = installed
+        #: Not opened before it is touched.
+        self.connection = connection
+        self.url: Optional[str] = None
+        self.serializer: Any = None
+        self.serializer_name: Optional[str] = None
+        self.job_class: Any = None
+        self.queue_class: Any = None
+        self.worker_class: Any = None
+        self.handlers: list[Any] = []
+        #: Whether a failure is kept in RQ's registry.
+        self.keeps_failures = True
+        self.results_ttl = _RESULTS_TTL
+        #: Whether RQ's own code ends every job.
+        self.is_native = False
+        self._perform: Any = None
+
+    def choose(self) -> None:
+        """Decides the mode. The supervisor can end jobs in RQ's place if all code that takes part is RQ's own, and known."""
+        # Whoever has patched the queue has done so for those who put jobs.
+        own = self.queue_class is self.installed.queue_class(None) and all(
+            map(self.installed.is_plain, (self.worker_class, self.job_class)))
+        self.is_native |= not (own and self.keeps_failures and self.installed.major in _KNOWN)
+        self._perform = self.worker_class.perform_job
+
+    def is_fast(self) -> bool:
+        """Whether the supervisor ends the job. The module of a job may have patched the worker, to measure it say."""
+        return not self.is_native and self.worker_class.perform_job is self._perform
+
+
+class Run:
+    """A job that a worker has been handed."""
+
+    def __init__(self, setup: Setup, id: str, queue: str, execution: str, worker: str, fields: dict[bytes, bytes],
+                 callback: Optional[dict[str, str]]) -> None:
+        self.id = id
+        self.queue = queue
+        self.execution = execution
+        self.worker = worker
+        #: The hash of the job as it was when it was taken.
+        self.fields = fields
+        #: What is to be called in place of the job's function.
+        self.callback = callback
+        self._setup = setup
+
+    def job(self) -> Any:
+        """The job as RQ makes it of its hash. Raises what RQ raises."""
+        job = self._setup.job_class(self.id, connection=self._setup.connection, serializer=self._setup.serializer)
+        job.restore(self.fields)
+        return job

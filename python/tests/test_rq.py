@@ -1,0 +1,263 @@
+"""The worker that runs jobs of RQ, with RQ's own versions and a redis-server."""
+
+import base64
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+import rq_installed
+from support import HERE, PACKAGE, PATIENCE_SECONDS, Keeper, WorkerTest
+
+
+class RqTest(WorkerTest):
+    """Tests with a worker for jobs of RQ."""
+
+    version = rq_installed.NEWEST
+
+    @classmethod
+    def setUpClass(cls):
+        if cls.version not in rq_installed.versions():
+            raise unittest.SkipTest(f"RQ {cls.version} does not run on this Python")
+        cls.redis = rq_installed.Redis()
+        cls.addClassCleanup(cls.redis.end)
+        cls.producer = rq_installed.Producer(cls.version, cls.redis)
+        cls.addClassCleanup(cls.producer.end)
+
+    def jobs(self, *arguments, **options):
+        env = {"PYTHONPATH": f"{PACKAGE}:{HERE}:{self.producer.site}", "RQ_REDIS_URL": f"rq+{self.redis.url}",
+               **options.pop("env", {})}
+        return self.worker("-m", "rq_sample", *arguments, program="taskvisor.rq", module=None, env=env, **options)
+
+    def ended(self, worker, put, **more):
+        """Puts a job and runs it to its end; gives its `done`. Its id is `self.id`."""
+        data = {**self.producer.ask(f"put({put})"), **more}
+        self.id = data["id"]
+        worker.run("add", data, id=self.id)
+        return worker.done()
+
+    def returned(self, worker, put, **more):
+        """What a job has returned, in the mode fast."""
+        done = self.ended(worker, put, **more)
+        self.assertEqual(done["outcome"], "complete", done)
+        self.assertEqual((done["result"]["mode"], done["result"]["rq"]), ("fast", self.version))
+        value = done["result"]["return_value"]
+        return None if value is None else self.producer.ask(f"result({value!r})")
+
+    def status(self):
+        return self.producer.ask(f"status({self.id!r})")
+
+
+class Fast(RqTest):
+    def test_functions_methods_and_coroutines_return(self):
+        worker = self.jobs()
+        self.assertNotIn("classes", worker.hello)
+        self.assertEqual(self.returned(worker, "sample.add, 1, b=2"), 3)
+        self.assertEqual(self.returned(worker, "'rq_sample.add', 'a', b='b'"), "ab")
+        self.assertEqual(self.returned(worker, "sample.Counter(3).plus, 4"), 7)
+        self.assertEqual(self.returned(worker, "'rq_sample.Counter.static', 4"), -4)
+        self.assertEqual(self.returned(worker, "sample.later, 'x'"), f"x {self.id}")
+        self.assertIsNone(self.returned(worker, "sample.nothing"))
+        self.assertIn("adds 1 2\n", worker.stdout())
+        self.assertEqual(self.status(), "queued")
+
+    def test_nothing_is_asked_of_redis_unless_the_job_does(self):
+        worker = self.jobs()
+        before = self.redis.connections()
+        self.returned(worker, "sample.add, 1, on_success=Callback(sample.success)")
+        self.ended(worker, "sample.fails, on_failure=Callback(sample.failure)")
+        self.assertEqual(self.redis.connections(), before + 1, "our own to count them")
+        self.returned(worker, "sample.keeps_meta, 'a', meta={'b': 1}")
+        kept = self.producer.ask(f"Job.fetch({self.id!r}, connection=connection).meta")
+        self.assertEqual(kept, {"b": 1, "a": self.id})
+
+    def test_ttl_and_changes_of_the_job_itself_are_told(self):
+        worker = self.jobs("--results-ttl", "7")
+        self.assertEqual(self.ended(worker, "sample.add, 1")["result"]["result_ttl"], 7)
+        done = self.ended(worker, "sample.changes_itself, result_ttl=0")
+        self.assertEqual(done["result"]["result_ttl"], 0)
+        self.assertEqual(done["result"]["fields"], {"description": base64.b64encode(b"changed").decode()})
+
+    def test_what_a_failed_job_has_changed_of_itself_is_kept(self):
+        worker = self.jobs()
+        self.assertEqual(self.ended(worker, "sample.changes_itself, True")["outcome"], "failed")
+        self.assertEqual(self.producer.ask(f"connection.hget('rq:job:' + {self.id!r}, 'description')"), b"changed")
+        self.assertEqual(self.status(), "queued")
+
+    def test_a_retry_that_is_returned_is_told(self):
+        worker = self.jobs()
+        done = self.ended(worker, "sample.again, 3, True")
+        self.assertEqual(done["result"]["retry"], {"max": 3, "intervals": [1, 2], "at_front": True})
+
+    def test_what_cannot_be_kept_has_the_words_of_rq(self):
+        self.assertEqual(self.returned(self.jobs(), "sample.a_lock"), "Unserializable return value")
+
+    def test_failures_have_their_class_message_and_trace(self):
+        worker = self.jobs()
+        for put, group, message in (("sample.fails", "ValueError", "it fails"),
+                                    ("sample.leaves", "SystemExit", "the job called sys.exit(3)"),
+                                    ("'no.such.function'", "ValueError", "Invalid attribute name: no.such.function")):
+            done = self.ended(worker, put)
+            error = done["error"]
+            self.assertEqual((done["outcome"], error["group"], error["message"]), ("failed", group, message))
+            self.assertTrue(error["trace"].startswith("Traceback (most recent call last):\n"))
+            self.assertNotIn(os.path.join(PACKAGE, "taskvisor"), error["trace"])
+
+    def test_time_is_limited_by_an_exception(self):
+        worker = self.jobs()
+        done = self.ended(worker, "sample.too_long, job_timeout=1")
+        self.assertEqual(done["error"]["group"], "rq.timeouts.JobTimeoutException")
+        self.assertEqual(done["error"]["message"], "Task exceeded maximum timeout value (1 seconds)")
+        self.assertEqual(self.returned(worker, "sample.swallows_the_timeout, job_timeout=1"),
+                         "Task exceeded maximum timeout value (1 seconds)")
+        done = self.ended(worker, "sample.add, 1, on_success=Callback(sample.too_long_callback, timeout=1)")
+        self.assertEqual(done["error"]["group"], "rq.timeouts.JobTimeoutException")
+
+    def test_callbacks_see_the_status_and_what_they_raise_counts(self):
+        worker = self.jobs()
+        self.returned(worker, "sample.add, 1, on_success=Callback(sample.success)")
+        self.assertIn(f"success {self.id} finished 2\n", worker.stdout())
+        self.ended(worker, "sample.fails, on_failure=Callback(sample.failure)")
+        self.assertIn(f"failure {self.id} failed ValueError it fails True\n", worker.stdout())
+        for put in ("sample.fails, on_failure=Callback(sample.raises)", "sample.add, 1, on_success=Callback(sample.raises)"):
+            self.assertEqual(self.ended(worker, put)["error"]["group"], "KeyError")
+        self.returned(worker, "sample.add, 1, on_success=Callback(sample.asks_redis)")
+        self.assertEqual(self.producer.ask("connection.get('asked')"), b"2")
+
+    def test_callbacks_are_called_for_jobs_that_ended_without_their_worker(self):
+        worker = self.jobs("--exception-handler", "rq_sample.handler")
+        done = self.ended(worker, "sample.add, 1, on_stopped=Callback(sample.stopped)", callback={"kind": "stopped"})
+        self.assertEqual(done["result"], {"mode": "callback"})
+        self.assertEqual(worker.stdout(), f"stopped {self.id}\n")
+        done = self.ended(worker, "sample.add, 1, on_failure=Callback(sample.failure)",
+                          callback={"kind": "failure", "message": "nobody runs it"})
+        self.assertEqual(done["outcome"], "complete")
+        self.assertIn(f"AbandonedJobError nobody runs it False\nhandler {self.id} AbandonedJobError\n", worker.stdout())
+        done = self.ended(worker, "sample.add, 1, on_stopped=Callback(sample.raises)", callback={"kind": "stopped"})
+        self.assertEqual((done["outcome"], done["error"]["group"]), ("failed", "KeyError"))
+
+    def test_handlers_are_called_until_one_says_no(self):
+        handlers = [word for name in ("handler", "last_handler", "raises") for word in
+                    ("--exception-handler", f"rq_sample.{name}")]
+        worker = self.jobs(*handlers)
+        self.assertEqual(self.ended(worker, "sample.fails")["error"]["group"], "ValueError")
+        self.assertEqual(worker.stdout(), f"handler {self.id} ValueError\nlast handler {self.id}\n")
+
+    def test_json_is_a_serializer_too(self):
+        worker = self.jobs("--serializer", "json")
+        done = self.ended(worker, "'rq_sample.add', 1, serializer=rq.serializers.JSONSerializer")
+        self.assertEqual(base64.b64decode(done["result"]["return_value"]), b"2")
+        self.assertEqual(self.ended(self.jobs(), "'rq_sample.add', 1, serializer=rq.serializers.JSONSerializer")["error"]
+                         ["group"], "rq.exceptions.DeserializationError")
+
+    def test_a_child_of_a_template_runs_a_job(self):
+        keeper = Keeper()
+        self.addCleanup(keeper.close)
+        self.addCleanup(keeper.theirs.close)
+        worker = self.jobs(mode="fork", fork_socket=keeper.theirs)
+        self.assertTrue(worker.hello["template"])
+        for b in (2, 3):
+            child = keeper.fork()
+            self.addCleanup(child.close)
+            self.assertEqual(self.returned(child, f"sample.keeps_meta, {b}"), {b: self.id})
+            self.assertEqual(child.wait(), 0)
+
+    def test_sigterm_ends_a_job_without_its_callbacks(self):
+        worker = self.jobs()
+        worker.run("add", self.producer.ask("put(sample.waits, on_failure=Callback(sample.failure))"))
+        self.assertEqual(worker.receive()[0], "progress")
+        worker.kill(signal.SIGTERM)
+        self.assertEqual(worker.done()["error"]["group"], "Interrupted")
+        self.assertEqual(worker.stdout(), "")
+
+
+class Fast212(Fast):
+    version = "2.12.0"
+
+
+class Native(RqTest):
+    def native(self, worker, put):
+        done = self.ended(worker, put)
+        self.assertEqual(done["outcome"], "complete", done)
+        self.assertEqual((done["result"]["mode"], done["result"]["rq"]), ("native", self.version))
+        self.assertEqual(done["result"]["status"], self.status())
+        return self.status()
+
+    def test_the_code_of_rq_ends_the_job(self):
+        worker = self.jobs("--native")
+        self.assertEqual(self.native(worker, "sample.add, 1, b=2"), "finished")
+        self.assertEqual(self.producer.ask(f"Job.fetch({self.id!r}, connection=connection).latest_result().return_value"), 3)
+        self.assertEqual(self.native(worker, "sample.fails"), "failed")
+        self.assertIn("it fails", self.producer.ask(
+            f"Job.fetch({self.id!r}, connection=connection).latest_result().exc_string"))
+        self.assertEqual(self.native(worker, "sample.fails, retry=Retry(max=2, interval=60)"), "scheduled")
+        self.assertEqual(self.native(worker, "sample.too_long, job_timeout=1"), "failed")
+        self.assertEqual(self.native(worker, "sample.add, 1, on_success=Callback(sample.raises)"), "failed")
+        self.assertEqual(self.native(worker, "'no.such.function'"), "failed")
+
+    def test_whatever_is_not_the_code_of_rq_makes_it_native(self):
+        for arguments in (["-d"], ["--worker-class", "rq_sample.OwnWorker"], ["--job-class", "rq_sample.OwnJob"],
+                          ["--queue-class", "rq_sample.OwnQueue"], ["--connection-class", "rq_sample.OwnConnection"]):
+            self.assertEqual(self.native(self.jobs(*arguments), "sample.add, 1"), "finished")
+        worker = self.jobs("--worker-class", "rq_sample.OwnWorker", "--job-class", "rq_sample.OwnJob")
+        self.native(worker, "sample.add, 1")
+        self.assertIn("OwnWorker performs OwnJob", worker.stdout())
+
+    def test_sigterm_kills_as_it_kills_a_work_horse(self):
+        worker = self.jobs("--native")
+        worker.run("add", self.producer.ask("put(sample.waits, on_failure=Callback(sample.failure))"))
+        self.assertEqual(worker.receive()[0], "progress")
+        worker.kill(signal.SIGTERM)
+        self.assertEqual(worker.wait(), -signal.SIGTERM)
+
+    def test_without_a_url_a_job_that_needs_it_fails_and_says_so(self):
+        worker = self.jobs("--native", env={"RQ_REDIS_URL": ""})
+        done = self.ended(worker, "sample.add, 1")
+        self.assertEqual(done["outcome"], "failed")
+        self.assertIn("set RQ_REDIS_URL", done["error"]["message"])
+
+
+class Native212(Native):
+    version = "2.12.0"
+
+
+class Native116(Native):
+    version = "1.16.2"
+
+
+class Refused(RqTest):
+    def test_a_worker_with_another_prefix_runs_nothing(self):
+        worker = self.jobs(env={"RQ_KEY_PREFIX": "mine"})
+        done = self.ended(worker, "sample.add, 1")
+        self.assertEqual(done["outcome"], "failed")
+        self.assertIn("begin with 'rq'", done["error"]["message"])
+        self.assertEqual(worker.stdout(), "")
+
+    def test_what_is_no_job_of_rq_fails_and_the_worker_goes_on(self):
+        worker = self.jobs()
+        for data in (None, [1], {"id": "x"}, {"id": "x", "fields": {"data": "no base64"}}):
+            done = worker.outcome("add", data)
+            self.assertEqual((done["outcome"], done["error"]["group"]), ("failed", "TypeError"))
+        done = self.ended(worker, "sample.add, 1", fields={})
+        self.assertEqual((done["outcome"], done["error"]["group"]), ("failed", "rq.exceptions.NoSuchJobError"))
+        self.assertEqual(self.returned(worker, "sample.add, 1"), 2)
+
+    def test_what_cannot_be_loaded_is_named(self):
+        worker = self.jobs("--worker-class", "rq_sample.NoSuchWorker", greet=False)
+        self.assertNotEqual(worker.wait(), 0)
+        self.assertIn("NoSuchWorker", worker.stderr())
+        self.assertIn("taskvisor.rq: failed to load what the options name from", worker.stderr())
+
+    def test_the_mode_coroutine_is_refused(self):
+        command = [sys.executable, "-m", "taskvisor.rq"]
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": PACKAGE, "TASKVISOR_MODE": "coroutine"}, text=True,
+                              capture_output=True, timeout=PATIENCE_SECONDS)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("use the mode fork or prefork", done.stderr)
+
+
+del RqTest
+
+if __name__ == "__main__":
+    unittest.main()
