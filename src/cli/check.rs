@@ -9,11 +9,13 @@ use tracing::warn;
 use super::args::typed::typed;
 use super::args::{Args, Check, Command};
 use super::settings::settings;
-use super::term::screen::{escaped, print, print_json};
+use super::term::screen::{Look, escaped, print, print_json};
 use crate::boot::LAST_LINES;
+use crate::clock;
 use crate::config::{self, Config, Facts, Finding, Origins};
 use crate::failure::{Failure, exit};
 use crate::log;
+use crate::model::{Millis, PoolSettings, TimedSize};
 
 /// What `check --json` prints, schema `taskvisor.check/1`.
 #[derive(Serialize)]
@@ -27,11 +29,26 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<&'a str>,
     findings: &'a [Finding],
+    /// The sizes of pools by the time of day.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sizes: Vec<Size>,
+}
+
+/// A pool with rules for its size.
+#[derive(Debug, PartialEq, Serialize)]
+struct Size {
+    pool: String,
+    /// How many workers it would have now.
+    workers: u16,
+    #[serde(flatten)]
+    timed: TimedSize,
 }
 
 /// Says what is odd about what was typed, set and written.
 pub(super) fn check(args: &Args, how: &Check) -> Result<ExitCode, Failure> {
+    let mut sizes = Vec::new();
     let looked = settings(args).and_then(|config| {
+        sizes = sizes_of(&config, Millis(clock::wall_millis()));
         let found = findings(args, &config)?;
         store(&config)?;
         Ok(found)
@@ -49,9 +66,12 @@ pub(super) fn check(args: &Args, how: &Check) -> Result<ExitCode, Failure> {
                 Ok(_) => (None, None),
             };
             let findings = looked.as_deref().unwrap_or_default();
-            print_json(&Report { schema: "taskvisor.check/1", verdict, error, hint, findings })?;
+            print_json(&Report { schema: "taskvisor.check/1", verdict, error, hint, findings, sizes })?;
         }
-        looked => print(&render(looked.as_deref().unwrap_or_default()))?,
+        looked => {
+            print(&render_sizes(&sizes, &Look::of_stdout(false)))?;
+            print(&render(looked.as_deref().unwrap_or_default()))?;
+        }
     }
     Ok(ExitCode::from(code))
 }
@@ -92,6 +112,23 @@ pub(super) fn warn_of_findings(args: &Args, config: &Config) {
         }
     }
     log.flush(LAST_LINES);
+}
+
+fn sizes_of(config: &Config, now: Millis) -> Vec<Size> {
+    let of = |pool: &PoolSettings| {
+        let timed = TimedSize::of(&pool.sizes, now)?;
+        Some(Size { pool: pool.name.clone(), workers: timed.workers.unwrap_or(pool.workers), timed })
+    };
+    config.settings.pools.iter().filter_map(of).collect()
+}
+
+fn render_sizes(sizes: &[Size], look: &Look) -> String {
+    let line = |Size { pool, workers, timed }: &Size| {
+        let next = look.moment(timed.next);
+        let text = format!("pool '{pool}': {workers} workers now, {} from {next}", timed.next_workers);
+        format!("{}\n", escaped(&text))
+    };
+    sizes.iter().map(line).collect()
 }
 
 fn render(findings: &[Finding]) -> String {

@@ -5,16 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
+
 use super::identity::identity;
 use super::limits;
 use super::paths::from_here;
-use super::pool::{Env, Mode, Named, Pool, Wear};
+use super::pool::{Env, Mode, Named, Pool, Wear, Workers};
 use super::program::{must_be_there, program};
 use super::wrong::Wrong;
 use super::{Purpose, Surroundings};
 use crate::model::{
-    Bytes, Class, ClassFilter, PoolSettings, ProcessLimits, QUEUE_PRIORITY_MAX, QueueName, Recycle, Retry,
-    SpawnSpec, Work,
+    Bytes, Class, ClassFilter, Cron, PoolSettings, ProcessLimits, QUEUE_PRIORITY_MAX, QueueName, Recycle,
+    Retry, SizeRule, SpawnSpec, Work,
 };
 
 /// Jobs at a time in a worker of coroutines, if nothing is said.
@@ -38,6 +40,7 @@ pub(super) fn resolve_pool(
     let work = work(pool.command.take(), pool.run.take())?;
     let shape = shape(&work, &pool)?;
     let (min_workers, workers) = workers(&pool, default.workers)?;
+    let sizes = sizes(pool.workers.take().unwrap_or_default())?;
     let filter = ClassFilter {
         only: classes("classes", pool.classes.take())?,
         except: classes("except_classes", pool.except_classes.take())?,
@@ -58,6 +61,7 @@ pub(super) fn resolve_pool(
         outfit: default.outfit,
         workers,
         min_workers,
+        sizes,
         template: shape.template,
         jobs_at_once: shape.jobs_at_once,
         jobs_per_life: shape.jobs_per_life,
@@ -151,7 +155,7 @@ fn recycle(shape: &Shape, pool: &Pool) -> Result<Recycle, Wrong> {
 }
 
 fn workers(pool: &Pool, default: u16) -> Result<(Option<u16>, u16), Wrong> {
-    let said = pool.workers.unwrap_or_default();
+    let said = pool.workers.clone().unwrap_or_default();
     let max = said.max.unwrap_or(default);
     let wrong = |message: String| Err(Wrong::new("workers", message));
     match said.min {
@@ -162,6 +166,24 @@ fn workers(pool: &Pool, default: u16) -> Result<(Option<u16>, u16), Wrong> {
         }
         min => Ok((min, max)),
     }
+}
+
+/// The sizes by the time of day.
+fn sizes(said: Workers) -> Result<Vec<SizeRule>, Wrong> {
+    let name = said.zone.unwrap_or_else(|| "UTC".into());
+    let zone = TimeZone::get(&name).map_err(|_| {
+        Wrong::new("workers", format!("workers.zone: no time zone is called '{name}' on this machine"))
+            .hint("names are like Europe/Vienna or UTC, and come with the package tzdata")
+    })?;
+    let rule = |(at, workers): (Cron, u16)| match said.min.unwrap_or(1) {
+        least if workers < least => {
+            let message = format!("workers.at gives it {workers} at '{at}', fewer than {least}");
+            Err(Wrong::new("workers", message)
+                .hint("the least is workers.min, or 1; taskvisor pause stops a pool"))
+        }
+        _ => Ok(SizeRule { at, zone: zone.clone(), workers }),
+    };
+    said.at.into_iter().map(rule).collect()
 }
 
 fn queues(names: Option<Vec<String>>, default: Vec<QueueName>) -> Result<Vec<QueueName>, Wrong> {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::size::size;
 use super::{Limits, parse_duration, words};
-use crate::model::{Bytes, CutOff, Leftovers, Order};
+use crate::model::{Bytes, Cron, CutOff, Leftovers, Order};
 
 /// What may be said of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -122,12 +122,16 @@ impl fmt::Display for Mode {
 }
 
 /// How many slots, and how many of them always have a worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workers {
     /// None = as many as there are slots.
     pub min: Option<u16>,
     /// None = the default.
     pub max: Option<u16>,
+    /// Other numbers of slots, each from the moments of a cron line on.
+    pub at: Vec<(Cron, u16)>,
+    /// The time zone of these lines; None = UTC.
+    pub zone: Option<String>,
 }
 
 /// What is added to the few variables that every process gets.
@@ -214,7 +218,7 @@ impl Workers {
     fn over(self, other: Workers) -> Workers {
         match self.max {
             Some(_) => self,
-            None => Workers { max: other.max, ..self },
+            None => Workers { min: self.min, ..other },
         }
     }
 }
@@ -257,24 +261,34 @@ impl<'de> Visitor<'de> for WorkersVisitor {
     type Value = Workers;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number up to 65535, or {min: N, max: N}")
+        f.write_str("a number up to 65535, {min: N, max: N}, or {max: N, at: {CRON: N}}")
     }
 
     fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Workers, E> {
         let max = u16::try_from(number)
             .map_err(|_| E::invalid_value(serde::de::Unexpected::Unsigned(number), &self))?;
-        Ok(Workers { min: None, max: Some(max) })
+        Ok(Workers { max: Some(max), ..Workers::default() })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Workers, A::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Range {
-            min: u16,
+        struct Said {
+            min: Option<u16>,
             max: u16,
+            at: Option<Named<u16>>,
+            zone: Option<String>,
         }
-        let Range { min, max } = Range::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(Workers { min: Some(min), max: Some(max) })
+        let Said { min, max, at, zone } = Said::deserialize(MapAccessDeserializer::new(map))?;
+        if min.is_none() && at.is_none() {
+            return Err(A::Error::missing_field("min"));
+        }
+        let rule = |(line, workers): (String, u16)| match line.parse::<Cron>() {
+            Ok(line) => Ok((line, workers)),
+            Err(wrong) => Err(A::Error::custom(format!("'{line}' is no cron line: {wrong}"))),
+        };
+        let at = at.unwrap_or_default().0.into_iter().map(rule).collect::<Result<_, _>>()?;
+        Ok(Workers { min, max: Some(max), at, zone })
     }
 }
 

@@ -135,12 +135,7 @@ fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &SpawnSpec) {
         Work::Run(program) => (Value::Null, words(program)),
         Work::Command(program) => (words(program), Value::Null),
     };
-    let workers = match pool.min_workers {
-        None => Value::from(pool.workers),
-        Some(min) => {
-            Mapping::from_iter([("min".into(), min.into()), ("max".into(), pool.workers.into())]).into()
-        }
-    };
+    let workers = workers(pool);
     let set: Mapping =
         outfit.env_set.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
     let mut recycle = section(values.get("recycle"));
@@ -178,6 +173,24 @@ fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &SpawnSpec) {
     ] {
         values.insert(key.into(), value);
     }
+}
+
+fn workers(pool: &PoolSettings) -> Value {
+    if pool.min_workers.is_none() && pool.sizes.is_empty() {
+        return pool.workers.into();
+    }
+    let mut said = Mapping::new();
+    if let Some(min) = pool.min_workers {
+        said.insert("min".into(), min.into());
+    }
+    said.insert("max".into(), pool.workers.into());
+    if let Some(rule) = pool.sizes.first() {
+        let at: Mapping =
+            pool.sizes.iter().map(|rule| (rule.at.to_string().into(), rule.workers.into())).collect();
+        said.insert("at".into(), at.into());
+        said.insert("zone".into(), rule.zone.iana_name().unwrap_or("UTC").into());
+    }
+    said.into()
 }
 
 fn yaml(value: impl Serialize) -> Value {

@@ -94,6 +94,11 @@ fn run_is_a_program_for_each_job_of_any_class() {
 fn workers_may_come_and_go_within_limits() {
     let (settings, _) = pool("{workers: {min: 2, max: 8}}");
     assert_eq!((settings.min_workers, settings.workers), (Some(2), 8));
+    let at = "{max: 4, at: {\"0 8 * * mon-fri\": 16, \"0 20 * * *\": 4}, zone: UTC}";
+    let (settings, _) = pool(&format!("{{workers: {at}}}"));
+    let sizes: Vec<_> = settings.sizes.iter().map(|rule| (rule.at.to_string(), rule.workers)).collect();
+    assert_eq!(sizes, [("0 8 * * mon-fri".into(), 16), ("0 20 * * *".into(), 4)]);
+    assert_eq!((settings.min_workers, settings.workers, settings.most_workers()), (None, 4, 16));
 }
 
 #[test]
@@ -166,7 +171,7 @@ fn null_is_the_default() {
 #[test]
 fn a_flag_wins_over_the_file() {
     let said = Pool {
-        workers: Some(Workers { min: None, max: Some(8) }),
+        workers: Some(Workers { max: Some(8), ..Workers::default() }),
         queues: Some(vec!["b".into()]),
         command: Some(words(&["sh"])),
         env: Some(Env { pass: Some(vec!["P".into()]), set: Some(Named(vec![("A".into(), "flag".into())])) }),
@@ -180,8 +185,11 @@ fn a_flag_wins_over_the_file() {
     assert_eq!(outfit.work, Work::Command(words(&["sh"])));
     assert_eq!(outfit.env_pass, ["O", "P"]);
     assert_eq!(outfit.env_set, [("B".into(), "b".into()), ("A".into(), "flag".into())]);
-    let at_least =
-        Pool { workers: Some(Workers { min: Some(2), max: None }), command: None, ..Pool::default() };
+    let at_least = Pool {
+        workers: Some(Workers { min: Some(2), ..Workers::default() }),
+        command: None,
+        ..Pool::default()
+    };
     let (settings, _) = flagged("{workers: 4}", at_least);
     assert_eq!((settings.min_workers, settings.workers), (Some(2), 4));
 }

@@ -97,6 +97,7 @@ impl Counting {
             | Event::Waiting(..)
             | Event::Woken
             | Event::Counted(_)
+            | Event::Resized(..)
             | Event::Idle(_)
             | Event::Exceeded(..)
             | Event::Outgrown(_)

@@ -125,6 +125,10 @@ impl Decisions {
             Event::Waiting(number, waiting) => (None, None, What::Waiting(pool(*number), *waiting)),
             Event::FetchFailed(number) => (None, None, What::FetchFailed(pool(*number))),
             Event::Change(of, change) => (None, None, What::Changed(of.as_deref().map(Into::into), *change)),
+            Event::Resized(of, workers) => {
+                let change = Change::Scale(Scale::To(*workers));
+                (None, None, What::Changed(Some(of.as_str().into()), change))
+            }
             Event::Reload(_) => (None, None, What::Reload),
             Event::Exceeded(worker, job, _, excess) => {
                 (name(worker), Some(job), What::Exceeded(Box::new(*excess)))

@@ -14,13 +14,13 @@ use super::burst::ask_idle;
 use super::calls;
 use super::counting::Counting;
 use super::decisions::Decisions;
-use super::event_log::Line;
 use super::mutes::Mutes;
 use super::presence::PresencePublisher;
 use super::publish;
 use super::record::Record;
 use super::reload::{KeepChanges, Reloader, SpawnSpecs};
 use super::reports::Reports;
+use super::size_clock::SizeClock;
 use super::snapshots::{Seen, Snapshots, is_limit};
 use super::systemd::Systemd;
 use super::unconfirmed::UnconfirmedVerdicts;
@@ -87,6 +87,8 @@ pub struct Effects {
     pub(super) newsroom: EventBus,
     pub(super) last: UnconfirmedVerdicts,
     pub(super) mutes: Mutes,
+    /// When pools get another size by the time of day.
+    pub(super) size_clock: SizeClock,
     /// The jobs of lives of an earlier supervisor of which something still lives.
     pub(super) inherited: HashMap<WorkerId, Vec<(Arc<Job>, Fence)>>,
 }
@@ -141,10 +143,8 @@ impl Effects {
     /// The end of a turn: what was collected goes out.
     pub fn flush(&mut self) -> io::Result<()> {
         let now = clock::now();
-        self.record.lines.overdue(now).iter().for_each(Line::write);
-        self.record.watch.look(now);
-        let overdue = self.snapshots.overdue(now);
-        overdue.iter().for_each(|order| self.link.order(order));
+        self.record.look(now);
+        self.snapshots.overdue(now).iter().for_each(|order| self.link.order(order));
         if self.reports.due().is_some_and(|at| at <= clock::now()) {
             self.send_reports();
         }
@@ -156,8 +156,8 @@ impl Effects {
 
     /// When something is to be done here that nothing else tells.
     pub fn due(&self) -> Option<Instant> {
-        let own = [self.reports.due(), self.children.due(), self.record.watch.due(), self.snapshots.due()];
-        own.into_iter().chain([self.signs.due(), self.record.lines.due()]).flatten().min()
+        let own = [self.reports.due(), self.children.due(), self.record.due(), self.snapshots.due()];
+        own.into_iter().chain([self.signs.due(), self.size_clock.due()]).flatten().min()
     }
 
     /// Facts that came of carrying out commands.
@@ -174,7 +174,7 @@ impl Effects {
     pub fn note(&mut self, event: &Event) {
         let now = clock::now();
         let line = self.record.lines.fact(now, event, &self.children);
-        line.filter(|_| !self.decisions.is_repeated(event)).iter().for_each(Line::write);
+        line.filter(|_| !self.decisions.is_repeated(event)).iter().for_each(|line| line.write());
         self.decisions.fact(now, event, &|pool| self.children.pool(pool));
         self.counting.hear(event);
         publish::fact(&self.newsroom, event, &self.children);

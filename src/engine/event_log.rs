@@ -181,13 +181,11 @@ impl EventLog {
             }
             Event::Fetched(_, jobs) if jobs.iter().any(|fetched| fetched.job.is_suspect()) => {
                 let suspect = jobs.iter().find(|fetched| fetched.job.is_suspect())?;
-                let (times, minutes) = (suspect.job.interrupted, Job::ALONE_FOR.as_secs() / 60);
-                let message = format!(
-                    "the supervisor or its host has died {times} times under a job: it is to run alone, and no other \
-                     begins here for {minutes} minutes after it at most"
-                );
-                let line = Line::new(Level::WARN, message).job(&suspect.job.id);
-                self.flood.pass(now, Kind::Suspects, line)
+                self.flood.pass(now, Kind::Suspects, of_suspect(&suspect.job))
+            }
+            Event::Resized(pool, workers) => {
+                let message = format!("the time of day: pool {pool} will have {workers} workers");
+                Some(Line::new(Level::INFO, message).pool(pool))
             }
             _ if !self.shows(Level::DEBUG) => None,
             Event::Ready(id) => Some(debug("a worker takes jobs".into()).worker(worker(id))),
@@ -308,6 +306,16 @@ pub(super) fn cut(text: &str) -> String {
         None => text.to_owned(),
         Some((end, _)) => format!("{} [{} bytes more]", &text[..end], text.len() - end),
     }
+}
+
+/// A job comes that was running when a supervisor died.
+fn of_suspect(job: &Job) -> Line {
+    let (times, minutes) = (job.interrupted, Job::ALONE_FOR.as_secs() / 60);
+    let message = format!(
+        "the supervisor or its host has died {times} times under a job: it is to run alone, and no other begins here for \
+         {minutes} minutes after it at most"
+    );
+    Line::new(Level::WARN, message).job(&job.id)
 }
 
 #[cfg(test)]

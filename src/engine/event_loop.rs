@@ -167,6 +167,7 @@ pub(super) async fn run(
         }
         // Facts of one moment are told together.
         facts.extend(std::iter::from_fn(|| inbox.try_next()));
+        facts.extend(effects.size_clock.take(clock::now(), Millis(clock::wall_millis())));
         tell(&mut supervisor, &mut effects, facts);
         effects.tell_those_who_wait(supervisor.is_at_rest());
         if supervisor.has_told_all() {
@@ -235,11 +236,14 @@ fn reload(
         }
     };
     effects.wardrobe.number(&mut settings, outfits);
+    let wall = Millis(clock::wall_millis());
+    settings.pools.iter_mut().for_each(|pool| pool.resize_at(wall));
     let steps = supervisor.preview(&settings);
     if !dry_run {
         effects.record.log_order(Kind::Orders, orders::reloaded(file.as_deref(), &steps, by));
         publish::reloaded(&effects.newsroom, Ok(&steps), by);
         keep();
+        effects.size_clock.set(&settings.pools, clock::now(), wall);
         effects.lease = settings.lease;
         effects.stop_deadline = settings.stop_deadline;
         effects.record.held_degrades = settings.held_degrades;
@@ -289,7 +293,8 @@ fn tell(supervisor: &mut Supervisor, effects: &mut Effects, facts: Vec<Event>) {
     if supervisor.stopping().is_none() {
         mutes::hear(effects, now, &facts);
     }
-    let lasts = facts.iter().any(|event| matches!(event, Event::Change(..) | Event::Reload(_)));
+    let lasts =
+        facts.iter().any(|event| matches!(event, Event::Change(..) | Event::Resized(..) | Event::Reload(_)));
     supervisor.handle_all(now, facts);
     if lasts {
         (effects.keep_changes)(&supervisor.changes(), &effects.record.pauses);
@@ -316,6 +321,7 @@ fn view(supervisor: &Supervisor, effects: &Effects) -> View {
     effects.wardrobe.name_users(supervisor.outfits(), pools.iter_mut());
     for pool in &mut pools {
         pool.pause = effects.record.pauses.of(pool);
+        pool.time_of_day = effects.size_clock.of(&pool.name, Millis(clock::wall_millis()));
     }
     for slot in pools.iter_mut().flat_map(|pool| pool.template.iter_mut().chain(&mut pool.slots)) {
         let worker = crate::model::WorkerId { slot: slot.place, generation: slot.generation };

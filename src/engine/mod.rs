@@ -23,6 +23,7 @@ mod reload;
 mod reports;
 mod served;
 mod service;
+mod size_clock;
 mod snapshots;
 mod supervise;
 mod systemd;

@@ -49,6 +49,17 @@ impl Record {
         self.lines.order(now, command, children).iter().for_each(Line::write);
     }
 
+    /// Writes the lines whose time has come, and looks after what is watched.
+    pub(super) fn look(&mut self, now: Instant) {
+        self.lines.overdue(now).iter().for_each(Line::write);
+        self.watch.look(now);
+    }
+
+    /// When to look.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.watch.due().into_iter().chain(self.lines.due()).min()
+    }
+
     /// Writes the line of an order, unless there are too many of them.
     pub(super) fn log_order(&mut self, kind: Kind, line: Line) {
         self.lines.person(clock::now(), kind, line).iter().for_each(Line::write);

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
+use tokio::sync::mpsc::Sender;
 use tracing::{info, warn};
 
 use super::calls;
@@ -27,6 +28,7 @@ use super::recover::recover;
 use super::reload::{KeepChanges, ReadSettings, Reloader, SpawnSpecs};
 use super::reports::Reports;
 use super::service::ApiService;
+use super::size_clock::SizeClock;
 use super::snapshots::Snapshots;
 use super::systemd::Systemd;
 use super::unconfirmed::UnconfirmedVerdicts;
@@ -86,17 +88,15 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let Some((hello, left)) = greet(&mut link).await? else { return Ok(Ended::KeeperGone) };
     let outputs = Outputs::start(&setup.outputs, setup.places)?;
     let (inbox, events, requests, answers) = Inbox::new(Alarm::new()?);
-    let told = events.clone();
-    // Who is not heard any more has nothing more to say.
-    let gauge = Gauge::start(clock::now, move |found| drop(told.blocking_send(fact(found))))?;
     let (mut settings, mut wardrobe) = (setup.settings, SpawnSpecs::default());
     let plan = |(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes);
     let plans = settings.pools.iter().zip(&setup.outfits).map(plan).collect();
     let (cap, sandboxes) = (setup.outputs.job_cap, setup.sandboxes.clone());
-    let children = Children::new(plans, outputs.clone(), gauge, cap, sandboxes)?;
+    let children = Children::new(plans, outputs.clone(), gauge(events.clone())?, cap, sandboxes)?;
     wardrobe.number(&mut settings, setup.outfits);
-    let reloader = Reloader::new(setup.read_settings, requests.clone());
-    let newsroom = newsroom(&setup.broker);
+    let size_clock = SizeClock::start(&mut settings.pools);
+    let (reloader, newsroom) =
+        (Reloader::new(setup.read_settings, requests.clone()), newsroom(&setup.broker));
     say_hello(hello, &settings.pools, &setup.broker_name);
     let mut effects = Effects {
         link,
@@ -130,6 +130,7 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         newsroom: newsroom.clone(),
         last: UnconfirmedVerdicts::default(),
         mutes: Mutes::default(),
+        size_clock,
         inherited: HashMap::new(),
     };
     if let Err(error) = take_over(&mut effects, left, &mut settings).await {
@@ -141,6 +142,12 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     open_doors((setup.listener, setup.members), setup.port, desk, effects.record.watch.counts())?;
     tokio::spawn(listen(setup.broker, events));
     run(Supervisor::new(settings, started), effects, inbox).await
+}
+
+/// Looks at memory and processes, and tells what it finds.
+fn gauge(told: Sender<Event>) -> io::Result<Gauge> {
+    // Who is not heard any more has nothing more to say.
+    Gauge::start(clock::now, move |found| drop(told.blocking_send(fact(found))))
 }
 
 /// Goes on where the last supervisor ended.
@@ -242,7 +249,7 @@ async fn greet(link: &mut Link) -> io::Result<Option<(Hello, Vec<KeeperMessage>)
 }
 
 /// Passes on what the broker says on its own.
-async fn listen(broker: Arc<Broker>, events: tokio::sync::mpsc::Sender<Event>) {
+async fn listen(broker: Arc<Broker>, events: Sender<Event>) {
     loop {
         let event = match broker.next_notice().await {
             Notice::Wake => Event::Woken,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Class, ClassFilter, Classes, CutOff, Fetched, Limits, Order, QUEUE_PRIORITY, QueueName, Retry, WorkerId,
+    Class, ClassFilter, Classes, CutOff, Fetched, Limits, Millis, Order, QUEUE_PRIORITY, QueueName, Retry,
+    SizeRule, WorkerId,
 };
 
 /// The whole of it.
@@ -42,6 +43,8 @@ pub struct PoolSettings {
     pub workers: u16,
     /// How many of them at least; None = all. The others come when jobs wait, and go when they are idle.
     pub min_workers: Option<u16>,
+    /// Other sizes by the time of day; at a start and a reload `workers` follows the one in force.
+    pub sizes: Vec<SizeRule>,
     /// Whether its workers are forked by a template, a worker at place 0 that takes no jobs.
     pub template: bool,
     /// Jobs in one worker at a time.
@@ -121,6 +124,18 @@ impl PoolSettings {
         made(self) == made(other)
     }
 
+    /// Has it begin with the size that its rules give it at that moment, if one has come.
+    pub fn resize_at(&mut self, moment: Millis) {
+        if let Some((_, rule)) = SizeRule::in_force(&self.sizes, moment) {
+            self.workers = rule.workers;
+        }
+    }
+
+    /// The most workers that it has at any time of day.
+    pub fn most_workers(&self) -> u16 {
+        self.sizes.iter().map(|rule| rule.workers).fold(self.workers, u16::max)
+    }
+
     /// Whether it takes jobs from the same queues in the same order.
     pub fn takes_as(&self, other: &PoolSettings) -> bool {
         let from = |pool: &PoolSettings| (pool.order, pool.queues_by_priority().collect::<Vec<_>>());
@@ -162,6 +177,7 @@ impl Default for PoolSettings {
             outfit: 0,
             workers: 1,
             min_workers: None,
+            sizes: Vec::new(),
             template: false,
             jobs_at_once: 1,
             jobs_per_life: Some(1),

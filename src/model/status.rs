@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::json::{MaybeSeconds, Seconds};
-use super::{Class, JobId, Pause, Progress, QueueCounts, QueueName, SlotId, SlotName, Stop};
+use super::{Class, JobId, Pause, Progress, QueueCounts, QueueName, SlotId, SlotName, Stop, TimedSize};
 
 /// The whole picture. The schema's name goes up when a field changes its meaning or disappears.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -174,6 +174,9 @@ pub struct PoolStatus {
     /// How many slots a person has asked for, if other than the settings say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaled: Option<u16>,
+    /// Its size by the time of day, if its settings have rules for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_of_day: Option<TimedSize>,
     /// The process that forks its workers, if one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<SlotStatus>,

@@ -48,7 +48,9 @@ impl Sub<Duration> for Instant {
 }
 
 /// Milliseconds since 1970 on the broker's clock: what people are shown, and what delays count on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Millis(pub i64);
 

@@ -54,6 +54,8 @@ pub enum Event {
     Idle(Option<String>),
     /// Keep up other pools from now on, or the same in another way.
     Reload(Settings),
+    /// A rule of its settings gives the pool of this name another size, for now.
+    Resized(String, u16),
     /// A person asks this of the pool, or of all.
     Change(Option<String>, Change),
     /// The worker has grown beyond the size at which its pool exchanges it.

@@ -95,6 +95,15 @@ impl Supervisor {
         }
     }
 
+    /// It is the time for another size: what a person has asked for before is over.
+    pub(super) fn on_resized(&mut self, name: &str, workers: u16) {
+        for number in self.named(Some(name)) {
+            let pool = &mut self.pools[number];
+            pool.configured.workers = workers;
+            pool.scale(Scale::To(workers));
+        }
+    }
+
     /// What makes of the settings that were read what is in force now, by pool.
     pub fn changes(&self) -> Vec<(String, Change)> {
         let current = self.pools.iter().filter(|pool| !pool.outdated);

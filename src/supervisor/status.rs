@@ -36,6 +36,7 @@ impl Pool {
             pause: None,
             suspect: suspect.cloned(),
             outdated: self.outdated,
+            time_of_day: None,
             scaled: self.is_scaled().then_some(self.settings.workers),
             template: self.template().map(|template| template.status(now, name)),
             grace: self.settings.grace,

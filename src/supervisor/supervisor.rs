@@ -131,6 +131,7 @@ impl Supervisor {
             // What is about to end is not changed any more.
             _ if self.stop.is_some() => {}
             Event::Reload(settings) => self.on_reload(now, settings),
+            Event::Resized(pool, workers) => self.on_resized(&pool, workers),
             Event::Change(pool, change) => self.on_change(now, pool.as_deref(), change),
         }
     }

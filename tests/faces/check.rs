@@ -145,3 +145,37 @@ fn config_show_prints_what_start_reads_again() {
     assert_eq!(none.status.code(), Some(7));
     assert!(text(&none.stderr).contains("no pool has the name 'c'\nhint: the pools are a, b"));
 }
+
+#[test]
+fn a_pool_has_the_size_of_the_time_of_day_from_its_start_and_after_a_reload() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let yaml = |workers: u8| {
+        let text = format!(
+            "pools:\n- name: mail\n  workers: {{max: 1, at: {{\"* * * * *\": {workers}}}, zone: Europe/Vienna}}\n"
+        );
+        fs::write(sandbox.work("t.yaml"), text).unwrap();
+    };
+    let size = |place: &Value| {
+        let pool = &place["pools"][0];
+        (pool["slots"].as_array().unwrap().len(), pool["time_of_day"]["workers"].as_u64())
+    };
+    yaml(3);
+    let checked = sandbox.ok(&["check", "-c", "t.yaml"]);
+    assert!(checked.starts_with("pool 'mail': 3 workers now, 3 from "), "{checked}");
+    let mut running = sandbox.start(&["-c", "t.yaml"]);
+    assert_eq!(size(&sandbox.json(&["status", "--json"])), (3, Some(3)));
+    yaml(2);
+    sandbox.ok(&["reload", "--wait"]);
+    assert_eq!(size(&sandbox.json(&["status", "--json"])), (2, Some(2)));
+    let shown = sandbox.ok(&["status"]);
+    assert!(shown.contains("  2 workers from "), "{shown}");
+    sandbox.ok(&["stop"]);
+    running.wait();
+
+    let at_night = "pools:\n- {name: a, workers: {max: 1, at: {\"0 25 * * *\": 2}}}\n";
+    fs::write(sandbox.work("t.yaml"), at_night).unwrap();
+    let refused = sandbox.run(&["check", "-c", "t.yaml"]);
+    assert!(text(&refused.stderr).contains("'0 25 * * *' is no cron line"), "{}", text(&refused.stderr));
+    fs::write(sandbox.work("t.yaml"), at_night.replace("0 25", "0 5").replace(": 2}}", ": 0}}")).unwrap();
+    assert!(text(&sandbox.run(&["check", "-c", "t.yaml"]).stderr).contains("fewer than 1"));
+}

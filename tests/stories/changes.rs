@@ -251,3 +251,21 @@ fn the_oldest_worker_is_exchanged_first_also_where_the_young_are_worn_out_by_the
         6 > spawn 2.2",
     );
 }
+
+#[test]
+fn the_size_of_the_time_of_day_ends_what_a_person_asked_for_and_a_person_asks_again() {
+    check(
+        prefork(1),
+        "0.1 resized default 3
+         0.2 scale 1
+         0.3 resized other 9
+         0.4 resized default 2 / scale +1",
+        "0 > spawn 1.1
+        0.1 > spawn 2.1
+        0.1 > spawn 3.1
+        0.2 > term 2.1 (scaled down)
+        0.2 > term 3.1 (scaled down)
+        0.4 > spawn 4.1
+        0.4 > spawn 5.1",
+    );
+}

@@ -25,9 +25,12 @@ pub struct Checks {
     pub again: BTreeSet<(JobId, Fence)>,
     /// Where each lease was given.
     pub assigned: BTreeMap<(JobId, Fence), WorkerId>,
-    /// What the workers of each pool know, as far as the supervisor was told.
     /// The most workers that any pool was ever to have.
     pub most: u16,
+    /// Workers that lived when the time of day gave the pool another size: those that are too many end their jobs first,
+    /// maybe beside the ones of a later, larger size.
+    pub leaving: usize,
+    /// What the workers of each pool know, as far as the supervisor was told.
     pub knows: BTreeMap<u16, Option<Arc<Classes>>>,
     pub asking: BTreeSet<u16>,
     /// How often each pool was told that jobs wait.
@@ -121,6 +124,7 @@ impl World {
             | Event::Counted(_)
             | Event::Idle(_) => {}
             Event::Reload(settings) => self.most_of(settings.pools.iter().map(|pool| pool.workers).max()),
+            Event::Resized(_, workers) => self.watch_resize(*workers),
             Event::Change(_, Change::Scale(by)) => self.most_of(Some(by.of(self.checks.most))),
             Event::Change(_, Change::Recycle | Change::Pause | Change::Resume) | Event::Outgrown(_) => {}
         }
@@ -230,6 +234,13 @@ impl World {
         assert!(left.is_none(), "exits with children: {left:?}");
     }
 
+    /// The first pool gets another size.
+    fn watch_resize(&mut self, workers: u16) {
+        let lives = self.checks.known.iter().filter(|life| life.slot.pool == 0 && life.slot.index > 0);
+        self.checks.leaving += lives.count();
+        self.most_of(Some(workers));
+    }
+
     /// A pool may have so many workers from here on, if that is more than before.
     pub fn most_of(&mut self, workers: Option<u16>) {
         self.checks.most = self.checks.most.max(workers.unwrap_or(0));
@@ -251,11 +262,8 @@ impl World {
         let stays = |other: &&WorkerId| !termed.contains(other) && !killed.contains(other);
         let of_pool = |other: &&WorkerId| other.slot.pool == worker.slot.pool && other.slot.index > 0;
         let staying = known.iter().filter(of_pool).filter(stays).count();
-        assert!(
-            staying <= usize::from(self.checks.most),
-            "{staying} workers of {} at most",
-            self.checks.most
-        );
+        let most = usize::from(self.checks.most) + self.checks.leaving;
+        assert!(staying <= most, "{staying} workers of {most} at most");
         let booting = known.iter().filter(of_pool).filter(|other| !self.checks.ready.contains(other)).count();
         let shown = known.iter().filter(of_pool).count() > booting;
         assert!(shown || booting <= 64, "{booting} boot at a time, and nobody works");

@@ -156,6 +156,7 @@ pub fn event(now: Instant, words: &str) -> Event {
         "knows" => Event::Knows(0, Arc::new(words[1..].iter().map(|word| class(word)).collect())),
         "waiting" => Event::Waiting(0, words[1] == "yes"),
         "woken" => Event::Woken,
+        "resized" => Event::Resized(words[1].into(), words[2].parse().unwrap()),
         "counted" => Event::Counted(words[1..].iter().map(|word| counted(word)).collect()),
         "idle" => Event::Idle(None),
         "idle_but" => Event::Idle(Some(words[1..].join(" "))),

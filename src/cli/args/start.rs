@@ -114,7 +114,7 @@ impl Start {
 
 impl PoolFlags {
     fn said(&self) -> Pool {
-        let workers = Workers { min: self.min_workers, max: self.workers };
+        let workers = Workers { min: self.min_workers, max: self.workers, ..Workers::default() };
         Pool {
             workers: (workers != Workers::default()).then_some(workers),
             mode: self.mode.map(Into::into),

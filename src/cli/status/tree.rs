@@ -122,6 +122,9 @@ fn pool(pool: &PoolStatus, look: &Look) -> Node {
     if let Some(workers) = pool.scaled {
         let _ = write!(text, "  scaled to {workers}");
     }
+    if let Some(timed) = &pool.time_of_day {
+        let _ = write!(text, "  {} workers from {}", timed.next_workers, look.moment(timed.next));
+    }
     text += if pool.paused { "  paused" } else { "" };
     if let Some(pause) = &pool.pause {
         let _ = write!(text, " by {} since {}", pause.by, look.moment(pause.since));
@@ -233,6 +236,7 @@ pub mod tests {
                 suspect: None,
                 outdated: false,
                 scaled: None,
+                time_of_day: None,
                 template: None,
                 grace: Duration::from_secs(10),
                 unknown: BTreeMap::new(),

@@ -27,7 +27,8 @@ const WORKER_MEMORY: u64 = 8 << 20;
 
 /// The places of all pools, those of templates included.
 fn places(whole: &Whole) -> u64 {
-    let of_pool = |pool: &crate::model::PoolSettings| u64::from(pool.workers) + u64::from(pool.template);
+    let of_pool =
+        |pool: &crate::model::PoolSettings| u64::from(pool.most_workers()) + u64::from(pool.template);
     whole.config.settings.pools.iter().map(of_pool).sum()
 }
 

@@ -184,6 +184,11 @@ impl World {
             let counts = [(QueueName::from("other"), waiting)].into();
             self.soon(900_000, Happening::Tell(Event::Counted(counts)));
         }
+        let resizes = if self.dice.below(4) == 0 { 3 } else { 0 };
+        for _ in 0..resizes {
+            let workers = self.dice.below(4) as u16 + 1;
+            self.soon(900_000, Happening::Tell(Event::Resized("p0".into(), workers)));
+        }
         for pool in 0..self.settings.pools.len() as u16 {
             let known = [&["mail"][..], &["mail", "odd"], &["odd"]][self.dice.below(3) as usize];
             self.soon(900_000, Happening::Tell(Event::Knows(pool, classes(known))));

@@ -1,0 +1,106 @@
+//! How many workers a pool has by the time of day.
+
+use jiff::tz::TimeZone;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::json::NextAt;
+use super::{Cron, Millis, Timetable};
+
+/// How far back an occurrence is looked for: 10 years, in milliseconds.
+const LONGEST_AGO: i64 = 10 * 366 * 86_400_000;
+
+/// From each of its moments on the pool has another size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizeRule {
+    /// The moments.
+    pub at: Cron,
+    /// The time zone of their hours.
+    pub zone: TimeZone,
+    /// The size: places for workers.
+    pub workers: u16,
+}
+
+impl SizeRule {
+    fn timetable(&self) -> Timetable {
+        Timetable::Cron(self.at.clone(), self.zone.clone())
+    }
+
+    /// The rule that counts at a moment, and since when: the one whose moment came last. Of two that came at the same
+    /// moment the later one of the list. None = none has come yet.
+    pub fn in_force(rules: &[SizeRule], moment: Millis) -> Option<(Millis, &SizeRule)> {
+        let latest = |rule: &SizeRule| {
+            rule.timetable().latest(moment.0.saturating_sub(LONGEST_AGO), moment.0, 1).pop().map(Millis)
+        };
+        rules.iter().filter_map(|rule| Some((latest(rule)?, rule))).max_by_key(|(since, _)| *since)
+    }
+
+    /// The rule that comes next after a moment, and when.
+    pub fn next(rules: &[SizeRule], moment: Millis) -> Option<(Millis, &SizeRule)> {
+        let next = |rule: &SizeRule| rule.timetable().after(moment.0).map(Millis);
+        rules.iter().rev().filter_map(|rule| Some((next(rule)?, rule))).min_by_key(|(at, _)| *at)
+    }
+}
+
+/// The size of a pool by the time of day, as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TimedSize {
+    /// The size that the rules give it now; None = none of them has come yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u16>,
+    /// When the next rule gives it another one.
+    #[serde(flatten, with = "NextAt::<Millis>")]
+    pub next: Millis,
+    /// The size that it gives.
+    pub next_workers: u16,
+}
+
+impl TimedSize {
+    /// At a moment; None without rules.
+    pub fn of(rules: &[SizeRule], moment: Millis) -> Option<TimedSize> {
+        let (next, rule) = SizeRule::next(rules, moment)?;
+        let workers = SizeRule::in_force(rules, moment).map(|(_, rule)| rule.workers);
+        Some(TimedSize { workers, next, next_workers: rule.workers })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(lines: &[(&str, u16)]) -> Vec<SizeRule> {
+        let rule = |(line, workers): &(&str, u16)| SizeRule {
+            at: line.parse().unwrap(),
+            zone: TimeZone::UTC,
+            workers: *workers,
+        };
+        lines.iter().map(rule).collect()
+    }
+
+    fn at(text: &str) -> Millis {
+        Millis(text.parse::<jiff::Timestamp>().unwrap().as_millisecond())
+    }
+
+    #[test]
+    fn the_rule_that_came_last_counts_until_the_next_one_comes() {
+        let rules = rules(&[("0 8 * * mon-fri", 16), ("0 20 * * *", 4)]);
+        let size =
+            |text: &str| SizeRule::in_force(&rules, at(text)).map(|(since, rule)| (since, rule.workers));
+        // 2026-11-22 is a Sunday.
+        assert_eq!(size("2026-11-22T12:00:00Z"), Some((at("2026-11-21T20:00:00Z"), 4)));
+        assert_eq!(size("2026-11-23T07:59:59Z"), Some((at("2026-11-22T20:00:00Z"), 4)));
+        assert_eq!(size("2026-11-23T08:00:00Z"), Some((at("2026-11-23T08:00:00Z"), 16)));
+        let next = SizeRule::next(&rules, at("2026-11-23T08:00:00Z"));
+        assert_eq!(next.map(|(at, rule)| (at, rule.workers)), Some((at("2026-11-23T20:00:00Z"), 4)));
+        assert_eq!(SizeRule::in_force(&[], at("2026-11-23T08:00:00Z")), None);
+    }
+
+    #[test]
+    fn of_two_rules_of_one_moment_the_later_one_counts() {
+        let rules = rules(&[("0 8 * * *", 16), ("0 8 * * sat,sun", 2)]);
+        let sunday = at("2026-11-22T08:00:00Z");
+        assert_eq!(SizeRule::in_force(&rules, sunday).map(|(_, rule)| rule.workers), Some(2));
+        let next = SizeRule::next(&rules, Millis(sunday.0 - 1));
+        assert_eq!(next.map(|(_, rule)| rule.workers), Some(2));
+    }
+}
