@@ -23,7 +23,13 @@ const ROOMS: [(&str, &[&str]); 18] = [
     ("engine", &["model", "supervisor", "process", "broker", "api", "log", "clock", "failpoint", "wire"]),
     ("failure", &["config", "api", "broker"]),
     ("boot", &["failure", "config", "api", "broker", "engine", "keeper", "process", "log", "model", "clock"]),
-    ("cli", &["boot", "failure", "config", "api", "broker", "keeper", "log", "model", "clock", "simulate"]),
+    (
+        "cli",
+        &[
+            "boot", "failure", "config", "api", "broker", "keeper", "log", "model", "clock", "simulate",
+            "kale",
+        ],
+    ),
 ];
 
 /// Words that have a better one in the glossary of ARCHITECTURE.md.

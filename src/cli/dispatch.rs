@@ -11,7 +11,7 @@ use super::control::{reload, stop};
 use super::queue::statsd;
 use super::settings::{settings, settings_for};
 use super::{
-    check, config, doctor, events, failed, job, option, put, queue, recur, redis, reference, simulate,
+    check, config, doctor, events, failed, job, kale, option, put, queue, recur, redis, reference, simulate,
     status, values, why,
 };
 use crate::boot;
@@ -68,6 +68,9 @@ fn without_settings(args: &Args) -> Option<Result<ExitCode, Failure>> {
     if let Command::Redis(command) = &args.command {
         return Some(redis::redis(command).map(ExitCode::from));
     }
+    if let Command::Kale(command) = &args.command {
+        return Some(kale::kale(command).map(ExitCode::from));
+    }
     if let Command::Simulate(how) = &args.command {
         return Some(simulate::simulate(how));
     }
@@ -99,6 +102,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
             | Command::Doctor(_)
             | Command::Completion(_)
             | Command::Redis(_)
+            | Command::Kale(_)
             | Command::Simulate(_)
             | Command::Man(_) => Ok(exit::OK),
             Command::Stop(stop) => stop::stop(&config, &stop).await,

@@ -10,6 +10,7 @@ mod doctor;
 mod events;
 mod failed;
 mod job;
+mod kale;
 mod option;
 mod put;
 mod queue;

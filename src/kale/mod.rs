@@ -8,6 +8,7 @@
 mod body;
 mod cipher;
 mod codec;
+mod import;
 mod message;
 pub mod pickle;
 mod queue_error;
@@ -20,6 +21,7 @@ mod settings;
 pub use body::{Body, BodyError, Reading};
 pub use cipher::{DEFAULT_KEY, Key, KeyError};
 pub use codec::{Codec, CodecError, Compression, INFLATED_MAX};
+pub use import::{Application, ImportError, Imported};
 pub use message::{EnvelopeError, Message, Received, Rerun};
 pub use queue_error::{Place, QueuesError};
 pub use queue_name::{NameError, QueueNames};
@@ -27,6 +29,8 @@ pub use queues::{Queue, read_queues};
 pub use retry::retry_delay;
 pub use settings::endpoint;
 
+#[cfg(test)]
+mod import_tests;
 #[cfg(test)]
 mod queues_tests;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Tasks of kale in SQS as kale itself would send them: read here, run by kale's own classes, sent on as kale reads them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use serde_json::Value;
@@ -100,4 +101,43 @@ fn the_key_that_everybody_knows_is_refused() {
     let (code, said) = scene.sandbox.refused(&["start", "--broker", &scene.url, "-w", "1", "-q", "mail"]);
     assert_eq!(code, 78, "{said}");
     assert!(said.contains("default"), "{said}");
+}
+
+#[test]
+fn an_application_is_imported_and_runs_with_the_settings_that_were_printed() {
+    let scene = Scene::of_kale();
+    let settings = format!(
+        "AWS_REGION = 'eu-west-1'\nMESSAGE_QUEUE_ENDPOINT_URL = {:?}\nUTIL_CRYPT_CIPHER = {KEY:?}\n\
+         QUEUE_CONFIG = 'queues.yaml'\nprint('it is imported')\n",
+        scene.fake.endpoint()
+    );
+    fs::write(scene.sandbox.work("live_settings.py"), settings).unwrap();
+    let queue = "name: mail\n  priority: 5\n  num_iterations: 2\n  long_poll_time_sec: 5\n  batch_size: 5\n  \
+                 visibility_timeout_sec: 600\n";
+    fs::write(scene.sandbox.work("queues.yaml"), format!("mail:\n  {queue}")).unwrap();
+    let printed = scene.sandbox.ok(&["kale", "import", "live_settings", "-p", ".", "--key-file", "live.key"]);
+    let mode = fs::metadata(scene.sandbox.work("live.key")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    fs::write(scene.sandbox.work("t.yaml"), printed).unwrap();
+    let explained = scene.sandbox.ok(&["kale", "check", "queues.yaml"]);
+    assert!(explained.starts_with("mail: priority 5, messages hidden for 600 s\n"), "{explained}");
+
+    let path = format!("PYTHONPATH={}:{STANDIN}:.", python::path());
+    let key = format!("KALE_STANDIN_KEY={KEY}");
+    let more = ["--env", &path, "--env", &key, "--env", "PYTHONDONTWRITEBYTECODE=1"];
+    let _running = scene.sandbox.start_with(&[&["-c", "t.yaml"][..], &more].concat(), |command| {
+        command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+    });
+    scene.publish("Send, task_id='Send_uuid_1', payload={'args': ('ann',), 'kwargs': {}}");
+    wait_until("the task is complete", || scene.jobs(&["--state", "complete"]).len() == 1);
+
+    // The key is there already, and a file with a queue that is empty is refused by its line.
+    let again = ["kale", "import", "live_settings", "-p", ".", "--key-file", "live.key"];
+    let (code, said) = scene.sandbox.refused(&again);
+    assert!(code == 74 && said.contains("failed to write the key to "), "{code} {said}");
+    fs::write(scene.sandbox.work("queues.yaml"), "mail:\nreports:\n").unwrap();
+    let (code, said) = scene.sandbox.refused(&["kale", "check", "queues.yaml"]);
+    assert!(code == 78 && said.contains("line 1") && said.contains("line 2"), "{code} {said}");
+    let (code, said) = scene.sandbox.refused(&["kale", "import", "no.such", "-p", "."]);
+    assert!(code == 78 && said.contains("No module named 'no'"), "{code} {said}");
 }

@@ -35,6 +35,7 @@ pub use self::why::{WhyCommand, WhyOf};
 use super::access::elsewhere::Elsewhere;
 use super::doctor;
 use super::events;
+pub use super::kale::KaleCommand;
 use super::put::form;
 use super::queue::statsd;
 pub use super::redis::RedisCommand;
@@ -122,6 +123,7 @@ impl Args {
             | Command::Values(_)
             | Command::Man(_)
             | Command::Redis(_)
+            | Command::Kale(_)
             | Command::Simulate(_)
             | Command::Put(_)
             | Command::Job(_)
@@ -224,6 +226,9 @@ pub enum Command {
     /// What there is for jobs in Redis
     #[command(subcommand)]
     Redis(RedisCommand),
+    /// What there is for applications of kale
+    #[command(subcommand)]
+    Kale(KaleCommand),
     /// Print what makes a shell complete this command line
     #[command(after_help = reference::COMPLETION_HELP)]
     Completion(reference::Completion),

@@ -1,0 +1,185 @@
+//! `kale import` and `kale check`: what a kale application is to taskvisor.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Subcommand;
+use serde_json::{Map, Value};
+
+use super::term::screen::{escaped, print};
+use crate::config::read_text;
+use crate::failure::{Failure, exit};
+use crate::kale::{Application, Queue, read_queues};
+
+/// The largest file of queues, in bytes.
+const QUEUES_MAX: u64 = 1 << 20;
+
+/// Prints the settings of a module over those of kale, and where the file of queues is.
+const SHOW: &str = "\
+import importlib, json, os, sys
+sys.path[:0] = sys.argv[2:]
+module = importlib.import_module(sys.argv[1])
+def plain(value):
+    if callable(value):
+        return '.'.join(filter(None, [getattr(value, '__module__', ''), getattr(value, '__qualname__', '')]))
+    try:
+        json.dumps(value)
+        return value
+    except (TypeError, ValueError):
+        return str(value)
+settings = {name: plain(value) for name, value in vars(module).items() if name.isupper()}
+settings['QUEUE_CONFIG'] = os.path.abspath(str(settings.get('QUEUE_CONFIG') or 'queue_config.yaml'))
+print('\\n' + json.dumps(settings))
+";
+
+#[derive(Debug, Subcommand)]
+pub enum KaleCommand {
+    /// Print the settings of taskvisor that do what a kale application's settings say
+    #[command(after_help = IMPORT_HELP)]
+    Import(Import),
+    /// Say what is wrong with kale's file of queues, and what its settings mean here
+    #[command(after_help = CHECK_HELP)]
+    Check(CheckQueues),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Import {
+    /// The module of its settings, as in KALE_SETTINGS_MODULE
+    module: String,
+    /// Look for modules here first
+    #[arg(short, long, value_name = "DIR")]
+    path: Vec<PathBuf>,
+    /// The interpreter that can import them
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    python: PathBuf,
+    /// What stands before each queue's name in SQS, without the dash
+    #[arg(long, value_name = "NAME")]
+    release: Option<String>,
+    /// Write UTIL_CRYPT_CIPHER to this new file, with mode 600
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct CheckQueues {
+    /// The file, as in QUEUE_CONFIG
+    file: PathBuf,
+}
+
+const IMPORT_HELP: &str = "\
+The module is imported by Python, with what it does at import. The file of queues that it names is read. What means
+something else to taskvisor is said on stderr.
+
+Example:
+  taskvisor kale import app.kale_settings -p . --key-file kale.key >taskvisor.yaml
+  taskvisor check -c taskvisor.yaml";
+
+const CHECK_HELP: &str = "\
+Exits with 78 if kale's workers would die of the file, or run tasks twice.
+
+Example:
+  taskvisor kale check queue_config.yaml";
+
+/// Does what is asked for.
+pub(super) fn kale(command: &KaleCommand) -> Result<u8, Failure> {
+    match command {
+        KaleCommand::Import(how) => import(how),
+        KaleCommand::Check(CheckQueues { file }) => {
+            let queues = queues(file)?;
+            print(&queues.iter().map(explained).collect::<String>())?;
+            Ok(exit::OK)
+        }
+    }
+}
+
+fn import(how: &Import) -> Result<u8, Failure> {
+    let settings = settings(how)?;
+    let file = settings.get("QUEUE_CONFIG").and_then(Value::as_str).unwrap_or_default();
+    let queues = queues(Path::new(file))?;
+    let key_file = how.key_file.as_deref().map(whole).transpose()?;
+    let application = Application {
+        module: &how.module,
+        settings: &settings,
+        queues: &queues,
+        release: how.release.as_deref(),
+        key_file: key_file.as_deref(),
+    };
+    let wrong = |error: crate::kale::ImportError| {
+        Failure::new(exit::CONFIG, format!("failed to import {}: {error}", how.module))
+    };
+    let imported = application.import().map_err(wrong)?;
+    if let Some(file) = &key_file {
+        write_key(file, &settings)?;
+    }
+    for note in imported.notes {
+        eprintln!("note: {}", escaped(&note));
+    }
+    print(&imported.yaml)?;
+    Ok(exit::OK)
+}
+
+/// What Python finds in the module.
+fn settings(how: &Import) -> Result<Map<String, Value>, Failure> {
+    let shown = |why: &dyn std::fmt::Display| {
+        let message =
+            format!("failed to import the module {} with {}: {why}", how.module, how.python.display());
+        Failure::new(exit::CONFIG, message)
+            .hint("-p DIR says where modules are, --python which interpreter has them")
+    };
+    let mut command = Command::new(&how.python);
+    command.args(["-c", SHOW, &how.module]).args(&how.path);
+    let output = command.output().map_err(|error| shown(&error))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(shown(&said.trim_end().lines().next_back().unwrap_or("it ended without a word")));
+    }
+    // The module may have printed something of its own before.
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(text.trim_end().lines().next_back().unwrap_or_default())
+        .map_err(|error| shown(&error))
+}
+
+fn queues(file: &Path) -> Result<Vec<Queue>, Failure> {
+    let text = read_text(file, QUEUES_MAX).map_err(|error| {
+        let message = format!("failed to read the file of queues {}: {error}", file.display());
+        Failure::new(exit::CONFIG, message)
+    })?;
+    read_queues(&text).map_err(|mistakes| {
+        let all: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        Failure::new(exit::CONFIG, format!("{}: {}", file.display(), all.join("; ")))
+    })
+}
+
+fn unwritten(file: &str, why: &dyn std::fmt::Display) -> Failure {
+    Failure::new(exit::IO, format!("failed to write the key to {file}: {why}"))
+}
+
+/// The path of a file as its URL has it.
+fn whole(file: &Path) -> Result<String, Failure> {
+    let shown = file.display().to_string();
+    let whole = std::path::absolute(file).map_err(|error| unwritten(&shown, &error))?;
+    let text = whole.into_os_string().into_string().ok();
+    text.filter(|text| !text.contains(['&', '#', '%', '+']))
+        .ok_or_else(|| unwritten(&shown, &"its path cannot be part of a URL"))
+}
+
+fn write_key(file: &str, settings: &Map<String, Value>) -> Result<(), Failure> {
+    let key = settings.get("UTIL_CRYPT_CIPHER").and_then(Value::as_str).filter(|key| !key.is_empty());
+    let key =
+        key.ok_or_else(|| unwritten(file, &"the module sets no UTIL_CRYPT_CIPHER, so it is kale's default"))?;
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    let mut made = made.map_err(|error| unwritten(file, &error))?;
+    made.write_all(key.as_bytes()).and_then(|()| made.sync_all()).map_err(|error| unwritten(file, &error))
+}
+
+fn explained(queue: &Queue) -> String {
+    let head = format!(
+        "{}: priority {}, messages hidden for {} s\n",
+        queue.name, queue.priority, queue.visibility_timeout_sec
+    );
+    let lines = queue.explained().map(|(setting, meaning)| format!("  {setting}: {meaning}\n"));
+    format!("{head}{}", lines.concat())
+}
