@@ -118,10 +118,14 @@ pub(super) fn is_index(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "idx")
 }
 
+/// What a file takes: whole blocks.
+pub(super) fn room(len: u64) -> u64 {
+    len.next_multiple_of(4096)
+}
+
 /// Removes what was recorded of output that is gone; what that makes free.
 pub(super) fn remove_records(log: &Path) -> u64 {
-    let found =
-        fs::symlink_metadata(beside(log)).map_or(0, |found| super::output_retention::room(found.len()));
+    let found = fs::symlink_metadata(beside(log)).map_or(0, |found| room(found.len()));
     fs::remove_file(beside(log)).map_or(0, |()| found)
 }
 

@@ -1,9 +1,6 @@
 //! Entries with fields in systemd's journal, by its native protocol: a datagram for each.
 
 use std::fmt::{self, Write as _};
-use std::io;
-use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -18,34 +15,6 @@ pub const JOURNAL: &str = "/run/systemd/journal/socket";
 
 /// A longer value is cut, so that an entry always fits into a datagram (about 208 KiB).
 const LONGEST: usize = 32 << 10;
-
-/// The journal's socket. It is looked up for each entry, so a journal that was started again is found.
-pub(super) struct Journal {
-    socket: UnixDatagram,
-    path: PathBuf,
-}
-
-impl Journal {
-    pub fn new(path: &Path) -> io::Result<Journal> {
-        Ok(Journal { socket: UnixDatagram::unbound()?, path: path.to_owned() })
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Whether somebody listens.
-    pub fn check(&self) -> io::Result<()> {
-        UnixDatagram::unbound()?.connect(&self.path)
-    }
-
-    /// Sends an entry whole, or not at all.
-    pub fn send(&self, entry: &mut &[u8]) -> io::Result<()> {
-        self.socket.send_to(entry, &self.path)?;
-        *entry = &[];
-        Ok(())
-    }
-}
 
 /// Whether stderr leads to the journal, as systemd says by `$JOURNAL_STREAM`: device and inode.
 pub(super) fn is_stderr(stream: &str, device: u64, inode: u64) -> bool {
@@ -135,6 +104,10 @@ fn cut(value: &str) -> std::borrow::Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::os::unix::net::UnixDatagram;
+
+    use super::super::journal_socket::Journal;
     use super::*;
 
     fn fields(message: &str, others: &[(&'static str, &str)]) -> Fields {

@@ -3,6 +3,8 @@
 
 mod index;
 mod journal;
+mod journal_socket;
+mod lines;
 mod output_retention;
 mod outputs;
 mod own;
@@ -15,8 +17,9 @@ mod way;
 mod writer;
 
 pub use index::{Mark, Piece, Source, pieces};
+pub use lines::{JobFile, Places};
 pub use output_retention::removed_until;
-pub use outputs::{JobFile, Outputs, Places};
+pub use outputs::Outputs;
 pub use own::OwnLog;
 pub use private::write_private;
 pub use rank::WORKER_LINES;

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::index::{is_index, remove_records};
+use super::index::{is_index, remove_records, room};
 use super::private::write_private;
 use crate::model::{Instant, Millis};
 
@@ -72,11 +72,6 @@ const STEP: usize = 1000;
 
 /// Moments that are told apart.
 const MOMENTS: usize = 10_000;
-
-/// What a file takes: whole blocks.
-pub(super) fn room(len: u64) -> u64 {
-    len.next_multiple_of(4096)
-}
 
 /// The name of the file that says until when files were removed.
 const REMOVED: &str = "removed";

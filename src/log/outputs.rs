@@ -1,30 +1,19 @@
 //! What children print, on its way to disk: a thread of its own, so that a slow disk delays nobody.
 
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
 use super::index::Mark;
+use super::lines::{Line, Places, Shared, weight};
 use super::writer::Writer;
 use crate::model::{JobId, LogSettings};
 
 /// Bytes that may wait for the disk.
 const ROOM: usize = 32 << 20;
-
-/// From a job to the file that holds its output.
-pub type JobFile = Box<dyn Fn(&JobId) -> PathBuf + Send>;
-
-/// Where output is kept.
-pub struct Places {
-    /// Below it are the files of all jobs.
-    pub jobs: PathBuf,
-    /// Which of them is a job's.
-    pub job: JobFile,
-}
 
 /// Hands output to the writer thread. Never blocks: what the disk cannot take is dropped and counted.
 #[derive(Clone)]
@@ -33,23 +22,6 @@ pub struct Outputs {
     shared: Arc<Shared>,
     /// Whether what slots print outside of jobs is kept in files.
     slots: bool,
-}
-
-#[derive(Default)]
-pub(super) struct Shared {
-    waiting: AtomicUsize,
-    dropped: AtomicU64,
-    /// Bytes that the output of jobs takes on the disk, as far as they have been counted.
-    used: AtomicU64,
-    trouble: Mutex<Option<String>>,
-}
-
-pub(super) enum Line {
-    Job(JobId, Mark, Vec<u8>),
-    End(JobId, oneshot::Sender<u64>),
-    /// The name of the slot's file.
-    Slot(String, Vec<u8>),
-    Reopen,
 }
 
 impl Outputs {
@@ -126,50 +98,11 @@ impl Outputs {
     }
 }
 
-impl Shared {
-    pub fn written(&self, bytes: &[u8]) {
-        self.waiting.fetch_sub(weight(bytes), Ordering::Relaxed);
-    }
-
-    pub fn lost(&self, bytes: u64) {
-        self.dropped.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub fn uses(&self, bytes: u64) {
-        self.used.store(bytes, Ordering::Relaxed);
-    }
-
-    fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
-    }
-
-    pub fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// All is well again.
-    pub fn mended(&self) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    pub fn failed(&self, path: &Path, error: &io::Error) {
-        let all = self.dropped();
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(format!(
-            "failed to write {}: {error}; {all} bytes of output were dropped so far",
-            path.display()
-        ));
-    }
-}
-
-/// What a piece of output takes in memory while it waits: a million empty lines take more than their bytes.
-fn weight(bytes: &[u8]) -> usize {
-    bytes.len() + 160
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
+    use super::super::lines::JobFile;
     use super::*;
     use crate::log::Source;
     use crate::model::{Millis, Rotate};

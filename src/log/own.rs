@@ -216,7 +216,7 @@ mod tests {
     use std::os::unix::net::UnixDatagram;
     use std::path::PathBuf;
 
-    use super::super::journal::Journal;
+    use super::super::journal_socket::Journal;
     use super::super::rotated::Rotated;
     use super::*;
     use crate::model::Rotate;

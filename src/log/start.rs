@@ -11,7 +11,8 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 
-use super::journal::{Entries, JOURNAL, Journal, is_stderr};
+use super::journal::{Entries, JOURNAL, is_stderr};
+use super::journal_socket::Journal;
 use super::own::OwnLog;
 use super::rotated::Rotated;
 use super::target::Target;

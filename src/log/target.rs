@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Stderr, Write};
 
-use super::journal::Journal;
+use super::journal_socket::Journal;
 use super::rotated::{Rotated, write};
 
 pub(super) enum Target {

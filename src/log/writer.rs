@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use super::index::{Index, Mark, since};
+use super::lines::{JobFile, Line, Places, Shared};
 use super::output_retention::{Limits, OutputRetention};
-use super::outputs::{JobFile, Line, Places, Shared};
 use super::private::write_private;
 use super::rotated::{Rotated, write};
 use crate::clock;

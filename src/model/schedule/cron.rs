@@ -3,11 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::ToSpan;
-use jiff::civil::{Date, DateTime, Time};
+use jiff::civil::DateTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::fields::Fields;
 use super::line::{self, WrongLine};
 
 /// Five fields: minute, hour, day of the month, month, day of the week. As Vixie's cron reads them: where both days are
@@ -26,22 +26,6 @@ pub struct Cron {
     fields: Fields,
 }
 
-/// A bit for each value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fields {
-    pub(super) minutes: u64,
-    pub(super) hours: u64,
-    pub(super) days: u64,
-    pub(super) months: u64,
-    /// Sunday is 0.
-    pub(super) weekdays: u64,
-    /// The hour begins with a star.
-    pub(super) any_hour: bool,
-    /// A day field that begins with a star restricts the other one; without a star it is an alternative to it.
-    pub(super) any_day: bool,
-    pub(super) any_weekday: bool,
-}
-
 impl Cron {
     /// Whether it goes by time as it passes and not by the hours a clock shows: its hour begins with a star.
     pub(super) fn goes_by_elapsed_time(&self) -> bool {
@@ -52,61 +36,6 @@ impl Cron {
     pub(super) fn from(&self, from: DateTime) -> Option<DateTime> {
         self.fields.from(from)
     }
-}
-
-impl Fields {
-    /// 29 February on a certain weekday comes again after 40 years at the latest.
-    const YEARS: i64 = 50;
-
-    fn from(&self, from: DateTime) -> Option<DateTime> {
-        let whole = from.time().second() == 0 && from.time().subsec_nanosecond() == 0;
-        let start = if whole { from } else { from.checked_add(1.minute()).ok()? };
-        let first = start.date();
-        if self.has_day(first)
-            && let Some(time) = self.time_from(start.time())
-        {
-            return Some(first.to_datetime(time));
-        }
-        let end = first.checked_add(Self::YEARS.years()).unwrap_or(Date::MAX);
-        let midnight = self.time_from(Time::midnight())?;
-        let mut date = first.tomorrow().ok()?;
-        while date <= end {
-            if !has(self.months, date.month()) {
-                date = date.last_of_month().tomorrow().ok()?;
-            } else if self.has_day(date) {
-                return Some(date.to_datetime(midnight));
-            } else {
-                date = date.tomorrow().ok()?;
-            }
-        }
-        None
-    }
-
-    fn has_day(&self, date: Date) -> bool {
-        let (day, weekday) =
-            (has(self.days, date.day()), has(self.weekdays, date.weekday().to_sunday_zero_offset()));
-        let is_meant = if self.any_day || self.any_weekday { day && weekday } else { day || weekday };
-        is_meant && has(self.months, date.month())
-    }
-
-    /// The first time of a day from `from` on.
-    fn time_from(&self, from: Time) -> Option<Time> {
-        let minute = |hour, least: i8| {
-            let minute = (least..60).find(|minute| has(self.minutes, *minute))?;
-            Time::new(hour, minute, 0, 0).ok()
-        };
-        let hours = (from.hour()..24).filter(|hour| has(self.hours, *hour));
-        hours.filter_map(|hour| minute(hour, if hour == from.hour() { from.minute() } else { 0 })).next()
-    }
-
-    /// Whether there is any such day.
-    pub(super) fn comes(&self) -> bool {
-        self.from(DateTime::constant(2000, 1, 1, 0, 0, 0, 0)).is_some()
-    }
-}
-
-fn has(bits: u64, value: i8) -> bool {
-    bits & (1 << value) != 0
 }
 
 impl FromStr for Cron {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::cron::Fields;
+use super::fields::Fields;
 
 /// A cron line that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! When a recurring job is due. Pure: whoever asks brings the moment and, for cron, the rules of the time zone.
 
 mod cron;
+mod fields;
 mod line;
 #[cfg(test)]
 mod tests;

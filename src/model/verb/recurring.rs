@@ -3,9 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Verb;
-use crate::model::NewJob;
-
 /// Lists all recurring jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -49,11 +46,4 @@ pub struct ResumeRecurring {
 pub struct RemoveRecurring {
     /// The recurring job's name.
     pub name: String,
-}
-
-impl Verb {
-    /// The job that it brings along, if it does: whoever may not put programs may not bring one.
-    pub fn brings(&self) -> Option<&NewJob> {
-        if let Verb::PutRecurring(recurring) = self { Some(&recurring.job) } else { None }
-    }
 }

@@ -14,7 +14,7 @@ use super::{
     Track, UnsetOption, Untrack,
 };
 use crate::model::{
-    Filter, Fleet, JobId, JobRecord, LatestJob, QueueCounts, QueueName, Recurring, RecurringRecord,
+    Filter, Fleet, JobId, JobRecord, LatestJob, NewJob, QueueCounts, QueueName, Recurring, RecurringRecord,
 };
 
 /// Where a verb is found by HTTP. Parameters that the path names travel in it, the others in the query of a GET or in the
@@ -149,4 +149,11 @@ verbs! {
     UnsetOption(UnsetOption) => Done, Options "POST" "/v1/options/{name}/unset", "Puts an option back to its default, or that of a queue to what all have.";
     LoadOptions(LoadOptions) => Done, Options "POST" "/v1/options", "Sets many options, all or none; those that are not named stay, or go with clear.";
     ShowFleet(ShowFleet) => Fleet, Fleet "GET" "/v1/fleet", "Shows all supervisors that share a Redis: host, version, pools, how many jobs each runs, and its last sign of life.";
+}
+
+impl Verb {
+    /// The job that it brings along, if it does: whoever may not put programs may not bring one.
+    pub fn brings(&self) -> Option<&NewJob> {
+        if let Verb::PutRecurring(recurring) = self { Some(&recurring.job) } else { None }
+    }
 }

@@ -1,0 +1,33 @@
+//! The socket of systemd's journal.
+
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+/// The journal's socket. It is looked up for each entry, so a journal that was started again is found.
+pub(super) struct Journal {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Journal {
+    pub fn new(path: &Path) -> io::Result<Journal> {
+        Ok(Journal { socket: UnixDatagram::unbound()?, path: path.to_owned() })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether somebody listens.
+    pub fn check(&self) -> io::Result<()> {
+        UnixDatagram::unbound()?.connect(&self.path)
+    }
+
+    /// Sends an entry whole, or not at all.
+    pub fn send(&self, entry: &mut &[u8]) -> io::Result<()> {
+        self.socket.send_to(entry, &self.path)?;
+        *entry = &[];
+        Ok(())
+    }
+}

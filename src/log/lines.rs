@@ -1,0 +1,79 @@
+//! What goes from [`Outputs`](super::Outputs) to the writer thread, and what both count.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::index::Mark;
+use crate::model::JobId;
+
+/// From a job to the file that holds its output.
+pub type JobFile = Box<dyn Fn(&JobId) -> PathBuf + Send>;
+
+/// Where output is kept.
+pub struct Places {
+    /// Below it are the files of all jobs.
+    pub jobs: PathBuf,
+    /// Which of them is a job's.
+    pub job: JobFile,
+}
+
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) waiting: AtomicUsize,
+    pub(super) dropped: AtomicU64,
+    /// Bytes that the output of jobs takes on the disk, as far as they have been counted.
+    pub(super) used: AtomicU64,
+    pub(super) trouble: Mutex<Option<String>>,
+}
+
+pub(super) enum Line {
+    Job(JobId, Mark, Vec<u8>),
+    End(JobId, oneshot::Sender<u64>),
+    /// The name of the slot's file.
+    Slot(String, Vec<u8>),
+    Reopen,
+}
+
+impl Shared {
+    pub fn written(&self, bytes: &[u8]) {
+        self.waiting.fetch_sub(weight(bytes), Ordering::Relaxed);
+    }
+
+    pub fn lost(&self, bytes: u64) {
+        self.dropped.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn uses(&self, bytes: u64) {
+        self.used.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// All is well again.
+    pub fn mended(&self) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub fn failed(&self, path: &Path, error: &io::Error) {
+        let all = self.dropped();
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(format!(
+            "failed to write {}: {error}; {all} bytes of output were dropped so far",
+            path.display()
+        ));
+    }
+}
+
+/// What a piece of output takes in memory while it waits: a million empty lines take more than their bytes.
+pub(super) fn weight(bytes: &[u8]) -> usize {
+    bytes.len() + 160
+}
