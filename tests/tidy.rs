@@ -268,10 +268,14 @@ fn one_word_per_thing() {
 fn no_test_is_skipped_and_none_sleeps() {
     let sleep = ["thread::", "sleep("].concat();
     let ignore = ["#[", "ignore"].concat();
+    let passed = ["elapsed", "() >"].concat();
     // Who waits for others is in `support`, and nowhere else.
     for (path, text) in sources("tests") {
         assert!(!text.contains(&ignore), "{}", path.display());
         assert!(path.starts_with("tests/support") || !text.contains(&sleep), "{}", path.display());
+        // Nor does one wait until time has passed: `stays` looks at something meanwhile.
+        let is_disguised = |line: &str| line.contains("wait_") && line.contains(&passed);
+        assert!(!text.lines().any(is_disguised), "a sleep in disguise: {}", path.display());
     }
 }
 

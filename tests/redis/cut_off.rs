@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::sandbox::{Running, Sandbox, Setting, alive, kill, wait_until};
+use crate::sandbox::{Running, Sandbox, Setting, alive, kill, stays, wait_until};
 use crate::support::RedisServer;
 
 /// The shortest that its grace allows.
@@ -45,8 +45,7 @@ impl<'a> Cut<'a> {
 
     /// Until its lease is over, and as much again as its keeper would need to notice.
     fn outlast_its_lease(&self) {
-        let began = Instant::now();
-        wait_until("its lease is over", || began.elapsed() > LEASE + LEASE / 2);
+        stays(LEASE + LEASE / 2, "the job runs", || alive(self.pid));
     }
 }
 

@@ -10,9 +10,15 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
+
+#[path = "waiting.rs"]
+mod waiting;
+
+#[allow(unused_imports, reason = "no test uses all of it")]
+pub use waiting::{stays, wait_until, wait_within};
 
 #[allow(unused_imports, reason = "each test binary uses a part of this")]
 pub use missing::missing;
@@ -477,21 +483,6 @@ impl Drop for Running<'_> {
         }
         self.child.kill().ok();
         self.child.wait().ok();
-    }
-}
-
-/// The only place that waits. Looks again every few milliseconds, and fails with the name of what did not come.
-#[track_caller]
-pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
-    wait_within(Duration::from_secs(40), what, condition);
-}
-
-#[track_caller]
-pub fn wait_within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < limit, "waited {limit:?} in vain until {what}");
-        std::thread::park_timeout(Duration::from_millis(5));
     }
 }
 

@@ -27,7 +27,7 @@ use python::{
     all, counts, ended, pid_of, pool, put, put_lines, result, run, slots, start, start_file, touch, word,
     words,
 };
-use sandbox::{Sandbox, alive, is_root, kill, missing, wait_until};
+use sandbox::{Sandbox, alive, is_root, kill, missing, stays, wait_until};
 use serde_json::{Value, json};
 
 /// The class that waits for the file `go`, as the mode runs it in its main thread.
