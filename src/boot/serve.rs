@@ -99,6 +99,7 @@ fn fresh(
 ) -> Result<Fresh, String> {
     let fixed = [
         ("broker", known.broker != read.broker),
+        ("route", known.routes != read.routes),
         ("state_dir", known.state_dir != read.state_dir),
         ("run_dir", known.run_dir != read.run_dir),
         ("socket_group", known.socket_group != read.socket_group),
@@ -156,7 +157,7 @@ fn run(
     let listener = listen(config)?;
     let instance = instance(&config.state_dir)?;
     let how = Opening { serves: true, place: place(&config.state_dir)?, state_dir: config.state_dir.clone() };
-    let broker = Arc::new(config.broker.open(&how)?);
+    let broker = Arc::new(config.open_broker(&how)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(admit(&broker, &instance, &config.state_dir))?;
     let files = config.clone();

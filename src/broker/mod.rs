@@ -13,6 +13,7 @@ pub mod qless;
 mod recurring;
 mod redis;
 mod registry;
+mod routed;
 pub mod sqlite;
 #[cfg(feature = "sqs")]
 mod sqs;
@@ -27,4 +28,5 @@ pub use contract::{
 pub use event_bus::EventBus;
 pub use qless::Qless;
 pub use registry::{ADAPTERS, Adapter, Address, Opening, Place, Wrong};
+pub use routed::Route;
 pub use sqlite::Sqlite;

@@ -12,10 +12,10 @@ use super::settings::settings;
 use super::term::screen::{Look, escaped, print, print_json};
 use crate::boot::LAST_LINES;
 use crate::clock;
-use crate::config::{self, Config, Facts, Finding, Origins};
+use crate::config::{self, Config, Facts, Finding, Origins, RouteTo};
 use crate::failure::{Failure, exit};
 use crate::log;
-use crate::model::{Millis, PoolSettings, TimedSize};
+use crate::model::{Class, Millis, PoolSettings, TimedSize};
 
 /// What `check --json` prints, schema `taskvisor.check/1`.
 #[derive(Serialize)]
@@ -32,6 +32,18 @@ struct Report<'a> {
     /// The sizes of pools by the time of day.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sizes: Vec<Size>,
+    /// New jobs that go to another broker.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    routes: Vec<Way>,
+}
+
+/// New jobs of some classes go to another broker.
+#[derive(Debug, PartialEq, Serialize)]
+struct Way {
+    classes: Vec<Class>,
+    percent: u8,
+    /// Its URL, without secrets.
+    to: String,
 }
 
 /// A pool with rules for its size.
@@ -44,11 +56,24 @@ struct Size {
     timed: TimedSize,
 }
 
+impl Way {
+    fn of(route: &RouteTo) -> Way {
+        Way { classes: route.classes.only.clone(), percent: route.percent, to: route.to.to_string() }
+    }
+
+    fn line(&self) -> String {
+        let classes: Vec<&str> = self.classes.iter().map(Class::as_str).collect();
+        let text = format!("{} % of new jobs of {} go to {}", self.percent, classes.join(", "), self.to);
+        format!("{}\n", escaped(&text))
+    }
+}
+
 /// Says what is odd about what was typed, set and written.
 pub(super) fn check(args: &Args, how: &Check) -> Result<ExitCode, Failure> {
-    let mut sizes = Vec::new();
+    let (mut sizes, mut routes) = (Vec::new(), Vec::new());
     let looked = settings(args).and_then(|config| {
         sizes = sizes_of(&config, Millis(clock::wall_millis()));
+        routes = config.routes.iter().map(Way::of).collect();
         let found = findings(args, &config)?;
         store(&config)?;
         Ok(found)
@@ -66,10 +91,19 @@ pub(super) fn check(args: &Args, how: &Check) -> Result<ExitCode, Failure> {
                 Ok(_) => (None, None),
             };
             let findings = looked.as_deref().unwrap_or_default();
-            print_json(&Report { schema: "taskvisor.check/1", verdict, error, hint, findings, sizes })?;
+            print_json(&Report {
+                schema: "taskvisor.check/1",
+                verdict,
+                error,
+                hint,
+                findings,
+                sizes,
+                routes,
+            })?;
         }
         looked => {
             print(&render_sizes(&sizes, &Look::of_stdout(false)))?;
+            print(&routes.iter().map(Way::line).collect::<String>())?;
             print(&render(looked.as_deref().unwrap_or_default()))?;
         }
     }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::log::LogSection;
 use super::place::{Source, locate, locate_value};
 use super::pool::{Pool, duration};
+use super::route::RouteSection;
 use super::text::read_text;
 use super::{ApiSection, Error, Fault};
 
@@ -30,6 +31,9 @@ pub struct File {
     pub socket_group: Option<String>,
     /// Where jobs wait.
     pub broker: Option<String>,
+    /// Which new jobs go to another broker instead.
+    #[serde(default)]
+    pub route: Vec<RouteSection>,
     /// Length of a lease.
     #[serde(default, deserialize_with = "duration")]
     pub lease: Option<Duration>,

@@ -2,6 +2,7 @@
 
 mod api;
 mod check;
+mod class_names;
 mod error;
 mod facts;
 mod file;
@@ -16,12 +17,14 @@ mod place;
 mod pool;
 mod program;
 mod resolve;
+mod route;
 mod secret;
 mod show;
 mod size;
 #[cfg(test)]
 mod tests;
 mod text;
+mod values;
 mod words;
 mod wrong;
 
@@ -39,6 +42,7 @@ pub use paths::{Surroundings, log_file, logs, private_dir, socket};
 pub use place::Source;
 pub use pool::{Env, Mode, Named, Pool, Wear, Workers};
 pub use resolve::{Config, Flags, Purpose, resolve};
+pub use route::{RouteSection, RouteTo};
 pub use show::{Shown, show};
 pub use size::parse_size;
 pub use text::{limited, read_text};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
+use super::class_names::classes;
 use super::identity::identity;
 use super::limits;
 use super::paths::from_here;
@@ -204,20 +205,6 @@ fn queue_priorities(said: Option<Named<u64>>) -> Result<BTreeMap<QueueName, u8>,
         }
     };
     said.unwrap_or_default().0.into_iter().map(one).collect()
-}
-
-fn classes(key: &'static str, names: Option<Vec<String>>) -> Result<Vec<Class>, Wrong> {
-    let names = names.unwrap_or_default();
-    for name in &names {
-        if name.is_empty() {
-            return Err(Wrong::new(key, format!("{key} holds a class without a name")));
-        }
-        if name.strip_suffix('*').unwrap_or(name).contains('*') {
-            let message = format!("'{name}' in {key} has a * that is not its last letter");
-            return Err(Wrong::new(key, message).hint("give whole names, or a beginning and one *: mail.*"));
-        }
-    }
-    Ok(names.into_iter().map(Class::from).collect())
 }
 
 fn takes_programs(filter: &ClassFilter) -> Result<(), Wrong> {

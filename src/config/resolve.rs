@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::api::{Api, Remote, resolve_api, resolve_remote};
@@ -11,9 +12,10 @@ use super::outfit::resolve_pool;
 use super::paths::from_here;
 use super::place::Source;
 use super::pool::Pool;
+use super::route::{RouteSection, RouteTo};
 use super::wrong::Wrong;
 use super::{Error, Fault, File, Surroundings, format_duration, log_file, socket};
-use crate::broker::Address;
+use crate::broker::{self, Address, Broker, Opening, Route};
 use crate::model::{JobId, LogFormat, LogLevel, LogSettings, PoolSettings, Settings, SpawnSpec};
 
 /// What was typed or set in the environment; a flag wins over the environment, which wins over the file.
@@ -82,6 +84,8 @@ pub struct Config {
     pub broker: Address,
     /// Whether that was said by a flag or the environment, and is not only where jobs of this state directory are.
     pub broker_is_named: bool,
+    /// Which new jobs go to another broker instead; the first rule that takes one counts.
+    pub routes: Vec<RouteTo>,
     /// How the supervisor logs, and what is kept of the output of jobs.
     pub log: LogSettings,
     /// The API over TCP, if there is one.
@@ -91,6 +95,17 @@ pub struct Config {
 }
 
 impl Config {
+    /// Opens the broker, with the ways to others that new jobs take.
+    pub fn open_broker(&self, how: &Opening) -> Result<Broker, broker::Error> {
+        let broker = self.broker.open(how)?;
+        let elsewhere = Opening::passing(&self.state_dir);
+        let open = |route: &RouteTo| {
+            let to = Arc::new(route.to.open(&elsewhere)?);
+            Ok(Route { classes: route.classes.clone(), percent: route.percent, to })
+        };
+        Ok(broker.with_routes(self.routes.iter().map(open).collect::<Result<_, broker::Error>>()?))
+    }
+
     /// The supervisor's socket.
     pub fn socket(&self) -> PathBuf {
         socket(&self.run_dir)
@@ -125,10 +140,8 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         None => around.run_dir(),
     };
     fits_a_socket(&run_dir)?;
-    let socket_group = file.socket_group.as_deref().map(socket_group).transpose().map_err(|error| {
-        let place = source.as_ref().map(|source| source.of(None, "socket_group"));
-        Error { place, ..error }
-    })?;
+    let socket_group =
+        placed(&source, "socket_group", || file.socket_group.as_deref().map(socket_group).transpose())?;
     let broker = match broker {
         Some(broker) => match broker.file() {
             Some(path) => Address::of_file(from_here(path.to_owned())?),
@@ -136,6 +149,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         },
         None => Address::of_file(state_dir.join("store.db")),
     };
+    let routes = placed(&source, "route", || routes(file.route, &broker))?;
     let log = file.log.resolve(flags.log_format, flags.log_level)?;
     let api = resolve_api(file.api, flags.purpose, around).map_err(|(name, error)| {
         let place = source.as_ref().map(|source| source.of(None, name));
@@ -159,10 +173,25 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         socket_group,
         broker,
         broker_is_named,
+        routes,
         log,
         api,
         remote,
     })
+}
+
+/// With the place of the setting if it is wrong.
+fn placed<T>(
+    source: &Option<Source>,
+    name: &str,
+    resolve: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let place = || source.as_ref().map(|source| source.of(None, name));
+    resolve().map_err(|error| Error { place: place(), ..error })
+}
+
+fn routes(said: Vec<RouteSection>, broker: &Address) -> Result<Vec<RouteTo>, Error> {
+    said.into_iter().map(|route| route.resolve(broker)).collect()
 }
 
 /// `sun_path`, less its final zero.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_yaml::{Mapping, Value};
 
 use super::secret::may_be_secret;
+use super::values::{route, workers};
 use super::{Config, Origin, Origins, format_duration};
 use crate::model::{Bytes, PoolSettings, SpawnSpec, Work};
 
@@ -117,6 +118,7 @@ fn of_whole(values: &mut Mapping, config: &Config) {
     say("stop_deadline", format_duration(config.settings.stop_deadline));
     let group = config.socket_group.as_ref().map(|group| group.name.as_str());
     values.insert("socket_group".into(), group.map_or(Value::Null, Value::from));
+    values.insert("route".into(), config.routes.iter().map(route).collect::<Vec<_>>().into());
     values.insert("held_degrades".into(), config.settings.held_degrades.into());
     let log = Mapping::from_iter([
         ("format".into(), yaml(config.log.format)),
@@ -173,24 +175,6 @@ fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &SpawnSpec) {
     ] {
         values.insert(key.into(), value);
     }
-}
-
-fn workers(pool: &PoolSettings) -> Value {
-    if pool.min_workers.is_none() && pool.sizes.is_empty() {
-        return pool.workers.into();
-    }
-    let mut said = Mapping::new();
-    if let Some(min) = pool.min_workers {
-        said.insert("min".into(), min.into());
-    }
-    said.insert("max".into(), pool.workers.into());
-    if let Some(rule) = pool.sizes.first() {
-        let at: Mapping =
-            pool.sizes.iter().map(|rule| (rule.at.to_string().into(), rule.workers.into())).collect();
-        said.insert("at".into(), at.into());
-        said.insert("zone".into(), rule.zone.iana_name().unwrap_or("UTC").into());
-    }
-    said.into()
 }
 
 fn yaml(value: impl Serialize) -> Value {

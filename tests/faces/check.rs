@@ -179,3 +179,36 @@ fn a_pool_has_the_size_of_the_time_of_day_from_its_start_and_after_a_reload() {
     fs::write(sandbox.work("t.yaml"), at_night.replace("0 25", "0 5").replace(": 2}}", ": 0}}")).unwrap();
     assert!(text(&sandbox.run(&["check", "-c", "t.yaml"]).stderr).contains("fewer than 1"));
 }
+
+#[test]
+fn new_jobs_of_a_class_go_to_the_broker_of_their_route_with_and_without_a_supervisor() {
+    let sandbox = Sandbox::new(Setting::Root);
+    let other = format!("sqlite:{}", sandbox.path("other.db").display());
+    let yaml = format!("route:\n- {{classes: [exec], to: '{other}'}}\n");
+    fs::write(sandbox.work("t.yaml"), yaml).unwrap();
+    let checked = sandbox.ok(&["check", "-c", "t.yaml"]);
+    assert!(checked.starts_with(&format!("100 % of new jobs of exec go to {other}\n")), "{checked}");
+    let there = |id: &str| {
+        let shown = sandbox.run(&["--broker", &other, "job", "show", id.trim(), "--json"]);
+        serde_json::from_slice::<Value>(&shown.stdout).map_or(Value::Null, |job| job["state"].clone())
+    };
+    let before = sandbox.ok(&["-c", "t.yaml", "put", "--", "true"]);
+    assert_eq!(there(&before), "waiting");
+    let mut running = sandbox.start(&["-c", "t.yaml"]);
+    let during = sandbox.ok(&["put", "--", "true"]);
+    assert_eq!(there(&during), "waiting");
+    let mail = sandbox.ok(&["put", "default", "mail.Send", "{}"]);
+    assert_eq!((sandbox.state(mail.trim()).is_empty(), there(&mail)), (false, Value::Null));
+    sandbox.ok(&["stop"]);
+    running.wait();
+    for (wrong, word) in [
+        ("{classes: [a], to: 'memory:'}", "nobody reaches"),
+        ("{classes: [], to: 'sqlite:/x'}", "names no class"),
+        ("{classes: [a], percent: 0, to: 'sqlite:/x'}", "from 1 to 100"),
+        ("{classes: [a], to: 'nosuch://x'}", "no broker speaks"),
+    ] {
+        fs::write(sandbox.work("t.yaml"), format!("route:\n- {wrong}\n")).unwrap();
+        let refused = sandbox.run(&["check", "-c", "t.yaml"]);
+        assert!(text(&refused.stderr).contains(word), "{}", text(&refused.stderr));
+    }
+}

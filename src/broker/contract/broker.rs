@@ -63,6 +63,13 @@ impl Broker {
         self
     }
 
+    /// The same, with another source around or instead of its own.
+    #[must_use]
+    pub fn with_source(mut self, make: impl FnOnce(Arc<dyn Source>) -> Arc<dyn Source>) -> Broker {
+        self.source = make(self.source);
+        self
+    }
+
     /// What it can do.
     pub fn card(&self) -> &'static Card {
         self.card
@@ -85,10 +92,9 @@ impl Broker {
 
     /// Puts jobs and gives their ids when they are durable. If some were put and others not, the error says which were.
     pub async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, Error> {
-        self.card.takes(&jobs)?;
         let asked = jobs.len();
         let (mut put, mut failed) = (Vec::with_capacity(asked), None);
-        for answer in self.source.put(jobs).await? {
+        for answer in self.put_each(jobs).await? {
             match answer {
                 Ok(id) => put.push(id),
                 Err(error) => failed = failed.or(Some(error)),
@@ -99,6 +105,12 @@ impl Broker {
             Some(error) if put.is_empty() => Err(error),
             Some(error) => Err(Error::PartlyPut { put, asked, error: Box::new(error) }),
         }
+    }
+
+    /// See [`Source::put`]. What the card does not have is refused before any is put.
+    pub async fn put_each(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
+        self.card.takes(&jobs)?;
+        self.source.put(jobs).await
     }
 
     /// See [`Source::progress`].

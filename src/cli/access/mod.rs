@@ -56,7 +56,7 @@ impl Access {
         if config.broker.file().is_some() {
             private_dir(&config.state_dir)?;
         }
-        Ok(Access::Store(Arc::new(config.broker.open(&Opening::passing(&config.state_dir))?)))
+        Ok(Access::Store(Arc::new(config.open_broker(&Opening::passing(&config.state_dir))?)))
     }
 
     /// Puts jobs, all or none; `Err` with `None` when the supervisor went away meanwhile.

@@ -1,0 +1,174 @@
+//! New jobs of some classes go to another broker, all of them or a share: how a team moves from one broker to another
+//! while both run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::{Broker, Error, Fetch, Health, Notice, Renewal, Settling, Source};
+use crate::model::{ClassFilter, Fence, Fetched, JobId, Lease, NewJob, Progress, Settlement};
+
+/// Where some of the new jobs go.
+pub struct Route {
+    /// Which of them, by class.
+    pub classes: ClassFilter,
+    /// How many of a hundred of these, drawn by the id of the job: a put that is sent again goes to the same broker.
+    pub percent: u8,
+    /// The broker that they go to.
+    pub to: Arc<Broker>,
+}
+
+impl Route {
+    /// Whether a new job goes there. One that waits for other jobs stays with them.
+    fn takes(&self, job: &NewJob) -> bool {
+        job.depends.is_empty() && self.classes.matches(&job.class) && draw(job.id.as_ref()) < self.percent
+    }
+}
+
+/// A number below 100, always the same of an id, and as likely as any other.
+fn draw(id: Option<&JobId>) -> u8 {
+    let made = Uuid::now_v7();
+    let bytes = id.map_or(made.as_bytes().as_slice(), |id| id.as_str().as_bytes());
+    // FNV-1a, with its bits mixed once more: ids that were made one after the other differ in few.
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, step);
+    let mixed = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    u8::try_from((mixed >> 32) % 100).unwrap_or_default()
+}
+
+impl Broker {
+    /// The same, of whose new jobs some go elsewhere.
+    #[must_use]
+    pub fn with_routes(self, routes: Vec<Route>) -> Broker {
+        match routes.is_empty() {
+            true => self,
+            false => self.with_source(|here| Arc::new(Routed { here, routes })),
+        }
+    }
+}
+
+/// A source, with routes for what is put there.
+struct Routed {
+    here: Arc<dyn Source>,
+    routes: Vec<Route>,
+}
+
+#[async_trait]
+impl Source for Routed {
+    async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
+        self.here.fetch(request).await
+    }
+
+    async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
+        self.here.renew(leases, by).await
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
+        self.here.settle(settlements).await
+    }
+
+    /// One call to each broker that gets some; what each says is said in the order of the jobs.
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
+        let ways: Vec<Option<usize>> =
+            jobs.iter().map(|job| self.routes.iter().position(|route| route.takes(job))).collect();
+        let mut answers: Vec<Option<Result<JobId, Error>>> = jobs.iter().map(|_| None).collect();
+        let all = ways.iter().copied().zip(jobs).enumerate();
+        let mut all: Vec<(usize, (Option<usize>, NewJob))> = all.collect();
+        for way in std::iter::once(None).chain((0..self.routes.len()).map(Some)) {
+            let of_way = all.extract_if(.., |(_, (goes, _))| *goes == way);
+            let (places, batch): (Vec<usize>, Vec<NewJob>) = of_way.map(|(at, (_, job))| (at, job)).unzip();
+            if batch.is_empty() {
+                continue;
+            }
+            let is_all = places.len() == answers.len();
+            let put = match way {
+                None => self.here.put(batch).await,
+                Some(way) => self.routes[way].to.put_each(batch).await,
+            };
+            let each = match put {
+                Ok(each) => each,
+                Err(error) if is_all => return Err(error),
+                Err(error) => places.iter().map(|_| Err(error.clone())).collect(),
+            };
+            places.into_iter().zip(each).for_each(|(at, answer)| answers[at] = Some(answer));
+        }
+        let unsaid = || Err(Error::Failed("the broker did not say what became of the job".into()));
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(unsaid)).collect())
+    }
+
+    async fn next_notice(&self) -> Notice {
+        self.here.next_notice().await
+    }
+
+    fn health(&self) -> Health {
+        let mut health = self.here.health();
+        let of_routes = || self.routes.iter().find_map(|route| route.to.health().trouble);
+        health.concern = health.concern.or_else(of_routes);
+        health
+    }
+
+    async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
+        self.here.progress(notes).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::Sqlite;
+    use crate::model::{Exists, Payload};
+
+    fn memory() -> Broker {
+        Sqlite::memory().expect("a store").into()
+    }
+
+    fn job(class: &str, id: usize) -> NewJob {
+        let id = Some(format!("j{id}").as_str().into());
+        NewJob { id, ..NewJob::new("q".into(), class.into(), Payload::Data("1".into())) }
+    }
+
+    fn routed(percent: u8) -> (Broker, Arc<Broker>) {
+        let to = Arc::new(memory());
+        let classes = ClassFilter { only: vec!["mail.*".into()], except: Vec::new() };
+        let route = Route { classes, percent, to: to.clone() };
+        (memory().with_routes(vec![route]), to)
+    }
+
+    async fn count(broker: &Broker) -> u64 {
+        broker.counts().await.expect("counts").values().flat_map(|queue| queue.jobs.values()).sum()
+    }
+
+    #[tokio::test]
+    async fn jobs_of_the_class_go_there_and_the_answers_keep_their_order() {
+        let (here, there) = routed(100);
+        let needing = NewJob { depends: vec!["j1".into()], ..job("mail.Send", 3) };
+        let jobs = vec![job("mail.Send", 0), job("web.Get", 1), job("mail.Drop", 2), needing];
+        let ids = here.put(jobs).await.unwrap();
+        assert_eq!(ids, ["j0".into(), "j1".into(), "j2".into(), "j3".into()]);
+        assert_eq!((count(&here).await, count(&there).await), (2, 2), "one waits for a job that is here");
+    }
+
+    #[tokio::test]
+    async fn a_share_goes_there_and_the_same_job_always_does() {
+        let (here, there) = routed(20);
+        let jobs: Vec<NewJob> = (0..1000).map(|id| job("mail.Send", id)).collect();
+        here.put(jobs.clone()).await.unwrap();
+        let moved = count(&there).await;
+        assert!((150..250).contains(&moved), "{moved} of 1,000");
+        let again = jobs.into_iter().map(|job| NewJob { exists: Exists::Skip, ..job });
+        here.put(again.collect()).await.unwrap();
+        assert_eq!((count(&here).await, count(&there).await), (1000 - moved, moved));
+    }
+
+    #[tokio::test]
+    async fn what_the_other_broker_refuses_is_said_of_its_jobs_alone() {
+        let (here, there) = routed(100);
+        there.put(vec![job("mail.Send", 0)]).await.unwrap();
+        let refused = here.put(vec![job("mail.Send", 0)]).await.unwrap_err();
+        assert!(matches!(refused, Error::Exists(_)), "{refused}");
+        let partly = here.put(vec![job("web.Get", 1), job("mail.Send", 0)]).await.unwrap_err();
+        assert!(matches!(&partly, Error::PartlyPut { put, .. } if *put == ["j1".into()]), "{partly}");
+    }
+}

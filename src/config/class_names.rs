@@ -1,0 +1,19 @@
+//! Names of classes in settings.
+
+use super::wrong::Wrong;
+use crate::model::Class;
+
+/// The names under `key`: whole ones, or beginnings with one `*` at the end.
+pub(super) fn classes(key: &'static str, names: Option<Vec<String>>) -> Result<Vec<Class>, Wrong> {
+    let names = names.unwrap_or_default();
+    for name in &names {
+        if name.is_empty() {
+            return Err(Wrong::new(key, format!("{key} holds a class without a name")));
+        }
+        if name.strip_suffix('*').unwrap_or(name).contains('*') {
+            let message = format!("'{name}' in {key} has a * that is not its last letter");
+            return Err(Wrong::new(key, message).hint("give whole names, or a beginning and one *: mail.*"));
+        }
+    }
+    Ok(names.into_iter().map(Class::from).collect())
+}
