@@ -32,7 +32,7 @@ const ROOMS: [(&str, &[&str]); 18] = [
     ),
 ];
 
-/// Words that have a better one in the glossary of ARCHITECTURE.md.
+/// Words that have a better one in docs/glossary.md.
 const BANNED: [(&str, &str); 6] = [
     ("zygote", "template"),
     ("heartbeat", "renew or ping"),

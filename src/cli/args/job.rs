@@ -50,7 +50,7 @@ pub enum JobCommand {
     /// Put ended jobs back to waiting, by their ids or by what they are
     #[command(override_usage = many::RETRY_USAGE, after_help = many::RETRY_HELP)]
     Retry(JobRetry),
-    /// Remove ended jobs for good, with all that is kept of them
+    /// Remove ended jobs for good. Their output stays until log.keep or log.quota removes it
     #[command(override_usage = many::DISCARD_USAGE, after_help = many::DISCARD_HELP)]
     Discard(JobDiscard),
 }

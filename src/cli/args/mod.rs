@@ -223,10 +223,10 @@ pub enum Command {
     /// Print what happens to jobs and workers, as it happens
     #[command(after_help = events::HELP)]
     Events(events::Events),
-    /// What there is for jobs in Redis
+    /// Print the Lua script, for other clients of the same Redis
     #[command(subcommand)]
     Redis(RedisCommand),
-    /// What there is for applications of kale
+    /// Import the settings of a kale application, or check its file of queues
     #[command(subcommand)]
     Kale(KaleCommand),
     /// Print what makes a shell complete this command line

@@ -48,8 +48,8 @@ pub struct Put {
     /// Data that need not be JSON
     #[arg(long)]
     pub raw: bool,
-    /// One job for each line of stdin. The line is a job's data; of a command {} in an argument is the line, which is else
-    /// the last argument
+    /// One job for each line of stdin. With a class the line is the data. With a command the line replaces each {} in the
+    /// arguments; without any {} it becomes the last argument
     #[arg(long)]
     pub lines: bool,
     /// Lines end with a zero byte, so they may hold any other

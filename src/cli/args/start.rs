@@ -27,13 +27,13 @@ const SUPERVISOR: &str = "Supervisor";
 pub struct Start {
     #[command(flatten)]
     pool: PoolFlags,
-    /// End when the queues are empty, or what is left cannot be done here (exit code 1)
+    /// Exit when the queues are empty. Exit with code 1 when no worker here can run the jobs that are left
     #[arg(long, help_heading = SUPERVISOR)]
     burst: bool,
     /// Begin a new store where the old one is lost: its file is missing or empty, and start refuses it
     #[arg(long, help_heading = SUPERVISOR)]
     pub new_store: bool,
-    /// How long a job is ours without a renewal [default: 60s]
+    /// How long a lease on a job lasts; the supervisor renews it while the job runs [default: 60s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = SUPERVISOR)]
     lease: Option<Duration>,
     /// From the order to stop to the last KILL [default: 25s]
@@ -75,7 +75,7 @@ struct PoolFlags {
     /// From which queue first: as given, in turn, by chance, priority or age [default: ordered]
     #[arg(long, value_name = "ORDER")]
     order: Option<Order>,
-    /// Take this class only, or with a * at its end all that begin so; may be given several times
+    /// Take jobs of this class only; mail.* takes all classes that begin with mail. (repeatable)
     #[arg(long = "class", value_name = "CLASS")]
     classes: Vec<String>,
     /// The longest run of an attempt, for jobs that bring none
