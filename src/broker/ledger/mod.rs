@@ -4,6 +4,7 @@
 //! The broker is the truth about who may run; the ledger never grants anything. A ledger that is lost, full or slow loses
 //! history, never a job: every call here has an answer without it.
 
+use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,9 @@ use crate::model::{
     Fence, Fetched, Instance, Job, JobId, Lease, NewJob, Progress, QueueName, Revocation, Settlement,
     WorkerId,
 };
+
+/// A ledger that takes longer is too slow: its broker goes on without the answer. What was asked may yet be written.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The name of its file in the state directory.
 const FILE: &str = "ledger.db";
@@ -100,8 +104,8 @@ impl Ledger {
         request: &Fetch,
         given: Vec<(Delivery, WorkerId)>,
     ) -> Vec<Adopted> {
-        let adopted = self.store.adopt(request.clone(), given.clone()).await;
-        match self.note("failed to write jobs into the ledger", adopted) {
+        let adopted = self.store.adopt(request.clone(), given.clone());
+        match self.soon("failed to write jobs into the ledger", adopted).await {
             Some(adopted) => adopted,
             None => {
                 given.into_iter().map(|(delivery, _)| Adopted::Runs(unwritten(delivery, request))).collect()
@@ -112,15 +116,14 @@ impl Ledger {
     /// Writes down how jobs ended, as their broker has taken it.
     pub(in crate::broker) async fn settle(&self, ends: Vec<Settlement>) -> Vec<Settling> {
         let count = ends.len();
-        let noted =
-            self.note("failed to write ends of jobs into the ledger", self.store.note_ends(ends).await);
-        noted.unwrap_or_else(|| vec![Settling::NotOurs; count])
+        let noted = self.soon("failed to write ends of jobs into the ledger", self.store.note_ends(ends));
+        noted.await.unwrap_or_else(|| vec![Settling::NotOurs; count])
     }
 
     /// Whether somebody cancels one of these jobs; None where the ledger does not know it.
     pub(in crate::broker) async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Vec<Option<Renewal>> {
         let count = leases.len();
-        match self.note("failed to renew leases in the ledger", self.store.renew(leases, by).await) {
+        match self.soon("failed to renew leases in the ledger", self.store.renew(leases, by)).await {
             Some(renewals) => renewals.into_iter().map(Some).collect(),
             None => vec![None; count],
         }
@@ -140,7 +143,7 @@ impl Ledger {
 
     /// How far jobs have come.
     pub(in crate::broker) async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) {
-        self.note("failed to write progress into the ledger", self.store.progress(notes).await);
+        self.soon("failed to write progress into the ledger", self.store.progress(notes)).await;
     }
 
     /// What people do to jobs that run. That a lease ran out is for their broker to say.
@@ -156,6 +159,12 @@ impl Ledger {
     /// Has [`Ledger::next_notice`] say this.
     pub(in crate::broker) fn say(&self, notice: Notice) {
         self.store.notices().push(notice);
+    }
+
+    /// The answer, if there is a good one within [`PATIENCE`].
+    async fn soon<T>(&self, what: &str, asked: impl Future<Output = Result<T, Error>>) -> Option<T> {
+        let slow = || Err(Error::Failed(format!("its disk has not answered for {} s", PATIENCE.as_secs())));
+        self.note(what, tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(|_| slow()))
     }
 
     fn note<T>(&self, what: &str, answer: Result<T, Error>) -> Option<T> {
@@ -192,4 +201,21 @@ fn unwritten(delivery: Delivery, request: &Fetch) -> Fetched {
         time_limit: job.time_limit,
     };
     Fetched { job: Arc::new(job), lease }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_ledger_that_hangs_holds_up_no_renewal() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let ledger = Ledger::open(dir.path(), true).expect("a ledger");
+        let other = rusqlite::Connection::open(dir.path().join(FILE)).expect("the file");
+        other.execute_batch("BEGIN IMMEDIATE").expect("its lock");
+        let lease = Lease { job: "a".into(), fence: Fence(1), expires_at: clock::now() };
+        let asked = ledger.renew(vec![lease], Duration::from_secs(60));
+        let answer = tokio::time::timeout(PATIENCE * 2, asked).await;
+        assert_eq!(answer, Ok(vec![None]), "the broker goes on without it");
+    }
 }

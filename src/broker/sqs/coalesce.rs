@@ -17,7 +17,10 @@ const BYTES: usize = (1 << 20) - (16 << 10);
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// So often an entry is sent at most.
-const TRIES: usize = 3;
+const TRIES: u32 = 3;
+
+/// The wait before an entry is sent again that the service had no room for, doubled each time.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// What became of an entry.
 pub(super) type Outcome = Result<String, Fault>;
@@ -47,13 +50,14 @@ impl<E: Clone + Send + 'static> Coalescer<E> {
     /// Sends an entry of so many bytes with the next batch and says what became of it. An entry can fail alone, and is sent
     /// again then, unless that would change nothing.
     pub(super) async fn send(self: &Arc<Self>, entry: E, bytes: usize) -> Outcome {
-        let mut tries = TRIES;
+        let mut sent = 0;
         loop {
             let (answer, told) = oneshot::channel();
             self.add(entry.clone(), bytes, answer);
-            tries -= 1;
+            sent += 1;
             match told.await.unwrap_or_else(|_| Err(Fault::Other("the request was dropped".into()))) {
-                Err(fault) if tries > 0 && fault.is_passing() => {}
+                Err(Fault::Throttled) if sent < TRIES => tokio::time::sleep(PAUSE * (1 << (sent - 1))).await,
+                Err(fault) if sent < TRIES && fault.is_passing() => {}
                 outcome => return outcome,
             }
         }
@@ -130,6 +134,19 @@ mod tests {
         let sizes: Vec<usize> = batches.lock().unwrap().iter().map(Vec::len).collect();
         assert_eq!(sizes, [10, 10, 3]);
         assert_eq!(started.elapsed(), PATIENCE, "the last three waited for company");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_entry_that_the_service_had_no_room_for_waits_longer_each_time() {
+        let count = Arc::new(Mutex::new(0));
+        let noted = count.clone();
+        let coalescer = Coalescer::new(move |entries: Vec<u32>| {
+            *noted.lock().unwrap() += 1;
+            Box::pin(async move { entries.iter().map(|_| Err(Fault::Throttled)).collect() })
+        });
+        let started = tokio::time::Instant::now();
+        assert_eq!(coalescer.send(1, 1).await, Err(Fault::Throttled));
+        assert_eq!((*count.lock().unwrap(), started.elapsed()), (3, PAUSE * 3 + PATIENCE * 3));
     }
 
     #[tokio::test(start_paused = true)]
