@@ -27,6 +27,6 @@ pub use contract::{
 };
 pub use event_bus::EventBus;
 pub use qless::Qless;
-pub use registry::{ADAPTERS, Adapter, Address, Opening, Place, Wrong};
+pub use registry::{ADAPTERS, Adapter, Address, Counted, Opening, Place, Wrong};
 pub use routed::Route;
 pub use sqlite::Sqlite;

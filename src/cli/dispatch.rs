@@ -11,8 +11,8 @@ use super::control::{reload, stop};
 use super::queue::statsd;
 use super::settings::{settings, settings_for};
 use super::{
-    check, config, doctor, events, failed, job, kale, option, put, queue, recur, redis, reference, simulate,
-    status, values, why,
+    check, config, doctor, events, failed, job, kale, option, put, queue, recur, redis, reference, release,
+    simulate, status, values, why,
 };
 use crate::boot;
 use crate::config::Purpose;
@@ -111,6 +111,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
             Command::Queue(command) => queue::run(&config, command).await,
             Command::Recur(command) => recur::run(&config, &command).await,
             Command::Option(command) => option::run(&config, &command).await,
+            Command::Release(command) => release::release(&config, &command).await,
             Command::Failed(args) => failed::failed(&config, args).await,
             Command::Stats(args) => statsd::stats(&config, &args).await,
             Command::Values(of) => values::values(&config, &of).await,

@@ -17,6 +17,7 @@ mod queue;
 mod recur;
 mod redis;
 mod reference;
+mod release;
 mod settings;
 mod simulate;
 mod status;

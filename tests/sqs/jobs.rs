@@ -381,3 +381,30 @@ fn a_canceled_job_ends_and_its_message_is_deleted() {
     wait_until("its message is deleted", || scene.is_empty("mail"));
     assert_eq!(scene.sandbox.state(&id), "canceled");
 }
+
+#[test]
+fn a_release_is_drained_when_its_queues_were_empty_for_a_while() {
+    let mut scene = Scene::new();
+    let plain = scene.url.clone();
+    scene.url = format!("{plain}&prefix=r42-");
+    let status = |more: &[&str]| {
+        let asked = ["--broker", &plain, "release", "status", "r42"];
+        let mut command = scene.sandbox.command(&[&asked[..], more].concat());
+        command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(status(&[]), (Some(0), "QUEUE  WAITING  DELAYED  RUNNING  COMPLETE  FAILED  HELD  OLDEST  STATE\nno queue is called r42-…\n".into()));
+    scene.send("r42-mail", &scene.shell("while [ ! -e go ]; do sleep 0.02; done"));
+    scene.send("r43-mail", &scene.shell("true"));
+    let (code, said) = status(&[]);
+    assert!(code == Some(1) && said.ends_with("release r42 has 1 job left\n"), "{said}");
+    let _running = scene.start(&["-w", "1", "-q", "mail"]);
+    wait_until("it runs", || scene.sandbox.status()["pools"][0]["slots"][0]["jobs"][0].is_object());
+    let report: Value = serde_json::from_str(&status(&["--json"]).1).unwrap();
+    assert_eq!(report["queues"]["r42-mail"]["jobs"], json!({"running": 1}), "in flight: {report}");
+    fs::write(scene.sandbox.work("go"), "").unwrap();
+    let (code, said) = status(&["--wait", "--empty-for", "300ms"]);
+    assert!(code == Some(0) && said.ends_with("release r42 is drained: empty for 300ms\n"), "{said}");
+    assert!(!scene.is_empty("r43-mail"), "another release is another matter");
+}

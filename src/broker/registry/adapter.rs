@@ -1,12 +1,13 @@
 //! What a kind of broker is to whoever has only its URL.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
 use super::Address;
-
 use crate::broker::{Broker, Card, Error};
+use crate::model::{QueueCounts, QueueName};
 
 /// A kind of broker.
 #[async_trait]
@@ -45,7 +46,16 @@ pub trait Adapter: Sync {
     async fn concern(&self, _at: &Address) -> Result<Option<String>, Error> {
         Ok(None)
     }
+
+    /// The queues of a release, whose names begin with `RELEASE-`, with all their jobs on all hosts, where the server itself
+    /// must be asked for them. None = the list of queues has them.
+    async fn release(&self, _at: &Address, _release: &str) -> Result<Option<Counted>, Error> {
+        Ok(None)
+    }
 }
+
+/// Queues with their jobs by state.
+pub type Counted = BTreeMap<QueueName, QueueCounts>;
 
 /// Where the jobs of a broker are.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::{ADAPTERS, Adapter, Opening, Place};
+use super::{ADAPTERS, Adapter, Counted, Opening, Place};
 use crate::broker::{Broker, Card, Error};
 
 /// The URL of a broker. It may hold a password: it is shown without.
@@ -103,6 +103,11 @@ impl Address {
     /// What somebody should know of a server that answers.
     pub async fn concern(&self) -> Result<Option<String>, Error> {
         self.kind.concern(self).await
+    }
+
+    /// The queues of a release: see [`Adapter::release`].
+    pub async fn release(&self, release: &str) -> Result<Option<Counted>, Error> {
+        self.kind.release(self, release).await
     }
 
     /// Whether a broker that is shown like this is the same, however it is written and whoever asks it.

@@ -4,7 +4,7 @@ mod adapter;
 mod address;
 mod secret;
 
-pub use adapter::{Adapter, Opening, Place};
+pub use adapter::{Adapter, Counted, Opening, Place};
 pub use address::{Address, Wrong};
 pub use secret::without_secrets;
 

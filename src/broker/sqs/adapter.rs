@@ -5,15 +5,19 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use async_trait::async_trait;
+
 use super::address::{FORM, Place};
 use super::body::Bodies;
 use super::client::Client;
+use super::fault::Fault;
 use super::source::Sqs;
 use crate::broker::ledger::Ledger;
 use crate::broker::registry::without_secrets;
-use crate::broker::{Adapter, Address, Broker, Card, Error, Opening, registry};
+use crate::broker::{Adapter, Address, Broker, Card, Counted, Error, Opening, registry};
 use crate::kale::{Codec, Compression, Key};
 use crate::model::verb::Ability;
+use crate::model::{JobState, QueueCounts};
 
 /// What SQS can do, with its ledger.
 static CARD: Card = Card {
@@ -45,6 +49,7 @@ static CARD: Card = Card {
 /// Amazon SQS, or what speaks like it: `sqs://REGION`.
 pub struct AmazonSqs;
 
+#[async_trait]
 impl Adapter for AmazonSqs {
     fn card(&self) -> &'static Card {
         &CARD
@@ -78,6 +83,22 @@ impl Adapter for AmazonSqs {
 
     fn identity(&self, shown: &str) -> String {
         Place::read(shown).map_or_else(|_| shown.to_owned(), |place| place.identity())
+    }
+
+    async fn release(&self, at: &Address, release: &str) -> Result<Option<Counted>, Error> {
+        let place =
+            Place::read(at.reveal()).map_err(|wrong| Error::Url(format!("the broker 'sqs:' {wrong}")))?;
+        let client = Client::new(place);
+        let failed = |name: &str, fault: Fault| fault.error("count the messages of", name);
+        let start = format!("{release}-");
+        let mut queues = Counted::new();
+        for name in client.names(&start).await.map_err(|fault| failed(&start, fault))? {
+            let counts = client.counts(&name).await.map_err(|fault| failed(&name, fault))?;
+            let states = [JobState::Waiting, JobState::Delayed, JobState::Running];
+            let jobs = states.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect();
+            queues.insert(name.as_str().into(), QueueCounts { jobs, ..QueueCounts::default() });
+        }
+        Ok(Some(queues))
     }
 
     fn open(&self, at: &Address, how: &Opening) -> Result<Broker, Error> {

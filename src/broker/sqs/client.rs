@@ -143,15 +143,34 @@ impl Client {
         Ok(received.messages.unwrap_or_default().into_iter().map(message).collect())
     }
 
-    /// How many messages are visible in a queue, about.
-    pub(super) async fn waiting(&self, name: &str) -> Result<u64, Fault> {
+    /// How many messages a queue has, about: those that are visible, delayed, and given to somebody.
+    pub(super) async fn counts(&self, name: &str) -> Result<[u64; 3], Fault> {
         let url = self.url(name).await?;
+        let all = [
+            QueueAttributeName::ApproximateNumberOfMessages,
+            QueueAttributeName::ApproximateNumberOfMessagesDelayed,
+            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+        ];
         let request = self.aws().await.get_queue_attributes().queue_url(url);
-        let asked = request.attribute_names(QueueAttributeName::ApproximateNumberOfMessages).send();
+        let asked = request.set_attribute_names(Some(all.to_vec())).send();
         let answer = asked.await.map_err(|error| self.check(name, error.into()))?;
         let counts = answer.attributes.unwrap_or_default();
-        let count = counts.get(&QueueAttributeName::ApproximateNumberOfMessages);
-        Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
+        Ok(all.map(|name| counts.get(&name).and_then(|count| count.parse().ok()).unwrap_or(0)))
+    }
+
+    /// The names of all queues that begin like this.
+    pub(super) async fn names(&self, start: &str) -> Result<Vec<String>, Fault> {
+        let (mut names, mut next) = (Vec::new(), None);
+        loop {
+            let request = self.aws().await.list_queues().queue_name_prefix(start).max_results(1000);
+            let listed = request.set_next_token(next).send().await.map_err(Fault::from)?;
+            let of_url = |url: &String| url.rsplit('/').next().unwrap_or_default().to_owned();
+            names.extend(listed.queue_urls.unwrap_or_default().iter().map(of_url));
+            next = listed.next_token;
+            if next.is_none() {
+                return Ok(names);
+            }
+        }
     }
 
     pub(super) async fn delete(&self, name: &str, handles: Vec<String>) -> Vec<Outcome> {

@@ -127,7 +127,7 @@ impl Shared {
         if let Some((count, _)) = known.filter(|(_, until)| clock::now() < *until) {
             return Some(count + here);
         }
-        let count = self.client.waiting(&source.queue.name).await.ok()?;
+        let [count, ..] = self.client.counts(&source.queue.name).await.ok()?;
         *lock(&source.visible) = Some((count, clock::now() + COUNTED));
         Some(count + here)
     }

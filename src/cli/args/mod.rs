@@ -39,6 +39,7 @@ pub use super::kale::KaleCommand;
 use super::put::form;
 use super::queue::statsd;
 pub use super::redis::RedisCommand;
+pub use super::release::ReleaseCommand;
 use super::simulate;
 use crate::config::Flags;
 use crate::failure::exit;
@@ -124,6 +125,7 @@ impl Args {
             | Command::Man(_)
             | Command::Redis(_)
             | Command::Kale(_)
+            | Command::Release(_)
             | Command::Simulate(_)
             | Command::Put(_)
             | Command::Job(_)
@@ -229,6 +231,9 @@ pub enum Command {
     /// Import the settings of a kale application, or check its file of queues
     #[command(subcommand)]
     Kale(KaleCommand),
+    /// Say whether the queues of a release are drained
+    #[command(subcommand)]
+    Release(ReleaseCommand),
     /// Print what makes a shell complete this command line
     #[command(after_help = reference::COMPLETION_HELP)]
     Completion(reference::Completion),

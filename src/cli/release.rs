@@ -1,0 +1,116 @@
+//! `release status`: what is left in the queues of a release.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Subcommand;
+use serde::Serialize;
+
+use super::access::Access;
+use super::queue;
+use super::term::screen::{Look, escaped, print, print_json};
+use crate::clock;
+use crate::config::{Config, format_duration, parse_duration};
+use crate::failure::{Failure, exit};
+use crate::model::verb::Queues;
+use crate::model::{JobState, QueueCounts, QueueName};
+
+/// What waits, runs or will run.
+const UNFINISHED: [JobState; 5] =
+    [JobState::Waiting, JobState::Delayed, JobState::Depends, JobState::Running, JobState::Canceling];
+
+#[derive(Debug, Subcommand)]
+pub enum ReleaseCommand {
+    /// Say what is left in the queues whose names begin with RELEASE-, and whether they are drained
+    #[command(after_help = HELP)]
+    Status(Status),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Status {
+    /// The release, e.g. r42 of the queue r42-mail
+    release: String,
+    /// Look again and again until they are drained
+    #[arg(long)]
+    wait: bool,
+    /// They are drained when they were empty for so long
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "15m", requires = "wait")]
+    empty_for: Duration,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+Amazon SQS counts approximately, and late: so the queues must have been empty for a while, with nothing delayed and
+nothing in flight, before their workers are taken away.
+
+Exits with 1 if something is left. Examples:
+  taskvisor release status r42 --broker sqs://eu-west-1
+  taskvisor release status r42 --broker sqs://eu-west-1 --wait && systemctl stop taskvisor@r42";
+
+/// What `release status --json` prints, schema `taskvisor.release/1`.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    release: &'a str,
+    /// Jobs that wait, are delayed or run.
+    unfinished: u64,
+    /// Whether they were empty for as long as was asked.
+    drained: bool,
+    queues: &'a BTreeMap<QueueName, QueueCounts>,
+}
+
+/// Does what is asked for.
+pub(super) async fn release(config: &Config, command: &ReleaseCommand) -> Result<u8, Failure> {
+    let ReleaseCommand::Status(how) = command;
+    let mut queues = look(config, &how.release).await?;
+    let mut drained = false;
+    if how.wait {
+        let pause = (how.empty_for / 30).clamp(Duration::from_millis(100), Duration::from_secs(30));
+        let mut empty_since = clock::now();
+        while !drained {
+            tokio::time::sleep(pause).await;
+            queues = look(config, &how.release).await?;
+            if unfinished(&queues) > 0 {
+                empty_since = clock::now();
+            }
+            drained = clock::now().since(empty_since) >= how.empty_for;
+        }
+    }
+    let left = unfinished(&queues);
+    if how.json {
+        let (schema, release) = ("taskvisor.release/1", how.release.as_str());
+        print_json(&Report { schema, release, unfinished: left, drained, queues: &queues })?;
+    } else {
+        print(&queue::render(&queues, clock::wall(), &Look::of_stdout(false)))?;
+        print(&format!("{}\n", escaped(&verdict(how, queues.len(), left, drained))))?;
+    }
+    Ok(if left > 0 { exit::FAILED } else { exit::OK })
+}
+
+/// The queues of the release. A broker whose list has them all is asked for that.
+async fn look(config: &Config, release: &str) -> Result<BTreeMap<QueueName, QueueCounts>, Failure> {
+    if let Some(queues) = config.broker.release(release).await? {
+        return Ok(queues);
+    }
+    let start = format!("{release}-");
+    let mut queues = Access::open(config).await?.ask(Queues {}).await?;
+    queues.retain(|name, _| name.as_str().starts_with(&start));
+    Ok(queues)
+}
+
+fn unfinished(queues: &BTreeMap<QueueName, QueueCounts>) -> u64 {
+    queues.values().flat_map(|queue| UNFINISHED.iter().filter_map(|state| queue.jobs.get(state))).sum()
+}
+
+fn verdict(how: &Status, queues: usize, left: u64, drained: bool) -> String {
+    let release = &how.release;
+    match (queues, left) {
+        (0, _) => format!("no queue is called {release}-…"),
+        (_, 1) => format!("release {release} has 1 job left"),
+        (_, left) if left > 0 => format!("release {release} has {left} jobs left"),
+        _ if drained => format!("release {release} is drained: empty for {}", format_duration(how.empty_for)),
+        _ => format!("release {release} is empty just now: --wait says whether it stays so"),
+    }
+}
