@@ -1,15 +1,12 @@
-//! Jobs as messages. The native body is a JSON object: `{"class": "mail", "data": {…}}`, and beside these what a job may
-//! have: `retries`, `retry_delay`, `retry_cap` and `time_limit` in seconds, `tags`.
+//! Jobs as messages: in the native form of [`JobObject`], as tasks of kale, or as texts for one class.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::client::Message;
 use crate::broker::Error;
+use crate::broker::job_object::JobObject;
 use crate::kale::{Body, Codec, Reading};
-use crate::model::{Bytes, Class, Exec, NewJob, Payload, QueueName, Retry};
+use crate::model::{NewJob, Payload, QueueName};
 
 /// A message that was read.
 #[derive(Clone, Debug)]
@@ -21,172 +18,52 @@ pub(super) struct Read {
 /// How the messages of a broker are read.
 pub(super) struct Bodies {
     reading: Reading,
-    exec: bool,
-}
-
-/// What a native body may have beside class and data.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Settings {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    retries: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    retry_delay: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    retry_cap: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    time_limit: Option<f64>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    tags: Vec<String>,
-}
-
-/// A program in the data of a job of the class `exec`.
-#[derive(Debug, Serialize, Deserialize)]
-struct Program {
-    argv: Vec<String>,
-    #[serde(default = "root")]
-    cwd: String,
-    #[serde(default = "usual_umask")]
-    umask: String,
-}
-
-fn root() -> String {
-    "/".into()
-}
-
-fn usual_umask() -> String {
-    "022".into()
-}
-
-#[derive(Serialize)]
-struct Native<'a> {
-    class: &'a str,
-    data: &'a Json,
-    #[serde(flatten)]
-    settings: Settings,
+    object: JobObject,
 }
 
 impl Bodies {
     pub(super) fn new(codec: Option<Codec>, text_class: Option<String>, exec: bool) -> Bodies {
-        Bodies { reading: Reading { codec, text_class }, exec }
+        Bodies { reading: Reading { codec, text_class }, object: JobObject { exec } }
     }
 
     /// The job in a message; `Err` says why it is none, to go on after "the message is poison: ".
     pub(super) fn read(&self, queue: &QueueName, message: &Message) -> Result<Read, String> {
+        let id = message.job.as_str().into();
         let body = self.reading.read(&message.body).map_err(|error| error.to_string())?;
-        let (class, payload, settings) = match body {
+        let (class, data) = match body {
             Body::Native { class, data } => {
-                let settings = serde_json::from_str(&message.body)
-                    .map_err(|error| format!("its settings cannot be read: {error}"))?;
-                let payload = match class == Class::EXEC {
-                    true => self.program(data)?,
-                    false => Payload::Data(Bytes(data.to_string().into_bytes())),
-                };
-                (class, payload, settings)
+                let data = data.to_string().into_bytes();
+                let job = self.object.read(queue, id, class.into(), data, &message.body)?;
+                return Ok(Read { job });
             }
             // The worker reads the message itself: only it may run what a pickle says.
-            Body::Kale(task) => {
-                let data = Json::String(message.body.clone()).to_string();
-                (task.message.task, Payload::Data(data.as_str().into()), Settings::default())
-            }
-            Body::Text { class, text } => {
-                let data = Json::String(text).to_string();
-                (class, Payload::Data(data.as_str().into()), Settings::default())
-            }
+            Body::Kale(task) => (task.message.task, Json::String(message.body.clone())),
+            Body::Text { class, text } => (class, Json::String(text)),
         };
-        let job = NewJob {
-            id: Some(message.job.as_str().into()),
-            tags: settings.tags.clone(),
-            retry: settings.retry()?,
-            time_limit: settings.time_limit.map(length).transpose()?,
-            ..NewJob::new(queue.clone(), class.into(), payload)
-        };
+        let data = Payload::Data(data.to_string().as_str().into());
+        let job = NewJob { id: Some(id), ..NewJob::new(queue.clone(), class.into(), data) };
         job.fault().map_or(Ok(Read { job }), Err)
-    }
-
-    fn program(&self, data: Json) -> Result<Payload, String> {
-        if !self.exec {
-            return Err(
-                "it names a program, and none are taken from this broker: its URL has no exec=yes".into()
-            );
-        }
-        let program: Program =
-            serde_json::from_value(data).map_err(|error| format!("its program cannot be read: {error}"))?;
-        let umask = u32::from_str_radix(&program.umask, 8)
-            .map_err(|_| format!("its umask '{}' is no octal number", program.umask))?;
-        let argv = program.argv.iter().map(|word| word.as_str().into()).collect();
-        Ok(Payload::Exec(Exec { argv, cwd: program.cwd.as_str().into(), umask, ..Exec::default() }))
     }
 
     /// The body of a new job. A task of kale is sent as kale would send it.
     pub(super) fn write(&self, job: &NewJob) -> Result<String, Error> {
-        let data: Json = match &job.payload {
-            Payload::Data(data) => serde_json::from_slice(&data.0).map_err(|error| {
-                Error::Refused(format!("the data of a job in SQS is JSON, and this is none: {error}"))
-            })?,
-            Payload::Exec(exec) => self.write_program(exec)?,
-        };
-        if let (Json::String(text), Some(codec)) = (&data, &self.reading.codec)
-            && codec.open(text).is_ok()
+        if let (Payload::Data(data), Some(codec)) = (&job.payload, &self.reading.codec)
+            && let Ok(text) = serde_json::from_slice::<String>(&data.0)
+            && codec.open(&text).is_ok()
         {
-            return Ok(text.clone());
+            return Ok(text);
         }
-        let seconds = |time: Duration| time.as_secs_f64();
-        let settings = Settings {
-            retries: job.retry.map(|retry| retry.retries),
-            retry_delay: job.retry.map(|retry| seconds(retry.delay)),
-            retry_cap: job.retry.map(|retry| seconds(retry.cap)),
-            time_limit: job.time_limit.map(seconds),
-            tags: job.tags.clone(),
-        };
-        let body = Native { class: job.class.as_str(), data: &data, settings };
-        serde_json::to_string(&body).map_err(|error| Error::Failed(error.to_string()))
+        self.object.write(job)
     }
-
-    fn write_program(&self, exec: &Exec) -> Result<Json, Error> {
-        if !self.exec {
-            return Err(Error::Refused(
-                "programs are put into SQS only where the broker's URL has exec=yes: whoever can write to its queues can \
-                 then run programs here"
-                    .into(),
-            ));
-        }
-        let text = |bytes: &Bytes| {
-            String::from_utf8(bytes.0.clone())
-                .map_err(|_| Error::Refused("a program in SQS has arguments and a directory in UTF-8".into()))
-        };
-        if !exec.stdin.0.is_empty() {
-            return Err(Error::Refused(
-                "a program in SQS has no standard input: pass it as an argument".into(),
-            ));
-        }
-        let argv = exec.argv.iter().map(text).collect::<Result<_, _>>()?;
-        let program = Program { argv, cwd: text(&exec.cwd)?, umask: format!("{:03o}", exec.umask) };
-        serde_json::to_value(program).map_err(|error| Error::Failed(error.to_string()))
-    }
-}
-
-impl Settings {
-    fn retry(&self) -> Result<Option<Retry>, String> {
-        if self.retries.is_none() && self.retry_delay.is_none() && self.retry_cap.is_none() {
-            return Ok(None);
-        }
-        let usual = Retry::CLASS;
-        Ok(Some(Retry {
-            retries: self.retries.unwrap_or(usual.retries),
-            delay: self.retry_delay.map_or(Ok(usual.delay), length)?,
-            cap: self.retry_cap.map_or(Ok(usual.cap), length)?,
-        }))
-    }
-}
-
-fn length(seconds: f64) -> Result<Duration, String> {
-    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{seconds} s is no length of time"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::kale::Key;
+    use crate::model::{Class, Exec, Retry};
 
     fn message(body: &str) -> Message {
         let (id, job) = ("m1".into(), "m1".into());
@@ -214,7 +91,7 @@ mod tests {
         let body = bodies.write(&put).unwrap();
         assert_eq!(
             body,
-            r#"{"class":"mail","data":{"n":12345678901234567890,"to":"a"},"retries":3,"retry_delay":1.5,"retry_cap":60.0,"time_limit":90.0,"tags":["x"]}"#
+            r#"{"class":"mail","data":{"to":"a","n":12345678901234567890},"retries":3,"retry_delay":1.5,"retry_cap":60.0,"time_limit":90.0,"tags":["x"]}"#
         );
         let back = read(&bodies, &body).unwrap();
         assert_eq!((back.retry, back.time_limit, &back.tags), (put.retry, put.time_limit, &put.tags));
