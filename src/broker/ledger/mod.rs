@@ -4,6 +4,8 @@
 //! The broker is the truth about who may run; the ledger never grants anything. A ledger that is lost, full or slow loses
 //! history, never a job: every call here has an answer without it.
 
+mod cancel;
+
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;

@@ -14,7 +14,6 @@ mod holds;
 mod life;
 mod listener;
 mod lists;
-mod lost_replies;
 mod occur;
 mod options;
 mod others;

@@ -10,10 +10,10 @@ use tokio::task::JoinHandle;
 
 use super::event_stream::Reporter;
 use super::holds::Holds;
-use super::lost_replies::Unheard;
 use super::occur::Recurs;
 use super::reply;
 use super::wake_debounce::Wakes;
+use crate::broker::lost_replies::Unheard;
 use crate::broker::notices::Notices;
 use crate::broker::redis::Link;
 use crate::broker::{Complaints, Notice};

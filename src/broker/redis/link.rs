@@ -138,6 +138,13 @@ impl Link {
         self.heard(verb, live.number, answer).await
     }
 
+    /// Asks a single command.
+    pub(in crate::broker) async fn ask(&self, verb: &str, cmd: &Cmd) -> Result<Value, Error> {
+        let live = self.live(verb).await?;
+        let answer = cmd.query_async(&mut live.conn.clone()).await;
+        self.heard(verb, live.number, answer).await
+    }
+
     /// What is wrong with how the server keeps its data, if it can be told.
     pub(in crate::broker) async fn keeps_nothing(&self) -> Result<Option<&'static str>, Error> {
         let mut live = self.live("ask").await?;

@@ -12,7 +12,7 @@ use super::source::Sqs;
 use crate::broker::ledger::Handle;
 use crate::broker::{Admin, Browse, Error, EventBus, Feed, Peers, Recovery};
 use crate::clock;
-use crate::model::verb::{Answer, Cancel, Each, Fate, Get, Refusal, SetData, Verb, VerbRequest};
+use crate::model::verb::{Answer, Get, SetData, Verb, VerbRequest};
 use crate::model::{
     Cursor, Fence, Filter, Instance, JobId, JobState, NewJob, Page, Payload, Presence, QueueCounts,
     QueueName, WorkerId,
@@ -73,7 +73,7 @@ impl Sqs {
 impl Admin for Sqs {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
         if let Verb::Cancel(asked) = verb {
-            return self.cancel(asked, by).await.map(Answer::Cancel);
+            return self.shared.ledger.cancel(asked, by).await.map(Answer::Cancel);
         }
         if let Verb::SetData(asked) = &verb {
             self.set_data(asked).await?;
@@ -87,37 +87,6 @@ impl Admin for Sqs {
 }
 
 impl Sqs {
-    /// Ends those that run here, and refuses the rest: what waits in SQS cannot be taken out of it.
-    async fn cancel(&self, asked: Cancel, by: String) -> Result<Vec<Each>, Error> {
-        let (mut answers, mut running) = (Vec::new(), Vec::new());
-        for job in asked.jobs {
-            match self.state(&job).await? {
-                Some(JobState::Running | JobState::Canceling) => running.push(job),
-                Some(state) => {
-                    let fate = Fate::Refused(Refusal::State { state });
-                    answers.push(Each { job, fate, told: None });
-                }
-                None => answers.push(Each { job, fate: Fate::Refused(Refusal::NoJob), told: None }),
-            }
-        }
-        if !running.is_empty() {
-            let ending = Verb::Cancel(Cancel { jobs: running, ..asked });
-            if let Answer::Cancel(ended) = self.shared.ledger.store().ask(ending, by).await? {
-                answers.extend(ended);
-            }
-        }
-        Ok(answers)
-    }
-
-    /// What the ledger says of a job.
-    async fn state(&self, job: &JobId) -> Result<Option<JobState>, Error> {
-        match self.shared.ledger.store().ask(Get { job: job.clone() }.verb(), String::new()).await {
-            Ok(answer) => Ok(Get::answer(answer).map(|record| record.state)),
-            Err(Error::NoJob(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     /// What waits in SQS, as it tells itself, for the queues that jobs are taken from.
     async fn add_waiting(&self, queues: &mut BTreeMap<QueueName, QueueCounts>) {
         for source in self.shared.sources() {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::model::Instant;
 
 /// The fetches of one process.
-pub(super) struct Unheard {
+pub(in crate::broker) struct Unheard {
     /// What tells them from those of other processes.
     process: String,
     count: AtomicU64,
@@ -18,7 +18,7 @@ pub(super) struct Unheard {
 }
 
 impl Unheard {
-    pub(super) fn new() -> Unheard {
+    pub(in crate::broker) fn new() -> Unheard {
         let process = Uuid::now_v7().simple().to_string();
         Unheard { process, count: AtomicU64::new(0), fetches: Mutex::default() }
     }
@@ -28,24 +28,24 @@ impl Unheard {
     }
 
     /// The name of another fetch.
-    pub(super) fn name(&self) -> String {
+    pub(in crate::broker) fn name(&self) -> String {
         format!("{}-{}", self.process, self.count.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Those that are to be given back.
-    pub(super) fn all(&self, now: Instant) -> Vec<String> {
+    pub(in crate::broker) fn all(&self, now: Instant) -> Vec<String> {
         let mut fetches = self.fetches();
         fetches.retain(|(_, ends)| *ends > now);
         fetches.iter().map(|(name, _)| name.clone()).collect()
     }
 
     /// Nobody has heard the answer to this one, whose leases end at `ends`.
-    pub(super) fn add(&self, name: String, ends: Instant) {
+    pub(in crate::broker) fn add(&self, name: String, ends: Instant) {
         self.fetches().push((name, ends));
     }
 
     /// These were given back.
-    pub(super) fn remove(&self, names: &[String]) {
+    pub(in crate::broker) fn remove(&self, names: &[String]) {
         self.fetches().retain(|(name, _)| !names.contains(name));
     }
 }

@@ -1,0 +1,39 @@
+//! Cancels by the ledger: what this host runs.
+
+use super::Ledger;
+use crate::broker::{Admin, Error};
+use crate::model::verb::{Answer, Cancel, Each, Fate, Get, Refusal, Verb, VerbRequest};
+use crate::model::{JobId, JobState};
+
+impl Ledger {
+    /// Ends those that run here, and refuses the rest: what waits in the broker is not the ledger's to end.
+    pub(in crate::broker) async fn cancel(&self, asked: Cancel, by: String) -> Result<Vec<Each>, Error> {
+        let (mut answers, mut running) = (Vec::new(), Vec::new());
+        for job in asked.jobs {
+            match self.state(&job).await? {
+                Some(JobState::Running | JobState::Canceling) => running.push(job),
+                Some(state) => {
+                    let fate = Fate::Refused(Refusal::State { state });
+                    answers.push(Each { job, fate, told: None });
+                }
+                None => answers.push(Each { job, fate: Fate::Refused(Refusal::NoJob), told: None }),
+            }
+        }
+        if !running.is_empty() {
+            let ending = Verb::Cancel(Cancel { jobs: running, ..asked });
+            if let Answer::Cancel(ended) = self.store().ask(ending, by).await? {
+                answers.extend(ended);
+            }
+        }
+        Ok(answers)
+    }
+
+    /// What the ledger says of a job.
+    async fn state(&self, job: &JobId) -> Result<Option<JobState>, Error> {
+        match self.store().ask(Get { job: job.clone() }.verb(), String::new()).await {
+            Ok(answer) => Ok(Get::answer(answer).map(|record| record.state)),
+            Err(Error::NoJob(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
