@@ -15,6 +15,7 @@ pub mod qless;
 mod recurring;
 mod redis;
 mod registry;
+mod reliable;
 mod routed;
 pub mod sqlite;
 #[cfg(feature = "sqs")]

@@ -10,7 +10,7 @@ pub use secret::without_secrets;
 
 #[cfg(feature = "sqs")]
 use super::sqs;
-use super::{qless, sqlite};
+use super::{qless, reliable, sqlite};
 
 /// All kinds, in the order of the documentation.
 pub const ADAPTERS: &[&dyn Adapter] = &[
@@ -19,4 +19,5 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &qless::QlessOnRedis,
     #[cfg(feature = "sqs")]
     &sqs::AmazonSqs,
+    &reliable::ReliableQueue,
 ];

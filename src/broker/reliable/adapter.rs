@@ -1,0 +1,108 @@
+//! The reliable queue as a kind of broker.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::settings::Settings;
+use super::shared::{NEEDS, Shared};
+use super::source::Reliable;
+use crate::broker::ledger::Ledger;
+use crate::broker::redis::{self, Link};
+use crate::broker::registry::without_secrets;
+use crate::broker::{Adapter, Address, Broker, Card, Error, Opening, Place};
+use crate::clock;
+use crate::model::NewJob;
+use crate::model::verb::Ability;
+
+/// What the reliable queue can do, with its ledger.
+static CARD: Card = Card {
+    name: "reliable",
+    shared: true,
+    batch: 1000,
+    longest_delay: None,
+    data_max: NewJob::DATA_MAX - 4096,
+    cannot: &[
+        (Ability::Position, "`redis-cli LPOS pending ID RANK -1` tells its place in the list"),
+        (Ability::Retry, "put its id back, `redis-cli LPUSH pending ID`: its value is kept"),
+        (Ability::Depend, "put the second job from the first one"),
+        (Ability::Prioritize, "give each priority a database of its own"),
+        (Ability::SetData, "complete the job, and put another one"),
+        (Ability::Pause, "pause the pools that take from it: `taskvisor pause POOL`"),
+        (Ability::Recur, "put it from cron"),
+        (Ability::Forget, "delete its keys in Redis: a database holds one queue"),
+        (Ability::Options, "set them in the broker's URL and in the pools"),
+        (Ability::Fleet, "ask each host for its `taskvisor status`"),
+        (Ability::AllEvents, "the supervisor tells what happens on its host"),
+    ],
+};
+
+/// A Redis with the keys of the tutorial: `reliable+redis://HOST`.
+pub struct ReliableQueue;
+
+#[async_trait]
+impl Adapter for ReliableQueue {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn schemes(&self) -> &'static [&'static str] {
+        &[
+            "reliable+redis",
+            "reliable+rediss",
+            "reliable+unix",
+            "reliable+sentinel",
+            "reliable+redis+sentinel",
+            "reliable+rediss+sentinel",
+        ]
+    }
+
+    fn forms(&self) -> &'static str {
+        "reliable+redis://HOST:PORT/DB"
+    }
+
+    fn fault(&self, url: &str) -> Option<&'static str> {
+        match Settings::read(url) {
+            Ok(settings) => redis::fault(&settings.redis),
+            Err(fault) => Some(fault),
+        }
+    }
+
+    fn place(&self, _url: &str) -> Place {
+        Place::Server
+    }
+
+    fn shown(&self, url: &str) -> String {
+        without_secrets(url)
+    }
+
+    fn identity(&self, shown: &str) -> String {
+        format!(
+            "reliable {}",
+            Settings::read(shown).map_or(shown.into(), |read| redis::identity(&read.redis))
+        )
+    }
+
+    fn open(&self, at: &Address, how: &Opening) -> Result<Broker, Error> {
+        let link = || self.link(at);
+        let ledger = Ledger::open(&how.state_dir, how.serves)?;
+        let shared = Shared::new(link()?, link()?, settings(at)?, ledger, &how.place);
+        let (feed, reliable) = (shared.ledger.store(), Arc::new(Reliable::new(shared)));
+        let broker = Broker::new(&CARD, reliable.clone()).with_recovery(reliable.clone());
+        Ok(broker.with_jobs(reliable).with_feed(feed))
+    }
+
+    async fn concern(&self, at: &Address) -> Result<Option<String>, Error> {
+        Ok(self.link(at)?.keeps_nothing().await?.map(str::to_owned))
+    }
+}
+
+impl ReliableQueue {
+    fn link(&self, at: &Address) -> Result<Link, Error> {
+        Link::new(&settings(at)?.redis, &at.to_string(), &NEEDS, None, clock::now)
+    }
+}
+
+fn settings(at: &Address) -> Result<Settings, Error> {
+    Settings::read(at.reveal()).map_err(|fault| Error::Url(format!("the broker 'reliable+redis:' {fault}")))
+}

@@ -1,0 +1,62 @@
+//! What the ledger shows of the reliable queue, and what a supervisor held when it died: that Redis knows by itself.
+
+use std::sync::PoisonError;
+
+use async_trait::async_trait;
+
+use super::shared::read;
+use super::source::Reliable;
+use crate::broker::{Admin, Browse, Error, Recovery};
+use crate::model::verb::{Answer, Verb};
+use crate::model::{Cursor, Fence, Filter, Instance, JobId, JobState, Page, WorkerId};
+
+#[async_trait]
+impl Recovery for Reliable {
+    async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
+        self.shared.ledger.prepare().await;
+        let released = match self.shared.release(&instance, &keep).await {
+            Ok(released) => released,
+            Err(error @ (Error::Failed(_) | Error::Unanswered(_))) => {
+                tracing::warn!(%error, "what was held before is given back once the server is there");
+                *self.shared.owed.lock().unwrap_or_else(PoisonError::into_inner) = Some(keep.clone());
+                0
+            }
+            Err(error) => return Err(error),
+        };
+        self.shared.ledger.recover(instance, keep).await;
+        Ok(released)
+    }
+
+    async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
+        self.shared.ledger.prepare().await;
+        self.shared.ledger.store().held_by(instance).await
+    }
+}
+
+#[async_trait]
+impl Admin for Reliable {
+    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
+        if let Verb::Cancel(asked) = verb {
+            return self.shared.ledger.cancel(asked, by).await.map(Answer::Cancel);
+        }
+        let mut answer = self.shared.ledger.store().ask(verb, by).await?;
+        if let Answer::Queues(queues) = &mut answer {
+            let counted = self.shared.link.ask("count jobs in", redis::cmd("LLEN").arg("pending")).await?;
+            let counts = queues.entry(self.shared.settings.queue.clone()).or_default();
+            counts.jobs.insert(JobState::Waiting, read::<u64>(counted)?);
+            counts.jobs.retain(|_, count| *count > 0);
+        }
+        Ok(answer)
+    }
+}
+
+#[async_trait]
+impl Browse for Reliable {
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
+        self.shared.ledger.store().page(filter, at).await
+    }
+
+    async fn ended(&self, id: JobId) -> Result<JobState, Error> {
+        self.shared.ledger.store().ended(id).await
+    }
+}

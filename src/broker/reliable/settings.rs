@@ -1,0 +1,90 @@
+//! What the URL says: of the Redis, and of the queue in it.
+
+use std::time::Duration;
+
+use crate::model::{Class, QueueName, parse_duration};
+
+/// The queue of a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// The URL of the Redis alone.
+    pub redis: String,
+    /// What the queue is called here.
+    pub queue: QueueName,
+    /// The class of all values; else each names its own.
+    pub class: Option<Class>,
+    /// Whether values may name programs.
+    pub exec: bool,
+    /// After so long in `working` a job of another client waits again.
+    pub stale_time: Duration,
+    /// How often those are looked at.
+    pub tidy_interval: Duration,
+    /// How long a value and its result are kept; 0 = for ever.
+    pub keep: Duration,
+}
+
+impl Settings {
+    /// What cannot be read is the end of "the broker 'SCHEME:' …".
+    pub(super) fn read(url: &str) -> Result<Settings, &'static str> {
+        let url = url.strip_prefix("reliable+").unwrap_or(url);
+        let url = url.strip_prefix("sentinel:").map_or(url.into(), |rest| format!("redis+sentinel:{rest}"));
+        let (place, query) = url.split_once('?').unwrap_or((&url, ""));
+        let mut settings = Settings {
+            redis: place.into(),
+            queue: "default".into(),
+            class: None,
+            exec: false,
+            stale_time: Duration::from_secs(30),
+            tidy_interval: Duration::from_secs(5),
+            keep: Duration::from_secs(7 * 24 * 3600),
+        };
+        let mut of_redis = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("queue", name)) if !name.is_empty() => settings.queue = name.into(),
+                Some(("class", name)) if !name.is_empty() => settings.class = Some(name.into()),
+                Some(("exec", "yes")) => settings.exec = true,
+                Some(("exec", "no")) => settings.exec = false,
+                Some(("stale_time", time)) => settings.stale_time = length(time)?,
+                Some(("tidy_interval", time)) => settings.tidy_interval = length(time)?,
+                Some(("keep", time)) => settings.keep = length(time)?,
+                Some(("queue" | "class", _)) => return Err("has an empty 'queue=' or 'class='"),
+                Some(("exec", _)) => return Err("has an 'exec=' that is neither yes nor no"),
+                _ => of_redis.push(pair),
+            }
+        }
+        if !of_redis.is_empty() {
+            settings.redis += &format!("?{}", of_redis.join("&"));
+        }
+        Ok(settings)
+    }
+}
+
+/// A number is of seconds, as the tutorial has them.
+fn length(text: &str) -> Result<Duration, &'static str> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds
+        .or_else(|| parse_duration(text).ok())
+        .ok_or("has a 'stale_time=', 'tidy_interval=' or 'keep=' that is no length of time like 30 or 2m")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_ours_is_taken_out_of_the_url() {
+        let read = |url: &str| Settings::read(url).unwrap();
+        let all = read(
+            "reliable+rediss://u:p@h:1/2?ca=/x&queue=mail&class=Mail&exec=yes&stale_time=3&tidy_interval=2m&keep=0",
+        );
+        assert_eq!((all.redis.as_str(), all.queue.as_str()), ("rediss://u:p@h:1/2?ca=/x", "mail"));
+        assert_eq!((all.class, all.exec), (Some("Mail".into()), true));
+        assert_eq!([all.stale_time, all.tidy_interval, all.keep].map(|time| time.as_secs()), [3, 120, 0]);
+        assert_eq!(read("reliable+unix:///r?db=2").redis, "unix:///r?db=2");
+        assert_eq!(read("reliable+sentinel://a,b/m/1").redis, "redis+sentinel://a,b/m/1");
+        for wrong in ["class=", "exec=1", "stale_time=x", "keep=-1"] {
+            assert!(Settings::read(&format!("reliable+redis://h?{wrong}")).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What the calls share with the two tasks of a supervisor: one waits for jobs, one sees to what is due.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::{Cmd, ToRedisArgs, Value};
+use tokio::sync::Notify;
+use tokio::time::{Instant as Moment, sleep};
+
+use super::settings::Settings;
+use crate::broker::ledger::Ledger;
+use crate::broker::lost_replies::Unheard;
+use crate::broker::redis::{Link, Needs, backoff};
+use crate::broker::{Complaints, Error, Notice};
+use crate::model::{Fence, Instance, JobId};
+
+/// All keys of the database are the queue's.
+pub(super) static NEEDS: Needs = Needs { script: include_str!("script.lua"), keys: "*", news: None };
+
+/// How long one BLMOVE blocks, in seconds: less than what the link takes for silence.
+const BLOCKED: u64 = 3;
+/// The longest time from one look at what is due to the next.
+const TICK: Duration = Duration::from_secs(1);
+/// The wait after a job was told of and nothing could be taken, doubled up to the second: it may be of no class of ours.
+const BARREN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+pub(super) struct Shared {
+    pub link: Link,
+    /// The one that blocks.
+    waiter: Link,
+    pub settings: Settings,
+    pub ledger: Ledger,
+    place: String,
+    pub unheard: Unheard,
+    /// A worker waits.
+    pub wants: Notify,
+    /// Something is due at a time that the task does not know.
+    pub delayed: Notify,
+    /// Whether a wake-up was the cause of the next fetch, and how many of those brought nothing in a row.
+    woken: AtomicBool,
+    barren: AtomicU32,
+    pub dropped: AtomicU64,
+    /// What was held before is still to be given back, but for these.
+    pub owed: Mutex<Option<Vec<(JobId, Fence)>>>,
+    complaints: Complaints,
+}
+
+impl Shared {
+    pub(super) fn new(
+        link: Link,
+        waiter: Link,
+        settings: Settings,
+        ledger: Ledger,
+        place: &str,
+    ) -> Arc<Shared> {
+        Arc::new(Shared {
+            link,
+            waiter,
+            settings,
+            ledger,
+            place: place.into(),
+            unheard: Unheard::new(),
+            wants: Notify::new(),
+            delayed: Notify::new(),
+            woken: AtomicBool::default(),
+            barren: AtomicU32::default(),
+            dropped: AtomicU64::default(),
+            owed: Mutex::default(),
+            complaints: Complaints::default(),
+        })
+    }
+
+    /// This supervisor at this place: a copy of its state directory is another holder.
+    pub(super) fn holder(&self, instance: &Instance) -> String {
+        format!("{instance}@{}", self.place)
+    }
+
+    /// Has the script do a command.
+    pub(super) async fn call(
+        &self,
+        verb: &str,
+        command: &str,
+        args: impl FnOnce(&mut Cmd),
+    ) -> Result<Vec<Value>, Error> {
+        let answer = self.link.call(verb, command, self.link.now(), |cmd, _| args(cmd)).await?;
+        let Value::Array(values) = answer else { return Err(odd("a list")) };
+        let Some(("odd", key, found, wanted)) = words(&values) else { return Ok(values) };
+        let why = Error::Failed(format!(
+            "cannot {verb} Redis: the key '{key}' there is a {found} of another program and not the {wanted} of a reliable \
+             queue: give the queue a database of its own, or remove the key (redis-cli DEL {key})"
+        ));
+        self.link.note(verb, Some(&why));
+        Err(why)
+    }
+
+    /// Gives back what an instance held before this process, but for those to keep; gives how many.
+    pub(super) async fn release(&self, instance: &Instance, keep: &[(JobId, Fence)]) -> Result<u64, Error> {
+        let kept = keep.iter().map(|(_, fence)| fence.0);
+        let answer = self.call("release jobs in", "recover", |cmd| {
+            list(cmd.arg(self.holder(instance)), kept);
+        });
+        read(Value::Array(answer.await?)).map(|(count,)| count)
+    }
+
+    /// The same, if it could not be done at the start.
+    pub(super) async fn pay(&self, instance: &Instance) -> Result<(), Error> {
+        let owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(keep) = owed {
+            self.release(instance, &keep).await?;
+            *self.owed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        Ok(())
+    }
+
+    /// A fetch has brought so many jobs for so many workers.
+    pub(super) fn fetched(&self, jobs: usize, workers: usize) {
+        match (jobs, self.woken.swap(false, Ordering::Relaxed)) {
+            (0, true) => {
+                self.barren.fetch_add(1, Ordering::Relaxed);
+            }
+            (0, false) => {}
+            _ => self.barren.store(0, Ordering::Relaxed),
+        }
+        if jobs < workers {
+            self.wants.notify_one();
+        }
+    }
+
+    /// Says when there are jobs, while a worker waits for one.
+    pub(super) async fn wait(self: Arc<Self>) {
+        let mut block = redis::cmd("BLMOVE");
+        block.arg("pending").arg("pending").arg("RIGHT").arg("RIGHT").arg(BLOCKED);
+        let mut failed = 0;
+        loop {
+            self.wants.notified().await;
+            if let Some(more) = self.barren.load(Ordering::Relaxed).checked_sub(1) {
+                sleep(BARREN.1.min(BARREN.0 * 2u32.saturating_pow(more))).await;
+            }
+            loop {
+                match self.waiter.ask("wait for jobs in", &block).await {
+                    Ok(Value::Nil) => failed = 0,
+                    Ok(_) => {
+                        failed = 0;
+                        break;
+                    }
+                    // A Redis that is full refuses to wait, and gives jobs all the same.
+                    Err(_) => {
+                        failed = (failed + 1).min(16);
+                        sleep(backoff(failed)).await;
+                        break;
+                    }
+                }
+            }
+            self.woken.store(true, Ordering::Relaxed);
+            self.ledger.say(Notice::Wake);
+        }
+    }
+
+    /// Has what is due wait again: jobs of the dead, delayed jobs, and at times what other clients have left.
+    pub(super) async fn tidy(self: Arc<Self>) {
+        const WHAT: &str = "failed to look at what is due";
+        let (mut from, mut again) = (0, Moment::now());
+        loop {
+            let seconds = [self.settings.stale_time, self.settings.keep].map(|time| time.as_secs_f64());
+            let done = self.call("tidy", "tidy", |cmd| {
+                cmd.arg(&seconds).arg(from);
+            });
+            let mut wait = TICK.min(self.settings.tidy_interval);
+            match done.await.and_then(|done| read::<(i64, String)>(Value::Array(done))) {
+                Ok((next, due)) => {
+                    self.complaints.well(WHAT, self.link.now());
+                    let due = due.parse().ok().and_then(|due| Duration::try_from_secs_f64(due).ok());
+                    wait = if next >= 0 { Duration::ZERO } else { wait.min(due.unwrap_or(wait)) };
+                    from = next;
+                }
+                Err(error) => self.complaints.wrong(WHAT, &error, self.link.now()),
+            }
+            tokio::select! {
+                () = sleep(wait) => {}
+                () = self.delayed.notified() => {}
+            }
+            if from < 0 && again <= Moment::now() {
+                (from, again) = (0, Moment::now() + self.settings.tidy_interval);
+            }
+        }
+    }
+}
+
+/// A count, and as many words.
+pub(super) fn list<T: ToRedisArgs>(cmd: &mut Cmd, words: impl ExactSizeIterator<Item = T>) {
+    cmd.arg(words.len());
+    for word in words {
+        cmd.arg(word);
+    }
+}
+
+/// An answer as what it is to be.
+pub(super) fn read<T: redis::FromRedisValue>(value: Value) -> Result<T, Error> {
+    redis::from_redis_value(value).map_err(|error| odd(&error.to_string()))
+}
+
+fn odd(what: &str) -> Error {
+    Error::Failed(format!("Redis answered something that the reliable queue does not understand: {what}"))
+}
+
+/// Four texts.
+fn words(values: &[Value]) -> Option<(&str, &str, &str, &str)> {
+    let text = |at: usize| match values.get(at) {
+        Some(Value::BulkString(bytes)) => std::str::from_utf8(bytes).ok(),
+        _ => None,
+    };
+    Some((text(0)?, text(1)?, text(2)?, text(3)?))
+}

@@ -1,0 +1,297 @@
+//! The reliable queue as a source of jobs. Redis is the truth about who may run; the ledger has the history.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::Value;
+use serde_json::json;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use super::shared::{Shared, list, read};
+use crate::broker::ledger::{Adopted, Delivery};
+use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling, Source};
+use crate::model::{
+    Exists, Failure, Fence, Fetched, JobId, JobState, Lease, NewJob, Progress, Revocation, Settlement,
+    Verdict,
+};
+
+/// A Redis with the keys of the tutorial.
+pub struct Reliable {
+    pub(super) shared: Arc<Shared>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Reliable {
+    pub(super) fn new(shared: Arc<Shared>) -> Reliable {
+        Reliable { shared, tasks: Mutex::default() }
+    }
+
+    /// Begins to wait for jobs, and to see to what is due.
+    fn serve(&self) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if tasks.is_empty() {
+            tasks.push(tokio::spawn(self.shared.clone().wait()));
+            tasks.push(tokio::spawn(self.shared.clone().tidy()));
+        }
+    }
+
+    /// Ends jobs in Redis.
+    async fn end(&self, ends: &[End<'_>]) -> Result<Vec<String>, Error> {
+        let answer = self.shared.call("settle jobs in", "settle", |cmd| {
+            cmd.arg(ends.len());
+            for (id, fence, verdict, after, text) in ends {
+                cmd.arg(id).arg(fence.0).arg(verdict).arg(after.as_secs_f64()).arg(text);
+            }
+        });
+        let answers = read(Value::Array(answer.await?))?;
+        if ends.iter().any(|(_, _, _, after, _)| !after.is_zero()) {
+            self.shared.delayed.notify_one();
+        }
+        Ok(answers)
+    }
+
+    /// The jobs in what was given; what is none goes to the dead letters.
+    async fn jobs(&self, all: Vec<Given>) -> Result<Vec<Delivery>, Error> {
+        let (mut good, mut poison) = (Vec::new(), Vec::new());
+        for (id, fence, attempt, value) in all {
+            let text = String::from_utf8(id.clone()).map_err(|_| "its id is no text".to_owned());
+            match text.and_then(|id| self.shared.settings.job(id.into(), value)) {
+                Ok(job) => good.push(Delivery {
+                    job,
+                    is_own_id: false,
+                    fence: Fence(fence),
+                    attempt,
+                    handle: String::new(),
+                }),
+                Err(why) => poison.push((id, Fence(fence), why)),
+            }
+        }
+        for (id, _, why) in &poison {
+            tracing::warn!(id = %String::from_utf8_lossy(id), why, "a value is poison; it goes to the dead letters");
+        }
+        if !poison.is_empty() {
+            let dead = |why: &String| json!({ "error": format!("poison: {why}") }).to_string();
+            let ends =
+                poison.iter().map(|(id, fence, why)| (&id[..], *fence, "dead", Duration::ZERO, dead(why)));
+            self.end(&ends.collect::<Vec<_>>()).await?;
+        }
+        Ok(good)
+    }
+
+    /// Puts jobs with their ids and values.
+    async fn write(&self, jobs: &[NewJob], values: &[(String, Vec<u8>)]) -> Result<(), Error> {
+        let answer = self.shared.call("put jobs into", "put", |cmd| {
+            cmd.arg(jobs.len());
+            for (job, (id, value)) in jobs.iter().zip(values) {
+                let skips = u8::from(job.exists == Exists::Skip);
+                cmd.arg(id).arg(value).arg(job.delay.as_secs_f64()).arg(skips).arg(job.token.as_ref());
+            }
+        });
+        let answer: Vec<String> = read(Value::Array(answer.await?))?;
+        match &answer[..] {
+            [word, id] if word == "exists" => Err(Error::Exists(id.as_str().into())),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Reliable {
+    fn drop(&mut self) {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(|task| task.abort());
+    }
+}
+
+/// Id, fence, attempt and value.
+type Given = (Vec<u8>, u64, u32, Vec<u8>);
+
+/// Id, fence, verdict, delay and text.
+type End<'a> = (&'a [u8], Fence, &'a str, Duration, String);
+
+#[async_trait]
+impl Source for Reliable {
+    async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
+        let (shared, settings) = (&self.shared, &self.shared.settings);
+        let is_other = settings.class.as_ref().is_some_and(|class| !request.filter.matches(class));
+        if is_other || !request.queues.contains(&settings.queue) {
+            return Ok(Vec::new());
+        }
+        self.serve();
+        shared.pay(&request.instance).await?;
+        let at = shared.link.now();
+        let (name, unheard) = (shared.unheard.name(), shared.unheard.all(at));
+        let answer = shared.call("fetch jobs from", "fetch", |cmd| {
+            cmd.arg(request.workers.len()).arg(request.lease.as_secs_f64());
+            list(cmd.arg(shared.holder(&request.instance)).arg(&name), unheard.iter());
+            for names in [&request.filter.only, &request.filter.except] {
+                let asked = if settings.class.is_some() { &[] } else { &names[..] };
+                list(cmd, asked.iter().map(|class| class.as_str()));
+            }
+        });
+        let answer = answer.await;
+        if answer.is_err() {
+            shared.unheard.add(name, at + request.lease);
+        }
+        let (all, dropped): (Vec<Given>, u64) = read(Value::Array(answer?))?;
+        shared.unheard.remove(&unheard);
+        if dropped > 0 {
+            shared.dropped.fetch_add(dropped, Ordering::Relaxed);
+            tracing::warn!(
+                dropped,
+                "ids in 'pending' have no value: whoever put them died half way; they are dropped"
+            );
+        }
+        let good = self.jobs(all).await?;
+        shared.fetched(good.len(), request.workers.len());
+        let given = good.into_iter().zip(request.workers.iter().copied()).collect();
+        let adopted = shared.ledger.adopt(&request, given).await;
+        Ok(adopted
+            .into_iter()
+            .filter_map(|adopted| match adopted {
+                Adopted::Runs(fetched) => Some(fetched),
+                // Only said of an id that is its message's own, and these are their clients'.
+                Adopted::Complete => None,
+            })
+            .map(|fetched| Fetched {
+                lease: Lease { expires_at: at + request.lease, ..fetched.lease },
+                ..fetched
+            })
+            .collect())
+    }
+
+    async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
+        let expires_at = self.shared.link.now() + by;
+        let answer = self.shared.call("renew leases in", "renew", |cmd| {
+            cmd.arg(by.as_secs_f64()).arg(leases.len());
+            for lease in &leases {
+                cmd.arg(lease.job.as_str()).arg(lease.fence.0);
+            }
+        });
+        let held: Vec<bool> = read(Value::Array(answer.await?))?;
+        let noted = self.shared.ledger.renew(leases.clone(), by).await;
+        let renewals = leases.into_iter().zip(held).zip(noted).map(|((lease, is_held), noted)| {
+            let lease = Lease { expires_at, ..lease };
+            match noted {
+                _ if !is_held => Renewal::Lost(Revocation::LockLost),
+                Some(Renewal::Canceling(_)) => Renewal::Canceling(lease),
+                _ => Renewal::Renewed(lease),
+            }
+        });
+        Ok(renewals.collect())
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
+        let settlements: Vec<Settlement> =
+            settlements.into_iter().map(|settlement| self.possible(settlement)).collect();
+        let ends: Vec<End<'_>> = settlements.iter().map(end).collect();
+        let answers = self.end(&ends).await?;
+        let answers: Vec<Settling> =
+            settlements.iter().zip(&answers).map(|(settlement, said)| settled(settlement, said)).collect();
+        let noted = settlements.into_iter().zip(&answers).filter_map(|(settlement, answer)| match answer {
+            // Another client has written a result meanwhile.
+            Settling::Settled(JobState::Complete) if !is_complete(&settlement.verdict) => {
+                Some(Settlement { verdict: Verdict::Complete { result: None, next: None }, ..settlement })
+            }
+            Settling::Settled(_) => Some(settlement),
+            Settling::NotOurs | Settling::Failed(_) => None,
+        });
+        self.shared.ledger.settle(noted.collect()).await;
+        Ok(answers)
+    }
+
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
+        let token = |job: &NewJob| job.token.clone().or_else(|| Some(Uuid::now_v7().simple().to_string()));
+        let jobs: Vec<NewJob> = jobs.into_iter().map(|job| NewJob { token: token(&job), ..job }).collect();
+        let id = |job: &NewJob| job.id.as_ref().map_or_else(|| Uuid::now_v7().to_string(), JobId::to_string);
+        let values = jobs.iter().map(|job| Ok((id(job), self.shared.settings.value(job)?)));
+        let values = values.collect::<Result<Vec<_>, Error>>()?;
+        match self.write(&jobs, &values).await {
+            Err(Error::Unanswered(why)) => {
+                self.write(&jobs, &values).await.map_err(|_| Error::Unanswered(why))?;
+            }
+            answered => answered?,
+        }
+        self.shared.ledger.say(Notice::Wake);
+        if jobs.iter().any(|job| !job.delay.is_zero()) {
+            self.shared.delayed.notify_one();
+        }
+        Ok(values.into_iter().map(|(id, _)| Ok(id.into())).collect())
+    }
+
+    async fn next_notice(&self) -> Notice {
+        self.shared.ledger.next_notice().await
+    }
+
+    fn health(&self) -> Health {
+        let dropped = self.shared.dropped.load(Ordering::Relaxed);
+        let half =
+            || (dropped > 0).then(|| format!("{dropped} ids in 'pending' had no value and were dropped"));
+        Health {
+            trouble: self.shared.link.trouble(),
+            concern: self.shared.ledger.concern().or_else(half),
+            ..self.shared.ledger.health()
+        }
+    }
+
+    async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
+        self.shared.ledger.progress(notes).await;
+        Ok(())
+    }
+}
+
+impl Reliable {
+    /// A job can go on in this queue alone.
+    fn possible(&self, settlement: Settlement) -> Settlement {
+        let own = &self.shared.settings.queue;
+        if let Verdict::Complete { next: Some(next), .. } = &settlement.verdict
+            && (next.queue != *own || !next.depends.is_empty())
+        {
+            let why = format!("the broker has one queue, '{own}', in which no job waits for others");
+            let verdict = Verdict::Hold { failure: next.refused(&why) };
+            return Settlement { verdict, ..settlement };
+        }
+        settlement
+    }
+}
+
+fn end(settlement: &Settlement) -> End<'_> {
+    let now = Duration::ZERO;
+    let (verdict, after, text) = match &settlement.verdict {
+        Verdict::Complete { next: Some(next), .. } => ("anew", next.delay, String::new()),
+        Verdict::Complete { result, next: None } => {
+            ("complete", now, result.clone().unwrap_or_else(|| "null".into()))
+        }
+        Verdict::Retry { after, .. } => ("retry", *after, String::new()),
+        Verdict::Release { after, counts } => {
+            let is_lost = counts.is_some_and(|counts| counts.is_interruption());
+            ("release", *after, if is_lost { "lost".into() } else { String::new() })
+        }
+        Verdict::Fail { failure } | Verdict::Hold { failure } => ("dead", now, dead(failure)),
+        Verdict::Canceled => ("canceled", now, String::new()),
+    };
+    (settlement.job.as_str().as_bytes(), settlement.fence, verdict, after, text)
+}
+
+/// What is kept of a job that is not tried again, beside its value.
+fn dead(failure: &Failure) -> String {
+    json!({ "error": failure.group, "message": failure.message, "trace": failure.trace }).to_string()
+}
+
+fn is_complete(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Complete { .. })
+}
+
+fn settled(settlement: &Settlement, said: &str) -> Settling {
+    Settling::Settled(match (said, &settlement.verdict) {
+        ("not_ours", _) => return Settling::NotOurs,
+        ("complete", _) => JobState::Complete,
+        (_, verdict) if is_complete(verdict) => JobState::Complete,
+        ("dead", Verdict::Hold { .. }) => JobState::Held,
+        ("dead", _) => JobState::Failed,
+        ("canceled", _) => JobState::Canceled,
+        ("delayed", _) => JobState::Delayed,
+        _ => JobState::Waiting,
+    })
+}

@@ -1,0 +1,123 @@
+//! A value as a job, and a job as a value.
+
+use std::str;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::settings::Settings;
+use crate::broker::Error;
+use crate::broker::job_object::JobObject;
+use crate::model::{Bytes, Class, JobId, NewJob, Payload};
+
+/// The class of a value that names none.
+const PLAIN: &str = "value";
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    class: Class,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+}
+
+impl Settings {
+    /// The job in a value. `{"class": …, "data": …}` is a job as `put` writes it; of any other value each byte is data.
+    pub(super) fn job(&self, id: JobId, value: Vec<u8>) -> Result<NewJob, String> {
+        let text = str::from_utf8(&value).ok().filter(|_| self.class.is_none());
+        let named = text.and_then(|text| Some((text, serde_json::from_str::<Named<'_>>(text).ok()?)));
+        let class = match named {
+            Some((text, Named { class, data: Some(data) })) => {
+                let (object, data) = (JobObject { exec: self.exec }, data.get().as_bytes().to_vec());
+                return object.read(&self.queue, id, class, data, text);
+            }
+            Some((_, Named { class, data: None })) => class,
+            None => self.class.clone().unwrap_or_else(|| PLAIN.into()),
+        };
+        let job = NewJob::new(self.queue.clone(), class, Payload::Data(Bytes(value)));
+        let job = NewJob { id: Some(id), ..job };
+        job.fault().map_or(Ok(job), Err)
+    }
+
+    /// The value of a new job.
+    pub(super) fn value(&self, job: &NewJob) -> Result<Vec<u8>, Error> {
+        let own = &self.queue;
+        if let Some(fault) = job.fault() {
+            return Err(Error::Refused(fault));
+        }
+        if job.queue != *own {
+            let asked = &job.queue;
+            let why = format!(
+                "this broker has one queue, '{own}', and not '{asked}': name it in the URL, as ?queue={asked}"
+            );
+            return Err(Error::Refused(why));
+        }
+        let is_plain = job.retry.is_none() && job.time_limit.is_none() && job.tags.is_empty();
+        match (&self.class, &job.payload) {
+            (None, _) => JobObject { exec: self.exec }.write(job).map(String::into_bytes),
+            (Some(class), Payload::Data(data)) if job.class == *class && is_plain => Ok(data.0.clone()),
+            (Some(class), _) => Err(Error::Refused(format!(
+                "the broker's URL makes every value data of the class '{class}': put data for that class, without settings of \
+                 the job's own, or leave the URL's class= out"
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(query: &str) -> Settings {
+        Settings::read(&format!("reliable+redis://h?{query}")).unwrap()
+    }
+
+    #[track_caller]
+    fn read(query: &str, value: &[u8]) -> (String, Vec<u8>) {
+        let job = settings(query).job("j".into(), value.to_vec()).unwrap();
+        let Payload::Data(data) = job.payload else { panic!("no data") };
+        (job.class.to_string(), data.0)
+    }
+
+    #[test]
+    fn a_value_is_data_byte_by_byte_unless_it_says_what_is() {
+        let same = |query: &str, class: &str, value: &[u8]| {
+            assert_eq!(read(query, value), (class.into(), value.to_vec()));
+        };
+        same("", "value", b"hello");
+        same("", "value", b"\xff\x00");
+        same("", "value", b"{\"class\": 5}");
+        same("", "mail", b"{\"class\": \"mail\", \"to\": \"ann\"}");
+        same("class=mail", "mail", b"{\"class\": \"x\", \"data\": 1}");
+        assert_eq!(
+            read("", b"{\"class\": \"m\", \"data\": {\"b\": 1, \"a\": 1.0}}").1,
+            b"{\"b\": 1, \"a\": 1.0}"
+        );
+    }
+
+    #[test]
+    fn what_is_put_is_read_back() {
+        let put = NewJob {
+            tags: vec!["t".into()],
+            ..NewJob::new("default".into(), "mail".into(), Payload::Data("{\"b\":1,\"a\":2}".into()))
+        };
+        let value = settings("").value(&put).unwrap();
+        let back = settings("").job("j".into(), value).unwrap();
+        assert_eq!(
+            (back.class, back.payload, back.tags),
+            (put.class.clone(), put.payload.clone(), put.tags.clone())
+        );
+        let plain = NewJob { tags: Vec::new(), ..put.clone() };
+        assert_eq!(settings("class=mail").value(&plain).unwrap(), b"{\"b\":1,\"a\":2}");
+        for (query, job) in [("class=mail", &put), ("class=x", &plain), ("queue=other", &plain)] {
+            assert!(settings(query).value(job).is_err(), "{query}");
+        }
+    }
+
+    #[test]
+    fn a_program_is_taken_only_where_that_is_allowed() {
+        let value = br#"{"class": "exec", "data": {"argv": ["/bin/true"]}}"#;
+        assert!(settings("").job("j".into(), value.to_vec()).unwrap_err().contains("exec=yes"));
+        let job = settings("exec=yes").job("j".into(), value.to_vec()).unwrap();
+        assert!(matches!(job.payload, Payload::Exec(_)));
+    }
+}

@@ -1,0 +1,220 @@
+//! Bad days: none is lost, and none runs at two places at a time.
+
+use std::fs;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use crate::proxy::{Loss, Proxy};
+use crate::python;
+use crate::sandbox::{Sandbox, Setting, alive, kill, wait_until, wait_within};
+use crate::scene::{Scene, ids, start};
+use crate::support::RedisServer;
+
+/// Long enough to be hit by what happens.
+const SLOW: &str = "sleep 0.2";
+
+impl Scene {
+    fn pids(&self) -> Vec<i32> {
+        self.said("pids").lines().map(|line| line.parse().unwrap()).collect()
+    }
+
+    /// A job that stays where it is begun first, and ends at once after that.
+    fn stuck_once(&self, id: &str) {
+        self.shell(id, "echo $$ >>pids; [ $(wc -l <pids) -gt 1 ] || exec sleep 600");
+    }
+}
+
+#[test]
+fn what_a_supervisor_held_when_it_was_killed_runs_again_at_once_with_the_next_one() {
+    let scene = Scene::new();
+    scene.stuck_once("j");
+    let _running = scene.start(&["-w", "1"]);
+    wait_until("it runs", || scene.pids().len() == 1);
+    kill(scene.sandbox.one("tv-supervisor"), "KILL");
+    // Far less than the lease of 60 s.
+    wait_within(Duration::from_secs(20), "it runs again", || scene.pids().len() == 2);
+    wait_until("the ledger knows it", || python::counts(&scene.sandbox.job("j"))[2] == 1);
+    scene.assert_done(&["j".into()]);
+}
+
+#[test]
+fn a_host_that_is_gone_keeps_its_job_until_the_lease_ends() {
+    let scene = Scene::new();
+    scene.stuck_once("j");
+    let other = Sandbox::new(Setting::Root);
+    let mut first = start(&other, &scene.url, &["-w", "1", "--lease", "6s", "--grace", "1s"]);
+    wait_until("it runs", || scene.pids().len() == 1);
+    let _running = scene.start(&["-w", "1"]);
+    first.signal("KILL");
+    first.wait();
+    wait_until("its processes are dead", || !alive(scene.pids()[0]));
+    wait_within(Duration::from_secs(20), "it runs here", || scene.pids().len() == 2);
+    scene.assert_done(&["j".into()]);
+    drop(first);
+    drop(other);
+}
+
+#[test]
+fn a_worker_that_is_killed_gives_its_job_back() {
+    let scene = Scene::new();
+    scene.stuck_once("j");
+    let _running = scene.start(&["-w", "1", "--retries", "3"]);
+    wait_until("it runs", || scene.pids().len() == 1);
+    kill(scene.pids()[0], "KILL");
+    wait_within(Duration::from_secs(20), "it runs again", || scene.pids().len() == 2);
+    scene.assert_done(&["j".into()]);
+}
+
+#[test]
+fn a_supervisor_that_dies_at_any_point_loses_no_job_and_repeats_none_that_had_ended() {
+    for point in taskvisor::failpoint::ALL.into_iter().filter(|point| point.starts_with("supervisor")) {
+        let scene = Scene::new();
+        let points = scene.sandbox.work("points");
+        fs::create_dir(&points).unwrap();
+        let args = ["--broker", &scene.url, "-w", "1", "--grace", "500ms"];
+        let _running = scene.sandbox.start_with(&args, |command| {
+            command.env("TASKVISOR_FAILPOINTS", &points);
+        });
+        wait_until("all slots are up", || crate::sandbox::is_up(&scene.sandbox.status()));
+        fs::write(points.join(point), "").unwrap();
+        scene.shell("j", "echo ran >>out");
+        wait_until("it has died there", || !points.join(point).exists());
+        scene.assert_done(&["j".into()]);
+        wait_until("the ledger knows it", || scene.jobs(&["--state", "complete"]).len() == 1);
+        let has_ended = point.contains("8-") || point.contains("9-");
+        assert!(!has_ended || scene.said("out") == "ran\n", "{point}: {}", scene.said("out"));
+        assert!((1..=2).contains(&scene.said("out").lines().count()), "{point}");
+    }
+}
+
+#[test]
+fn two_supervisors_of_which_one_is_killed_again_and_again_lose_nothing() {
+    let scene = Scene::new();
+    let other = Sandbox::new(Setting::Root);
+    let all = ids(60);
+    all.iter().for_each(|id| scene.shell(id, &format!("echo {id} >>out; {SLOW}")));
+    let _here = scene.start(&["-w", "3", "--grace", "1s"]);
+    let _there = start(&other, &scene.url, &["-w", "3", "--grace", "1s"]);
+    for count in [15, 30, 45] {
+        wait_until("some are done", || scene.results().len() >= count);
+        kill(other.one("tv-supervisor"), "KILL");
+    }
+    scene.assert_done(&all);
+    let there = other.lines(&["job", "list", "--json", "--state", "complete"]).len();
+    assert!(there > 0 && there < all.len(), "{there} of {} ran there", all.len());
+}
+
+/// A server that keeps its data, at a port of its own, as long as the directory is there.
+fn durable(dir: &tempfile::TempDir, port: u16) -> Option<RedisServer> {
+    let dir = dir.path().to_str().unwrap();
+    RedisServer::start_at(port, &["--dir", dir, "--appendonly", "yes", "--appendfsync", "always"])
+}
+
+#[test]
+fn a_server_that_is_killed_and_started_again_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut scene = Scene::on(durable(&dir, port).expect("a server"));
+    let (sandbox, url) = (Sandbox::new(Setting::Root), scene.url.clone());
+    let all = ids(30);
+    all.iter().for_each(|id| scene.shell(id, &format!("echo {id} >>out; {SLOW}")));
+    let _running = start(&sandbox, &url, &["-w", "3"]);
+    for count in [5, 15] {
+        wait_until("some are done", || scene.results().len() >= count);
+        kill(scene.server.pid() as i32, "KILL");
+        let mut again = None;
+        wait_until("the server is there again", || {
+            again = durable(&dir, port);
+            again.is_some()
+        });
+        scene.connect_again(again.unwrap());
+    }
+    scene.assert_done(&all);
+    wait_until("all is well", || sandbox.status()["health"] == "healthy");
+}
+
+#[test]
+fn a_server_that_is_silent_for_a_while_loses_nothing() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "3", "--lease", "20s"]);
+    let all = ids(20);
+    all.iter().for_each(|id| scene.shell(id, &format!("echo {id} >>out; {SLOW}")));
+    wait_until("some are done", || scene.results().len() >= 5);
+    let pid = scene.server.pid() as i32;
+    kill(pid, "STOP");
+    wait_until("it is said", || scene.sandbox.reasons().contains("does not answer"));
+    kill(pid, "CONT");
+    scene.assert_done(&all);
+    scene.sandbox.wait_healthy();
+}
+
+#[test]
+fn a_server_that_is_full_takes_no_new_jobs_and_lets_those_it_has_end() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "2"]);
+    let all = ids(10);
+    all.iter().for_each(|id| scene.shell(id, "until [ -e go ]; do sleep 0.05; done"));
+    wait_until("two run", || scene.working().len() >= 2);
+    scene.raw::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
+    let (_, said) = scene.sandbox.refused(&["put", "--", "/bin/true"]);
+    assert!(said.contains("maxmemory"), "{said}");
+    fs::write(scene.sandbox.work("go"), "").unwrap();
+    scene.assert_done(&all);
+    scene.raw::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    scene.sandbox.ok(&["put", "--", "/bin/true"]);
+    scene.sandbox.wait_healthy();
+}
+
+#[test]
+fn keys_of_another_kind_are_named_and_no_job_is_taken_out_meanwhile() {
+    for key in ["working", "results", "values", "taskvisor:jobs"] {
+        let scene = Scene::new();
+        let _running = scene.start(&["-w", "1"]);
+        scene.raw::<()>(&["SET", key, "of another program"]);
+        scene.raw::<i64>(&["LPUSH", "pending", "j"]);
+        wait_until("it is said", || {
+            scene.sandbox.reasons().contains(&format!("the key '{key}' there is a string of another program"))
+        });
+        assert_eq!(scene.pending(), ["j"], "{key}");
+        scene.raw::<i64>(&["DEL", key, "pending"]);
+        scene.shell("k", ":");
+        scene.assert_done(&["k".into()]);
+        scene.sandbox.wait_healthy();
+    }
+}
+
+#[test]
+fn a_wrong_password_is_said_and_a_right_one_serves() {
+    let mut scene = Scene::new();
+    scene.raw::<()>(&["CONFIG", "SET", "requirepass", "s3cret"]);
+    scene.url = scene.url.replace("redis://", "redis://:wrong@");
+    let (code, said) = scene.sandbox.refused(&["--broker", &scene.url, "put", "--", "/bin/true"]);
+    assert!(code != 0 && said.contains("not the password") && !said.contains("wrong@"), "{said}");
+    scene.url = scene.url.replace("wrong", "s3cret");
+    let _running = scene.start(&["-w", "1"]);
+    scene.shell("j", ":");
+    scene.assert_done(&["j".into()]);
+    assert!(!scene.sandbox.stderr().contains("s3cret"));
+}
+
+/// What was given and never arrived runs soon, and an end of which nobody heard is told again.
+#[test]
+fn an_answer_that_is_lost_loses_no_job_and_repeats_none_that_had_ended() {
+    // Only the answer to a fetch has the value in it, and only that to a settlement this word.
+    for (text, loss) in
+        [("a word in it", Loss::Break), ("a word in it", Loss::Silence), ("complete", Loss::Break)]
+    {
+        let mut scene = Scene::new();
+        let proxy = Proxy::to(scene.server.port);
+        scene.url = format!("reliable+{}?exec=yes", proxy.url());
+        let _running = scene.start(&["-w", "2"]);
+        proxy.lose_answer(text, loss);
+        let began = Instant::now();
+        scene.shell("j", "echo ran >>out; : a word in it");
+        scene.assert_done(&["j".into()]);
+        assert!(proxy.has_lost(), "{text}");
+        assert!(began.elapsed() < Duration::from_secs(30), "not by the end of its lease");
+        wait_until("the ledger knows it", || scene.sandbox.state("j") == "complete");
+        assert_eq!(scene.said("out"), "ran\n", "{text}, {loss:?}");
+    }
+}

@@ -1,0 +1,15 @@
+"""The workers of the tutorial's demo, ten times as fast: one good, one bad, both with bad luck at times."""
+
+import os
+import random
+import time
+
+from taskvisor import job
+
+
+@job("value")
+def work(value):
+    time.sleep(float(os.environ["WORK"]))
+    if random.random() < float(os.environ["FAILS"]):
+        raise RuntimeError("bad luck")
+    return f"done: {value.decode()}"

@@ -1,0 +1,242 @@
+//! What becomes of jobs, judged by the keys, by files and by what the program prints.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::sandbox::{wait_until, wait_within};
+use crate::scene::Scene;
+
+#[test]
+fn a_job_is_put_run_answered_and_remembered() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "2"]);
+    let id = scene.sandbox.ok(&["put", "--", "/bin/sh", "-c", "echo hello; echo ran >>out"]);
+    let id = id.trim();
+    wait_until("the job is complete", || scene.sandbox.state(id) == "complete");
+    assert_eq!((scene.said("out").as_str(), scene.result(id).as_deref()), ("ran\n", Some("null")));
+    assert_eq!(scene.sandbox.ok(&["job", "logs", id]), "hello\n");
+    assert_eq!(scene.jobs(&["--state", "complete"])[0]["id"], id);
+    scene.assert_done(&[id.to_owned()]);
+}
+
+/// Producers only push: nobody is told of it.
+#[test]
+fn what_another_program_pushes_begins_at_once_and_a_host_at_rest_asks_little() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "2"]);
+    let calls = || {
+        let text: String = scene.raw(&["INFO", "stats"]);
+        let count = text.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+        count.unwrap().trim().parse::<u64>().unwrap()
+    };
+    scene.shell("first", ":");
+    wait_until("the first is done", || scene.result("first").is_some());
+    // What a script does is counted too: one look at what is due calls some twenty commands.
+    let (before, began) = (calls(), Instant::now());
+    wait_until("some time is over", || began.elapsed() > Duration::from_secs(3));
+    let a_second = (calls() - before) as f64 / began.elapsed().as_secs_f64();
+    assert!(a_second < 60.0, "{a_second} commands a second at rest");
+    let mut slowest = Duration::ZERO;
+    for n in 0..5 {
+        let pushed = Instant::now();
+        scene.shell(&format!("j{n}"), &format!("echo >>began-{n}"));
+        wait_until("it begins", || scene.sandbox.work(&format!("began-{n}")).exists());
+        slowest = slowest.max(pushed.elapsed());
+        wait_until("it is done", || scene.result(&format!("j{n}")).is_some());
+    }
+    // The supervisor asks by itself after 5 s or later; this machine may be slow.
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+}
+
+#[test]
+fn a_job_that_fails_is_tried_again_and_then_is_a_dead_letter_that_can_be_put_back() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1", "--retries", "1"]);
+    scene.shell("j", "echo try >>tries; [ -e good ] || exit 3");
+    wait_until("it is dead", || scene.dead("j").is_some());
+    assert_eq!(scene.said("tries"), "try\ntry\n");
+    assert!(scene.dead("j").unwrap().to_string().contains("exit 3"), "{:?}", scene.dead("j"));
+    wait_until("the ledger says so", || scene.sandbox.state("j") == "failed");
+    assert!(scene.sandbox.ok(&["failed"]).contains("exit 3"));
+    assert_eq!(scene.result("j"), None);
+    assert!(scene.working().is_empty() && scene.pending().is_empty());
+    // As the card says.
+    fs::write(scene.sandbox.work("good"), "").unwrap();
+    scene.raw::<i64>(&["LPUSH", "pending", "j"]);
+    scene.assert_done(&["j".into()]);
+    assert_eq!(scene.said("tries"), "try\ntry\ntry\n");
+}
+
+#[test]
+fn a_delayed_job_waits_where_old_clients_leave_it_alone() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    let id = scene.sandbox.ok(&["put", "--delay", "2s", "--", "/bin/sh", "-c", "echo ran >>out"]);
+    let id = id.trim().to_owned();
+    let began = Instant::now();
+    assert_eq!((scene.working(), scene.pending().len()), (vec![id.clone()], 0));
+    let due: f64 = scene.raw(&["ZSCORE", "working", &id]);
+    assert!(due > scene.time(), "no tidying of another client takes it for stale");
+    scene.assert_done(&[id]);
+    assert!(began.elapsed() > Duration::from_millis(1900), "{:?}", began.elapsed());
+}
+
+#[test]
+fn ids_without_a_value_are_dropped_and_counted_and_poison_is_a_dead_letter() {
+    let scene = Scene::new();
+    for n in 0..3 {
+        scene.raw::<i64>(&["LPUSH", "pending", &format!("half-{n}")]);
+    }
+    scene.enqueue("poison", r#"{"class": "exec", "data": {"argv": 5}}"#);
+    scene.shell("good", ":");
+    let _running = scene.start(&["-w", "1"]);
+    wait_until("the good one is done", || scene.result("good").is_some());
+    assert_eq!(scene.raw::<i64>(&["HGET", "taskvisor:counts", "dropped"]), 3);
+    assert!(
+        scene.sandbox.reasons().contains("3 ids in 'pending' had no value"),
+        "{}",
+        scene.sandbox.reasons()
+    );
+    assert!(scene.dead("poison").unwrap().to_string().contains("its program cannot be read"));
+    assert!(scene.raw::<bool>(&["HEXISTS", "values", "poison"]), "its value is kept");
+}
+
+#[test]
+fn what_it_cannot_do_is_refused_with_what_to_do_instead() {
+    let scene = Scene::new();
+    scene.shell("j", ":");
+    let _running = scene.start(&["-w", "1"]);
+    wait_until("the job is done", || scene.jobs(&["--state", "complete"]).len() == 1);
+    for (args, word) in [
+        (&["job", "retry", "j"] as &[&str], "redis-cli LPUSH pending"),
+        (&["queue", "pause", "default"], "taskvisor pause"),
+        (&["put", "--priority", "3", "--", "/bin/true"], "database of its own"),
+        (&["status", "--fleet"], "ask each host"),
+    ] {
+        let (code, said) = scene.sandbox.refused(args);
+        assert_eq!(code, 8, "{args:?}: {said}");
+        assert!(said.contains(word) && said.contains("the broker reliable cannot"), "{args:?}: {said}");
+    }
+    let (_, said) = scene.sandbox.refused(&["put", "-q", "other", "--", "/bin/true"]);
+    assert!(said.contains("this broker has one queue, 'default'"), "{said}");
+}
+
+#[test]
+fn a_pool_of_some_classes_leaves_the_others_to_those_who_take_them() {
+    let scene = Scene::new();
+    let file = scene.sandbox.path("pools.yaml");
+    fs::write(&file, "pools: [{name: programs, workers: 1, classes: [exec]}]\n").unwrap();
+    let file = file.display().to_string();
+    for n in 0..5 {
+        scene.enqueue(&format!("mail-{n}"), r#"{"class": "mail", "data": 1}"#);
+    }
+    scene.shell("j", ":");
+    let _running = scene.start(&["-c", &file]);
+    wait_until("the program ran", || scene.result("j").is_some());
+    let left: Vec<String> = (0..5).rev().map(|n| format!("mail-{n}")).collect();
+    assert_eq!((scene.pending(), scene.working().len()), (left, 0), "in the order in which they came");
+}
+
+#[test]
+fn what_an_old_worker_left_waits_again_by_our_clock_and_is_done_if_it_has_a_result() {
+    let mut scene = Scene::new();
+    scene.url += "&stale_time=1&tidy_interval=200ms";
+    let clocks = [("behind", -86_400.0), ("right", 0.0), ("ahead", 86_400.0)];
+    for (id, skew) in clocks {
+        scene.shell(id, "echo $(basename $0) >>out");
+        scene.raw::<i64>(&["LREM", "pending", "1", id]);
+        scene.raw::<i64>(&["ZADD", "working", &(scene.time() + skew).to_string(), id]);
+    }
+    // Recorded as the tutorial does: it stays in working.
+    scene.raw::<i64>(&["ZADD", "working", &scene.time().to_string(), "done"]);
+    scene.raw::<i64>(&["HSET", "results", "done", "theirs"]);
+    let began = Instant::now();
+    let _running = scene.start(&["-w", "1"]);
+    scene.assert_done(&clocks.map(|(id, _)| id.to_owned()));
+    assert!(began.elapsed() >= Duration::from_secs(1), "each had its time, whatever its clock says");
+    assert_eq!(scene.result("done").as_deref(), Some("theirs"));
+    assert_eq!(scene.said("out").lines().count(), 3);
+}
+
+/// An old client whose clock is far ahead takes what runs here for stale.
+#[test]
+fn a_running_job_that_another_client_tidies_away_runs_once() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "3", "--lease", "10s", "--grace", "1s"]);
+    scene.shell("j", "echo ran >>out; until [ -e go ]; do sleep 0.05; done");
+    wait_until("it runs", || scene.said("out") == "ran\n");
+    for _ in 0..5 {
+        scene.raw::<i64>(&["ZREM", "working", "j"]);
+        scene.raw::<i64>(&["LPUSH", "pending", "j"]);
+        wait_until("it is in working again", || scene.working() == ["j"] && scene.pending().is_empty());
+    }
+    fs::write(scene.sandbox.work("go"), "").unwrap();
+    scene.assert_done(&["j".into()]);
+    assert_eq!(scene.said("out"), "ran\n");
+}
+
+#[test]
+fn a_job_that_runs_longer_than_its_lease_is_renewed_and_runs_once() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "2", "--lease", "4s", "--grace", "100ms"]);
+    scene.shell("j", "echo ran >>out; sleep 9");
+    wait_until("it runs", || scene.said("out") == "ran\n");
+    let till: f64 = scene.raw(&["ZSCORE", "working", "j"]);
+    wait_until("it is renewed", || {
+        scene.raw::<Option<f64>>(&["ZSCORE", "working", "j"]).is_some_and(|now| now > till + 3.0)
+    });
+    scene.assert_done(&["j".into()]);
+    assert_eq!(scene.said("out"), "ran\n");
+}
+
+#[test]
+fn values_and_results_are_forgotten_after_the_time_that_the_url_says() {
+    let mut scene = Scene::new();
+    scene.url += "&keep=1";
+    let _running = scene.start(&["-w", "1"]);
+    scene.shell("j", ":");
+    scene.raw::<i64>(&["HSET", "values", "theirs", "x"]);
+    wait_until("it is done", || scene.jobs(&["--state", "complete"]).len() == 1);
+    wait_within(Duration::from_secs(20), "it is forgotten", || {
+        !scene.raw::<bool>(&["HEXISTS", "values", "j"])
+    });
+    assert_eq!((scene.result("j"), scene.raw::<i64>(&["ZCARD", "taskvisor:done"])), (None, 0));
+    assert!(scene.raw::<bool>(&["HEXISTS", "values", "theirs"]));
+}
+
+#[test]
+fn a_canceled_job_ends_and_is_gone() {
+    let scene = Scene::new();
+    scene.shell("j", "echo $$ >>pids; sleep 600");
+    let _running = scene.start(&["-w", "1"]);
+    wait_until("it runs", || !scene.said("pids").is_empty());
+    scene.sandbox.ok(&["job", "cancel", "--wait", "j"]);
+    wait_until("it is gone", || !scene.raw::<bool>(&["HEXISTS", "values", "j"]));
+    assert_eq!(scene.sandbox.state("j"), "canceled");
+    assert!(scene.working().is_empty() && scene.pending().is_empty());
+}
+
+/// What the class of a value is, and what its worker is given: docs/reliable.md says the same.
+#[test]
+fn a_class_of_the_url_is_given_each_value_as_it_is() {
+    let mut scene = Scene::new();
+    scene.url = scene.url.replace("exec=yes", "class=echo");
+    let env = format!("PYTHONPATH={}", crate::python::path());
+    let worker =
+        ["-m", "prefork", "-w", "1", "--env", &env, "--", "python3", "-m", "taskvisor.worker", "app"];
+    let _running = scene.start(&worker);
+    scene.enqueue("json", r#"{"to": "ann"}"#);
+    scene.enqueue("text", "hello, you");
+    scene.enqueue("number", "42");
+    let given = |id: &str| -> serde_json::Value {
+        wait_until("it has a result", || scene.result(id).is_some());
+        serde_json::from_str(&scene.result(id).unwrap()).unwrap()
+    };
+    assert_eq!([given("json"), given("number")], [json!({"data": {"to": "ann"}}), json!({"data": 42})]);
+    assert_eq!(given("text"), json!({"bytes": b"hello, you"}));
+    let put = scene.sandbox.ok(&["put", "default", "echo", "[1,2]"]);
+    assert_eq!(scene.raw::<String>(&["HGET", "values", put.trim()]), "[1,2]");
+    assert_eq!(given(put.trim()), json!({"data": [1, 2]}));
+}

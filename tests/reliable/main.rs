@@ -1,0 +1,16 @@
+//! The queue of the reliable-worker-queue tutorial, shared with programs written after it: supervisors on a real Redis.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/proxy.rs"]
+mod proxy;
+#[path = "../support/python.rs"]
+mod python;
+#[path = "../support/sandbox.rs"]
+mod sandbox;
+#[path = "../support/redis.rs"]
+mod support;
+
+mod beside_clients;
+mod days;
+mod jobs;
+mod scene;
