@@ -20,3 +20,4 @@ pub mod select;
 pub mod simulate;
 pub mod supervisor;
 pub mod wire;
+pub mod wq;

@@ -108,6 +108,11 @@ fn the_examples_of_simulate_run() {
 }
 
 #[test]
+fn the_examples_of_coming_from_quantumleap_run() {
+    runs("docs/quantumleap.md");
+}
+
+#[test]
 fn every_page_with_examples_is_run() {
     let own = read(file!());
     for page in pages() {
@@ -135,7 +140,7 @@ fn every_setting_is_explained() {
         }
         sections.retain(|(other, _)| *other < depth);
         let name = match sections.last() {
-            Some((_, section)) if ["log", "env", "limits", "api"].contains(&section.as_str()) => {
+            Some((_, section)) if ["log", "env", "limits", "api", "wq"].contains(&section.as_str()) => {
                 format!("{section}.{key}")
             }
             Some(_) | None => key.clone(),

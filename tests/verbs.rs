@@ -136,6 +136,10 @@ impl Service for Played {
         self.note(format!("list {}", filter.limit))?;
         Ok(Page { jobs: vec![record("c1".into())?, record("f1".into())?], next: None })
     }
+    async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Problem> {
+        self.note(format!("count {begins} {states:?}"))?;
+        Ok(0)
+    }
     async fn news(&self) -> tokio::sync::broadcast::Receiver<Arc<taskvisor::model::PublishedEvent>> {
         tokio::sync::broadcast::channel(1).1
     }

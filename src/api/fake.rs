@@ -95,13 +95,17 @@ impl Service for Fake {
     }
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem> {
         self.note(format!("{filter:?} at {at:?}"));
-        let Cursor { place, left } = at.unwrap_or(Cursor { place: 0, left: self.jobs });
+        let Cursor { place, left, .. } = at.unwrap_or(Cursor { left: self.jobs, ..Cursor::default() });
         if filter.class.as_ref().is_some_and(|class| class.as_str() == "broken") && place > 0 {
             return Err(Problem::unavailable("the disk is gone").hint("mend it"));
         }
         let ids = (place..).take(left.min(PAGE) as usize);
-        let next = left.checked_sub(PAGE).map(|left| Cursor { place: place + PAGE as i64, left });
+        let next = left.checked_sub(PAGE).map(|left| Cursor { place: place + PAGE as i64, left, id: None });
         Ok(Page { jobs: ids.map(|n| record(&format!("j{n}"))).collect(), next })
+    }
+    async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Problem> {
+        self.note(format!("count {begins} {states:?}"));
+        Ok(7)
     }
     async fn news(&self) -> Receiver<Arc<PublishedEvent>> {
         self.news.subscribe()

@@ -20,6 +20,7 @@ mod routes;
 mod server;
 mod service;
 mod stream;
+mod tasks;
 mod trouble;
 mod verbs;
 

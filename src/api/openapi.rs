@@ -57,6 +57,16 @@ impl Document {
         self.describe::<B>(route, json!({ "description": "As it happens.", "content": content }));
     }
 
+    /// Optional headers of a route that has been added.
+    pub(super) fn add_headers(&mut self, route: &Route, headers: &[&str]) {
+        let operation = &mut self.paths[route.path][route.method.to_lowercase()];
+        let text = json!({ "type": "string" });
+        let header = |name| json!({ "name": name, "in": "header", "required": false, "schema": text });
+        let mut parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+        parameters.extend(headers.iter().map(header));
+        operation["parameters"] = parameters.into();
+    }
+
     fn describe<B: JsonSchema>(&mut self, route: &Route, answer: Value) {
         let takes = B::json_schema(&mut self.generator).to_value();
         let (parameters, body) = divided(route, &takes);
@@ -65,6 +75,9 @@ impl Document {
             "summary": route.does,
             "responses": { "200": answer, "default": self.refusal() },
         });
+        if route.method == "DELETE" {
+            operation["responses"] = json!({ "204": { "description": "Done." }, "default": self.refusal() });
+        }
         if !parameters.is_empty() {
             operation["parameters"] = parameters.into();
         }

@@ -17,14 +17,14 @@ use super::body::{Put, Refusal, StopOrder};
 use super::events::events;
 use super::openapi::Text;
 use super::routes::Routes;
-use super::{Gate, Here, Peer, Problem, Queued, Service, gate, health, metrics, pools, verbs};
+use super::{Gate, Here, Peer, Problem, Queued, Service, gate, health, metrics, pools, tasks, verbs};
 use crate::model::verb::{Done, State as JobStateBody};
 use crate::model::{
     Bytes, Class, Interest, JobId, NewJob, Object, Payload, PublishedEvent, Status, Subject, Why,
 };
 
 /// The largest body of a put: the longest data of a job, which JSON makes twice as long at most, and a batch beside it.
-const PUT_LIMIT: usize = 2 * Bytes::LONGEST + (16 << 20);
+pub(super) const PUT_LIMIT: usize = 2 * Bytes::LONGEST + (16 << 20);
 /// The largest body of anything else.
 pub(super) const SMALL_LIMIT: usize = 64 << 10;
 /// A body that is not complete after this long is not read further.
@@ -71,7 +71,7 @@ fn all(routes: Routes) -> Routes {
         .look::<Text>("/metrics", "Shows what Prometheus reads.", get(show_metrics))
         .look::<Done>("/livez", "Says whether the supervisor's loop turns.", get(livez))
         .look::<Done>("/readyz", "Says whether a job could be taken now.", get(readyz));
-    pools::routes(verbs::routes(routes))
+    tasks::routes(pools::routes(verbs::routes(routes)))
 }
 
 /// The same routes for those who pass the gate.
@@ -143,7 +143,7 @@ async fn readyz(State(api): Api) -> Answer<Done> {
 
 async fn no_route(request: Request) -> Problem {
     Problem::not_found(format!("there is no {} here", request.uri().path()))
-        .hint("the routes are /v1/jobs, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/openapi.json, /metrics, /livez and /readyz")
+        .hint("the routes are /v1/jobs, /v1/queues, /v1/recurring, /v1/pools, /v1/status, /v1/why, /v1/reload, /v1/pause, /v1/resume, /v1/recycle, /v1/at-rest, /v1/stop, /v1/events, /v1/tasks, /v1/openapi.json, /metrics, /livez and /readyz")
 }
 
 async fn no_method(request: Request) -> Problem {
@@ -177,7 +177,7 @@ pub(super) async fn read<T: DeserializeOwned>(body: Body, limit: usize) -> Resul
     parse(&collect(body, limit).await?)
 }
 
-async fn collect(body: Body, limit: usize) -> Result<axum::body::Bytes, Problem> {
+pub(super) async fn collect(body: Body, limit: usize) -> Result<axum::body::Bytes, Problem> {
     let too_large = || {
         Problem::new(413, format!("the body is larger than {limit} bytes"))
             .hint("put what is large into a file and its name into the job; put many jobs a few at a time")

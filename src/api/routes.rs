@@ -57,6 +57,31 @@ impl Routes {
         self
     }
 
+    /// A route that changes nothing, takes a `B` in its query and answers an `A`.
+    pub(super) fn asks<B: JsonSchema, A: JsonSchema>(
+        mut self,
+        path: &'static str,
+        does: &'static str,
+        handler: MethodRouter<Arc<dyn Service>>,
+    ) -> Self {
+        self.add::<B, A>(Route { method: "GET", path, does }, handler);
+        self
+    }
+
+    /// Any route that reads headers besides.
+    pub(super) fn headed<B: JsonSchema, A: JsonSchema>(
+        mut self,
+        route: Route,
+        headers: &[&str],
+        handler: MethodRouter<Arc<dyn Service>>,
+    ) -> Self {
+        self.add::<B, A>(route, handler);
+        if let Some(document) = &mut self.document {
+            document.add_headers(&route, headers);
+        }
+        self
+    }
+
     /// A route that takes a `B` and answers with each `A` as it comes.
     pub(super) fn stream<B: JsonSchema, A: JsonSchema>(
         mut self,

@@ -13,6 +13,7 @@ use crate::model::{
     Change, Cursor, Filter, JobId, JobState, Meters, NewJob, Page, PublishedEvent, QueueName, Status, Stop,
     Subject, Why,
 };
+use crate::wq;
 
 /// Everything a client can ask of a running supervisor.
 #[async_trait]
@@ -28,6 +29,14 @@ pub trait Service: Send + Sync + 'static {
 
     /// The first stretch of a list, or the one at the cursor that came with the stretch before.
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem>;
+
+    /// Counts the tasks whose ids begin so, in any of these states (none = in any).
+    async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Problem>;
+
+    /// What becomes of notifications; `None` if none are taken in.
+    fn tasks(&self) -> Option<Arc<wq::Settings>> {
+        None
+    }
 
     /// What happens from now on.
     async fn news(&self) -> Receiver<Arc<PublishedEvent>>;

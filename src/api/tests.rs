@@ -111,6 +111,7 @@ async fn a_filter_arrives_as_it_was_sent() {
         tracked: true,
         recurring: Some("nightly".into()),
         group: Some("exit 1".into()),
+        id_prefix: Some("a b&_".into()),
         since: Some(Millis(1_700_000_000_123)),
         until: Some(Millis(0)),
         limit: 7,

@@ -104,6 +104,7 @@ fn fresh(
         ("run_dir", known.run_dir != read.run_dir),
         ("socket_group", known.socket_group != read.socket_group),
         ("log", known.log != read.log),
+        ("wq", known.tasks != read.tasks),
         ("api.listen", of_api(known, |api| api.listen) != of_api(&read, |api| api.listen)),
         ("api.allow_exec", of_api(known, |api| api.allow_exec) != of_api(&read, |api| api.allow_exec)),
     ];
@@ -183,6 +184,7 @@ fn run(
         read_settings,
         pauses,
         keep_changes: in_force::keep_changes(config),
+        tasks: config.tasks.clone(),
     };
     let ended = runtime
         .block_on(supervise(setup))

@@ -12,7 +12,7 @@ use super::queue::statsd;
 use super::settings::{settings, settings_for};
 use super::{
     check, config, doctor, events, failed, job, kale, option, put, queue, recur, redis, reference, release,
-    simulate, status, values, why,
+    simulate, status, values, why, wq,
 };
 use crate::boot;
 use crate::config::Purpose;
@@ -37,6 +37,9 @@ fn with_args(
     run: impl FnOnce(Args) -> Result<ExitCode, Failure>,
 ) -> ExitCode {
     let typed: Vec<OsString> = args.collect();
+    if let Some(failure) = wq::start_instead(&typed) {
+        return failure.print();
+    }
     if typed.len() < 2 {
         // On stderr and with code 2, so that a script which has lost its words notices.
         eprint!("{}", Args::command().render_help());
@@ -74,6 +77,10 @@ fn without_settings(args: &Args) -> Option<Result<ExitCode, Failure>> {
     if let Command::Simulate(how) = &args.command {
         return Some(simulate::simulate(how));
     }
+    if let Command::Wq(_) = &args.command {
+        let what = "wq up comes first on the command line, what else there is behind it";
+        return Some(Err(Failure::new(exit::USAGE, what).hint("taskvisor wq up [OPTIONS]")));
+    }
     let Command::Man(of) = &args.command else { return None };
     Some(reference::manual(of).map(ExitCode::from))
 }
@@ -104,6 +111,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
             | Command::Redis(_)
             | Command::Kale(_)
             | Command::Simulate(_)
+            | Command::Wq(_)
             | Command::Man(_) => Ok(exit::OK),
             Command::Stop(stop) => stop::stop(&config, &stop).await,
             Command::Put(put) => put::put(&config, put).await,

@@ -24,5 +24,6 @@ mod status;
 mod term;
 mod values;
 mod why;
+mod wq;
 
 pub use dispatch::{main, supervisor};

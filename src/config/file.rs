@@ -10,7 +10,7 @@ use super::place::{Source, locate, locate_value};
 use super::pool::{Pool, duration};
 use super::route::RouteSection;
 use super::text::read_text;
-use super::{ApiSection, Error, Fault};
+use super::{ApiSection, Error, Fault, WqSection};
 
 /// The largest file of settings, in bytes.
 const SIZE_MAX: u64 = 1 << 20;
@@ -48,6 +48,9 @@ pub struct File {
     /// The API over TCP.
     #[serde(default)]
     pub api: ApiSection,
+    /// What becomes of notifications.
+    #[serde(default)]
+    pub wq: WqSection,
     /// The pools.
     pub pools: Option<Vec<Pool>>,
 }

@@ -26,6 +26,7 @@ mod tests;
 mod text;
 mod values;
 mod words;
+mod wq;
 mod wrong;
 
 pub use crate::model::{format_duration, parse_duration};
@@ -46,3 +47,4 @@ pub use route::{RouteSection, RouteTo};
 pub use show::{Shown, show};
 pub use size::parse_size;
 pub use text::{limited, read_text};
+pub use wq::WqSection;

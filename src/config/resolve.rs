@@ -14,9 +14,10 @@ use super::place::Source;
 use super::pool::Pool;
 use super::route::{RouteSection, RouteTo};
 use super::wrong::Wrong;
-use super::{Error, Fault, File, Surroundings, format_duration, log_file, socket};
+use super::{Error, Fault, File, Surroundings, WqSection, format_duration, log_file, socket};
 use crate::broker::{self, Address, Broker, Opening, Route};
 use crate::model::{JobId, LogFormat, LogLevel, LogSettings, PoolSettings, Settings, SpawnSpec};
+use crate::wq;
 
 /// What was typed or set in the environment; a flag wins over the environment, which wins over the file.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +46,8 @@ pub struct Flags {
     pub log_level: Option<LogLevel>,
     /// `--burst`
     pub burst: bool,
+    /// `--wq`
+    pub wq: WqSection,
     /// What is said of the only pool.
     pub pool: Pool,
     /// What the settings are for.
@@ -90,6 +93,8 @@ pub struct Config {
     pub log: LogSettings,
     /// The API over TCP, if there is one.
     pub api: Option<Api>,
+    /// What becomes of notifications; `None` = none are taken in.
+    pub tasks: Option<wq::Settings>,
     /// The supervisor that is meant, if it is not the one of this machine.
     pub remote: Option<Remote>,
 }
@@ -151,10 +156,8 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     };
     let routes = placed(&source, "route", || routes(file.route, &broker))?;
     let log = file.log.resolve(flags.log_format, flags.log_level)?;
-    let api = resolve_api(file.api, flags.purpose, around).map_err(|(name, error)| {
-        let place = source.as_ref().map(|source| source.of(None, name));
-        Error { place, ..error }
-    })?;
+    let api = in_file(resolve_api(file.api, flags.purpose, around), source.as_ref())?;
+    let tasks = in_file(flags.wq.clone().over(file.wq).resolve(), source.as_ref())?;
     let remote = resolve_remote(&flags, around)?;
     let default = Settings::default();
     let lease = flags.lease.or(file.lease).unwrap_or(default.lease);
@@ -176,6 +179,7 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         routes,
         log,
         api,
+        tasks,
         remote,
     })
 }
@@ -192,6 +196,14 @@ fn placed<T>(
 
 fn routes(said: Vec<RouteSection>, broker: &Address) -> Result<Vec<RouteTo>, Error> {
     said.into_iter().map(|route| route.resolve(broker)).collect()
+}
+
+/// What a section means, or what is wrong with the setting that is named, and where it stands.
+fn in_file<T>(found: Result<T, (&'static str, Error)>, source: Option<&Source>) -> Result<T, Error> {
+    found.map_err(|(name, error)| {
+        let place = source.map(|source| source.of(None, name));
+        Error { place, ..error }
+    })
 }
 
 /// `sun_path`, less its final zero.

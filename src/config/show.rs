@@ -10,6 +10,7 @@ use serde_yaml::{Mapping, Value};
 
 use super::secret::may_be_secret;
 use super::values::{route, workers};
+use super::wq::shown;
 use super::{Config, Origin, Origins, format_duration};
 use crate::model::{Bytes, PoolSettings, SpawnSpec, Work};
 
@@ -127,6 +128,7 @@ fn of_whole(values: &mut Mapping, config: &Config) {
     let mut section = section(values.get("log"));
     overlay(&mut section, log);
     values.insert("log".into(), section.into());
+    values.extend(config.tasks.iter().map(|tasks| ("wq".into(), shown(tasks).into())));
 }
 
 fn of_pool(values: &mut Mapping, pool: &PoolSettings, outfit: &SpawnSpec) {

@@ -173,7 +173,7 @@ impl Effects {
     /// Looks at a fact on its way to the supervisor, for what is kept here.
     pub fn note(&mut self, event: &Event) {
         let now = clock::now();
-        let line = self.record.lines.fact(now, event, &self.children);
+        let line = self.record.line_of_fact(now, event, &self.children);
         line.filter(|_| !self.decisions.is_repeated(event)).iter().for_each(|line| line.write());
         self.decisions.fact(now, event, &|pool| self.children.pool(pool));
         self.counting.hear(event);

@@ -27,6 +27,8 @@ mod size_clock;
 mod snapshots;
 mod supervise;
 mod systemd;
+mod task_ttls;
+mod telemetry;
 mod unconfirmed;
 mod waiting;
 mod watch;

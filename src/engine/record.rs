@@ -12,6 +12,7 @@ use super::orders::{self, Pauses};
 use super::publish;
 use super::service::Queues;
 use super::systemd;
+use super::telemetry::Telemetry;
 use super::watch::Watch;
 use crate::clock;
 use crate::model::{Health, Instant, Millis, PoolStatus};
@@ -33,6 +34,8 @@ pub(super) struct Record {
     pub(super) watch: Watch,
     /// When the supervisor started.
     pub(super) started: Instant,
+    /// How long tasks took, if that is written down.
+    pub(super) telemetry: Option<Telemetry>,
 }
 
 impl Record {
@@ -41,11 +44,12 @@ impl Record {
         let now = clock::now();
         let level = LevelFilter::current().into_level().unwrap_or(Level::ERROR);
         let (lines, watch) = (EventLog::new(level), Watch::new(now));
-        Record { lines, by_signal: Vec::new(), pauses, held_degrades, watch, started: now }
+        Record { lines, by_signal: Vec::new(), pauses, held_degrades, watch, started: now, telemetry: None }
     }
 
     /// Writes the line of a command, if it is worth one.
     pub(super) fn log_command(&mut self, now: Instant, command: &Command, children: &Children) {
+        self.telemetry.iter_mut().for_each(|telemetry| telemetry.order(now, command, children));
         self.lines.order(now, command, children).iter().for_each(Line::write);
     }
 
@@ -58,6 +62,12 @@ impl Record {
     /// When to look.
     pub(super) fn due(&self) -> Option<Instant> {
         self.watch.due().into_iter().chain(self.lines.due()).min()
+    }
+
+    /// The line of a fact, if it is worth one.
+    pub(super) fn line_of_fact(&mut self, now: Instant, event: &Event, children: &Children) -> Option<Line> {
+        self.telemetry.iter_mut().for_each(|telemetry| telemetry.fact(now, event));
+        self.lines.fact(now, event, children)
     }
 
     /// Writes the line of an order, unless there are too many of them.

@@ -25,6 +25,7 @@ use crate::model::{
     QueueCounts, QueueName, SlotStatus, Status, Stop, Subject, Why,
 };
 use crate::process::usage;
+use crate::wq;
 
 pub(super) type Queues = BTreeMap<QueueName, QueueCounts>;
 
@@ -44,6 +45,8 @@ pub(super) struct ApiService {
     pub broker_name: String,
     /// When the supervisor started.
     pub started: Instant,
+    /// What becomes of notifications.
+    pub tasks: Option<Arc<wq::Settings>>,
 }
 
 #[async_trait]
@@ -75,6 +78,14 @@ impl Service for ApiService {
 
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Problem> {
         self.broker.page(filter, at).await.map_err(problem)
+    }
+
+    async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Problem> {
+        self.broker.count_tasks(begins, states).await.map_err(problem)
+    }
+
+    fn tasks(&self) -> Option<Arc<wq::Settings>> {
+        self.tasks.clone()
     }
 
     async fn news(&self) -> Receiver<Arc<PublishedEvent>> {

@@ -31,6 +31,8 @@ use super::service::ApiService;
 use super::size_clock::SizeClock;
 use super::snapshots::Snapshots;
 use super::systemd::Systemd;
+use super::task_ttls::set_ttls;
+use super::telemetry::Telemetry;
 use super::unconfirmed::UnconfirmedVerdicts;
 use crate::api;
 use crate::broker::{Broker, EventBus, Notice};
@@ -40,6 +42,7 @@ use crate::model::{Instance, LogSettings, PoolSettings, Settings, SpawnSpec};
 use crate::process::{Alarm, Children, Gauge, KeeperMessage, Link, Plan, snapshot};
 use crate::supervisor::{Event, GaveUp, Supervisor};
 use crate::wire::keeper::{Hello, Order, Report};
+use crate::wq;
 
 /// A listener, whether programs may be put by it, and who is let in.
 pub type Port = (TcpListener, bool, api::Gate);
@@ -80,23 +83,24 @@ pub struct Setup {
     pub pauses: Pauses,
     /// Has what people ask of pools outlive this supervisor.
     pub keep_changes: KeepChanges,
+    /// What becomes of notifications; `None` = none are taken in.
+    pub tasks: Option<wq::Settings>,
 }
 
 /// Runs until it is told to stop or the keeper is gone.
 pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     let mut link = Link::new(setup.keeper)?;
     let Some((hello, left)) = greet(&mut link).await? else { return Ok(Ended::KeeperGone) };
-    let outputs = Outputs::start(&setup.outputs, setup.places)?;
-    let (inbox, events, requests, answers) = Inbox::new(Alarm::new()?);
+    let (outputs, alarm) = (Outputs::start(&setup.outputs, setup.places)?, Alarm::new()?);
+    let (inbox, events, requests, answers) = Inbox::new(alarm);
     let (mut settings, mut wardrobe) = (setup.settings, SpawnSpecs::default());
     let plan = |(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes);
     let plans = settings.pools.iter().zip(&setup.outfits).map(plan).collect();
     let (cap, sandboxes) = (setup.outputs.job_cap, setup.sandboxes.clone());
     let children = Children::new(plans, outputs.clone(), gauge(events.clone())?, cap, sandboxes)?;
     wardrobe.number(&mut settings, setup.outfits);
-    let size_clock = SizeClock::start(&mut settings.pools);
-    let (reloader, newsroom) =
-        (Reloader::new(setup.read_settings, requests.clone()), newsroom(&setup.broker));
+    let (size_clock, newsroom) = (SizeClock::start(&mut settings.pools), newsroom(&setup.broker));
+    let reloader = Reloader::new(setup.read_settings, requests.clone());
     say_hello(hello, &settings.pools, &setup.broker_name);
     let mut effects = Effects {
         link,
@@ -136,12 +140,27 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
     if let Err(error) = take_over(&mut effects, left, &mut settings).await {
         return end_of_burst(&mut effects, settings.burst, error);
     }
-    let started = clock::now();
-    let (broker, broker_name, census) = (setup.broker.clone(), setup.broker_name, CountCache::default());
-    let desk = Arc::new(ApiService { broker, newsroom, census, requests, reloader, broker_name, started });
+    let (broker, broker_name, started) = (setup.broker.clone(), setup.broker_name, clock::now());
+    let (census, tasks) = (CountCache::default(), begin_tasks(setup.tasks, &broker, &mut effects.record)?);
+    let desk =
+        Arc::new(ApiService { broker, newsroom, census, requests, reloader, broker_name, started, tasks });
     open_doors((setup.listener, setup.members), setup.port, desk, effects.record.watch.counts())?;
     tokio::spawn(listen(setup.broker, events));
     run(Supervisor::new(settings, started), effects, inbox).await
+}
+
+/// Does what the settings of tasks want, and gives them to the API.
+fn begin_tasks(
+    tasks: Option<wq::Settings>,
+    broker: &Arc<Broker>,
+    record: &mut Record,
+) -> io::Result<Option<Arc<wq::Settings>>> {
+    let Some(tasks) = tasks.map(Arc::new) else { return Ok(None) };
+    tokio::spawn(set_ttls(broker.clone(), tasks.clone()));
+    if let Some(dir) = &tasks.telemetry_dir {
+        record.telemetry = Some(Telemetry::start(dir, tasks.clone(), broker.clone())?);
+    }
+    Ok(Some(tasks))
 }
 
 /// Looks at memory and processes, and tells what it finds.

@@ -32,6 +32,9 @@ pub struct Filter {
     /// Of this failure group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// With an id that begins so; they come in the order of their ids then, the greatest first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_prefix: Option<String>,
     /// That ended at this time or later; or, while it has not ended, was put then.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeTime")]
     pub since: Option<Millis>,
@@ -63,6 +66,7 @@ impl Default for Filter {
             tracked: false,
             recurring: None,
             group: None,
+            id_prefix: None,
             since: None,
             until: None,
             limit: Filter::usual_limit(),
@@ -81,10 +85,12 @@ pub struct Page {
 }
 
 /// Where a list goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// What it counts is the broker's business.
     pub place: i64,
+    /// The last id that was looked at, in a list in the order of ids.
+    pub id: Option<JobId>,
     /// How many jobs may still come.
     pub left: u64,
 }

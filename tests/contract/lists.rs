@@ -1,8 +1,9 @@
 //! Lists: where they go on, what they leave out, and those that are longer than a page.
 
 use crate::support::*;
-use taskvisor::model::verb::FindJobs;
+use taskvisor::model::verb::{Discard, FindJobs};
 use taskvisor::model::*;
+use taskvisor::wq::{Scope, TaskId};
 
 /// Three pages and a bit.
 const JOBS: usize = 1600;
@@ -14,6 +15,9 @@ contract!(
     lists_are_of_a_time,
     jobs_are_found_by_the_beginning_of_their_ids,
     lists_of_any_states_are_whole_and_in_order,
+    lists_by_id_are_those_whose_ids_begin_so,
+    a_list_by_id_goes_on_while_its_jobs_go,
+    tasks_are_counted_as_they_move,
     a_list_goes_on_while_its_jobs_move,
     a_page_has_few_jobs_with_large_results,
 );
@@ -190,6 +194,78 @@ async fn lists_of_any_states_are_whole_and_in_order(scene: Scene) {
     }
     let all = scene.list(Filter { limit: 0, ..Filter::default() }).await.unwrap();
     assert_eq!(all.len(), JOBS);
+}
+
+async fn lists_by_id_are_those_whose_ids_begin_so(scene: Scene) {
+    let mut known: Vec<String> = (0..1300).map(|n| format!("{}_{:04}", ["a", "ab", "b"][n % 3], n)).collect();
+    scene.put_all(known.iter().map(|id| job(id)).collect()).await.unwrap();
+    scene.cancel("ab_0004".into()).await.unwrap();
+    known.sort_by(|one, other| other.cmp(one));
+    for begins in ["ab_", "a", "c"] {
+        for limit in [0, 1, 434] {
+            let filter = Filter { id_prefix: Some(begins.into()), limit, ..Filter::default() };
+            let mut found = by_pages(&scene, &filter).await;
+            let most = if limit == 0 { usize::MAX } else { limit as usize };
+            let expected: Vec<&String> = known.iter().filter(|id| id.starts_with(begins)).collect();
+            assert_eq!(found.len(), expected.len().min(most), "{filter:?}");
+            found.sort_by(|one, other| other.cmp(one));
+            assert!(found.iter().all(|id| expected.contains(&id)), "{filter:?}");
+            if limit == 0 {
+                assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{filter:?}");
+            }
+        }
+    }
+    let canceled =
+        Filter { states: vec![JobState::Canceled], id_prefix: Some("ab_".into()), ..Filter::default() };
+    assert_eq!(by_pages(&scene, &canceled).await, ["ab_0004"]);
+}
+
+async fn tasks_are_counted_as_they_move(scene: Scene) {
+    let id = |tenant: &str, path: &str, unique| {
+        let (tenant, service_path) = (tenant.to_owned(), path.to_owned());
+        TaskId { tenant, service_path, correlator: "c".into(), unique }.job_id().unwrap()
+    };
+    let whose = [("t", "/ab"), ("t", "/abc"), ("t", "/ab"), ("tt", "/ab"), ("", "/")];
+    let tasks = whose.iter().zip(1..).map(|((tenant, path), n)| id(tenant, path, n));
+    scene.put_all(tasks.map(|id| job(id.as_str())).chain([job("0_1_2_3")]).collect()).await.unwrap();
+    let counted = async |tenant: &str, path: Option<&str>, states: &[JobState]| {
+        let within = path.map(|path| (path.to_owned(), None));
+        scene.count_tasks(&Scope { tenant: tenant.into(), within }.prefix(), states).await.unwrap()
+    };
+    assert_eq!(counted("t", None, &[]).await, 3);
+    assert_eq!(counted("t", Some("/ab"), &[]).await, 2);
+    assert_eq!(counted("t", Some("/ab"), &[JobState::Failed]).await, 0);
+    assert_eq!(counted("", None, &[]).await, 1);
+    let narrow = Scope { tenant: "t".into(), within: Some(("/ab".into(), Some("c".into()))) };
+    assert_eq!(scene.count_tasks(&narrow.prefix(), &[]).await, Ok(2));
+    let taken = scene.take().await.unwrap();
+    assert_eq!(taken.job.id, id("t", "/ab", 1));
+    assert_eq!(counted("t", Some("/ab"), &[JobState::Running]).await, 1);
+    scene.say(&taken, Verdict::Fail { failure: failure() }).await;
+    assert_eq!(counted("t", Some("/ab"), &[JobState::Failed, JobState::Held]).await, 1);
+    assert_eq!(counted("t", Some("/ab"), &[JobState::Waiting, JobState::Running]).await, 1);
+    scene.retry(taken.job.id.clone()).await.unwrap();
+    assert_eq!(counted("t", Some("/ab"), &[JobState::Waiting]).await, 2);
+    scene.cancel(taken.job.id.clone()).await.unwrap();
+    scene.tell(Discard { job: taken.job.id.clone() }, "me").await.unwrap();
+    assert_eq!((counted("t", Some("/ab"), &[]).await, counted("t", None, &[]).await), (1, 2));
+}
+
+async fn a_list_by_id_goes_on_while_its_jobs_go(scene: Scene) {
+    let ids: Vec<String> = (0..1200).map(|n| format!("t_{n:04}")).collect();
+    scene.put_all(ids.iter().map(|id| job(id)).collect()).await.unwrap();
+    let filter = Filter { limit: 0, id_prefix: Some("t_".into()), ..Filter::default() };
+    let first = scene.page(&filter, None).await.unwrap();
+    for gone in &first.jobs {
+        scene.cancel(gone.id.clone()).await.unwrap();
+        scene.tell(Discard { job: gone.id.clone() }, "me").await.unwrap();
+    }
+    let (mut count, mut at) = (first.jobs.len(), first.next);
+    while at.is_some() {
+        let page = scene.page(&filter, at).await.unwrap();
+        (count, at) = (count + page.jobs.len(), page.next);
+    }
+    assert_eq!(count, 1200, "each once, though the last one that was seen is gone");
 }
 
 async fn a_list_goes_on_while_its_jobs_move(scene: Scene) {

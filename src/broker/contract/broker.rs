@@ -203,9 +203,16 @@ impl Broker {
     pub async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
         self.card.require(Ability::List)?;
         match &self.browse {
-            Some(browse) => browse.page(filter, at).await,
+            Some(browse) => super::by_id::page(&**browse, filter, at).await,
             None => Err(self.without_jobs(Ability::List)),
         }
+    }
+
+    /// See [`Browse::count_tasks`].
+    pub async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Error> {
+        self.card.require(Ability::List)?;
+        let browse = self.browse.as_ref().ok_or_else(|| self.without_jobs(Ability::List))?;
+        super::by_id::count_tasks(&**browse, begins, states).await
     }
 
     /// See [`Browse::ended`].

@@ -66,7 +66,7 @@ pub(super) async fn page(redis: &Qless, filter: &Filter, at: Option<Cursor>) -> 
     if at.is_none() && filter.after.is_none() {
         adopt(redis, filter, filter.limit != 0).await?;
     }
-    let Cursor { place, left } = match (at, &filter.after) {
+    let Cursor { place, left, .. } = match (at, &filter.after) {
         (Some(at), _) => at,
         (None, after) => {
             let place = match after {
@@ -78,7 +78,7 @@ pub(super) async fn page(redis: &Qless, filter: &Filter, at: Option<Cursor>) -> 
                 ),
                 None => i64::MAX,
             };
-            Cursor { place, left: if filter.limit == 0 { u64::MAX } else { filter.limit.into() } }
+            Cursor { place, left: if filter.limit == 0 { u64::MAX } else { filter.limit.into() }, id: None }
         }
     };
     let answer = asked(redis, "taskvisor.list", |cmd| {
@@ -102,5 +102,5 @@ pub(super) async fn page(redis: &Qless, filter: &Filter, at: Option<Cursor>) -> 
         .collect::<Result<Vec<_>, Error>>()?;
     let left = left - jobs.len() as u64;
     let next = reply::some_number::<f64>(&next).filter(|_| left > 0);
-    Ok(Page { jobs, next: next.map(|place| Cursor { place: place as i64, left }) })
+    Ok(Page { jobs, next: next.map(|place| Cursor { place: place as i64, left, id: None }) })
 }

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::call::Kind;
 use super::checkpoint::LONG;
 use super::handle::Sqlite;
-use super::{admin, lease, list, put, settle, verbs};
+use super::{admin, lease, list, put, settle, tasks, verbs};
 use crate::broker::{
     Admin, Broker, Browse, Card, Error, EventBus, Feed, Fetch, Health, Notice, Recovery, Renewal, Settling,
     Source,
@@ -143,7 +143,16 @@ impl Admin for Sqlite {
 impl Browse for Sqlite {
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
         let filter = filter.clone();
-        self.run(Kind::Read, move |store| list::page(store, &filter, at)).await
+        self.run(Kind::Read, move |store| list::page(store, &filter, at.clone())).await
+    }
+
+    async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<Option<u64>, Error> {
+        let (begins, states) = (begins.to_owned(), states.to_vec());
+        self.run(Kind::Read, move |store| tasks::count(store, &begins, &states)).await
+    }
+
+    fn finds_by_id(&self) -> bool {
+        true
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {

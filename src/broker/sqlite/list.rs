@@ -6,7 +6,7 @@ use super::read::{RECORD, record, title};
 use super::recurring;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::model::{Cursor, Filter, JobState, Page, Payload, QueueName};
+use crate::model::{Cursor, Filter, JobId, JobState, Page, Payload, QueueName};
 
 /// Rows looked at in one page: what a list holds the store's thread up for.
 const ROWS: u32 = 500;
@@ -19,18 +19,19 @@ const SHOWN: usize = Payload::SHOWN;
 
 /// The matching jobs among the next rows.
 pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Result<Page, Trouble> {
-    let Cursor { place, mut left } = match at {
+    let Cursor { place, id, mut left } = match at {
         Some(at) => at,
         None => start(store, filter)?,
     };
+    let order = if filter.id_prefix.is_some() { "jid" } else { "id" };
     let mut statement = store.conn.prepare_cached(&format!(
         "SELECT {RECORD}, kind, CASE WHEN length(payload) <= {SHOWN} THEN payload END, {} AND (?2 IS NULL OR queue.name = ?2) AND (?3 IS NULL OR class = ?3)
          AND (?4 IS NULL OR failure_group = ?4)
          AND (?5 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?5))
          AND (?8 IS NULL OR coalesce(ended_at, put_at) >= ?8) AND (?9 IS NULL OR coalesce(ended_at, put_at) < ?9)
-         AND (?6 IS NULL OR TRUE) AND (NOT ?7 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id))
+         AND (?6 IS NULL OR TRUE) AND (?10 IS NULL OR jid < ?11) AND (NOT ?7 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id))
          FROM job CROSS JOIN queue ON queue.id = job.queue
-         WHERE job.id IN (SELECT id FROM ({}) ORDER BY id DESC LIMIT {ROWS}) ORDER BY job.id DESC",
+         WHERE job.id IN (SELECT id FROM ({}) ORDER BY {order} DESC LIMIT {ROWS}) ORDER BY job.{order} DESC",
         is_in(&filter.states),
         rows(filter),
     ))?;
@@ -39,14 +40,23 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
     let matches = statement.column_count() - 1;
     let Filter { group, recurring, tag, tracked, .. } = filter;
     let (since, until) = (filter.since.map(|at| at.0), filter.until.map(|at| at.0));
-    let asked = params![place, queue, class, group, recurring, tag, tracked, since, until];
+    let begins = filter.id_prefix.as_deref();
+    let before = id
+        .as_ref()
+        .map(JobId::as_str)
+        .map(str::to_owned)
+        .or(begins.map(|begins| format!("{begins}{}", char::MAX)));
+    let asked = params![place, queue, class, group, recurring, tag, tracked, since, until, begins, before];
     let mut found = statement.query(asked)?;
-    let (mut jobs, mut seen, mut last, mut bytes) = (Vec::new(), 0, place, 0);
+    let (mut jobs, mut seen, mut last, mut last_id, mut bytes) = (Vec::new(), 0, place, id, 0);
     while left > 0
         && bytes < BYTES
         && let Some(row) = found.next()?
     {
         (seen, last) = (seen + 1, row.get(0)?);
+        if begins.is_some() {
+            last_id = Some(row.get::<_, String>(1)?.into());
+        }
         // Of an empty column it is neither true nor false.
         if row.get::<_, Option<bool>>(matches)? == Some(true) {
             let mut job = record(row)?;
@@ -57,7 +67,7 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
         }
     }
     let goes_on = left > 0 && (seen == ROWS || bytes >= BYTES);
-    Ok(Page { jobs, next: goes_on.then_some(Cursor { place: last, left }) })
+    Ok(Page { jobs, next: goes_on.then_some(Cursor { place: last, id: last_id, left }) })
 }
 
 /// The place a list begins at: behind the job it is to follow. A queue or a recurring job that is named has to be there: a
@@ -74,7 +84,7 @@ fn start(store: &mut Store, filter: &Filter) -> Result<Cursor, Trouble> {
         None => i64::MAX,
     };
     let left = if filter.limit == 0 { u64::MAX } else { filter.limit.into() };
-    Ok(Cursor { place, left })
+    Ok(Cursor { place, id: filter.after.clone(), left })
 }
 
 /// Whether a row is in one of the states.
@@ -83,10 +93,14 @@ fn is_in(states: &[JobState]) -> String {
     if numbers.is_empty() { "TRUE".into() } else { format!("state IN ({})", numbers.join(", ")) }
 }
 
-/// The ids of the rows to be looked at that are older than a place, on the shortest way: among those with a tag, of a failure
-/// group or followed by somebody, or by the indices of the states, if each has one.
+/// The ids of the rows to be looked at that are older than a place, on the shortest way: by their own ids, or, older than a
+/// place, among those with a tag, of a failure group or followed by somebody, or by the indices of the states, if each has one.
 fn rows(filter: &Filter) -> String {
     const ALL: &str = "SELECT id FROM job NOT INDEXED WHERE id < ?1";
+    if filter.id_prefix.is_some() {
+        return "SELECT id, jid FROM job INDEXED BY sqlite_autoindex_job_1 WHERE jid >= ?10 AND jid < ?11"
+            .into();
+    }
     if filter.tag.is_some() {
         return "SELECT job AS id FROM tag WHERE tag = ?6 AND job < ?1".into();
     }

@@ -92,6 +92,7 @@ mod settle;
 mod spread;
 mod store;
 mod syncer;
+mod tasks;
 mod thread;
 mod trouble;
 mod unreadable;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{edit, needs};
+use super::{edit, needs, tasks};
 use crate::broker::{Error, circle, stored};
 use crate::model::{Exists, Instant, JobId, JobState, NewJob, Payload, What, batch_fault, millis_up};
 
@@ -129,12 +129,12 @@ pub(super) fn insert(
         .conn
         .prepare_cached(
             "INSERT INTO job (jid, queue, state, priority, put_at, due_at, class, kind, payload, tags, retries,
-             delay_ns, cap_ns, limit_ns, put_by, not_before, token)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+             delay_ns, cap_ns, limit_ns, put_by, not_before, token, scope)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
         )?
         .execute(params![
             jid, queue, state as i64, job.priority, now, due, class, is_program, inline, tags, retries, delay,
-            cap, limit, job.by, not_before, job.token
+            cap, limit, job.by, not_before, job.token, tasks::scope(jid)
         ])?;
     let row = store.conn.last_insert_rowid();
     edit::write_tags(store, row, &job.tags)?;

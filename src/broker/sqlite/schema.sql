@@ -1,4 +1,4 @@
--- The store, schema 6 (see open.rs for the way from 1 to 5). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
+-- The store, schema 7 (see open.rs for the way from 1 to 6). Times are milliseconds on the store's clock (see clock.rs); lengths end in _ns.
 -- States: 0 waiting, 1 delayed, 2 running, 3 canceling, 4 complete, 5 failed, 6 held, 7 canceled,
 -- 8 depends.
 
@@ -68,7 +68,8 @@ CREATE TABLE job (
     ready_at    INTEGER,               -- since when it waits, if not since its put
     recurring   INTEGER,               -- which recurring job made it
     grace       INTEGER NOT NULL DEFAULT 0, -- 1 = its lease ran out, and its holder has a little time to say so
-    token       TEXT                   -- of the put with an id that made it, to know it again
+    token       TEXT,                  -- of the put with an id that made it, to know it again
+    scope       TEXT                   -- of a task: how its id begins, up to the service path
 );
 
 -- Payloads over 1 KB: an update of a job would write them again.
@@ -109,4 +110,4 @@ CREATE TABLE class_day (
 ) WITHOUT ROWID;
 
 PRAGMA application_id = 0x7461736b;
-PRAGMA user_version = 6;
+PRAGMA user_version = 7;

@@ -123,6 +123,14 @@ impl Browse for Sqs {
         self.shared.ledger.store().page(filter, at).await
     }
 
+    async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<Option<u64>, Error> {
+        self.shared.ledger.store().count_tasks(begins, states).await
+    }
+
+    fn finds_by_id(&self) -> bool {
+        true
+    }
+
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {
         self.shared.ledger.store().ended(id).await
     }

@@ -43,8 +43,8 @@ impl Listing {
             Listing::Store { store, filter, at, is_over } => {
                 let mut jobs = VecDeque::new();
                 while jobs.is_empty() && !*is_over {
-                    let page = store.page(filter, *at).await?;
-                    (*at, *is_over) = (page.next, page.next.is_none());
+                    let page = store.page(filter, at.take()).await?;
+                    (*is_over, *at) = (page.next.is_none(), page.next);
                     jobs = page.jobs.into();
                 }
                 Ok(jobs)

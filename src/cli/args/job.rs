@@ -201,6 +201,9 @@ pub struct JobList {
     /// Older than this job
     #[arg(long, value_name = "JID")]
     pub after: Option<String>,
+    /// With an id that begins so; in the order of ids, the greatest first
+    #[arg(long, value_name = "TEXT")]
+    pub id_prefix: Option<String>,
     /// One JSON document a line
     #[arg(long)]
     pub json: bool,

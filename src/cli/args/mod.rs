@@ -41,6 +41,7 @@ use super::queue::statsd;
 pub use super::redis::RedisCommand;
 pub use super::release::ReleaseCommand;
 use super::simulate;
+use super::wq::WqCommand;
 use crate::config::Flags;
 use crate::failure::exit;
 
@@ -127,6 +128,7 @@ impl Args {
             | Command::Kale(_)
             | Command::Release(_)
             | Command::Simulate(_)
+            | Command::Wq(_)
             | Command::Put(_)
             | Command::Job(_)
             | Command::Queue(_)
@@ -164,6 +166,9 @@ pub enum Command {
     /// Say what a workload would do to a fleet: latencies, cost, how many workers it needs
     #[command(after_help = simulate::HELP)]
     Simulate(simulate::Simulate),
+    /// Take in the notifications of context brokers, as QuantumLeap's work queue does
+    #[command(subcommand)]
+    Wq(WqCommand),
     /// Look at settings
     #[command(subcommand)]
     Config(ConfigCommand),

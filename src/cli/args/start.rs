@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::config::{self, Env, Flags, Limits, Named, Pool, Wear, Workers, parse_duration};
+use crate::config::{self, Env, Flags, Limits, Named, Pool, Wear, Workers, WqSection, parse_duration};
 use crate::model;
 
 pub const HELP: &str = "\
@@ -33,6 +33,9 @@ pub struct Start {
     /// Begin a new store where the old one is lost: its file is missing or empty, and start refuses it
     #[arg(long, help_heading = SUPERVISOR)]
     pub new_store: bool,
+    /// Take notifications in with `enabled=true`, and set what becomes of them; may be given several times
+    #[arg(long = "wq", value_name = "NAME=VALUE", value_parser = WqSection::parse, help_heading = SUPERVISOR)]
+    wq: Vec<WqSection>,
     /// How long a lease on a job lasts; the supervisor renews it while the job runs [default: 60s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = SUPERVISOR)]
     lease: Option<Duration>,
@@ -104,6 +107,7 @@ struct PoolFlags {
 impl Start {
     pub fn add_to(&self, flags: &mut Flags) {
         flags.burst = self.burst;
+        flags.wq = self.wq.iter().cloned().fold(WqSection::default(), |before, next| next.over(before));
         flags.lease = self.lease;
         flags.stop_deadline = self.stop_deadline;
         flags.log_format = self.log_format.map(Into::into);

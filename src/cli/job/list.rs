@@ -28,6 +28,7 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         tracked: args.tracked,
         recurring: args.recurring,
         group: args.group,
+        id_prefix: args.id_prefix,
         since: args.since,
         until: args.until,
         limit: if args.sort.is_some() { 0 } else { args.limit },

@@ -240,6 +240,19 @@ fn a_file_that_gives_too_much_away() {
 }
 
 #[test]
+fn notifications_that_lead_nowhere() {
+    finds_with("tasks-off", "wq:\n  class: Insert\n", Some("t.yaml:2:3"), "are not taken in", |_| ());
+    finds_with(
+        "tasks-unserved",
+        "wq:\n  enabled: true\n  queue: leap\n",
+        Some("t.yaml:3:3"),
+        "no pool takes jobs from it",
+        |_| (),
+    );
+    assert_eq!(found("wq: {enabled: true, class: Insert}\n", |_| ()), []);
+}
+
+#[test]
 fn an_api_that_is_too_open() {
     let api = |text: &str| format!("api:\n  listen: 10.0.0.5:80\n  {text}\n");
     let [clear, missing] = &found(&api(""), |_| ())[..] else { panic!("not two") };

@@ -8,12 +8,14 @@ use crate::config::{Api, need};
 type Rule = fn(&Whole) -> Option<Advice>;
 
 /// One row for each.
-pub(super) const RULES: [(&str, Rule); 9] = [
+pub(super) const RULES: [(&str, Rule); 11] = [
     ("state-in-memory", state_in_memory),
     ("config-open", config_open),
     ("token-in-clear", token_in_clear),
     ("names-missing", names_missing),
     ("programs-by-tcp", programs_by_tcp),
+    ("tasks-off", tasks_off),
+    ("tasks-unserved", tasks_unserved),
     ("too-many-workers", too_many_workers),
     ("memory", memory),
     ("processes", processes),
@@ -40,6 +42,22 @@ fn state_in_memory(whole: &Whole) -> Option<Advice> {
     let message = format!("{dir} is kept in memory: jobs and logs are gone when the machine stops");
     (whole.facts.state == Disk::Memory)
         .then(|| advice("state_dir", message, "give a path on a disk, or on a volume that lasts"))
+}
+
+fn tasks_off(whole: &Whole) -> Option<Advice> {
+    let settings = ["wq.class", "wq.success_ttl", "wq.failure_ttl"];
+    let said = settings.into_iter().find(|setting| whole.origins.says(None, setting));
+    let message = "notifications are not taken in, so this has no effect";
+    let setting = said.filter(|_| whole.config.tasks.is_none())?;
+    Some(advice(setting, message, "set wq.enabled: true"))
+}
+
+fn tasks_unserved(whole: &Whole) -> Option<Advice> {
+    let queue = &whole.config.tasks.as_ref()?.queue;
+    let is_served = whole.config.settings.pools.iter().any(|pool| pool.queues.contains(queue));
+    let message = format!("notifications wait in queue '{queue}', and no pool takes jobs from it");
+    let hint = format!("give a pool this queue: queues: [{queue}]");
+    (!is_served).then(|| advice("wq.queue", message, hint))
 }
 
 fn config_open(whole: &Whole) -> Option<Advice> {

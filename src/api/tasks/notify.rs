@@ -1,0 +1,67 @@
+//! A notification comes in and becomes a job.
+
+use axum::body::Body;
+use axum::http::HeaderMap;
+use uuid::Uuid;
+
+use super::super::router::{PUT_LIMIT, collect, may_put};
+use super::super::{Peer, Problem, Service};
+use super::asked::{Whose, header};
+use crate::model::{Bytes, JobId, NewJob, Payload};
+use crate::wq::{Settings, TaskId, TaskInput, entities};
+
+/// Names the class of the job, where the settings are not to.
+pub(super) const CLASS: &str = "taskvisor-class";
+
+/// Puts its job and gives the id when that is durable.
+pub(super) async fn notify(
+    api: &dyn Service,
+    settings: &Settings,
+    peer: Peer,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<JobId, Problem> {
+    let job = job(settings, headers, &collect(body, PUT_LIMIT).await?)?;
+    may_put(peer, &job)?;
+    let mut put = api.put(vec![NewJob { by: Some(peer.to_string()), ..job }]).await.map_err(as_500)?;
+    put.ids.pop().ok_or_else(|| Problem::new(500, "the broker did not say which job it has taken"))
+}
+
+fn job(settings: &Settings, headers: &HeaderMap, body: &[u8]) -> Result<NewJob, Problem> {
+    let whose = Whose::of(headers)?;
+    let payload = entities(body).map_err(Problem::bad_request)?;
+    let class = match header(headers, CLASS)? {
+        Some(class) => class.into(),
+        None => settings.class.clone().ok_or_else(|| {
+            Problem::bad_request("nothing says which class the task has")
+                .hint(format!("set wq.class, or name it in the header {CLASS}"))
+        })?,
+    };
+    let id = TaskId {
+        tenant: whose.tenant(),
+        service_path: whose.path(),
+        correlator: whose.correlator.clone().unwrap_or_default(),
+        unique: Uuid::now_v7().as_u128(),
+    };
+    let input = TaskInput {
+        fiware_service: whose.tenant(),
+        fiware_service_path: whose.path(),
+        fiware_correlator: whose.correlator,
+        payload,
+    };
+    let data = serde_json::to_vec(&input).map_err(|error| Problem::new(500, error.to_string()))?;
+    let data = Payload::Data(Bytes(data));
+    Ok(NewJob {
+        id: Some(id.job_id().map_err(Problem::bad_request)?),
+        retry: Some(settings.retry()),
+        ..NewJob::new(settings.queue.clone(), class, data)
+    })
+}
+
+/// A broker that cannot take it is no fault of the client, whatever it is.
+fn as_500(problem: Problem) -> Problem {
+    match problem.code {
+        ..500 => problem,
+        _ => Problem { code: 500, ..problem },
+    }
+}

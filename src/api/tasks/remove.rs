@@ -1,0 +1,75 @@
+//! Removes tasks. One that runs is canceled first: it goes when its processes are proven dead.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::super::{Problem, Service};
+use crate::model::verb::{Answer, Cancel, Discard, Fate, Verb};
+use crate::model::{Filter, JobId, JobState};
+
+/// Removes all that there are, and gives their number when they are gone. What comes meanwhile stays.
+pub(super) async fn remove(api: &Arc<dyn Service>, filter: &Filter, by: &str) -> Result<u64, Problem> {
+    let (mut removed, mut at, mut running) = (0, None, Vec::new());
+    loop {
+        let page = api.page(filter, at).await?;
+        let (ended, others): (Vec<_>, Vec<_>) = page.jobs.iter().partition(|job| job.state.has_ended());
+        let mut ended: Vec<JobId> = ended.into_iter().map(|job| job.id.clone()).collect();
+        let others: Vec<JobId> = others.into_iter().map(|job| job.id.clone()).collect();
+        if !others.is_empty() {
+            let canceled = cancel(api, others, by).await?;
+            for (job, state) in canceled {
+                if state.has_ended() { ended.push(job) } else { running.push(job) }
+            }
+        }
+        removed += discard(api, ended, by).await?;
+        at = page.next;
+        if at.is_none() {
+            break;
+        }
+    }
+    // There are no more than workers.
+    for job in &running {
+        match api.ended(job.clone()).await {
+            Ok(_) => {}
+            Err(problem) if problem.code == 404 => {}
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok(removed + discard(api, running, by).await?)
+}
+
+/// What they are then: ended, or canceling. One that is no more is left out.
+async fn cancel(
+    api: &Arc<dyn Service>,
+    jobs: Vec<JobId>,
+    by: &str,
+) -> Result<Vec<(JobId, JobState)>, Problem> {
+    let asked = Cancel { jobs, dependents: true, reason: Some("its task was removed".into()) };
+    let Answer::Cancel(each) = api.ask(Verb::Cancel(asked), by.into()).await? else {
+        return Err(Problem::new(500, "the broker answered something else"));
+    };
+    let state = |fate| match fate {
+        Fate::State(state) | Fate::Refused(crate::model::verb::Refusal::State { state }) => Some(state),
+        Fate::Refused(_) => None,
+    };
+    Ok(each.into_iter().filter_map(|each| Some((each.job, state(each.fate)?))).collect())
+}
+
+/// Forgets those that have ended; one that is no more counts, too: it is gone.
+async fn discard(api: &Arc<dyn Service>, jobs: Vec<JobId>, by: &str) -> Result<u64, Problem> {
+    let mut asked = JoinSet::new();
+    for job in jobs {
+        let (api, by) = (api.clone(), by.to_owned());
+        asked.spawn(async move { api.ask(Verb::Discard(Discard { job }), by).await });
+    }
+    let mut count = 0;
+    while let Some(answer) = asked.join_next().await {
+        match answer.map_err(|error| Problem::new(500, error.to_string()))? {
+            Ok(_) => count += 1,
+            Err(problem) if problem.code == 404 => count += 1,
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok(count)
+}

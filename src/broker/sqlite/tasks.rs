@@ -1,0 +1,37 @@
+//! Tasks, counted by whose they are: triggers keep the counts in the transactions that change the jobs.
+
+use rusqlite::params;
+
+use super::store::Store;
+use super::trouble::Trouble;
+use crate::model::JobState;
+use crate::wq;
+
+/// What a job is counted under: how its id begins, up to the service path; `None` of a job that is no task.
+pub(super) fn scope(id: &str) -> Option<String> {
+    let task = wq::TaskId::parse(id)?;
+    Some(wq::Scope { tenant: task.tenant, within: Some((task.service_path, None)) }.prefix())
+}
+
+/// How many tasks there are whose ids begin so, in any of these states (none = in any): by their counts, if it is all of a
+/// tenant, or of a service path, that is asked for.
+pub(super) fn count(store: &Store, begins: &str, states: &[JobState]) -> Result<Option<u64>, Trouble> {
+    let elements = begins.bytes().filter(|byte| *byte == b'_').count();
+    if !(1..=2).contains(&elements) || !begins.ends_with('_') {
+        return Ok(None);
+    }
+    let mut statement = store.conn.prepare_cached(
+        "SELECT state, sum(count) FROM scope WHERE name >= ?1 AND name < ?2 GROUP BY state",
+    )?;
+    let counts = statement.query_map(params![begins, format!("{begins}{}", char::MAX)], |row| {
+        Ok((row.get::<_, usize>(0)?, row.get::<_, u64>(1)?))
+    })?;
+    let mut sum = 0;
+    for count in counts {
+        let (state, count) = count?;
+        if states.is_empty() || states.contains(&super::store::state(state)) {
+            sum += count;
+        }
+    }
+    Ok(Some(sum))
+}

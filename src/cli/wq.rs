@@ -1,0 +1,180 @@
+//! `wq up`: QuantumLeap's command line and variables, made into those of `start`.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use crate::failure::{Failure, exit};
+
+pub const HELP: &str = "\
+These and all options of `start` are taken, and the variables WQ_MAX_RETRIES, WQ_SUCCESS_TTL, WQ_FAILURE_TTL (seconds), WQ_WORKERS, REDIS_HOST, REDIS_PORT and LOGLEVEL.
+
+  -w, --workers N     how many workers
+  -b, --burst-mode    end when the queues are empty
+      --max-tasks N   replace a worker after so many tasks
+      --collect-telemetry-in DIR
+                      write how long tasks took into files of this directory
+
+Example:
+  WQ_MAX_RETRIES=5 taskvisor wq up -w 4 --wq class=Insert -- python3 -m taskvisor.worker notify_insert";
+
+/// What can be typed after `wq`.
+#[derive(Debug, clap::Subcommand)]
+pub enum WqCommand {
+    /// Run a supervisor that takes notifications in, by the options and variables of QuantumLeap
+    #[command(after_help = HELP)]
+    Up(Up),
+}
+
+/// What follows `wq up`.
+#[derive(Debug, clap::Args)]
+pub struct Up {
+    /// Options of wq up and of start
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
+    options: Vec<OsString>,
+}
+
+/// Becomes `start` if `wq up` is what was typed; comes back if it is not, or if that fails.
+pub fn start_instead(typed: &[OsString]) -> Option<Failure> {
+    let options = options(typed)?;
+    let variables = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let arguments = match arguments(options, &variables) {
+        Ok(arguments) => arguments,
+        Err(why) => return Some(Failure::new(exit::USAGE, why).hint("taskvisor wq up --help")),
+    };
+    let error = Command::new("/proc/self/exe").arg0("taskvisor").args(arguments).exec();
+    Some(Failure::from(error).of("failed to become taskvisor start"))
+}
+
+/// What follows `wq up`, but for a call for help.
+fn options(typed: &[OsString]) -> Option<&[OsString]> {
+    let [_, wq, up, options @ ..] = typed else { return None };
+    let own = options.split(|option| option == "--").next().unwrap_or_default();
+    let asks_for_help = own.iter().any(|option| option == "-h" || option == "--help");
+    (wq == "wq" && up == "up" && !asks_for_help).then_some(options)
+}
+
+/// The arguments of `start`. What is typed wins over variables.
+fn arguments(
+    options: &[OsString],
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<OsString>, String> {
+    let mut arguments: Vec<OsString> = vec!["start".into(), "--wq".into(), "enabled=true".into()];
+    let mut own = options.iter();
+    let mut typed: Vec<OsString> = Vec::new();
+    while let Some(option) = own.next() {
+        let text = option.to_str().unwrap_or_default();
+        match text {
+            "--" => {
+                typed.push(option.clone());
+                typed.extend(own.by_ref().cloned());
+            }
+            "-b" | "--burst-mode" => typed.push("--burst".into()),
+            "--max-tasks" => typed.push("--max-jobs".into()),
+            "--collect-telemetry-in" => typed.extend(telemetry(own.next())),
+            _ => match (text.strip_prefix("--max-tasks="), text.strip_prefix("--collect-telemetry-in=")) {
+                (Some(many), _) => typed.push(format!("--max-jobs={many}").into()),
+                (None, Some(dir)) => typed.extend(telemetry(Some(&dir.into()))),
+                (None, None) => typed.push(option.clone()),
+            },
+        }
+    }
+    let says = |names: &[&str]| {
+        let is_own = typed.split(|option| option == "--").next().unwrap_or_default();
+        let begins =
+            |option: &OsStr, name: &str| option.to_str().is_some_and(|option| option.starts_with(name));
+        is_own.iter().any(|option| names.iter().any(|name| begins(option, name)))
+    };
+    let mut say = |words: &[&str]| arguments.extend(words.iter().map(OsString::from));
+    for (name, setting, unit) in [
+        ("WQ_MAX_RETRIES", "max_retries", ""),
+        ("WQ_SUCCESS_TTL", "success_ttl", "s"),
+        ("WQ_FAILURE_TTL", "failure_ttl", "s"),
+    ] {
+        let Some(value) = variable(name) else { continue };
+        let number: u32 = value.trim().parse().map_err(|_| format!("{name}: '{value}' is no number"))?;
+        say(&["--wq", &format!("{setting}={number}{unit}")]);
+    }
+    if let Some(workers) = variable("WQ_WORKERS").filter(|_| !says(&["-w", "--workers"])) {
+        say(&["--workers", &workers]);
+    }
+    if let Some(host) = variable("REDIS_HOST").filter(|_| !says(&["--broker"])) {
+        let port = variable("REDIS_PORT").unwrap_or_else(|| "6379".into());
+        say(&["--broker", &format!("redis://{host}:{port}/0")]);
+    }
+    if let Some(level) = variable("LOGLEVEL").filter(|_| !says(&["--log-level"])) {
+        say(&["--log-level", log_level(&level)]);
+    }
+    arguments.extend(typed);
+    Ok(arguments)
+}
+
+/// Where samples are written; without a directory it is for `start` to complain.
+fn telemetry(dir: Option<&OsString>) -> Vec<OsString> {
+    let mut setting = OsString::from("telemetry_dir=");
+    setting.push(dir.cloned().unwrap_or_default());
+    vec!["--wq".into(), setting]
+}
+
+/// A level of Python's logging; what is none is `info`, as there.
+fn log_level(level: &str) -> &'static str {
+    match level.to_ascii_uppercase().as_str() {
+        "CRITICAL" | "FATAL" | "ERROR" => "error",
+        "WARNING" | "WARN" => "warn",
+        "DEBUG" => "debug",
+        _ => "info",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn translated(line: &str, variables: &[(&str, &str)]) -> Result<String, String> {
+        let typed: Vec<OsString> = line.split(' ').map(Into::into).collect();
+        let variable = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        let arguments = arguments(options(&typed).unwrap(), &variable)?;
+        Ok(arguments.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn options_and_variables_become_those_of_start() {
+        assert_eq!(translated("t wq up", &[]).unwrap(), "start --wq enabled=true");
+        let typed = "t wq up -w 3 -b --max-tasks 10 --max-tasks=9 -c f -- python3 -b --max-tasks 1";
+        let variables =
+            [("WQ_MAX_RETRIES", "5"), ("WQ_SUCCESS_TTL", "60"), ("WQ_WORKERS", "8"), ("LOGLEVEL", "WARNING")];
+        assert_eq!(
+            translated(typed, &variables).unwrap(),
+            "start --wq enabled=true --wq max_retries=5 --wq success_ttl=60s --log-level warn -w 3 --burst --max-jobs 10 \
+             --max-jobs=9 -c f -- python3 -b --max-tasks 1"
+        );
+        let telemetry = "start --wq enabled=true --wq telemetry_dir=d --wq telemetry_dir=e";
+        assert_eq!(
+            translated("t wq up --collect-telemetry-in d --collect-telemetry-in=e", &[]).unwrap(),
+            telemetry
+        );
+        let redis = [("REDIS_HOST", "db"), ("REDIS_PORT", "7"), ("WQ_WORKERS", "2")];
+        assert_eq!(
+            translated("t wq up", &redis).unwrap(),
+            "start --wq enabled=true --workers 2 --broker redis://db:7/0"
+        );
+        assert_eq!(
+            translated("t wq up --broker memory:", &redis[..2]).unwrap(),
+            "start --wq enabled=true --broker memory:"
+        );
+    }
+
+    #[test]
+    fn a_variable_that_is_no_number_is_refused_and_other_commands_are_left_alone() {
+        assert_eq!(
+            translated("t wq up", &[("WQ_MAX_RETRIES", "many")]).unwrap_err(),
+            "WQ_MAX_RETRIES: 'many' is no number"
+        );
+        for line in ["t", "t wq", "t wq down", "t start", "t wq up --help", "t wq up -w 1 -h"] {
+            let typed: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            assert!(options(&typed).is_none(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The section `wq` of the file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_yaml::{Mapping, Value};
+
+use super::paths::from_here;
+use super::pool::duration;
+use super::{Error, Fault};
+use crate::model::{Class, format_duration, name_fault};
+use crate::wq::Settings;
+
+/// What becomes of notifications.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WqSection {
+    /// Whether they are taken in.
+    pub enabled: Option<bool>,
+    /// Where their jobs wait.
+    pub queue: Option<String>,
+    /// The class of their jobs, for requests that name none.
+    pub class: Option<String>,
+    /// Tries after the first one.
+    pub max_retries: Option<u32>,
+    /// From the first failure to the first retry.
+    #[serde(default, deserialize_with = "duration")]
+    pub retry_delay: Option<Duration>,
+    /// How long tasks that succeeded are kept.
+    #[serde(default, deserialize_with = "duration")]
+    pub success_ttl: Option<Duration>,
+    /// How long tasks that failed are kept.
+    #[serde(default, deserialize_with = "duration")]
+    pub failure_ttl: Option<Duration>,
+    /// Where samples of how long tasks took are written.
+    pub telemetry_dir: Option<PathBuf>,
+}
+
+impl WqSection {
+    /// Reads `NAME=VALUE`, as a line of the section.
+    pub fn parse(text: &str) -> Result<WqSection, String> {
+        let (name, value) = text.split_once('=').ok_or("this is not NAME=VALUE, like class=Insert")?;
+        serde_yaml::from_str(&format!("{name}: {value}")).map_err(|error| error.to_string())
+    }
+
+    /// What this says, and else the other.
+    #[must_use]
+    pub fn over(self, other: WqSection) -> WqSection {
+        WqSection {
+            enabled: self.enabled.or(other.enabled),
+            queue: self.queue.or(other.queue),
+            class: self.class.or(other.class),
+            max_retries: self.max_retries.or(other.max_retries),
+            retry_delay: self.retry_delay.or(other.retry_delay),
+            success_ttl: self.success_ttl.or(other.success_ttl),
+            failure_ttl: self.failure_ttl.or(other.failure_ttl),
+            telemetry_dir: self.telemetry_dir.or(other.telemetry_dir),
+        }
+    }
+
+    /// What the section means; None = nothing is taken in.
+    pub(super) fn resolve(self) -> Result<Option<Settings>, (&'static str, Error)> {
+        let wrong = |key, fault: String| (key, Error::new(Fault::Config, fault));
+        let default = Settings::default();
+        let queue = self.queue.map_or(default.queue, Into::into);
+        if let Some(fault) = name_fault("a queue's name", queue.as_str()) {
+            return Err(wrong("wq.queue", fault));
+        }
+        let class: Option<Class> = self.class.map(Into::into);
+        if let Some(fault) = class.as_ref().and_then(|class| name_fault("a class", class.as_str())) {
+            return Err(wrong("wq.class", fault));
+        }
+        if class.as_ref().is_some_and(|class| class.as_str() == Class::EXEC) {
+            let message = format!("the class '{}' is that of programs: a notification is none", Class::EXEC);
+            let hint = "name the class of a worker, or a class of your own for a pool with `run`";
+            return Err(("wq.class", Error::new(Fault::Config, message).hint(hint)));
+        }
+        let telemetry_dir = self.telemetry_dir.map(from_here).transpose();
+        let telemetry_dir = telemetry_dir.map_err(|error| ("wq.telemetry_dir", error))?;
+        Ok(self.enabled.unwrap_or_default().then_some(Settings {
+            queue,
+            class,
+            max_retries: self.max_retries.unwrap_or(default.max_retries),
+            retry_delay: self.retry_delay.unwrap_or(default.retry_delay),
+            success_ttl: self.success_ttl,
+            failure_ttl: self.failure_ttl,
+            telemetry_dir,
+        }))
+    }
+}
+
+/// The section that means this.
+pub(super) fn shown(tasks: &Settings) -> Mapping {
+    let length = |length: Option<_>| length.map_or(Value::Null, |length| format_duration(length).into());
+    Mapping::from_iter([
+        ("enabled".into(), true.into()),
+        ("queue".into(), tasks.queue.as_str().into()),
+        ("class".into(), tasks.class.as_ref().map_or(Value::Null, |class| class.as_str().into())),
+        ("max_retries".into(), tasks.max_retries.into()),
+        ("retry_delay".into(), length(Some(tasks.retry_delay))),
+        ("success_ttl".into(), length(tasks.success_ttl)),
+        ("failure_ttl".into(), length(tasks.failure_ttl)),
+        (
+            "telemetry_dir".into(),
+            tasks.telemetry_dir.as_ref().map_or(Value::Null, |dir| dir.display().to_string().into()),
+        ),
+    ])
+}

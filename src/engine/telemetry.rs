@@ -1,0 +1,132 @@
+//! How long tasks took and how many wait, in files (`wq.telemetry_dir`). A thread writes them; the loop never waits for it.
+
+use std::collections::HashMap;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use tracing::warn;
+use uuid::Uuid;
+
+use crate::broker::Broker;
+use crate::clock;
+use crate::model::{Fence, Instant, JobId};
+use crate::process::Children;
+use crate::supervisor::{Command, Event};
+use crate::wq::{Sample, Settings, Sheet, TaskStatus};
+
+/// What a sample is of.
+#[derive(Clone, Copy)]
+enum Kind {
+    Duration,
+    Gauge,
+}
+
+/// The files of one supervisor.
+pub(super) struct Telemetry {
+    /// To the thread; `None` is the end.
+    samples: Sender<Option<(Kind, Sample)>>,
+    /// Attempts under way: when they began, in which process, and their class.
+    running: HashMap<(JobId, Fence), (Instant, i32, String)>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Telemetry {
+    /// Begins to write, and to count what waits once a second.
+    pub(super) fn start(dir: &Path, tasks: Arc<Settings>, broker: Arc<Broker>) -> io::Result<Telemetry> {
+        DirBuilder::new().recursive(true).mode(0o755).create(dir)?;
+        let (samples, written) = channel();
+        let dir = dir.to_owned();
+        let writer = Builder::new().name("telemetry".into()).spawn(move || write_all(&dir, &written))?;
+        tokio::spawn(count(samples.clone(), tasks, broker));
+        Ok(Telemetry { samples, running: HashMap::new(), writer: Some(writer) })
+    }
+
+    /// An order: an attempt may begin.
+    pub(super) fn order(&mut self, now: Instant, command: &Command, children: &Children) {
+        if let Command::Assign(worker, job, fence, ..) = command {
+            let begun = (now, children.pid(*worker).unwrap_or_default(), job.class.to_string());
+            self.running.insert((job.id.clone(), *fence), begun);
+        }
+    }
+
+    /// A fact: an attempt may be over.
+    pub(super) fn fact(&mut self, now: Instant, event: &Event) {
+        let Event::Finished(_, job, fence, _) = event else { return };
+        let Some((began, pid, class)) = self.running.remove(&(job.clone(), *fence)) else { return };
+        let label = format!("task: {class}");
+        let sample = Sample { at: wall_nanos(), value: now.since(began).as_secs_f64(), label, pid };
+        self.samples.send(Some((Kind::Duration, sample))).ok();
+    }
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        self.samples.send(None).ok();
+        if let Some(writer) = self.writer.take() {
+            writer.join().ok();
+        }
+    }
+}
+
+fn wall_nanos() -> i128 {
+    i128::from(clock::wall_millis()) * 1_000_000
+}
+
+/// Counts what waits and runs in the queue of tasks, while anybody writes it down.
+async fn count(samples: Sender<Option<(Kind, Sample)>>, tasks: Arc<Settings>, broker: Arc<Broker>) {
+    const EVERY: Duration = Duration::from_secs(1);
+    let label = format!("q:{}:size", tasks.queue);
+    let mut tick = tokio::time::interval(EVERY);
+    loop {
+        tick.tick().await;
+        let Ok(queues) = broker.counts().await else { continue };
+        let jobs = queues.get(&tasks.queue).map(|counts| &counts.jobs);
+        let pending =
+            jobs.into_iter().flatten().filter(|(state, _)| TaskStatus::of(**state) == TaskStatus::Pending);
+        let value = pending.map(|(_, count)| *count).sum::<u64>() as f64;
+        let sample = Sample { at: wall_nanos(), value, label: label.clone(), pid: std::process::id() as i32 };
+        if samples.send(Some((Kind::Gauge, sample))).is_err() {
+            return;
+        }
+    }
+}
+
+fn write_all(dir: &Path, samples: &Receiver<Option<(Kind, Sample)>>) {
+    let mut sheets = [Sheet::default(), Sheet::default()];
+    for (kind, sample) in samples.iter().map_while(|sample| sample) {
+        if let Some(text) = sheets[kind as usize].add(&sample) {
+            write(dir, kind, &text);
+        }
+    }
+    let [durations, gauge] = sheets;
+    for (kind, sheet) in [(Kind::Duration, durations), (Kind::Gauge, gauge)] {
+        if let Some(text) = sheet.rest() {
+            write(dir, kind, &text);
+        }
+    }
+}
+
+/// A file of its own, which is there whole or not at all.
+fn write(dir: &Path, kind: Kind, text: &str) {
+    let name = match kind {
+        Kind::Duration => "duration",
+        Kind::Gauge => "gauge",
+    };
+    let unique = Uuid::now_v7().simple().to_string();
+    let path: PathBuf = dir.join(format!("{name}-{unique}.csv"));
+    let half = dir.join(format!(".{name}-{unique}.tmp"));
+    let written = || -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&half)?;
+        file.write_all(text.as_bytes())?;
+        std::fs::rename(&half, &path)
+    };
+    if let Err(error) = written() {
+        warn!(path = %path.display(), %error, "failed to write telemetry, these samples are lost");
+    }
+}

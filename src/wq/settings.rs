@@ -1,0 +1,46 @@
+//! What becomes of a notification.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::model::{Class, NewJob, QueueName, Retry};
+
+/// How notifications become jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where their jobs wait.
+    pub queue: QueueName,
+    /// The class of their jobs, for requests that name none.
+    pub class: Option<Class>,
+    /// Tries after the first one.
+    pub max_retries: u32,
+    /// From the first failure to the first retry; doubled for each later one.
+    pub retry_delay: Duration,
+    /// How long tasks that succeeded are kept; None = as the broker's options say. Holds for all jobs of the broker.
+    pub success_ttl: Option<Duration>,
+    /// The same of those that failed.
+    pub failure_ttl: Option<Duration>,
+    /// Where samples of how long tasks took and how many wait are written.
+    pub telemetry_dir: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            queue: "default".into(),
+            class: None,
+            max_retries: 0,
+            retry_delay: Duration::from_secs(20),
+            success_ttl: None,
+            failure_ttl: None,
+            telemetry_dir: None,
+        }
+    }
+}
+
+impl Settings {
+    /// The policy of their jobs: retry k comes `retry_delay * 2^k` after the failure before it, for k from 0, without a cap.
+    pub fn retry(&self) -> Retry {
+        Retry { retries: self.max_retries, delay: self.retry_delay, cap: NewJob::DELAY_MAX }
+    }
+}

@@ -1,0 +1,216 @@
+//! A task as people are shown it: the status of its job in the words of QuantumLeap, and its errors.
+
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::model::{Failure, Happened, JobRecord, JobState, Payload};
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// It waits, runs, or waits for a retry.
+    Pending,
+    /// Done.
+    Succeeded,
+    /// Out of tries, failed for good, or held for a person.
+    Failed,
+    /// None of these: somebody has canceled it.
+    Unknown,
+}
+
+impl TaskStatus {
+    /// Those that can be asked for.
+    pub const ASKED: [TaskStatus; 3] = [TaskStatus::Pending, TaskStatus::Succeeded, TaskStatus::Failed];
+
+    /// The status of a job.
+    pub fn of(state: JobState) -> TaskStatus {
+        match state {
+            JobState::Waiting
+            | JobState::Delayed
+            | JobState::Depends
+            | JobState::Running
+            | JobState::Canceling => TaskStatus::Pending,
+            JobState::Complete => TaskStatus::Succeeded,
+            JobState::Failed | JobState::Held => TaskStatus::Failed,
+            JobState::Canceled => TaskStatus::Unknown,
+        }
+    }
+
+    /// The states that jobs of this status are in.
+    pub fn states(self) -> Vec<JobState> {
+        JobState::ALL.into_iter().filter(|state| TaskStatus::of(*state) == self).collect()
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            TaskStatus::Pending => "pending",
+            TaskStatus::Succeeded => "succeeded",
+            TaskStatus::Failed => "failed",
+            TaskStatus::Unknown => "unknown",
+        }
+    }
+}
+
+impl FromStr for TaskStatus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        TaskStatus::ASKED
+            .into_iter()
+            .find(|status| status.as_str() == text)
+            .ok_or_else(|| format!("'{text}' is no status of tasks: those are pending, succeeded and failed"))
+    }
+}
+
+/// What has become of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskRuntime {
+    /// The id of its job.
+    pub task_id: String,
+    /// The class of its job.
+    pub task_type: String,
+    /// Where it is in its life.
+    pub status: TaskStatus,
+    /// Tries that are left after a failure; null if it has no retries at all.
+    pub retries_left: Option<u32>,
+    /// Why its attempts failed, the first one first: of the latest 100.
+    pub errors: Vec<String>,
+}
+
+/// A task, whole.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Task {
+    /// What has become of it.
+    pub runtime: TaskRuntime,
+    /// The data of its job, a [`TaskInput`](super::TaskInput); null if that is no JSON.
+    #[schemars(with = "Option<super::TaskInput>")]
+    pub input: Option<Box<RawValue>>,
+}
+
+impl TaskRuntime {
+    /// Of a job; its errors only if it comes with its history.
+    pub fn of(job: &JobRecord) -> TaskRuntime {
+        TaskRuntime {
+            task_id: job.id.to_string(),
+            task_type: job.class.to_string(),
+            status: TaskStatus::of(job.state),
+            retries_left: retries_left(job),
+            errors: errors(job),
+        }
+    }
+
+    /// Whether a job that comes without its history may have more errors than it tells.
+    pub fn needs_history(job: &JobRecord) -> bool {
+        job.attempt > 1 || job.failure.is_some()
+    }
+}
+
+impl Task {
+    /// Of a job that comes with its data and its history.
+    pub fn of(job: &JobRecord) -> Task {
+        let input = match &job.payload {
+            Some(Payload::Data(data)) => serde_json::from_slice(&data.0).ok(),
+            Some(Payload::Exec(_)) | None => None,
+        };
+        Task { runtime: TaskRuntime::of(job), input }
+    }
+}
+
+fn retries_left(job: &JobRecord) -> Option<u32> {
+    let retries = job.retry.map(|retry| retry.retries).filter(|retries| *retries > 0)?;
+    let is_spent = match job.state {
+        JobState::Running | JobState::Canceling | JobState::Complete => job.attempt.saturating_sub(1),
+        JobState::Waiting
+        | JobState::Delayed
+        | JobState::Depends
+        | JobState::Failed
+        | JobState::Held
+        | JobState::Canceled => job.attempt,
+    };
+    Some(retries.saturating_sub(is_spent))
+}
+
+fn errors(job: &JobRecord) -> Vec<String> {
+    let of_attempt = |what: &Happened| match what {
+        Happened::Attempt(attempt) => attempt.failure.as_ref().map(told),
+        Happened::Canceled { .. }
+        | Happened::Retried { .. }
+        | Happened::Edited { .. }
+        | Happened::Advanced { .. }
+        | Happened::Noted { .. } => None,
+    };
+    let errors: Vec<String> = job.history.iter().filter_map(|entry| of_attempt(&entry.what)).collect();
+    if errors.is_empty() { job.failure.iter().map(told).collect() } else { errors }
+}
+
+/// A failure in a line: its name and its message.
+fn told(failure: &Failure) -> String {
+    match failure.message.starts_with(&failure.group) {
+        true => failure.message.clone(),
+        false if failure.message.is_empty() => failure.group.clone(),
+        false => format!("{}: {}", failure.group, failure.message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::Retry;
+
+    fn job(state: &str, attempt: u32, retries: u32) -> JobRecord {
+        let job = json!({
+            "id": "t", "queue": "q", "class": "Insert", "state": state, "priority": 0, "tags": [], "attempt": attempt,
+            "crashes": 0, "interruptions": 0, "put_at_ms": 1, "fence": 0,
+        });
+        let retry = Some(Retry { retries, ..Retry::CLASS });
+        JobRecord { retry, ..serde_json::from_value(job).unwrap() }
+    }
+
+    #[test]
+    fn every_state_has_one_status_and_pending_is_all_that_has_not_ended() {
+        for state in JobState::ALL {
+            let asked: Vec<_> =
+                TaskStatus::ASKED.into_iter().filter(|status| status.states().contains(&state)).collect();
+            assert_eq!(asked.len(), usize::from(state != JobState::Canceled), "{state}");
+            assert_eq!(TaskStatus::of(state) == TaskStatus::Pending, !state.has_ended(), "{state}");
+        }
+        assert_eq!("pending".parse(), Ok(TaskStatus::Pending));
+        assert!("unknown".parse::<TaskStatus>().unwrap_err().contains("pending, succeeded and failed"));
+    }
+
+    #[test]
+    fn retries_are_left_until_they_are_spent() {
+        let left = |state, attempt, retries| TaskRuntime::of(&job(state, attempt, retries)).retries_left;
+        assert_eq!(left("waiting", 0, 2), Some(2));
+        assert_eq!(left("running", 1, 2), Some(2));
+        assert_eq!(left("delayed", 1, 2), Some(1));
+        assert_eq!(left("running", 2, 2), Some(1));
+        assert_eq!(left("failed", 3, 2), Some(0));
+        assert_eq!(left("complete", 1, 2), Some(2));
+        assert_eq!(left("waiting", 0, 0), None);
+    }
+
+    #[test]
+    fn errors_are_those_of_all_attempts() {
+        let failure = |group: &str, message: &str| Failure {
+            group: group.into(),
+            message: message.into(),
+            trace: None,
+        };
+        let entry = |n: u32, what: Failure| json!({ "at_ms": n, "kind": "attempt", "attempt": { "attempt": n, "fence": n, "state": "delayed", "failure": what } });
+        let mut record = job("failed", 2, 1);
+        record.failure = Some(failure("ValueError", "no"));
+        assert_eq!(TaskRuntime::of(&record).errors, ["ValueError: no"]);
+        let history = json!([entry(1, failure("OSError", "")), entry(2, failure("exit 1", "exit 1"))]);
+        let mut whole = serde_json::to_value(&record).unwrap();
+        whole["history"] = history;
+        let record: JobRecord = serde_json::from_value(whole).unwrap();
+        assert_eq!(TaskRuntime::of(&record).errors, ["OSError", "exit 1"]);
+    }
+}

@@ -1,0 +1,77 @@
+//! Samples of how long tasks took and how many wait, as QuantumLeap writes them: CSV with the columns Timepoint
+//! (nanoseconds since 1970), Measurement, Label, PID.
+
+use std::fmt::Write as _;
+
+/// The first line of a file.
+const HEADER: &str = "Timepoint,Measurement,Label,PID\n";
+/// A sheet of so many bytes goes to a file.
+const FULL: usize = 1 << 20;
+
+/// Something that was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// When, in nanoseconds since 1970.
+    pub at: i128,
+    /// Seconds, or a number.
+    pub value: f64,
+    /// What was measured.
+    pub label: String,
+    /// The process it is of.
+    pub pid: i32,
+}
+
+/// Samples on their way to a file.
+#[derive(Debug, Default)]
+pub struct Sheet(String);
+
+impl Sheet {
+    /// Adds a sample; gives the text of a file when there is enough for one.
+    pub fn add(&mut self, sample: &Sample) -> Option<String> {
+        if self.0.is_empty() {
+            self.0 += HEADER;
+        }
+        let Sample { at, value, label, pid } = sample;
+        _ = writeln!(self.0, "{at},{value},{},{pid}", quoted(label));
+        (self.0.len() >= FULL).then(|| std::mem::take(&mut self.0))
+    }
+
+    /// What there is, if there is any.
+    pub fn rest(self) -> Option<String> {
+        Some(self.0).filter(|text| !text.is_empty())
+    }
+}
+
+/// A label as a field of CSV: in quotes where it must be.
+fn quoted(label: &str) -> String {
+    match label.contains(['"', ',', '\n', '\r']) {
+        true => format!("\"{}\"", label.replace('"', "\"\"")),
+        false => label.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_lines_below_the_names_of_the_columns() {
+        let sample = |label: &str| Sample { at: 17, value: 0.25, label: label.into(), pid: 9 };
+        let mut sheet = Sheet::default();
+        assert_eq!(sheet.add(&sample("task: Insert")), None);
+        assert_eq!(sheet.add(&sample("task: \"a,b\"")), None);
+        assert_eq!(
+            sheet.rest().unwrap(),
+            "Timepoint,Measurement,Label,PID\n17,0.25,task: Insert,9\n17,0.25,\"task: \"\"a,b\"\"\",9\n"
+        );
+        assert_eq!(Sheet::default().rest(), None);
+        let mut sheet = Sheet::default();
+        let full = (0..100_000).find_map(|_| sheet.add(&sample("task: Insert"))).unwrap();
+        assert!(
+            full.starts_with(HEADER) && full.ends_with('\n') && full.len() < FULL + 100,
+            "{}",
+            full.len()
+        );
+        assert_eq!(sheet.rest(), None, "the next file begins anew");
+    }
+}

@@ -1,0 +1,110 @@
+//! The life of a task: success, failure, retries until what was down heals.
+
+use super::*;
+
+#[test]
+fn wq_up_is_start_with_the_settings_that_its_variables_say() {
+    let sandbox = python::new();
+    fs::write(sandbox.work("notify_insert.py"), block("notify_insert.py")).unwrap();
+    let path = format!("PYTHONPATH={}", python::path());
+    let options = [
+        "-w",
+        "1",
+        "--max-tasks",
+        "2",
+        "--collect-telemetry-in",
+        "measured",
+        "--wq",
+        "class=Insert",
+        "--env",
+        &path,
+    ];
+    let mut command = sandbox.command(&[&["wq", "up"], &options[..]].concat());
+    command.args(["--", "python3", "-m", "taskvisor.worker", "notify_insert"]);
+    command.env("WQ_MAX_RETRIES", "3").env("WQ_SUCCESS_TTL", "3600");
+    let log = fs::File::create(sandbox.path("stderr")).unwrap();
+    let mut child = command.stderr(log).stdout(std::process::Stdio::null()).spawn().unwrap();
+    wait_until("it is up", || sandbox.path("run/ctl.sock").exists() && sandbox::is_up(&sandbox.status()));
+    (0..5).for_each(|n| _ = notify(&sandbox, &[], &room(&format!("r{n}"))));
+    wait_until("all have succeeded", || count(&sandbox, "succeeded") == 5);
+    let left = get(&sandbox, &format!("{LIST}/summary"), &[])[0]["retries_left"].clone();
+    assert_eq!((left, rows(&sandbox)), (json!(3), Some(5)));
+    wait_until("the option is set", || sandbox.ok(&["option", "get", "keep_complete"]).contains("1h"));
+    sandbox.ok(&["stop", "--now"]);
+    assert!(child.wait().unwrap().success());
+    let mut files: Vec<_> =
+        fs::read_dir(sandbox.work("measured")).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let [durations, gauge] = &files[..] else { panic!("{files:?}") };
+    let text = fs::read_to_string(durations).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines[0], lines.len()), ("Timepoint,Measurement,Label,PID", 6), "{text}");
+    for line in &lines[1..] {
+        let [at, value, label, pid] = line.split(',').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        assert!(at.parse::<u64>().unwrap() > 1 << 60 && pid.parse::<i32>().unwrap() > 1, "{line}");
+        assert!((0.0..60.0).contains(&value.parse::<f64>().unwrap()) && label == "task: Insert", "{line}");
+    }
+    assert!(fs::read_to_string(gauge).unwrap().contains(",q:default:size,"));
+}
+
+#[test]
+fn a_task_is_retried_until_the_database_heals_and_keeps_its_errors() {
+    let sandbox = python::new();
+    let mut running =
+        start(&sandbox, |settings| settings.replace("20s", "100ms").replace("retries: 5", "retries: 12"));
+    let down = Connection::open(sandbox.work("rows.db")).unwrap();
+    down.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let task = notify(&sandbox, &[], &room("r"));
+    let runtime = || get(&sandbox, &format!("{LIST}/summary"), &[])[0].clone();
+    wait_until("two attempts have failed", || {
+        runtime()["errors"].as_array().is_some_and(|errors| errors.len() >= 2)
+    });
+    let seen = runtime();
+    assert_eq!((&seen["task_id"], &seen["status"]), (&json!(task), &json!("pending")));
+    assert!(seen["errors"][0].as_str().unwrap().contains("database is locked"), "{seen}");
+    assert!((1..=10).contains(&seen["retries_left"].as_u64().unwrap()), "{seen}");
+    down.execute_batch("ROLLBACK").unwrap();
+    wait_until("the row is there", || rows(&sandbox) == Some(1) && runtime()["status"] == "succeeded");
+    assert!(runtime()["errors"].as_array().unwrap().len() >= 2, "{}", runtime());
+    // Each retry comes c * 2^k after the failure before it, and at most a tenth later.
+    let job = sandbox.job(&task);
+    let failed: Vec<&Value> =
+        job["history"].as_array().unwrap().iter().map(|entry| &entry["attempt"]).collect();
+    for (k, (entry, attempt)) in job["history"].as_array().unwrap().iter().zip(failed).enumerate() {
+        let at = entry["at_ms"].as_i64().unwrap();
+        let waited = attempt["due_at_ms"].as_i64().unwrap() - at;
+        let least = 100 << k;
+        assert!((least..=least + least / 10 + 1).contains(&waited), "retry {k} after {waited} ms: {entry}");
+    }
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
+}
+
+#[test]
+fn a_task_that_is_out_of_retries_or_stops_itself_has_failed() {
+    let sandbox = python::new();
+    let mut running =
+        start(&sandbox, |settings| settings.replace("20s", "10ms").replace("retries: 5", "retries: 2"));
+    let unknown = json!({ "data": [{ "id": "x", "type": "Unknown" }] }).to_string();
+    notify(&sandbox, &["fiware-correlator: stops"], &unknown);
+    notify(&sandbox, &["fiware-correlator: odd", "taskvisor-class: Odd"], &room("r"));
+    wait_until("both have failed", || count(&sandbox, "failed") == 2);
+    let of = |correlator: &str| {
+        let all = get(&sandbox, LIST, &[&format!("fiware-correlator: {correlator}")]);
+        assert_eq!(all.as_array().unwrap().len(), 1, "{all}");
+        all[0].clone()
+    };
+    let stopped = of("stops");
+    assert_eq!(stopped["runtime"]["errors"].as_array().unwrap().len(), 1, "{stopped}");
+    assert!(
+        stopped["runtime"]["errors"][0].as_str().unwrap().contains("no table is for entities"),
+        "{stopped}"
+    );
+    assert_eq!(stopped["input"]["fiware_correlator"], "stops");
+    let odd = of("odd");
+    assert_eq!(odd["runtime"]["errors"].as_array().unwrap().len(), 3, "{odd}");
+    assert_eq!((&odd["runtime"]["retries_left"], &odd["runtime"]["status"]), (&json!(0), &json!("failed")));
+    assert_eq!(rows(&sandbox).unwrap_or(0), 0);
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
+}
