@@ -42,7 +42,7 @@ pub enum End {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Advance {
-    /// The queue.
+    /// Name of the queue it goes on in.
     pub queue: String,
     /// What is done here gave this: kept in the job's history.
     pub result: Option<Box<RawValue>>,
@@ -85,7 +85,7 @@ impl End {
         End::Snooze(wait)
     }
 
-    /// What panicked.
+    /// The failure for a panic, with the panic's message.
     pub(crate) fn of_panic(panic: &(dyn std::any::Any + Send)) -> End {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();

@@ -73,12 +73,12 @@ impl Facts {
 macro_rules! facts {
     ($type:ty) => {
         impl $type {
-            /// Its id.
+            /// The job's id.
             pub fn id(&self) -> &str {
                 &self.facts.id
             }
 
-            /// Its class.
+            /// The job's class.
             pub fn class(&self) -> &str {
                 &self.facts.class
             }
@@ -103,7 +103,7 @@ macro_rules! facts {
                 self.facts.priority
             }
 
-            /// Free words.
+            /// Tags of the job: free words.
             pub fn tags(&self) -> &[String] {
                 &self.facts.tags
             }

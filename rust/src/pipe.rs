@@ -29,7 +29,7 @@ impl Pipe {
         }
     }
 
-    /// Its descriptor.
+    /// The descriptor that is read.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.reader.get_ref().as_fd()
     }

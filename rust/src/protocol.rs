@@ -62,7 +62,7 @@ pub enum ToWorker<'a> {
     /// End a job.
     #[serde(borrow)]
     Cancel(Cancel<'a>),
-    /// Say `pong`.
+    /// Answer with a `pong`.
     Ping(Empty),
     /// No more jobs come.
     Shutdown(Empty),
@@ -75,7 +75,7 @@ pub enum ToWorker<'a> {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Empty {}
 
-/// Who speaks.
+/// A worker's first frame: what it speaks and what it can do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hello<'a> {
     /// The version it speaks.
@@ -109,7 +109,7 @@ pub struct Class {
     /// Processes of its tree at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_limit: Option<u64>,
-    /// Bytes printed.
+    /// Most bytes that the attempt may print.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_limit: Option<u64>,
     /// Tries after the first one.
@@ -153,7 +153,7 @@ pub struct Done<'a> {
 /// Where a job goes on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Next {
-    /// There.
+    /// The queue it goes on in.
     pub queue: String,
     /// Not before so many seconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,7 +167,7 @@ pub struct Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done.
+    /// The job is done.
     Complete,
     /// Tried again while tries remain.
     Failed,
@@ -191,7 +191,7 @@ pub struct Failure {
     /// One line for people.
     #[serde(default)]
     pub message: String,
-    /// A backtrace.
+    /// A backtrace, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
 }
@@ -213,7 +213,7 @@ pub struct Progress<'a> {
 /// A line for a job's log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Log<'a> {
-    /// Of which.
+    /// Id of the job.
     #[serde(borrow)]
     pub job: Cow<'a, str>,
     /// Without a newline at its end.
@@ -229,7 +229,7 @@ pub struct Warning<'a> {
     pub text: Cow<'a, str>,
 }
 
-/// A wish.
+/// A request of the worker: a verb with its arguments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call<'a> {
     /// The answer bears the same number.
@@ -237,7 +237,7 @@ pub struct Call<'a> {
     /// What is wanted.
     #[serde(borrow)]
     pub verb: Cow<'a, str>,
-    /// With what.
+    /// Its arguments, as JSON.
     #[serde(borrow)]
     pub args: &'a RawValue,
 }
@@ -245,7 +245,7 @@ pub struct Call<'a> {
 /// A job to run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run<'a> {
-    /// The job.
+    /// The job to run.
     #[serde(borrow)]
     pub job: Job<'a>,
 }
@@ -253,7 +253,7 @@ pub struct Run<'a> {
 /// A job as its worker sees it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job<'a> {
-    /// Its id.
+    /// The job's id.
     #[serde(borrow)]
     pub id: Cow<'a, str>,
     /// The proof of the right to run it: `done` gives it back.
@@ -277,7 +277,7 @@ pub struct Job<'a> {
     pub retries: Option<u32>,
     /// Higher runs first.
     pub priority: i32,
-    /// Free words.
+    /// Tags of the job: free words.
     #[serde(default)]
     pub tags: Vec<String>,
     /// Seconds from now.
@@ -324,7 +324,7 @@ pub enum BadLine {
     Torn {
         /// Where and why.
         why: serde_json::Error,
-        /// Its beginning.
+        /// The beginning of the line.
         line: String,
     },
 }

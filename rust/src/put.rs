@@ -16,16 +16,16 @@ use serde_json::value::RawValue;
 pub struct Put {
     /// Where it waits.
     pub queue: String,
-    /// Its class.
+    /// The job's class.
     pub class: String,
-    /// JSON text.
+    /// What the job carries, as JSON text.
     pub data: Box<RawValue>,
     /// A higher one runs first.
     pub priority: i32,
     /// Not before this long from now.
     #[serde(serialize_with = "as_seconds")]
     pub delay: Duration,
-    /// Free words.
+    /// Tags of the job: free words.
     pub tags: Vec<String>,
     /// Tries after the first one; None = as its class or pool says.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Raw {
-    /// UTF-8.
+    /// Data that is UTF-8.
     Text(String),
-    /// Any bytes.
+    /// Data of any bytes.
     Base64 {
-        /// In base64.
+        /// The bytes in base64.
         b64: String,
     },
 }

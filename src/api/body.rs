@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{NewJob, Stop, objects};
 
-/// `POST /v1/jobs`.
+/// The body of `POST /v1/jobs`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Put {
@@ -13,14 +13,14 @@ pub(super) struct Put {
     pub jobs: Vec<NewJob>,
 }
 
-/// `POST /v1/stop`.
+/// The body of `POST /v1/stop`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StopOrder {
     pub how: Stop,
 }
 
-/// `POST /v1/reload`.
+/// The body of `POST /v1/reload`.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reload {

@@ -24,7 +24,7 @@ const SLOT_STATES: [SlotState; 7] = [
 const HEALTH: [(Health, &str); 3] =
     [(Health::Healthy, "healthy"), (Health::Degraded, "degraded"), (Health::Unhealthy, "unhealthy")];
 
-/// The page.
+/// Renders the page of metrics.
 pub(super) fn render(meters: &Meters) -> String {
     let mut page = Page::default();
     supervisor(&mut page, &meters.status);

@@ -11,14 +11,14 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::Problem;
 
-/// Who asks.
+/// The client that asks, and how it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// A user of this machine, as the kernel tells it.
     User(u32),
     /// Somebody at this address, who is yet to show a token.
     Remote {
-        /// Where from.
+        /// The address it connected from.
         address: SocketAddr,
         /// Whether programs can be put from there.
         programs: bool,
@@ -81,9 +81,9 @@ fn allowed(stream: &UnixStream, members: Option<Members>) -> Result<Peer, String
 /// Those who may use the socket besides its owner and root: the members of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct Members {
-    /// Its number.
+    /// Id of the group.
     pub group: u32,
-    /// Asks the kernel for the groups of who connected a socket, the first one left out.
+    /// Asks the kernel for the groups of the process that connected a socket, without its first group.
     pub groups_of: fn(BorrowedFd<'_>) -> io::Result<Vec<u32>>,
 }
 
@@ -97,7 +97,7 @@ impl Members {
 
 /// A socket that the members of a group may use.
 pub struct SharedSocket {
-    /// The socket.
+    /// The listening socket.
     pub listener: UnixListener,
     /// Who they are.
     pub members: Members,

@@ -44,7 +44,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 type PoolOf = Result<Path<String>, PathRejection>;
 
-/// Who asks.
+/// The client that asks.
 type By = Extension<Peer>;
 
 async fn reload(State(api): Api, Extension(by): By, body: Body) -> Answer<Reloaded> {

@@ -61,7 +61,7 @@ pub fn changes(config: &Config) -> (Vec<(String, Change)>, Pauses) {
     })
 }
 
-/// Keeps them.
+/// Keeps the changes and pauses of pools on disk for the next supervisor of the same keeper.
 pub fn keep_changes(config: &Config) -> KeepChanges {
     let path = changes_path(config);
     Box::new(move |changes, pauses| {

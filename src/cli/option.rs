@@ -1,4 +1,4 @@
-//! `option get|set|unset|dump|load`.
+//! The command `option get|set|unset|dump|load`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `recur put|list|show|run|pause|resume|remove`.
+//! The command `recur put|list|show|run|pause|resume|remove`.
 
 use std::fmt::Write as _;
 

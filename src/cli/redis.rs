@@ -1,4 +1,4 @@
-//! `redis script`.
+//! The command `redis script`.
 
 use clap::Subcommand;
 

@@ -36,7 +36,7 @@ pub struct Status {
     /// They are drained when they were empty for so long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "15m", requires = "wait")]
     empty_for: Duration,
-    /// Print JSON
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }

@@ -15,7 +15,7 @@ use crate::model::{JobState, Status};
 /// A shell that waits longer is a nuisance.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Prints them.
+/// Prints the values for completion, one a line.
 pub async fn values(config: &Config, args: &Values) -> Result<u8, Failure> {
     let found = tokio::time::timeout(PATIENCE, find(config, args.of)).await;
     let mut words = found.ok().and_then(Result::ok).unwrap_or_default();

@@ -93,9 +93,9 @@ pub(super) fn resolve_api(
 /// A supervisor of another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// Its address.
+    /// Its address, a URL.
     pub url: String,
-    /// What opens its gate.
+    /// The token that its API asks for.
     pub token: Token,
 }
 

@@ -20,11 +20,11 @@ pub struct Error {
 pub enum Fault {
     /// The command line.
     Usage,
-    /// The settings.
+    /// What the settings say.
     Config,
     /// The rights on a file or directory.
     Permission,
-    /// The machine.
+    /// The machine, e.g. a directory that cannot be read.
     Io,
 }
 

@@ -19,7 +19,7 @@ use crate::model::{Identity, SpawnSpec};
 pub struct Facts {
     /// Who would run the supervisor.
     pub uid: u32,
-    /// Processors.
+    /// Number of processors.
     pub cpus: u64,
     /// Memory in bytes; None = not to be known.
     pub memory: Option<u64>,

@@ -51,7 +51,7 @@ pub struct File {
     /// What becomes of notifications.
     #[serde(default)]
     pub wq: WqSection,
-    /// The pools.
+    /// The pools, in their order.
     pub pools: Option<Vec<Pool>>,
 }
 

@@ -27,7 +27,7 @@ const NO_CHANGE: u32 = u32::MAX;
 pub struct SocketGroup {
     /// As the settings call it.
     pub name: String,
-    /// Its number.
+    /// The group's number.
     pub gid: u32,
 }
 

@@ -25,7 +25,7 @@ pub struct LogSection {
     /// How long output is kept.
     #[serde(default, deserialize_with = "duration")]
     pub keep: Option<Duration>,
-    /// How much.
+    /// How much is logged.
     pub level: Option<LogLevel>,
     /// The most output kept of all jobs.
     #[serde(default, deserialize_with = "size")]

@@ -13,7 +13,7 @@ use super::place::Source;
 /// Where a setting was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nowhere.
+    /// Nowhere: the default holds.
     Default,
     /// In the file: `FILE:LINE:COLUMN`.
     File(String),
@@ -69,7 +69,7 @@ impl Origins {
         self.of(pool, name) != Origin::Default
     }
 
-    /// The file.
+    /// The file's name, if settings were read from one.
     pub fn file(&self) -> Option<&str> {
         self.source.as_ref().map(|source| source.name.as_str())
     }

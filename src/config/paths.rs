@@ -17,13 +17,13 @@ pub struct Surroundings {
     pub uid: u32,
     /// The effective group.
     pub gid: u32,
-    /// `$HOME`.
+    /// Value of `$HOME`.
     pub home: Option<OsString>,
-    /// `$XDG_STATE_HOME`.
+    /// Value of `$XDG_STATE_HOME`.
     pub xdg_state_home: Option<OsString>,
-    /// `$XDG_RUNTIME_DIR`.
+    /// Value of `$XDG_RUNTIME_DIR`.
     pub xdg_runtime_dir: Option<OsString>,
-    /// `$TASKVISOR_API_TOKEN`.
+    /// Value of `$TASKVISOR_API_TOKEN`.
     pub api_token: Option<OsString>,
 }
 

@@ -17,7 +17,7 @@ use crate::model::{Bytes, Cron, CutOff, Leftovers, Order};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// Its name.
+    /// The pool's name.
     pub name: Option<String>,
     /// How its workers meet their jobs.
     pub mode: Option<Mode>,
@@ -140,7 +140,7 @@ pub struct Workers {
 pub struct Env {
     /// Those of the supervisor's own environment.
     pub pass: Option<Vec<String>>,
-    /// Others.
+    /// Others, with their values.
     pub set: Option<Named<String>>,
 }
 

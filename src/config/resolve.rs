@@ -22,31 +22,31 @@ use crate::wq;
 /// What was typed or set in the environment; a flag wins over the environment, which wins over the file.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
-    /// `--config`
+    /// Value of `--config`.
     pub config: Option<PathBuf>,
     /// Where the text of that file is to be read instead.
     pub in_force: Option<PathBuf>,
-    /// `--state-dir`
+    /// Value of `--state-dir`.
     pub state_dir: Option<PathBuf>,
-    /// `--run-dir`
+    /// Value of `--run-dir`.
     pub run_dir: Option<PathBuf>,
-    /// `--broker`
+    /// Value of `--broker`.
     pub broker: Option<String>,
-    /// `--url`
+    /// Value of `--url`.
     pub url: Option<String>,
-    /// `--token-file`
+    /// Value of `--token-file`.
     pub token_file: Option<PathBuf>,
-    /// `--lease`
+    /// Value of `--lease`.
     pub lease: Option<Duration>,
-    /// `--stop-deadline`
+    /// Value of `--stop-deadline`.
     pub stop_deadline: Option<Duration>,
-    /// `--log-format`
+    /// Value of `--log-format`.
     pub log_format: Option<LogFormat>,
-    /// `--log-level`
+    /// Value of `--log-level`.
     pub log_level: Option<LogLevel>,
-    /// `--burst`
+    /// Whether `--burst` is given.
     pub burst: bool,
-    /// `--wq`
+    /// Values of `--wq`.
     pub wq: WqSection,
     /// What is said of the only pool.
     pub pool: Pool,

@@ -233,7 +233,7 @@ impl Shown {
         out
     }
 
-    /// As `taskvisor.config/1`.
+    /// The settings as JSON of the schema `taskvisor.config/1`.
     pub fn to_json(&self) -> serde_json::Value {
         let all = |settings: &[Setting]| -> BTreeMap<String, serde_json::Value> {
             let of = |setting: &Setting| {

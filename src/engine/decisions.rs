@@ -15,10 +15,10 @@ use crate::supervisor::{Command, Event};
 const OFTEN: usize = 3072;
 const SELDOM: usize = 1024;
 
-/// So many are shown.
+/// The most decisions that `why` shows.
 const SHOWN: usize = 20;
 
-/// The log.
+/// The latest decisions, kept for `why`.
 #[derive(Default)]
 pub(super) struct Decisions {
     often: VecDeque<Entry>,

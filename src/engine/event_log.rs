@@ -51,7 +51,7 @@ impl Line {
         Line { by: Some(by.to_owned()), ..self }
     }
 
-    /// Writes it.
+    /// Writes the line to the log.
     pub(super) fn write(&self) {
         let job = self.job.as_ref().map(JobId::as_str);
         let worker = self.worker.as_ref().map(tracing::field::display);

@@ -36,11 +36,11 @@ pub(super) enum Request {
     Turn(oneshot::Sender<()>),
     /// Ask something of a pool, or of all; refused in words.
     Change {
-        /// None = all.
+        /// The pool's name; None = all pools.
         pool: Option<String>,
         /// What is to change.
         change: Change,
-        /// Who asks.
+        /// Who asks, e.g. `uid 1000`.
         by: String,
         /// When it is done and kept.
         answer: oneshot::Sender<Result<(), Problem>>,
@@ -51,9 +51,9 @@ pub(super) enum Request {
         fresh: Result<Fresh, String>,
         /// Whether only to say what would change.
         dry_run: bool,
-        /// Who asks.
+        /// Who asks, e.g. `uid 1000`.
         by: String,
-        /// What changes.
+        /// Gets what changes, by pool.
         answer: oneshot::Sender<Vec<(String, Step)>>,
     },
     /// From which queues it takes jobs.

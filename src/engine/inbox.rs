@@ -36,7 +36,7 @@ pub(super) enum Input {
     Seen(Seen),
     /// Children have printed or spoken, or can hear more.
     Output,
-    /// Somebody asks.
+    /// Somebody asks something of the loop.
     Request(Request),
     /// The supervisor's deadline has come.
     Timeout,

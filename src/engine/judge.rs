@@ -16,7 +16,7 @@ pub(super) struct Facts<'a> {
     pub(super) concern: Option<String>,
 }
 
-/// The verdict.
+/// Judges the health of the whole, with the reasons when it is not healthy.
 pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
     let Facts { view, queues, trouble, concern } = facts;
     let mut reasons = Vec::new();

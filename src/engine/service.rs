@@ -33,9 +33,9 @@ pub(super) type Queues = BTreeMap<QueueName, QueueCounts>;
 pub(super) struct ApiService {
     /// Where the jobs are.
     pub broker: Arc<Broker>,
-    /// What happens.
+    /// Where events are published and subscribed to.
     pub newsroom: EventBus,
-    /// How many there are.
+    /// Counts of the jobs by queue, kept for a while.
     pub census: CountCache<Queues>,
     /// To the loop.
     pub(super) requests: Sender<Request>,

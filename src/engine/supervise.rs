@@ -75,7 +75,7 @@ pub struct Setup {
     pub log: OwnLog,
     /// What is kept of the output of jobs and slots.
     pub outputs: LogSettings,
-    /// And where.
+    /// And where it is kept.
     pub places: Places,
     /// Reads the settings again.
     pub read_settings: ReadSettings,

@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Between two words on the reasons of a verdict that stays: they come and go with each job.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// The watch.
+/// When to look at the health again, and what was last logged of it.
 pub(super) struct Watch {
     due: Option<Instant>,
     quiet_until: Instant,
@@ -65,7 +65,7 @@ impl Watch {
         }
     }
 
-    /// They are.
+    /// Notes that the queues have been counted.
     pub(super) fn looked(&mut self) {
         self.looking = false;
     }

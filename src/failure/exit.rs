@@ -1,10 +1,10 @@
 //! The exit codes of every command.
 
-/// Done.
+/// It was done.
 pub const OK: u8 = 0;
 /// Not done; or a job that was waited for did not complete.
 pub const FAILED: u8 = 1;
-/// Typed wrongly.
+/// The command line was typed wrongly.
 pub const USAGE: u8 = 2;
 /// No supervisor runs.
 pub const NOT_RUNNING: u8 = 3;

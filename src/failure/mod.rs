@@ -59,7 +59,7 @@ impl Failure {
         ExitCode::from(self.code)
     }
 
-    /// Its lines.
+    /// The lines to print; empty for exit code 0.
     pub fn render(&self) -> String {
         if self.code == exit::OK {
             return String::new();

@@ -38,7 +38,7 @@ pub enum Body {
 /// Why a message cannot be read. Each sentence continues "the message is poison: ".
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BodyError {
-    /// Neither kind.
+    /// Neither JSON with a class nor anything its queue has a reading for.
     #[error(
         "it is no JSON object with a 'class', and its queue has neither a key for tasks of kale nor a class for text"
     )]

@@ -31,7 +31,7 @@ pub struct Codec {
 /// Why a text is no body of kale.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// Not base64.
+    /// It is not base64.
     #[error("it is not base64 ({0})")]
     Base64(String),
     /// The padding after decryption is none.

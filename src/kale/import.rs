@@ -15,7 +15,7 @@ pub struct Application<'a> {
     pub module: &'a str,
     /// Its settings over those of kale. What is no JSON is its text, a function or class its path.
     pub settings: &'a Map<String, Value>,
-    /// Its queues.
+    /// The queues it defines.
     pub queues: &'a [Queue],
     /// What stands before each queue's name at SQS, without the dash, if anything.
     pub release: Option<&'a str>,

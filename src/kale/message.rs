@@ -7,13 +7,13 @@ use super::pickle::{self, Limits, PickleError, Scalar, SpliceError, Value};
 pub struct Message {
     /// `id`: the same for every retry.
     pub id: String,
-    /// `task`: `module.Class`.
+    /// `task`: the class as `module.Class`.
     pub task: String,
     /// `payload.args`: a list or a tuple.
     pub args: Value,
     /// `payload.kwargs`: a dict.
     pub kwargs: Value,
-    /// `payload.app_data`: anything.
+    /// `payload.app_data`: any value at all.
     pub app_data: Value,
     /// `_enqueued_time`: seconds since 1970.
     pub enqueued_time: f64,

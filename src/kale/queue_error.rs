@@ -20,7 +20,7 @@ impl fmt::Display for Place {
 /// A mistake in the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueuesError {
-    /// Not YAML.
+    /// The file is not YAML.
     #[error("{0}")]
     Yaml(String),
     /// No queue at all.
@@ -31,7 +31,7 @@ pub enum QueuesError {
     Twice {
         /// `queue` or `setting`.
         what: &'static str,
-        /// The key.
+        /// The repeated key.
         key: String,
         /// Where it stands first.
         first: usize,
@@ -41,7 +41,7 @@ pub enum QueuesError {
     /// Two queues of one name.
     #[error("line {again}: two queues have the name '{name}', the other in line {first}")]
     SameName {
-        /// The name.
+        /// The name that both have.
         name: String,
         /// The line of the first.
         first: usize,
@@ -51,7 +51,7 @@ pub enum QueuesError {
     /// Nothing below a key.
     #[error("{place}: the queue '{key}' has no settings{}", next_line(*next))]
     Empty {
-        /// The key.
+        /// The queue's key.
         key: String,
         /// Where it stands.
         place: Place,
@@ -61,7 +61,7 @@ pub enum QueuesError {
     /// Something else than a map.
     #[error("{place}: '{key}' is no queue: a queue is a map of its settings")]
     NoMap {
-        /// The key.
+        /// The queue's key.
         key: String,
         /// Where it stands.
         place: Place,
@@ -73,7 +73,7 @@ pub enum QueuesError {
         key: String,
         /// Where it stands.
         place: Place,
-        /// The setting.
+        /// Name of the setting.
         setting: &'static str,
     },
     /// A value that cannot be.
@@ -83,7 +83,7 @@ pub enum QueuesError {
         key: String,
         /// Where the setting stands.
         place: Place,
-        /// The setting.
+        /// Name of the setting.
         setting: &'static str,
         /// What is given.
         value: String,
@@ -95,7 +95,7 @@ pub enum QueuesError {
     Name {
         /// Where it stands.
         place: Place,
-        /// Why.
+        /// Why the name is refused.
         error: NameError,
     },
 }

@@ -34,7 +34,7 @@ pub enum Source {
     Stdout,
     /// And there, or said in its worker's `log` lines.
     Stderr,
-    /// Not recorded.
+    /// The stream was not recorded.
     Unknown,
 }
 

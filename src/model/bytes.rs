@@ -44,11 +44,11 @@ impl From<&str> for Bytes {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Form<'a> {
-    /// UTF-8.
+    /// Bytes that are UTF-8.
     Text(Cow<'a, str>),
-    /// Any other.
+    /// Any other bytes.
     Base64 {
-        /// In base64.
+        /// The bytes in base64.
         b64: String,
     },
 }

@@ -15,7 +15,7 @@ pub struct Presence {
     pub started: Instant,
     /// How far its stop has come.
     pub stopping: Option<Stop>,
-    /// Its pools.
+    /// Its pools, in numbers.
     pub pools: Vec<PoolSign>,
 }
 
@@ -30,7 +30,7 @@ impl Presence {
 /// A pool in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolSign {
-    /// Its name.
+    /// The pool's name.
     pub name: String,
     /// `fork`, `prefork` or `coroutine`.
     pub mode: String,
@@ -39,7 +39,7 @@ pub struct PoolSign {
     /// Whether it takes no jobs for now.
     #[serde(default)]
     pub paused: bool,
-    /// Its slots.
+    /// Number of its slots.
     pub slots: usize,
     /// Those that could take a job.
     pub ready: usize,
@@ -66,7 +66,7 @@ impl PoolSign {
 /// All supervisors that have given a sign of life, and have neither stopped nor been silent for a day.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fleet {
-    /// Always `taskvisor.fleet/1`.
+    /// Schema of this document, always `taskvisor.fleet/1`.
     pub schema: String,
     /// The time of the broker, by which all others here are.
     #[serde(flatten, with = "Now::<Millis>")]
@@ -86,7 +86,7 @@ impl Fleet {
 pub struct Member {
     /// Whose leases it holds: one state directory.
     pub instance: String,
-    /// Its host.
+    /// Name of its host.
     pub host: String,
     /// The program's version.
     pub version: String,
@@ -119,7 +119,7 @@ impl Member {
 /// A job that runs somewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberJob {
-    /// Its id.
+    /// The job's id.
     pub id: JobId,
     /// What it is.
     pub class: Class,

@@ -11,7 +11,7 @@ use super::{Count, Failure, Fence, Forensics, Instance, JobState, Millis, QueueN
 pub struct Entry {
     /// When it happened.
     pub at: Millis,
-    /// What happened.
+    /// What happened then.
     pub what: Happened,
 }
 
@@ -43,9 +43,9 @@ pub enum Happened {
     },
     /// It was complete and went on in another queue, as its worker said.
     Advanced {
-        /// From where.
+        /// The queue it was in.
         from: QueueName,
-        /// To where.
+        /// The queue it went on to.
         to: QueueName,
         /// What the worker gave back, JSON text, if it is no longer than 2048 bytes.
         result: Option<String>,
@@ -85,7 +85,7 @@ pub struct Attempt {
     /// When it was given out.
     #[serde(flatten, with = "StartedAt::<Option<Millis>>")]
     pub started_at: Option<Millis>,
-    /// To whom.
+    /// The supervisor that it was given to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<Instance>,
     /// For which life of which slot.
@@ -94,7 +94,7 @@ pub struct Attempt {
     /// How often its lease was extended, and when last.
     #[serde(default)]
     pub renewals: u32,
-    /// See `renewals`.
+    /// When its lease was last extended.
     #[serde(flatten, with = "RenewedAt::<Option<Millis>>")]
     pub renewed_at: Option<Millis>,
     /// What the job became.

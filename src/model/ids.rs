@@ -30,7 +30,7 @@ pub struct SlotId {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerId {
-    /// The place.
+    /// The slot it lives in.
     pub slot: SlotId,
     /// Which life at that place. Never used twice while one keeper lives.
     pub generation: u32,

@@ -1,4 +1,4 @@
-//! The work.
+//! Jobs: what they carry, where they are in their life, and the right to run one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub enum Payload {
 pub struct Exec {
     /// Program and arguments. A program without a slash is looked up in the supervisor's PATH.
     pub argv: Vec<Bytes>,
-    /// Working directory.
+    /// Working directory of the program.
     pub cwd: Bytes,
     /// File mode creation mask.
     #[serde(with = "Octal")]
@@ -97,7 +97,7 @@ impl Retry {
 /// A job as it is handed to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its id.
+    /// The job's id.
     pub id: JobId,
     /// The queue it was fetched from.
     pub queue: QueueName,
@@ -107,7 +107,7 @@ pub struct Job {
     pub payload: Payload,
     /// Higher runs first.
     pub priority: i32,
-    /// Free words.
+    /// Tags of the job: free words.
     pub tags: Vec<String>,
     /// Which attempt this is, starting at 1. An unspent attempt is counted again.
     pub attempt: u32,
@@ -128,7 +128,7 @@ pub struct Job {
 pub struct Lease {
     /// Of which job.
     pub job: JobId,
-    /// The proof.
+    /// The number that proves the lease.
     pub fence: Fence,
     /// End of the right, on our clock, counted from the moment the request was *sent*.
     pub expires_at: Instant,
@@ -137,9 +137,9 @@ pub struct Lease {
 /// A job with the right to run it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// The work.
+    /// The job to run.
     pub job: Arc<Job>,
-    /// The right.
+    /// The lease on it.
     pub lease: Lease,
 }
 
@@ -157,7 +157,7 @@ pub enum JobState {
     Running = 2,
     /// Canceled while it ran; `canceled` when its processes are proven dead.
     Canceling = 3,
-    /// Done.
+    /// The job is done.
     Complete = 4,
     /// Out of tries.
     Failed = 5,
@@ -235,7 +235,7 @@ impl std::str::FromStr for JobState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "JobJson", into = "JobJson")]
 pub struct JobRecord {
-    /// Its id.
+    /// The job's id.
     pub id: JobId,
     /// Where it is or was.
     pub queue: QueueName,
@@ -250,7 +250,7 @@ pub struct JobRecord {
     pub state: JobState,
     /// Higher runs first.
     pub priority: i32,
-    /// Free words.
+    /// Tags of the job: free words.
     pub tags: Vec<String>,
     /// Whether somebody follows it.
     pub tracked: bool,
@@ -350,7 +350,7 @@ impl QueueCounts {
 /// A pause of a queue: nothing is fetched from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pause {
-    /// Since when.
+    /// When the pause began.
     #[serde(flatten, with = "Since::<Millis>")]
     pub since: Millis,
     /// Who asked for it, e.g. `uid 1000`.

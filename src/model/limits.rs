@@ -5,9 +5,9 @@ use std::time::Duration;
 /// What an attempt may take; None = as much as there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest run.
+    /// How long it may run.
     pub time: Option<Duration>,
-    /// After so long the job is told, by its worker, that its time is nearly over.
+    /// After this long the worker tells the job that its time is nearly over.
     pub soft_time: Option<Duration>,
     /// Memory of its process tree, in bytes.
     pub memory: Option<u64>,
@@ -15,7 +15,7 @@ pub struct Limits {
     pub cpu: Option<Duration>,
     /// Processes of its tree at a time.
     pub processes: Option<u64>,
-    /// Bytes printed.
+    /// Bytes that it may print.
     pub output: Option<u64>,
 }
 

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 pub struct LogSettings {
     /// For people or for programs.
     pub format: LogFormat,
-    /// How much.
+    /// How much is logged.
     pub level: LogLevel,
     /// Where the supervisor's own log and what slots print outside of jobs are kept; None = both go to stderr.
     pub dir: Option<PathBuf>,
-    /// When the files there are begun anew.
+    /// When a new file is begun there, and how many older ones are kept.
     pub rotate: Rotate,
     /// The most output kept of one attempt, in bytes.
     pub job_cap: u64,
@@ -24,12 +24,12 @@ pub struct LogSettings {
     pub keep: Duration,
 }
 
-/// When a file is begun anew.
+/// When a new log file is begun, and how many older ones are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotate {
-    /// Before it has more bytes than this.
+    /// The most bytes of a file: a new one is begun before it has more.
     pub size: u64,
-    /// So many older ones are kept.
+    /// Number of older files that are kept.
     pub keep: u32,
 }
 
@@ -66,15 +66,15 @@ pub enum LogFormat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
-    /// What failed.
+    /// Only what failed.
     Error,
     /// And what may fail.
     Warn,
     /// And what happened.
     #[default]
     Info,
-    /// And why.
+    /// And why it happened.
     Debug,
-    /// Everything.
+    /// Everything there is to log.
     Trace,
 }

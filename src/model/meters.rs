@@ -27,7 +27,7 @@ pub struct Meters {
 pub struct PoolCounters {
     /// Jobs that came with the answers to fetches.
     pub fetched: u64,
-    /// Lives begun.
+    /// Lives that have begun.
     pub spawned: u64,
     /// Lives ended by exit code 0.
     pub ended_well: u64,
@@ -66,14 +66,14 @@ pub struct Counters {
     pub pools: BTreeMap<String, PoolCounters>,
     /// The same, as the supervisor counts.
     pub tallies: BTreeMap<String, Tally>,
-    /// Leases renewed.
+    /// Number of leases renewed.
     pub renewed: u64,
     /// Renewals without an answer.
     pub renewals_failed: u64,
-    /// Leases lost.
+    /// Number of leases lost, canceled jobs included.
     pub revoked: u64,
     /// Answers to settlements.
     pub settled: u64,
-    /// Settlements without an answer, which are told again.
+    /// Settlements without an answer, which are sent again.
     pub settles_failed: u64,
 }

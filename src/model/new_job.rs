@@ -45,7 +45,7 @@ pub struct NewJob {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Exists {
-    /// Refuses it.
+    /// Refuses the new job.
     #[default]
     Refuse,
     /// Leaves the one that exists as it is, whatever its state, and gives its id.

@@ -120,7 +120,7 @@ impl FromStr for OptionName {
 /// What an option is set to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionValue {
-    /// A number.
+    /// A number of things.
     Count(u64),
     /// A length of time.
     Length(Duration),
@@ -175,7 +175,7 @@ impl OptionsInForce {
         Ok(read)
     }
 
-    /// Sets one.
+    /// Sets an option, of one queue or of all.
     pub fn set(&mut self, queue: Option<QueueName>, name: OptionName, value: &str) -> Result<(), String> {
         if queue.is_some() && !name.is_of_queues() {
             return Err(format!("option {name} is for all queues, not for one"));

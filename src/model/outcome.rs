@@ -78,7 +78,7 @@ pub enum Outcome {
 /// Where a job goes on that is complete in its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Next {
-    /// There.
+    /// The queue it goes on in.
     pub queue: QueueName,
     /// Not before this long from now.
     pub delay: Duration,
@@ -107,7 +107,7 @@ impl Next {
 /// What we tell the broker about a job we hold a lease on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Done.
+    /// The job is done.
     Complete {
         /// What the worker gave back, JSON text.
         result: Option<String>,
@@ -118,12 +118,12 @@ pub enum Verdict {
     Retry {
         /// How long to wait.
         after: Duration,
-        /// Why.
+        /// Why the attempt failed.
         failure: Failure,
     },
     /// The attempt is spent and was the last one.
     Fail {
-        /// Why.
+        /// Why the attempt failed.
         failure: Failure,
     },
     /// Back to its place in the queue, attempt unspent.
@@ -135,7 +135,7 @@ pub enum Verdict {
     },
     /// Needs a person; kept with its reason until `job retry`.
     Hold {
-        /// Why.
+        /// Why it needs a person.
         failure: Failure,
     },
     /// The cancel that was asked for is proven: its processes are dead.
@@ -167,7 +167,7 @@ impl Count {
 /// One verdict on one lease. Applied by compare-and-set on (job, fence), so exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
-    /// The job.
+    /// Id of the job.
     pub job: JobId,
     /// The proof that it is ours.
     pub fence: Fence,
@@ -352,7 +352,7 @@ impl Forensics {
 /// A worker that died with several jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeadWorker {
-    /// Its name.
+    /// Name of the worker.
     pub worker: super::WorkerName,
     /// From assign to its death.
     #[serde(with = "Seconds")]

@@ -215,15 +215,15 @@ pub enum Work {
 /// A user, by numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The user.
+    /// The user's number.
     pub uid: u32,
-    /// The group.
+    /// The first group's number.
     pub gid: u32,
     /// The other groups.
     pub groups: Vec<u32>,
     /// For people, and for `USER` and `LOGNAME`.
     pub name: String,
-    /// For `HOME`.
+    /// The home directory, for `HOME`.
     pub home: PathBuf,
 }
 

@@ -16,7 +16,7 @@ pub struct PublishedEvent {
     /// When it happened.
     #[serde(flatten, with = "At::<Millis>")]
     pub at: Millis,
-    /// What happened.
+    /// The kind of the event.
     #[serde(rename = "kind")]
     pub what: What,
     /// To which job.
@@ -147,7 +147,7 @@ pub enum What {
 }
 
 impl What {
-    /// Every kind.
+    /// Every kind of event.
     pub const ALL: [What; 30] = [
         What::Put,
         What::Fetched,

@@ -135,9 +135,9 @@ pub struct RecurringRecord {
 /// The latest job of a recurring job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LatestJob {
-    /// Its id.
+    /// The job's id.
     pub id: JobId,
-    /// Its state.
+    /// The job's state.
     pub state: JobState,
     /// When it was due.
     #[serde(flatten, with = "DueAt::<Millis>")]

@@ -35,7 +35,7 @@ pub struct Settings {
 /// A set of equal workers. Modes are two numbers: `jobs_at_once` and `jobs_per_life`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
-    /// Its name.
+    /// The pool's name.
     pub name: String,
     /// How its workers are made: equal numbers, equal outfits.
     pub outfit: u32,
@@ -201,7 +201,7 @@ impl Default for PoolSettings {
 /// A life of an earlier supervisor of which something still lives: nobody else may run its jobs before that is proven dead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unproven {
-    /// The life.
+    /// The worker's life.
     pub worker: WorkerId,
     /// Why it does not die, for people.
     pub cause: String,
@@ -217,7 +217,7 @@ pub enum Change {
     Recycle,
     /// No more jobs; those that run go on.
     Pause,
-    /// Jobs again.
+    /// Take jobs again.
     Resume,
     /// More or fewer places, until the settings say another number.
     Scale(Scale),
@@ -227,7 +227,7 @@ pub enum Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// So many.
+    /// This number of places.
     To(u16),
     /// So many more, or fewer.
     By(i32),

@@ -13,7 +13,7 @@ const LONGEST_AGO: i64 = 10 * 366 * 86_400_000;
 /// From each of its moments on the pool has another size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeRule {
-    /// The moments.
+    /// The moments at which the size changes.
     pub at: Cron,
     /// The time zone of their hours.
     pub zone: TimeZone,

@@ -35,7 +35,7 @@ impl SlotName {
 /// One life in a slot as people know it: `mail.1#7` is the worker of generation 7 in slot mail.1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerName {
-    /// The place.
+    /// The slot it lives in.
     pub slot: SlotName,
     /// Which life at that place. It goes up with each new worker, also when the pool is recycled.
     pub generation: u32,

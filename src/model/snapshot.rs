@@ -26,7 +26,7 @@ pub struct Caught {
     pub depth: u32,
     /// Its pid, for people.
     pub pid: i32,
-    /// Its name.
+    /// The process's name.
     pub name: String,
     /// One letter: R, S, D, T, Z.
     pub state: String,
@@ -41,7 +41,7 @@ pub struct Caught {
     /// CPU time used so far.
     #[serde(with = "Seconds")]
     pub cpu: Duration,
-    /// Its threads.
+    /// Number of its threads.
     pub threads: u64,
     /// How many files it has open; None = that may not be known.
     #[serde(default)]

@@ -12,7 +12,7 @@ use super::{Class, JobId, Pause, Progress, QueueCounts, QueueName, SlotId, SlotN
 /// The whole picture. The schema's name goes up when a field changes its meaning or disappears.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
-    /// Always `taskvisor.status/2`.
+    /// Schema of this document, always `taskvisor.status/2`.
     pub schema: String,
     /// The program's version.
     pub version: String,
@@ -21,7 +21,7 @@ pub struct Status {
     pub verdict: Health,
     /// Why it is not healthy, one line each.
     pub reasons: Vec<String>,
-    /// The machine.
+    /// The machine it runs on.
     pub host: Host,
     /// The parent process.
     pub keeper: Process,
@@ -49,9 +49,9 @@ pub struct Status {
     pub logs: LogStatus,
     /// Jobs settled since the supervisor started, by verdict: `complete`, `failed`, `retry`, `released`, `held`, `canceled`.
     pub settled: BTreeMap<String, u64>,
-    /// The pools.
+    /// The pools with their slots.
     pub pools: Vec<PoolStatus>,
-    /// The queues.
+    /// How many jobs each queue has, by state.
     pub queues: BTreeMap<QueueName, QueueCounts>,
     /// How long ago they were counted, if the broker did not do so at once when it was asked.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "MaybeSeconds")]
@@ -110,7 +110,7 @@ impl Health {
 /// The machine, in short.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
-    /// Its name.
+    /// The machine's name.
     pub name: String,
     /// Memory in bytes.
     pub memory_total: u64,
@@ -118,7 +118,7 @@ pub struct Host {
     pub memory_used: u64,
     /// Load average of the last minute.
     pub load: f64,
-    /// Processors.
+    /// Number of processors.
     pub cpus: u32,
 }
 
@@ -127,7 +127,7 @@ pub struct Host {
 pub struct Process {
     /// Its pid, for people.
     pub pid: i32,
-    /// Its name.
+    /// The process's name.
     pub name: String,
     /// One letter: R, S, D, T, Z.
     pub state: String,
@@ -136,15 +136,15 @@ pub struct Process {
     /// CPU time used so far.
     #[serde(with = "Seconds")]
     pub cpu: Duration,
-    /// Its children.
+    /// Its child processes, with theirs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Process>,
 }
 
-/// One pool.
+/// The state of one pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolStatus {
-    /// Its name.
+    /// The pool's name.
     pub name: String,
     /// `fork`, `prefork` or `coroutine`.
     pub mode: String,
@@ -201,10 +201,10 @@ impl SlotStatus {
     }
 }
 
-/// One slot.
+/// The state of one slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SlotStatus {
-    /// Its name.
+    /// Name of the slot, e.g. `mail.1`.
     pub slot: SlotName,
     /// Its place as the keeper knows it: another one after a recycle. For the engine alone.
     #[serde(skip)]
@@ -250,9 +250,9 @@ pub struct SlotStatus {
 pub enum SlotState {
     /// No process: waiting for its backoff, or not wanted.
     Down,
-    /// Being made.
+    /// Its process starts and is not ready yet.
     Starting,
-    /// Takes jobs.
+    /// Has room for a job.
     Ready,
     /// Runs all it can.
     Busy,
@@ -282,13 +282,13 @@ impl SlotState {
 /// A job under way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunningJob {
-    /// Its id.
+    /// The job's id.
     pub id: JobId,
     /// What it is; for a program its name and arguments are in `title`.
     pub class: Class,
     /// A short line for people, e.g. `gzip -t a.gz`.
     pub title: String,
-    /// Which attempt.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
     /// For how long.
     #[serde(with = "Seconds")]

@@ -28,9 +28,9 @@ impl Today {
 /// How often something took how long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sum {
-    /// How often.
+    /// How often it happened.
     pub count: u64,
-    /// In all.
+    /// How long all of them took, in seconds.
     pub seconds: f64,
 }
 

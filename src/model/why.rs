@@ -12,7 +12,7 @@ use super::{Class, JobId, JobRecord, PoolStatus, QueueCounts, QueueName, SlotNam
 /// What is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A job.
+    /// A job, by its id.
     Job(JobId),
     /// A slot: `POOL.N`.
     Slot(String),
@@ -73,6 +73,6 @@ pub struct Decision {
     /// How long ago.
     #[serde(with = "Seconds")]
     pub ago: Duration,
-    /// In words.
+    /// The decision in words.
     pub what: String,
 }

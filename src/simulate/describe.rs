@@ -14,7 +14,7 @@ use crate::model::{QUEUE_PRIORITY, QUEUE_PRIORITY_MAX, Random, parse_duration};
 /// 95 % of a normal distribution lie below so many standard deviations above its mean.
 const P95: f64 = 1.644_853_626_951_472_2;
 
-/// The file.
+/// The file that describes a workload.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Described {
@@ -69,9 +69,9 @@ enum Arrivals {
 #[derive(Clone, Copy, Debug)]
 enum RunTime {
     Constant(Duration),
-    /// Exponential.
+    /// Exponentially distributed, with this mean.
     Mean(Duration),
-    /// Log-normal.
+    /// Log-normally distributed, with these quantiles.
     Quantiles {
         median: Duration,
         p95: Duration,
@@ -130,7 +130,7 @@ fn line_of(text: &str, from: usize, message: &str) -> usize {
     found.map_or(from, |(at, _)| at + 1)
 }
 
-/// FNV-1a.
+/// The FNV-1a hash of a text, 64 bits.
 fn hash(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

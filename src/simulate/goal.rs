@@ -12,7 +12,7 @@ use crate::model::{format_duration, parse_duration};
 /// Which latency of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// The mean.
+    /// The mean latency.
     Mean,
     /// Half of the jobs start sooner.
     P50,
@@ -20,7 +20,7 @@ pub enum Figure {
     P95,
     /// 99 of 100 do.
     P99,
-    /// All do.
+    /// All of them do.
     Max,
 }
 

@@ -14,9 +14,9 @@ pub struct Latency {
     /// Its priority; None = of all queues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// Its jobs.
+    /// Number of its jobs.
     pub jobs: usize,
-    /// The mean.
+    /// The mean wait, in seconds.
     #[serde(serialize_with = "seconds")]
     pub mean: Duration,
     /// Half of the jobs waited no longer.
@@ -28,7 +28,7 @@ pub struct Latency {
     /// 99 of 100 did.
     #[serde(serialize_with = "seconds")]
     pub p99: Duration,
-    /// The longest.
+    /// The longest wait, in seconds.
     #[serde(serialize_with = "seconds")]
     pub max: Duration,
 }
@@ -65,9 +65,9 @@ pub struct Report {
     pub selector: &'static str,
     /// How many there were.
     pub workers: u16,
-    /// Each queue.
+    /// The latency of each queue.
     pub queues: Vec<Latency>,
-    /// All jobs.
+    /// The latency of all jobs together.
     pub all: Latency,
     /// The queue with the longest p95.
     pub worst: String,

@@ -12,7 +12,7 @@ pub const JOBS_MAX: usize = 10_000_000;
 /// A queue of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// Its name.
+    /// Name of the queue.
     pub name: QueueName,
     /// From 1 to 100.
     pub priority: u8,
@@ -72,7 +72,7 @@ impl Workload {
         Workload { queues, jobs }
     }
 
-    /// The queues.
+    /// The queues of the workload.
     pub fn queues(&self) -> &[Queue] {
         &self.queues
     }

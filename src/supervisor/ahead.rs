@@ -46,7 +46,7 @@ pub(super) enum Place {
     Now(usize),
     /// It is kept for a while.
     Later,
-    /// Back.
+    /// It goes back to the broker.
     Nowhere,
 }
 

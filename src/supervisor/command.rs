@@ -1,4 +1,4 @@
-//! Orders out.
+//! Commands: what the supervisor orders others to do.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Facts in.
+//! Events: the facts that the supervisor decides on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,6 +60,6 @@ pub enum Event {
     Change(Option<String>, Change),
     /// The worker has grown beyond the size at which its pool exchanges it.
     Outgrown(WorkerId),
-    /// End.
+    /// Stop the whole service.
     Stop(Stop),
 }

@@ -79,7 +79,7 @@ impl Intake {
         Some(asked)
     }
 
-    /// No answer.
+    /// Notes that the fetch got no answer, and backs off.
     pub(super) fn failed(&mut self, now: Instant, random: &mut Random) {
         if self.asked.take().is_some() {
             self.maybe_waiting = true;

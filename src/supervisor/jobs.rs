@@ -41,7 +41,7 @@ pub(super) struct Running {
 /// How far a job has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It runs.
+    /// The job runs.
     Runs,
     /// The worker has spoken; it counts when the worker is proven dead.
     Said(Outcome),
@@ -51,7 +51,7 @@ pub(super) enum Phase {
 
 /// What to make of a worker's word.
 pub(super) enum Heard {
-    /// It counts.
+    /// The outcome counts.
     Outcome(Outcome),
     /// A canceled job has really stopped.
     Stopped(Why),

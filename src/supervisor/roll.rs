@@ -23,7 +23,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// For people.
+    /// The step in words, for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Step::Keep => "unchanged",

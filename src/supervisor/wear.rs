@@ -15,11 +15,11 @@ const JITTER: u32 = 10;
 pub(super) enum Wear {
     /// So many jobs.
     Jobs,
-    /// Its age.
+    /// It has lived for long enough.
     Age,
     /// Nothing to do for long.
     Idle,
-    /// Its size.
+    /// It has grown too large.
     Memory,
 }
 

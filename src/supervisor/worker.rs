@@ -20,7 +20,7 @@ pub(super) enum State {
     Starting,
     /// Has room for a job.
     Ready,
-    /// Has none.
+    /// Has no room for a job.
     Busy,
     /// Asked to end, or ending as planned; killed at the deadline.
     Stopping(Why),

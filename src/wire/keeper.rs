@@ -92,11 +92,11 @@ pub struct Hello {
 /// A signal that means something to the supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// SIGTERM.
+    /// SIGTERM: drain, then stop.
     Terminate,
-    /// SIGINT.
+    /// SIGINT: drain first, sooner at each repetition.
     Interrupt,
-    /// SIGQUIT.
+    /// SIGQUIT: stop without draining.
     Quit,
     /// SIGHUP: read the settings again.
     Hangup,
@@ -137,11 +137,11 @@ impl Ask {
 pub enum Step {
     /// The socket pair.
     Socket,
-    /// The pipes.
+    /// Making the pipes.
     Pipe,
-    /// The cgroup.
+    /// Making the cgroup.
     Cgroup,
-    /// The fork.
+    /// Forking the process.
     Fork,
     /// Asking the template.
     Template,

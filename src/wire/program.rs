@@ -16,7 +16,7 @@ pub struct Program {
     pub argv: Vec<Vec<u8>>,
     /// The whole environment, as `NAME=value`.
     pub env: Vec<Vec<u8>>,
-    /// Working directory.
+    /// Working directory of the program.
     pub cwd: Vec<u8>,
     /// File mode creation mask.
     pub umask: u32,
@@ -33,7 +33,7 @@ pub struct Program {
 /// A user as the kernel knows one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The user.
+    /// The user's number.
     pub uid: u32,
     /// The user's first group.
     pub gid: u32,
@@ -59,7 +59,7 @@ pub enum Step {
     Chdir,
     /// Setting up descriptors.
     Descriptors,
-    /// `execve`.
+    /// Running the program by `execve`.
     Exec,
     /// Becoming the user.
     Identity,
@@ -118,7 +118,7 @@ impl Program {
 }
 
 impl Failed {
-    /// Eight bytes.
+    /// The failure as the eight bytes that go through the pipe.
     pub fn encode(self) -> [u8; 8] {
         let mut message = [0; 8];
         message[0] = self.step as u8;

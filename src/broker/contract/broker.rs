@@ -75,17 +75,17 @@ impl Broker {
         self.card
     }
 
-    /// See [`Source::fetch`].
+    /// Takes leases on jobs: see [`Source::fetch`].
     pub async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
         self.source.fetch(request).await
     }
 
-    /// See [`Source::renew`].
+    /// Extends leases: see [`Source::renew`].
     pub async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
         self.source.renew(leases, by).await
     }
 
-    /// See [`Source::settle`].
+    /// Applies verdicts: see [`Source::settle`].
     pub async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
         self.source.settle(settlements).await
     }
@@ -113,22 +113,22 @@ impl Broker {
         self.source.put(jobs).await
     }
 
-    /// See [`Source::progress`].
+    /// Notes the progress of jobs: see [`Source::progress`].
     pub async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
         self.source.progress(notes).await
     }
 
-    /// See [`Source::next_notice`].
+    /// Waits for the next notice: see [`Source::next_notice`].
     pub async fn next_notice(&self) -> Notice {
         self.source.next_notice().await
     }
 
-    /// See [`Source::health`].
+    /// Whether the broker works: see [`Source::health`].
     pub fn health(&self) -> Health {
         self.source.health()
     }
 
-    /// See [`Recovery::admit`].
+    /// Admits this supervisor: see [`Recovery::admit`].
     pub async fn admit(&self, instance: &Instance) -> Result<(), Error> {
         match &self.recovery {
             Some(recovery) => recovery.admit(instance).await,
@@ -144,7 +144,7 @@ impl Broker {
         }
     }
 
-    /// See [`Recovery::held_by`].
+    /// The leases of an instance: see [`Recovery::held_by`].
     pub async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
         match &self.recovery {
             Some(recovery) => recovery.held_by(instance).await,
@@ -152,28 +152,28 @@ impl Broker {
         }
     }
 
-    /// See [`Feed::publish`].
+    /// Gives the broker the bus for its events: see [`Feed::publish`].
     pub fn publish(&self, room: EventBus) {
         if let Some(feed) = &self.feed {
             feed.publish(room);
         }
     }
 
-    /// See [`Feed::hear`].
+    /// Waits until every later event will be delivered: see [`Feed::hear`].
     pub async fn hear(&self) {
         if let Some(feed) = &self.feed {
             feed.hear().await;
         }
     }
 
-    /// See [`Peers::sign`].
+    /// Publishes this supervisor's presence: see [`Peers::sign`].
     pub fn sign(&self, sign: Presence) {
         if let Some(peers) = &self.peers {
             peers.sign(sign);
         }
     }
 
-    /// See [`Peers::leave`].
+    /// Takes this supervisor off the list: see [`Peers::leave`].
     pub async fn leave(&self) -> Result<(), Error> {
         match &self.peers {
             Some(peers) => peers.leave().await,
@@ -181,7 +181,7 @@ impl Broker {
         }
     }
 
-    /// See [`Admin::ask`].
+    /// Carries out a verb: see [`Admin::ask`].
     pub async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
         self.card.require(verb.needs())?;
         if let Verb::List(filter) = verb {
@@ -199,7 +199,7 @@ impl Broker {
         }
     }
 
-    /// See [`Browse::page`].
+    /// One page of a list: see [`Browse::page`].
     pub async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
         self.card.require(Ability::List)?;
         match &self.browse {
@@ -208,14 +208,14 @@ impl Broker {
         }
     }
 
-    /// See [`Browse::count_tasks`].
+    /// How many tasks there are: see [`Browse::count_tasks`].
     pub async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<u64, Error> {
         self.card.require(Ability::List)?;
         let browse = self.browse.as_ref().ok_or_else(|| self.without_jobs(Ability::List))?;
         super::by_id::count_tasks(&**browse, begins, states).await
     }
 
-    /// See [`Browse::ended`].
+    /// Waits for a job's end: see [`Browse::ended`].
     pub async fn ended(&self, id: JobId) -> Result<JobState, Error> {
         self.card.require(Ability::Show)?;
         match &self.browse {

@@ -24,9 +24,9 @@ pub enum Error {
     /// The job's state does not allow it.
     #[error("job '{id}' is {state}: it cannot be {verb}")]
     WrongState {
-        /// Which.
+        /// The job's id.
         id: JobId,
-        /// Its state.
+        /// The job's state.
         state: JobState,
         /// What was asked, as a participle: `retried`.
         verb: &'static str,
@@ -34,7 +34,7 @@ pub enum Error {
     /// Other jobs wait for it.
     #[error("job '{id}' cannot be {verb}: {} {} it", names(by), if by.len() == 1 { "needs" } else { "need" })]
     Needed {
-        /// Which.
+        /// The job's id.
         id: JobId,
         /// Those that wait for it.
         by: Vec<JobId>,

@@ -11,7 +11,7 @@ use crate::model::{Cursor, Fence, Filter, Instance, JobId, JobState, Page, Prese
 /// Knows which jobs a supervisor held when it died. A broker without it gives them back when their leases run out.
 #[async_trait]
 pub trait Recovery: Send + Sync {
-    /// Refused if somebody else goes by the name of `instance` and lives: what that one runs is not ours to release.
+    /// Refuses if another living supervisor has the name `instance`: its jobs are not ours to release.
     async fn admit(&self, _instance: &Instance) -> Result<(), Error> {
         Ok(())
     }
@@ -61,21 +61,21 @@ pub trait Browse: Send + Sync {
 /// Tells what happens to jobs.
 #[async_trait]
 pub trait Feed: Send + Sync {
-    /// Where to tell what happens to jobs, each once it is durable, while somebody listens there. Asked for once, by the
-    /// supervisor.
+    /// Publishes job events on `room` from now on, each once it is durable, while somebody is subscribed. The supervisor
+    /// calls it once.
     fn publish(&self, room: EventBus);
 
-    /// Comes back when those who listen now are told all that happens from now on, or else that some of it is lost. Who
-    /// begins to listen waits for it.
+    /// Resolves once every current subscriber will receive all later events, or a notice that some were lost. A new
+    /// subscriber waits for it.
     async fn hear(&self) {}
 }
 
 /// Tells the supervisors that share a broker of one another.
 #[async_trait]
 pub trait Peers: Send + Sync {
-    /// What this supervisor is from now on: told by and by, and again and again, until the supervisor leaves.
+    /// Publishes this supervisor's presence to the others, periodically, until `leave`.
     fn sign(&self, sign: Presence);
 
-    /// This supervisor stops in order: nobody is to take it for dead.
+    /// Takes this supervisor off the list on a clean stop, so that the others do not report it as lost.
     async fn leave(&self) -> Result<(), Error>;
 }

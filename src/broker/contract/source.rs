@@ -19,7 +19,7 @@ pub trait Source: Send + Sync {
     /// and gives them in the order they were taken. Not durable: a lease lost with the power is a job that waits again.
     async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error>;
 
-    /// Extends leases.
+    /// Extends leases, each to `by` from now.
     async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error>;
 
     /// Applies verdicts. The answer comes when it is durable. A second settlement of the same lease is `Settling::NotOurs`.
@@ -31,7 +31,7 @@ pub trait Source: Send + Sync {
     /// Waits for the next thing the broker has to say on its own. Cancel-safe.
     async fn next_notice(&self) -> Notice;
 
-    /// How it is. Answers at once, from what is known already.
+    /// Whether the broker works. Answers at once, from what is already known.
     fn health(&self) -> Health {
         Health::default()
     }
@@ -65,7 +65,7 @@ pub struct Fetch {
 /// The answer to one renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// Extended.
+    /// The lease is extended.
     Renewed(Lease),
     /// Extended, and the job is being canceled: it is ours until its processes are proven dead.
     Canceling(Lease),

@@ -1,4 +1,4 @@
-//! What is said on the channels, as news.
+//! Reads the messages of two Redis channels as job events.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(super) const CHANNELS: [&str; 2] = ["ql:log", "ql:taskvisor:news"];
 pub(super) enum Spoken {
     /// By our script.
     PublishedEvent(Box<PublishedEvent>),
-    /// By another.
+    /// By another program, on qless's own channel.
     Line(Line),
 }
 

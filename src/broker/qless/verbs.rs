@@ -14,7 +14,7 @@ use crate::model::{
     Entry, Happened, JobId, JobRecord, JobState, Millis, Need, Pause, QueueCounts, QueueName,
 };
 
-/// Does it.
+/// Carries out a verb, except for a list: that one is made page by page.
 pub(super) async fn ask(redis: &Qless, verb: Verb, by: String) -> Result<Answer, Error> {
     Ok(match verb {
         Verb::List(_) => return Err(Error::Failed("a list is made page by page".into())),

@@ -11,7 +11,7 @@ use crate::model::{Instant, Millis};
 /// How far the server's wall clock is ahead of this host's time since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::broker) struct Offset {
-    /// Microseconds.
+    /// The difference in microseconds.
     ahead: i64,
     /// How much that may be wrong: half of what the question took, in microseconds.
     doubt: i64,

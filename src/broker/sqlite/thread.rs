@@ -31,13 +31,13 @@ const COMPANY: Duration = Duration::from_millis(5);
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) enum Message {
-    /// A request.
+    /// A request to apply and answer.
     Call(Box<dyn Call>),
     /// Another process may have changed the store, or what its files are called.
     Bell,
     /// The disk failed: nothing is durable until further notice.
     Broken(String),
-    /// The end.
+    /// The thread is to end.
     Stop,
 }
 

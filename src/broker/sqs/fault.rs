@@ -4,7 +4,7 @@ use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 
 use crate::broker::Error;
 
-/// A failure.
+/// Why a request to SQS failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault {
     /// There is no such queue.

@@ -19,7 +19,7 @@ use crate::clock;
 use crate::model::{Fence, Fetched, JobId, Lease, NewJob, Progress, Revocation, Settlement, WorkerId};
 use crate::select::Turns;
 
-/// Amazon SQS.
+/// The broker whose jobs wait at Amazon SQS.
 pub struct Sqs {
     pub(super) shared: Arc<Shared>,
     polls: std::sync::Mutex<Vec<JoinHandle<()>>>,

@@ -13,7 +13,7 @@ use crate::model::{Cursor, Filter, JobRecord};
 pub enum Listing {
     /// From the supervisor.
     Api(Lines<JobRecord>),
-    /// Here already.
+    /// Read in full already.
     Ready(VecDeque<JobRecord>),
     /// From the store.
     Store { store: Arc<Broker>, filter: Filter, at: Option<Cursor>, is_over: bool },

@@ -23,7 +23,7 @@ use crate::model::{Exists, JobId, JobRecord, JobState, NewJob, Subject, Why};
 pub enum Access {
     /// A supervisor listens. Should it go away, the next way is found by these settings.
     Api(Client, Arc<Config>),
-    /// None does.
+    /// No supervisor listens: the store itself.
     Store(Arc<Broker>),
 }
 
@@ -135,7 +135,7 @@ impl Access {
         }
     }
 
-    /// One job.
+    /// One job, by its id.
     pub async fn job(&self, id: &JobId) -> Result<JobRecord, Failure> {
         self.ask(Get { job: id.clone() }).await
     }

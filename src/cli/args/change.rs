@@ -16,14 +16,14 @@ pub struct Reload {
     /// Wait no longer than this; the exchange goes on
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
     pub timeout: Option<Duration>,
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct Recycle {
-    /// The pool [default: all]
+    /// The pool's name [default: all]
     pub pool: Option<String>,
     /// Return when the new workers are ready and the old ones gone: 0 = so it is, 1 = they cannot boot, 124 = timed out
     #[arg(long)]
@@ -35,7 +35,7 @@ pub struct Recycle {
 
 #[derive(Debug, clap::Args)]
 pub struct Scale {
-    /// The pool
+    /// The pool's name
     pub pool: String,
     /// So many workers, or +N more, or -N fewer
     #[arg(value_name = "N|+N|-N", value_parser = parse_scale, allow_hyphen_values = true)]
@@ -44,7 +44,7 @@ pub struct Scale {
 
 #[derive(Debug, clap::Args)]
 pub struct Intake {
-    /// The pool [default: all]
+    /// The pool's name [default: all]
     pub pool: Option<String>,
 }
 

@@ -13,7 +13,7 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 pub struct Check {
-    /// As JSON, schema taskvisor.check/1
+    /// Print as JSON, schema taskvisor.check/1
     #[arg(long)]
     pub json: bool,
     /// End with code 1 if there are warnings
@@ -43,7 +43,7 @@ pub struct ConfigShow {
     /// Only this pool
     #[arg(value_name = "POOL")]
     pub only: Option<String>,
-    /// As JSON, schema taskvisor.config/1
+    /// Print as JSON, schema taskvisor.config/1
     #[arg(long)]
     pub json: bool,
     /// Also the values of variables that look like secrets

@@ -98,13 +98,13 @@ pub struct JobDepends {
     /// Whether it waits for the others
     #[arg(value_name = "on|off", hide_possible_values = true)]
     pub how: OnOff,
-    /// The others
+    /// Ids of the others
     #[arg(required_unless_present = "all", value_name = "OTHER", value_parser = NonEmptyStringValueParser::new())]
     pub others: Vec<String>,
     /// With off: all that it waits for
     #[arg(long, conflicts_with = "others")]
     pub all: bool,
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -117,10 +117,10 @@ pub enum OnOff {
 
 #[derive(Debug, clap::Args)]
 pub struct JobPriority {
-    /// The jobs
+    /// Ids of the jobs
     #[arg(required = true, value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
-    /// Their priority
+    /// Their priority: higher runs first
     #[arg(value_name = "N")]
     pub priority: i32,
     /// One JSON document a line
@@ -130,16 +130,16 @@ pub struct JobPriority {
 
 #[derive(Debug, clap::Args)]
 pub struct JobTag {
-    /// The job
+    /// Id of the job
     #[arg(value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jid: String,
     /// What to do with the tags
     #[arg(value_name = "add|remove", hide_possible_values = true)]
     pub how: TagHow,
-    /// The tags
+    /// The tags: free words
     #[arg(required = true, value_name = "TAG")]
     pub tags: Vec<String>,
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -152,10 +152,10 @@ pub enum TagHow {
 
 #[derive(Debug, clap::Args)]
 pub struct JobShow {
-    /// The job
+    /// Id of the job
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub jid: String,
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -219,7 +219,7 @@ pub enum Sort {
 
 #[derive(Debug, clap::Args)]
 pub struct JobWait {
-    /// The jobs
+    /// Ids of the jobs
     #[arg(required = true, value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
     /// Wait no longer than this
@@ -241,7 +241,7 @@ pub enum Stream {
 
 #[derive(Debug, clap::Args)]
 pub struct JobLogs {
-    /// The job
+    /// Id of the job
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub jid: String,
     /// Go on until the job has ended
@@ -266,7 +266,7 @@ pub struct JobLogs {
 
 #[derive(Debug, clap::Args)]
 pub struct JobResult {
-    /// The job
+    /// Id of the job
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub jid: String,
 }
@@ -274,7 +274,7 @@ pub struct JobResult {
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("which").multiple(true))]
 pub struct JobCancel {
-    /// The jobs
+    /// Ids of the jobs
     #[arg(value_name = "JID", required_unless_present = "which", conflicts_with = "which", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
     /// All of this queue that wait or run
@@ -308,7 +308,7 @@ pub struct JobCancel {
 
 #[derive(Debug, clap::Args)]
 pub struct Jobs {
-    /// The jobs
+    /// Ids of the jobs
     #[arg(required = true, value_name = "JID", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
     /// One JSON document a line
@@ -333,20 +333,20 @@ pub enum QueueCommand {
 
 #[derive(Debug, clap::Args)]
 pub struct QueueStats {
-    /// The queue
+    /// Name of the queue
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub queue: String,
     /// Another day than today, in UTC
     #[arg(long, value_name = "DATE", value_parser = |text: &str| text.parse::<Day>())]
     pub day: Option<Day>,
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct QueueForget {
-    /// The queues
+    /// Names of the queues
     #[arg(required = true, value_name = "QUEUE", value_parser = NonEmptyStringValueParser::new())]
     pub queues: Vec<String>,
     /// First remove its jobs that are complete, failed or canceled, for good
@@ -359,30 +359,30 @@ pub struct QueueForget {
 
 #[derive(Debug, clap::Args)]
 pub struct QueueList {
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct QueuePause {
-    /// The queue
+    /// Name of the queue
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub queue: String,
     /// Why, for others to read
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct QueueResume {
-    /// The queue
+    /// Name of the queue
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub queue: String,
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }

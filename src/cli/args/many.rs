@@ -21,20 +21,20 @@ pub const DISCARD_HELP: &str = "\
 Jobs that others depend on stay. Example:
   taskvisor job discard --failed --queue mail --dry-run";
 
-/// `job retry`.
+/// Arguments of `job retry`.
 #[derive(Debug, clap::Args)]
 pub struct JobRetry {
-    /// The jobs
+    /// Ids of the jobs
     #[arg(value_name = "JID", required_unless_present = "states", conflicts_with = "states", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
     #[command(flatten)]
     pub many: Many,
 }
 
-/// `job discard`.
+/// Arguments of `job discard`.
 #[derive(Debug, clap::Args)]
 pub struct JobDiscard {
-    /// The jobs
+    /// Ids of the jobs
     #[arg(value_name = "JID", required_unless_present = "states", conflicts_with = "states", value_parser = NonEmptyStringValueParser::new())]
     pub jids: Vec<String>,
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub struct Many {
     /// Change nothing; count them and show a few
     #[arg(long, requires = "states")]
     pub dry_run: bool,
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -106,7 +106,7 @@ pub fn cancelable(text: &str) -> Result<JobState, String> {
 pub const CANCELABLE: [JobState; 5] =
     [JobState::Waiting, JobState::Delayed, JobState::Depends, JobState::Running, JobState::Held];
 
-/// `failed`.
+/// Arguments of `failed`: a group and which of its jobs.
 #[derive(Debug, clap::Args)]
 pub struct Failed {
     /// The jobs of this group, newest first

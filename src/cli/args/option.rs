@@ -28,7 +28,7 @@ pub struct OptionGet {
     /// What holds for this queue
     #[arg(short, long, value_name = "QUEUE")]
     pub queue: Option<String>,
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -42,7 +42,7 @@ pub struct OptionSet {
     /// For this queue only
     #[arg(short, long, value_name = "QUEUE")]
     pub queue: Option<String>,
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -54,7 +54,7 @@ pub struct OptionUnset {
     /// For this queue only
     #[arg(short, long, value_name = "QUEUE")]
     pub queue: Option<String>,
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -24,7 +24,7 @@ pub enum RecurCommand {
         mut_arg("timeout", hidden),
         mut_arg("depends", hidden),
         mut_arg("exists", hidden),
-        mut_arg("json", |json| json.help("As JSON"))
+        mut_arg("json", |json| json.help("Print as JSON"))
     )]
     Put(Box<RecurPut>),
     /// List the recurring jobs
@@ -112,7 +112,7 @@ pub struct RecurName {
     /// The recurring job's name
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }

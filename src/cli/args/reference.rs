@@ -43,7 +43,7 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 pub struct Values {
-    /// Of what
+    /// What to list
     #[arg(value_enum)]
     pub of: Kind,
 }

@@ -4,7 +4,7 @@ use clap::ArgAction;
 
 #[derive(Debug, clap::Args)]
 pub struct Status {
-    /// As JSON, schema taskvisor.status/2
+    /// Print as JSON, schema taskvisor.status/2
     #[arg(long, conflicts_with = "quiet")]
     pub json: bool,
     /// Draw again every so many seconds

@@ -19,7 +19,7 @@ Exit code: 0 all that is needed is there; 1 something is bad.";
 
 #[derive(Debug, clap::Args)]
 pub struct Doctor {
-    /// As JSON, schema taskvisor.doctor/1
+    /// Print as JSON, schema taskvisor.doctor/1
     #[arg(long)]
     pub json: bool,
 }

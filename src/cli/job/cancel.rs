@@ -17,7 +17,7 @@ use crate::failure::{Failure, exit};
 use crate::model::verb::{Cancel, Each, Fate, Refusal};
 use crate::model::{Filter, JobId, JobState};
 
-/// Ends jobs.
+/// Cancels jobs, by id or all that match.
 pub async fn cancel(config: &Config, args: &JobCancel) -> Result<u8, Failure> {
     if args.jids.is_empty() {
         return every(config, args).await;

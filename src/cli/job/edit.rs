@@ -1,4 +1,4 @@
-//! `job depends|priority|tag|track|untrack`.
+//! The commands `job depends|priority|tag|track|untrack`.
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ pub async fn tag(config: &Config, args: JobTag) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Follows jobs.
+/// Marks jobs as tracked.
 pub async fn track(config: &Config, args: &Jobs) -> Result<u8, Failure> {
     act(config, &args.jids, args.json, |job| Track { job }, "tracked", ("tracked", json!(true))).await
 }

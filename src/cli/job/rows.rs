@@ -15,7 +15,7 @@ const WHAT: usize = 40;
 /// Which columns a table has beside those of every table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extra {
-    /// The tags.
+    /// Whether the tags have a column.
     pub tags: bool,
     /// What the jobs are sorted by.
     pub sort: Option<Sort>,

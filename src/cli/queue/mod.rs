@@ -1,4 +1,4 @@
-//! `queue list|pause|resume`.
+//! The command `queue list|pause|resume`.
 
 mod stats;
 pub(super) mod statsd;

@@ -56,7 +56,7 @@ pub struct Simulate {
     /// The price of a million calls
     #[arg(long, value_name = "PRICE", default_value_t = 0.40, value_parser = price, help_heading = "Cost")]
     pub price: f64,
-    /// As JSON, schema taskvisor.simulate/1
+    /// Print as JSON, schema taskvisor.simulate/1
     #[arg(long)]
     pub json: bool,
 }

@@ -17,7 +17,7 @@ use crate::failure::exit;
 use crate::failure::{Failure, HANGS};
 use crate::model::{Health, Status};
 
-/// Shows it.
+/// Shows the supervisor's status, or that of the fleet.
 pub async fn status(config: &Config, args: &Args) -> Result<u8, Failure> {
     if args.fleet {
         return fleet::fleet(config, args).await;

@@ -8,11 +8,11 @@ use super::writer;
 /// A value that can be put in the place of another.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar {
-    /// An integer.
+    /// An integer of Python.
     Int(i64),
-    /// A float.
+    /// A float of Python.
     Float(f64),
-    /// A text.
+    /// A text: Python's `str`.
     Str(String),
 }
 

@@ -46,7 +46,7 @@ pub(super) fn long(line: &str) -> Option<Value> {
     Some(integer(&bytes))
 }
 
-/// Two's complement.
+/// Negates a number in place: two's complement, the lowest byte first.
 fn negate(bytes: &mut [u8]) {
     let mut carry = true;
     for byte in bytes {

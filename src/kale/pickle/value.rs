@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 /// A value of Python.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// `None`.
+    /// Python's `None` object.
     None,
     /// `True` or `False`.
     Bool(bool),
@@ -13,21 +13,21 @@ pub enum Value {
     Int(i64),
     /// A larger integer: two's complement, the lowest byte first, as few bytes as hold it.
     Big(Vec<u8>),
-    /// A float.
+    /// A float of 64 bits.
     Float(f64),
-    /// A text.
+    /// A text: Python's `str`.
     Str(String),
-    /// Bytes.
+    /// Bytes: Python's `bytes`.
     Bytes(Vec<u8>),
-    /// A list.
+    /// A list, in its order.
     List(Vec<Value>),
-    /// A tuple.
+    /// A tuple, in its order.
     Tuple(Vec<Value>),
     /// A dict, in its order.
     Dict(Vec<(Value, Value)>),
-    /// A set.
+    /// A set: its items.
     Set(Vec<Value>),
-    /// A frozenset.
+    /// A frozenset: its items.
     FrozenSet(Vec<Value>),
     /// Anything that only Python can make; its class or function, as `module.name`. It is never made here.
     Object(String),

@@ -122,7 +122,7 @@ fn long(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend(bytes);
 }
 
-/// A float.
+/// Writes a float of 64 bits.
 pub(super) fn float(to: &mut Vec<u8>, value: f64) {
     to.push(BINFLOAT);
     to.extend(value.to_be_bytes());

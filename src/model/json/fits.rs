@@ -12,7 +12,7 @@ use crate::model::{Fit, PoolStatus};
 struct PoolFit {
     /// What the pool makes of the class.
     fit: Fit,
-    /// The pool.
+    /// The pool's status.
     #[serde(flatten)]
     pool: PoolStatus,
 }

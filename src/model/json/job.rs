@@ -19,7 +19,7 @@ use crate::model::{
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Job")]
 pub(in crate::model) struct JobJson {
-    /// Its id.
+    /// The job's id.
     id: JobId,
     /// The queue it is or was in.
     queue: QueueName,
@@ -43,7 +43,7 @@ pub(in crate::model) struct JobJson {
     title: Option<String>,
     /// Higher runs first.
     priority: i32,
-    /// Free words.
+    /// Tags of the job: free words.
     tags: Vec<String>,
     /// Whether somebody follows it.
     #[serde(default)]

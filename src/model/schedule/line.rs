@@ -169,7 +169,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A list.
+    /// Reads one field, a list of items, as a set of bits.
     fn field(&self, field: &Field, word: &Range<usize>) -> Result<u64, WrongLine> {
         let mut bits = 0;
         let mut at = word.start;

@@ -34,7 +34,7 @@ pub enum Schedule {
     },
     /// By the wall clock of a time zone.
     Cron {
-        /// Five fields.
+        /// A line of crontab, e.g. `0 3 * * *`.
         line: Cron,
         /// A name of the time zone database, as `Europe/Vienna`.
         #[serde(default = "utc")]

@@ -12,14 +12,14 @@ pub struct Done {}
 /// What a job is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct State {
-    /// Its state.
+    /// The job's state.
     pub state: JobState,
 }
 
-/// How many.
+/// A number of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Number {
-    /// So many.
+    /// How many jobs.
     pub count: u64,
 }
 

@@ -44,7 +44,7 @@ impl ClassStats {
 /// How the jobs of a class fared on a day. Times are in seconds, and those of all attempts that ended so, together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassDay {
-    /// The day.
+    /// The day, in UTC.
     pub day: Day,
     /// The class; none for all classes after the first 100 of the day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,9 +86,9 @@ pub struct ClassSums {
     pub longest: i64,
     /// How many have `cpu` and `peak_rss`.
     pub measured: i64,
-    /// CPU time.
+    /// CPU time of those, in milliseconds.
     pub cpu: i64,
-    /// In bytes.
+    /// The most memory that one process of those had, in bytes.
     pub peak_rss: i64,
 }
 
@@ -122,7 +122,7 @@ impl ClassSums {
         Some((cpu, i64::try_from(usage.max_rss).unwrap_or(i64::MAX)))
     }
 
-    /// Adds others.
+    /// Adds the sums of other attempts.
     pub fn merge(&mut self, other: &ClassSums) {
         self.complete += other.complete;
         self.retries += other.retries;

@@ -62,7 +62,7 @@ pub struct Bulk {
     /// At most so many, those first that were put first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// Changes nothing.
+    /// Change nothing; say what would be done.
     #[serde(default)]
     pub dry_run: bool,
     /// Where to go on: `next` of the answer before.

@@ -13,11 +13,11 @@ pub struct ShowOptions {}
 /// An option in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OptionShown {
-    /// Its name.
+    /// The option's name.
     pub name: String,
     /// For which queue; none = for all.
     pub queue: Option<QueueName>,
-    /// What holds.
+    /// The value in force.
     pub value: String,
     /// Whether somebody has set it.
     pub is_set: bool,

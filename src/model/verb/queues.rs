@@ -76,9 +76,9 @@ pub struct Stats {
 /// How the jobs of a queue fared on a day.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueDay {
-    /// The queue.
+    /// The queue's name.
     pub queue: QueueName,
-    /// The day.
+    /// The day, in UTC.
     pub day: Day,
     /// From the moment a job could have been given out to the moment it was.
     pub wait: Times,
@@ -95,9 +95,9 @@ pub struct QueueDay {
 /// How long something took, in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Times {
-    /// How often.
+    /// How many were measured.
     pub count: u64,
-    /// On average.
+    /// The mean, in seconds.
     pub mean: f64,
     /// The standard deviation; 0 of fewer than two.
     pub std: f64,

@@ -58,14 +58,14 @@ pub trait VerbRequest: Serialize + DeserializeOwned + JsonSchema + Send + 'stati
 
 /// Something that is done once for each verb.
 pub trait Visitor {
-    /// Does it.
+    /// Does it for the verb `V`.
     fn visit<V: VerbRequest>(&mut self);
 }
 
 /// Declares [`Verb`], [`Answer`] and what each verb is.
 macro_rules! verbs {
     ($($name:ident($type:ty) => $answer:ty, $needs:ident $method:literal $path:literal, $does:literal;)*) => {
-        /// Any verb.
+        /// Any verb, with its arguments.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Verb {
             $(#[doc = $does] $name($type),)*
