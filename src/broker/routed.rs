@@ -1,7 +1,7 @@
 //! New jobs of some classes go to another broker, all of them or a share: how a team moves from one broker to another
 //! while both run.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,14 +16,28 @@ pub struct Route {
     pub classes: ClassFilter,
     /// How many of a hundred of these, drawn by the id of the job: a put that is sent again goes to the same broker.
     pub percent: u8,
-    /// The broker that they go to.
-    pub to: Arc<Broker>,
+    /// Opens the broker that they go to, at the first of them: one that cannot be opened holds up no other job.
+    open: Box<dyn Fn() -> Result<Broker, Error> + Send + Sync>,
+    /// That broker, once it is open.
+    to: OnceLock<Arc<Broker>>,
 }
 
 impl Route {
-    /// Whether a new job goes there. One that waits for other jobs stays with them.
-    fn takes(&self, job: &NewJob) -> bool {
-        job.depends.is_empty() && self.classes.matches(&job.class) && draw(job.id.as_ref()) < self.percent
+    /// To this broker, opened at the first job.
+    pub fn new(
+        classes: ClassFilter,
+        percent: u8,
+        open: impl Fn() -> Result<Broker, Error> + Send + Sync + 'static,
+    ) -> Route {
+        Route { classes, percent, open: Box::new(open), to: OnceLock::new() }
+    }
+
+    fn to(&self) -> Result<Arc<Broker>, Error> {
+        if let Some(to) = self.to.get() {
+            return Ok(to.clone());
+        }
+        let to = Arc::new((self.open)()?);
+        Ok(self.to.get_or_init(|| to).clone())
     }
 }
 
@@ -55,6 +69,16 @@ struct Routed {
     routes: Vec<Route>,
 }
 
+impl Routed {
+    /// The route of a new job: that of the first rule that names its class, if the draw says so. A job that waits for others
+    /// has none.
+    fn way(&self, job: &NewJob) -> Option<usize> {
+        let named = self.routes.iter().position(|route| route.classes.matches(&job.class))?;
+        let goes = job.depends.is_empty() && draw(job.id.as_ref()) < self.routes[named].percent;
+        goes.then_some(named)
+    }
+}
+
 #[async_trait]
 impl Source for Routed {
     async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
@@ -71,8 +95,7 @@ impl Source for Routed {
 
     /// One call to each broker that gets some; what each says is said in the order of the jobs.
     async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
-        let ways: Vec<Option<usize>> =
-            jobs.iter().map(|job| self.routes.iter().position(|route| route.takes(job))).collect();
+        let ways: Vec<Option<usize>> = jobs.iter().map(|job| self.way(job)).collect();
         let mut answers: Vec<Option<Result<JobId, Error>>> = jobs.iter().map(|_| None).collect();
         let all = ways.iter().copied().zip(jobs).enumerate();
         let mut all: Vec<(usize, (Option<usize>, NewJob))> = all.collect();
@@ -85,7 +108,10 @@ impl Source for Routed {
             let is_all = places.len() == answers.len();
             let put = match way {
                 None => self.here.put(batch).await,
-                Some(way) => self.routes[way].to.put_each(batch).await,
+                Some(way) => match self.routes[way].to() {
+                    Ok(to) => to.put_each(batch).await,
+                    Err(error) => Err(error),
+                },
             };
             let each = match put {
                 Ok(each) => each,
@@ -103,10 +129,7 @@ impl Source for Routed {
     }
 
     fn health(&self) -> Health {
-        let mut health = self.here.health();
-        let of_routes = || self.routes.iter().find_map(|route| route.to.health().trouble);
-        health.concern = health.concern.or_else(of_routes);
-        health
+        self.here.health()
     }
 
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
@@ -129,11 +152,26 @@ mod tests {
         NewJob { id, ..NewJob::new("q".into(), class.into(), Payload::Data("1".into())) }
     }
 
+    fn mails() -> ClassFilter {
+        ClassFilter { only: vec!["mail.*".into()], except: Vec::new() }
+    }
+
     fn routed(percent: u8) -> (Broker, Arc<Broker>) {
         let to = Arc::new(memory());
-        let classes = ClassFilter { only: vec!["mail.*".into()], except: Vec::new() };
-        let route = Route { classes, percent, to: to.clone() };
-        (memory().with_routes(vec![route]), to)
+        let away = || Err(Error::Failed("it is away".into()));
+        let route = Route::new(mails(), percent, away);
+        route.to.set(to.clone()).ok().expect("it is not open yet");
+        // The first rule that names a class decides.
+        (memory().with_routes(vec![route, Route::new(mails(), 100, away)]), to)
+    }
+
+    #[tokio::test]
+    async fn a_broker_that_cannot_be_opened_holds_up_no_job_of_others() {
+        let away = Route::new(mails(), 100, || Err(Error::Failed("it is away".into())));
+        let here = memory().with_routes(vec![away]);
+        assert_eq!(here.put(vec![job("web.Get", 0)]).await.unwrap(), ["j0".into()]);
+        let refused = here.put(vec![job("mail.Send", 1)]).await.unwrap_err();
+        assert_eq!(refused, Error::Failed("it is away".into()));
     }
 
     async fn count(broker: &Broker) -> u64 {

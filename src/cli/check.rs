@@ -116,9 +116,10 @@ fn findings(args: &Args, config: &Config) -> Result<Vec<Finding>, Failure> {
     Ok(config::check(config, &facts, &origins))
 }
 
-/// The store that `start` would open.
+/// The stores that `start` and new jobs would open.
 fn store(config: &Config) -> Result<(), Failure> {
-    config.broker.look().map_err(Failure::unopened)
+    let brokers = std::iter::once(&config.broker).chain(config.routes.iter().map(|route| &route.to));
+    brokers.map(|broker| broker.look().map_err(Failure::unopened)).collect()
 }
 
 /// Where each setting of this command line was set.

@@ -100,12 +100,17 @@ fn import(how: &Import) -> Result<u8, Failure> {
     let file = settings.get("QUEUE_CONFIG").and_then(Value::as_str).unwrap_or_default();
     let queues = queues(Path::new(file))?;
     let key_file = how.key_file.as_deref().map(whole).transpose()?;
+    let paths: Vec<String> = (how.path.iter())
+        .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()).to_string_lossy().into_owned())
+        .collect();
     let application = Application {
         module: &how.module,
         settings: &settings,
         queues: &queues,
         release: how.release.as_deref(),
         key_file: key_file.as_deref(),
+        python: &how.python.to_string_lossy(),
+        paths: &paths,
     };
     let wrong = |error: crate::kale::ImportError| {
         Failure::new(exit::CONFIG, format!("failed to import {}: {error}", how.module))

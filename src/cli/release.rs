@@ -29,6 +29,7 @@ pub enum ReleaseCommand {
 #[derive(Debug, clap::Args)]
 pub struct Status {
     /// The release, e.g. r42 of the queue r42-mail
+    #[arg(value_parser = name)]
     release: String,
     /// Look again and again until they are drained
     #[arg(long)]
@@ -45,9 +46,16 @@ const HELP: &str = "\
 Amazon SQS counts approximately, and late: so the queues must have been empty for a while, with nothing delayed and
 nothing in flight, before their workers are taken away.
 
-Exits with 1 if something is left. Examples:
+Exits with 1 if something is left, with 7 if no queue is called so. Examples:
   taskvisor release status r42 --broker sqs://eu-west-1
   taskvisor release status r42 --broker sqs://eu-west-1 --wait && systemctl stop taskvisor@r42";
+
+fn name(text: &str) -> Result<String, String> {
+    match text.is_empty() || text.ends_with('-') {
+        true => Err("it is the name without the dash that follows it, e.g. r42 of r42-mail".into()),
+        false => Ok(text.to_owned()),
+    }
+}
 
 /// What `release status --json` prints, schema `taskvisor.release/1`.
 #[derive(Serialize)]
@@ -69,7 +77,7 @@ pub(super) async fn release(config: &Config, command: &ReleaseCommand) -> Result
     if how.wait {
         let pause = (how.empty_for / 30).clamp(Duration::from_millis(100), Duration::from_secs(30));
         let mut empty_since = clock::now();
-        while !drained {
+        while !drained && !queues.is_empty() {
             tokio::time::sleep(pause).await;
             queues = look(config, &how.release).await?;
             if unfinished(&queues) > 0 {
@@ -79,12 +87,18 @@ pub(super) async fn release(config: &Config, command: &ReleaseCommand) -> Result
         }
     }
     let left = unfinished(&queues);
+    if queues.is_empty() {
+        let message = format!("no queue is called {}-…", how.release);
+        return Err(
+            Failure::new(exit::NOTHING_MATCHED, message).hint("taskvisor queue list names the queues")
+        );
+    }
     if how.json {
         let (schema, release) = ("taskvisor.release/1", how.release.as_str());
         print_json(&Report { schema, release, unfinished: left, drained, queues: &queues })?;
     } else {
         print(&queue::render(&queues, clock::wall(), &Look::of_stdout(false)))?;
-        print(&format!("{}\n", escaped(&verdict(how, queues.len(), left, drained))))?;
+        print(&format!("{}\n", escaped(&verdict(how, left, drained))))?;
     }
     Ok(if left > 0 { exit::FAILED } else { exit::OK })
 }
@@ -104,12 +118,11 @@ fn unfinished(queues: &BTreeMap<QueueName, QueueCounts>) -> u64 {
     queues.values().flat_map(|queue| UNFINISHED.iter().filter_map(|state| queue.jobs.get(state))).sum()
 }
 
-fn verdict(how: &Status, queues: usize, left: u64, drained: bool) -> String {
+fn verdict(how: &Status, left: u64, drained: bool) -> String {
     let release = &how.release;
-    match (queues, left) {
-        (0, _) => format!("no queue is called {release}-…"),
-        (_, 1) => format!("release {release} has 1 job left"),
-        (_, left) if left > 0 => format!("release {release} has {left} jobs left"),
+    match left {
+        1 => format!("release {release} has 1 job left"),
+        left if left > 0 => format!("release {release} has {left} jobs left"),
         _ if drained => format!("release {release} is drained: empty for {}", format_duration(how.empty_for)),
         _ => format!("release {release} is empty just now: --wait says whether it stays so"),
     }

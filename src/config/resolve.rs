@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::api::{Api, Remote, resolve_api, resolve_remote};
@@ -103,12 +102,11 @@ impl Config {
     /// Opens the broker, with the ways to others that new jobs take.
     pub fn open_broker(&self, how: &Opening) -> Result<Broker, broker::Error> {
         let broker = self.broker.open(how)?;
-        let elsewhere = Opening::passing(&self.state_dir);
-        let open = |route: &RouteTo| {
-            let to = Arc::new(route.to.open(&elsewhere)?);
-            Ok(Route { classes: route.classes.clone(), percent: route.percent, to })
+        let route = |route: &RouteTo| {
+            let (to, elsewhere) = (route.to.clone(), Opening::passing(&self.state_dir));
+            Route::new(route.classes.clone(), route.percent, move || to.open(&elsewhere))
         };
-        Ok(broker.with_routes(self.routes.iter().map(open).collect::<Result<_, broker::Error>>()?))
+        Ok(broker.with_routes(self.routes.iter().map(route).collect()))
     }
 
     /// The supervisor's socket.
@@ -154,7 +152,9 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
         },
         None => Address::of_file(state_dir.join("store.db")),
     };
-    let routes = placed(&source, "route", || routes(file.route, &broker))?;
+    // They are ways from the file's broker: one that is named otherwise has none.
+    let said = if broker_is_named { Vec::new() } else { file.route };
+    let routes = placed(&source, "route", || routes(said, &broker))?;
     let log = file.log.resolve(flags.log_format, flags.log_level)?;
     let api = in_file(resolve_api(file.api, flags.purpose, around), source.as_ref())?;
     let tasks = in_file(flags.wq.clone().over(file.wq).resolve(), source.as_ref())?;
@@ -195,7 +195,9 @@ fn placed<T>(
 }
 
 fn routes(said: Vec<RouteSection>, broker: &Address) -> Result<Vec<RouteTo>, Error> {
-    said.into_iter().map(|route| route.resolve(broker)).collect()
+    let resolved: Result<Vec<RouteTo>, Error> = said.into_iter().map(RouteSection::resolve).collect();
+    // To the broker itself they go anyway.
+    Ok(resolved?.into_iter().filter(|route| !route.to.is_at(&broker.to_string())).collect())
 }
 
 /// What a section means, or what is wrong with the setting that is named, and where it stands.

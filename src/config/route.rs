@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::class_names::classes;
+use super::paths::from_here;
 use super::{Error, Fault};
 use crate::broker::Address;
 use crate::model::ClassFilter;
@@ -31,8 +32,8 @@ pub struct RouteTo {
 }
 
 impl RouteSection {
-    /// The rule, if its broker is another than `here`.
-    pub(super) fn resolve(self, here: &Address) -> Result<RouteTo, Error> {
+    /// The rule, with the whole path of a file.
+    pub(super) fn resolve(self) -> Result<RouteTo, Error> {
         let wrong = |message: String| Error::new(Fault::Config, message);
         let only = classes("route.classes", Some(self.classes)).map_err(|error| wrong(error.to_string()))?;
         if only.is_empty() {
@@ -48,9 +49,10 @@ impl RouteSection {
             let why = "route.to is memory:, which nobody reaches but its own supervisor";
             return Err(wrong(why.into()).hint("give a file, or a server"));
         }
-        if to.is_at(&here.to_string()) {
-            return Err(wrong(format!("route.to is {here}, where the jobs go anyway")));
-        }
+        let to = match to.file() {
+            Some(path) => Address::of_file(from_here(path.to_owned())?),
+            None => to,
+        };
         Ok(RouteTo { classes: ClassFilter { only, except: Vec::new() }, percent, to })
     }
 }

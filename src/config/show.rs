@@ -284,7 +284,7 @@ fn one_line(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
-/// A value on one line. A map that holds anything is none: its values have lines of their own.
+/// A value on one line. A map that is no part of a list has lines of its own, unless it is empty.
 fn flow(value: &Value) -> String {
     match value {
         Value::Null | Value::Tagged(_) => "null".into(),
@@ -293,7 +293,10 @@ fn flow(value: &Value) -> String {
         Value::String(text) if is_plain(text) => text.clone(),
         Value::String(text) => quoted(text),
         Value::Sequence(all) => format!("[{}]", all.iter().map(flow).collect::<Vec<_>>().join(", ")),
-        Value::Mapping(_) => "{}".into(),
+        Value::Mapping(map) => {
+            let entry = |(key, value): (&Value, &Value)| format!("{}: {}", flow(key), flow(value));
+            format!("{{{}}}", map.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
     }
 }
 
@@ -345,6 +348,7 @@ mod tests {
     fn what_is_shown_can_be_started() {
         comes_back("lease: null\n");
         comes_back(DEFAULTS);
+        comes_back("route:\n- {classes: [mail.*, 'a b'], percent: 10, to: 'redis://h:1/0'}\n");
         let (_, example) = DEFAULTS.split_once("\n# pools:\n").expect("an example");
         let lines: Vec<&str> = example.lines().map(|line| line.trim_start_matches('#')).collect();
         comes_back(&format!("pools:\n{}", lines.join("\n")));

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use serde_yaml::{Mapping, Value as Yaml};
 
-use super::cipher::DEFAULT_KEY;
+use super::cipher::{DEFAULT_KEY, KeyError};
 use super::queue_name::{NameError, QueueNames};
 use super::queues::Queue;
 use super::settings::endpoint;
@@ -21,6 +21,10 @@ pub struct Application<'a> {
     pub release: Option<&'a str>,
     /// The file that will have UTIL_CRYPT_CIPHER.
     pub key_file: Option<&'a str>,
+    /// The interpreter that has the application.
+    pub python: &'a str,
+    /// Whole paths of directories in which it looks for modules first.
+    pub paths: &'a [String],
 }
 
 /// Settings of taskvisor, and what a person should know of them.
@@ -41,6 +45,9 @@ pub enum ImportError {
     /// The older settings of a proxy.
     #[error("{0}")]
     Endpoint(String),
+    /// It cannot be a key.
+    #[error(transparent)]
+    Key(KeyError),
     /// SQS would refuse it.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -79,7 +86,19 @@ impl Application<'_> {
         if is_off("USE_DEAD_LETTER_QUEUE") || is_off("ENABLE_DEAD_LETTER_QUEUE") {
             query.push("dead=no".into());
         }
-        match (self.text("UTIL_CRYPT_CIPHER"), self.key_file) {
+        let key = self.text("UTIL_CRYPT_CIPHER");
+        if let Some(key) = key.filter(|key| !matches!(key.len(), 16 | 24 | 32)) {
+            return Err(ImportError::Key(KeyError::Length(key.len())));
+        }
+        match (key, self.key_file) {
+            (Some(DEFAULT_KEY), Some(file)) => {
+                query.push(format!("key_file={file}&default_key=yes"));
+                notes.push(
+                    "UTIL_CRYPT_CIPHER is kale's default key: whoever can write to a queue can run code in its workers. Set \
+                     a key of your own, and take default_key=yes out of the broker"
+                        .into(),
+                );
+            }
             (_, Some(file)) => query.push(format!("key_file={file}")),
             (None | Some(DEFAULT_KEY), None) => notes.push(
                 "UTIL_CRYPT_CIPHER is kale's default key: whoever can write to a queue can run code in its workers. Set a \
@@ -100,7 +119,9 @@ impl Application<'_> {
         let names: Vec<Yaml> = self.queues.iter().map(|queue| queue.name.as_str().into()).collect();
         let priorities =
             self.queues.iter().map(|queue| (queue.name.as_str().into(), queue.priority.into())).collect();
-        let command: Vec<Yaml> = ["python3", "-m", "taskvisor.kale"].into_iter().map(Yaml::from).collect();
+        let paths = self.paths.iter().flat_map(|path| ["-p", path.as_str()]);
+        let command: Vec<Yaml> =
+            [self.python, "-m", "taskvisor.kale"].into_iter().chain(paths).map(Yaml::from).collect();
         let env = mapping([("set", mapping([("KALE_SETTINGS_MODULE", self.module.into())]).into())]);
         let mut pool = mapping([
             ("name", "kale".into()),

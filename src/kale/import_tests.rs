@@ -16,8 +16,15 @@ fn import(
 ) -> Result<(String, Vec<String>), ImportError> {
     let queues = read_queues(QUEUES).expect("queues");
     let settings = settings.as_object().expect("a map");
-    let application =
-        Application { module: "app.settings", settings, queues: &queues, release, key_file: key };
+    let application = Application {
+        module: "app.settings",
+        settings,
+        queues: &queues,
+        release,
+        key_file: key,
+        python: "python3",
+        paths: &[],
+    };
     application.import().map(|imported| (imported.yaml, imported.notes))
 }
 
@@ -81,6 +88,14 @@ fn the_default_key_is_named_as_what_it_is() {
     let (yaml, notes) = import(json!({"AWS_REGION": "eu-west-1"}), None, None).unwrap();
     assert!(!yaml.contains("key"), "{yaml}");
     assert!(notes.iter().any(|note| note.contains("kale's default key")), "{notes:?}");
+}
+
+#[test]
+fn a_key_that_would_not_be_taken_is_refused_or_allowed_by_name() {
+    let with = |key: &str| json!({"AWS_REGION": "eu-west-1", "UTIL_CRYPT_CIPHER": key});
+    let (yaml, notes) = import(with("1234567890123456"), None, Some("/key")).unwrap();
+    assert!(yaml.contains("key_file=/key&default_key=yes") && notes.len() == 1, "{yaml} {notes:?}");
+    assert!(matches!(import(with("short"), None, None), Err(ImportError::Key(_))));
 }
 
 #[test]

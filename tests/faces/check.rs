@@ -203,6 +203,7 @@ fn new_jobs_of_a_class_go_to_the_broker_of_their_route_with_and_without_a_superv
     running.wait();
     for (wrong, word) in [
         ("{classes: [a], to: 'memory:'}", "nobody reaches"),
+        ("{classes: [a], to: 'sqlite:/etc/passwd'}", "/etc/passwd"),
         ("{classes: [], to: 'sqlite:/x'}", "names no class"),
         ("{classes: [a], percent: 0, to: 'sqlite:/x'}", "from 1 to 100"),
         ("{classes: [a], to: 'nosuch://x'}", "no broker speaks"),

@@ -383,7 +383,7 @@ mod tests {
     #[tokio::test]
     async fn a_put_of_which_some_failed_says_which_were_put() {
         let partly = bare().put(vec![job(), job(), job()]).await.unwrap_err();
-        assert_eq!(partly.to_string(), "2 of 3 jobs were put, the others were not: it is full");
+        assert_eq!(partly.to_string(), "2 of 3 jobs were put (j0, j2), the others were not: it is full");
         assert!(matches!(partly, Error::PartlyPut { put, .. } if put == ["j0".into(), "j2".into()]));
         assert_eq!(bare().put(vec![job()]).await.unwrap(), ["j0".into()]);
     }

@@ -59,8 +59,8 @@ pub enum Error {
         /// What to do instead.
         instead: &'static str,
     },
-    /// Some of the jobs were put and the rest were not.
-    #[error("{} of {asked} jobs were put, the others were not: {error}", put.len())]
+    /// Some of the jobs were put and the rest were not, or nobody knows.
+    #[error("{} of {asked} jobs were put ({}), the others {}: {error}", put.len(), listed(put), not_put(error))]
     PartlyPut {
         /// The ids of those that wait now.
         put: Vec<JobId>,
@@ -104,5 +104,23 @@ fn names(ids: &[JobId]) -> String {
     match ids.len().saturating_sub(SHOWN) {
         0 => first.join(", "),
         more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+/// The ids, as many as a person reads.
+fn listed(put: &[JobId]) -> String {
+    const MANY: usize = 20;
+    let mut ids: Vec<&str> = put.iter().take(MANY).map(JobId::as_str).collect();
+    if put.len() > MANY {
+        ids.push("…");
+    }
+    ids.join(", ")
+}
+
+/// What is known of the jobs that are not among those that were put.
+fn not_put(error: &Error) -> &'static str {
+    match error {
+        Error::Unanswered(_) => "may have been",
+        _ => "were not",
     }
 }

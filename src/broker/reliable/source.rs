@@ -70,7 +70,7 @@ impl Reliable {
             }
         }
         for (id, _, why) in &poison {
-            tracing::warn!(id = %String::from_utf8_lossy(id), why, "a value is poison; it goes to the dead letters");
+            tracing::warn!(job = %String::from_utf8_lossy(id), why, "a value is poison; it goes to the dead letters");
         }
         if !poison.is_empty() {
             let dead = |why: &String| json!({ "error": format!("poison: {why}") }).to_string();
