@@ -118,8 +118,8 @@ fn findings(args: &Args, config: &Config) -> Result<Vec<Finding>, Failure> {
 
 /// The stores that `start` and new jobs would open.
 fn store(config: &Config) -> Result<(), Failure> {
-    let brokers = std::iter::once(&config.broker).chain(config.routes.iter().map(|route| &route.to));
-    brokers.map(|broker| broker.look().map_err(Failure::unopened)).collect()
+    let mut brokers = std::iter::once(&config.broker).chain(config.routes.iter().map(|route| &route.to));
+    brokers.try_for_each(|broker| broker.look().map_err(Failure::unopened))
 }
 
 /// Where each setting of this command line was set.

@@ -119,8 +119,5 @@ fn listed(put: &[JobId]) -> String {
 
 /// What is known of the jobs that are not among those that were put.
 fn not_put(error: &Error) -> &'static str {
-    match error {
-        Error::Unanswered(_) => "may have been",
-        _ => "were not",
-    }
+    if matches!(error, Error::Unanswered(_)) { "may have been" } else { "were not" }
 }
