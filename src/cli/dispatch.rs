@@ -12,7 +12,7 @@ use super::queue::statsd;
 use super::settings::{settings, settings_for};
 use super::{
     check, config, doctor, events, failed, job, kale, option, put, queue, recur, redis, reference, release,
-    simulate, status, values, why, wq,
+    rq, simulate, status, values, why, wq,
 };
 use crate::boot;
 use crate::config::Purpose;
@@ -74,6 +74,9 @@ fn without_settings(args: &Args) -> Option<Result<ExitCode, Failure>> {
     if let Command::Kale(command) = &args.command {
         return Some(kale::kale(command).map(ExitCode::from));
     }
+    if let Command::Rq(command) = &args.command {
+        return Some(rq::rq(&args.common, command));
+    }
     if let Command::Simulate(how) = &args.command {
         return Some(simulate::simulate(how));
     }
@@ -110,6 +113,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
             | Command::Completion(_)
             | Command::Redis(_)
             | Command::Kale(_)
+            | Command::Rq(_)
             | Command::Simulate(_)
             | Command::Wq(_)
             | Command::Man(_) => Ok(exit::OK),

@@ -18,6 +18,7 @@ mod recur;
 mod redis;
 mod reference;
 mod release;
+mod rq;
 mod settings;
 mod simulate;
 mod status;

@@ -47,6 +47,10 @@ pub struct Flags {
     pub burst: bool,
     /// Values of `--wq`.
     pub wq: WqSection,
+    /// Value of `--end-after`.
+    pub end_after: Option<u64>,
+    /// Value of `--end-when-idle`.
+    pub end_when_idle: Option<Duration>,
     /// What is said of the only pool.
     pub pool: Pool,
     /// What the settings are for.
@@ -162,10 +166,11 @@ pub fn resolve(flags: Flags, around: &Surroundings) -> Result<Config, Error> {
     let default = Settings::default();
     let lease = flags.lease.or(file.lease).unwrap_or(default.lease);
     let stop_deadline = flags.stop_deadline.or(file.stop_deadline).unwrap_or(default.stop_deadline);
-    let burst = flags.burst;
+    let (burst, end_after, end_when_idle) = (flags.burst, flags.end_after, flags.end_when_idle);
     let held_degrades = file.held_degrades.unwrap_or(default.held_degrades);
     let (pools, outfits) = pools(flags, file.pools, source.as_ref(), lease, around)?;
-    let settings = Settings { pools, lease, stop_deadline, burst, held_degrades, ..default };
+    let settings =
+        Settings { pools, lease, stop_deadline, burst, end_after, end_when_idle, held_degrades, ..default };
     Ok(Config {
         file: source,
         settings,

@@ -26,6 +26,10 @@ pub struct Settings {
     pub unproven: Vec<Unproven>,
     /// End when the queues are empty.
     pub burst: bool,
+    /// End after so many jobs; those that run then end, too.
+    pub end_after: Option<u64>,
+    /// End when there was nothing to do for so long.
+    pub end_when_idle: Option<Duration>,
     /// Whether jobs that are held for a person make the supervisor degraded.
     pub held_degrades: bool,
     /// Seed of the jitter, so that a run can be replayed.
@@ -164,6 +168,8 @@ impl Default for Settings {
             first_generation: 1,
             unproven: Vec::new(),
             burst: false,
+            end_after: None,
+            end_when_idle: None,
             held_degrades: true,
             seed: 0,
         }

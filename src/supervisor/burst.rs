@@ -59,7 +59,7 @@ impl Supervisor {
     }
 
     /// Nothing runs, nothing is to be told, and the last fetch found the queues empty: of the pools that have workers.
-    fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         let has_asked = |pool: &Pool| pool.boots.probing.is_some() || !pool.intake.maybe_waiting;
         self.is_at_rest() && self.pools.iter().all(has_asked)
     }

@@ -4,6 +4,7 @@ mod ahead;
 mod burst;
 mod classes;
 mod command;
+mod end;
 mod event;
 mod fetch;
 mod jobs;

@@ -30,6 +30,7 @@ impl Supervisor {
         self.renew(now);
         self.unsettled.tell(now, &mut self.orders);
         self.ask_whether_idle(now);
+        self.end_by_itself(now);
         self.exit_when_done(now);
     }
 

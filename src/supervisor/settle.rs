@@ -117,6 +117,7 @@ impl Supervisor {
         if let (Some(pool), Some(became)) = (self.pools.get(usize::from(pool)), became) {
             tally(&mut self.tallies, &pool.settings.name).settled(taken(&verdict, became));
         }
+        self.look_again();
     }
 
     /// Whether the broker is owed no verdict.

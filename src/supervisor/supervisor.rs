@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::end::End;
 use super::pool::Pool;
 use super::restart::Random;
 use super::settle::Unsettled;
@@ -31,6 +32,7 @@ pub struct Supervisor {
     pub(super) lease: Duration,
     pub(super) stop_deadline: Duration,
     pub(super) burst: bool,
+    pub(super) end: End,
     /// Each at its number.
     pub(super) pools: Vec<Pool>,
     /// How many there ever were.
@@ -54,12 +56,14 @@ impl Supervisor {
     /// Begins: its first commands spawn the workers.
     pub fn new(settings: Settings, now: Instant) -> Self {
         let generation = settings.first_generation;
+        let end = End::new(&settings);
         let pools = settings.pools.into_iter().zip(0..);
         let pools = pools.map(|(settings, number)| Pool::new(number, settings, generation, now));
         let mut supervisor = Supervisor {
             lease: settings.lease,
             stop_deadline: settings.stop_deadline,
             burst: settings.burst,
+            end,
             pools: pools.collect(),
             founded: 0,
             first_generation: generation,
@@ -158,10 +162,14 @@ impl Supervisor {
             let stop = self.stop.as_ref().and_then(|stop| stop.signal_at(slot, pool.settings.grace));
             [slot.wake_at(&pool.settings), stop]
         });
-        let ask = self.ask_at.filter(|_| self.stop.is_none());
+        let own = [self.ask_at, self.end.due()].into_iter().filter(|_| self.stop.is_none());
         let patience = self.stop.as_ref().and_then(|stop| stop.patience);
-        let first =
-            pools.chain(slots).chain([ask, patience, self.alone_until, self.unsettled.due()]).flatten().min();
+        let first = pools
+            .chain(slots)
+            .chain(own)
+            .chain([patience, self.alone_until, self.unsettled.due()])
+            .flatten()
+            .min();
         first.filter(|_| !self.is_over())
     }
 

@@ -9,13 +9,14 @@ pub(super) mod option;
 mod put;
 pub(super) mod recur;
 pub(super) mod reference;
+mod rq;
 mod start;
 pub(super) mod stats;
 pub(super) mod status;
 pub(super) mod typed;
 mod why;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 
@@ -29,6 +30,7 @@ pub use self::job::{
 pub use self::option::OptionCommand;
 pub use self::put::Put;
 pub use self::recur::RecurCommand;
+pub use self::rq::RqCommand;
 pub use self::start::Start;
 pub use self::status::Status;
 pub use self::why::{WhyCommand, WhyOf};
@@ -127,6 +129,7 @@ impl Args {
             | Command::Redis(_)
             | Command::Kale(_)
             | Command::Release(_)
+            | Command::Rq(_)
             | Command::Simulate(_)
             | Command::Wq(_)
             | Command::Put(_)
@@ -142,6 +145,11 @@ impl Args {
 }
 
 impl Common {
+    /// Value of `--config`.
+    pub fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     pub fn flags(&self) -> Flags {
         Flags {
             config: self.config.clone(),
@@ -239,6 +247,9 @@ pub enum Command {
     /// Say whether the queues of a release are drained
     #[command(subcommand)]
     Release(ReleaseCommand),
+    /// Run what `rq worker` and `rq worker-pool` run, with their flags
+    #[command(subcommand, after_help = rq::HELP)]
+    Rq(RqCommand),
     /// Print what makes a shell complete this command line
     #[command(after_help = reference::COMPLETION_HELP)]
     Completion(reference::Completion),

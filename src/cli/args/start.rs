@@ -30,6 +30,12 @@ pub struct Start {
     /// Exit when the queues are empty. Exit with code 1 when no worker here can run the jobs that are left
     #[arg(long, help_heading = SUPERVISOR)]
     burst: bool,
+    /// Exit after so many jobs; those that run then end, too
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = SUPERVISOR)]
+    end_after: Option<u64>,
+    /// Exit when there was nothing to do for so long
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = SUPERVISOR)]
+    end_when_idle: Option<Duration>,
     /// Begin a new store where the old one is lost: its file is missing or empty, and start refuses it
     #[arg(long, help_heading = SUPERVISOR)]
     pub new_store: bool,
@@ -108,6 +114,8 @@ impl Start {
     pub fn add_to(&self, flags: &mut Flags) {
         flags.burst = self.burst;
         flags.wq = self.wq.iter().cloned().fold(WqSection::default(), |before, next| next.over(before));
+        flags.end_after = self.end_after;
+        flags.end_when_idle = self.end_when_idle;
         flags.lease = self.lease;
         flags.stop_deadline = self.stop_deadline;
         flags.log_format = self.log_format.map(Into::into);

@@ -1,0 +1,67 @@
+"""Reads a config module of RQ, for `taskvisor rq worker -c MODULE`: ``python3 -m taskvisor.rq.settings MODULE [PATH…]``."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from urllib.parse import quote, urlencode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_FALSE = {"n", "no", "f", "false", ""}
+
+
+def url(settings: Mapping[str, Any]) -> str:
+    """The URL that the settings stand for, with RQ's defaults.
+
+    >>> url({"REDIS_HOST": "db", "REDIS_PORT": "6380", "REDIS_PASSWORD": "a/b"})
+    'redis://:a%2Fb@db:6380/0'
+    >>> url({"SENTINEL": {"INSTANCES": [("a", 1), ("b", 2)], "MASTER_NAME": "m", "DB": 2, "SSL": True}})
+    'rediss+sentinel://a:1,b:2/m/2'
+    """
+    if settings.get("REDIS_URL") is not None:
+        return str(settings["REDIS_URL"])
+    sentinel = settings.get("SENTINEL")
+    if sentinel is not None:
+        hosts = ",".join(f"{host}:{port}" for host, port in sentinel.get("INSTANCES", [("localhost", 26379)]))
+        own = sentinel.get("SENTINEL_KWARGS", {})
+        query = {"sentinel_user": own.get("username"), "sentinel_pass": own.get("password"),
+                 "sentinel_tls": "yes" if own.get("ssl") else None}
+        given = urlencode({name: value for name, value in query.items() if value})
+        return (f"redis{'s' if sentinel.get('SSL') else ''}+sentinel://"
+                f"{_login(sentinel.get('USERNAME'), sentinel.get('PASSWORD'))}{hosts}/"
+                f"{quote(sentinel.get('MASTER_NAME', 'mymaster'), safe='')}/{sentinel.get('DB', 0)}"
+                f"{'?' + given if given else ''}")
+    tls = settings.get("REDIS_SSL", False)
+    scheme = "rediss" if tls and str(tls).lower() not in _FALSE else "redis"
+    return (f"{scheme}://{_login(None, settings.get('REDIS_PASSWORD'))}{settings.get('REDIS_HOST', 'localhost')}:"
+            f"{settings.get('REDIS_PORT', 6379)}/{settings.get('REDIS_DB', 0)}")
+
+
+def _login(user: Any, password: Any) -> str:
+    if not password:
+        return ""
+    return f"{quote(str(user or ''), safe='')}:{quote(str(password), safe='')}@"
+
+
+def main() -> int:
+    """Prints what the module says, as JSON. Without a module the environment counts, as in RQ."""
+    sys.path[:0] = map(os.path.abspath, sys.argv[2:] or ["."])
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    settings: Mapping[str, Any] = vars(importlib.import_module(name)) if name else os.environ
+    found = {"url": url(settings)}
+    if name:
+        found.update({key.lower(): settings[key] for key in ("QUEUES", "NAME") if settings.get(key)})
+    # A certificate has no place in a URL.
+    found["unused"] = sorted(key for key in settings if key.startswith("REDIS_SSL_") and settings[key])
+    json.dump(found, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+//! A config module of RQ. It is Python, so Python reads it.
+
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use super::args::Shared;
+use crate::failure::{Failure, exit};
+
+/// What the module says, or without one RQ's variables.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Module {
+    /// The Redis with the jobs. It may hold a password.
+    pub url: String,
+    /// The names of the queues.
+    #[serde(default)]
+    pub queues: Vec<String>,
+    /// The name of the worker.
+    pub name: Option<String>,
+    /// What it says and we do not read.
+    #[serde(default)]
+    pub unused: Vec<String>,
+}
+
+/// Reads it, if something is to be read: a URL that is typed stands for itself.
+pub fn read(shared: &Shared) -> Result<Option<Module>, Failure> {
+    if shared.config.is_none() && shared.url.is_some() {
+        return Ok(None);
+    }
+    let module = shared.config.as_deref().unwrap_or_default();
+    let what = || match module {
+        "" => "failed to read where RQ's Redis is from the environment".to_owned(),
+        module => format!("failed to read the config module {module}"),
+    };
+    let mut command = Command::new(&shared.python);
+    command.args(["-m", "taskvisor.rq.settings", module]).args(&shared.path);
+    let output =
+        command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|error| {
+            Failure::from(error).of(format!("failed to run {}", shared.python)).of(what())
+        })?;
+    let hint = "-u URL says where Redis is; --python PROGRAM names the Python that has the application, RQ and taskvisor";
+    if !output.status.success() {
+        return Err(Failure::new(exit::USAGE, format!("{}: {}", what(), output.status)).hint(hint));
+    }
+    serde_json::from_slice(&output.stdout)
+        .map(Some)
+        .map_err(|error| Failure::new(exit::USAGE, format!("{}: {error}", what())).hint(hint))
+}
