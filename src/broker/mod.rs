@@ -17,6 +17,7 @@ mod redis;
 mod registry;
 mod reliable;
 mod routed;
+mod rq;
 pub mod sqlite;
 #[cfg(feature = "sqs")]
 mod sqs;

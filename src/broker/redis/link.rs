@@ -172,6 +172,16 @@ impl Link {
         opened.inspect_err(|error| self.note(verb, Some(error)))
     }
 
+    /// A connection of its own, for questions that take as long to answer as they like; `verb` says for what.
+    pub(in crate::broker) async fn own(&self, verb: &str) -> Result<MultiplexedConnection, Error> {
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(None);
+        let opened = timeout(CONNECT, async {
+            self.address.client().await?.get_multiplexed_async_connection_with_config(&config).await
+        });
+        opened.await.unwrap_or_else(|_| Err(late())).map_err(|error| self.explain(verb, &error))
+    }
+
     /// The connection, which is made if there is none. Who comes just after a failure is told of it and tries nothing.
     async fn live(&self, verb: &str) -> Result<Live, Error> {
         let mut line = self.line.lock().await;

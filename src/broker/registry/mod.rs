@@ -10,13 +10,14 @@ pub use secret::without_secrets;
 
 #[cfg(feature = "sqs")]
 use super::sqs;
-use super::{qless, reliable, sqlite};
+use super::{qless, reliable, rq, sqlite};
 
 /// All kinds, in the order of the documentation.
 pub const ADAPTERS: &[&dyn Adapter] = &[
     &sqlite::InFile,
     &sqlite::InMemory,
     &qless::QlessOnRedis,
+    &rq::RqOnRedis,
     #[cfg(feature = "sqs")]
     &sqs::AmazonSqs,
     &reliable::ReliableQueue,

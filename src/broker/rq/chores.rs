@@ -1,0 +1,106 @@
+//! What is done by the clock, never behind a call that waits: workers are signed, due jobs are put, executions that are over are
+//! put right, registries are cleaned.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tokio::time::{Instant as Moment, interval};
+
+use super::job::{packed, text};
+use super::shared::Shared;
+use crate::broker::Error;
+use crate::model::QueueName;
+
+/// RQ's scheduler looks as often.
+const TICK: Duration = Duration::from_secs(1);
+const SIGN: Duration = Duration::from_secs(20);
+/// Cheap cleaning: what is on its way and got stuck there.
+const HEAL: Duration = Duration::from_secs(15);
+const WRONG: &str = "the chores of RQ's registries cannot be done";
+
+/// A job whose supervisor died under it so often has failed; if it was the only one that ran, after fewer times.
+pub(super) const INTERRUPTED: (u32, u32) = (5, 3);
+
+/// Why such a job has failed, as results hold it.
+pub(super) fn interrupted() -> String {
+    packed(
+        "Moved to FailedJobRegistry, due to AbandonedJobError: its supervisor or host died too often while it ran",
+    )
+}
+
+/// Does them for as long as the broker is there.
+pub(super) async fn attend(shared: Weak<Shared>) {
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let (mut sign_at, mut heal_at, mut clean_at) = (Moment::now(), Moment::now(), Moment::now());
+    loop {
+        match shared.upgrade() {
+            None => return,
+            Some(shared) => {
+                tokio::select! {
+                    _ = ticks.tick() => {}
+                    () = shared.hurry.notified() => sign_at = Moment::now(),
+                }
+            }
+        }
+        let Some(shared) = shared.upgrade() else { return };
+        let now = Moment::now();
+        let done = async {
+            if now >= sign_at {
+                shared.workers.sign(&shared).await?;
+                sign_at = now + SIGN;
+            }
+            let queues = shared.queues();
+            if queues.is_empty() {
+                return Ok(());
+            }
+            tick(&shared, &queues).await?;
+            if now >= heal_at {
+                let is_full = now >= clean_at;
+                tidy(&shared, &queues, is_full).await?;
+                heal_at = now + HEAL;
+                if is_full {
+                    clean_at = now + shared.settings.maintenance;
+                }
+            }
+            Ok::<(), Error>(())
+        };
+        match done.await {
+            Ok(()) => shared.complaints.well(WRONG, shared.link.now()),
+            Err(error) => shared.complaints.wrong(WRONG, &error, shared.link.now()),
+        }
+    }
+}
+
+fn write(cmd: &mut Cmd, queues: &[QueueName]) {
+    cmd.arg(queues.len());
+    queues.iter().for_each(|queue| _ = cmd.arg(queue.as_str()));
+}
+
+async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
+    let owner = if shared.settings.schedules { shared.scheduler() } else { String::new() };
+    let asked = shared.call("look after jobs in", "tick", |cmd| {
+        cmd.arg(owner).arg(INTERRUPTED.0).arg(interrupted());
+        write(cmd, queues);
+        cmd.arg(shared.workers.host()).arg(std::process::id());
+    });
+    let Value::Array(abandoned) = asked.await? else { return Ok(()) };
+    let words: Vec<String> = abandoned.iter().filter_map(text).collect();
+    for pair in words.chunks_exact(2) {
+        let said = format!(
+            "Moved to FailedJobRegistry, due to AbandonedJobError, at {}: its worker did not say that it lives",
+            crate::clock::wall()
+        );
+        shared.call("look after jobs in", "abandon", |cmd| _ = cmd.arg(pair).arg(packed(&said))).await?;
+    }
+    Ok(())
+}
+
+async fn tidy(shared: &Arc<Shared>, queues: &[QueueName], is_full: bool) -> Result<(), Error> {
+    let asked = shared.call("clean registries in", "tidy", |cmd| {
+        cmd.arg(if is_full { "full" } else { "" });
+        write(cmd, queues);
+    });
+    asked.await.map(drop)
+}

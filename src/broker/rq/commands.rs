@@ -1,0 +1,116 @@
+//! What RQ's tools say to workers: `stop-job`, `stop-execution`, `kill-horse`, `shutdown`.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Weak;
+
+use futures_core::Stream;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::getppid;
+use redis::Msg;
+use serde::Deserialize;
+use tokio::time::sleep;
+
+use super::shared::{Asked, Held, Shared};
+use crate::broker::redis::backoff;
+use crate::broker::{Error, Notice};
+use crate::model::JobId;
+
+const VERB: &str = "listen to";
+const DEAF: &str = "commands to the workers of RQ are not heard";
+
+/// A command as RQ publishes it.
+#[derive(Deserialize)]
+struct Command {
+    command: String,
+    job_id: Option<String>,
+    execution_id: Option<String>,
+}
+
+/// Listens for as long as the broker is there.
+pub(super) async fn listen(shared: Weak<Shared>) {
+    let mut failed = 0;
+    loop {
+        let Some(strong) = shared.upgrade() else { return };
+        let heard = hear(&strong).await;
+        strong.link.note(VERB, heard.as_ref().err());
+        if let Err(error) = heard {
+            strong.complaints.wrong(DEAF, &error, strong.link.now());
+        }
+        drop(strong);
+        failed = (failed + 1).min(16);
+        sleep(backoff(failed)).await;
+    }
+}
+
+async fn hear(shared: &Shared) -> Result<(), Error> {
+    let failed = |error: redis::RedisError| shared.link.explain(VERB, &error);
+    let (mut sink, mut messages) = shared.link.listener(VERB).await?.split();
+    let channels = shared.key("pubsub:");
+    let base = shared.instance.get().map_or("", |instance| shared.workers.base(instance));
+    sink.psubscribe(format!("{}*", escaped(&format!("{channels}{base}")))).await.map_err(failed)?;
+    shared.link.note(VERB, None);
+    shared.complaints.well(DEAF, shared.link.now());
+    // The server may be another, or the same without what it had.
+    shared.workers.forget_signs();
+    shared.hurry.notify_one();
+    shared.notices.push(Notice::Wake);
+    loop {
+        match poll_fn(|context| Pin::new(&mut messages).poll_next(context)).await {
+            Some(message) => obey(shared, &channels, &message),
+            None => return Err(shared.link.broken(VERB)),
+        }
+    }
+}
+
+fn obey(shared: &Shared, channels: &str, message: &Msg) {
+    let channel = message.get_channel_name();
+    let Some(worker) = channel.strip_prefix(channels) else { return };
+    let Ok(said) = serde_json::from_slice::<Command>(message.get_payload_bytes()) else {
+        tracing::warn!(channel, "a command to a worker of RQ cannot be read");
+        return;
+    };
+    let is_of = |held: &Held| held.worker == worker;
+    let ended = match (said.command.as_str(), &said.job_id, &said.execution_id) {
+        ("stop-execution", _, Some(execution)) => {
+            shared.end(Asked::Stop, |_, fence, held| is_of(held) && shared.execution(fence) == *execution)
+        }
+        ("stop-job", Some(job), _) => {
+            let job = JobId::from(job.as_str());
+            shared.end(Asked::Stop, |id, _, held| is_of(held) && *id == job)
+        }
+        ("kill-horse", ..) => shared.end(Asked::Kill, |_, _, held| is_of(held)),
+        ("shutdown", ..) => {
+            tracing::info!(worker, "RQ tells a worker to shut down: it takes no more jobs");
+            if shared.workers.shut_down(worker) {
+                // The keeper, as if somebody stopped it.
+                let _ = kill(getppid(), Signal::SIGTERM);
+            }
+            return;
+        }
+        _ => 0,
+    };
+    tracing::info!(worker, command = said.command, ended, "a command of RQ to a worker");
+}
+
+/// What is special in a pattern stands for itself.
+fn escaped(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if matches!(letter, '*' | '?' | '[' | ']' | '\\' | '^') {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn a_pattern_means_its_own_workers_alone() {
+        assert_eq!(escaped("rq:pubsub:host[1]-*"), r"rq:pubsub:host\[1\]-\*");
+    }
+}

@@ -1,0 +1,300 @@
+//! What people ask of RQ's jobs, answered from RQ's own registries.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::{Cmd, Value};
+
+use super::job::text;
+use super::record::{ids, record, state};
+use super::source::Rq;
+use crate::broker::{Admin, Browse, Error, failures};
+use crate::model::verb::{
+    Act, Answer, Bulk, Cancel, Done, Each, Failed, Fate, FindJobs, Number, Refusal, Swept, Verb,
+};
+use crate::model::{Cursor, Filter, JobId, JobRecord, JobState, Millis, Need, Page, QueueCounts, QueueName};
+
+/// The states that RQ has a registry for, in the order of a list.
+const STATES: [JobState; 7] = [
+    JobState::Running,
+    JobState::Waiting,
+    JobState::Delayed,
+    JobState::Depends,
+    JobState::Failed,
+    JobState::Complete,
+    JobState::Canceled,
+];
+/// So many jobs are looked at in one go.
+const ROWS: u32 = 100;
+/// A job's end is looked for as often.
+const LOOK: Duration = Duration::from_millis(100);
+/// A cursor's place: the number of a list, and how far in it.
+const LIST: i64 = 1 << 32;
+
+impl Rq {
+    async fn asked(&self, command: &str, args: impl FnOnce(&mut Cmd)) -> Result<Vec<Value>, Error> {
+        match self.shared.call("ask", command, args).await? {
+            Value::Array(parts) => Ok(parts),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    async fn get(&self, id: &JobId) -> Result<JobRecord, Error> {
+        let none = || Error::NoJob(id.clone());
+        let found = self.asked("get", |cmd| _ = cmd.arg(id.as_str())).await?;
+        let [found, needs, needed_by] = <[Value; 3]>::try_from(found).map_err(|_| none())?;
+        let mut job = record(found, true).ok_or_else(none)?;
+        let needs = ids(&needs);
+        job.needs = needs
+            .chunks_exact(2)
+            .map(|pair| Need { job: pair[0].clone(), state: state(pair[1].as_str()) })
+            .filter(|need| need.state != JobState::Complete)
+            .collect();
+        job.needed_by = ids(&needed_by);
+        Ok(job)
+    }
+
+    async fn counts(&self) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
+        let found = self.asked("queues", |cmd| {
+            cmd.arg(STATES.len());
+            STATES.iter().for_each(|state| _ = cmd.arg(state.as_str()));
+        });
+        let mut all = BTreeMap::new();
+        for queue in found.await? {
+            let Value::Array(parts) = queue else { continue };
+            let mut words = parts.iter().filter_map(text);
+            let (Some(name), Some(since)) = (words.next(), words.next()) else { continue };
+            let counts = STATES.into_iter().zip(words.filter_map(|count| count.parse::<u64>().ok()));
+            let counts = QueueCounts {
+                jobs: counts.filter(|(_, count)| *count > 0).collect(),
+                oldest_waiting: since.parse().ok().map(Millis),
+                ..QueueCounts::default()
+            };
+            all.insert(QueueName::from(name), counts);
+        }
+        Ok(all)
+    }
+
+    async fn cancel(&self, asked: &Cancel) -> Result<Vec<Each>, Error> {
+        if let Some(fault) = asked.fault() {
+            return Err(Error::Refused(fault));
+        }
+        let (mut answers, mut at) = (Vec::new(), 0);
+        let mut jobs = asked.jobs.clone();
+        while let Some(job) = jobs.get(at).cloned() {
+            at += 1;
+            let needed_by = match self.get(&job).await {
+                Ok(record) => record.needed_by,
+                Err(Error::NoJob(_)) => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            let others: Vec<JobId> = needed_by.into_iter().filter(|other| !jobs.contains(other)).collect();
+            let fate = if !others.is_empty() && !asked.dependents {
+                Fate::Refused(Refusal::NeededBy { jobs: others })
+            } else {
+                jobs.extend(others);
+                self.cancel_one(&job).await?
+            };
+            answers.push(Each { job, fate, told: None });
+        }
+        Ok(answers)
+    }
+
+    async fn cancel_one(&self, job: &JobId) -> Result<Fate, Error> {
+        let answer = self.asked("cancel", |cmd| _ = cmd.arg(job.as_str())).await?;
+        let words: Vec<String> = answer.iter().filter_map(text).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        Ok(match words[..] {
+            ["canceled"] => Fate::State(JobState::Canceled),
+            ["canceling"] => Fate::State(JobState::Canceling),
+            ["ended", status] => Fate::Refused(Refusal::State { state: state(status) }),
+            _ => Fate::Refused(Refusal::NoJob),
+        })
+    }
+
+    /// What ends or begins a job that has ended; `verb` is the participle of it.
+    async fn change(&self, command: &str, job: &JobId, verb: &'static str) -> Result<(), Error> {
+        let answer = self.asked(command, |cmd| _ = cmd.arg(job.as_str())).await?;
+        let words: Vec<String> = answer.iter().filter_map(text).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match words[..] {
+            ["done"] => Ok(()),
+            ["state", status] => Err(Error::WrongState { id: job.clone(), state: state(status), verb }),
+            _ => Err(Error::NoJob(job.clone())),
+        }
+    }
+
+    /// One stretch of those that match.
+    async fn sweep(&self, asked: &Bulk) -> Result<Swept, Error> {
+        let filter = Filter {
+            states: vec![asked.state],
+            queue: asked.queue.clone(),
+            class: asked.class.clone(),
+            group: asked.group.clone(),
+            since: asked.since,
+            limit: 0,
+            ..Filter::default()
+        };
+        let place = asked.after.unwrap_or(0);
+        let left = asked.limit.unwrap_or(u64::MAX);
+        let page = self.page(&filter, Some(Cursor { id: None, place, left })).await?;
+        let (mut swept, mut gone) = (Swept::default(), 0);
+        for job in page.jobs.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
+            let done = match (asked.dry_run, asked.act) {
+                (true, _) => Ok(()),
+                (false, Act::Retry) => self.change("requeue", &job.id, "retried").await,
+                (false, Act::Discard) => self.change("discard", &job.id, "discarded").await,
+            };
+            match done {
+                Ok(()) => {
+                    swept.count += 1;
+                    gone += i64::from(!asked.dry_run);
+                    if swept.jobs.len() < 10 {
+                        swept.jobs.push(job.id.clone());
+                    }
+                }
+                Err(Error::WrongState { .. } | Error::NoJob(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // What is gone moves the rest of the same list up.
+        let next = page.next.map(|next| next.place);
+        swept.next = next.map(|next| if next / LIST == place / LIST { next - gone } else { next });
+        Ok(swept)
+    }
+
+    /// The lists that a filter goes through.
+    async fn lists(&self, filter: &Filter) -> Result<Vec<(QueueName, JobState)>, Error> {
+        let queues = match &filter.queue {
+            Some(queue) => vec![queue.clone()],
+            None => {
+                let found = self.asked("queues", |cmd| _ = cmd.arg(0)).await?;
+                let first = |queue: Value| match queue {
+                    Value::Array(parts) => parts.first().and_then(text),
+                    _ => None,
+                };
+                found.into_iter().filter_map(first).map(QueueName::from).collect()
+            }
+        };
+        let wanted = |state: &JobState| filter.states.is_empty() || filter.states.contains(state);
+        let states: Vec<JobState> = STATES.into_iter().filter(wanted).collect();
+        Ok(states.iter().flat_map(|state| queues.iter().map(|queue| (queue.clone(), *state))).collect())
+    }
+
+    /// Behind which place of which list a job stands.
+    async fn behind(&self, job: &JobId, lists: &[(QueueName, JobState)]) -> Result<i64, Error> {
+        let found = self.get(job).await?;
+        let is_there =
+            |(queue, state): &&(QueueName, JobState)| *queue == found.queue && *state == found.state;
+        let Some(at) = lists.iter().position(|list| is_there(&list)) else { return Ok(0) };
+        let place = self.place(&found).await?.map_or(0, |(place, _)| place + 1);
+        Ok(at as i64 * LIST + place)
+    }
+
+    /// Where a job stands in its list, newest first, and how many come before it.
+    async fn place(&self, job: &JobRecord) -> Result<Option<(i64, u64)>, Error> {
+        let found = self.asked("place", |cmd| {
+            cmd.arg(job.id.as_str()).arg(job.queue.as_str()).arg(job.state.as_str());
+        });
+        let found = found.await?;
+        let number = |at: usize| found.get(at).and_then(text)?.parse().ok();
+        Ok(number(0).zip(number(1)).map(|(place, before): (i64, i64)| (place, before.max(0) as u64)))
+    }
+}
+
+fn matches(filter: &Filter, job: &JobRecord) -> bool {
+    let at = job.ended_at.unwrap_or(job.put_at);
+    let is =
+        |wanted: &Option<String>, is: Option<&str>| wanted.as_deref().is_none_or(|word| is == Some(word));
+    filter.class.as_ref().is_none_or(|class| job.class == *class)
+        && is(&filter.group, job.failure.as_ref().map(|failure| failure.group.as_str()))
+        && filter.since.is_none_or(|since| at >= since)
+        && filter.until.is_none_or(|until| at < until)
+        && filter.tag.is_none()
+        && filter.recurring.is_none()
+        && !filter.tracked
+}
+
+#[async_trait]
+impl Browse for Rq {
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
+        let lists = self.lists(filter).await?;
+        let at = match (at, &filter.after) {
+            (Some(at), _) => at,
+            (None, after) => {
+                let left = if filter.limit == 0 { u64::MAX } else { filter.limit.into() };
+                let place = match after {
+                    Some(job) => self.behind(job, &lists).await?,
+                    None => 0,
+                };
+                Cursor { id: None, place, left }
+            }
+        };
+        let list = usize::try_from(at.place / LIST).unwrap_or(usize::MAX);
+        let Some((queue, state)) = lists.get(list) else { return Ok(Page::default()) };
+        let from = at.place % LIST;
+        let found = self.asked("page", |cmd| {
+            cmd.arg(queue.as_str()).arg(state.as_str()).arg(from).arg(ROWS);
+        });
+        let found = <[Value; 2]>::try_from(found.await?);
+        let Ok([Value::Int(looked), Value::Array(jobs)]) = found else { return Ok(Page::default()) };
+        let jobs = jobs.into_iter().filter_map(|job| record(job, false));
+        let most = usize::try_from(at.left).unwrap_or(usize::MAX);
+        let jobs: Vec<JobRecord> = jobs.filter(|job| matches(filter, job)).take(most).collect();
+        let left = at.left - jobs.len() as u64;
+        let is_over = looked < i64::from(ROWS);
+        let place = if is_over { (list as i64 + 1) * LIST } else { at.place + looked };
+        let has_more = left > 0 && (!is_over || list + 1 < lists.len());
+        Ok(Page { jobs, next: has_more.then_some(Cursor { id: None, place, left }) })
+    }
+
+    async fn ended(&self, id: JobId) -> Result<JobState, Error> {
+        loop {
+            let state = self.get(&id).await?.state;
+            if state.has_ended() {
+                return Ok(state);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+#[async_trait]
+impl Admin for Rq {
+    async fn ask(&self, verb: Verb, _by: String) -> Result<Answer, Error> {
+        let done = |()| Done {};
+        Ok(match &verb {
+            Verb::Get(it) => Answer::Get(self.get(&it.job).await?),
+            Verb::FindJobs(FindJobs { prefix }) => {
+                let pattern: String = prefix
+                    .chars()
+                    .flat_map(|letter| {
+                        ("*?[]\\^".contains(letter).then_some('\\')).into_iter().chain([letter])
+                    })
+                    .collect();
+                let found = self.shared.call("ask", "find", |cmd| {
+                    cmd.arg(prefix).arg(pattern).arg(FindJobs::MOST);
+                });
+                Answer::FindJobs(ids(&found.await?))
+            }
+            Verb::Before(it) => {
+                let job = self.get(&it.job).await?;
+                if job.state != JobState::Waiting {
+                    return Err(Error::WrongState { id: job.id, state: job.state, verb: "asked that" });
+                }
+                let count = self.place(&job).await?.map_or(0, |(_, before)| before.min(1000));
+                Answer::Before(Number { count })
+            }
+            Verb::Cancel(it) => Answer::Cancel(self.cancel(it).await?),
+            Verb::Retry(it) => Answer::Retry(self.change("requeue", &it.job, "retried").await.map(done)?),
+            Verb::Discard(it) => {
+                Answer::Discard(self.change("discard", &it.job, "discarded").await.map(done)?)
+            }
+            Verb::Failed(_) => Answer::Failed(failures::groups(self, &Failed::default()).await?),
+            Verb::Bulk(it) => Answer::Bulk(self.sweep(it).await?),
+            Verb::Queues(_) => Answer::Queues(self.counts().await?),
+            other => return Err(Error::Failed(format!("RQ cannot do {}", other.route().path))),
+        })
+    }
+}

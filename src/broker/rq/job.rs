@@ -1,0 +1,245 @@
+//! A job of RQ as a worker here is given it. Nothing of it is executed or unpickled.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::{ZlibDecoder, ZlibEncoder};
+use redis::Value;
+use serde::Serialize;
+
+use crate::model::{Class, Fence, Job, JobId, NewJob, Payload, QueueName, Retry};
+
+/// The timeout of a job that says none, in seconds: RQ's own.
+const TIMEOUT: i64 = 180;
+/// What a job may run beyond its timeout: RQ's alarm within the worker comes first, and the job may catch it.
+const BEYOND: Duration = Duration::from_secs(1);
+/// The class of a job whose function cannot be told.
+const UNKNOWN: &str = "rq";
+
+/// A job that was taken.
+pub(super) struct Taken {
+    pub queue: QueueName,
+    pub id: JobId,
+    pub fields: BTreeMap<String, Vec<u8>>,
+}
+
+/// What a worker is given as a job's data.
+#[derive(Serialize)]
+struct Data<'a> {
+    id: &'a str,
+    queue: &'a str,
+    execution: &'a str,
+    worker: &'a str,
+    prefix: &'a str,
+    fields: BTreeMap<&'a str, String>,
+}
+
+impl Taken {
+    /// One of an answer to `take`: queue, id, the place of its worker counted from 0, fields.
+    pub(super) fn read(value: Value) -> Option<(usize, Taken)> {
+        let Value::Array(parts) = value else { return None };
+        let [queue, id, Value::Int(worker), Value::Array(fields)] = <[Value; 4]>::try_from(parts).ok()?
+        else {
+            return None;
+        };
+        let mut all = BTreeMap::new();
+        let mut fields = fields.into_iter();
+        while let (Some(name), Some(Value::BulkString(bytes))) = (fields.next(), fields.next()) {
+            all.insert(text(&name)?, bytes);
+        }
+        let taken = Taken { queue: text(&queue)?.into(), id: text(&id)?.into(), fields: all };
+        Some((usize::try_from(worker).ok()?, taken))
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        std::str::from_utf8(self.fields.get(name)?).ok().filter(|text| !text.is_empty())
+    }
+
+    fn number(&self, name: &str) -> Option<i64> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// In seconds; `None` = it may run for ever.
+    pub(super) fn timeout(&self) -> Option<u64> {
+        u64::try_from(self.number("timeout").unwrap_or(TIMEOUT)).ok()
+    }
+
+    /// The class of the job: the name of its function.
+    pub(super) fn class(&self) -> Class {
+        let data = self.fields.get("data").map(Vec::as_slice).unwrap_or_default();
+        let name = function(data).filter(|name| is_name(name));
+        Class::from(name.unwrap_or_else(|| UNKNOWN.into()))
+    }
+
+    /// As the engine has it. RQ's own retries are RQ's business: the engine is told of none.
+    pub(super) fn job(self, execution: &str, worker: &str, prefix: &str) -> Arc<Job> {
+        let callbacks = ["success", "failure"].map(|of| {
+            self.text(&format!("{of}_callback_name"))?;
+            Some(self.number(&format!("{of}_callback_timeout")).unwrap_or(60).max(0) as u64)
+        });
+        let longest = Duration::from_secs(callbacks.into_iter().flatten().max().unwrap_or(0));
+        let limit = self.timeout().map(|seconds| Duration::from_secs(seconds) + BEYOND + longest);
+        let done = self.number("number_of_retries").unwrap_or(0).clamp(0, 1_000_000);
+        let class = self.class();
+        let fields = self.fields.iter().map(|(name, bytes)| (name.as_str(), STANDARD.encode(bytes)));
+        let data = Data {
+            id: self.id.as_str(),
+            queue: self.queue.as_str(),
+            execution,
+            worker,
+            prefix,
+            fields: fields.collect(),
+        };
+        let data = serde_json::to_vec(&data).unwrap_or_default();
+        Arc::new(Job {
+            queue: self.queue.clone(),
+            class,
+            payload: Payload::Data(crate::model::Bytes(data)),
+            priority: 0,
+            tags: Vec::new(),
+            attempt: 1 + u32::try_from(done).unwrap_or(0),
+            crashes: 0,
+            interrupted: 0,
+            unknown: 0,
+            retry: Some(Retry::NONE),
+            time_limit: limit,
+            id: self.id,
+        })
+    }
+}
+
+/// What stands in an answer.
+pub(super) fn text(value: &Value) -> Option<String> {
+    if let Value::BulkString(bytes) = value {
+        return Some(String::from_utf8_lossy(bytes).into_owned());
+    }
+    if let Value::Int(number) = value { Some(number.to_string()) } else { None }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= NewJob::NAME_MAX && !text.contains(char::is_control)
+}
+
+/// The name of the function in a job's `data`: the first of four parts, by RQ's pickle or JSON, inflated or not.
+fn function(data: &[u8]) -> Option<String> {
+    const ENOUGH: u64 = 4096;
+    let mut start = Vec::new();
+    // What is cut off says its name all the same.
+    let _ = ZlibDecoder::new(data).take(ENOUGH).read_to_end(&mut start);
+    let start = if start.is_empty() { &data[..data.len().min(ENOUGH as usize)] } else { &start };
+    of_pickle(start).or_else(|| of_json(start))
+}
+
+/// A tuple that begins with a text, as every pickle protocol since 2 writes one of four.
+fn of_pickle(bytes: &[u8]) -> Option<String> {
+    let rest = bytes.strip_prefix(&[0x80])?.get(1..)?;
+    let rest = rest.strip_prefix(&[0x95]).map_or(Some(rest), |framed| framed.get(8..))?;
+    let rest = rest.strip_prefix(b"(")?;
+    let (long, rest) = match rest.split_first()? {
+        (0x8c, rest) => (usize::from(*rest.first()?), rest.get(1..)?),
+        (b'X', rest) => {
+            let long = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?);
+            (usize::try_from(long).ok()?, rest.get(4..)?)
+        }
+        _ => return None,
+    };
+    String::from_utf8(rest.get(..long)?.to_vec()).ok()
+}
+
+fn of_json(bytes: &[u8]) -> Option<String> {
+    let rest = bytes.trim_ascii_start().strip_prefix(b"[")?;
+    serde_json::Deserializer::from_slice(rest).into_iter::<String>().next()?.ok()
+}
+
+/// A text as RQ's results hold one.
+pub(super) fn packed(text: &str) -> String {
+    let mut bytes = Vec::new();
+    // Reading from memory does not fail.
+    let _ = ZlibEncoder::new(text.as_bytes(), flate2::Compression::default()).read_to_end(&mut bytes);
+    STANDARD.encode(bytes)
+}
+
+/// The execution of a fence: RQ's ids have 32 hexadecimal digits. The same instance gives the same one.
+pub(super) fn execution(instance: &str, fence: Fence) -> String {
+    // FNV-1a.
+    let hash = instance.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}{:016x}", fence.0)
+}
+
+/// The fence of an execution of ours.
+pub(super) fn fence(execution: &str) -> Option<Fence> {
+    u64::from_str_radix(execution.get(16..32)?, 16).ok().map(Fence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deflated(bytes: &[u8]) -> Vec<u8> {
+        let mut all = Vec::new();
+        ZlibEncoder::new(bytes, flate2::Compression::default()).read_to_end(&mut all).unwrap();
+        all
+    }
+
+    #[test]
+    fn a_function_is_known_by_its_name_and_nothing_is_executed() {
+        let five = b"\x80\x05\x95\x1c\0\0\0\0\0\0\0(\x8c\x0ctasks.resize\x94NK\x01\x85\x94}\x94t\x94.";
+        let two = b"\x80\x02(X\x09\0\0\0app.f \xc3\xa9Nq\0K\x01\x85}t.";
+        for (data, name) in [
+            (deflated(five), Some("tasks.resize")),
+            (five.to_vec(), Some("tasks.resize")),
+            (two.to_vec(), Some("app.f \u{e9}")),
+            (deflated(br#"["tasks.send", null, [1], {}]"#), Some("tasks.send")),
+            (br#" ["a\u0062c", null]"#.to_vec(), Some("abc")),
+            (deflated(b"cos\nsystem\n(S'true'\ntR."), None),
+            (b"\x80\x05\x95".to_vec(), None),
+            (b"\x80\x04(X\xff\xff\xff\xffa".to_vec(), None),
+            (Vec::new(), None),
+        ] {
+            assert_eq!(function(&data).as_deref(), name, "{data:?}");
+        }
+    }
+
+    fn taken(fields: &[(&str, &str)]) -> Taken {
+        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()));
+        Taken { queue: "q".into(), id: "j".into(), fields: fields.collect() }
+    }
+
+    #[test]
+    fn the_time_of_a_job_is_its_timeout_and_that_of_its_callbacks() {
+        let limit = |fields: &[(&str, &str)]| taken(fields).job("e", "w", "rq").time_limit;
+        let seconds = |count| Some(Duration::from_secs(count));
+        assert_eq!(limit(&[]), seconds(181));
+        assert_eq!(limit(&[("timeout", "-1")]), None);
+        assert_eq!(limit(&[("timeout", "5"), ("failure_callback_name", "")]), seconds(6));
+        assert_eq!(limit(&[("timeout", "5"), ("success_callback_name", "f")]), seconds(66));
+        let own = [("timeout", "5"), ("failure_callback_name", "f"), ("failure_callback_timeout", "7")];
+        assert_eq!(limit(&own), seconds(13));
+    }
+
+    #[test]
+    fn a_worker_is_given_all_fields_in_base64() {
+        let job = taken(&[("data", "\u{1}x"), ("status", "queued")]).job("e1", "host.1", "rq");
+        let Payload::Data(data) = &job.payload else { panic!("{job:?}") };
+        let data: serde_json::Value = serde_json::from_slice(&data.0).unwrap();
+        let asked = serde_json::json!({
+            "id": "j", "queue": "q", "execution": "e1", "worker": "host.1", "prefix": "rq",
+            "fields": {"data": "AXg=", "status": "cXVldWVk"},
+        });
+        assert_eq!((data, job.class.as_str(), job.attempt), (asked, "rq", 1));
+    }
+
+    #[test]
+    fn an_execution_says_its_fence() {
+        let (one, other) = (execution("a", Fence(7)), execution("b", Fence(7)));
+        assert!(one != other && one.len() == 32 && fence(&one) == Some(Fence(7)));
+        assert_eq!(fence("0123"), None);
+        assert_eq!(fence(&execution("a", Fence(u64::MAX))), Some(Fence(u64::MAX)));
+    }
+}

@@ -1,0 +1,35 @@
+//! The script that runs in Redis.
+
+use crate::broker::redis::Needs;
+
+/// Its sources in their order, each of which may use what those before it made.
+macro_rules! script {
+    ($($name:literal),*) => { concat!($(include_str!(concat!("script/", $name, ".lua")), "\n",)*) };
+}
+
+pub(super) static NEEDS: Needs = Needs {
+    script: script!("base", "limits", "take", "ends", "chores", "look", "end"),
+    keys: "rq:*",
+    news: None,
+};
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn every_source_is_part_of_the_script_and_fits_on_a_screen() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/broker/rq/script");
+        let mut count = 0;
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(NEEDS.script.contains(&text), "{}", path.display());
+            assert!(text.lines().count() <= 400 && text.lines().all(|line| line.len() <= 120));
+            count += 1;
+        }
+        assert!(count > 4);
+    }
+}

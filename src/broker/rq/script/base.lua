@@ -1,0 +1,140 @@
+-- What all commands share. ARGV: the command, the time in seconds with six decimals, the prefix of all keys, and what
+-- the command takes. Keys and fields are those of RQ 2 and 3; our own are the hash <prefix>:taskvisor:held, from a
+-- member of a started registry to who holds it, and the job's field taskvisor_interrupted.
+local call = redis.call
+local NOW, PREFIX = tonumber(ARGV[2]), ARGV[3]
+local SECOND = math.floor(NOW)
+local HELD = PREFIX .. ':taskvisor:held'
+local DEFAULT_TIMEOUT, FAILURE_TTL = 180, 31536000
+
+local read = 3
+local function arg()
+  read = read + 1
+  return ARGV[read]
+end
+
+local function number() return tonumber(arg()) end
+
+local function list()
+  local all = {}
+  for i = 1, number() do all[i] = arg() end
+  return all
+end
+
+local function key(...) return PREFIX .. ':' .. table.concat({...}, ':') end
+local function job_key(id) return key('job', id) end
+
+-- A time as RQ writes it.
+local function stamp(at)
+  local days, rest = math.floor(at / 86400), at % 86400
+  local z = days + 719468
+  local era = math.floor(z / 146097)
+  local day_of_era = z - era * 146097
+  local leap = math.floor(day_of_era / 1460) - math.floor(day_of_era / 36524) + math.floor(day_of_era / 146096)
+  local year_of_era = math.floor((day_of_era - leap) / 365)
+  local day = day_of_era - (365 * year_of_era + math.floor(year_of_era / 4) - math.floor(year_of_era / 100))
+  local month = math.floor((5 * day + 2) / 153)
+  day = day - math.floor((153 * month + 2) / 5) + 1
+  month = month < 10 and month + 3 or month - 9
+  local year = year_of_era + era * 400 + (month <= 2 and 1 or 0)
+  local seconds = math.floor(rest)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%06dZ', year, month, day, math.floor(seconds / 3600),
+    math.floor(seconds % 3600 / 60), seconds % 60, math.floor((rest - seconds) * 1e6))
+end
+
+-- The seconds since 1970 of such a time; nil if it is none.
+local function seconds_of(text)
+  local y, m, d, h, min, s = string.match(text or '', '^(%d+)-(%d+)-(%d+)T(%d+):(%d+):([%d.]+)Z$')
+  if not y then return nil end
+  y, m = tonumber(y), tonumber(m)
+  if m <= 2 then y = y - 1 end
+  local era = math.floor(y / 400)
+  local year_of_era = y - era * 400
+  local day = math.floor((153 * (m > 2 and m - 3 or m + 9) + 2) / 5) + tonumber(d) - 1
+  local day_of_era = year_of_era * 365 + math.floor(year_of_era / 4) - math.floor(year_of_era / 100) + day
+  return (era * 146097 + day_of_era - 719468) * 86400 + tonumber(h) * 3600 + tonumber(min) * 60 + tonumber(s)
+end
+
+-- A field of a job; nil if it is not there or empty.
+local function field(id, name)
+  local value = call('HGET', job_key(id), name)
+  if value and value ~= '' then return value end
+  return nil
+end
+
+-- What is nil or false for any content that is no JSON.
+local function decoded(text)
+  local fine, value = pcall(cjson.decode, text or '')
+  return fine and value or nil
+end
+
+local function split(member)
+  return string.match(member, '^(.*):([^:]*)$')
+end
+
+-- Whether an execution of the job runs whose time is not over; one may be left out.
+local function runs(queue, id, except)
+  for _, execution in ipairs(call('ZRANGE', key('executions', id), 0, -1)) do
+    local ends = execution ~= except and call('ZSCORE', key('wip', queue), id .. ':' .. execution)
+    if ends and tonumber(ends) > NOW then return true end
+  end
+  return false
+end
+
+-- What is kept of who holds an execution; nil if nobody here does.
+local function holder(id, execution)
+  return decoded(call('HGET', HELD, id .. ':' .. execution) or nil)
+end
+
+-- A worker that runs nothing is idle. One whose hash is gone does not come back by this.
+local function rest(worker)
+  local name = key('worker', worker)
+  if call('EXISTS', name) == 1 and call('SCARD', name .. ':executions') == 0 then
+    call('HSET', name, 'state', 'idle')
+    call('HDEL', name, 'current_job', 'current_job_working_time')
+  end
+end
+
+-- An execution is over, whatever became of its job.
+local function forget(queue, id, execution, worker)
+  local member = id .. ':' .. execution
+  worker = worker or call('HGET', key('execution', member), 'worker_name')
+  call('DEL', key('execution', member))
+  call('ZREM', key('executions', id), execution)
+  call('ZREM', key('wip', queue), member)
+  call('HDEL', HELD, member)
+  if worker and worker ~= '' then
+    call('SREM', key('worker', worker, 'executions'), member)
+    rest(worker)
+  end
+end
+
+-- Jobs that wait have the time to live they were put with.
+local function expire_waiting(id)
+  local ttl = tonumber(field(id, 'ttl'))
+  if ttl and ttl > 0 then call('EXPIRE', job_key(id), ttl) end
+end
+
+-- Puts a job into its queue, whatever it was before.
+local function push(queue, id, at_front)
+  call('SADD', key('queues'), key('queue', queue))
+  call('HSET', job_key(id), 'status', 'queued', 'enqueued_at', stamp(NOW), 'origin', queue)
+  call('HSETNX', job_key(id), 'timeout', DEFAULT_TIMEOUT)
+  expire_waiting(id)
+  call(at_front and 'LPUSH' or 'RPUSH', key('queue', queue), id)
+end
+
+local function schedule(queue, id, after)
+  call('SADD', key('queues'), key('queue', queue))
+  call('HSET', job_key(id), 'status', 'scheduled', 'origin', queue)
+  call('HSETNX', job_key(id), 'timeout', DEFAULT_TIMEOUT)
+  expire_waiting(id)
+  call('ZADD', key('scheduled', queue), math.floor(NOW + after), id)
+end
+
+-- Gives a job back that was not begun, or whose run counts for nothing, to the front of its queue.
+local function give_back(queue, id, execution, worker)
+  forget(queue, id, execution, worker)
+  call('HSET', job_key(id), 'started_at', '', 'worker_name', '')
+  push(queue, id, true)
+end

@@ -1,0 +1,216 @@
+-- What is done again and again: workers say that they live, due jobs are put, what was left is put right.
+
+-- Has workers be known, each for `ttl` seconds: RQ shows one job for each. A first word clears what an earlier worker
+-- of that name left behind.
+local function sign()
+  local ttl, now, common = number(), stamp(NOW), list()
+  for _ = 1, number() do
+    local worker, is_first, queues = arg(), arg() == 'first', list()
+    local name = key('worker', worker)
+    if is_first then
+      for _, member in ipairs(call('SMEMBERS', name .. ':executions')) do
+        if call('HEXISTS', HELD, member) == 0 then call('SREM', name .. ':executions', member) end
+      end
+    end
+    if is_first or call('HEXISTS', name, 'birth') == 0 then
+      call('HDEL', name, 'death', 'shutdown_requested_date')
+      call('HSET', name, 'birth', now, unpack(common))
+      call('HSETNX', name, 'state', 'idle')
+    end
+    call('HSET', name, 'last_heartbeat', now, 'queues', table.concat(queues, ','))
+    call('EXPIRE', name, ttl)
+    if call('TTL', name .. ':executions') < ttl then call('EXPIRE', name .. ':executions', ttl) end
+    call('SADD', key('workers'), name)
+    for _, queue in ipairs(queues) do call('SADD', key('workers', queue), name) end
+  end
+end
+
+-- Workers end in order.
+local function leave()
+  for _, worker in ipairs(list()) do
+    local name = key('worker', worker)
+    local queues = call('HGET', name, 'queues') or ''
+    call('SREM', key('workers'), name)
+    for queue in string.gmatch(queues, '[^,]+') do call('SREM', key('workers', queue), name) end
+    if call('EXISTS', name) == 1 then
+      call('HSET', name, 'death', stamp(NOW), 'state', 'idle')
+      call('EXPIRE', name, 60)
+    end
+    call('DEL', name .. ':executions')
+  end
+  local scheduler = arg()
+  for _, queue in ipairs(list()) do
+    if call('GET', key('scheduler-lock', queue)) == scheduler then call('DEL', key('scheduler-lock', queue)) end
+  end
+  call('DEL', key('scheduler', scheduler))
+end
+
+-- Puts the due jobs of a queue, if no other scheduler does.
+local function put_due(queue, owner)
+  local lock = key('scheduler-lock', queue)
+  local has = call('GET', lock)
+  if has and has ~= owner then return end
+  call('SET', lock, owner, 'EX', 61)
+  for _, id in ipairs(call('ZRANGEBYSCORE', key('scheduled', queue), 0, SECOND, 'LIMIT', 0, 1000)) do
+    call('ZREM', key('scheduled', queue), id)
+    if call('HGET', job_key(id), 'status') == 'scheduled' then
+      enqueue(queue, id, field(id, 'enqueue_at_front') == '1')
+    end
+  end
+end
+
+local function is_queued(queue, id)
+  return call('LPOS', key('queue', queue), id) or call('LPOS', key('queue', queue, 'intermediate'), id)
+end
+
+-- Gives back what its supervisor lost, and counts that: a job that takes its host down with it fails in the end.
+local function interrupt(id, execution, held, most, exception)
+  if call('HINCRBY', job_key(id), 'taskvisor_interrupted', 1) >= most then
+    count(held.worker, 'failed_job_count', id)
+    bury(id, execution, held, 'failed', 2, 'exc_string', exception)
+  else
+    give_back(held.queue, id, execution, held.worker)
+  end
+end
+
+-- Executions whose time is over. Those of RQ's own workers are given to the caller, who has the words of RQ for them.
+local function rescue(queue, most, exception, abandoned)
+  for _, member in ipairs(call('ZRANGEBYSCORE', key('wip', queue), 0, NOW, 'LIMIT', 0, 100)) do
+    local id, execution = split(member)
+    local status = id and call('HGET', job_key(id), 'status')
+    if not status or runs(queue, id, execution) then
+      call('ZREM', key('wip', queue), member)
+      if id then forget(queue, id, execution) end
+    elseif status == 'started' then
+      local held = holder(id, execution)
+      if held then
+        interrupt(id, execution, held, most, exception)
+      else
+        abandoned[#abandoned + 1] = member
+        abandoned[#abandoned + 1] = queue
+      end
+    else
+      forget(queue, id, execution)
+      if status == 'queued' and not is_queued(queue, id) then push(queue, id, true) end
+    end
+  end
+end
+
+local function tick()
+  local owner, most, exception, abandoned, queues = arg(), number(), arg(), {}, list()
+  for _, queue in ipairs(queues) do
+    if owner ~= '' then put_due(queue, owner) end
+    rescue(queue, most, exception, abandoned)
+  end
+  if owner ~= '' then
+    local name = key('scheduler', owner)
+    call('HSET', name, 'name', owner, 'hostname', arg(), 'pid', arg(), 'queues', table.concat(queues, ','),
+      'last_heartbeat', stamp(NOW))
+    call('HSETNX', name, 'created_at', stamp(NOW))
+    call('EXPIRE', name, 61)
+  end
+  return abandoned
+end
+
+-- An execution of a worker of RQ whose time is over ends as RQ ends it, unless that has changed meanwhile.
+local function abandon()
+  local member, queue, said = arg(), arg(), { exception = arg() }
+  local id, execution = split(member)
+  local ends = call('ZSCORE', key('wip', queue), member)
+  local is_over = ends and tonumber(ends) <= NOW and not runs(queue, id, execution)
+  if is_over and call('HGET', job_key(id), 'status') == 'started' then
+    fail(id, execution, { worker = call('HGET', key('execution', member), 'worker_name') or '', queue = queue }, said)
+  end
+end
+
+-- What a worker of RQ took out of the queue and never began goes back after a minute.
+local function heal(queue)
+  local name = key('queue', queue, 'intermediate')
+  for _, id in ipairs(call('LRANGE', name, 0, 999)) do
+    local seen, status = name .. ':first_seen:' .. id, call('HGET', job_key(id), 'status')
+    if not status then
+      call('LREM', name, 1, id)
+    elseif not runs(queue, id) and not call('SET', seen, NOW, 'NX', 'EX', 86400)
+      and NOW - tonumber(call('GET', seen)) > 60 then
+      call('LREM', name, 1, id)
+      call('DEL', seen)
+      if status == 'queued' and not is_queued(queue, id) then push(queue, id, true) end
+    end
+  end
+  for _, id in ipairs(call('ZRANGE', key('ready', queue), 0, 999)) do
+    call('ZREM', key('ready', queue), id)
+    if call('HGET', job_key(id), 'status') == 'ready_to_enqueue' then
+      enqueue(queue, id, field(id, 'enqueue_at_front') == '1')
+    end
+  end
+end
+
+local function tidy_groups()
+  if not call('SET', key('clean_groups'), 1, 'NX', 'EX', 599) then return end
+  for _, group in ipairs(call('SMEMBERS', key('groups'))) do
+    for _, id in ipairs(call('SMEMBERS', key('group', group))) do
+      if call('EXISTS', job_key(id)) == 0 then call('SREM', key('group', group), id) end
+    end
+    if call('EXISTS', key('group', group)) == 0 then call('SREM', key('groups'), group) end
+  end
+end
+
+-- RQ's own cleaning, once for all who do it, and what it forgets.
+local function tidy()
+  local is_full = arg() == 'full'
+  for _, queue in ipairs(list()) do
+    heal(queue)
+    if is_full and call('SET', key('clean_registries', queue), 1, 'NX', 'EX', 899) then
+      call('ZREMRANGEBYSCORE', key('finished', queue), 0, SECOND)
+      call('ZREMRANGEBYSCORE', key('failed', queue), 0, SECOND)
+      for _, worker in ipairs(call('SMEMBERS', key('workers', queue))) do
+        if call('EXISTS', worker) == 0 then
+          call('SREM', key('workers', queue), worker)
+          call('SREM', key('workers'), worker)
+        end
+      end
+      call('DEL', key('clean_registries', queue))
+    end
+  end
+  tidy_limits()
+  if is_full then tidy_groups() end
+end
+
+-- What an instance holds, as {job, execution, life}.
+local function held()
+  local instance, all = arg(), {}
+  local entries = call('HGETALL', HELD)
+  for i = 1, #entries, 2 do
+    local entry, id, execution = decoded(entries[i + 1]), split(entries[i])
+    if entry and entry.instance == instance then all[#all + 1] = { id, execution, entry.life, entry } end
+  end
+  return all
+end
+
+local function held_by()
+  local all = held()
+  for _, one in ipairs(all) do one[4] = nil end
+  return all
+end
+
+-- Gives back what an instance held when it died, but for what is kept. A job that runs no more has ended.
+local function recover()
+  local all, released, few, most, exception = held(), 0, number(), number(), arg()
+  local kept = {}
+  for _, member in ipairs(list()) do kept[member] = true end
+  local given = {}
+  for _, one in ipairs(all) do
+    if not kept[one[1] .. ':' .. one[2]] then given[#given + 1] = one end
+  end
+  for _, one in ipairs(given) do
+    local id, execution, entry = one[1], one[2], one[4]
+    local is_open = call('ZSCORE', key('wip', entry.queue), id .. ':' .. execution)
+    if is_open and call('HGET', job_key(id), 'status') == 'started' then
+      interrupt(id, execution, entry, #given == 1 and few or most, exception)
+      released = released + 1
+    else
+      forget(entry.queue, id, execution, entry.worker)
+    end
+  end
+  return released
+end

@@ -1,0 +1,257 @@
+-- What is written when a job ends, in the order in which RQ writes it.
+
+-- Whether all that a job waits for is done, now that one of them, `parent`, has this status.
+local function is_free(id, parent, status)
+  local allows = field(id, 'allow_dependency_failures') == '1'
+  if status ~= 'finished' and not (status == 'failed' and allows) then return false end
+  for _, needed in ipairs(call('SMEMBERS', key('job', '', id, 'dependencies'))) do
+    local is = needed ~= parent and call('HGET', job_key(needed), 'status')
+    if is and is ~= 'finished' and not (is == 'failed' and allows) then return false end
+  end
+  return true
+end
+
+-- Those that wait for this job and for no other are put into their queues.
+local function free_dependents(id, status)
+  local name = key('job', id, 'dependents')
+  for _, other in ipairs(call('SMEMBERS', name)) do
+    local origin, is = unpack(call('HMGET', job_key(other), 'origin', 'status'))
+    local waits = is == 'deferred' or is == 'ready_to_enqueue' or is == 'created'
+    if origin and waits and is_free(other, id, status) then
+      call('ZREM', key('deferred', origin), other)
+      call('ZREM', key('ready', origin), other)
+      call('SREM', name, other)
+      enqueue(origin, other, field(other, 'enqueue_at_front') == '1')
+    end
+  end
+end
+
+-- All that there is of a job, but for the jobs that wait for it.
+local function delete(id)
+  local origin, status, group = unpack(call('HMGET', job_key(id), 'origin', 'status', 'group_id'))
+  if origin then
+    for _, registry in ipairs({ 'finished', 'failed', 'deferred', 'ready', 'scheduled', 'canceled' }) do
+      call('ZREM', key(registry, origin), id)
+    end
+    call('LREM', key('queue', origin), 0, id)
+    for _, execution in ipairs(call('ZRANGE', key('executions', id), 0, -1)) do
+      forget(origin, id, execution)
+    end
+  end
+  if group and group ~= '' then call('SREM', key('group', group), id) end
+  call('DEL', job_key(id), key('job', id, 'dependents'), key('job', '', id, 'dependencies'), key('results', id),
+    key('executions', id))
+  return status
+end
+
+-- Writes an entry into the job's results, which live as long as the job.
+local function note_result(id, kind, held, execution, ttl, name, value)
+  local entry = { 'type', kind, 'worker_name', held.worker }
+  if value and value ~= cjson.null then
+    entry[#entry + 1], entry[#entry + 2] = name, value
+  end
+  local began = execution and call('HGET', key('execution', id .. ':' .. execution), 'created_at')
+  if execution then
+    entry[#entry + 1], entry[#entry + 2] = 'execution_id', execution
+  end
+  if began then
+    entry[#entry + 1], entry[#entry + 2] = 'execution_started_at', began
+  end
+  entry[#entry + 1], entry[#entry + 2] = 'execution_ended_at', string.format('%.6f', NOW)
+  call('XADD', key('results', id), 'MAXLEN', '~', 10, '*', unpack(entry))
+  if ttl < 0 then
+    call('PERSIST', key('results', id))
+  else
+    call('EXPIRE', key('results', id), ttl)
+  end
+end
+
+-- How many seconds an attempt took, by its start.
+local function took(id)
+  local began = seconds_of(call('HGET', job_key(id), 'started_at') or nil)
+  return began and math.max(0, NOW - began) or 0
+end
+
+local function count(worker, what, id)
+  local name = key('worker', worker)
+  if call('EXISTS', name) == 1 then
+    call('HINCRBY', name, what, 1)
+    call('HINCRBYFLOAT', name, 'total_working_time', string.format('%.6f', took(id)))
+  end
+end
+
+local function live_for(id, ttl)
+  if ttl > 0 then
+    for _, name in ipairs({ job_key(id), key('job', id, 'dependents'), key('job', '', id, 'dependencies') }) do
+      call('EXPIRE', name, ttl)
+    end
+  end
+end
+
+-- The wait before the next run of a job that repeats. RQ 2 counts its intervals from the end, RQ 3 uses them up.
+local function next_interval(id, left, is_old)
+  local intervals = decoded(field(id, 'repeat_intervals')) or {}
+  if #intervals == 0 then return 0 end
+  if is_old then return intervals[left] or intervals[#intervals] end
+  local first = intervals[1]
+  if #intervals > 1 then
+    table.remove(intervals, 1)
+    call('HSET', job_key(id), 'repeat_intervals', cjson.encode(intervals))
+  end
+  return first
+end
+
+local function again(queue, id, after, at_front)
+  if after > 0 then schedule(queue, id, after) else push(queue, id, at_front) end
+  return after > 0 and 'delayed' or 'waiting'
+end
+
+local function finish(id, execution, held, said)
+  local queue, limit = held.queue, field(id, 'rate_limit_key')
+  local was_canceled = call('HGET', job_key(id), 'status') == 'canceled'
+  local ttl = tonumber(field(id, 'result_ttl')) or said.ttl
+  count(held.worker, 'successful_job_count', id)
+  if said['repeat'] then
+    local intervals = said['repeat'].intervals
+    call('HSET', job_key(id), 'repeats_left', said['repeat'].times, 'repeat_intervals',
+      #intervals > 0 and cjson.encode(intervals) or '[]')
+  end
+  call('HSET', job_key(id), 'ended_at', stamp(NOW), 'last_heartbeat', stamp(NOW))
+  if not was_canceled then
+    call('HSET', job_key(id), 'status', 'finished')
+    free_dependents(id, 'finished')
+  end
+  call('HDEL', job_key(id), 'taskvisor_interrupted')
+  if ttl ~= 0 then
+    note_result(id, 1, held, execution, ttl, 'return_value', said.value)
+    if not was_canceled then call('ZADD', key('finished', queue), ttl < 0 and '+inf' or SECOND + ttl, id) end
+  end
+  forget(queue, id, execution, held.worker)
+  local left, state = tonumber(field(id, 'repeats_left')) or 0, 'complete'
+  if left > 0 and not was_canceled then
+    local after = next_interval(id, left, said.old)
+    call('HSET', job_key(id), 'repeats_left', left - 1)
+    again(queue, id, after, false)
+  elseif ttl == 0 then
+    delete(id)
+  else
+    live_for(id, ttl)
+  end
+  free_slot(id, limit)
+  return was_canceled and 'canceled' or state
+end
+
+-- The end of a job that failed, or was stopped. `exception` is text as results hold it.
+local function bury(id, execution, held, status, kind, name, value)
+  local queue, limit = held.queue, field(id, 'rate_limit_key')
+  local ttl = tonumber(field(id, 'failure_ttl')) or FAILURE_TTL
+  call('HSET', job_key(id), 'status', status, 'ended_at', stamp(NOW))
+  call('HDEL', job_key(id), 'taskvisor_interrupted')
+  if ttl == 0 then
+    forget(queue, id, execution, held.worker)
+    free_dependents(id, status)
+    delete(id)
+  else
+    note_result(id, kind, held, execution, ttl, name, value)
+    forget(queue, id, execution, held.worker)
+    live_for(id, ttl)
+    call('ZADD', key('failed', queue), ttl < 0 and ttl or SECOND + ttl, id)
+    free_dependents(id, status)
+  end
+  free_slot(id, limit)
+end
+
+local function fail(id, execution, held, said)
+  count(held.worker, 'failed_job_count', id)
+  local left = tonumber(field(id, 'retries_left')) or 0
+  if call('HGET', job_key(id), 'status') == 'canceled' then
+    note_result(id, 2, held, execution, tonumber(field(id, 'failure_ttl')) or FAILURE_TTL, 'exc_string', said.exception)
+    forget(held.queue, id, execution, held.worker)
+    free_slot(id, field(id, 'rate_limit_key'))
+    return 'canceled'
+  end
+  if left > 0 and not said.stopped then
+    local limit, intervals = field(id, 'rate_limit_key'), decoded(field(id, 'retry_intervals')) or {}
+    local after = intervals[math.max(#intervals - left, 0) + 1] or 0
+    call('HSET', job_key(id), 'retries_left', left - 1, 'ended_at', stamp(NOW))
+    forget(held.queue, id, execution, held.worker)
+    local state = again(held.queue, id, after, field(id, 'enqueue_at_front_on_retry') == '1')
+    free_slot(id, limit)
+    return state
+  end
+  bury(id, execution, held, said.stopped and 'stopped' or 'failed', 2, 'exc_string', said.exception)
+  return 'failed'
+end
+
+-- The job returned a wish to be tried again.
+local function retry(id, execution, held, said)
+  local done, wish = tonumber(field(id, 'number_of_retries')) or 0, said.retry
+  count(held.worker, 'failed_job_count', id)
+  if wish.max and done >= wish.max then
+    bury(id, execution, held, 'failed', 5, 'return_value', said.value)
+    return 'failed'
+  end
+  local limit, intervals = field(id, 'rate_limit_key'), wish.intervals or {}
+  local after = intervals[math.min(#intervals, done + 1)] or 0
+  note_result(id, 4, held, execution, tonumber(field(id, 'failure_ttl')) or FAILURE_TTL, 'return_value', said.value)
+  call('HSET', job_key(id), 'number_of_retries', done + 1, 'ended_at', stamp(NOW))
+  if wish.at_front then call('HSET', job_key(id), 'enqueue_at_front_on_retry', 1) end
+  forget(held.queue, id, execution, held.worker)
+  local state = again(held.queue, id, after, field(id, 'enqueue_at_front_on_retry') == '1')
+  free_slot(id, limit)
+  return state
+end
+
+-- Back to its queue, the attempt not counted.
+local function release(id, execution, held, said)
+  if call('HGET', job_key(id), 'status') ~= 'started' then
+    forget(held.queue, id, execution, held.worker)
+    free_slot(id, field(id, 'rate_limit_key'))
+    return 'canceled'
+  end
+  if said.after > 0 then
+    forget(held.queue, id, execution, held.worker)
+    schedule(held.queue, id, said.after)
+    free_slot(id, field(id, 'rate_limit_key'))
+    return 'delayed'
+  end
+  give_back(held.queue, id, execution, held.worker)
+  return 'waiting'
+end
+
+-- RQ's own code has run the job. What it has not ended has ended as a work horse that died.
+local STATES = { finished = 'complete', failed = 'failed', stopped = 'failed', canceled = 'canceled',
+  scheduled = 'delayed', rate_limited = 'delayed', deferred = 'depends' }
+local function native(id, execution, held, said)
+  local status = call('HGET', job_key(id), 'status')
+  local is_open = call('EXISTS', key('execution', id .. ':' .. execution)) == 1
+  if is_open and status == 'started' then return fail(id, execution, held, said) end
+  forget(held.queue, id, execution, held.worker)
+  if not status then return 'complete' end
+  free_slot(id, field(id, 'rate_limit_key'))
+  return STATES[status] or 'waiting'
+end
+
+local ENDS = { finish = finish, fail = fail, retry = retry, release = release, native = native }
+
+local function settle()
+  local answers = {}
+  for i = 1, number() do
+    local id, execution, how = arg(), arg(), arg()
+    local said, fields = cjson.decode(arg()), list()
+    local held = holder(id, execution)
+    local status = held and call('HGET', job_key(id), 'status')
+    local is_ours = status and (how == 'native' or status == 'canceled'
+      or call('ZSCORE', key('wip', held.queue), id .. ':' .. execution))
+    if is_ours then
+      if #fields > 0 then call('HSET', job_key(id), unpack(fields)) end
+      answers[i] = ENDS[how](id, execution, held, said)
+    elseif held and how == 'native' then
+      answers[i] = native(id, execution, held, said)
+    else
+      if held then forget(held.queue, id, execution, held.worker) end
+      answers[i] = 'lost'
+    end
+  end
+  return answers
+end

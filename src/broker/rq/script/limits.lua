@@ -1,0 +1,61 @@
+-- Limits of concurrency: a job with one waits in no queue before it has a slot.
+
+-- Fills the free slots of a limit with those that wait, oldest first.
+local function fill(limit, most)
+  local name = key('rl', limit)
+  while call('ZCARD', name .. ':allowed') < most do
+    local first = call('ZPOPMIN', name .. ':rate_limited')[1]
+    if not first then return end
+    local origin, status, at_front = unpack(call('HMGET', job_key(first), 'origin', 'status', 'enqueue_at_front'))
+    if origin and status == 'rate_limited' then
+      call('ZADD', name .. ':allowed', SECOND, first)
+      call(at_front == '1' and 'LPUSH' or 'RPUSH', key('queue', origin), first)
+      call('HSET', job_key(first), 'status', 'queued', 'enqueued_at', stamp(NOW))
+    end
+  end
+end
+
+local function most_of(limit) return tonumber(call('HGET', key('rl', limit), 'concurrency') or nil) or 0 end
+
+-- The job's outcome is written: its slot is free unless it is in its queue again.
+local function free_slot(id, limit)
+  if not limit then return end
+  local status = call('HGET', job_key(id), 'status')
+  if status == 'queued' or status == 'started' then return end
+  call('ZREM', key('rl', limit, 'allowed'), id)
+  fill(limit, most_of(limit))
+end
+
+-- Puts a job into its queue, or has it wait for a slot of its limit.
+local function enqueue(queue, id, at_front)
+  local limit = field(id, 'rate_limit_key')
+  if not limit then return push(queue, id, at_front) end
+  local most = tonumber(field(id, 'rate_limit_concurrency')) or 1
+  call('SADD', key('rl-keys'), limit)
+  call('HSET', key('rl', limit), 'concurrency', most)
+  call('HSET', job_key(id), 'status', 'rate_limited', 'origin', queue)
+  call('HSETNX', job_key(id), 'timeout', DEFAULT_TIMEOUT)
+  if at_front then call('HSET', job_key(id), 'enqueue_at_front', 1) end
+  expire_waiting(id)
+  call('ZADD', key('rl', limit, 'rate_limited'), NOW, id)
+  fill(limit, most)
+end
+
+-- Slots of jobs that need none any more are freed; what is empty goes.
+local function tidy_limits()
+  for _, limit in ipairs(call('SMEMBERS', key('rl-keys'))) do
+    local name = key('rl', limit)
+    for _, id in ipairs(call('ZRANGE', name .. ':allowed', 0, -1)) do
+      local status = call('HGET', job_key(id), 'status')
+      local is_kept = status == 'queued' or status == 'started'
+      if not is_kept and call('ZCOUNT', key('executions', id), '(' .. NOW, '+inf') == 0 then
+        call('ZREM', name .. ':allowed', id)
+      end
+    end
+    fill(limit, most_of(limit))
+    if call('ZCARD', name .. ':allowed') == 0 and call('ZCARD', name .. ':rate_limited') == 0 then
+      call('SREM', key('rl-keys'), limit)
+      call('DEL', name .. ':allowed', name .. ':rate_limited', name)
+    end
+  end
+end

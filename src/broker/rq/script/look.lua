@@ -1,0 +1,196 @@
+-- What people ask of jobs, and what they have done with them.
+local REGISTRIES = { running = 'wip', delayed = 'scheduled', depends = 'deferred', complete = 'finished',
+  failed = 'failed', canceled = 'canceled' }
+-- So much of a job's data is shown in lists: the name of its function stands first.
+local SHOWN = 4096
+
+local function all_queues()
+  local names, start = {}, #key('queue', '') + 1
+  for _, name in ipairs(call('SMEMBERS', key('queues'))) do names[#names + 1] = string.sub(name, start) end
+  table.sort(names)
+  return names
+end
+
+local function size(queue, state)
+  local is = kind(key(state == 'waiting' and 'queue' or REGISTRIES[state], queue))
+  if state == 'waiting' then return is == 'list' and call('LLEN', key('queue', queue)) or 0 end
+  return is == 'zset' and call('ZCARD', key(REGISTRIES[state], queue)) or 0
+end
+
+-- For each queue its name, when its oldest job was put, and how many jobs it has in each of the states asked.
+local function queues()
+  local states, all = list(), {}
+  for i, queue in ipairs(all_queues()) do
+    local oldest = size(queue, 'waiting') > 0 and call('LINDEX', key('queue', queue), 0)
+    local since = oldest and kind(job_key(oldest)) == 'hash' and seconds_of(field(oldest, 'enqueued_at'))
+    all[i] = { queue, since and string.format('%d', since * 1000) or '' }
+    for _, state in ipairs(states) do all[i][#all[i] + 1] = size(queue, state) end
+  end
+  return all
+end
+
+-- All fields of a job, its data cut if it is for a list.
+local function fields_of(id, is_whole)
+  if kind(job_key(id)) ~= 'hash' then return false end
+  local fields = call('HGETALL', job_key(id))
+  if is_whole then return fields end
+  for i = 1, #fields, 2 do
+    if fields[i] == 'data' or fields[i] == 'meta' then fields[i + 1] = string.sub(fields[i + 1], 1, SHOWN) end
+  end
+  return fields
+end
+
+-- The latest result, and whoever holds it, if somebody does.
+local function more_of(id, fields)
+  local results = key('results', id)
+  local latest = kind(results) == 'stream' and call('XREVRANGE', results, '+', '-', 'COUNT', 1)[1]
+  local status, origin = unpack(call('HMGET', job_key(id), 'status', 'origin'))
+  local entry, execution = '', ''
+  if status == 'started' then
+    for _, one in ipairs(call('ZRANGE', key('executions', id), 0, -1)) do
+      local found = call('HGET', HELD, id .. ':' .. one)
+      if found then entry, execution = found, one end
+    end
+  end
+  local due = status == 'scheduled' and origin and call('ZSCORE', key('scheduled', origin), id)
+  return { id, fields, latest and latest[2] or {}, entry, execution, due or '' }
+end
+
+local function get()
+  local id = arg()
+  local fields = fields_of(id, true)
+  if not fields then return {} end
+  local needs = {}
+  for _, needed in ipairs(call('SMEMBERS', key('job', '', id, 'dependencies'))) do
+    needs[#needs + 1] = needed
+    needs[#needs + 1] = call('HGET', job_key(needed), 'status') or ''
+  end
+  return { more_of(id, fields), needs, call('SMEMBERS', key('job', id, 'dependents')) }
+end
+
+-- A stretch of the jobs in a state of a queue, newest first, from a place on.
+local function page()
+  local queue, state, from, most = arg(), arg(), number(), number()
+  local ids, jobs = {}, {}
+  if size(queue, state) > from then
+    if state == 'waiting' then
+      local found = call('LRANGE', key('queue', queue), -from - most, -from - 1)
+      for i = #found, 1, -1 do ids[#ids + 1] = found[i] end
+    else
+      ids = call('ZREVRANGE', key(REGISTRIES[state], queue), from, from + most - 1)
+    end
+  end
+  for _, id in ipairs(ids) do
+    if state == 'running' then id = split(id) or id end
+    local fields = fields_of(id, false)
+    if fields then jobs[#jobs + 1] = more_of(id, fields) end
+  end
+  return { #ids, jobs }
+end
+
+-- Where a job stands in the list of its queue and state; nothing if it is in none.
+local function place()
+  local id, queue, state = arg(), arg(), arg()
+  if state == 'waiting' then
+    local at = call('LPOS', key('queue', queue), id)
+    return at and { call('LLEN', key('queue', queue)) - at - 1, at } or {}
+  end
+  local at = REGISTRIES[state] and call('ZREVRANK', key(REGISTRIES[state], queue), id)
+  return at and { at, at } or {}
+end
+
+-- Ends a job as RQ's cancel does. One that runs is stopped by its worker.
+local function cancel()
+  local id = arg()
+  if kind(job_key(id)) ~= 'hash' then return { 'none' } end
+  local status, origin = unpack(call('HMGET', job_key(id), 'status', 'origin'))
+  if status == 'started' then
+    local worker = field(id, 'worker_name')
+    if worker then
+      local said = cjson.encode({ command = 'stop-job', job_id = id })
+      call('PUBLISH', key('pubsub', worker), said)
+    end
+    return { 'canceling' }
+  end
+  if status == 'finished' or status == 'failed' or status == 'stopped' or status == 'canceled' then
+    return { 'ended', status }
+  end
+  for _, registry in ipairs({ 'deferred', 'ready', 'scheduled' }) do call('ZREM', key(registry, origin), id) end
+  call('LREM', key('queue', origin), 0, id)
+  call('HSET', job_key(id), 'status', 'canceled')
+  call('ZADD', key('canceled', origin), SECOND, id)
+  local limit = field(id, 'rate_limit_key')
+  if limit then
+    call('ZREM', key('rl', limit, 'rate_limited'), id)
+    free_slot(id, limit)
+  end
+  return { 'canceled' }
+end
+
+-- Puts a job that has ended into its queue again, as RQ's requeue does.
+local function requeue()
+  local id = arg()
+  if kind(job_key(id)) ~= 'hash' then return { 'none' } end
+  local status, origin = unpack(call('HMGET', job_key(id), 'status', 'origin'))
+  local has_ended = status == 'finished' or status == 'failed' or status == 'stopped' or status == 'canceled'
+  if not has_ended or runs(origin, id) then return { 'state', status } end
+  for _, registry in ipairs({ 'finished', 'failed', 'canceled' }) do call('ZREM', key(registry, origin), id) end
+  call('PERSIST', job_key(id))
+  call('HSET', job_key(id), 'started_at', '', 'ended_at', '')
+  call('HDEL', job_key(id), 'exc_info', 'taskvisor_interrupted')
+  enqueue(origin, id, false)
+  return { 'done' }
+end
+
+local function discard()
+  local id = arg()
+  if kind(job_key(id)) ~= 'hash' then return { 'none' } end
+  local status, origin = unpack(call('HMGET', job_key(id), 'status', 'origin'))
+  local has_ended = status == 'finished' or status == 'failed' or status == 'stopped' or status == 'canceled'
+  if not has_ended or runs(origin, id) then return { 'state', status } end
+  delete(id)
+  return { 'done' }
+end
+
+-- Ids that begin so, in order.
+local function find()
+  local prefix, pattern, most = arg(), arg(), number()
+  if kind(job_key(prefix)) == 'hash' then return { prefix } end
+  local found, cursor, start = {}, '0', #job_key('') + 1
+  for _ = 1, 200 do
+    local answer = call('SCAN', cursor, 'MATCH', job_key(pattern) .. '*', 'COUNT', 1000)
+    for _, name in ipairs(answer[2]) do
+      local id = string.sub(name, start)
+      if not string.find(id, ':') then found[#found + 1] = id end
+    end
+    cursor = answer[1]
+    if cursor == '0' then break end
+  end
+  table.sort(found)
+  while #found > most do found[#found] = nil end
+  return found
+end
+
+-- Puts jobs, all or none: none if one of their ids exists and that is refused.
+local function put()
+  local jobs, new = {}, {}
+  for i = 1, number() do
+    jobs[i] = { id = arg(), queue = arg(), delay = number(), skips = arg() == 'skip', fields = list() }
+  end
+  for _, job in ipairs(jobs) do
+    job.is_there = new[job.id] or call('EXISTS', job_key(job.id)) == 1
+    if job.is_there and not job.skips then return { job.id } end
+    new[job.id] = true
+  end
+  for _, job in ipairs(jobs) do
+    if not job.is_there then
+      call('HSET', job_key(job.id), 'created_at', stamp(NOW), unpack(job.fields))
+      if job.delay > 0 then
+        schedule(job.queue, job.id, job.delay)
+      else
+        push(job.queue, job.id, false)
+      end
+    end
+  end
+  return {}
+end

@@ -1,0 +1,126 @@
+-- Jobs are given to workers, and held.
+local DEEPEST = 100
+
+local function kind(name) return call('TYPE', name)['ok'] end
+
+-- The next job of a queue that can run, from the place `from` on; then that place. What is no job is left out for good,
+-- and so is a second entry of a job that runs. A job that was put again while it runs waits for its end.
+local function next_of(queue, from, odd)
+  local name = key('queue', queue)
+  while from < DEEPEST do
+    local id = call('LINDEX', name, from)
+    if not id then break end
+    local is, executions = kind(job_key(id)), kind(key('executions', id))
+    if is == 'hash' and (executions == 'zset' or executions == 'none') then
+      if executions == 'none' or not runs(queue, id) then return id, from end
+      if call('HGET', job_key(id), 'status') == 'started' then
+        call('LREM', name, 1, id)
+      else
+        from = from + 1
+      end
+    else
+      call('LREM', name, 1, id)
+      if is ~= 'none' then odd[#odd + 1] = job_key(id) end
+    end
+  end
+  return nil, from
+end
+
+-- The job leaves the queue last: whatever fails before, it is still there.
+local function claim(queue, id, lease, instance, worker)
+  local member, now = id .. ':' .. worker.execution, stamp(NOW)
+  local seconds = string.format('%.6f', NOW)
+  local held = { instance = instance, worker = worker.name, life = worker.life, queue = queue }
+  call('HSET', HELD, member, cjson.encode(held))
+  local execution = key('execution', member)
+  call('HSET', execution, 'id', worker.execution, 'job_id', id, 'created_at', seconds, 'last_heartbeat', seconds,
+    'worker_name', worker.name)
+  call('EXPIRE', execution, lease)
+  call('ZADD', key('executions', id), SECOND + lease + 60, worker.execution)
+  call('EXPIRE', key('executions', id), lease + 60)
+  call('ZADD', key('wip', queue), NOW + lease, member)
+  local name = key('worker', worker.name)
+  call('SADD', name .. ':executions', member)
+  call('EXPIRE', name .. ':executions', lease + 60)
+  if call('EXISTS', name) == 1 then
+    call('HSET', name, 'state', 'busy', 'last_heartbeat', now, 'current_job', id, 'current_job_working_time', 0)
+  end
+  call('HSET', job_key(id), 'status', 'started', 'started_at', now, 'last_heartbeat', now, 'worker_name', worker.name)
+  call('PERSIST', job_key(id))
+  call('LREM', key('queue', queue), 1, id)
+end
+
+-- Takes at most one job for each worker. Gives the jobs as {queue, id, number of the worker, fields}, the keys that
+-- hold something else than a job, and how much is left in each queue; nil instead of that if all are suspended.
+local function take()
+  local lease, instance, in_turn = number(), arg(), arg() == 'turn'
+  for _ = 1, number() do
+    local execution, worker = arg(), arg()
+    for _, member in ipairs(call('SMEMBERS', key('worker', worker, 'executions'))) do
+      local id, of = split(member)
+      local held = of == execution and holder(id, execution)
+      if held then give_back(held.queue, id, execution, worker) end
+    end
+  end
+  local queues, workers = list(), {}
+  for i = 1, number() do workers[i] = { name = arg(), life = arg(), execution = arg() } end
+  if call('EXISTS', key('suspended')) == 1 then return { {}, {}, false } end
+  local jobs, odd, from, at, empty = {}, {}, {}, 1, 0
+  while #jobs < #workers and empty < #queues do
+    local queue, id = queues[at], nil
+    local is = kind(key('queue', queue))
+    if is == 'list' then
+      id, from[at] = next_of(queue, from[at] or 0, odd)
+    elseif is ~= 'none' then
+      odd[#odd + 1] = key('queue', queue)
+    end
+    if id then
+      local worker = workers[#jobs + 1]
+      local fields = call('HGETALL', job_key(id))
+      claim(queue, id, lease, instance, worker)
+      jobs[#jobs + 1] = { queue, id, #jobs, fields }
+      empty = 0
+      if in_turn then at = at % #queues + 1 end
+    else
+      empty = empty + 1
+      at = at % #queues + 1
+    end
+  end
+  local left = {}
+  for i, queue in ipairs(queues) do
+    left[i] = kind(key('queue', queue)) == 'list' and call('LLEN', key('queue', queue)) or 0
+  end
+  return { jobs, odd, left }
+end
+
+-- Whether an execution that is held goes on. One whose job was canceled in RQ runs on, as it does there.
+local function goes_on(id, execution, held)
+  local status = call('HGET', job_key(id), 'status')
+  if not held or not status then return false end
+  return status ~= 'started' or call('ZSCORE', key('wip', held.queue), id .. ':' .. execution) ~= false
+end
+
+local function renew()
+  local lease, answers = number(), {}
+  for i = 1, number() do
+    local id, execution = arg(), arg()
+    local member, held = id .. ':' .. execution, holder(id, execution)
+    if goes_on(id, execution, held) then
+      local name, seconds = key('execution', member), string.format('%.6f', NOW)
+      if call('EXISTS', name) == 1 then
+        call('HSET', name, 'last_heartbeat', seconds)
+        call('EXPIRE', name, lease)
+      end
+      call('ZADD', key('wip', held.queue), 'XX', NOW + lease, member)
+      call('ZADD', key('executions', id), 'XX', SECOND + lease + 60, execution)
+      call('EXPIRE', key('executions', id), lease + 60)
+      call('EXPIRE', key('worker', held.worker, 'executions'), lease + 60)
+      call('HSET', job_key(id), 'last_heartbeat', stamp(NOW))
+      answers[i] = 'renewed'
+    else
+      if held then forget(held.queue, id, execution, held.worker) end
+      answers[i] = 'lost'
+    end
+  end
+  return answers
+end

@@ -1,0 +1,160 @@
+//! What the URL of a broker of RQ says besides where the Redis is.
+
+use std::time::Duration;
+
+use crate::broker::{Error, redis};
+
+/// `rq+redis://HOST:PORT/DB?prefix=rq`, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// The URL of the Redis alone. It may hold a password.
+    pub url: String,
+    /// What all keys begin with: RQ_KEY_PREFIX.
+    pub prefix: String,
+    /// What workers are called in RQ; else by the host, the supervisor and the slot.
+    pub name: Option<String>,
+    /// How long results are kept of jobs that do not say so themselves, in seconds; -1 = for ever.
+    pub result_ttl: i64,
+    /// Whether scheduled jobs are put when they are due.
+    pub schedules: bool,
+    /// From one cleaning of registries to the next.
+    pub maintenance: Duration,
+    /// How many jobs are taken in all.
+    pub max_jobs: Option<u64>,
+}
+
+/// What may stand after a URL's `?`. RQ's times to live of workers and of their monitoring are those of taskvisor's leases here.
+const OURS: [&str; 8] = [
+    "prefix",
+    "name",
+    "results_ttl",
+    "scheduler",
+    "maintenance_interval",
+    "max_jobs",
+    "worker_ttl",
+    "monitoring_interval",
+];
+
+impl Settings {
+    pub(super) fn read(url: &str) -> Result<Settings, Error> {
+        let url = url.strip_prefix("rq+").unwrap_or(url);
+        let (place, query) = url.split_once('?').unwrap_or((url, ""));
+        let mut settings = Settings {
+            url: String::new(),
+            prefix: "rq".into(),
+            name: None,
+            result_ttl: 500,
+            schedules: true,
+            maintenance: Duration::from_secs(600),
+            max_jobs: None,
+        };
+        let mut rest = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let Some((name, value)) = pair.split_once('=').filter(|(name, _)| OURS.contains(name)) else {
+                rest.push(pair);
+                continue;
+            };
+            settings.set(name, value).map_err(|what| {
+                Error::Url(format!(
+                    "the broker's URL: '{name}=' is {what}; of RQ it knows {}",
+                    OURS.join(", ")
+                ))
+            })?;
+        }
+        let mark = if rest.is_empty() { "" } else { "?" };
+        settings.url = format!("{place}{mark}{}", rest.join("&"));
+        Ok(settings)
+    }
+}
+
+impl Settings {
+    /// The error says what the value must be.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
+        let number = || value.parse::<u64>().map_err(|_| "a number");
+        match name {
+            "prefix" if is_prefix(value) => self.prefix = value.into(),
+            "prefix" => return Err("letters, digits and _.:{}- as in RQ_KEY_PREFIX"),
+            "name" if value.is_empty() => return Err("the name of a worker"),
+            "name" => self.name = Some(value.into()),
+            "results_ttl" => {
+                let seconds = value.parse().ok().filter(|seconds| *seconds >= -1);
+                self.result_ttl = seconds.ok_or("a number of seconds, or -1")?;
+            }
+            "scheduler" => {
+                self.schedules = match value {
+                    "1" => true,
+                    "0" => false,
+                    _ => return Err("0 or 1"),
+                }
+            }
+            "maintenance_interval" => self.maintenance = Duration::from_secs(number()?.max(1)),
+            "max_jobs" => self.max_jobs = Some(number()?),
+            _ => _ = number()?,
+        }
+        Ok(())
+    }
+}
+
+/// The URL as people may see it, without what is not needed to tell one from another.
+pub(super) fn shown(url: &str) -> String {
+    let shown = crate::broker::registry::without_secrets(url);
+    match Settings::read(url) {
+        Ok(Settings { prefix, .. }) if prefix != "rq" => {
+            let mark = if shown.contains('?') { '&' } else { '?' };
+            format!("{shown}{mark}prefix={prefix}")
+        }
+        Ok(_) | Err(_) => shown,
+    }
+}
+
+/// What tells one broker of RQ from another: the Redis, and the prefix.
+pub(super) fn identity(shown: &str) -> String {
+    match Settings::read(shown) {
+        Ok(Settings { url, prefix, .. }) => format!("rq {prefix} {}", redis::identity(&url)),
+        Err(_) => shown.to_owned(),
+    }
+}
+
+fn is_prefix(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:{}-".contains(&byte);
+    !text.is_empty() && text.bytes().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_says_which_redis_and_what_of_rq() {
+        let read = |url: &str| Settings::read(url).unwrap();
+        let plain = read("rq+redis://u:p@h:1/2");
+        assert_eq!((&*plain.url, &*plain.prefix, plain.result_ttl), ("redis://u:p@h:1/2", "rq", 500));
+        let all =
+            read("rq+rediss://h?prefix={x}&ca=/f&name=w&results_ttl=-1&scheduler=0&max_jobs=3&worker_ttl=9");
+        assert_eq!((&*all.url, &*all.prefix, all.result_ttl), ("rediss://h?ca=/f", "{x}", -1));
+        assert_eq!((all.name.as_deref(), all.schedules, plain.schedules), (Some("w"), false, true));
+        assert_eq!((all.max_jobs, plain.max_jobs), (Some(3), None));
+        assert_eq!(read("rq+redis+sentinel://a,b/m/1").url, "redis+sentinel://a,b/m/1");
+        for wrong in [
+            "prefix=",
+            "prefix=a%20",
+            "name=",
+            "results_ttl=x",
+            "results_ttl=-2",
+            "scheduler=no",
+            "max_jobs=x",
+        ] {
+            assert!(Settings::read(&format!("rq+redis://h?{wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn one_prefix_is_another_broker_and_no_password_is_shown() {
+        assert_eq!(shown("rq+redis://u:s3cret@h/1?prefix=x&name=w"), "rq+redis://h/1?prefix=x");
+        assert_eq!(shown("rq+unix:///r?db=2&prefix=x"), "rq+unix:///r?db=2&prefix=x");
+        assert_eq!(shown("rq+redis://h/1"), "rq+redis://h/1");
+        assert_eq!(identity("rq+redis://H"), identity("rq+redis://h:6379/0?prefix=rq"));
+        assert_ne!(identity("rq+redis://h"), identity("rq+redis://h?prefix=x"));
+        assert_ne!(identity("rq+redis://h"), redis::identity("redis://h"));
+    }
+}

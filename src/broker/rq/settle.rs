@@ -1,0 +1,167 @@
+//! Ends of jobs as the script writes them.
+
+use redis::Cmd;
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::job::packed;
+use super::shared::{Asked, Held};
+use crate::broker::{Error, Settling};
+use crate::model::{ExitStatus, Failure, JobState, Settlement, Verdict};
+
+/// What is written about one end.
+#[derive(Debug, PartialEq)]
+pub(super) struct End {
+    how: &'static str,
+    said: Json,
+    fields: Vec<(String, Vec<u8>)>,
+}
+
+/// What a worker of Python says of a job that it has run. Any other answer is the value that the function gave back.
+#[derive(Deserialize)]
+#[serde(tag = "mode", rename_all = "lowercase")]
+enum Said {
+    /// RQ's own code has written the end, or has died before.
+    Native {},
+    Fast {
+        #[serde(default)]
+        rq: String,
+        return_value: Option<String>,
+        result_ttl: Option<i64>,
+        #[serde(default)]
+        fields: BTreeMap<String, String>,
+        retry: Option<Wish>,
+        #[serde(rename = "repeat")]
+        repeats: Option<Repeats>,
+    },
+}
+
+/// A `Retry` that the function gave back.
+#[derive(Deserialize)]
+struct Wish {
+    max: u64,
+    #[serde(default)]
+    intervals: Vec<f64>,
+    #[serde(default)]
+    at_front: bool,
+}
+
+#[derive(Deserialize)]
+struct Repeats {
+    times: u64,
+    intervals: Vec<f64>,
+}
+
+impl End {
+    /// That of a settlement; `held` is what is known of the job, `ttl` how long results are kept.
+    pub(super) fn of(settlement: &Settlement, held: Option<&Held>, ttl: i64) -> End {
+        let timeout = held.and_then(|held| held.timeout);
+        let plain = |how, said| End { how, said, fields: Vec::new() };
+        let failed = |failure: &Failure| {
+            plain("fail", json!({"exception": packed(&exception(settlement, failure, timeout))}))
+        };
+        match &settlement.verdict {
+            Verdict::Complete { next: Some(next), .. } => {
+                failed(&next.refused("a job of RQ is in one queue; let it put another one"))
+            }
+            Verdict::Complete { result, next: None } => End::of_result(result.as_deref(), settlement, ttl),
+            Verdict::Fail { failure } | Verdict::Hold { failure } => failed(failure),
+            Verdict::Retry { after, .. } => {
+                plain("retry", json!({"retry": {"intervals": [after.as_secs_f64()]}}))
+            }
+            Verdict::Release { after, .. } => plain("release", json!({"after": after.as_secs_f64()})),
+            Verdict::Canceled => match held.and_then(|held| held.asked) {
+                Some(Asked::Kill) => plain("fail", json!({"exception": packed(&died(9, Some(9)))})),
+                Some(Asked::Stop) | None => {
+                    let said = packed("Job stopped by user, work-horse terminated.");
+                    plain("fail", json!({"exception": said, "stopped": true}))
+                }
+            },
+        }
+    }
+
+    fn of_result(result: Option<&str>, settlement: &Settlement, ttl: i64) -> End {
+        let said = result.and_then(|text| serde_json::from_str(text).ok());
+        match said {
+            Some(Said::Native {}) => {
+                let said = died(0, None) + "RQ's code did not write how the job ended";
+                let said = json!({"exception": packed(&said)});
+                End { how: "native", said, fields: Vec::new() }
+            }
+            Some(Said::Fast { rq, return_value, result_ttl, fields, retry, repeats }) => {
+                let is_old = rq.starts_with("1.") || rq.starts_with("2.");
+                let mut said =
+                    json!({"ttl": result_ttl.unwrap_or(ttl), "value": return_value, "old": is_old});
+                if let Some(Repeats { times, intervals }) = repeats {
+                    said["repeat"] = json!({"times": times, "intervals": intervals});
+                }
+                let is_retry = retry.is_some();
+                if let Some(Wish { max, intervals, at_front }) = retry {
+                    said["retry"] = json!({"max": max, "intervals": intervals, "at_front": at_front});
+                }
+                let bytes = |(name, text): (String, String)| Some((name, STANDARD.decode(text).ok()?));
+                let fields = fields.into_iter().filter_map(bytes).collect();
+                End { how: if is_retry { "retry" } else { "finish" }, said, fields }
+            }
+            None => {
+                let value = result.filter(|text| *text != "null").map(|text| STANDARD.encode(text));
+                debug_assert!(matches!(settlement.verdict, Verdict::Complete { .. }));
+                End { how: "finish", said: json!({"ttl": ttl, "value": value}), fields: Vec::new() }
+            }
+        }
+    }
+
+    /// As the script reads it, for an execution of a job.
+    pub(super) fn write(&self, cmd: &mut Cmd, job: &str, execution: &str) {
+        cmd.arg(job).arg(execution).arg(self.how).arg(self.said.to_string());
+        cmd.arg(2 * self.fields.len());
+        self.fields.iter().for_each(|(name, bytes)| _ = cmd.arg(name).arg(bytes.as_slice()));
+    }
+}
+
+/// What RQ's own parent process writes of a work horse that died.
+fn died(waitpid: i32, signal: Option<i32>) -> String {
+    let signal = signal.map(|signal| format!(" (signal {signal})")).unwrap_or_default();
+    format!("Work-horse terminated unexpectedly; waitpid returned {waitpid}{signal}; ")
+}
+
+/// What RQ would have written, and then the true cause.
+fn exception(settlement: &Settlement, failure: &Failure, timeout: Option<u64>) -> String {
+    let exit = settlement.forensics.as_ref().and_then(|forensics| forensics.exit.as_ref());
+    if failure.group == "time limit" {
+        let limit = timeout.map_or_else(|| "None".into(), |seconds| seconds.to_string());
+        return format!(
+            "rq.timeouts.JobTimeoutException: Task exceeded maximum timeout value ({limit} seconds)\n{}",
+            failure.message
+        );
+    }
+    match exit.map(|exit| exit.status) {
+        Some(ExitStatus::Code(code)) if settlement.crashed => died(code << 8, None) + &failure.message,
+        Some(ExitStatus::Signal { signal, .. }) if settlement.crashed || failure.trace.is_none() => {
+            died(signal, Some(signal)) + &failure.message
+        }
+        _ => failure.trace.clone().unwrap_or_else(|| format!("{}: {}", failure.group, failure.message)),
+    }
+}
+
+/// What the script says became of a job.
+pub(super) fn settled(job: &str, answer: Option<&str>) -> Settling {
+    Settling::Settled(match answer {
+        Some("complete") => JobState::Complete,
+        Some("failed") => JobState::Failed,
+        Some("waiting") => JobState::Waiting,
+        Some("delayed") => JobState::Delayed,
+        Some("depends") => JobState::Depends,
+        Some("canceled") => JobState::Canceled,
+        Some("lost") => return Settling::NotOurs,
+        other => {
+            return Settling::Failed(Error::Failed(format!(
+                "Redis answered {other:?} to the end of job {job}"
+            )));
+        }
+    })
+}

@@ -1,0 +1,211 @@
+//! What the calls and the tasks of a broker of RQ share.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::job::{execution, text};
+use super::script::NEEDS;
+use super::settings::Settings;
+use super::wake::Bell;
+use super::workers::Workers;
+use crate::broker::notices::Notices;
+use crate::broker::redis::Link;
+use crate::broker::{Complaints, Error, Notice};
+use crate::clock;
+use crate::model::{Fence, Instance, JobId, QueueName, Revocation};
+
+/// The pause before jobs are asked for again that wait and yet cannot be had now.
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) struct Shared {
+    pub link: Link,
+    pub settings: Settings,
+    /// Whose leases are taken here; known from the first call that says it.
+    pub instance: OnceLock<Instance>,
+    fence: AtomicU64,
+    pub notices: Notices,
+    held: Mutex<HashMap<(JobId, Fence), Held>>,
+    /// Executions whose fetch was never answered, each with its worker: the next fetch gives them back.
+    pub unheard: Mutex<Vec<(String, String)>>,
+    /// What was held before this process has not been given back yet: the server was away.
+    pub owes: AtomicBool,
+    pub workers: Workers,
+    bells: Mutex<BTreeMap<QueueName, Arc<Bell>>>,
+    pub tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// The chores are to look at once.
+    pub hurry: Notify,
+    is_asked_again: AtomicBool,
+    taken: AtomicU64,
+    spoiled: Mutex<BTreeSet<String>>,
+    pub complaints: Complaints,
+}
+
+/// What is known here of a job that runs.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub worker: String,
+    /// In seconds.
+    pub timeout: Option<u64>,
+    pub asked: Option<Asked>,
+}
+
+/// What somebody has asked for while a job runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// RQ's `stop-job`, or a cancel: it is not tried again.
+    Stop,
+    /// RQ's `kill-horse`: it has failed.
+    Kill,
+}
+
+impl Shared {
+    pub(super) fn new(settings: Settings, name: &str) -> Result<Arc<Shared>, Error> {
+        let link = Link::new(&settings.url, name, &NEEDS, None, clock::now)?;
+        Ok(Arc::new(Shared {
+            link,
+            workers: Workers::new(settings.name.clone()),
+            settings,
+            instance: OnceLock::new(),
+            // Greater than those of every supervisor before.
+            fence: AtomicU64::new(u64::try_from(clock::wall_millis()).unwrap_or(1) * 1000),
+            notices: Notices::default(),
+            held: Mutex::default(),
+            unheard: Mutex::default(),
+            owes: AtomicBool::new(false),
+            bells: Mutex::default(),
+            tasks: Mutex::default(),
+            hurry: Notify::new(),
+            is_asked_again: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
+            spoiled: Mutex::default(),
+            complaints: Complaints::default(),
+        }))
+    }
+
+    /// Has the script do `command`, which gets the prefix of all keys before its own arguments.
+    pub(super) async fn call(
+        &self,
+        verb: &str,
+        command: &str,
+        args: impl FnOnce(&mut Cmd),
+    ) -> Result<Value, Error> {
+        let prefix = &self.settings.prefix;
+        let write = |cmd: &mut Cmd, _| {
+            cmd.arg(prefix);
+            args(cmd);
+        };
+        self.link.call(verb, command, self.link.now(), write).await
+    }
+
+    pub(super) fn key(&self, rest: &str) -> String {
+        format!("{}:{rest}", self.settings.prefix)
+    }
+
+    pub(super) fn instance(&self) -> &str {
+        self.instance.get().map_or("", Instance::as_str)
+    }
+
+    pub(super) fn next_fence(&self) -> Fence {
+        Fence(self.fence.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(super) fn execution(&self, fence: Fence) -> String {
+        execution(self.instance(), fence)
+    }
+
+    pub(super) fn hold(&self, job: JobId, fence: Fence, held: Held) {
+        lock(&self.held).insert((job, fence), held);
+    }
+
+    pub(super) fn held(&self, job: &JobId, fence: Fence) -> Option<Held> {
+        lock(&self.held).get(&(job.clone(), fence)).cloned()
+    }
+
+    pub(super) fn let_go(&self, job: &JobId, fence: Fence) {
+        lock(&self.held).remove(&(job.clone(), fence));
+    }
+
+    /// Has the jobs that match be ended here.
+    pub(super) fn end(&self, what: Asked, matches: impl Fn(&JobId, Fence, &Held) -> bool) -> usize {
+        let mut found = Vec::new();
+        for ((job, fence), held) in &mut *lock(&self.held) {
+            if matches(job, *fence, held) {
+                held.asked.get_or_insert(what);
+                found.push((job.clone(), *fence));
+            }
+        }
+        let count = found.len();
+        for (job, fence) in found {
+            self.notices.push(Notice::Revoked(job, fence, Revocation::Canceled));
+        }
+        count
+    }
+
+    /// All queues that jobs were asked from.
+    pub(super) fn queues(&self) -> Vec<QueueName> {
+        lock(&self.bells).keys().cloned().collect()
+    }
+
+    /// The bell of a queue; `begin` is called when it is asked for the first time.
+    pub(super) fn bell(&self, queue: &QueueName, begin: impl FnOnce(Arc<Bell>)) -> Arc<Bell> {
+        let mut bells = lock(&self.bells);
+        if let Some(bell) = bells.get(queue) {
+            return bell.clone();
+        }
+        let bell = Arc::new(Bell::default());
+        bells.insert(queue.clone(), bell.clone());
+        begin(bell.clone());
+        bell
+    }
+
+    /// How many jobs may yet be taken.
+    pub(super) fn room(&self) -> usize {
+        let taken = self.taken.load(Ordering::Relaxed);
+        let left = self.settings.max_jobs.map(|most| most.saturating_sub(taken));
+        left.and_then(|left| usize::try_from(left).ok()).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn took(&self, count: usize) {
+        self.taken.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// Keys of another kind than those of jobs and queues, each told of once.
+    pub(super) fn tell_spoiled(&self, keys: &Value) {
+        const MANY: usize = 1000;
+        let Value::Array(keys) = keys else { return };
+        for key in keys.iter().filter_map(text) {
+            let mut told = lock(&self.spoiled);
+            if told.len() < MANY && told.insert(key.clone()) {
+                tracing::warn!(
+                    key,
+                    "another program has put something else in the place of a job or a queue; it is passed over"
+                );
+            }
+        }
+    }
+
+    /// Jobs wait that could not be had just now.
+    pub(super) fn ask_again(self: &Arc<Self>) {
+        if self.is_asked_again.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let shared = Arc::downgrade(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(PAUSE).await;
+            if let Some(shared) = shared.upgrade() {
+                shared.is_asked_again.store(false, Ordering::Relaxed);
+                shared.notices.push(Notice::Wake);
+            }
+        });
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

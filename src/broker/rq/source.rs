@@ -1,0 +1,298 @@
+//! RQ as a source of jobs.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::{Cmd, Value};
+
+use super::job::{Taken, fence, text};
+use super::settings::Settings;
+use super::settle::{End, settled};
+use super::shared::{Held, Shared, lock};
+use super::{chores, commands, put, wake};
+use crate::broker::{Error, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source};
+use crate::model::{
+    Fence, Fetched, Instance, JobId, Lease, NewJob, Presence, QueueName, Revocation, Settlement, Take,
+    WorkerId,
+};
+
+/// RQ's jobs in one Redis.
+pub struct Rq {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// Who may get a job: the worker of RQ, the life of taskvisor, and the execution it would be.
+struct Asking {
+    name: String,
+    worker: WorkerId,
+    fence: Fence,
+    execution: String,
+}
+
+impl Rq {
+    /// Those at the Redis of `settings`, shown as `name`. Nothing is asked of it yet.
+    pub(super) fn open(settings: Settings, name: &str) -> Result<Rq, Error> {
+        Ok(Rq { shared: Shared::new(settings, name)? })
+    }
+
+    /// Whose leases these are, from now on. What goes by the clock begins.
+    fn serve(&self, instance: &Instance) {
+        if self.shared.instance.set(instance.clone()).is_ok() {
+            let chores = tokio::spawn(chores::attend(Arc::downgrade(&self.shared)));
+            let commands = tokio::spawn(commands::listen(Arc::downgrade(&self.shared)));
+            lock(&self.shared.tasks).extend([chores, commands]);
+        }
+    }
+
+    /// What is done before jobs are taken.
+    async fn prepare(&self, request: &Fetch, asking: &[Asking]) -> Result<(), Error> {
+        if self.shared.owes.load(Ordering::Relaxed) {
+            self.give_back(&request.instance, &[]).await?;
+            self.shared.owes.store(false, Ordering::Relaxed);
+        }
+        let names: Vec<String> = asking.iter().map(|one| one.name.clone()).collect();
+        if self.shared.workers.take(&names, &request.queues) {
+            self.shared.workers.sign(&self.shared).await?;
+        }
+        Ok(())
+    }
+
+    fn asking(&self, request: &Fetch) -> Vec<Asking> {
+        let shared = &self.shared;
+        let room = shared.room();
+        let asking = request.workers.iter().take(room).map(|worker| {
+            let fence = shared.next_fence();
+            let name = shared.workers.name(&request.instance, &request.pool, worker.slot.index);
+            Asking { name, worker: *worker, fence, execution: shared.execution(fence) }
+        });
+        asking.filter(|one| !shared.workers.is_shut_down(&one.name)).collect()
+    }
+
+    /// Gives back what an instance held before this process, but for what is kept.
+    async fn give_back(&self, instance: &Instance, keep: &[(JobId, Fence)]) -> Result<u64, Error> {
+        let kept: Vec<String> =
+            keep.iter().map(|(job, fence)| format!("{job}:{}", self.shared.execution(*fence))).collect();
+        let answer = self.shared.call("release jobs in", "recover", |cmd| {
+            cmd.arg(instance.as_str()).arg(chores::INTERRUPTED.1).arg(chores::INTERRUPTED.0);
+            cmd.arg(chores::interrupted()).arg(kept.len()).arg(kept);
+        });
+        Ok(text(&answer.await?).and_then(|count| count.parse().ok()).unwrap_or(0))
+    }
+
+    /// What was taken, each with its worker.
+    fn given(
+        &self,
+        jobs: Vec<Value>,
+        asking: &[Asking],
+        request: &Fetch,
+        at: crate::model::Instant,
+    ) -> Vec<Fetched> {
+        let shared = &self.shared;
+        let read = jobs.into_iter().filter_map(Taken::read);
+        let given = read.filter_map(|(place, taken)| {
+            let asked = asking.get(place)?;
+            let (id, timeout) = (taken.id.clone(), taken.timeout());
+            shared.hold(id.clone(), asked.fence, Held { worker: asked.name.clone(), timeout, asked: None });
+            let lease = Lease { job: id, fence: asked.fence, expires_at: at + request.lease };
+            let job = taken.job(&asked.execution, &asked.name, &shared.settings.prefix);
+            Some(Fetched { job, lease })
+        });
+        given.collect()
+    }
+
+    /// Hears of the next jobs in the queues that have none.
+    fn listen(&self, queues: &[QueueName], left: &Value, is_full: bool) {
+        let Value::Array(left) = left else { return self.shared.ask_again() };
+        let mut waits = false;
+        for (queue, left) in queues.iter().zip(left) {
+            let bell = self.shared.bell(queue, |bell| {
+                let shared = Arc::downgrade(&self.shared);
+                lock(&self.shared.tasks).push(tokio::spawn(wake::listen(shared, queue.clone(), bell)));
+            });
+            if *left == Value::Int(0) {
+                bell.set();
+            } else {
+                waits = true;
+            }
+        }
+        if waits && !is_full {
+            self.shared.ask_again();
+        }
+    }
+}
+
+impl Drop for Rq {
+    fn drop(&mut self) {
+        let tasks = self.shared.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+#[async_trait]
+impl Source for Rq {
+    async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
+        self.serve(&request.instance);
+        let asking = self.asking(&request);
+        self.prepare(&request, &asking).await?;
+        let at = self.shared.link.now();
+        let unheard = lock(&self.shared.unheard).clone();
+        let answer = self.shared.call("fetch jobs from", "take", |cmd| {
+            write_take(cmd, &request, &asking, &unheard);
+        });
+        let answer = match answer.await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let executions = asking.iter().map(|one| (one.execution.clone(), one.name.clone()));
+                lock(&self.shared.unheard).extend(executions);
+                return Err(error);
+            }
+        };
+        lock(&self.shared.unheard).retain(|one| !unheard.contains(one));
+        let odd = || Error::Failed("Redis answered something else than jobs".into());
+        let Value::Array(parts) = answer else { return Err(odd()) };
+        let [Value::Array(jobs), spoiled, left] = <[Value; 3]>::try_from(parts).map_err(|_| odd())? else {
+            return Err(odd());
+        };
+        self.shared.tell_spoiled(&spoiled);
+        self.listen(&request.queues, &left, jobs.len() >= asking.len());
+        self.shared.took(jobs.len());
+        Ok(self.given(jobs, &asking, &request, at))
+    }
+
+    async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
+        let at = self.shared.link.now();
+        let asked = self.shared.call("renew leases in", "renew", |cmd| {
+            cmd.arg(seconds(by)).arg(leases.len());
+            for lease in &leases {
+                cmd.arg(lease.job.as_str()).arg(self.shared.execution(lease.fence));
+            }
+        });
+        let Value::Array(answers) = asked.await? else { return Ok(Vec::new()) };
+        let renewals = leases.into_iter().zip(answers).map(|(lease, answer)| {
+            if text(&answer).as_deref() != Some("renewed") {
+                self.shared.let_go(&lease.job, lease.fence);
+                return Renewal::Lost(Revocation::LockLost);
+            }
+            let held = self.shared.held(&lease.job, lease.fence);
+            let lease = Lease { expires_at: at + by, ..lease };
+            match held.and_then(|held| held.asked) {
+                Some(_) => Renewal::Canceling(lease),
+                None => Renewal::Renewed(lease),
+            }
+        });
+        Ok(renewals.collect())
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
+        let ttl = self.shared.settings.result_ttl;
+        let asked = self.shared.call("settle jobs in", "settle", |cmd| {
+            cmd.arg(settlements.len());
+            for settlement in &settlements {
+                let held = self.shared.held(&settlement.job, settlement.fence);
+                let end = End::of(settlement, held.as_ref(), ttl);
+                end.write(cmd, settlement.job.as_str(), &self.shared.execution(settlement.fence));
+            }
+        });
+        let Value::Array(answers) = asked.await? else { return Ok(Vec::new()) };
+        let settlings = settlements.iter().zip(answers).map(|(settlement, answer)| {
+            let settling = settled(settlement.job.as_str(), text(&answer).as_deref());
+            if !matches!(settling, Settling::Failed(_)) {
+                self.shared.let_go(&settlement.job, settlement.fence);
+            }
+            settling
+        });
+        Ok(settlings.collect())
+    }
+
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
+        let written = jobs.iter().map(put::write).collect::<Result<Vec<_>, Error>>()?;
+        let answer = self.shared.call("put jobs into", "put", |cmd| {
+            cmd.arg(jobs.len());
+            jobs.iter().zip(&written).for_each(|(job, written)| written.write(cmd, job));
+        });
+        if let Value::Array(exists) = answer.await?
+            && let Some(id) = exists.first().and_then(text)
+        {
+            return Err(Error::Exists(id.into()));
+        }
+        Ok(written.into_iter().map(|one| Ok(one.id)).collect())
+    }
+
+    async fn next_notice(&self) -> Notice {
+        self.shared.notices.next().await
+    }
+
+    fn health(&self) -> Health {
+        Health { trouble: self.shared.link.trouble(), ..Health::default() }
+    }
+}
+
+#[async_trait]
+impl Recovery for Rq {
+    async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
+        self.serve(&instance);
+        match self.give_back(&instance, &keep).await {
+            // Nothing is fetched before that is done.
+            Err(error @ (Error::Failed(_) | Error::Unanswered(_))) => {
+                tracing::warn!(%error, "what was held before is given back once the server is there");
+                self.shared.owes.store(true, Ordering::Relaxed);
+                Ok(0)
+            }
+            answer => answer,
+        }
+    }
+
+    async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
+        self.serve(&instance);
+        let asked = self.shared.call("ask about jobs in", "held", |cmd| _ = cmd.arg(instance.as_str()));
+        let Value::Array(all) = asked.await? else { return Ok(Vec::new()) };
+        let held = all.into_iter().filter_map(|one| {
+            let Value::Array(parts) = one else { return None };
+            let [job, execution, life] = <[Value; 3]>::try_from(parts).ok()?.map(|part| text(&part));
+            let life = WorkerId::from_u64(life?.parse().ok()?);
+            Some((job?.into(), fence(&execution?)?, life))
+        });
+        Ok(held.collect())
+    }
+}
+
+#[async_trait]
+impl Peers for Rq {
+    fn sign(&self, sign: Presence) {
+        self.serve(&sign.instance);
+        let gone = self.shared.workers.set(&sign.instance, &sign.pools);
+        self.shared.hurry.notify_one();
+        if !gone.is_empty() {
+            let shared = self.shared.clone();
+            tokio::spawn(async move { shared.workers.leave(&shared, &gone, &[]).await });
+        }
+    }
+
+    async fn leave(&self) -> Result<(), Error> {
+        lock(&self.shared.tasks).drain(..).for_each(|task| task.abort());
+        let (names, queues) = (self.shared.workers.names(), self.shared.queues());
+        self.shared.workers.leave(&self.shared, &names, &queues).await
+    }
+}
+
+/// Whole seconds, as keys live.
+fn seconds(time: Duration) -> u64 {
+    time.as_secs().max(1)
+}
+
+fn write_take(cmd: &mut Cmd, request: &Fetch, asking: &[Asking], unheard: &[(String, String)]) {
+    cmd.arg(seconds(request.lease)).arg(request.instance.as_str()).arg(match request.take {
+        Take::InOrder => "order",
+        Take::InTurn => "turn",
+    });
+    cmd.arg(unheard.len());
+    unheard.iter().for_each(|(execution, worker)| _ = cmd.arg(execution).arg(worker));
+    cmd.arg(request.queues.len());
+    request.queues.iter().for_each(|queue| _ = cmd.arg(queue.as_str()));
+    cmd.arg(asking.len());
+    for one in asking {
+        cmd.arg(&one.name).arg(one.worker.to_u64()).arg(&one.execution);
+    }
+}

@@ -1,0 +1,91 @@
+//! Hears of new jobs without asking for them. A connection for each queue waits by BLMOVE from the head of the list to the head
+//! of the same list: the server answers as soon as there is a job, and leaves it where it is. Nothing is ever taken out by it.
+
+use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{RedisResult, Value};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+use super::shared::Shared;
+use crate::broker::redis::backoff;
+use crate::broker::{Error, Notice};
+use crate::model::QueueName;
+
+/// So long the server waits at a time, in seconds: a connection that broke without a word is found after that.
+const WAIT: u64 = 20;
+const VERB: &str = "wait for jobs in";
+const DEAF: &str = "new jobs in Redis are not heard at once";
+
+/// Whether the queue was empty when it was last looked at: then the next job in it is waited for.
+#[derive(Default)]
+pub(super) struct Bell {
+    is_set: AtomicBool,
+    set: Notify,
+}
+
+impl Bell {
+    /// The next job is to be heard.
+    pub(super) fn set(&self) {
+        if !self.is_set.swap(true, Ordering::Relaxed) {
+            self.set.notify_one();
+        }
+    }
+}
+
+/// Waits for jobs whenever the bell is set, for as long as the broker is there.
+pub(super) async fn listen(shared: Weak<Shared>, queue: QueueName, bell: std::sync::Arc<Bell>) {
+    let (mut conn, mut failed) = (None, 0);
+    loop {
+        bell.set.notified().await;
+        loop {
+            match hear(&shared, &queue, &mut conn).await {
+                Ok(true) => break,
+                Ok(false) => failed = 0,
+                Err(error) => {
+                    conn = None;
+                    failed = (failed + 1).min(16);
+                    let Some(shared) = shared.upgrade() else { return };
+                    shared.complaints.wrong(DEAF, &error, shared.link.now());
+                    drop(shared);
+                    sleep(backoff(failed)).await;
+                }
+            }
+        }
+        let Some(shared) = shared.upgrade() else { return };
+        shared.complaints.well(DEAF, shared.link.now());
+        bell.is_set.store(false, Ordering::Relaxed);
+        shared.notices.push(Notice::Wake);
+    }
+}
+
+/// Whether there is a job.
+async fn hear(
+    shared: &Weak<Shared>,
+    queue: &QueueName,
+    conn: &mut Option<MultiplexedConnection>,
+) -> Result<bool, Error> {
+    let late = Duration::from_secs(WAIT + 10);
+    let Some(strong) = shared.upgrade() else { return Ok(true) };
+    let mut live = match conn.take() {
+        Some(live) => live,
+        None => strong.link.own(VERB).await?,
+    };
+    let key = strong.key(&format!("queue:{queue}"));
+    drop(strong);
+    let mut cmd = redis::cmd("BLMOVE");
+    cmd.arg(&key).arg(&key).arg("LEFT").arg("LEFT").arg(WAIT);
+    let answer: Result<RedisResult<Value>, _> = timeout(late, cmd.query_async(&mut live)).await;
+    let Some(strong) = shared.upgrade() else { return Ok(true) };
+    match answer {
+        Ok(Ok(value)) => {
+            *conn = Some(live);
+            Ok(value != Value::Nil)
+        }
+        Ok(Err(error)) => Err(strong.link.explain(VERB, &error)),
+        Err(_) => Err(strong.link.silent(VERB)),
+    }
+}

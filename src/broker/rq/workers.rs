@@ -1,0 +1,212 @@
+//! The workers of this supervisor as RQ knows them: one for each slot, as RQ's tools believe that a worker runs one job.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, OnceLock};
+
+use redis::Cmd;
+
+use super::shared::{Shared, lock};
+use crate::broker::Error;
+use crate::model::{Instance, PoolSign, QueueName};
+
+/// A worker is known for so many seconds after its last sign.
+const TTL: u64 = 90;
+/// The generation of RQ whose keys are written.
+const VERSION: &str = "3.0.0";
+
+/// Those that are known, by name.
+pub(super) struct Workers {
+    /// What the first one is called, if that was given.
+    name: Option<String>,
+    host: String,
+    all: Mutex<BTreeMap<String, Known>>,
+    base: OnceLock<String>,
+    told: Mutex<BTreeSet<String>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Known {
+    queues: Vec<QueueName>,
+    is_signed: bool,
+}
+
+impl Workers {
+    pub(super) fn new(name: Option<String>) -> Workers {
+        let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
+        Workers {
+            name,
+            host: host.unwrap_or_else(|_| "host".into()),
+            all: Mutex::default(),
+            base: OnceLock::new(),
+            told: Mutex::default(),
+        }
+    }
+
+    /// What the names of all workers begin with.
+    pub(super) fn base(&self, instance: &Instance) -> &str {
+        self.base.get_or_init(|| match &self.name {
+            Some(name) => name.clone(),
+            None => {
+                let instance = instance.as_str();
+                let from = instance.char_indices().rev().nth(7).map_or(0, |(at, _)| at);
+                format!("{}-{}", self.host, &instance[from..])
+            }
+        })
+    }
+
+    /// The worker of a slot. A name that was given is that of the first slot.
+    pub(super) fn name(&self, instance: &Instance, pool: &str, index: u16) -> String {
+        let base = self.base(instance);
+        match (&self.name, index) {
+            (Some(_), 1) => base.to_owned(),
+            (Some(_), _) => format!("{base}.{index}"),
+            (None, _) => format!("{base}-{pool}.{index}"),
+        }
+    }
+
+    /// Those of the pools as they are now; gives those that are none any more. Whoever was told to shut down stays so.
+    pub(super) fn set(&self, instance: &Instance, pools: &[PoolSign]) -> Vec<String> {
+        let mut now = BTreeMap::new();
+        for pool in pools {
+            for index in 1..=u16::try_from(pool.slots).unwrap_or(u16::MAX) {
+                let known = Known { queues: pool.queues.clone(), is_signed: false };
+                now.insert(self.name(instance, &pool.name, index), known);
+            }
+        }
+        let mut all = lock(&self.all);
+        for (name, known) in &mut now {
+            let same = all.get(name).filter(|before| before.queues == known.queues);
+            known.is_signed = same.is_some_and(|before| before.is_signed);
+        }
+        let gone = all.keys().filter(|name| !now.contains_key(*name)).cloned().collect();
+        *all = now;
+        gone
+    }
+
+    /// These take jobs from these queues. Gives whether some of them are to be signed first.
+    pub(super) fn take(&self, names: &[String], queues: &[QueueName]) -> bool {
+        let mut all = lock(&self.all);
+        let mut signed = true;
+        for name in names {
+            let known = all
+                .entry(name.clone())
+                .or_insert_with(|| Known { queues: queues.to_vec(), is_signed: false });
+            signed &= known.is_signed;
+        }
+        !signed
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        lock(&self.all).keys().cloned().collect()
+    }
+
+    /// A worker is to take no more jobs. Gives whether all were told so.
+    pub(super) fn shut_down(&self, name: &str) -> bool {
+        let all = lock(&self.all);
+        let mut told = lock(&self.told);
+        if all.contains_key(name) {
+            told.insert(name.to_owned());
+        }
+        !all.is_empty() && all.keys().all(|name| told.contains(name))
+    }
+
+    pub(super) fn is_shut_down(&self, name: &str) -> bool {
+        lock(&self.told).contains(name)
+    }
+
+    /// Tells Redis that they live.
+    pub(super) async fn sign(&self, shared: &Shared) -> Result<(), Error> {
+        let all: Vec<(String, Known)> =
+            lock(&self.all).iter().map(|(name, known)| (name.clone(), known.clone())).collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let common = [
+            ("hostname", self.host.clone()),
+            ("ip_address", String::new()),
+            ("pid", std::process::id().to_string()),
+            ("version", VERSION.into()),
+            ("python_version", String::new()),
+        ];
+        let write = |cmd: &mut Cmd| {
+            cmd.arg(TTL).arg(2 * common.len());
+            common.iter().for_each(|(name, value)| _ = cmd.arg(*name).arg(value));
+            cmd.arg(all.len());
+            for (name, known) in &all {
+                cmd.arg(name).arg(if known.is_signed { "again" } else { "first" }).arg(known.queues.len());
+                known.queues.iter().for_each(|queue| _ = cmd.arg(queue.as_str()));
+            }
+        };
+        shared.call("tell workers to", "sign", write).await?;
+        let mut now = lock(&self.all);
+        for (name, known) in &all {
+            if let Some(worker) = now.get_mut(name).filter(|worker| worker.queues == known.queues) {
+                worker.is_signed = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing of them is in Redis any more: they are to be signed anew.
+    pub(super) fn forget_signs(&self) {
+        lock(&self.all).values_mut().for_each(|known| known.is_signed = false);
+    }
+
+    /// Workers that are none any more, and the scheduler of these queues.
+    pub(super) async fn leave(
+        &self,
+        shared: &Shared,
+        names: &[String],
+        queues: &[QueueName],
+    ) -> Result<(), Error> {
+        let write = |cmd: &mut Cmd| {
+            cmd.arg(names.len()).arg(names).arg(shared.scheduler()).arg(queues.len());
+            queues.iter().for_each(|queue| _ = cmd.arg(queue.as_str()));
+        };
+        shared.call("take workers out of", "leave", write).await.map(drop)
+    }
+
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+impl Shared {
+    /// What owns RQ's lock of the scheduler.
+    pub(super) fn scheduler(&self) -> String {
+        let base = self.instance.get().map_or("", |instance| self.workers.base(instance));
+        format!("{base}-scheduler-{}", std::process::id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(name: &str, slots: usize) -> PoolSign {
+        PoolSign { name: name.into(), queues: vec!["q".into()], slots, ..PoolSign::default() }
+    }
+
+    #[test]
+    fn a_worker_is_called_by_its_slot_or_as_it_is_given() {
+        let instance = Instance::from("0123456789ab");
+        let own = Workers::new(None);
+        assert_eq!(own.name(&instance, "mail", 2), format!("{}-456789ab-mail.2", own.host));
+        let given = Workers::new(Some("w".into()));
+        assert_eq!(given.name(&instance, "mail", 1), "w");
+        assert_eq!(given.name(&instance, "mail", 2), "w.2");
+    }
+
+    #[test]
+    fn slots_that_go_are_told_and_all_must_be_told_to_shut_down() {
+        let instance = Instance::from("i");
+        let workers = Workers::new(Some("w".into()));
+        assert_eq!(workers.set(&instance, &[pool("p", 2)]), Vec::<String>::new());
+        assert!(!workers.shut_down("w"));
+        assert!(workers.is_shut_down("w") && !workers.is_shut_down("w.2"));
+        assert!(workers.shut_down("w.2"));
+        assert!(!Workers::new(None).shut_down("x"));
+        assert_eq!(workers.set(&instance, &[pool("p", 1)]), ["w.2"]);
+        assert_eq!(workers.names(), ["w"]);
+    }
+}

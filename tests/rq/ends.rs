@@ -1,0 +1,143 @@
+//! How jobs end, as RQ's own client sees it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::sandbox::{alive, wait_until};
+use crate::scene::{Scene, stop};
+
+#[test]
+fn jobs_of_both_generations_run_and_their_results_are_read_by_rq() {
+    for version in ["2.12.0", "3.0.0"] {
+        let scene = Scene::with(version);
+        let mut running = scene.start(&["-w", "2", "-q", "high", "-q", "default"]);
+        let first = scene.put("q().enqueue(tasks.add, 1, 2)");
+        let second = scene.put(&format!("q('high').enqueue(tasks.add, 3, 4, depends_on={first:?})"));
+        let failed = scene.put("q().enqueue(tasks.fails)");
+        let last = scene.put(&format!("q().enqueue(tasks.add, 5, 6, depends_on={failed:?})"));
+        let anyway =
+            format!("q().enqueue(tasks.add, 7, 8, depends_on=Dependency({failed:?}, allow_failure=True))");
+        let anyway = scene.put(&anyway);
+        scene.wait(&second, "finished");
+        scene.wait(&failed, "failed");
+        scene.wait(&anyway, "finished");
+        assert_eq!(
+            [scene.result(&first), scene.result(&second), scene.result(&anyway)],
+            [3, 7, 15],
+            "{version}"
+        );
+        assert_eq!(scene.status(&last), "deferred");
+        assert!(scene.exception(&failed).contains("ValueError: no luck"));
+        let registries = "[len(FinishedJobRegistry('default', c)), len(FailedJobRegistry('default', c)), \
+                          len(StartedJobRegistry('default', c)), len(DeferredJobRegistry('default', c))]";
+        assert_eq!(scene.rq(registries), json!([2, 1, 0, 1]), "{version}");
+        let ttls = format!("[c.ttl('rq:job:{first}') > 400, c.ttl('rq:results:{failed}') > 1000]");
+        assert_eq!(scene.rq(&ttls), json!([true, true]));
+        let counts = "[sum(w.successful_job_count for w in Worker.all(c)), sum(w.failed_job_count for w in Worker.all(c))]";
+        assert_eq!(scene.rq(counts), json!([3, 1]));
+        assert!(stop(&mut running).success());
+        assert_eq!(scene.rq("left()"), json!([]), "nothing is left of workers and executions");
+    }
+}
+
+#[test]
+fn a_job_is_tried_again_as_rq_tries_it_and_repeats() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "2"]);
+    let failed = scene.put("q().enqueue(tasks.fails, retry=Retry(max=2, interval=[0, 1]))");
+    let repeats = scene.put("q().enqueue(tasks.add, 1, 1, repeat=Repeat(times=2, interval=[0, 1]))");
+    let returned = scene.file("returned");
+    let returned = scene.put(&format!("q().enqueue(tasks.tries_again, {returned:?})"));
+    scene.wait(&failed, "failed");
+    assert_eq!(scene.rq(&format!("job({failed:?}).retries_left")), 0);
+    scene.wait(&returned, "failed");
+    assert_eq!(scene.lines("returned"), 3);
+    assert_eq!(scene.rq(&format!("[r.type.value for r in job({returned:?}).results()]")), json!([5, 4, 4]));
+    wait_until("it was repeated", || scene.rq(&format!("len(job({repeats:?}).results())")) == 3);
+    assert_eq!(scene.status(&repeats), "finished");
+}
+
+#[test]
+fn what_ends_a_job_is_said_in_rqs_words_and_then_truly() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "2"]);
+    let killed = scene.put("q().enqueue(tasks.dies)");
+    let left = scene.put("q().enqueue(tasks.exits, 0)");
+    let late = scene.put("q().enqueue(tasks.sleeps, 60, job_timeout=1)");
+    for (job, words) in [
+        (&killed, ["Work-horse terminated unexpectedly; waitpid returned 9 (signal 9);", "signal 9"]),
+        (&left, ["Work-horse terminated unexpectedly; waitpid returned 0;", "exit 0"]),
+        (&late, ["Task exceeded maximum timeout value (1 seconds)", "JobTimeoutException"]),
+    ] {
+        scene.wait(job, "failed");
+        let said = scene.exception(job);
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    }
+}
+
+#[test]
+fn a_result_that_lives_for_no_time_leaves_nothing() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "1"]);
+    let job = scene.put("q().enqueue(tasks.add, 1, 2, result_ttl=0)");
+    scene.wait(&job, "gone");
+    wait_until("no key is left of it", || scene.rq(&format!("c.keys('*{job}*')")) == json!([]));
+}
+
+#[test]
+fn a_job_is_stopped_with_its_tree_and_killed_to_be_tried_again() {
+    let scene = Scene::new();
+    let _running = scene.start(&["-w", "2"]);
+    let tree = scene.file("tree");
+    let job = scene.put(&format!("q().enqueue(tasks.leaves_a_child, {tree:?}, retry=Retry(max=5))"));
+    let pid = || std::fs::read_to_string(&tree).ok()?.trim().parse::<i32>().ok();
+    wait_until("it has a child", || pid().is_some());
+    let child = pid().unwrap();
+    let began = Instant::now();
+    scene.rq(&format!("send_stop_job_command(c, {job:?})"));
+    wait_until("the child of the job is dead", || !alive(child));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    scene.wait(&job, "stopped");
+    assert_eq!(scene.exception(&job), "Job stopped by user, work-horse terminated.");
+
+    let (job, file) = scene.put_waiting("again", ", retry=Retry(max=1)");
+    let worker = scene.text(&format!("job({job:?}).worker_name"));
+    scene.rq(&format!("send_kill_horse_command(c, {worker:?})"));
+    wait_until("it runs a second time", || scene.lines("again.begun") == 2);
+    std::fs::remove_file(file).unwrap();
+    scene.wait(&job, "finished");
+}
+
+#[test]
+fn suspended_queues_give_nothing_and_all_workers_told_to_shut_down_end_the_supervisor() {
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "2"]);
+    wait_until("RQ sees both workers", || scene.rq("len(Worker.all(c))") == 2);
+    scene.rq("suspend(c)");
+    let job = scene.put("q().enqueue(tasks.add, 1, 2)");
+    let other = scene.put("q('other').enqueue(tasks.add, 1, 2)");
+    wait_until("the chores were done twice", || scene.rq("c.exists('rq:scheduler-lock:default')") == 1);
+    assert_eq!((scene.status(&job), scene.status(&other)), ("queued".into(), "queued".into()));
+    scene.rq("resume(c)");
+    scene.wait(&job, "finished");
+    scene.rq("[send_shutdown_command(c, w.name) for w in Worker.all(c)]");
+    assert!(running.wait().success());
+    assert_eq!(scene.rq("left()"), json!([]));
+}
+
+#[test]
+fn a_scheduled_job_is_put_once_when_it_is_due() {
+    let scene = Scene::new();
+    let other = crate::sandbox::Sandbox::new(crate::sandbox::Setting::Root);
+    let _one = scene.start(&["-w", "1"]);
+    let _two = scene.start_in(&other, &scene.url(), &["-w", "1"]);
+    let file = scene.file("due");
+    let jobs: Vec<String> =
+        (0..10).map(|_| scene.put(&format!("q().enqueue_in(in_seconds(1), tasks.note, {file:?})"))).collect();
+    for job in &jobs {
+        scene.wait(job, "finished");
+    }
+    assert_eq!(scene.lines("due"), 10);
+    assert_eq!(scene.rq("len(ScheduledJobRegistry('default', c))"), 0);
+}

@@ -1,0 +1,11 @@
+//! Jobs of the real RQ, put by its client into a real redis-server, run by a taskvisor and its workers of Python.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/redis.rs"]
+mod redis_server;
+#[path = "../support/sandbox.rs"]
+mod sandbox;
+
+mod ends;
+mod lost;
+mod scene;

@@ -1,0 +1,60 @@
+"""Jobs of an application that uses RQ."""
+
+import os
+import subprocess
+import time
+
+from rq import Retry, get_current_job
+
+
+def add(a, b):
+    return a + b
+
+
+def fails():
+    raise ValueError("no luck")
+
+
+def note(path, text="ran"):
+    with open(path, "a") as file:
+        file.write(text + "\n")
+
+
+def waits(path):
+    """Runs until the file is gone; tells that it has begun."""
+    note(path + ".begun", str(os.getpid()))
+    while os.path.exists(path):
+        time.sleep(0.01)
+    return "waited"
+
+
+def leaves_a_child(path):
+    """Starts a process of its own session, and waits."""
+    child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    note(path, str(child.pid))
+    time.sleep(1000)
+
+
+def exits(code):
+    os._exit(code)
+
+
+def dies():
+    os.kill(os.getpid(), 9)
+
+
+def sleeps(seconds):
+    time.sleep(seconds)
+
+
+def tries_again(path):
+    note(path)
+    return Retry(max=2, interval=0)
+
+
+def name():
+    return get_current_job().worker_name
+
+
+def failed(job, connection, kind, error, trace):
+    connection.set("callback", f"{job.id} {error}")
