@@ -8,4 +8,5 @@ mod sandbox;
 
 mod ends;
 mod lost;
+mod own_tests;
 mod scene;
