@@ -19,7 +19,7 @@ use crate::model::{
 /// Writes down what it was asked.
 pub(super) struct Fake {
     pub(super) asked: Mutex<Vec<String>>,
-    /// What happens.
+    /// What happens to a request.
     pub(super) news: Sender<Arc<PublishedEvent>>,
     /// Jobs in each list.
     pub(super) jobs: u64,

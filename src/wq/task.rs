@@ -14,7 +14,7 @@ use crate::model::{Failure, Happened, JobRecord, JobState, Payload};
 pub enum TaskStatus {
     /// It waits, runs, or waits for a retry.
     Pending,
-    /// Done.
+    /// It is complete.
     Succeeded,
     /// Out of tries, failed for good, or held for a person.
     Failed,

@@ -14,9 +14,9 @@ use crate::wq::{Scope, TaskStatus};
 pub(super) struct Whose {
     /// `ngsild-tenant` or else `fiware-service`.
     pub tenant: Option<String>,
-    /// `fiware-servicepath`.
+    /// The value of `fiware-servicepath`.
     pub path: Option<String>,
-    /// `fiware-correlator`.
+    /// The value of `fiware-correlator`.
     pub correlator: Option<String>,
 }
 

@@ -204,7 +204,7 @@ fn odd(what: &str) -> Error {
     Error::Failed(format!("Redis answered something that the reliable queue does not understand: {what}"))
 }
 
-/// Four texts.
+/// Four texts in a row.
 fn words(values: &[Value]) -> Option<(&str, &str, &str, &str)> {
     let text = |at: usize| match values.get(at) {
         Some(Value::BulkString(bytes)) => std::str::from_utf8(bytes).ok(),

@@ -34,10 +34,8 @@ const LIST: i64 = 1 << 32;
 
 impl Rq {
     async fn asked(&self, command: &str, args: impl FnOnce(&mut Cmd)) -> Result<Vec<Value>, Error> {
-        match self.shared.call("ask", command, args).await? {
-            Value::Array(parts) => Ok(parts),
-            _ => Ok(Vec::new()),
-        }
+        let answer = self.shared.call("ask", command, args).await?;
+        Ok(if let Value::Array(parts) = answer { parts } else { Vec::new() })
     }
 
     async fn get(&self, id: &JobId) -> Result<JobRecord, Error> {
@@ -170,9 +168,9 @@ impl Rq {
             Some(queue) => vec![queue.clone()],
             None => {
                 let found = self.asked("queues", |cmd| _ = cmd.arg(0)).await?;
-                let first = |queue: Value| match queue {
-                    Value::Array(parts) => parts.first().and_then(text),
-                    _ => None,
+                let first = |queue: Value| {
+                    let Value::Array(parts) = queue else { return None };
+                    parts.first().and_then(text)
                 };
                 found.into_iter().filter_map(first).map(QueueName::from).collect()
             }
@@ -294,7 +292,34 @@ impl Admin for Rq {
             Verb::Failed(_) => Answer::Failed(failures::groups(self, &Failed::default()).await?),
             Verb::Bulk(it) => Answer::Bulk(self.sweep(it).await?),
             Verb::Queues(_) => Answer::Queues(self.counts().await?),
-            other => return Err(Error::Failed(format!("RQ cannot do {}", other.route().path))),
+            // The card has refused these before.
+            Verb::List(_)
+            | Verb::DependOn(_)
+            | Verb::DependOff(_)
+            | Verb::Prioritize(_)
+            | Verb::SetData(_)
+            | Verb::Tag(_)
+            | Verb::Track(_)
+            | Verb::Untrack(_)
+            | Verb::Pause(_)
+            | Verb::Resume(_)
+            | Verb::ListRecurring(_)
+            | Verb::ShowRecurring(_)
+            | Verb::PutRecurring(_)
+            | Verb::RunRecurring(_)
+            | Verb::PauseRecurring(_)
+            | Verb::ResumeRecurring(_)
+            | Verb::RemoveRecurring(_)
+            | Verb::Stats(_)
+            | Verb::ClassStats(_)
+            | Verb::Forget(_)
+            | Verb::ShowOptions(_)
+            | Verb::SetOption(_)
+            | Verb::UnsetOption(_)
+            | Verb::LoadOptions(_)
+            | Verb::ShowFleet(_) => {
+                return Err(Error::Failed(format!("RQ cannot do {}", verb.route().path)));
+            }
         })
     }
 }

@@ -37,7 +37,9 @@ fn arguments(data: &[u8]) -> Result<(Vec<Json>, Map<String, Json>), serde_json::
         }
         Json::Array(args) => (args, Map::new()),
         Json::Null => (Vec::new(), Map::new()),
-        other => (vec![other], Map::new()),
+        one @ (Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Object(_)) => {
+            (vec![one], Map::new())
+        }
     })
 }
 

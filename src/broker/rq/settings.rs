@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::broker::{Error, redis};
 
-/// `rq+redis://HOST:PORT/DB?prefix=rq`, read.
+/// What a URL such as `rq+redis://HOST:PORT/DB?prefix=rq` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// The URL of the Redis alone. It may hold a password.

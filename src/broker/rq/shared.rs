@@ -50,7 +50,7 @@ pub(super) struct Shared {
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub worker: String,
-    /// In seconds.
+    /// The job's time limit in seconds, if it has one.
     pub timeout: Option<u64>,
     pub asked: Option<Asked>,
 }
