@@ -11,7 +11,6 @@ use crate::scene::{Scene, stop};
 fn jobs_of_both_generations_run_and_their_results_are_read_by_rq() {
     for version in ["2.12.0", "3.0.0"] {
         let scene = Scene::with(version);
-        let mut running = scene.start(&["-w", "2", "-q", "high", "-q", "default"]);
         let first = scene.put("q().enqueue(tasks.add, 1, 2)");
         let second = scene.put(&format!("q('high').enqueue(tasks.add, 3, 4, depends_on={first:?})"));
         let failed = scene.put("q().enqueue(tasks.fails)");
@@ -19,6 +18,7 @@ fn jobs_of_both_generations_run_and_their_results_are_read_by_rq() {
         let anyway =
             format!("q().enqueue(tasks.add, 7, 8, depends_on=Dependency({failed:?}, allow_failure=True))");
         let anyway = scene.put(&anyway);
+        let mut running = scene.start(&["-w", "2", "-q", "high", "-q", "default"]);
         scene.wait(&second, "finished");
         scene.wait(&failed, "failed");
         scene.wait(&anyway, "finished");

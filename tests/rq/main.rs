@@ -7,6 +7,7 @@ mod redis_server;
 mod sandbox;
 
 mod ends;
+mod faces;
 mod lost;
 mod own_tests;
 mod scene;

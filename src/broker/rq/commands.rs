@@ -67,7 +67,7 @@ fn obey(shared: &Shared, channels: &str, message: &Msg) {
     let channel = message.get_channel_name();
     let Some(worker) = channel.strip_prefix(channels) else { return };
     let Ok(said) = serde_json::from_slice::<Command>(message.get_payload_bytes()) else {
-        tracing::warn!(channel, "a command to a worker of RQ cannot be read");
+        tracing::warn!(worker, "a command of RQ to a worker cannot be read");
         return;
     };
     let is_of = |held: &Held| held.worker == worker;
@@ -90,7 +90,7 @@ fn obey(shared: &Shared, channels: &str, message: &Msg) {
         }
         _ => 0,
     };
-    tracing::info!(worker, command = said.command, ended, "a command of RQ to a worker");
+    tracing::info!(worker, "RQ tells a worker to {}: it ends {ended} jobs", said.command);
 }
 
 /// What is special in a pattern stands for itself.

@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_function_is_known_by_its_name_and_nothing_is_executed() {
         let five = b"\x80\x05\x95\x1c\0\0\0\0\0\0\0(\x8c\x0ctasks.resize\x94NK\x01\x85\x94}\x94t\x94.";
-        let two = b"\x80\x02(X\x09\0\0\0app.f \xc3\xa9Nq\0K\x01\x85}t.";
+        let two = b"\x80\x02(X\x08\0\0\0app.f \xc3\xa9Nq\0K\x01\x85}t.";
         for (data, name) in [
             (deflated(five), Some("tasks.resize")),
             (five.to_vec(), Some("tasks.resize")),

@@ -75,7 +75,7 @@ impl Settings {
             "prefix" if is_prefix(value) => self.prefix = value.into(),
             "prefix" => return Err("letters, digits and _.:{}- as in RQ_KEY_PREFIX"),
             "name" if value.is_empty() => return Err("the name of a worker"),
-            "name" => self.name = Some(value.into()),
+            "name" => self.name = Some(decoded(value).ok_or("the name of a worker, with %20 and the like")?),
             "results_ttl" => {
                 let seconds = value.parse().ok().filter(|seconds| *seconds >= -1);
                 self.result_ttl = seconds.ok_or("a number of seconds, or -1")?;
@@ -115,6 +115,18 @@ pub(super) fn identity(shown: &str) -> String {
     }
 }
 
+/// A text with what is written like %20.
+fn decoded(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(code, 16).ok()?);
+        bytes.extend(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
+}
+
 fn is_prefix(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:{}-".contains(&byte);
     !text.is_empty() && text.bytes().all(allowed)
@@ -133,6 +145,7 @@ mod tests {
             read("rq+rediss://h?prefix={x}&ca=/f&name=w&results_ttl=-1&scheduler=0&max_jobs=3&worker_ttl=9");
         assert_eq!((&*all.url, &*all.prefix, all.result_ttl), ("rediss://h?ca=/f", "{x}", -1));
         assert_eq!((all.name.as_deref(), all.schedules, plain.schedules), (Some("w"), false, true));
+        assert_eq!(read("rq+redis://h?name=a%20b%3A1").name.as_deref(), Some("a b:1"));
         assert_eq!((all.max_jobs, plain.max_jobs), (Some(3), None));
         assert_eq!(read("rq+redis+sentinel://a,b/m/1").url, "redis+sentinel://a,b/m/1");
         for wrong in [

@@ -1,0 +1,66 @@
+//! What people ask of RQ's jobs by this program's own commands.
+
+use serde_json::json;
+
+use crate::sandbox::{alive, wait_until};
+use crate::scene::{Scene, begun, stop};
+
+#[test]
+fn jobs_are_shown_listed_counted_canceled_retried_and_discarded() {
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "1"]);
+    let (job, file) = scene.put_waiting("shown", "");
+    let failing = scene.put("q().enqueue(tasks.fails)");
+    let waiting = scene.put("q().enqueue(tasks.add, 1, b=2)");
+    let later = scene.put("q().enqueue_in(in_seconds(100), tasks.add, 1, 2)");
+    let sandbox = &scene.sandbox;
+    let ids = |args: &[&str]| -> Vec<String> {
+        let jobs = sandbox.lines(&[&["job", "list", "--json"], args].concat());
+        jobs.iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&["--state", "running"]), [&*job]);
+    assert_eq!(ids(&["--state", "waiting"]), [&*waiting, &*failing], "the newest first");
+    assert_eq!(ids(&["--state", "delayed"]), [&*later]);
+    assert_eq!(ids(&["--class", "rq_tasks.fails"]), [&*failing]);
+    let shown = sandbox.job(&waiting);
+    assert_eq!((&shown["class"], &shown["state"]), (&json!("rq_tasks.add"), &json!("waiting")));
+    assert_eq!(shown["data"], json!({"args": [1], "kwargs": {"b": 2}}));
+    sandbox.ok(&["job", "cancel", &later]);
+    assert_eq!(
+        (scene.status(&later), scene.rq("len(CanceledJobRegistry('default', c))")),
+        ("canceled".into(), json!(1))
+    );
+    let pid = begun(&file).unwrap();
+    sandbox.ok(&["job", "cancel", &job]);
+    wait_until("its process is dead", || !alive(pid));
+    scene.wait(&job, "stopped");
+    scene.wait(&waiting, "finished");
+    assert_eq!(sandbox.job(&waiting)["result"], 3);
+    assert_eq!(sandbox.job(&failing)["failure"]["group"], "ValueError");
+    std::fs::remove_file(&file).unwrap();
+    sandbox.ok(&["job", "retry", &job]);
+    scene.wait(&job, "finished");
+    assert_eq!(
+        sandbox.json(&["queue", "list", "--json"])["default"]["jobs"],
+        json!({"complete": 2, "failed": 1, "canceled": 1})
+    );
+    sandbox.ok(&["job", "discard", &failing]);
+    assert_eq!(scene.status(&failing), "gone");
+    assert!(stop(&mut running).success());
+}
+
+#[test]
+fn a_job_put_by_this_program_is_run_and_rq_can_read_it() {
+    let scene = Scene::new();
+    let put = |args: &[&str]| {
+        let url = scene.url();
+        let args = [&["put", "--broker", &url, "default", "rq_tasks.add"], args].concat();
+        scene.sandbox.ok(&args).trim().to_owned()
+    };
+    let job = put(&[r#"{"args": [1], "kwargs": {"b": 2}}"#]);
+    assert_eq!(scene.rq(&format!("job({job:?}).kwargs")), json!({"b": 2}));
+    assert_eq!(scene.rq(&format!("job({job:?}).func_name")), "rq_tasks.add");
+    let _running = scene.start(&["-w", "1"]);
+    scene.wait(&job, "finished");
+    assert_eq!(scene.result(&job), 3);
+}
