@@ -64,14 +64,14 @@ async fn what_is_not_ours_is_refused_and_left_as_it_is() {
     let mut damaged = good.clone();
     damaged[4096..8192].fill(0xaa);
     let mut newer = good.clone();
-    newer[60..64].copy_from_slice(&7u32.to_be_bytes());
+    newer[60..64].copy_from_slice(&8u32.to_be_bytes());
     let mut foreign = good.clone();
     foreign[68..72].copy_from_slice(&7u32.to_be_bytes());
     let cases = [
         ("text", b"this is a text file, not a database; it is longer than a header of one hundred bytes, quite a bit".to_vec(), "not a SQLite file"),
         ("cut", good[..good.len() / 2].to_vec(), "damaged"),
         ("damaged", damaged, "damaged"),
-        ("newer", newer, "its schema is 7, this program knows 6"),
+        ("newer", newer, "its schema is 8, this program knows 7"),
         ("foreign", foreign, "another program"),
     ];
     for (name, content, why) in cases {

@@ -318,7 +318,7 @@ fn a_job_that_runs_longer_than_its_lease_is_renewed_and_runs_once() {
     // A second worker would take the message if it became visible.
     let _running = scene.start(&["-w", "2", "-q", "mail", "--lease", "10s", "--grace", "1s"]);
     wait_until("it runs", || scene.said("out") == "ran\n");
-    let renewed = || scene.fake.calls().get("ChangeMessageVisibilityBatch").copied().unwrap_or(0);
+    let renewed = || scene.fake.done().get("ChangeMessageVisibilityBatch").copied().unwrap_or(0);
     for round in 1..=4 {
         wait_until("it is renewed", || renewed() >= round);
         // Less than what a renewal gives, and in all more than the lease.
@@ -352,7 +352,7 @@ fn a_put_of_a_class_is_the_message_that_the_page_shows() {
     scene.queue("mail");
     let _running = scene.start(&["-w", "1", "-q", "other"]);
     scene.sandbox.ok(&["put", "mail", "welcome", r#"{"to": "ann@example.org"}"#]);
-    assert_eq!(scene.fake.bodies("mail"), [r#"{"class":"welcome","data":{"to":"ann@example.org"}}"#]);
+    assert_eq!(scene.fake.bodies("mail"), [r#"{"class":"welcome","data":{"to": "ann@example.org"}}"#]);
 }
 
 /// SQS says that the handle is not ours: what it gives then is another delivery, and not a double of what runs.

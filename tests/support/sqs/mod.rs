@@ -45,6 +45,8 @@ struct World {
     queues: BTreeMap<String, Queue>,
     knobs: Knobs,
     calls: BTreeMap<String, u64>,
+    /// Calls whose effect is there.
+    done: BTreeMap<String, u64>,
     /// Added to the clock, in milliseconds.
     ahead: u64,
     /// For ids, handles and sequence numbers.
@@ -73,6 +75,11 @@ impl FakeSqs {
     /// Calls by action since the start or `forget_calls`, those that were throttled or whose answer was dropped included.
     pub fn calls(&self) -> BTreeMap<String, u64> {
         self.world().calls.clone()
+    }
+
+    /// Calls by action that have been carried out: a call is counted by [`FakeSqs::calls`] before it has its effect.
+    pub fn done(&self) -> BTreeMap<String, u64> {
+        self.world().done.clone()
     }
 
     /// Counts from 0 again.

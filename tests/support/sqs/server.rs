@@ -86,6 +86,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         Ok(given) if action == "ReceiveMessage" => receive(&shared, &given).await,
         Ok(given) => {
             let answer = shared.world().act(&action, &given, &shared.address.to_string());
+            *shared.world().done.entry(action.clone()).or_default() += 1;
             shared.changed.notify_waiters();
             answer
         }
