@@ -54,7 +54,7 @@ def main() -> int:
     sys.path[:0] = map(os.path.abspath, sys.argv[2:] or ["."])
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     settings: Mapping[str, Any] = vars(importlib.import_module(name)) if name else os.environ
-    found = {"url": url(settings)}
+    found: dict[str, Any] = {"url": url(settings)}
     if name:
         found.update({key.lower(): settings[key] for key in ("QUEUES", "NAME") if settings.get(key)})
     # A certificate has no place in a URL.
