@@ -101,7 +101,7 @@ fn tutorial() -> f64 {
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("jobs a second")
 }
 
-/// From a push, of which nobody is told, to the job.
+/// The time from a plain LPUSH, which notifies nobody, to the begin of the job.
 fn wake() {
     let scene = Scene::new();
     let _running = scene.start("exec=yes", &["-w", "2"]);

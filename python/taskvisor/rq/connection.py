@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
 
-#: What the supervisor alone is told in the query of its URL.
+#: Options in the query of the broker's URL that are the supervisor's: RQ's own client does not know them.
 _OURS = {"prefix", "name", "results_ttl", "worker_ttl", "maintenance_interval", "monitoring_interval", "scheduler",
          "max_jobs", "max_idle_time"}
 

@@ -36,7 +36,7 @@ struct Taken {
     task_id: JobId,
 }
 
-/// What clients of QuantumLeap are told.
+/// The answers that clients of QuantumLeap expect.
 const TAKEN: &str = "Notification successfully processed";
 
 /// The routes over a service.

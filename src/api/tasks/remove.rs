@@ -39,7 +39,7 @@ pub(super) async fn remove(api: &Arc<dyn Service>, filter: &Filter, by: &str) ->
     Ok(removed + discard(api, running, by).await?)
 }
 
-/// What they are then: ended, or canceling. One that is no more is left out.
+/// Cancels jobs and gives the state of each afterwards. A job that no longer exists is left out.
 async fn cancel(
     api: &Arc<dyn Service>,
     jobs: Vec<JobId>,

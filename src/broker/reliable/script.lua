@@ -200,7 +200,7 @@ local function settle(one, verdict, seconds, text)
   elseif verdict == 'release' then
     if text ~= '' then one.losses = one.losses + 1 end
     return unspent(one, seconds)
-  elseif verdict == 'anew' then
+  elseif verdict == 'next' then
     one.attempts, one.losses = 0, 0
   end
   return back(one, seconds)

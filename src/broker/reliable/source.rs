@@ -259,7 +259,7 @@ impl Reliable {
 fn end(settlement: &Settlement) -> End<'_> {
     let now = Duration::ZERO;
     let (verdict, after, text) = match &settlement.verdict {
-        Verdict::Complete { next: Some(next), .. } => ("anew", next.delay, String::new()),
+        Verdict::Complete { next: Some(next), .. } => ("next", next.delay, String::new()),
         Verdict::Complete { result, next: None } => {
             ("complete", now, result.clone().unwrap_or_else(|| "null".into()))
         }
