@@ -207,10 +207,10 @@ pub fn cpu_of(pid: i32) -> Duration {
     threads(pid).values().map(|thread| thread.cpu).sum()
 }
 
-/// CPU time of the children of a process that it has waited for, and theirs.
+/// CPU time of the children of a process that it has waited for, and theirs; none when it is gone.
 pub fn cpu_of_reaped(pid: i32) -> Duration {
     let stat = stat(pid);
-    let ticks: u64 = stat[13..15].iter().map(|ticks| ticks.parse::<u64>().expect("ticks")).sum();
+    let ticks = stat.iter().skip(13).take(2).map(|ticks| ticks.parse::<u64>().expect("ticks")).sum::<u64>();
     Duration::from_millis(ticks * 10)
 }
 

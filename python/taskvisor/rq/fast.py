@@ -8,6 +8,7 @@ import sys
 from ..errors import Interrupted
 from ..worker import outcome
 from ..worker.outcome import Ending
+from .run import encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _NOT_ITS_OWN = {"_status", "_result", "_data", "_func_name", "_instance", "_args
                 "started_at", "ended_at", "last_heartbeat", "worker_name", "redis_server_version", "connection",
                 "serializer", "log"}
 #: Of its hash: those that the supervisor writes.
-_WRITTEN_ELSEWHERE = {"status", "started_at", "ended_at", "last_heartbeat", "worker_name", "enqueued_at", "data"}
+_WRITTEN_ELSEWHERE = {b"status", b"started_at", b"ended_at", b"last_heartbeat", b"worker_name", b"enqueued_at", b"data"}
 
 
 def run(setup: Setup, run: Run) -> Ending:
@@ -127,10 +128,9 @@ def _changed(run: Run, job: Any, before: dict[str, Any]) -> dict[str, bytes]:
     """The fields of its hash that the job has changed of itself."""
     if _own(job) == before:
         return {}
-    fields: dict[str, Any] = job.to_dict(include_meta=False, include_result=False)
-    found = {name: value if isinstance(value, bytes) else str(value).encode() for name, value in fields.items()}
-    return {name: value for name, value in found.items()
-            if name not in _WRITTEN_ELSEWHERE and run.fields.get(name.encode()) != value}
+    found = encoded(job.to_dict(include_meta=False, include_result=False))
+    return {name.decode(): value for name, value in found.items()
+            if name not in _WRITTEN_ELSEWHERE and run.fields.get(name) != value}
 
 
 def _text(value: bytes) -> str:

@@ -11,6 +11,7 @@ from ..worker import outcome
 from ..worker.outcome import Ending
 from . import fast, native
 from .connection import connection
+from .rehearsal import rehearse
 from .run import Run, Setup
 
 TYPE_CHECKING = False
@@ -31,9 +32,8 @@ class Jobs:
     def start_up(self, installed: Installed, options: argparse.Namespace) -> None:
         """Loads what the options name."""
         setup = Setup(installed, connection(options.url, options.connection_class))
-        setup.url = options.url
         setup.serializer = installed.serializer(options.serializer)
-        setup.serializer_name = options.serializer
+        setup.serializer_of_jobs = setup.serializer if options.serializer else None
         setup.job_class = installed.job_class(options.job_class)
         setup.queue_class = installed.queue_class(options.queue_class)
         setup.worker_class = installed.worker_class(options.worker_class)
@@ -43,6 +43,8 @@ class Jobs:
             setup.results_ttl = options.results_ttl
         setup.is_native = options.native or bool(options.connection_class)
         setup.choose()
+        if setup.is_fast():
+            rehearse(setup)
         self._setup = setup
 
     def hello_classes(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, Optional
 
     from .installed import Installed
@@ -14,6 +15,13 @@ _KNOWN = range(2, 4)
 _RESULTS_TTL = 500
 
 
+def encoded(fields: Mapping[str, Any]) -> dict[bytes, bytes]:
+    """Fields of a hash as Redis keeps them."""
+    def of(value: Any) -> bytes:
+        return value if isinstance(value, bytes) else (value if isinstance(value, str) else str(value)).encode()
+    return {name.encode(): of(value) for name, value in fields.items()}
+
+
 class Setup:
     """What the options of the worker have named."""
 
@@ -21,9 +29,9 @@ class Setup:
         self.installed = installed
         #: Not opened before it is touched.
         self.connection = connection
-        self.url: Optional[str] = None
         self.serializer: Any = None
-        self.serializer_name: Optional[str] = None
+        #: None for RQ's default, which jobs then take without a look at its type.
+        self.serializer_of_jobs: Any = None
         self.job_class: Any = None
         self.queue_class: Any = None
         self.worker_class: Any = None
@@ -65,6 +73,7 @@ class Run:
 
     def job(self) -> Any:
         """The job as RQ makes it of its hash. Raises what RQ raises."""
-        job = self._setup.job_class(self.id, connection=self._setup.connection, serializer=self._setup.serializer)
+        setup = self._setup
+        job = setup.job_class(self.id, connection=setup.connection, serializer=setup.serializer_of_jobs)
         job.restore(self.fields)
         return job
