@@ -6,6 +6,7 @@ mod redis_server;
 #[path = "../support/sandbox.rs"]
 mod sandbox;
 
+mod callbacks;
 mod ends;
 mod faces;
 mod lost;

@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-from rq import Retry, get_current_job
+from rq import Retry, Worker, get_current_job
 
 
 def add(a, b):
@@ -58,3 +58,18 @@ def name():
 
 def failed(job, connection, kind, error, trace):
     connection.set("callback", f"{job.id} {error}")
+
+
+def stopped(job, connection):
+    connection.set("stopped", f"{job.id} {os.getpid()}")
+
+
+class Horses(Worker):
+    """A worker that is told of work horses that died."""
+
+    def handle_work_horse_killed(self, job, retpid, ret_val, rusage):
+        job.connection.set("killed", f"{job.id} {ret_val} {rusage.ru_maxrss > 0}")
+
+
+def stops_slowly(job, connection):
+    waits(connection.get("slow").decode())

@@ -95,11 +95,22 @@ impl Scene {
 
     /// The same in another state directory, as on another host.
     pub fn start_in<'a>(&self, sandbox: &'a Sandbox, url: &str, args: &[&str]) -> Running<'a> {
+        self.start_workers(sandbox, url, args, &[])
+    }
+
+    /// The same with flags for the workers.
+    pub fn start_workers<'a>(
+        &self,
+        sandbox: &'a Sandbox,
+        url: &str,
+        args: &[&str],
+        flags: &[&str],
+    ) -> Running<'a> {
         let (path, redis) =
             (format!("PYTHONPATH={}", self.path), format!("RQ_REDIS_URL={}", self.server.url()));
         let own = ["--broker", url, "-m", "fork", "--env", &path, "--env", &redis];
         let own = [&own[..], &["--env", "PYTHONDONTWRITEBYTECODE=1", "--grace", "1s"]].concat();
-        let args = [&own[..], args, &["--", "python3", "-m", "taskvisor.rq"]].concat();
+        let args = [&own[..], args, &["--", "python3", "-m", "taskvisor.rq"], flags].concat();
         let running = sandbox.start_with(&args, |_| ());
         wait_until("all slots are up", || is_up(&sandbox.status()));
         running

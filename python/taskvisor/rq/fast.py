@@ -60,27 +60,6 @@ def run(setup: Setup, run: Run) -> Ending:
     return Ending("complete", result=answer)
 
 
-def call_back(setup: Setup, run: Run) -> Ending:
-    """Calls the callback of a job that has ended without its worker, as RQ's own parent or maintenance would."""
-    assert run.callback is not None
-    installed, penalty = setup.installed, setup.worker_class.death_penalty_class
-    try:
-        job = run.job()
-        if run.callback.get("kind") == "stopped":
-            installed.call_back(job, "stopped", penalty)
-        else:
-            error = installed.abandoned(run.callback.get("message", ""))
-            try:
-                installed.call_back(job, "failure", penalty, type(error), error, None)
-            finally:
-                _handle(setup, job, error)
-    except Interrupted:
-        raise
-    except BaseException as error:
-        return Ending("failed", error=outcome.describe(error))
-    return Ending("complete", result={"mode": "callback"})
-
-
 def _failed(setup: Setup, run: Run, job: Any, before: dict[str, Any], error: BaseException) -> Ending:
     installed = setup.installed
     job._status, job.ended_at = installed.status("FAILED"), installed.now()
@@ -92,7 +71,7 @@ def _failed(setup: Setup, run: Run, job: Any, before: dict[str, Any], error: Bas
     except BaseException as second:
         # What a callback raises takes the place of what the job has raised.
         error = second
-    _handle(setup, job, error)
+    handle(setup, job, error)
     changed = _changed(run, job, before)
     if changed:
         # An answer of failure has no fields, and RQ keeps what the job has changed of itself then, too.
@@ -100,7 +79,7 @@ def _failed(setup: Setup, run: Run, job: Any, before: dict[str, Any], error: Bas
     return Ending("failed", error=outcome.describe(error))
 
 
-def _handle(setup: Setup, job: Any, error: BaseException) -> None:
+def handle(setup: Setup, job: Any, error: BaseException) -> None:
     """Walks the handlers; one that says so explicitly is the last."""
     for handler in setup.handlers:
         goes_on = handler(job, type(error), error, error.__traceback__)

@@ -98,9 +98,9 @@ class Installed:
         """The time as RQ keeps it."""
         return importlib.import_module("rq.utils").now()
 
-    def abandoned(self, message: str) -> BaseException:
+    def abandoned(self) -> BaseException:
         """What RQ gives the callbacks of a job that nobody runs any more."""
-        error: BaseException = importlib.import_module("rq.exceptions").AbandonedJobError(message)
+        error: BaseException = importlib.import_module("rq.exceptions").AbandonedJobError()
         return error
 
     def status(self, name: str) -> Any:

@@ -9,7 +9,7 @@ import os
 from ..client.running_job import Job
 from ..worker import outcome
 from ..worker.outcome import Ending
-from . import fast, native
+from . import callbacks, fast, native
 from .connection import connection
 from .rehearsal import rehearse
 from .run import Run, Setup
@@ -86,7 +86,7 @@ class Call:
             return Ending("failed", error=outcome.describe(error))
         os.environ.update(RQ_WORKER_ID=run.worker, RQ_JOB_ID=run.id, RQ_EXECUTION_ID=run.execution)
         if run.callback is not None:
-            return fast.call_back(setup, run)
+            return callbacks.call(setup, run)
         return fast.run(setup, run) if setup.is_fast() else native.run(setup, run)
 
 

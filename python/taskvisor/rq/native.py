@@ -20,18 +20,17 @@ def run(setup: Setup, run: Run) -> Ending:
     installed = setup.installed
     try:
         job = run.job()
-        queue = setup.queue_class(run.queue, connection=setup.connection, job_class=setup.job_class,
-                                  serializer=setup.serializer)
-        worker = _worker(setup, run, queue)
+        place = queue(setup, run)
+        performer = worker(setup, run, place)
         execution = installed.execution(run.id, run.execution, setup.connection, run.worker)
         if execution is not None:
-            worker.execution = execution
+            performer.execution = execution
     except Exception as error:
         return Ending("failed", error=outcome.describe(error))
     # As in a work horse: SIGTERM ends it at once, and what RQ has written by then counts.
-    worker.setup_work_horse_signals()
+    performer.setup_work_horse_signals()
     try:
-        worker.perform_job(*([job, queue, execution] if installed.major >= 3 else [job, queue]))
+        performer.perform_job(*([job, place, execution] if installed.major >= 3 else [job, place]))
     except Exception as error:
         # RQ's own code has failed, or its connection: it may have written nothing.
         return Ending("failed", error=outcome.describe(error))
@@ -40,9 +39,16 @@ def run(setup: Setup, run: Run) -> Ending:
                                       "status": str(getattr(status, "value", status))})
 
 
-def _worker(setup: Setup, run: Run, queue: Any) -> Any:
+def queue(setup: Setup, run: Run) -> Any:
+    """The queue of the job."""
+    return setup.queue_class(run.queue, connection=setup.connection, job_class=setup.job_class,
+                             serializer=setup.serializer)
+
+
+def worker(setup: Setup, run: Run, place: Any) -> Any:
+    """A worker in the place of the one that took the job, as its work horse is."""
     worker = setup.worker_class(
-        [queue], name=run.worker, connection=setup.connection, default_result_ttl=setup.results_ttl,
+        [place], name=run.worker, connection=setup.connection, default_result_ttl=setup.results_ttl,
         job_class=setup.job_class, queue_class=setup.queue_class, exception_handlers=setup.handlers or None,
         disable_default_exception_handler=not setup.keeps_failures, prepare_for_work=False,
         serializer=setup.serializer)

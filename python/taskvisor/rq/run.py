@@ -60,7 +60,7 @@ class Run:
     """A job that a worker has been handed."""
 
     def __init__(self, setup: Setup, id: str, queue: str, execution: str, worker: str, fields: dict[bytes, bytes],
-                 callback: Optional[dict[str, str]]) -> None:
+                 callback: Optional[dict[str, Any]]) -> None:
         self.id = id
         self.queue = queue
         self.execution = execution

@@ -9,7 +9,7 @@ use tokio::time::{Instant as Moment, interval};
 
 use super::job::{packed, text};
 use super::shared::Shared;
-use crate::broker::Error;
+use crate::broker::{Error, Notice};
 use crate::model::QueueName;
 
 /// RQ's scheduler looks as often.
@@ -93,6 +93,10 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
             crate::clock::wall()
         );
         shared.call("look after jobs in", "abandon", |cmd| _ = cmd.arg(pair).arg(packed(&said))).await?;
+    }
+    if !words.is_empty() {
+        // Their callbacks are to be called.
+        shared.notices.push(Notice::Wake);
     }
     Ok(())
 }

@@ -9,7 +9,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::{ZlibDecoder, ZlibEncoder};
 use redis::Value;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 use crate::model::{Class, Fence, Job, JobId, NewJob, Payload, QueueName, Retry};
 
@@ -19,6 +20,8 @@ const TIMEOUT: i64 = 180;
 const BEYOND: Duration = Duration::from_secs(1);
 /// The class of a job whose function cannot be told.
 const UNKNOWN: &str = "rq";
+/// The field with an order to call something in place of the job's function.
+const CALLBACK: &str = "taskvisor_callback";
 
 /// A job that was taken.
 pub(super) struct Taken {
@@ -36,6 +39,19 @@ struct Data<'a> {
     worker: &'a str,
     prefix: &'a str,
     fields: BTreeMap<&'a str, String>,
+    /// What is to be called in place of the job's function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback: Option<&'a Callback>,
+}
+
+/// An order to call what a job that has ended without its worker wants called, as callbacks.lua writes it.
+#[derive(Serialize, Deserialize)]
+struct Callback {
+    /// The id of the job.
+    id: String,
+    kind: String,
+    #[serde(flatten)]
+    more: BTreeMap<String, Json>,
 }
 
 impl Taken {
@@ -68,6 +84,15 @@ impl Taken {
         u64::try_from(self.number("timeout").unwrap_or(TIMEOUT)).ok()
     }
 
+    /// The longest time that one of its callbacks may take.
+    fn callbacks(&self) -> Duration {
+        let times = ["success", "failure", "stopped"].map(|of| {
+            self.text(&format!("{of}_callback_name"))?;
+            Some(self.number(&format!("{of}_callback_timeout")).unwrap_or(60).max(0) as u64)
+        });
+        Duration::from_secs(times.into_iter().flatten().max().unwrap_or(0))
+    }
+
     /// The class of the job: the name of its function.
     pub(super) fn class(&self) -> Class {
         let data = self.fields.get("data").map(Vec::as_slice).unwrap_or_default();
@@ -77,22 +102,20 @@ impl Taken {
 
     /// As the engine has it. RQ's own retries are RQ's business: the engine is told of none.
     pub(super) fn job(self, execution: &str, worker: &str, prefix: &str) -> Arc<Job> {
-        let callbacks = ["success", "failure"].map(|of| {
-            self.text(&format!("{of}_callback_name"))?;
-            Some(self.number(&format!("{of}_callback_timeout")).unwrap_or(60).max(0) as u64)
-        });
-        let longest = Duration::from_secs(callbacks.into_iter().flatten().max().unwrap_or(0));
-        let limit = self.timeout().map(|seconds| Duration::from_secs(seconds) + BEYOND + longest);
+        let callback: Option<Callback> = self.text(CALLBACK).and_then(|text| serde_json::from_str(text).ok());
+        let limit = self.timeout().map(|seconds| Duration::from_secs(seconds) + BEYOND + self.callbacks());
         let done = self.number("number_of_retries").unwrap_or(0).clamp(0, 1_000_000);
         let class = self.class();
-        let fields = self.fields.iter().map(|(name, bytes)| (name.as_str(), STANDARD.encode(bytes)));
+        let fields = self.fields.iter().filter(|(name, _)| *name != CALLBACK);
+        let fields = fields.map(|(name, bytes)| (name.as_str(), STANDARD.encode(bytes)));
         let data = Data {
-            id: self.id.as_str(),
+            id: callback.as_ref().map_or(self.id.as_str(), |callback| &callback.id),
             queue: self.queue.as_str(),
             execution,
             worker,
             prefix,
             fields: fields.collect(),
+            callback: callback.as_ref(),
         };
         let data = serde_json::to_vec(&data).unwrap_or_default();
         Arc::new(Job {

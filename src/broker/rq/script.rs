@@ -8,7 +8,7 @@ macro_rules! script {
 }
 
 pub(super) static NEEDS: Needs = Needs {
-    script: script!("base", "limits", "take", "ends", "chores", "look", "end"),
+    script: script!("base", "limits", "callbacks", "take", "ends", "chores", "look", "end"),
     keys: "rq:*",
     news: None,
 };

@@ -62,7 +62,11 @@ impl End {
         let timeout = held.and_then(|held| held.timeout);
         let plain = |how, said| End { how, said, fields: Vec::new() };
         let failed = |failure: &Failure| {
-            plain("fail", json!({"exception": packed(&exception(settlement, failure, timeout))}))
+            let mut said = json!({"exception": packed(&exception(settlement, failure, timeout))});
+            if let Some(killed) = killed(settlement, failure) {
+                said["callback"] = killed;
+            }
+            plain("fail", said)
         };
         match &settlement.verdict {
             Verdict::Complete { next: Some(next), .. } => {
@@ -75,10 +79,16 @@ impl End {
             }
             Verdict::Release { after, .. } => plain("release", json!({"after": after.as_secs_f64()})),
             Verdict::Canceled => match held.and_then(|held| held.asked) {
-                Some(Asked::Kill) => plain("fail", json!({"exception": packed(&died(9, Some(9)))})),
+                Some(Asked::Kill) => {
+                    let said = packed(&died(9, Some(9)));
+                    plain("fail", json!({"exception": said, "callback": {"kind": "killed", "status": 9}}))
+                }
                 Some(Asked::Stop) | None => {
                     let said = packed("Job stopped by user, work-horse terminated.");
-                    plain("fail", json!({"exception": said, "stopped": true}))
+                    plain(
+                        "fail",
+                        json!({"exception": said, "stopped": true, "callback": {"kind": "stopped"}}),
+                    )
                 }
             },
         }
@@ -115,6 +125,11 @@ impl End {
         }
     }
 
+    /// Whether a worker is to be asked to call something.
+    pub(super) fn has_callback(&self) -> bool {
+        self.said.get("callback").is_some()
+    }
+
     /// As the script reads it, for an execution of a job.
     pub(super) fn write(&self, cmd: &mut Cmd, job: &str, execution: &str) {
         cmd.arg(job).arg(execution).arg(self.how).arg(self.said.to_string());
@@ -127,6 +142,21 @@ impl End {
 fn died(waitpid: i32, signal: Option<i32>) -> String {
     let signal = signal.map(|signal| format!(" (signal {signal})")).unwrap_or_default();
     format!("Work-horse terminated unexpectedly; waitpid returned {waitpid}{signal}; ")
+}
+
+/// What `handle_work_horse_killed` is told, if the process died under the job: waitpid's status, and what it used.
+fn killed(settlement: &Settlement, failure: &Failure) -> Option<Json> {
+    let exit = settlement.forensics.as_ref()?.exit.as_ref()?;
+    let status = match exit.status {
+        ExitStatus::Code(code) if settlement.crashed => code << 8,
+        ExitStatus::Signal { signal, .. } if settlement.crashed || failure.trace.is_none() => signal,
+        ExitStatus::Code(_) | ExitStatus::Signal { .. } => 0,
+    };
+    let used = &exit.usage;
+    let [user, system] = [used.user, used.system].map(|time| time.as_secs_f64());
+    (status != 0).then(|| {
+        json!({"kind": "killed", "status": status, "user": user, "system": system, "max_rss": used.max_rss / 1024})
+    })
 }
 
 /// What RQ would have written, and then the true cause.

@@ -187,15 +187,20 @@ impl Source for Rq {
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
         let ttl = self.shared.settings.result_ttl;
+        let end = |settlement: &Settlement| {
+            End::of(settlement, self.shared.held(&settlement.job, settlement.fence).as_ref(), ttl)
+        };
+        let ends: Vec<End> = settlements.iter().map(end).collect();
         let asked = self.shared.call("settle jobs in", "settle", |cmd| {
-            cmd.arg(settlements.len());
-            for settlement in &settlements {
-                let held = self.shared.held(&settlement.job, settlement.fence);
-                let end = End::of(settlement, held.as_ref(), ttl);
+            cmd.arg(ends.len());
+            for (settlement, end) in settlements.iter().zip(&ends) {
                 end.write(cmd, settlement.job.as_str(), &self.shared.execution(settlement.fence));
             }
         });
         let Value::Array(answers) = asked.await? else { return Ok(Vec::new()) };
+        if ends.iter().any(End::has_callback) {
+            self.shared.notices.push(Notice::Wake);
+        }
         let settlings = settlements.iter().zip(answers).map(|(settlement, answer)| {
             let settling = settled(settlement.job.as_str(), text(&answer).as_deref());
             if !matches!(settling, Settling::Failed(_)) {

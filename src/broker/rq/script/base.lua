@@ -1,6 +1,6 @@
 -- What all commands share. ARGV: the command, the time in seconds with six decimals, the prefix of all keys, and what
 -- the command takes. Keys and fields are those of RQ 2 and 3; our own are the hash <prefix>:taskvisor:held, from a
--- member of a started registry to who holds it, and the job's field taskvisor_interrupted.
+-- member of a started registry to who holds it, the job's field taskvisor_interrupted, and those of callbacks.lua.
 local call = redis.call
 local NOW, PREFIX = tonumber(ARGV[2]), ARGV[3]
 local SECOND = math.floor(NOW)
@@ -109,6 +109,10 @@ local function forget(queue, id, execution, worker)
   end
 end
 
+-- An order to call a callback stands for a job in all that concerns its execution; see callbacks.lua.
+local function order_list(queue) return key('taskvisor', 'callbacks', queue) end
+local function is_order(id) return call('HEXISTS', job_key(id), 'taskvisor_callback') == 1 end
+
 -- Jobs that wait have the time to live they were put with.
 local function expire_waiting(id)
   local ttl = tonumber(field(id, 'ttl'))
@@ -117,6 +121,7 @@ end
 
 -- Puts a job into its queue, whatever it was before.
 local function push(queue, id, at_front)
+  if is_order(id) then return call('RPUSH', order_list(queue), id) end
   call('SADD', key('queues'), key('queue', queue))
   call('HSET', job_key(id), 'status', 'queued', 'enqueued_at', stamp(NOW), 'origin', queue)
   call('HSETNX', job_key(id), 'timeout', DEFAULT_TIMEOUT)

@@ -65,11 +65,14 @@ end
 
 -- Gives back what its supervisor lost, and counts that: a job that takes its host down with it fails in the end.
 local function interrupt(id, execution, held, most, exception)
-  if call('HINCRBY', job_key(id), 'taskvisor_interrupted', 1) >= most then
+  if call('HINCRBY', job_key(id), 'taskvisor_interrupted', 1) < most then
+    give_back(held.queue, id, execution, held.worker)
+  elseif is_order(id) then
+    end_order(held.queue, id, execution, held.worker)
+  else
+    order_callback(held.queue, id, { kind = 'abandoned' })
     count(held.worker, 'failed_job_count', id)
     bury(id, execution, held, 'failed', 2, 'exc_string', exception)
-  else
-    give_back(held.queue, id, execution, held.worker)
   end
 end
 
@@ -114,7 +117,7 @@ end
 
 -- An execution of a worker of RQ whose time is over ends as RQ ends it, unless that has changed meanwhile.
 local function abandon()
-  local member, queue, said = arg(), arg(), { exception = arg() }
+  local member, queue, said = arg(), arg(), { exception = arg(), callback = { kind = 'abandoned' } }
   local id, execution = split(member)
   local ends = call('ZSCORE', key('wip', queue), member)
   local is_over = ends and tonumber(ends) <= NOW and not runs(queue, id, execution)

@@ -162,6 +162,7 @@ local function bury(id, execution, held, status, kind, name, value)
 end
 
 local function fail(id, execution, held, said)
+  if said.callback then order_callback(held.queue, id, said.callback) end
   count(held.worker, 'failed_job_count', id)
   local left = tonumber(field(id, 'retries_left')) or 0
   if call('HGET', job_key(id), 'status') == 'canceled' then
@@ -232,6 +233,15 @@ local function native(id, execution, held, said)
   return STATES[status] or 'waiting'
 end
 
+local function ordered(order, execution, held, how)
+  if how == 'release' then
+    give_back(held.queue, order, execution, held.worker)
+    return 'waiting'
+  end
+  end_order(held.queue, order, execution, held.worker)
+  return how == 'fail' and 'failed' or 'complete'
+end
+
 local ENDS = { finish = finish, fail = fail, retry = retry, release = release, native = native }
 
 local function settle()
@@ -243,7 +253,9 @@ local function settle()
     local status = held and call('HGET', job_key(id), 'status')
     local is_ours = status and (how == 'native' or status == 'canceled'
       or call('ZSCORE', key('wip', held.queue), id .. ':' .. execution))
-    if is_ours then
+    if is_ours and is_order(id) then
+      answers[i] = ordered(id, execution, held, how)
+    elseif is_ours then
       if #fields > 0 then call('HSET', job_key(id), unpack(fields)) end
       answers[i] = ENDS[how](id, execution, held, said)
     elseif held and how == 'native' then

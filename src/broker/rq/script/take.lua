@@ -26,8 +26,8 @@ local function next_of(queue, from, odd)
   return nil, from
 end
 
--- The job leaves the queue last: whatever fails before, it is still there.
-local function claim(queue, id, lease, instance, worker)
+-- The job leaves its list last: whatever fails before, it is still there.
+local function claim(queue, list, id, lease, instance, worker)
   local member, now = id .. ':' .. worker.execution, stamp(NOW)
   local seconds = string.format('%.6f', NOW)
   local held = { instance = instance, worker = worker.name, life = worker.life, queue = queue }
@@ -47,7 +47,7 @@ local function claim(queue, id, lease, instance, worker)
   end
   call('HSET', job_key(id), 'status', 'started', 'started_at', now, 'last_heartbeat', now, 'worker_name', worker.name)
   call('PERSIST', job_key(id))
-  call('LREM', key('queue', queue), 1, id)
+  call('LREM', list, 1, id)
 end
 
 -- Takes at most one job for each worker. Gives the jobs as {queue, id, number of the worker, fields}, the keys that
@@ -67,17 +67,19 @@ local function take()
   if call('EXISTS', key('suspended')) == 1 then return { {}, {}, false } end
   local jobs, odd, from, at, empty = {}, {}, {}, 1, 0
   while #jobs < #workers and empty < #queues do
-    local queue, id = queues[at], nil
-    local is = kind(key('queue', queue))
-    if is == 'list' then
+    local queue = queues[at]
+    local list, id, is = order_list(queue), next_order(queue), kind(key('queue', queue))
+    local hash = id and subject(id)
+    if not id and is == 'list' then
+      list = key('queue', queue)
       id, from[at] = next_of(queue, from[at] or 0, odd)
-    elseif is ~= 'none' then
+    elseif not id and is ~= 'none' then
       odd[#odd + 1] = key('queue', queue)
     end
     if id then
       local worker = workers[#jobs + 1]
-      local fields = call('HGETALL', job_key(id))
-      claim(queue, id, lease, instance, worker)
+      local fields = call('HGETALL', hash or job_key(id))
+      claim(queue, list, id, lease, instance, worker)
       jobs[#jobs + 1] = { queue, id, #jobs, fields }
       empty = 0
       if in_turn then at = at % #queues + 1 end
@@ -89,6 +91,7 @@ local function take()
   local left = {}
   for i, queue in ipairs(queues) do
     left[i] = kind(key('queue', queue)) == 'list' and call('LLEN', key('queue', queue)) or 0
+    left[i] = left[i] + call('LLEN', order_list(queue))
   end
   return { jobs, odd, left }
 end

@@ -1,0 +1,52 @@
+"""Calls what a job wants called that ended without its worker, as RQ's own parent process or its maintenance would."""
+
+from __future__ import annotations
+
+import resource
+
+from ..errors import Interrupted
+from ..worker import outcome
+from ..worker.outcome import Ending
+from . import fast, native
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .run import Run, Setup
+
+
+def call(setup: Setup, run: Run) -> Ending:
+    """Calls it. The supervisor writes down how the job has ended, whatever becomes of this."""
+    try:
+        _KINDS[run.callback["kind"]](setup, run, run.job())  # type: ignore[index]
+    except Interrupted:
+        raise
+    except BaseException as error:
+        return Ending("failed", error=outcome.describe(error))
+    return Ending("complete", result={"mode": "callback"})
+
+
+def _stopped(setup: Setup, _run: Run, job: Any) -> None:
+    setup.installed.call_back(job, "stopped", setup.worker_class.death_penalty_class)
+
+
+def _abandoned(setup: Setup, _run: Run, job: Any) -> None:
+    error = setup.installed.abandoned()
+    try:
+        setup.installed.call_back(job, "failure", setup.worker_class.death_penalty_class, type(error), error, None)
+    finally:
+        fast.handle(setup, job, error)
+
+
+def _killed(setup: Setup, run: Run, job: Any) -> None:
+    """RQ's own class does nothing but write to its log."""
+    if setup.installed.is_plain(setup.worker_class):
+        return
+    assert run.callback is not None
+    said = run.callback
+    used = resource.struct_rusage((said.get("user", 0.0), said.get("system", 0.0), said.get("max_rss", 0)) + (0,) * 13)
+    native.worker(setup, run, native.queue(setup, run)).handle_work_horse_killed(job, 0, said["status"], used)
+
+
+_KINDS = {"stopped": _stopped, "abandoned": _abandoned, "killed": _killed}

@@ -1,0 +1,37 @@
+-- Callbacks of jobs that ended outside of a worker: one is asked to call them. Such an order is taken as a job is, before
+-- all others of its queue, and held, given back and forgotten as a job. It has the hash of a job with little in it, so that
+-- no worker of RQ runs it; the job as it was is in a hash of its own.
+local ORDER_TTL = 86400
+
+local function subject(order) return key('taskvisor', 'callback', order) end
+
+-- Orders the callback for what has happened to a job, before that is written. `said` is what the worker has to know: the
+-- kind, and what goes with it.
+local function order_callback(queue, id, said)
+  if said.kind == 'stopped' and not field(id, 'stopped_callback_name') then return end
+  local order = id .. '-callback'
+  said.id = id
+  call('COPY', job_key(id), subject(order), 'REPLACE')
+  call('HSET', subject(order), 'taskvisor_callback', cjson.encode(said))
+  call('HSET', job_key(order), 'status', 'queued', 'origin', queue, 'taskvisor_callback', said.kind,
+    'description', 'the callback of ' .. id .. ', which is ' .. said.kind)
+  call('LREM', order_list(queue), 0, order)
+  call('RPUSH', order_list(queue), order)
+  for _, name in ipairs({ subject(order), job_key(order), order_list(queue) }) do call('EXPIRE', name, ORDER_TTL) end
+end
+
+-- The next order of a queue; nil if there is none.
+local function next_order(queue)
+  while true do
+    local order = call('LINDEX', order_list(queue), 0)
+    if not order then return nil end
+    if is_order(order) then return order end
+    call('LPOP', order_list(queue))
+  end
+end
+
+-- It was obeyed, or cannot be.
+local function end_order(queue, order, execution, worker)
+  forget(queue, order, execution, worker)
+  call('DEL', job_key(order), subject(order))
+end

@@ -1,0 +1,78 @@
+//! What a job wants called that ended without its worker.
+
+use serde_json::json;
+
+use crate::sandbox::{alive, wait_until};
+use crate::scene::{Scene, begun, stop};
+
+#[test]
+fn the_callback_of_a_job_that_is_stopped_is_called_in_a_process_of_its_own() {
+    for version in ["2.12.0", "3.0.0"] {
+        let scene = Scene::with(version);
+        let mut running = scene.start(&["-w", "1"]);
+        let (job, file) = scene.put_waiting("stopped", ", on_stopped=Callback(tasks.stopped)");
+        let horse = begun(&file).unwrap();
+        scene.rq(&format!("send_stop_job_command(c, {job:?})"));
+        wait_until("it is called", || scene.rq("c.get('stopped')") != json!(null));
+        let told = scene.text("c.get('stopped')");
+        let (id, pid) = told.split_once(' ').unwrap();
+        assert!(id == job && pid != horse.to_string(), "{told}");
+        assert!(!alive(horse));
+        scene.wait(&job, "stopped");
+        wait_until("nothing is left of the order", || scene.rq("c.keys('*callback*')") == json!([]));
+        assert_eq!(scene.rq("len(FailedJobRegistry('default', c))"), 1);
+        assert!(stop(&mut running).success());
+        assert_eq!(scene.rq("left()"), json!([]));
+    }
+}
+
+#[test]
+fn a_job_that_is_abandoned_has_its_failure_callback_called_and_a_broken_one_harms_nothing() {
+    let scene = Scene::new();
+    let put = |callback: &str| {
+        let job = scene.put(&format!("q('away').enqueue(tasks.add, 1, 2, on_failure=Callback({callback}))"));
+        // As a worker of RQ leaves it that died in the middle of it.
+        scene.rq(&format!("c.hset('rq:job:{job}', 'status', 'started')"));
+        scene.rq("c.delete('rq:queue:away')");
+        scene.rq(&format!("c.zadd('rq:wip:away', {{'{job}:' + 'e' * 32: time.time() - 1}})"));
+        job
+    };
+    let jobs = [put("'rq_tasks.no_such_function'"), put("tasks.failed")];
+    let _running = scene.start(&["-w", "1", "-q", "away"]);
+    wait_until("the callback is called", || scene.rq("c.get('callback')") != json!(null));
+    assert!(scene.text("c.get('callback')").starts_with(&jobs[1]));
+    jobs.iter().for_each(|job| scene.wait(job, "failed"));
+    wait_until("nothing is left of the orders", || scene.rq("c.keys('*-callback*')") == json!([]));
+    let next = scene.put("q('away').enqueue(tasks.add, 1, 2)");
+    scene.wait(&next, "finished");
+}
+
+#[test]
+fn a_class_of_workers_is_told_of_horses_that_died() {
+    let scene = Scene::new();
+    let _running =
+        scene.start_workers(&scene.sandbox, &scene.url(), &["-w", "1"], &["-w", "rq_tasks.Horses"]);
+    let job = scene.put("q().enqueue(tasks.dies)");
+    scene.wait(&job, "failed");
+    wait_until("it is told", || scene.rq("c.get('killed')") != json!(null));
+    assert_eq!(scene.text("c.get('killed')"), format!("{job} 9 True"));
+}
+
+#[test]
+fn an_order_that_is_interrupted_is_given_again() {
+    let scene = Scene::new();
+    let running = scene.start(&["-w", "1"]);
+    let file = scene.file("slow");
+    std::fs::write(&file, "").unwrap();
+    let (job, _) = scene.put_waiting("stopped", ", on_stopped=Callback(tasks.stops_slowly)");
+    scene.rq(&format!("c.set('slow', {file:?})"));
+    scene.rq(&format!("send_stop_job_command(c, {job:?})"));
+    wait_until("the callback runs", || begun(&file).is_some());
+    drop(running);
+    scene.sandbox.processes().iter().for_each(|seen| crate::sandbox::kill(seen.pid, "KILL"));
+    scene.wait(&job, "stopped");
+    let _running = scene.start(&["-w", "1"]);
+    wait_until("it runs again", || scene.lines("slow.begun") == 2);
+    std::fs::remove_file(file).unwrap();
+    wait_until("nothing is left of the order", || scene.rq("c.keys('*callback*')") == json!([]));
+}
