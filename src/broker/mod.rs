@@ -8,6 +8,7 @@ mod event_bus;
 mod failures;
 mod job_object;
 mod ledger;
+mod lock;
 mod lost_replies;
 mod notices;
 mod options;

@@ -5,15 +5,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::{Cmd, Value};
+use redis::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::script::SCRIPT;
 use super::shared::Shared;
-use super::{fetch, fleet, life, listener, lists, occur, put, reply, settle, verbs};
-use crate::broker::redis::Offset;
+use super::{event_stream, fetch, fleet, life, listener, lists, occur, put, reply, settle, verbs};
 use crate::broker::redis::{Link, Needs};
 use crate::broker::{
     Admin, Browse, Error, EventBus, Feed, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source,
@@ -131,22 +130,13 @@ impl Qless {
     /// Gives back what an instance held before this process, but for those to keep.
     async fn give_back(&self, instance: &Instance, keep: &[(JobId, Fence)]) -> Result<u64, Error> {
         fleet::admit(&self.shared, instance).await?;
-        let answer = self.call("release jobs in", "taskvisor.recover", |cmd, _| {
+        let answer = self.shared.call("release jobs in", "taskvisor.recover", |cmd, _| {
             cmd.arg(instance.as_str()).arg(keep.len());
             for (job, fence) in keep {
                 cmd.arg(job.as_str()).arg(fence.0);
             }
         });
         Ok(reply::number(&answer.await?))
-    }
-
-    pub(super) async fn call(
-        &self,
-        verb: &str,
-        command: &str,
-        args: impl FnOnce(&mut Cmd, Offset),
-    ) -> Result<Value, Error> {
-        self.shared.link.call(verb, command, self.shared.link.now(), args).await
     }
 }
 
@@ -217,6 +207,7 @@ impl Source for Qless {
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
         let answer = self
+            .shared
             .call("settle jobs in", "taskvisor.settle", |cmd, offset| {
                 let at = offset.millis(self.shared.link.now());
                 cmd.arg(settlements.len());
@@ -249,7 +240,8 @@ impl Source for Qless {
         // What broke before the answer came is asked once more, and known by its ids and tokens. Of a server that is silent
         // the caller has waited for long enough.
         let jobs: Vec<NewJob> = jobs.into_iter().map(put::with_token).collect();
-        let put = || self.call("put jobs into", "taskvisor.put", |cmd, _| put::write(cmd, &jobs, &ids));
+        let put =
+            || self.shared.call("put jobs into", "taskvisor.put", |cmd, _| put::write(cmd, &jobs, &ids));
         let began = self.shared.link.now();
         let answer = match put().await {
             Err(Error::Unanswered(why)) if self.shared.link.now().since(began) < SILENT => {
@@ -275,7 +267,7 @@ impl Source for Qless {
     }
 
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
-        let written = self.call("note progress in", "taskvisor.progress", |cmd, _| {
+        let written = self.shared.call("note progress in", "taskvisor.progress", |cmd, _| {
             cmd.arg(notes.len());
             for (job, fence, progress) in &notes {
                 cmd.arg(job.as_str()).arg(fence.0).arg(stored::to_json(progress).unwrap_or_default());
@@ -313,6 +305,7 @@ impl Recovery for Qless {
 
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
         let answer = self
+            .shared
             .call("ask about jobs in", "taskvisor.held", |cmd, _| {
                 cmd.arg(instance.as_str());
             })
@@ -330,20 +323,20 @@ impl Recovery for Qless {
 #[async_trait]
 impl Admin for Qless {
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
-        verbs::ask(self, verb, by).await
+        verbs::ask(&self.shared, verb, by).await
     }
 }
 
 #[async_trait]
 impl Browse for Qless {
     async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
-        lists::page(self, filter, at).await
+        lists::page(&self.shared, filter, at).await
     }
 
     async fn ended(&self, id: JobId) -> Result<JobState, Error> {
         loop {
             let changed = self.shared.changed.notified();
-            let state = verbs::state(self, &id).await?;
+            let state = verbs::state(&self.shared, &id).await?;
             if state.has_ended() {
                 return Ok(state);
             }
@@ -361,7 +354,7 @@ impl Feed for Qless {
     }
 
     async fn hear(&self) {
-        self.shared.reporter.begin(&self.shared).await;
+        event_stream::begin(&self.shared).await;
     }
 }
 

@@ -1,15 +1,15 @@
 //! How the jobs of each class fared.
 
-use super::broker::Qless;
 use super::reply::{array, number, parts, text};
+use super::shared::Shared;
 use crate::broker::Error;
 use crate::model::Day;
 use crate::model::verb::{ClassDay, ClassStats, ClassSums};
 
 /// The figures of classes, by day.
-pub(super) async fn stats(redis: &Qless, it: &ClassStats) -> Result<Vec<ClassDay>, Error> {
+pub(super) async fn stats(redis: &Shared, it: &ClassStats) -> Result<Vec<ClassDay>, Error> {
     let answer = redis.call("ask how classes fared in", "taskvisor.classes", |cmd, offset| {
-        let (first, last) = it.span(Day::of(offset.millis(redis.shared.link.now())));
+        let (first, last) = it.span(Day::of(offset.millis(redis.link.now())));
         cmd.arg(first.0).arg(last.0);
     });
     let mut all = Vec::new();

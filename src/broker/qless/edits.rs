@@ -2,14 +2,14 @@
 
 use redis::Value;
 
-use super::broker::Qless;
+use super::ask::{LOOKS, asked, asked_to};
 use super::reply::{parts, text};
-use super::verbs::{LOOKS, asked, asked_to};
+use super::shared::Shared;
 use crate::broker::Error;
 use crate::model::verb::{DependOff, DependOn, Discard, Done, Prioritize, SetData, State, Tag, Tags};
 use crate::model::{JobId, JobState, tags_fault};
 
-pub(super) async fn prioritize(redis: &Qless, it: &Prioritize, by: &str) -> Result<Done, Error> {
+pub(super) async fn prioritize(redis: &Shared, it: &Prioritize, by: &str) -> Result<Done, Error> {
     let done = asked_to(redis, "given another priority", "taskvisor.prioritize", |cmd| {
         cmd.arg(it.job.as_str()).arg(by).arg(it.priority);
     });
@@ -17,7 +17,7 @@ pub(super) async fn prioritize(redis: &Qless, it: &Prioritize, by: &str) -> Resu
 }
 
 /// Gives all the tags that the job then has.
-pub(super) async fn tag(redis: &Qless, it: &Tag, by: &str) -> Result<Tags, Error> {
+pub(super) async fn tag(redis: &Shared, it: &Tag, by: &str) -> Result<Tags, Error> {
     for _ in 0..LOOKS {
         let kept = asked(redis, "taskvisor.tags", |cmd| {
             cmd.arg(it.job.as_str());
@@ -51,7 +51,7 @@ fn edited(it: &Tag, before: &[String]) -> Vec<String> {
 }
 
 /// Only who runs it may: its data is what its next attempt begins with.
-pub(super) async fn set_data(redis: &Qless, it: &SetData) -> Result<Done, Error> {
+pub(super) async fn set_data(redis: &Shared, it: &SetData) -> Result<Done, Error> {
     let answer = asked_to(redis, "given other data", "taskvisor.set_data", |cmd| {
         cmd.arg(it.job.as_str()).arg(it.fence.0).arg(&it.data.0);
     });
@@ -64,7 +64,7 @@ pub(super) async fn set_data(redis: &Qless, it: &SetData) -> Result<Done, Error>
 }
 
 /// Follows a job, or does so no more.
-pub(super) async fn track(redis: &Qless, job: &JobId, follows: bool) -> Result<Done, Error> {
+pub(super) async fn track(redis: &Shared, job: &JobId, follows: bool) -> Result<Done, Error> {
     let command = if follows { "taskvisor.track" } else { "taskvisor.untrack" };
     let done = asked(redis, command, |cmd| {
         cmd.arg(job.as_str());
@@ -72,14 +72,14 @@ pub(super) async fn track(redis: &Qless, job: &JobId, follows: bool) -> Result<D
     done.await.map(|_| Done {})
 }
 
-pub(super) async fn discard(redis: &Qless, it: &Discard) -> Result<Done, Error> {
+pub(super) async fn discard(redis: &Shared, it: &Discard) -> Result<Done, Error> {
     let gone = asked_to(redis, "discarded", "taskvisor.discard", |cmd| {
         cmd.arg(it.job.as_str());
     });
     gone.await.map(|_| Done {})
 }
 
-pub(super) async fn depend_on(redis: &Qless, it: &DependOn, by: &str) -> Result<State, Error> {
+pub(super) async fn depend_on(redis: &Shared, it: &DependOn, by: &str) -> Result<State, Error> {
     let answer = asked_to(redis, "made to depend on others", "taskvisor.depend_on", |cmd| {
         cmd.arg(it.job.as_str()).arg(by).arg(it.jobs.len());
         for job in &it.jobs {
@@ -89,7 +89,7 @@ pub(super) async fn depend_on(redis: &Qless, it: &DependOn, by: &str) -> Result<
     Ok(State { state: state_of(&answer.await?) })
 }
 
-pub(super) async fn depend_off(redis: &Qless, it: &DependOff, by: &str) -> Result<State, Error> {
+pub(super) async fn depend_off(redis: &Shared, it: &DependOff, by: &str) -> Result<State, Error> {
     let jobs = it.jobs.as_deref().unwrap_or_default();
     let answer = asked_to(redis, "let off: it depends on nothing", "taskvisor.depend_off", |cmd| {
         let which = if it.jobs.is_none() { "all" } else { "these" };

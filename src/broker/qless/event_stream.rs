@@ -3,7 +3,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use futures_core::Stream;
 use redis::Msg;
 use redis::aio::PubSubStream;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant as Moment, sleep, sleep_until, timeout};
 
 use super::event_parser::{About, CHANNELS, Reader, Spoken};
@@ -32,57 +31,15 @@ const AT_ONCE: usize = 256;
 const VERB: &str = "hear the news of";
 const DEAF: &str = "the news of Redis are not heard";
 
-/// Tells the news while anybody listens.
-#[derive(Default)]
-pub(super) struct Reporter(Mutex<Option<Reports>>);
-
-struct Reports {
-    task: JoinHandle<()>,
-    /// Whether it has been tried to hear something: from then on all is told, or that some is lost.
-    tried: watch::Receiver<bool>,
-}
-
-impl Reporter {
-    fn reports(&self) -> MutexGuard<'_, Option<Reports>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Comes back when what happens from now on is told to those who listen already.
-    pub(super) async fn begin(&self, shared: &Arc<Shared>) {
-        let mut tried = {
-            let mut reports = self.reports();
-            let begin = || {
-                let (tell, tried) = watch::channel(false);
-                Reports { task: tokio::spawn(report(shared.clone(), tell)), tried }
-            };
-            reports.get_or_insert_with(begin).tried.clone()
-        };
-        // It may be ended before.
-        let _ = tried.wait_for(|tried| *tried).await;
-    }
-
-    /// There are no more.
-    pub(super) fn end(&self) {
-        if let Some(reports) = self.reports().take() {
-            reports.task.abort();
-        }
-    }
-
-    /// Where somebody listens. If nobody does, the next one to come begins anew.
-    fn room(&self, shared: &Shared) -> Option<EventBus> {
-        let mut reports = self.reports();
-        let room = shared.notices.heard().cloned();
-        if room.is_none() {
-            *reports = None;
-        }
-        room
-    }
+/// Comes back when what happens from now on is told to those who listen already.
+pub(super) async fn begin(shared: &Arc<Shared>) {
+    shared.reporter.begin(|tell| tokio::spawn(report(shared.clone(), tell))).await;
 }
 
 /// Tells on one connection after the other, until nobody listens any more.
 async fn report(shared: Arc<Shared>, tried: watch::Sender<bool>) {
     let mut failed = 0;
-    while let Some(room) = shared.reporter.room(&shared) {
+    while let Some(room) = shared.reporter.room(&shared.notices) {
         let began = Moment::now();
         let heard = tokio::select! {
             heard = hear(&shared, &room, &tried) => heard,

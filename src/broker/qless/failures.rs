@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::broker::Qless;
+use super::ask::{asked, retried};
 use super::lists::{adopt, write_asked};
 use super::reply::{self, array, number, parts, some_number, text};
-use super::verbs::{asked, retried};
+use super::shared::Shared;
 use crate::broker::Error;
 use crate::model::verb::{Act, Bulk, FailureGroup, Swept};
 use crate::model::{Failure, Filter, Millis};
@@ -20,7 +20,7 @@ const STRETCH: usize = 500;
 const SHOWN: usize = 10;
 
 /// All groups, the largest first.
-pub(super) async fn groups(redis: &Qless) -> Result<Vec<FailureGroup>, Error> {
+pub(super) async fn groups(redis: &Shared) -> Result<Vec<FailureGroup>, Error> {
     // Each with the place of its newest job among those that ended in the same moment.
     let mut groups: BTreeMap<String, (f64, FailureGroup)> = BTreeMap::new();
     let mut from = 0;
@@ -70,7 +70,7 @@ fn merged(one: (f64, FailureGroup), other: (f64, FailureGroup)) -> (f64, Failure
     (order, FailureGroup { failed, held, ..newer })
 }
 
-pub(super) async fn sweep(redis: &Qless, it: &Bulk, by: &str) -> Result<Swept, Error> {
+pub(super) async fn sweep(redis: &Shared, it: &Bulk, by: &str) -> Result<Swept, Error> {
     let state = it.state;
     if !state.has_ended() {
         let why =
@@ -88,7 +88,7 @@ pub(super) async fn sweep(redis: &Qless, it: &Bulk, by: &str) -> Result<Swept, E
 }
 
 /// The same with what a filter finds.
-pub(super) async fn sweep_of(redis: &Qless, it: &Bulk, filter: &Filter, by: &str) -> Result<Swept, Error> {
+pub(super) async fn sweep_of(redis: &Shared, it: &Bulk, filter: &Filter, by: &str) -> Result<Swept, Error> {
     if it.after.is_none() {
         adopt(redis, filter, false).await?;
     }
@@ -97,7 +97,7 @@ pub(super) async fn sweep_of(redis: &Qless, it: &Bulk, filter: &Filter, by: &str
             Act::Retry => "retry",
             Act::Discard => "discard",
         });
-        cmd.arg(retried(offset.millis(redis.shared.link.now()), by)).arg(u8::from(it.dry_run));
+        cmd.arg(retried(offset.millis(redis.link.now()), by)).arg(u8::from(it.dry_run));
         cmd.arg(it.after.unwrap_or(-1)).arg(STRETCH).arg(it.limit.unwrap_or(u64::MAX));
         cmd.arg(it.since.map_or(0, |since| since.0));
         write_asked(cmd, filter);

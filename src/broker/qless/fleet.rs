@@ -6,10 +6,9 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 use serde::{Deserialize, Serialize};
 
-use super::broker::Qless;
+use super::ask::asked;
 use super::reply::{self, array, number, parts, some_number, text};
 use super::shared::Shared;
-use super::verbs::asked;
 use crate::broker::Error;
 use crate::broker::redis::Offset;
 use crate::model::verb::ShowFleet;
@@ -134,7 +133,7 @@ pub(super) async fn leave(shared: &Shared, instance: &Instance) -> Result<(), Er
 }
 
 /// All of them.
-pub(super) async fn show(redis: &Qless, it: ShowFleet) -> Result<Fleet, Error> {
+pub(super) async fn show(redis: &Shared, it: ShowFleet) -> Result<Fleet, Error> {
     let answer = asked(redis, "taskvisor.fleet", |cmd| {
         cmd.arg(if it.jobs { JOBS } else { 0 });
     });

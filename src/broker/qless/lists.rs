@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use redis::{Cmd, Value};
 
-use super::broker::Qless;
+use super::ask::asked;
 use super::reply::{self, number, parts, text};
-use super::verbs::asked;
+use super::shared::Shared;
 use crate::broker::Error;
 use crate::model::verb::FindJobs;
 use crate::model::{Cursor, Filter, JobId, Page, QueueName};
 
 /// The jobs whose ids begin so. Nothing in Redis has them in their order: all are gone through, some at a time.
-pub(super) async fn find(redis: &Qless, prefix: &str) -> Result<Vec<JobId>, Error> {
+pub(super) async fn find(redis: &Shared, prefix: &str) -> Result<Vec<JobId>, Error> {
     let (mut found, mut cursor) = (BTreeSet::new(), "0".to_owned());
     loop {
         let answer = asked(redis, "taskvisor.find", |cmd| {
@@ -48,7 +48,7 @@ const ADOPTED: u32 = 5_000;
 
 /// Gives the jobs that other programs have put a place in the list of all jobs, as far as a filter may want them. A quick
 /// call looks for none where there are no more jobs than places.
-pub(super) async fn adopt(redis: &Qless, filter: &Filter, is_quick: bool) -> Result<(), Error> {
+pub(super) async fn adopt(redis: &Shared, filter: &Filter, is_quick: bool) -> Result<(), Error> {
     let (mut index, mut from) = (String::new(), 0);
     loop {
         let answer = asked(redis, "taskvisor.adopt", |cmd| {
@@ -62,7 +62,7 @@ pub(super) async fn adopt(redis: &Qless, filter: &Filter, is_quick: bool) -> Res
 }
 
 /// A stretch of a list.
-pub(super) async fn page(redis: &Qless, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
+pub(super) async fn page(redis: &Shared, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
     if at.is_none() && filter.after.is_none() {
         adopt(redis, filter, filter.limit != 0).await?;
     }

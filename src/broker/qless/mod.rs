@@ -2,6 +2,7 @@
 //! theirs are seen here. Everything that changes jobs is done by one script (see `script/`), so each request is whole.
 
 mod adapter;
+mod ask;
 mod broker;
 mod classes;
 mod edits;
@@ -21,10 +22,13 @@ mod put;
 mod qless_history;
 mod queues;
 mod recur;
+mod recurs;
 mod reply;
+mod reporter;
 pub mod script;
 mod settle;
 mod shared;
+mod values;
 mod verbs;
 mod wake_debounce;
 

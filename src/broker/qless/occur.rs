@@ -1,14 +1,13 @@
 //! What recurs, when its time comes. Each supervisor looks at that moment and reckons which times are to be had; the script
 //! has each of them done by whoever is first. All goes by the server's clock, whatever those of the hosts say.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tokio::sync::{Mutex, Notify};
 use tokio::time::sleep;
 
+use super::recurs::Looks;
 use super::reply::{array, number, parts, text};
 use super::shared::Shared;
 use super::{put, recur};
@@ -24,37 +23,6 @@ const NOT_PUT: &str = "what recurs is not put";
 const AGAIN: Duration = Duration::from_secs(1);
 /// What is due and cannot be put is tried again after this long: a few times while it is not yet late.
 const PUT_OFF: Duration = Duration::from_secs(20);
-
-/// When to look.
-#[derive(Default)]
-pub(super) struct Recurs {
-    /// In nanoseconds since boot; the first look is at once.
-    at: AtomicU64,
-    changed: Notify,
-    looks: Mutex<Looks>,
-}
-
-/// What one look leaves for the next.
-#[derive(Default)]
-struct Looks {
-    /// How far the server's clock was ahead of this host's, in milliseconds.
-    ahead: Option<i64>,
-    /// What could not be put, by name: in which version, and until when it is let be.
-    put_off: HashMap<String, (String, i64)>,
-}
-
-impl Recurs {
-    /// Something about what recurs has changed.
-    pub(super) fn look_now(&self) {
-        self.at.store(0, Ordering::SeqCst);
-        self.changed.notify_one();
-    }
-
-    /// How long it is until the next look.
-    fn wait(&self, now: Instant) -> Duration {
-        Instant(self.at.load(Ordering::SeqCst)).since(now)
-    }
-}
 
 /// Puts what is due, whenever it is.
 pub(super) async fn attend(shared: &Shared) {

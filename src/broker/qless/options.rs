@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::broker::Qless;
-use super::verbs::asked;
+use super::ask::asked;
+use super::shared::Shared;
 use super::{others, reply};
 use crate::broker::{Error, options};
 use crate::model::verb::{Done, LoadOptions, OptionShown, SetOption, UnsetOption};
@@ -79,7 +79,7 @@ fn read(name: OptionName, text: &str) -> Option<OptionValue> {
 /// What is set, by the names in Redis.
 type Set = BTreeMap<String, String>;
 
-async fn all_set(redis: &Qless) -> Result<Set, Error> {
+async fn all_set(redis: &Shared) -> Result<Set, Error> {
     let set = reply::array(asked(redis, "taskvisor.options", |_| {}).await?)?;
     let pairs = set.chunks_exact(2);
     Ok(pairs.filter_map(|pair| Some((reply::text(&pair[0])?, reply::text(&pair[1])?))).collect())
@@ -102,7 +102,7 @@ fn take_ours(set: &mut Set) -> Result<OptionsInForce, Error> {
     Ok(options)
 }
 
-pub(super) async fn show(redis: &Qless) -> Result<Vec<OptionShown>, Error> {
+pub(super) async fn show(redis: &Shared) -> Result<Vec<OptionShown>, Error> {
     let mut set = all_set(redis).await?;
     let mut all = options::shown(&take_ours(&mut set)?);
     all.extend(others::shown(&set));
@@ -123,7 +123,7 @@ fn pairs(options: &OptionsInForce) -> Vec<(String, String)> {
     options.iter().map(|(queue, name, value)| (key(queue, name), written(name, value))).collect()
 }
 
-pub(super) async fn set(redis: &Qless, it: &SetOption) -> Result<Done, Error> {
+pub(super) async fn set(redis: &Shared, it: &SetOption) -> Result<Done, Error> {
     if let Some(fault) = it.queue.as_ref().and_then(|queue| name_fault("a queue's name", queue.as_str())) {
         return Err(Error::Refused(fault));
     }
@@ -136,7 +136,7 @@ pub(super) async fn set(redis: &Qless, it: &SetOption) -> Result<Done, Error> {
 }
 
 /// Also what another program has set, by the name it has there.
-pub(super) async fn unset(redis: &Qless, it: &UnsetOption) -> Result<Done, Error> {
+pub(super) async fn unset(redis: &Shared, it: &UnsetOption) -> Result<Done, Error> {
     let queue = it.queue.as_ref();
     let other = others::key(queue, &it.name);
     let is_other = others::find(&it.name).is_some() || all_set(redis).await?.contains_key(&other);
@@ -144,7 +144,7 @@ pub(super) async fn unset(redis: &Qless, it: &UnsetOption) -> Result<Done, Error
     configure(redis, &[], &[gone]).await
 }
 
-pub(super) async fn load(redis: &Qless, it: &LoadOptions) -> Result<Done, Error> {
+pub(super) async fn load(redis: &Shared, it: &LoadOptions) -> Result<Done, Error> {
     let known = Options { others: BTreeMap::new(), ..it.options.clone() };
     let mut wanted: Set = it.options.others.clone();
     wanted.extend(pairs(&OptionsInForce::read(&known).map_err(Error::Refused)?));
@@ -154,7 +154,7 @@ pub(super) async fn load(redis: &Qless, it: &LoadOptions) -> Result<Done, Error>
 }
 
 /// Sets some and unsets others.
-async fn configure(redis: &Qless, set: &[(String, String)], unset: &[String]) -> Result<Done, Error> {
+async fn configure(redis: &Shared, set: &[(String, String)], unset: &[String]) -> Result<Done, Error> {
     let written = asked(redis, "taskvisor.configure", |cmd| {
         cmd.arg(set.len() * 2);
         for (key, value) in set {

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::reply;
+use super::values;
 use crate::model::{Entry, Happened, JobRecord, JobState, Millis};
 
 /// An entry of the history that qless keeps, which knows whole seconds.
@@ -15,7 +15,7 @@ struct QlessEntry {
 impl QlessEntry {
     /// An entry is `[when, "what"]` or `[when, "what", {…}]`.
     fn read(line: &Value) -> Option<QlessEntry> {
-        let (when, what, more) = match reply::json::<Vec<serde_json::Value>>(line)?.as_slice() {
+        let (when, what, more) = match values::json::<Vec<serde_json::Value>>(line)?.as_slice() {
             [when, what] => (when.as_f64()?, what.as_str()?.to_owned(), serde_json::Value::Null),
             [when, what, more, ..] => (when.as_f64()?, what.as_str()?.to_owned(), more.clone()),
             _ => return None,

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use redis::Value;
 
-use super::broker::Qless;
+use super::ask::{LOOKS, asked};
 use super::failures;
-use super::reply::{array, number, parts, text};
-use super::verbs::{self, LOOKS, asked};
+use super::reply::{array, kept, number, parts, some_number, text};
+use super::shared::Shared;
 use crate::broker::Error;
 use crate::model::verb::{Act, Bulk, Forget, QueueDay, Stats, Swept, Times};
-use crate::model::{Day, Filter, JobState, Sum, Today};
+use crate::model::{Day, Filter, JobState, Millis, Pause, QueueCounts, QueueName, Sum, Today};
 
 /// Statistics are kept for so many days.
 const DAYS: u32 = 91;
 
 /// The figures of a queue on a day.
-pub(super) async fn stats(redis: &Qless, it: &Stats) -> Result<QueueDay, Error> {
+pub(super) async fn stats(redis: &Shared, it: &Stats) -> Result<QueueDay, Error> {
     let answer = asked(redis, "taskvisor.stats", |cmd| {
         cmd.arg(it.queue.as_str()).arg(it.day.map_or_else(|| "today".into(), |day| day.0.to_string()));
     });
@@ -90,7 +90,7 @@ fn bucket_start(bucket: &str) -> Option<u32> {
 
 /// A queue goes, when nothing is left of it, or the next of its ended jobs, if those are to go first. What keeps it is told
 /// before any job goes.
-pub(super) async fn forget(redis: &Qless, it: &Forget, by: &str) -> Result<Swept, Error> {
+pub(super) async fn forget(redis: &Shared, it: &Forget, by: &str) -> Result<Swept, Error> {
     refuse_unless_free(redis, it, it.discard).await?;
     let swept = if it.discard { sweep(redis, it, by).await? } else { Swept::default() };
     if swept.next.is_some() {
@@ -111,7 +111,7 @@ pub(super) async fn forget(redis: &Qless, it: &Forget, by: &str) -> Result<Swept
 /// The states whose jobs go with their queue. What is held waits for a person.
 const GO: [JobState; 3] = [JobState::Complete, JobState::Failed, JobState::Canceled];
 
-async fn sweep(redis: &Qless, it: &Forget, by: &str) -> Result<Swept, Error> {
+async fn sweep(redis: &Shared, it: &Forget, by: &str) -> Result<Swept, Error> {
     let queue = Some(it.queue.clone());
     let filter = Filter { states: GO.into(), queue: queue.clone(), ..Filter::default() };
     let all = Bulk {
@@ -129,8 +129,8 @@ async fn sweep(redis: &Qless, it: &Forget, by: &str) -> Result<Swept, Error> {
 }
 
 /// An error if the queue is still good for something.
-async fn refuse_unless_free(redis: &Qless, it: &Forget, ended_go: bool) -> Result<(), Error> {
-    let counts = verbs::queues(redis).await?;
+async fn refuse_unless_free(redis: &Shared, it: &Forget, ended_go: bool) -> Result<(), Error> {
+    let counts = counts(redis).await?;
     let found = counts.get(&it.queue).ok_or_else(|| Error::NoQueue(it.queue.clone()))?;
     let stays = |state: &JobState| !(ended_go && GO.contains(state));
     let count = |state: JobState| Some((state, *found.jobs.get(&state)?)).filter(|(state, _)| stays(state));
@@ -145,6 +145,46 @@ async fn refuse_unless_free(redis: &Qless, it: &Forget, ended_go: bool) -> Resul
         return Ok(());
     };
     Err(Error::InUse(it.queue.clone(), why))
+}
+
+/// The jobs of each queue by their state, and what holds for it.
+pub(super) async fn counts(redis: &Shared) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
+    let [queues, ended] = parts(asked(redis, "taskvisor.queues", |_| {}).await?)?;
+    let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
+    for queue in array(queues)? {
+        let [name, waiting, delayed, depends, running, canceling, oldest, is_paused, paused, most, on_day] =
+            parts(queue)?;
+        let jobs = [
+            (JobState::Waiting, waiting),
+            (JobState::Delayed, delayed),
+            (JobState::Depends, depends),
+            (JobState::Running, running),
+            (JobState::Canceling, canceling),
+        ];
+        let jobs =
+            jobs.into_iter().map(|(state, count)| (state, number(&count))).filter(|(_, count)| *count > 0);
+        let paused = kept(&paused).or_else(|| {
+            let unknown = Pause { since: Millis(0), by: "another program".into(), reason: None };
+            (number::<u8>(&is_paused) == 1).then_some(unknown)
+        });
+        let counted = QueueCounts {
+            jobs: jobs.collect(),
+            oldest_waiting: some_number(&oldest).map(Millis),
+            paused: paused.filter(|_| number::<u8>(&is_paused) == 1),
+            max_concurrency: Some(number(&most)).filter(|most| *most > 0),
+            today: today(on_day)?,
+            unserved: false,
+        };
+        counts.insert(text(&name).unwrap_or_default().into(), counted);
+    }
+    let ended = array(ended)?;
+    for pair in ended.chunks_exact(2) {
+        let (Some(name), count) = (text(&pair[0]), number::<u64>(&pair[1])) else { continue };
+        let Some((state, queue)) = name.split_once(':') else { continue };
+        let (Ok(state), true) = (state.parse(), count > 0) else { continue };
+        counts.entry(queue.into()).or_default().jobs.insert(state, count);
+    }
+    Ok(counts)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::broker::Qless;
+use super::ask::LOOKS;
 use super::reply::{self, array, json, number, odd, parts, some_number, text};
-use super::verbs::LOOKS;
+use super::shared::Shared;
 use super::{edits, put as jobs};
 use crate::broker::redis::Link;
 use crate::broker::{Error, recurring, stored};
@@ -50,14 +50,14 @@ pub(super) async fn all(link: &Link) -> Result<All, Error> {
     })
 }
 
-pub(super) async fn list(redis: &Qless) -> Result<Vec<RecurringRecord>, Error> {
-    let All { ours, of_qless } = all(&redis.shared.link).await?;
+pub(super) async fn list(redis: &Shared) -> Result<Vec<RecurringRecord>, Error> {
+    let All { ours, of_qless } = all(&redis.link).await?;
     let mut records: Vec<_> = ours.into_iter().map(|one| one.record).chain(of_qless).collect();
     records.sort_by(|one, other| one.recurring.name.cmp(&other.recurring.name));
     Ok(records)
 }
 
-pub(super) async fn show(redis: &Qless, name: &str) -> Result<RecurringRecord, Error> {
+pub(super) async fn show(redis: &Shared, name: &str) -> Result<RecurringRecord, Error> {
     with_then(match look(redis, name).await? {
         Found::Ours(kept) => kept.record,
         Found::OfQless(record) => record,
@@ -69,7 +69,7 @@ enum Found {
     OfQless(RecurringRecord),
 }
 
-async fn look(redis: &Qless, name: &str) -> Result<Found, Error> {
+async fn look(redis: &Shared, name: &str) -> Result<Found, Error> {
     let answer = redis.call("look at what recurs in", "taskvisor.recur.show", |cmd, _| {
         cmd.arg(name);
     });
@@ -85,44 +85,43 @@ fn with_then(mut record: RecurringRecord) -> Result<RecurringRecord, Error> {
     Ok(record)
 }
 
-pub(super) async fn put(redis: &Qless, recurring: &Recurring, by: &str) -> Result<RecurringRecord, Error> {
+pub(super) async fn put(redis: &Shared, recurring: &Recurring, by: &str) -> Result<RecurringRecord, Error> {
     let spec = recurring::text(recurring)?;
     let Recurring { name, schedule, job, .. } = recurring;
     let as_kept = stored::to_json(schedule).unwrap_or_default();
-    let now = redis.shared.link.now();
-    let answer =
-        redis.shared.link.call("put a recurring job into", "taskvisor.recur.put", now, |cmd, offset| {
-            // Its zone is known: that was looked at.
-            let first = recurring::first(schedule, offset.millis(now).0).ok().flatten();
-            cmd.arg(name).arg(as_kept).arg(spec).arg(job.queue.as_str()).arg(by);
-            cmd.arg(first.map_or_else(String::new, |first| first.to_string()));
-        });
+    let now = redis.link.now();
+    let answer = redis.link.call("put a recurring job into", "taskvisor.recur.put", now, |cmd, offset| {
+        // Its zone is known: that was looked at.
+        let first = recurring::first(schedule, offset.millis(now).0).ok().flatten();
+        cmd.arg(name).arg(as_kept).arg(spec).arg(job.queue.as_str()).arg(by);
+        cmd.arg(first.map_or_else(String::new, |first| first.to_string()));
+    });
     let answer = reply::unless_refused(answer.await?, |words| {
         let why = "a client of qless has one of that name; take another, or remove that one first";
         let is_taken = words.first().is_some_and(|kind| kind == "of_qless");
         is_taken.then(|| Error::Refused(format!("cannot put the recurring job '{name}': {why}")))
     })?;
-    redis.shared.recurs.look_now();
+    redis.recurs.look_now();
     with_then(kept(answer)?.record)
 }
 
 /// It is not had until it is resumed, and stays due when it is.
-pub(super) async fn pause(redis: &Qless, name: &str, by: &str) -> Result<Done, Error> {
+pub(super) async fn pause(redis: &Shared, name: &str, by: &str) -> Result<Done, Error> {
     asked(redis, "paused", "taskvisor.recur.pause", &[name, by]).await
 }
 
 /// What was due meanwhile is late, as if nobody had served the jobs.
-pub(super) async fn resume(redis: &Qless, name: &str) -> Result<Done, Error> {
+pub(super) async fn resume(redis: &Shared, name: &str) -> Result<Done, Error> {
     let done = asked(redis, "resumed", "taskvisor.recur.resume", &[name]).await?;
-    redis.shared.recurs.look_now();
+    redis.recurs.look_now();
     Ok(done)
 }
 
-pub(super) async fn remove(redis: &Qless, name: &str) -> Result<Done, Error> {
+pub(super) async fn remove(redis: &Shared, name: &str) -> Result<Done, Error> {
     asked(redis, "removed", "taskvisor.recur.remove", &[name]).await
 }
 
-async fn asked(redis: &Qless, verb: &str, command: &str, args: &[&str]) -> Result<Done, Error> {
+async fn asked(redis: &Shared, verb: &str, command: &str, args: &[&str]) -> Result<Done, Error> {
     let answer = redis.call("change a recurring job in", command, |cmd, _| {
         cmd.arg(args);
     });
@@ -141,7 +140,7 @@ fn not_ours(name: &str, verb: &str) -> Error {
 }
 
 /// Puts one now, because somebody asks for it.
-pub(super) async fn run(redis: &Qless, name: &str, by: &str) -> Result<LatestJob, Error> {
+pub(super) async fn run(redis: &Shared, name: &str, by: &str) -> Result<LatestJob, Error> {
     for _ in 0..LOOKS {
         let Found::Ours(Kept { record, version }) = look(redis, name).await? else {
             return Err(not_ours(name, "run"));

@@ -6,66 +6,13 @@ use redis::Value;
 use serde::de::DeserializeOwned;
 
 use super::qless_history;
+pub(super) use super::values::{array, json, kept, number, odd, parts, some_number, text};
 use crate::broker::Error;
 use crate::broker::stored::{self, Stored};
 use crate::model::{
     Bytes, Class, Entry, Exec, Fence, Happened, Job, JobId, JobRecord, JobState, Millis, Payload, QueueName,
     Retry,
 };
-
-/// An answer that is none of ours.
-pub(super) fn odd(what: &str) -> Error {
-    Error::Failed(format!(
-        "Redis answered something else than {what}: is another program's data under the keys ql:*?"
-    ))
-}
-
-/// The parts of a list.
-pub(super) fn array(value: Value) -> Result<Vec<Value>, Error> {
-    if let Value::Array(values) = value {
-        return Ok(values);
-    }
-    if value == Value::Nil { Ok(Vec::new()) } else { Err(odd("a list")) }
-}
-
-/// A list of exactly so many parts.
-pub(super) fn parts<const N: usize>(value: Value) -> Result<[Value; N], Error> {
-    let values = array(value)?;
-    let count = values.len();
-    values.try_into().map_err(|_| odd(&format!("a list of {N} ({count})")))
-}
-
-/// A text; `None` if there is none.
-pub(super) fn text(value: &Value) -> Option<String> {
-    if let Value::BulkString(bytes) = value {
-        return Some(String::from_utf8_lossy(bytes).into_owned());
-    }
-    if let Value::Int(number) = value { Some(number.to_string()) } else { None }
-}
-
-/// A number; 0 if there is none.
-pub(super) fn number<T: std::str::FromStr + Default>(value: &Value) -> T {
-    some_number(value).unwrap_or_default()
-}
-
-/// A number, if there is one. What other programs write may have a fraction.
-pub(super) fn some_number<T: std::str::FromStr>(value: &Value) -> Option<T> {
-    let text = text(value)?;
-    text.parse().ok().or_else(|| text.split('.').next()?.parse().ok())
-}
-
-/// JSON text in a field. What cannot be read is as if it were not there: a foreign program's field does not hide the job.
-pub(super) fn json<T: DeserializeOwned>(value: &Value) -> Option<T> {
-    serde_json::from_str(&text(value)?).ok()
-}
-
-/// The same of a value that has a form of its own in stores.
-pub(super) fn kept<T>(value: &Value) -> Option<T>
-where
-    Stored<T>: DeserializeOwned,
-{
-    stored::from_json(text(value)?.as_bytes()).ok()
-}
 
 /// The error in an answer that is a refusal; else the answer.
 pub(super) fn unless_refused(

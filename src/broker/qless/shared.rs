@@ -5,18 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use redis::{Cmd, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::event_stream::Reporter;
 use super::holds::Holds;
-use super::occur::Recurs;
+use super::recurs::Recurs;
 use super::reply;
+use super::reporter::Reporter;
 use super::wake_debounce::Wakes;
 use crate::broker::lost_replies::Unheard;
 use crate::broker::notices::Notices;
-use crate::broker::redis::Link;
-use crate::broker::{Complaints, Notice};
+use crate::broker::redis::{Link, Offset};
+use crate::broker::{Complaints, Error, Notice};
 use crate::model::{Fence, JobId, Presence, QueueName, Revocation};
 
 /// The shortest time from one look at what is due to the next.
@@ -98,6 +99,16 @@ impl Shared {
             timer: Mutex::default(),
             own: own.clone(),
         })
+    }
+
+    /// Has the script do a command.
+    pub(super) async fn call(
+        &self,
+        verb: &str,
+        command: &str,
+        args: impl FnOnce(&mut Cmd, Offset),
+    ) -> Result<Value, Error> {
+        self.link.call(verb, command, self.link.now(), args).await
     }
 
     fn signed(&self) -> MutexGuard<'_, Option<Presence>> {

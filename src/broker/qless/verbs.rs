@@ -2,20 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use redis::{Cmd, Value};
+use redis::Value;
 
-use super::broker::Qless;
+use super::ask::{LOOKS, asked, line, refused, retried};
 use super::reply::{self, number, parts, text};
+use super::shared::Shared;
 use super::{classes, edits, failures, fleet, lists, options, qless_history, queues, recur};
+use crate::broker::Error;
 use crate::broker::cancel::{self, Named};
-use crate::broker::{Error, circle, stored};
 use crate::model::verb::{Answer, Cancel, Done, Each, Fate, Number, Refusal, Verb};
-use crate::model::{
-    Entry, Happened, JobId, JobRecord, JobState, Millis, Need, Pause, QueueCounts, QueueName,
-};
+use crate::model::{Happened, JobId, JobRecord, JobState, Need};
 
 /// Carries out a verb, except for a list: that one is made page by page.
-pub(super) async fn ask(redis: &Qless, verb: Verb, by: String) -> Result<Answer, Error> {
+pub(super) async fn ask(redis: &Shared, verb: Verb, by: String) -> Result<Answer, Error> {
     Ok(match verb {
         Verb::List(_) => return Err(Error::Failed("a list is made page by page".into())),
         Verb::Get(it) => Answer::Get(get(redis, &it.job).await?),
@@ -47,7 +46,7 @@ pub(super) async fn ask(redis: &Qless, verb: Verb, by: String) -> Result<Answer,
         Verb::SetOption(it) => Answer::SetOption(options::set(redis, &it).await?),
         Verb::UnsetOption(it) => Answer::UnsetOption(options::unset(redis, &it).await?),
         Verb::LoadOptions(it) => Answer::LoadOptions(options::load(redis, &it).await?),
-        Verb::Queues(_) => Answer::Queues(queues(redis).await?),
+        Verb::Queues(_) => Answer::Queues(queues::counts(redis).await?),
         Verb::Pause(it) => {
             let reason = it.reason.as_deref().unwrap_or_default();
             if let Some(fault) = it.fault() {
@@ -78,48 +77,7 @@ fn done(_: Value) -> Done {
     Done {}
 }
 
-/// Asks the script. What refuses a state of a job is said by the one that asks.
-pub(super) async fn asked(redis: &Qless, command: &str, args: impl FnOnce(&mut Cmd)) -> Result<Value, Error> {
-    asked_to(redis, "asked that", command, args).await
-}
-
-/// Asks for something that is called `verb`, a participle, when it is refused.
-pub(super) async fn asked_to(
-    redis: &Qless,
-    verb: &'static str,
-    command: &str,
-    args: impl FnOnce(&mut Cmd),
-) -> Result<Value, Error> {
-    let answer = redis.call("ask", command, |cmd, _| args(cmd)).await?;
-    reply::unless_refused(answer, |words| refused(verb, words))
-}
-
-fn refused(verb: &'static str, words: &[String]) -> Option<Error> {
-    let (kind, words) = words.split_first()?;
-    match (kind.as_str(), words) {
-        ("state", [id, state, ..]) => Some(Error::WrongState {
-            id: id.as_str().into(),
-            state: state.parse().unwrap_or(JobState::Waiting),
-            verb,
-        }),
-        ("needed", [id, by @ ..]) => {
-            let by = by.iter().map(|id| id.as_str().into()).collect();
-            Some(Error::Needed { id: id.as_str().into(), by, verb })
-        }
-        ("circle", names) => {
-            let names: Vec<JobId> = names.iter().map(|name| name.as_str().into()).collect();
-            Some(circle::refusal(&names))
-        }
-        ("refused", [why]) => Some(Error::Refused(why.clone())),
-        ("recurs", [queue, names]) => {
-            let why = format!("recurring jobs are put into it: {names}");
-            Some(Error::InUse(queue.as_str().into(), why))
-        }
-        _ => None,
-    }
-}
-
-async fn get(redis: &Qless, id: &JobId) -> Result<JobRecord, Error> {
+async fn get(redis: &Shared, id: &JobId) -> Result<JobRecord, Error> {
     let answer = asked(redis, "taskvisor.get", |cmd| {
         cmd.arg(id.as_str()).arg(reply::RECORD.len() + reply::WHOLE.len());
         for name in reply::RECORD.iter().chain(&reply::WHOLE) {
@@ -147,75 +105,14 @@ async fn get(redis: &Qless, id: &JobId) -> Result<JobRecord, Error> {
 }
 
 /// Where a job is in its life.
-pub(super) async fn state(redis: &Qless, id: &JobId) -> Result<JobState, Error> {
-    let state = asked(redis, "taskvisor.state", |cmd| {
-        cmd.arg(id.as_str());
-    });
-    text(&state.await?).and_then(|state| state.parse().ok()).ok_or_else(|| reply::odd("a state"))
-}
-
-pub(super) async fn queues(redis: &Qless) -> Result<BTreeMap<QueueName, QueueCounts>, Error> {
-    let [queues, ended] = parts(asked(redis, "taskvisor.queues", |_| {}).await?)?;
-    let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
-    for queue in reply::array(queues)? {
-        let [name, waiting, delayed, depends, running, canceling, oldest, is_paused, paused, most, today] =
-            parts(queue)?;
-        let jobs = [
-            (JobState::Waiting, waiting),
-            (JobState::Delayed, delayed),
-            (JobState::Depends, depends),
-            (JobState::Running, running),
-            (JobState::Canceling, canceling),
-        ];
-        let jobs =
-            jobs.into_iter().map(|(state, count)| (state, number(&count))).filter(|(_, count)| *count > 0);
-        let paused = reply::kept(&paused).or_else(|| {
-            let unknown =
-                Pause { since: crate::model::Millis(0), by: "another program".into(), reason: None };
-            (number::<u8>(&is_paused) == 1).then_some(unknown)
-        });
-        let counted = QueueCounts {
-            jobs: jobs.collect(),
-            oldest_waiting: reply::some_number(&oldest).map(crate::model::Millis),
-            paused: paused.filter(|_| number::<u8>(&is_paused) == 1),
-            max_concurrency: Some(number(&most)).filter(|most| *most > 0),
-            today: queues::today(today)?,
-            unserved: false,
-        };
-        counts.insert(text(&name).unwrap_or_default().into(), counted);
-    }
-    let ended = reply::array(ended)?;
-    for pair in ended.chunks_exact(2) {
-        let (Some(name), count) = (text(&pair[0]), number::<u64>(&pair[1])) else { continue };
-        let Some((state, queue)) = name.split_once(':') else { continue };
-        let (Ok(state), true) = (state.parse(), count > 0) else { continue };
-        counts.entry(queue.into()).or_default().jobs.insert(state, count);
-    }
-    Ok(counts)
-}
-
-/// A line for the history of what a person does.
-fn line(entry: Happened, at: crate::model::Millis) -> String {
-    stored::to_json(&Entry { at, what: entry }).unwrap_or_default()
-}
-
-/// That somebody has put a job back, as the script completes it.
-pub(super) fn retried(at: Millis, by: &str) -> String {
-    let line = line(Happened::Retried { by: by.into(), from: JobState::Complete }, at);
-    line.replace("\"complete\"}", "\"FROM\"}")
-}
-
-async fn retry(redis: &Qless, id: &JobId, by: &str) -> Result<Done, Error> {
+async fn retry(redis: &Shared, id: &JobId, by: &str) -> Result<Done, Error> {
     let answer = redis.call("retry a job in", "taskvisor.retry", |cmd, offset| {
-        cmd.arg(id.as_str()).arg(retried(offset.millis(redis.shared.link.now()), by));
+        cmd.arg(id.as_str()).arg(retried(offset.millis(redis.link.now()), by));
     });
     reply::unless_refused(answer.await?, |words| refused("retried", words)).map(done)
 }
 
-/// So often it is looked again when jobs change between the look and the act.
-pub(super) const LOOKS: usize = 10;
-
-async fn end(redis: &Qless, verb: &Cancel, by: &str) -> Result<Vec<Each>, Error> {
+async fn end(redis: &Shared, verb: &Cancel, by: &str) -> Result<Vec<Each>, Error> {
     if let Some(fault) = verb.fault() {
         return Err(Error::Refused(fault));
     }
@@ -227,7 +124,7 @@ async fn end(redis: &Qless, verb: &Cancel, by: &str) -> Result<Vec<Each>, Error>
     Err(Error::Failed("jobs that depend on those to be canceled keep coming: try again".into()))
 }
 
-async fn try_end(redis: &Qless, verb: &Cancel, by: &str) -> Result<Option<Vec<Each>>, Error> {
+async fn try_end(redis: &Shared, verb: &Cancel, by: &str) -> Result<Option<Vec<Each>>, Error> {
     let named = named(redis, verb).await?;
     let refused = cancel::refused(&named);
     let ending: Vec<&JobId> = named
@@ -236,7 +133,7 @@ async fn try_end(redis: &Qless, verb: &Cancel, by: &str) -> Result<Option<Vec<Ea
         .map(|one| &one.job)
         .collect();
     let answer = redis.call("cancel jobs in", "taskvisor.cancel", |cmd, offset| {
-        let at = offset.millis(redis.shared.link.now());
+        let at = offset.millis(redis.link.now());
         let canceled = Happened::Canceled { by: by.into(), reason: verb.reason.clone() };
         cmd.arg(line(canceled, at)).arg(verb.reason.as_deref().unwrap_or_default()).arg(ending.len());
         for job in &ending {
@@ -269,7 +166,7 @@ async fn try_end(redis: &Qless, verb: &Cancel, by: &str) -> Result<Option<Vec<Ea
 }
 
 /// Those that were named, each once; with `dependents` also those that wait for them, and so on.
-async fn named(redis: &Qless, verb: &Cancel) -> Result<Vec<Named>, Error> {
+async fn named(redis: &Shared, verb: &Cancel) -> Result<Vec<Named>, Error> {
     let mut known = looked_at(redis, verb).await?;
     let mut open: Vec<JobId> = verb.jobs.iter().rev().cloned().collect();
     let mut found = Vec::with_capacity(known.len());
@@ -289,7 +186,7 @@ async fn named(redis: &Qless, verb: &Cancel) -> Result<Vec<Named>, Error> {
 type LookedAt = HashMap<JobId, (Option<JobState>, Vec<JobId>)>;
 
 /// The state of each, and who waits for it.
-async fn looked_at(redis: &Qless, verb: &Cancel) -> Result<LookedAt, Error> {
+async fn looked_at(redis: &Shared, verb: &Cancel) -> Result<LookedAt, Error> {
     let mut known = LookedAt::new();
     let mut open: Vec<JobId> = verb.jobs.clone();
     while !open.is_empty() {
@@ -313,4 +210,11 @@ async fn looked_at(redis: &Qless, verb: &Cancel) -> Result<LookedAt, Error> {
         open = next;
     }
     Ok(known)
+}
+
+pub(super) async fn state(redis: &Shared, id: &JobId) -> Result<JobState, Error> {
+    let state = asked(redis, "taskvisor.state", |cmd| {
+        cmd.arg(id.as_str());
+    });
+    text(&state.await?).and_then(|state| state.parse().ok()).ok_or_else(|| reply::odd("a state"))
 }

@@ -1,11 +1,9 @@
 //! The kinds of brokers that there are. Settings, command line, `check` and `doctor` ask here and name none.
 
-mod adapter;
 mod address;
 mod secret;
 
-pub use adapter::{Adapter, Counted, Opening, Place};
-pub use address::{Address, Wrong};
+pub use address::{Adapter, Address, Counted, Opening, Place, Wrong};
 pub use secret::without_secrets;
 
 #[cfg(feature = "sqs")]

@@ -7,6 +7,7 @@
 //! does nothing. Each call is one run of one script (see `script/`).
 
 mod adapter;
+mod bell;
 mod chores;
 mod commands;
 mod faces;
@@ -17,6 +18,7 @@ mod script;
 mod settings;
 mod settle;
 mod shared;
+mod sign;
 mod source;
 mod wake;
 mod workers;

@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::bell::Bell;
 use super::job::{execution, text};
 use super::script::NEEDS;
 use super::settings::Settings;
-use super::wake::Bell;
 use super::workers::Workers;
+pub(super) use crate::broker::lock::lock;
 use crate::broker::notices::Notices;
 use crate::broker::redis::Link;
 use crate::broker::{Complaints, Error, Notice};
@@ -204,8 +205,4 @@ impl Shared {
             }
         });
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,14 +2,13 @@
 //! of the same list: the server answers as soon as there is a job, and leaves it where it is. Nothing is ever taken out by it.
 
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
-use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
+use super::bell::Bell;
 use super::shared::Shared;
 use crate::broker::redis::backoff;
 use crate::broker::{Error, Notice};
@@ -20,27 +19,11 @@ const WAIT: u64 = 20;
 const VERB: &str = "wait for jobs in";
 const DEAF: &str = "new jobs in Redis are not heard at once";
 
-/// Whether the queue was empty when it was last looked at: then the next job in it is waited for.
-#[derive(Default)]
-pub(super) struct Bell {
-    is_set: AtomicBool,
-    set: Notify,
-}
-
-impl Bell {
-    /// The next job is to be heard.
-    pub(super) fn set(&self) {
-        if !self.is_set.swap(true, Ordering::Relaxed) {
-            self.set.notify_one();
-        }
-    }
-}
-
 /// Waits for jobs whenever the bell is set, for as long as the broker is there.
 pub(super) async fn listen(shared: Weak<Shared>, queue: QueueName, bell: std::sync::Arc<Bell>) {
     let (mut conn, mut failed) = (None, 0);
     loop {
-        bell.set.notified().await;
+        bell.rings().await;
         loop {
             match hear(&shared, &queue, &mut conn).await {
                 Ok(true) => break,
@@ -57,7 +40,7 @@ pub(super) async fn listen(shared: Weak<Shared>, queue: QueueName, bell: std::sy
         }
         let Some(shared) = shared.upgrade() else { return };
         shared.complaints.well(DEAF, shared.link.now());
-        bell.is_set.store(false, Ordering::Relaxed);
+        bell.heard();
         shared.notices.push(Notice::Wake);
     }
 }

@@ -3,31 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, OnceLock};
 
-use redis::Cmd;
-
-use super::shared::{Shared, lock};
-use crate::broker::Error;
+use crate::broker::lock::lock;
 use crate::model::{Instance, PoolSign, QueueName};
-
-/// A worker is known for so many seconds after its last sign.
-const TTL: u64 = 90;
-/// The generation of RQ whose keys are written.
-const VERSION: &str = "3.0.0";
 
 /// Those that are known, by name.
 pub(super) struct Workers {
     /// What the first one is called, if that was given.
     name: Option<String>,
     host: String,
-    all: Mutex<BTreeMap<String, Known>>,
+    pub(super) all: Mutex<BTreeMap<String, Known>>,
     base: OnceLock<String>,
     told: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Known {
-    queues: Vec<QueueName>,
-    is_signed: bool,
+pub(super) struct Known {
+    pub(super) queues: Vec<QueueName>,
+    pub(super) is_signed: bool,
 }
 
 impl Workers {
@@ -114,68 +106,13 @@ impl Workers {
         lock(&self.told).contains(name)
     }
 
-    /// Tells Redis that they live.
-    pub(super) async fn sign(&self, shared: &Shared) -> Result<(), Error> {
-        let all: Vec<(String, Known)> =
-            lock(&self.all).iter().map(|(name, known)| (name.clone(), known.clone())).collect();
-        if all.is_empty() {
-            return Ok(());
-        }
-        let common = [
-            ("hostname", self.host.clone()),
-            ("ip_address", String::new()),
-            ("pid", std::process::id().to_string()),
-            ("version", VERSION.into()),
-            ("python_version", String::new()),
-        ];
-        let write = |cmd: &mut Cmd| {
-            cmd.arg(TTL).arg(2 * common.len());
-            common.iter().for_each(|(name, value)| _ = cmd.arg(*name).arg(value));
-            cmd.arg(all.len());
-            for (name, known) in &all {
-                cmd.arg(name).arg(if known.is_signed { "again" } else { "first" }).arg(known.queues.len());
-                known.queues.iter().for_each(|queue| _ = cmd.arg(queue.as_str()));
-            }
-        };
-        shared.call("tell workers to", "sign", write).await?;
-        let mut now = lock(&self.all);
-        for (name, known) in &all {
-            if let Some(worker) = now.get_mut(name).filter(|worker| worker.queues == known.queues) {
-                worker.is_signed = true;
-            }
-        }
-        Ok(())
-    }
-
     /// Nothing of them is in Redis any more: they are to be signed anew.
     pub(super) fn forget_signs(&self) {
         lock(&self.all).values_mut().for_each(|known| known.is_signed = false);
     }
 
-    /// Workers that are none any more, and the scheduler of these queues.
-    pub(super) async fn leave(
-        &self,
-        shared: &Shared,
-        names: &[String],
-        queues: &[QueueName],
-    ) -> Result<(), Error> {
-        let write = |cmd: &mut Cmd| {
-            cmd.arg(names.len()).arg(names).arg(shared.scheduler()).arg(queues.len());
-            queues.iter().for_each(|queue| _ = cmd.arg(queue.as_str()));
-        };
-        shared.call("take workers out of", "leave", write).await.map(drop)
-    }
-
     pub(super) fn host(&self) -> &str {
         &self.host
-    }
-}
-
-impl Shared {
-    /// What owns RQ's lock of the scheduler.
-    pub(super) fn scheduler(&self) -> String {
-        let base = self.instance.get().map_or("", |instance| self.workers.base(instance));
-        format!("{base}-scheduler-{}", std::process::id())
     }
 }
 

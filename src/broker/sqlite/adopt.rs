@@ -6,9 +6,10 @@ use std::sync::Arc;
 use rusqlite::{OptionalExtension, params};
 
 use super::call::Kind;
+use super::columns::state;
 use super::handle::Sqlite;
 use super::lease::{self, HeldLease};
-use super::store::{Store, state};
+use super::store::Store;
 use super::trouble::Trouble;
 use super::waiting::Found;
 use super::{admin, put, settle};

@@ -1,50 +1,12 @@
 //! The statistics of classes, gathered and written as those of queues are (see `figures.rs`).
 
-use std::collections::BTreeMap;
-
 use rusqlite::params;
 
+use super::gathered::ClassFigures;
 use super::store::Store;
 use super::trouble::Trouble;
 use crate::model::verb::{ClassDay, ClassStats, ClassSums};
 use crate::model::{Day, Instant, Millis};
-
-/// By day and class. A day has so many classes, and one without a name for the rest.
-#[derive(Default)]
-pub(super) struct ClassFigures(BTreeMap<Day, BTreeMap<String, ClassSums>>);
-
-impl ClassFigures {
-    pub(super) fn add(&mut self, day: Day, class: &str, sums: &ClassSums) {
-        let classes = self.0.entry(day).or_default();
-        let named = classes.len() - usize::from(classes.contains_key(""));
-        let is_new = !classes.contains_key(class);
-        let class = if is_new && named >= ClassSums::CLASSES_MAX { "" } else { class };
-        match classes.get_mut(class) {
-            Some(known) => known.merge(sums),
-            None => drop(classes.insert(class.to_owned(), *sums)),
-        }
-    }
-
-    pub(super) fn merge(&mut self, other: ClassFigures) {
-        for (day, class, sums) in other.into_rows() {
-            self.add(day, &class, &sums);
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn rows(&self) -> impl Iterator<Item = (Day, &str, &ClassSums)> {
-        let days = self.0.iter();
-        days.flat_map(|(day, classes)| classes.iter().map(|(class, sums)| (*day, class.as_str(), sums)))
-    }
-
-    fn into_rows(self) -> impl Iterator<Item = (Day, String, ClassSums)> {
-        let days = self.0.into_iter();
-        days.flat_map(|(day, classes)| classes.into_iter().map(move |(class, sums)| (day, class, sums)))
-    }
-}
 
 /// Adds what is gathered to the file.
 pub(super) fn write(store: &Store, gathered: &ClassFigures) -> Result<(), rusqlite::Error> {

@@ -88,21 +88,10 @@ pub(super) fn tag(store: &mut Store, verb: &Tag, by: &str, now: Instant) -> Resu
     let kept = (!tags.is_empty()).then(|| serde_json::to_string(&tags)).transpose()?;
     store.conn.execute("UPDATE job SET tags = ?2 WHERE id = ?1", params![row, kept])?;
     untag(store, row, &before)?;
-    write_tags(store, row, &tags)?;
+    put::write_tags(store, row, &tags)?;
     let what = if tags.is_empty() { "no tags".into() } else { format!("tags {}", tags.join(" ")) };
     note(store, &verb.job, by, store.millis(now), what)?;
     Ok(tags)
-}
-
-/// The tags once more, to find jobs by them.
-pub(super) fn write_tags(store: &Store, row: i64, tags: &[String]) -> Result<(), Trouble> {
-    for tag in tags {
-        store
-            .conn
-            .prepare_cached("INSERT OR IGNORE INTO tag (tag, job) VALUES (?1, ?2)")?
-            .execute(params![tag, row])?;
-    }
-    Ok(())
 }
 
 fn untag(store: &Store, row: i64, tags: &[String]) -> Result<(), Trouble> {

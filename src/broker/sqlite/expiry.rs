@@ -8,18 +8,15 @@
 use rusqlite::Row;
 
 use super::call::{Call, Kind};
+use super::columns::state;
+use super::expiry_time::{Expiry, SECOND};
 use super::remove::{self, IS_NEEDED};
-use super::store::{Store, state};
+use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::Error;
 use crate::model::verb::ClassStats;
 use crate::model::{Day, JobState, Millis, OptionName};
 
-const SECOND: i64 = 1_000;
-/// From the open to the first look, which commands that only put or show something do not live to see.
-const FIRST: i64 = 5 * SECOND;
-/// From the end of a look to the next one, if anything happens in the store.
-const BETWEEN: i64 = 60 * SECOND;
 /// Between two stretches of a look.
 const BREATH: i64 = 10;
 /// Between two looks at everything.
@@ -32,38 +29,6 @@ const DAYS: i64 = ClassStats::DAYS_KEPT;
 /// Rows looked at in one stretch, and removed.
 const LOOKED_AT: usize = 500;
 const REMOVED: usize = 50;
-
-/// How far the walks have come.
-#[derive(Clone, Copy)]
-pub(super) struct Expiry {
-    /// When to look, in store time; none until something happens.
-    pub(super) due: Option<i64>,
-    looked: i64,
-    all_again: i64,
-    /// The last row passed on the way through all jobs, and through the failed ones.
-    places: [i64; 2],
-}
-
-impl Expiry {
-    pub(super) fn new(now: i64) -> Self {
-        let due = Some(now.saturating_add(FIRST));
-        Expiry { due, looked: now, all_again: i64::MIN, places: [i64::MIN; 2] }
-    }
-
-    /// Whether to look now. Should that fail, the next look is later.
-    pub(super) fn begin(&mut self, now: i64) -> bool {
-        let is_due = self.due.is_some_and(|due| due <= now);
-        if is_due {
-            self.due = Some(now.saturating_add(BETWEEN));
-        }
-        is_due
-    }
-
-    /// Something is written.
-    pub(super) fn stir(&mut self, now: i64) {
-        self.due.get_or_insert(now.max(self.looked.saturating_add(BETWEEN)));
-    }
-}
 
 /// The next stretch of a look, as a request that nobody waits for.
 pub(super) struct Look;

@@ -4,7 +4,8 @@ use rusqlite::params;
 
 use super::Sqlite;
 use super::call::Kind;
-use super::store::{Store, state};
+use super::columns::state;
+use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::Error;
 use crate::model::verb::FailureGroup;
@@ -96,7 +97,7 @@ fn told(store: &Store, count: &Count) -> Result<Option<FailureGroup>, Trouble> {
     let mut statement = store.conn.prepare_cached("SELECT jid, failure FROM job WHERE id = ?1")?;
     let mut rows = statement.query([count.newest.1])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let failure: Option<Failure> = super::read::kept(row, 1)?;
+    let failure: Option<Failure> = super::columns::kept(row, 1)?;
     Ok(Some(FailureGroup {
         group: count.group.clone(),
         failed: count.failed,

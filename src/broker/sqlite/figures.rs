@@ -1,92 +1,15 @@
 //! The statistics of queues. They are gathered in memory and written with a later commit, at most once a second, so that they
 //! cost a job no page: what a process that is killed has not written yet is lost.
 
-use std::collections::BTreeMap;
-
 use rusqlite::{OptionalExtension, params};
 
-use super::class_figures::{self, ClassFigures};
+use super::class_figures;
+use super::gathered::{Figures, number};
 use super::spread::Spread;
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::model::verb::{ClassDay, ClassStats, ClassSums, QueueDay, Stats};
-use crate::model::{Day, Instant, Millis, Sum, Today};
-
-/// How long figures wait to be written, in milliseconds.
-const DELAY: i64 = 1_000;
-
-/// What a queue has seen on a day.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Figures {
-    pub(super) wait: Spread,
-    pub(super) run: Spread,
-    /// Attempts that failed and were tried again.
-    pub(super) retries: i64,
-    /// Jobs that failed.
-    pub(super) failures: i64,
-    /// The same without those that do so no more: fewer than none, when they failed earlier.
-    pub(super) failed: i64,
-}
-
-impl Figures {
-    fn merge(&mut self, other: &Figures) {
-        self.wait.merge(&other.wait);
-        self.run.merge(&other.run);
-        self.retries += other.retries;
-        self.failures += other.failures;
-        self.failed += other.failed;
-    }
-
-    /// Without what cannot be added up.
-    pub(super) fn in_sums(&self) -> Today {
-        let sum = |spread: &Spread| Sum { count: spread.count, seconds: spread.mean * spread.count as f64 };
-        Today {
-            wait: sum(&self.wait),
-            run: sum(&self.run),
-            retries: number(self.retries),
-            failures: number(self.failures),
-            failed: number(self.failed),
-        }
-    }
-}
-
-/// Figures that are on no file yet.
-#[derive(Default)]
-pub(super) struct Gathered {
-    /// By queue and day.
-    queues: BTreeMap<(i64, Day), Figures>,
-    classes: ClassFigures,
-}
-
-impl Gathered {
-    /// Those of a queue on the day of a moment.
-    pub(super) fn on(&mut self, queue: i64, at: i64) -> &mut Figures {
-        self.queues.entry((queue, Day::of(Millis(at)))).or_default()
-    }
-
-    /// Adds the end of an attempt to those of its class.
-    pub(super) fn add_to_class(&mut self, class: &str, sums: &ClassSums, at: i64) {
-        self.classes.add(Day::of(Millis(at)), class, sums);
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.queues.is_empty() && self.classes.is_empty()
-    }
-
-    /// Takes over what another has gathered; gives when it is to be written, if there is anything.
-    pub(super) fn merge(&mut self, other: Gathered, now: i64) -> Option<i64> {
-        for (key, figures) in other.queues {
-            self.queues.entry(key).or_default().merge(&figures);
-        }
-        self.classes.merge(other.classes);
-        (!self.is_empty()).then(|| now.saturating_add(DELAY))
-    }
-
-    /// A queue is no more.
-    pub(super) fn forget(&mut self, queue: i64) {
-        self.queues.retain(|(of, _), _| *of != queue);
-    }
-}
+use crate::model::verb::{ClassDay, ClassStats, QueueDay, Stats};
+use crate::model::{Day, Instant, Millis};
 
 /// A job that is failed leaves that state.
 pub(super) fn mended(store: &mut Store, row: i64, queue: i64) -> Result<(), Trouble> {
@@ -184,8 +107,4 @@ pub(super) fn of(store: &mut Store, asked: &Stats, now: Instant) -> Result<Queue
 /// How the jobs of each class fared.
 pub(super) fn of_classes(store: &Store, asked: &ClassStats, now: Instant) -> Result<Vec<ClassDay>, Trouble> {
     class_figures::of(store, &store.figures.classes, asked, now)
-}
-
-fn number(count: i64) -> u64 {
-    u64::try_from(count).unwrap_or(0)
 }

@@ -12,15 +12,16 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::call::{Ask, Kind};
 use super::checkpoint::Checkpoints;
-use super::expiry::Expiry;
+use super::expiry_time::Expiry;
 use super::lost;
+use super::message::Message;
 use super::notify_file::{Bell, Ear};
 use super::open;
 use super::options::{Options, World};
 use super::place::Place;
 use super::store::{Effects, Store};
 use super::syncer::{Load, Syncer};
-use super::thread::{Disk, Message, Room};
+use super::thread::{Disk, Room};
 use super::trouble::{Trouble, explain};
 use crate::broker::Error;
 use crate::broker::notices::Notices;
@@ -48,7 +49,7 @@ impl Sqlite {
         let conn = open::connect(path, &options)?;
         let (inbox, messages) = channel();
         let (store, notices) = new_store(conn, &options.world, &file, options.serves)?;
-        let beside = |suffix: &str| open::beside(path, suffix);
+        let beside = |suffix: &str| lost::beside(path, suffix);
         let failed = |error: std::io::Error| Error::Failed(format!("cannot open the store {file}: {error}"));
         let disk = disk(path, &options, inbox.clone()).map_err(failed)?;
         let ear = if options.listen {
@@ -192,8 +193,8 @@ fn new_store(
 }
 
 fn disk(path: &Path, options: &Options, store: Sender<Message>) -> std::io::Result<Disk> {
-    let wal = open::beside(path, "-wal");
-    let bell = Bell::open(&open::beside(path, "-bell"), options.listen)?;
+    let wal = lost::beside(path, "-wal");
+    let bell = Bell::open(&lost::beside(path, "-bell"), options.listen)?;
     let (file, place) = (File::open(&wal)?, Place::of(path)?);
     open::sync_directory(path)?;
     let (orders, received) = channel();

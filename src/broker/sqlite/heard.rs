@@ -2,7 +2,8 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::store::{Store, state};
+use super::columns::state;
+use super::store::Store;
 use crate::broker::Error;
 use crate::model::{Fence, JobId, Revocation};
 

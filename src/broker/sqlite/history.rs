@@ -3,8 +3,9 @@
 
 use rusqlite::params;
 
-use super::read::{instance, kept, moment, worker};
-use super::store::{Store, state};
+use super::columns::state;
+use super::columns::{instance, kept, moment, worker};
+use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::stored;
 use crate::model::{Attempt, Count, Entry, Failure, Fence, Forensics, Happened, JobState, Millis};

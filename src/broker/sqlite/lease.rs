@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, Row, params};
 
+use super::columns::state;
 use super::history::{self, End};
 use super::needs;
 use super::occur;
 use super::settle::group;
-use super::store::{Store, state};
+use super::store::{STRETCH, Store};
 use super::trouble::Trouble;
 use super::waiting::{self, Found};
 use crate::broker::{Fetch, Renewal, stored};
@@ -18,9 +19,6 @@ use crate::model::{
     Take, What, WorkerId, millis_up,
 };
 use crate::select::Turns;
-
-/// Jobs that are moved on in one transaction because of a time or of another job.
-pub(super) const STRETCH: usize = 500;
 
 pub(super) fn fetch(store: &mut Store, request: &Fetch, now: Instant) -> Result<Vec<Fetched>, Trouble> {
     let mut round = Round { request, now, workers: request.workers.iter(), fetched: Vec::new() };

@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::open::beside;
 use crate::broker::Error;
 
 /// Refuses a file without content beside the traces of a store. To be called before SQLite opens the file: it would delete
@@ -68,4 +67,11 @@ pub(super) fn set_aside(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The name of a file beside the store.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }

@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 
 use rusqlite::{OptionalExtension, params};
 
-use super::lease::STRETCH;
-use super::store::{Store, state};
+use super::columns::state;
+use super::store::{STRETCH, Store};
 use super::trouble::Trouble;
 use crate::broker::{Error, circle};
 use crate::model::{JobId, JobState, Need, What};

@@ -15,8 +15,8 @@ use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
+use super::message::Message;
 use super::place::Place;
-use super::thread::Message;
 
 pub(super) struct Bell {
     file: File,

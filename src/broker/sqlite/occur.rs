@@ -7,9 +7,10 @@
 
 use rusqlite::{OptionalExtension, params};
 
+use super::columns::state;
 use super::put;
-use super::recurring::{self, IN_FORCE, InForce, in_force};
-use super::store::{Store, state};
+use super::recurring_row::{self, IN_FORCE, InForce, in_force};
+use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::Error;
 use crate::broker::recurring::{NET, WRONG, mended, occurrences, put_by};
@@ -161,7 +162,7 @@ fn put_one(store: &mut Store, due: &mut InForce, at: i64, by: Option<&str>) -> R
 
 /// Puts one now, because somebody asks for it.
 pub(super) fn run(store: &mut Store, name: &str, by: &str, now: Instant) -> Result<LatestJob, Trouble> {
-    let mut due = recurring::find(store, name)?.ok_or_else(|| Error::NoRecurring(name.into()))?;
+    let mut due = recurring_row::find(store, name)?.ok_or_else(|| Error::NoRecurring(name.into()))?;
     let at = store.millis(now);
     put_one(store, &mut due, at, Some(by))?;
     let id = format!("{name}-{}", due.count).into();

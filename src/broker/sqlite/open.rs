@@ -12,7 +12,7 @@ use nix::unistd::{AccessFlags, eaccess};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
-use super::lost;
+use super::lost::{self, beside};
 use super::options::{Options, World};
 use super::trouble::explain;
 use crate::broker::Error;
@@ -303,13 +303,6 @@ pub(super) fn start_clock(conn: &Connection, world: &World) -> Result<(i64, i64)
 /// Makes the names of the store's files durable: SQLite does it for the WAL at its own first sync, which is ours here.
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(directory(path))?.sync_all()
-}
-
-/// The name of a file beside the store.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::open;
+use super::lost;
 
 /// The files of an open store, as they were then.
 pub(super) struct Place {
@@ -19,7 +19,7 @@ type Identity = (u64, u64);
 impl Place {
     /// Of the store in `path`, which has just been opened.
     pub(super) fn of(path: &Path) -> io::Result<Place> {
-        let wal = open::beside(path, "-wal");
+        let wal = lost::beside(path, "-wal");
         Ok(Place { files: [(path.into(), identity(path)?), (wal.clone(), identity(&wal)?)] })
     }
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::store::Store;
 use super::trouble::Trouble;
-use super::{edit, needs, tasks};
+use super::{needs, tasks};
 use crate::broker::{Error, circle, stored};
 use crate::model::{Exists, Instant, JobId, JobState, NewJob, Payload, What, batch_fault, millis_up};
 
@@ -137,7 +137,7 @@ pub(super) fn insert(
             cap, limit, job.by, not_before, job.token, tasks::scope(jid)
         ])?;
     let row = store.conn.last_insert_rowid();
-    edit::write_tags(store, row, &job.tags)?;
+    write_tags(store, row, &job.tags)?;
     if inline.is_none() {
         write_body(store, row, &data)?;
     }
@@ -181,4 +181,15 @@ fn encoded(payload: &Payload) -> Result<(bool, Cow<'_, [u8]>), Trouble> {
 
 fn nanos(wait: Duration) -> i64 {
     i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// The tags once more, to find jobs by them.
+pub(super) fn write_tags(store: &Store, row: i64, tags: &[String]) -> Result<(), Trouble> {
+    for tag in tags {
+        store
+            .conn
+            .prepare_cached("INSERT OR IGNORE INTO tag (tag, job) VALUES (?1, ?2)")?
+            .execute(params![tag, row])?;
+    }
+    Ok(())
 }

@@ -2,44 +2,13 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 
+use super::columns::{self, state};
 use super::occur;
-use super::read;
-use super::store::{Store, state};
+use super::recurring_row::find;
+use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::{Error, recurring, stored};
 use crate::model::{Instant, LatestJob, Millis, Pause, Recurring, RecurringRecord};
-
-/// A row that is in force.
-pub(super) struct InForce {
-    pub(super) row: i64,
-    pub(super) recurring: Recurring,
-    pub(super) next_at: Option<i64>,
-    pub(super) count: u64,
-    pub(super) latest: Option<i64>,
-}
-
-/// The columns [`in_force`] reads.
-pub(super) const IN_FORCE: &str = "id, spec, next_at, count, latest";
-
-pub(super) fn in_force(row: &Row<'_>) -> Result<InForce, Trouble> {
-    let spec = row.get_ref(1)?.as_str().unwrap_or_default();
-    Ok(InForce {
-        row: row.get(0)?,
-        recurring: stored::from_json(spec.as_bytes())?,
-        next_at: row.get(2)?,
-        count: row.get(3)?,
-        latest: row.get(4)?,
-    })
-}
-
-/// The one of this name.
-pub(super) fn find(store: &Store, name: &str) -> Result<Option<InForce>, Trouble> {
-    let mut statement = store
-        .conn
-        .prepare_cached(&format!("SELECT {IN_FORCE} FROM recurring WHERE name = ?1 AND NOT removed"))?;
-    let mut rows = statement.query([name])?;
-    rows.next()?.map(in_force).transpose()
-}
 
 pub(super) fn put(
     store: &mut Store,
@@ -149,17 +118,17 @@ fn record(row: &Row<'_>) -> Result<RecurringRecord, Trouble> {
         Some(id) => Some(LatestJob { id: id.into(), state: state(row.get(8)?), at: Millis(row.get(9)?) }),
         None => None,
     };
-    let paused = read::moment(row, 10)?;
+    let paused = columns::moment(row, 10)?;
     let by: Option<String> = row.get(11)?;
     Ok(RecurringRecord {
         recurring: stored::from_json(row.get_ref(0)?.as_bytes_or_null().ok().flatten().unwrap_or_default())?,
         put_at: Millis(row.get(1)?),
         put_by: row.get(2)?,
-        next_at: read::moment(row, 3)?,
+        next_at: columns::moment(row, 3)?,
         then_at: Vec::new(),
         count: row.get(4)?,
         skipped: row.get(5)?,
-        missed_at: read::moment(row, 6)?,
+        missed_at: columns::moment(row, 6)?,
         latest,
         paused: paused.map(|since| Pause { since, by: by.unwrap_or_default(), reason: None }),
     })

@@ -2,8 +2,8 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::read;
-use super::store::{Store, state};
+use super::columns::{self, state};
+use super::store::Store;
 use super::trouble::Trouble;
 use crate::model::{JobState, PublishedEvent, What};
 
@@ -22,7 +22,7 @@ pub(super) fn job(store: &mut Store, row: i64) -> Result<(), Trouble> {
         )?
         .query_row([row], |found| {
             // Tags that cannot be read have never been found by.
-            let tags: Option<Vec<String>> = read::json(found, 2).ok().flatten();
+            let tags: Option<Vec<String>> = columns::json(found, 2).ok().flatten();
             let recurring: Option<i64> = found.get(3)?;
             Ok((
                 found.get(0)?,

@@ -2,9 +2,10 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::figures::Figures;
+use super::columns::state;
+use super::gathered::Figures;
 use super::history::{self, End};
-use super::store::{Store, state};
+use super::store::Store;
 use super::trouble::Trouble;
 use super::{advance, needs, unreadable};
 use crate::broker::{Error, Settling, stored};

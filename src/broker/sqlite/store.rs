@@ -7,18 +7,20 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 
+use super::columns::{json, state};
 use super::empty_filter_cache::Barren;
-use super::expiry::Expiry;
-use super::figures::{self, Gathered};
-use super::occur;
+use super::expiry_time::Expiry;
+use super::gathered::Gathered;
 use super::options::World;
-use super::read;
 use super::trouble::Trouble;
 use crate::broker::notices::Notices;
 use crate::broker::{Error, Notice};
 use crate::model::{
     Fence, Instant, JobId, JobState, Millis, OptionsInForce, PublishedEvent, QueueName, Revocation, What,
 };
+
+/// Jobs that are moved on in one transaction because of a time or of another job.
+pub(super) const STRETCH: usize = 500;
 
 /// Who waits for a job's end.
 pub(super) type Waiter = oneshot::Sender<Result<JobState, Error>>;
@@ -80,7 +82,7 @@ pub(super) struct Effects {
     pub(super) ring: bool,
     pub(super) due: Option<i64>,
     pub(super) figures: Gathered,
-    figures_written: bool,
+    pub(super) figures_written: bool,
     pub(super) expiry: Option<Expiry>,
 }
 
@@ -169,8 +171,7 @@ impl Store {
         )?;
         let mut rows = statement.query(params![queue, id.as_str()])?;
         let found = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-        let (queue, tags) =
-            (found.get::<_, String>(0)?, read::json(found, 1).ok().flatten().unwrap_or_default());
+        let (queue, tags) = (found.get::<_, String>(0)?, json(found, 1).ok().flatten().unwrap_or_default());
         let class = found.get::<_, Option<String>>(2).ok().flatten().map(Into::into);
         let news = PublishedEvent { class, ..PublishedEvent::new(what, Millis(self.time())) };
         Ok(Some(PublishedEvent {
@@ -217,51 +218,6 @@ impl Store {
         Ok(self.conn.last_insert_rowid())
     }
 
-    /// Opens a transaction and drops what another process has made stale.
-    pub(super) fn begin(&mut self, writes: bool) -> Result<(), rusqlite::Error> {
-        let begin = if writes { "BEGIN IMMEDIATE" } else { "BEGIN" };
-        self.conn.prepare_cached(begin)?.execute([])?;
-        if self.changed_elsewhere()? {
-            self.foreign = true;
-            self.queues.clear();
-            self.options = None;
-            self.barren = Barren::default();
-            self.next_due = self.next_due_on_file()?;
-        }
-        Ok(())
-    }
-
-    fn changed_elsewhere(&mut self) -> Result<bool, rusqlite::Error> {
-        let version = self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
-        Ok(std::mem::replace(&mut self.data_version, version) != version)
-    }
-
-    /// Commits. The caller rolls back when it fails.
-    pub(super) fn commit(&mut self, writes: bool) -> Result<(), rusqlite::Error> {
-        if writes {
-            self.write_counts()?;
-            self.write_seen()?;
-            self.write_figures()?;
-        }
-        self.conn.prepare_cached("COMMIT")?.execute([])?;
-        Ok(())
-    }
-
-    pub(super) fn roll_back(&mut self) {
-        if !self.conn.is_autocommit() {
-            let _ = self.conn.execute_batch("ROLLBACK");
-        }
-        self.effects = Effects::default();
-        self.queues.clear();
-        self.options = None;
-        self.barren = Barren::default();
-        // Whether it was seen to is not known.
-        self.foreign = true;
-        // What was due is due again.
-        self.next_due = self.next_due_on_file().unwrap_or_else(|_| Some(self.time()));
-        self.wall_ahead = None;
-    }
-
     /// Brings the counters on file up to date: at the commit, and before they are read.
     pub(super) fn write_counts(&mut self) -> Result<(), rusqlite::Error> {
         for (queue, c) in std::mem::take(&mut self.effects.counts) {
@@ -276,26 +232,6 @@ impl Store {
         Ok(())
     }
 
-    /// Notes now and then how far time has come, so that a boot with a wrong wall clock does not start behind it.
-    fn write_seen(&mut self) -> Result<(), rusqlite::Error> {
-        const EVERY: i64 = 10_000;
-        let time = self.time();
-        if time - self.seen >= EVERY {
-            self.conn.prepare_cached("UPDATE boot SET seen = max(seen, ?1)")?.execute([time])?;
-            self.seen = time;
-        }
-        Ok(())
-    }
-
-    /// Writes the statistics, if they have waited for long enough.
-    fn write_figures(&mut self) -> Result<(), rusqlite::Error> {
-        if self.figures_due.is_some_and(|due| due <= self.time()) {
-            figures::write(self)?;
-            self.effects.figures_written = true;
-        }
-        Ok(())
-    }
-
     /// When something happens by itself, in store time.
     pub(super) fn next_timer(&self) -> Option<i64> {
         [self.next_due, self.figures_due, self.expiry.due].into_iter().flatten().min()
@@ -304,21 +240,6 @@ impl Store {
     /// Whether that is something for a transaction like those of calls.
     pub(super) fn is_due(&self, time: i64) -> bool {
         [self.next_due, self.figures_due].into_iter().flatten().any(|due| due <= time)
-    }
-
-    /// When the next delayed job, lease or recurring job is due.
-    pub(super) fn next_due_on_file(&self) -> Result<Option<i64>, rusqlite::Error> {
-        let jobs = self
-            .conn
-            .prepare_cached(
-                "SELECT min(at) FROM (
-                     SELECT * FROM (SELECT due_at AS at FROM job WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
-                     UNION ALL
-                     SELECT * FROM (SELECT expires_at FROM job WHERE expires_at IS NOT NULL AND ?1
-                                    ORDER BY expires_at LIMIT 1))",
-            )?
-            .query_row([self.serves], |row| row.get(0))?;
-        Ok([jobs, occur::next_look(self)?].into_iter().flatten().min())
     }
 
     /// After the commit: remembers leases, says what is to be said, and gives who waited for an end.
@@ -369,9 +290,4 @@ impl Store {
             .optional()?;
         place.ok_or_else(|| Error::NoJob(id.clone()).into())
     }
-}
-
-/// The state behind a number on file.
-pub(super) fn state(number: usize) -> JobState {
-    JobState::ALL.into_iter().find(|state| *state as usize == number).unwrap_or(JobState::Held)
 }

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::sync::mpsc::{Receiver, Sender};
 
 use super::call::Done;
+use super::message::Message;
 use super::options::World;
 use super::store::Waiter;
-use super::thread::Message;
 use crate::broker::Error;
 use crate::failpoint::failpoint;
 use crate::model::JobState;

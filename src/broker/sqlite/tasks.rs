@@ -29,7 +29,7 @@ pub(super) fn count(store: &Store, begins: &str, states: &[JobState]) -> Result<
     let mut sum = 0;
     for count in counts {
         let (state, count) = count?;
-        if states.is_empty() || states.contains(&super::store::state(state)) {
+        if states.is_empty() || states.contains(&super::columns::state(state)) {
             sum += count;
         }
     }

@@ -13,6 +13,7 @@ use super::checkpoint::Checkpoints;
 use super::expiry::Look;
 use super::heard::look_around;
 use super::lease;
+use super::message::Message;
 use super::notify_file::Bell;
 use super::place::Place;
 use super::store::Store;
@@ -29,17 +30,6 @@ const BATCH_MAX: usize = 256;
 const COMPANY: Duration = Duration::from_millis(5);
 /// After a timer's work has failed.
 const PAUSE: Duration = Duration::from_secs(1);
-
-pub(super) enum Message {
-    /// A request to apply and answer.
-    Call(Box<dyn Call>),
-    /// Another process may have changed the store, or what its files are called.
-    Bell,
-    /// The disk failed: nothing is durable until further notice.
-    Broken(String),
-    /// The thread is to end.
-    Stop,
-}
 
 pub(super) struct Room {
     pub(super) store: Store,

@@ -3,7 +3,8 @@
 
 use rusqlite::{ErrorCode, OptionalExtension, Row, params};
 
-use super::store::{Store, state};
+use super::columns::state;
+use super::store::Store;
 use super::trouble::Trouble;
 use crate::broker::stored;
 use crate::model::{Failure, Fence, JobId, JobRecord, JobState, Millis, What};

@@ -2,9 +2,9 @@
 
 use rusqlite::Row;
 
-use super::lease::STRETCH;
+use super::columns;
 use super::read;
-use super::store::Store;
+use super::store::{STRETCH, Store};
 use super::trouble::Trouble;
 use super::unreadable::{self, Unreadable};
 use crate::model::{Class, ClassFilter, Instant, Job};
@@ -107,9 +107,9 @@ fn read_found(store: &Store, row: &Row<'_>) -> Result<Found, Trouble> {
         crashes: row.get(6)?,
         interrupted: row.get(7)?,
         unknown: row.get(15)?,
-        tags: read::json(row, 8)?.unwrap_or_default(),
-        retry: read::retry(row, 9)?,
-        time_limit: read::duration(row, 12)?,
+        tags: columns::json(row, 8)?.unwrap_or_default(),
+        retry: columns::retry(row, 9)?,
+        time_limit: columns::duration(row, 12)?,
         payload: read::payload(store, id, row, 13)?,
     };
     Ok(Found { row: id, fence: row.get(1)?, ready: row.get(16)?, job })

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -14,6 +14,7 @@ use super::fault::Fault;
 use super::queue::Queue;
 use crate::broker::Notice;
 use crate::broker::ledger::Ledger;
+pub(super) use crate::broker::lock::lock;
 use crate::clock;
 use crate::model::{Fence, Instant, JobId, QueueName};
 
@@ -311,8 +312,4 @@ pub(super) struct Dead<'a> {
     pub error: &'a str,
     pub class: Option<&'a str>,
     pub attempt: u32,
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

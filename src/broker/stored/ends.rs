@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Stored, kept, list, maybe, maybe_boxed};
+use super::form::{Stored, kept, list, maybe, maybe_boxed};
 use crate::model::{
     Caught, DeadWorker, Exit, ExitStatus, Failure, Forensics, Millis, Signal, SignalSent, Snapshot, Usage,
     WorkerName,
 };
 
 kept! {
+    Failure as FailureRow;
+    Forensics as ForensicsRow;
     Caught as CaughtRow;
     DeadWorker as DeadWorkerRow;
     Exit as ExitRow;

@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Stored, kept, maybe};
+use super::form::{Stored, kept, maybe};
 use crate::model::{
     Attempt, Count, Entry, Failure, Fence, Forensics, Happened, Instance, JobState, Millis, QueueName,
     WorkerName,
 };
 
 kept! {
+    Entry as EntryRow;
     Attempt as AttemptRow;
 }
 

@@ -2,13 +2,22 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::maybe;
+use super::form::{Stored, kept, maybe};
 use crate::model::{
     Bytes, Class, Cron, Exec, Exists, JobId, Millis, NewJob, Overlap, Pause, Payload, Progress, QueueName,
     Recurring, Retry, Schedule,
 };
+
+kept! {
+    Exec as ExecRow;
+    Pause as PauseRow;
+    Progress as ProgressRow;
+    Recurring as RecurringRow;
+    Retry as RetryRow;
+    Schedule as ScheduleRow;
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Payload", rename_all = "snake_case")]

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use super::*;
 use crate::model::{
-    Attempt, Caught, Count, DeadWorker, Exit, ExitStatus, Fence, Happened, JobState, Millis, NewJob, Overlap,
-    Payload, Signal, SignalSent, SlotId, Snapshot, Usage, WorkerId, WorkerName,
+    Attempt, Caught, Count, DeadWorker, Entry, Exec, Exit, ExitStatus, Failure, Fence, Forensics, Happened,
+    JobState, Millis, NewJob, Overlap, Pause, Payload, Progress, Recurring, Retry, Schedule, Signal,
+    SignalSent, SlotId, Snapshot, Usage, WorkerId, WorkerName,
 };
 
 const WHAT_TO_DO: &str = "what stores hold must not change: stores that are there could not be read. Give the row in \

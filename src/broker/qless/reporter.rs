@@ -1,0 +1,56 @@
+//! Whether the news of Redis are told just now, and whether anybody still listens.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::broker::EventBus;
+use crate::broker::notices::Notices;
+
+/// Tells the news while anybody listens.
+#[derive(Default)]
+pub(super) struct Reporter(Mutex<Option<Reports>>);
+
+struct Reports {
+    task: JoinHandle<()>,
+    /// Whether it has been tried to hear something: from then on all is told, or that some is lost.
+    tried: watch::Receiver<bool>,
+}
+
+impl Reporter {
+    fn reports(&self) -> MutexGuard<'_, Option<Reports>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Comes back when what happens from now on is told to those who listen already.
+    pub(super) async fn begin(&self, report: impl FnOnce(watch::Sender<bool>) -> JoinHandle<()>) {
+        let mut tried = {
+            let mut reports = self.reports();
+            let begin = || {
+                let (tell, tried) = watch::channel(false);
+                Reports { task: report(tell), tried }
+            };
+            reports.get_or_insert_with(begin).tried.clone()
+        };
+        // It may be ended before.
+        let _ = tried.wait_for(|tried| *tried).await;
+    }
+
+    /// There are no more.
+    pub(super) fn end(&self) {
+        if let Some(reports) = self.reports().take() {
+            reports.task.abort();
+        }
+    }
+
+    /// Where somebody listens. If nobody does, the next one to come begins anew.
+    pub(super) fn room(&self, notices: &Notices) -> Option<EventBus> {
+        let mut reports = self.reports();
+        let room = notices.heard().cloned();
+        if room.is_none() {
+            *reports = None;
+        }
+        room
+    }
+}

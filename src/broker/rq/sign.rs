@@ -1,0 +1,70 @@
+//! How workers are signed in Redis, and taken out.
+
+use redis::Cmd;
+
+use super::shared::{Shared, lock};
+use super::workers::{Known, Workers};
+use crate::broker::Error;
+use crate::model::QueueName;
+
+/// A worker is known for so many seconds after its last sign.
+const TTL: u64 = 90;
+/// The generation of RQ whose keys are written.
+const VERSION: &str = "3.0.0";
+
+impl Workers {
+    /// Tells Redis that they live.
+    pub(super) async fn sign(&self, shared: &Shared) -> Result<(), Error> {
+        let all: Vec<(String, Known)> =
+            lock(&self.all).iter().map(|(name, known)| (name.clone(), known.clone())).collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let common = [
+            ("hostname", self.host().to_owned()),
+            ("ip_address", String::new()),
+            ("pid", std::process::id().to_string()),
+            ("version", VERSION.into()),
+            ("python_version", String::new()),
+        ];
+        let write = |cmd: &mut Cmd| {
+            cmd.arg(TTL).arg(2 * common.len());
+            common.iter().for_each(|(name, value)| _ = cmd.arg(*name).arg(value));
+            cmd.arg(all.len());
+            for (name, known) in &all {
+                cmd.arg(name).arg(if known.is_signed { "again" } else { "first" }).arg(known.queues.len());
+                known.queues.iter().for_each(|queue| _ = cmd.arg(queue.as_str()));
+            }
+        };
+        shared.call("tell workers to", "sign", write).await?;
+        let mut now = lock(&self.all);
+        for (name, known) in &all {
+            if let Some(worker) = now.get_mut(name).filter(|worker| worker.queues == known.queues) {
+                worker.is_signed = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Workers that are none any more, and the scheduler of these queues.
+    pub(super) async fn leave(
+        &self,
+        shared: &Shared,
+        names: &[String],
+        queues: &[QueueName],
+    ) -> Result<(), Error> {
+        let write = |cmd: &mut Cmd| {
+            cmd.arg(names.len()).arg(names).arg(shared.scheduler()).arg(queues.len());
+            queues.iter().for_each(|queue| _ = cmd.arg(queue.as_str()));
+        };
+        shared.call("take workers out of", "leave", write).await.map(drop)
+    }
+}
+
+impl Shared {
+    /// What owns RQ's lock of the scheduler.
+    pub(super) fn scheduler(&self) -> String {
+        let base = self.instance.get().map_or("", |instance| self.workers.base(instance));
+        format!("{base}-scheduler-{}", std::process::id())
+    }
+}

@@ -1,0 +1,87 @@
+//! The transactions of the store's thread: what is read at the beginning, and written at the end.
+
+use super::empty_filter_cache::Barren;
+use super::store::{Effects, Store};
+use super::{figures, occur};
+
+impl Store {
+    /// Opens a transaction and drops what another process has made stale.
+    pub(super) fn begin(&mut self, writes: bool) -> Result<(), rusqlite::Error> {
+        let begin = if writes { "BEGIN IMMEDIATE" } else { "BEGIN" };
+        self.conn.prepare_cached(begin)?.execute([])?;
+        if self.changed_elsewhere()? {
+            self.foreign = true;
+            self.queues.clear();
+            self.options = None;
+            self.barren = Barren::default();
+            self.next_due = self.next_due_on_file()?;
+        }
+        Ok(())
+    }
+
+    fn changed_elsewhere(&mut self) -> Result<bool, rusqlite::Error> {
+        let version = self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        Ok(std::mem::replace(&mut self.data_version, version) != version)
+    }
+
+    /// Commits. The caller rolls back when it fails.
+    pub(super) fn commit(&mut self, writes: bool) -> Result<(), rusqlite::Error> {
+        if writes {
+            self.write_counts()?;
+            self.write_seen()?;
+            self.write_figures()?;
+        }
+        self.conn.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    pub(super) fn roll_back(&mut self) {
+        if !self.conn.is_autocommit() {
+            let _ = self.conn.execute_batch("ROLLBACK");
+        }
+        self.effects = Effects::default();
+        self.queues.clear();
+        self.options = None;
+        self.barren = Barren::default();
+        // Whether it was seen to is not known.
+        self.foreign = true;
+        // What was due is due again.
+        self.next_due = self.next_due_on_file().unwrap_or_else(|_| Some(self.time()));
+        self.wall_ahead = None;
+    }
+
+    /// Notes now and then how far time has come, so that a boot with a wrong wall clock does not start behind it.
+    fn write_seen(&mut self) -> Result<(), rusqlite::Error> {
+        const EVERY: i64 = 10_000;
+        let time = self.time();
+        if time - self.seen >= EVERY {
+            self.conn.prepare_cached("UPDATE boot SET seen = max(seen, ?1)")?.execute([time])?;
+            self.seen = time;
+        }
+        Ok(())
+    }
+
+    /// Writes the statistics, if they have waited for long enough.
+    fn write_figures(&mut self) -> Result<(), rusqlite::Error> {
+        if self.figures_due.is_some_and(|due| due <= self.time()) {
+            figures::write(self)?;
+            self.effects.figures_written = true;
+        }
+        Ok(())
+    }
+
+    /// When the next delayed job, lease or recurring job is due.
+    pub(super) fn next_due_on_file(&self) -> Result<Option<i64>, rusqlite::Error> {
+        let jobs = self
+            .conn
+            .prepare_cached(
+                "SELECT min(at) FROM (
+                     SELECT * FROM (SELECT due_at AS at FROM job WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
+                     UNION ALL
+                     SELECT * FROM (SELECT expires_at FROM job WHERE expires_at IS NOT NULL AND ?1
+                                    ORDER BY expires_at LIMIT 1))",
+            )?
+            .query_row([self.serves], |row| row.get(0))?;
+        Ok([jobs, occur::next_look(self)?].into_iter().flatten().min())
+    }
+}
