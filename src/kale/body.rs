@@ -1,6 +1,8 @@
 //! What the text of a message is: a job in JSON, a task of kale, or any text.
 
-use serde_json::Value as Json;
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
 
 use super::codec::{Codec, CodecError};
 use super::message::{EnvelopeError, Received};
@@ -21,8 +23,8 @@ pub enum Body {
     Native {
         /// Which code runs it.
         class: String,
-        /// What it is given, `null` if nothing.
-        data: Json,
+        /// What it is given, as JSON text byte by byte; `null` if nothing.
+        data: String,
     },
     /// A task of kale.
     Kale(Box<Received>),
@@ -57,15 +59,14 @@ pub enum BodyError {
 impl Reading {
     /// Reads the text of a message.
     pub fn read(&self, text: &str) -> Result<Body, BodyError> {
-        if let Ok(Json::Object(mut object)) = serde_json::from_str(text)
+        if let Ok(object) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text)
             && (object.contains_key("class") || self.text_class.is_none())
         {
-            return match object.remove("class") {
-                Some(Json::String(class)) if !class.is_empty() => {
-                    Ok(Body::Native { class, data: object.remove("data").unwrap_or(Json::Null) })
-                }
-                _ => Err(BodyError::NoClass),
-            };
+            let class =
+                object.get("class").and_then(|class| serde_json::from_str::<String>(class.get()).ok());
+            let class = class.filter(|class| !class.is_empty()).ok_or(BodyError::NoClass)?;
+            let data = object.get("data").map_or("null", |data| data.get()).to_owned();
+            return Ok(Body::Native { class, data });
         }
         match (&self.codec, &self.text_class) {
             (Some(codec), _) => Ok(Body::Kale(Box::new(Received::read(codec.open(text)?)?))),

@@ -8,6 +8,7 @@
 mod body;
 mod cipher;
 mod codec;
+mod first;
 mod import;
 mod message;
 pub mod pickle;
@@ -21,6 +22,7 @@ mod settings;
 pub use body::{Body, BodyError, Reading};
 pub use cipher::{DEFAULT_KEY, Key, KeyError};
 pub use codec::{Codec, CodecError, Compression, INFLATED_MAX};
+pub use first::Sender;
 pub use import::{Application, ImportError, Imported};
 pub use message::{EnvelopeError, Message, Received, Rerun};
 pub use queue_error::{Place, QueuesError};

@@ -3,7 +3,6 @@ use std::io::Write as _;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
-use serde_json::json;
 
 use super::pickle::Value;
 use super::*;
@@ -126,9 +125,9 @@ fn counters_that_stand_where_something_else_does_are_left_alone() {
 fn json_is_a_job_of_ours_and_anything_else_is_what_its_queue_says() {
     let kale = Reading { codec: Some(codec()), text_class: None };
     let body = kale.read(r#"{"class": "mail.Send", "data": {"to": "ann"}}"#).unwrap();
-    assert_eq!(body, Body::Native { class: "mail.Send".into(), data: json!({"to": "ann"}) });
+    assert_eq!(body, Body::Native { class: "mail.Send".into(), data: r#"{"to": "ann"}"#.into() });
     let body = kale.read(r#"{"class": "mail.Send"}"#).unwrap();
-    assert_eq!(body, Body::Native { class: "mail.Send".into(), data: json!(null) });
+    assert_eq!(body, Body::Native { class: "mail.Send".into(), data: "null".into() });
     assert_eq!(kale.read(VECTOR).unwrap(), Body::Kale(Box::new(received(&noop()))));
     assert_eq!(kale.read(r#"{"class": 7}"#), Err(BodyError::NoClass));
     assert!(matches!(kale.read("hello"), Err(BodyError::Codec(_))));

@@ -8,22 +8,22 @@ use taskvisor::model::verb::Before;
 use taskvisor::model::*;
 
 contract!(
-    a_class_that_nobody_knows_is_counted_until_a_retry,
-    progress_is_kept_the_latest_of_it,
-    progress_of_others_is_ignored,
-    an_attempt_begins_without_progress,
+    a_class_that_nobody_knows_is_counted_until_a_retry [Clock, Retry],
+    progress_is_kept_the_latest_of_it [Order],
+    progress_of_others_is_ignored [Order, ShowWaiting],
+    an_attempt_begins_without_progress [Retry],
     a_large_result_comes_back,
-    a_retry_spends_the_attempt_and_waits,
-    a_release_keeps_its_place_and_its_attempt,
-    an_interrupted_release_is_counted,
-    the_third_interruption_of_a_job_that_ran_alone_holds_it,
+    a_retry_spends_the_attempt_and_waits [Clock],
+    a_release_keeps_its_place_and_its_attempt [Order],
+    an_interrupted_release_is_counted [Unspent],
+    the_third_interruption_of_a_job_that_ran_alone_holds_it [Order],
     a_crash_is_counted,
-    a_held_job_keeps_its_reason_until_it_is_retried,
+    a_held_job_keeps_its_reason_until_it_is_retried [Retry],
     a_failed_job_keeps_its_failure,
     a_result_is_kept,
     forensics_are_stamped,
-    what_comes_before_a_job_is_counted,
-    five_interruptions_hold_a_job,
+    what_comes_before_a_job_is_counted [Prioritize, Position, Order, Queues],
+    five_interruptions_hold_a_job [Order],
     the_end_is_told_to_those_who_wait,
 );
 
@@ -181,8 +181,8 @@ async fn a_failed_job_keeps_its_failure(scene: Scene) {
     let failed = scene.record(&"a".into()).await;
     assert_eq!((failed.state, failed.failure), (JobState::Failed, Some(failure())));
     // Where others may look for its output, it says whose it was.
-    let is_shared = scene.store.as_ref().unwrap().card().shared;
-    assert!(failed.ended_at.is_some() && failed.instance.is_some() == is_shared);
+    let others_look = matches!(scene.place, Place::Redis(_));
+    assert!(failed.ended_at.is_some() && failed.instance.is_some() == others_look);
 }
 
 async fn a_result_is_kept(scene: Scene) {

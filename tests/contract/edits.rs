@@ -8,19 +8,19 @@ use taskvisor::model::verb::{Discard, Prioritize, SetData, Tag, Track, Untrack};
 use taskvisor::model::*;
 
 contract!(
-    a_new_priority_keeps_the_place_among_equals,
-    a_running_job_has_its_new_priority_at_its_next_attempt,
-    a_job_that_has_ended_gets_no_other_priority,
-    who_runs_a_job_changes_its_data,
-    nobody_else_changes_the_data_of_a_job,
-    tags_are_added_and_removed,
-    jobs_are_found_by_tag,
-    jobs_are_found_by_tag_page_by_page,
-    jobs_that_are_followed_are_found,
-    a_discarded_job_is_gone_with_all_of_it,
-    only_what_is_over_and_needed_by_nobody_is_discarded,
-    a_put_of_an_id_that_exists_is_left_out_if_asked,
-    what_cannot_be_is_refused_at_the_put,
+    a_new_priority_keeps_the_place_among_equals [Prioritize, Order],
+    a_running_job_has_its_new_priority_at_its_next_attempt [Prioritize, Order],
+    a_job_that_has_ended_gets_no_other_priority [Prioritize, ShowWaiting],
+    who_runs_a_job_changes_its_data [SetData],
+    nobody_else_changes_the_data_of_a_job [SetData],
+    tags_are_added_and_removed [ShowWaiting],
+    jobs_are_found_by_tag [Retry, ShowWaiting],
+    jobs_are_found_by_tag_page_by_page [ShowWaiting],
+    jobs_that_are_followed_are_found [ShowWaiting],
+    a_discarded_job_is_gone_with_all_of_it [ShowWaiting],
+    only_what_is_over_and_needed_by_nobody_is_discarded [Retry, Depend],
+    a_put_of_an_id_that_exists_is_left_out_if_asked [Prioritize, Depend, UniqueId, Order],
+    what_cannot_be_is_refused_at_the_put [Prioritize, Depend, ShowWaiting, Order, Queues],
 );
 
 async fn prioritize(scene: &Scene, id: &str, priority: i32) -> Result<(), Error> {
@@ -123,7 +123,8 @@ async fn nobody_else_changes_the_data_of_a_job(scene: Scene) {
     assert_eq!(error.to_string(), "job 'a' is canceling: it cannot be given other data");
     assert_eq!(scene.record(&"a".into()).await.payload, before);
     let program = Exec { argv: vec!["true".into()], ..Exec::default() };
-    scene.put(NewJob { payload: Payload::Exec(program), ..job("p") }).await;
+    let class = Class::EXEC.into();
+    scene.put(NewJob { class, payload: Payload::Exec(program), ..job("p") }).await;
     let program = scene.take().await.unwrap();
     let error = set_data(&scene, &program.lease, "1").await.unwrap_err();
     assert_eq!(error.to_string(), "job 'p' is a program, which has no data to change");

@@ -12,9 +12,9 @@ use taskvisor::model::verb::{Act, Bulk, DependOff, DependOn, Discard, Prioritize
 use taskvisor::model::*;
 
 contract!(
-    what_happens_is_told_in_order,
-    every_way_a_job_goes_is_told,
-    changes_are_told_and_found_by_their_tags,
+    what_happens_is_told_in_order [Clock, Retry, ShowWaiting, Order, Queues],
+    every_way_a_job_goes_is_told [Retry, Depend, Order, Queues],
+    changes_are_told_and_found_by_their_tags [Prioritize, Depend, ShowWaiting],
 );
 
 async fn what_happens_is_told_in_order(scene: Scene) {

@@ -7,16 +7,16 @@ use taskvisor::broker::EventBus;
 use taskvisor::model::verb::Cancel;
 use taskvisor::model::*;
 
-contract!(
-    a_job_that_completes_at_once_has_no_history,
-    an_attempt_that_does_not_complete_is_in_the_history,
-    what_goes_back_unspent_is_in_the_history_if_it_counts,
-    what_people_do_is_in_the_history,
-    the_reason_of_a_cancel_is_kept_and_told,
-    an_attempt_that_nobody_settled_is_in_the_history,
-    the_history_keeps_the_latest_hundred,
-    renewals_are_counted_for_each_lease,
-);
+contract! {
+    a_job_that_completes_at_once_has_no_history [PutBy],
+    an_attempt_that_does_not_complete_is_in_the_history [Clock],
+    what_goes_back_unspent_is_in_the_history_if_it_counts [Fences],
+    what_people_do_is_in_the_history [Retry],
+    the_reason_of_a_cancel_is_kept_and_told [Order, ShowWaiting],
+    an_attempt_that_nobody_settled_is_in_the_history [Clock],
+    the_history_keeps_the_latest_hundred [Order, Fences],
+    renewals_are_counted_for_each_lease [Clock],
+}
 
 /// The attempts in the history of the job `a`, and who did what to it meanwhile.
 async fn history(scene: &Scene) -> (Vec<Attempt>, Vec<Happened>) {

@@ -9,18 +9,18 @@ use taskvisor::broker::{Error, Notice, Renewal, Settling};
 use taskvisor::model::*;
 
 contract!(
-    a_waiting_job_is_canceled_at_once,
+    a_waiting_job_is_canceled_at_once [Clock, ShowWaiting, Order],
     a_running_job_is_canceled_when_it_settles,
     a_job_done_before_its_kill_is_complete,
     only_what_is_not_over_can_be_canceled,
-    only_what_is_over_can_be_retried,
-    a_late_settlement_is_not_ours,
-    a_lease_is_renewed,
-    a_lease_that_ran_out_is_lost,
-    a_job_that_is_being_canceled_is_renewed_until_its_end_is_settled,
+    only_what_is_over_can_be_retried [Retry],
+    a_late_settlement_is_not_ours [SettlesOnce],
+    a_lease_is_renewed [Clock],
+    a_lease_that_ran_out_is_lost [Clock],
+    a_job_that_is_being_canceled_is_renewed_until_its_end_is_settled [Clock],
     fences_ascend,
-    recover_releases_what_an_instance_held,
-    recover_keeps_what_it_is_told_to_keep,
+    recover_releases_what_an_instance_held [Order],
+    recover_keeps_what_it_is_told_to_keep [Order],
 );
 
 async fn a_waiting_job_is_canceled_at_once(scene: Scene) {

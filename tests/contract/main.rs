@@ -2,6 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, clippy::too_many_lines)]
 
 #[macro_use]
+#[path = "../support/contract/mod.rs"]
+mod contract;
+#[path = "../support/sqs/mod.rs"]
+mod sqs;
 #[path = "../support/store.rs"]
 mod support;
 

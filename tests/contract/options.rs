@@ -9,6 +9,7 @@ use taskvisor::model::verb::{LoadOptions, OptionShown, SetOption, ShowOptions, U
 use taskvisor::model::*;
 
 contract!(
+    needs [Options];
     an_option_of_a_queue_comes_before_that_of_all,
     options_are_loaded_all_or_none,
     a_queue_runs_so_many_at_a_time,

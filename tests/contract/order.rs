@@ -9,21 +9,21 @@ use taskvisor::model::*;
 const SIZES: [&[u16]; 4] = [&[10], &[1; 10], &[8, 2], &[3, 3, 3, 3]];
 
 contract!(
-    jobs_run_in_insertion_order,
-    a_batch_goes_to_as_many_workers,
-    queues_are_tried_in_order,
-    one_queue_is_emptied_before_the_next,
-    each_queue_has_its_turn,
-    a_turn_is_left_out_by_what_is_paused_or_empty,
-    a_turn_takes_the_highest_priority,
-    classes_are_taken_as_the_filter_says,
-    a_filter_leaves_the_others_in_their_places,
-    a_filter_that_found_nothing_finds_what_comes_later,
-    higher_priority_runs_first,
-    a_delayed_job_waits_for_its_time,
-    a_paused_queue_gives_nothing,
-    a_queue_that_is_not_there_cannot_be_resumed,
-    a_put_wakes,
+    jobs_run_in_insertion_order [Order],
+    a_batch_goes_to_as_many_workers [Order, Fences],
+    queues_are_tried_in_order [Queues, Order],
+    one_queue_is_emptied_before_the_next [Queues, Order],
+    each_queue_has_its_turn [Queues, Order],
+    a_turn_is_left_out_by_what_is_paused_or_empty [Pause, Queues],
+    a_turn_takes_the_highest_priority [Prioritize, Queues],
+    classes_are_taken_as_the_filter_says [Order],
+    a_filter_leaves_the_others_in_their_places [Prioritize, Queues],
+    a_filter_that_found_nothing_finds_what_comes_later [Clock, Retry],
+    higher_priority_runs_first [Prioritize],
+    a_delayed_job_waits_for_its_time [Clock, ShowWaiting],
+    a_paused_queue_gives_nothing [Pause],
+    a_queue_that_is_not_there_cannot_be_resumed [Pause],
+    a_put_wakes [WakesUnasked],
 );
 
 async fn jobs_run_in_insertion_order(scene: Scene) {

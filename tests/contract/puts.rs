@@ -8,13 +8,13 @@ use taskvisor::broker::Error;
 use taskvisor::model::*;
 
 contract!(
-    counts_follow_the_jobs,
-    a_batch_is_put_whole_or_not_at_all,
-    a_large_payload_comes_back,
-    arguments_need_not_be_text,
-    everything_put_comes_back,
-    a_mistake_leaves_what_comes_with_it_alone,
-    a_put_that_is_sent_again_is_known_by_its_token,
+    counts_follow_the_jobs [ShowWaiting, Order],
+    a_batch_is_put_whole_or_not_at_all [UniqueId, ShowWaiting],
+    a_large_payload_comes_back [AnyBytes],
+    arguments_need_not_be_text [ShowWaiting],
+    everything_put_comes_back [Prioritize],
+    a_mistake_leaves_what_comes_with_it_alone [UniqueId, Order],
+    a_put_that_is_sent_again_is_known_by_its_token [UniqueId, ShowWaiting],
 );
 
 async fn counts_follow_the_jobs(scene: Scene) {

@@ -6,7 +6,9 @@ use crate::support::*;
 use taskvisor::broker::{Fetch, Settling};
 use taskvisor::model::*;
 
-contract!(random_operations_agree_with_a_model);
+contract!(
+    random_operations_agree_with_a_model [Clock, Prioritize, Depend],
+);
 
 pub fn seed() -> u64 {
     std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x5eed)

@@ -7,11 +7,11 @@ use taskvisor::model::verb::SetData;
 use taskvisor::model::*;
 
 contract!(
-    a_job_goes_on_in_another_queue_as_if_put_there,
-    a_job_takes_along_the_data_that_a_stage_gave_it,
-    what_is_long_is_not_kept_of_each_stage,
-    what_needs_a_job_waits_for_its_last_stage,
-    a_job_that_cannot_go_on_is_held_with_the_reason,
+    a_job_goes_on_in_another_queue_as_if_put_there [Prioritize, Queues],
+    a_job_takes_along_the_data_that_a_stage_gave_it [SetData, Queues],
+    what_is_long_is_not_kept_of_each_stage [Queues],
+    what_needs_a_job_waits_for_its_last_stage [Clock, Depend, Order, Queues],
+    a_job_that_cannot_go_on_is_held_with_the_reason [Retry, Depend, Order],
     a_job_that_is_canceled_goes_on_nowhere,
     a_job_may_go_on_in_its_own_queue,
 );

@@ -1,5 +1,5 @@
 //! A store in a world whose time stands still until a test moves it.
-#![allow(dead_code, missing_docs, unused_macros)]
+#![allow(dead_code, missing_docs)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,22 +8,6 @@ use std::time::Duration;
 use taskvisor::broker::sqlite::{Options, World};
 use taskvisor::broker::{Broker, Error, Fetch, Notice, Qless, Settling, Sqlite, qless};
 use taskvisor::model::*;
-
-/// Runs each case over each broker.
-macro_rules! contract {
-    ($($case:ident),* $(,)?) => {
-        embedded!($($case),*);
-        mod redis { $( #[tokio::test] async fn $case() { super::$case(super::Scene::redis()).await; } )* }
-    };
-}
-
-/// Runs each case over the embedded store, in memory and in a file.
-macro_rules! embedded {
-    ($($case:ident),* $(,)?) => {
-        mod memory { $( #[tokio::test] async fn $case() { super::$case(super::Scene::memory()).await; } )* }
-        mod file { $( #[tokio::test] async fn $case() { super::$case(super::Scene::file()).await; } )* }
-    };
-}
 
 pub const LEASE: Duration = Duration::from_secs(60);
 /// How long a lease that ran out keeps others away.
@@ -58,6 +42,22 @@ pub enum Place {
     Memory,
     File(tempfile::TempDir),
     Redis(RedisServer),
+    Elsewhere(Box<dyn Elsewhere>),
+}
+
+/// A broker that is no store of ours, and keeps its history in a ledger.
+#[async_trait::async_trait]
+pub trait Elsewhere: Send + Sync {
+    /// Opens it, in the world of this clock as far as it lives there.
+    fn open(&self, clock: &Clock) -> Broker;
+
+    /// A new and empty one of the same kind.
+    fn afresh(&self) -> Box<dyn Elsewhere>;
+
+    /// What else a fetch brings of which this has come at once: jobs may be on their way.
+    async fn more(&self, _broker: &Broker, _request: Fetch, at_once: Vec<Fetched>) -> Vec<Fetched> {
+        at_once
+    }
 }
 
 /// The store under test.
@@ -81,6 +81,12 @@ impl Scene {
         scene
     }
 
+    pub fn elsewhere(place: Box<dyn Elsewhere>) -> Self {
+        let mut scene = Scene { clock: Clock::default(), place: Place::Elsewhere(place), store: None };
+        scene.store = scene.second();
+        scene
+    }
+
     pub fn file() -> Self {
         let mut scene =
             Scene { clock: Clock::default(), place: Place::File(tempfile::tempdir().unwrap()), store: None };
@@ -90,10 +96,11 @@ impl Scene {
 
     /// A new and empty scene of the same kind.
     pub fn afresh(&self) -> Self {
-        match self.place {
+        match &self.place {
             Place::Memory => Scene::memory(),
             Place::File(_) => Scene::file(),
             Place::Redis(_) => Scene::redis(),
+            Place::Elsewhere(place) => Scene::elsewhere(place.afresh()),
         }
     }
 
@@ -112,6 +119,7 @@ impl Scene {
                 let options = qless::Options { now: world.now, ahead, ..Default::default() };
                 Some(Arc::new(Qless::open(&server.url(), "the test's", options).unwrap().into()))
             }
+            Place::Elsewhere(place) => Some(Arc::new(place.open(&self.clock))),
         }
     }
 
@@ -137,6 +145,14 @@ impl Scene {
 
     pub async fn take_from(&self, queue: &str) -> Option<Fetched> {
         self.fetch(request(&[queue], 1)).await.unwrap().pop()
+    }
+
+    pub async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
+        let at_once = Broker::fetch(self, request.clone()).await?;
+        Ok(match &self.place {
+            Place::Elsewhere(place) => place.more(self, request, at_once).await,
+            Place::Memory | Place::File(_) | Place::Redis(_) => at_once,
+        })
     }
 
     pub async fn say(&self, fetched: &Fetched, verdict: Verdict) -> Settling {

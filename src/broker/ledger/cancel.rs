@@ -7,7 +7,7 @@ use crate::model::{JobId, JobState};
 
 impl Ledger {
     /// Ends those that run here, and refuses the rest: what waits in the broker is not the ledger's to end.
-    pub(in crate::broker) async fn cancel(&self, asked: Cancel, by: String) -> Result<Vec<Each>, Error> {
+    pub async fn cancel(&self, asked: Cancel, by: String) -> Result<Vec<Each>, Error> {
         let (mut answers, mut running) = (Vec::new(), Vec::new());
         for job in asked.jobs {
             match self.state(&job).await? {

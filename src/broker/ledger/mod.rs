@@ -11,13 +11,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::OnceCell;
+
 use crate::broker::{
     Complaints, Error, Fetch, Health, Notice, Recovery, Renewal, Settling, Source, Sqlite, sqlite,
 };
 use crate::clock;
 use crate::model::{
     Fence, Fetched, Instance, Job, JobId, Lease, NewJob, Progress, QueueName, Revocation, Settlement,
-    WorkerId,
+    Verdict, WorkerId,
 };
 
 /// A ledger that takes longer is too slow: its broker goes on without the answer. What was asked may yet be written.
@@ -28,7 +30,7 @@ const FILE: &str = "ledger.db";
 
 /// A job as its broker gave it.
 #[derive(Clone, Debug)]
-pub(in crate::broker) struct Delivery {
+pub struct Delivery {
     /// With its id.
     pub job: NewJob,
     /// The id is that of the message: what is complete under it was this very message.
@@ -43,7 +45,7 @@ pub(in crate::broker) struct Delivery {
 
 /// What the ledger says of a delivery.
 #[derive(Clone, Debug)]
-pub(in crate::broker) enum Adopted {
+pub enum Adopted {
     /// It is written down.
     Runs(Fetched),
     /// It is complete already: the broker has given it twice.
@@ -52,61 +54,73 @@ pub(in crate::broker) enum Adopted {
 
 /// What names a delivery to its broker, kept for the next supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::broker) struct Handle {
+pub struct Handle {
+    /// The job that ran.
     pub job: JobId,
+    /// Of its latest delivery.
     pub fence: Fence,
+    /// The broker's name for that delivery.
     pub handle: String,
+    /// Where the job came from.
     pub queue: QueueName,
+    /// Somebody was told that it would be canceled.
+    pub is_canceling: bool,
 }
 
 /// The ledger of one state directory.
-pub(in crate::broker) struct Ledger {
+pub struct Ledger {
     store: Arc<Sqlite>,
     /// Why it is in memory only, if it is.
     lost: Option<String>,
+    /// Whether it has room for handles.
+    prepared: OnceCell<()>,
     wrong: Complaints,
 }
 
 impl Ledger {
     /// Opens the ledger of a state directory; where that fails, one in memory. `serves` says whether this process takes jobs.
-    pub(in crate::broker) fn open(state_dir: &Path, serves: bool) -> Result<Ledger, Error> {
-        let path = state_dir.join(FILE);
-        let options = sqlite::Options { serves, ..sqlite::Options::default() };
-        let (store, lost) = match Sqlite::open(&path, options) {
+    pub fn open(state_dir: &Path, serves: bool) -> Result<Ledger, Error> {
+        Ledger::open_in(state_dir, sqlite::Options { serves, ..sqlite::Options::default() })
+    }
+
+    /// The same, in a world of one's own.
+    pub fn open_in(state_dir: &Path, options: sqlite::Options) -> Result<Ledger, Error> {
+        let world = options.world.clone();
+        let (store, lost) = match Sqlite::open(state_dir.join(FILE), options) {
             Ok(store) => (store, None),
-            Err(error) => (Sqlite::memory()?, Some(error.to_string())),
+            Err(error) => (Sqlite::memory_in(world)?, Some(error.to_string())),
         };
-        Ok(Ledger { store: Arc::new(store), lost, wrong: Complaints::default() })
+        Ok(Ledger { store: Arc::new(store), lost, prepared: OnceCell::new(), wrong: Complaints::default() })
     }
 
     /// The store, for those who ask and look.
-    pub(in crate::broker) fn store(&self) -> Arc<Sqlite> {
+    pub fn store(&self) -> Arc<Sqlite> {
         self.store.clone()
     }
 
-    /// Makes room for handles; before the first delivery.
-    pub(in crate::broker) async fn prepare(&self) {
-        self.note("failed to prepare the ledger", self.store.keep_handles().await);
+    /// Makes room for handles, once.
+    async fn prepare(&self) {
+        let prepare = async || self.note("failed to prepare the ledger", self.store.keep_handles().await);
+        self.prepared.get_or_try_init(async || prepare().await.ok_or(())).await.ok();
     }
 
     /// The sizes of its files.
-    pub(in crate::broker) fn health(&self) -> Health {
+    pub fn health(&self) -> Health {
         Health { trouble: None, ..self.store.health() }
     }
 
     /// What somebody should see to: history is not kept.
-    pub(in crate::broker) fn concern(&self) -> Option<String> {
+    pub fn concern(&self) -> Option<String> {
         let lost = self.lost.as_ref()?;
         Some(format!("the history of jobs is kept in memory only: {lost}"))
     }
 
     /// Writes down what was given and says what runs: each delivery for the worker beside it. Without a ledger all run.
-    pub(in crate::broker) async fn adopt(
-        &self,
-        request: &Fetch,
-        given: Vec<(Delivery, WorkerId)>,
-    ) -> Vec<Adopted> {
-        let adopted = self.store.adopt(request.clone(), given.clone());
+    pub async fn adopt(&self, request: &Fetch, given: Vec<(Delivery, WorkerId)>) -> Vec<Adopted> {
+        let adopted = async {
+            self.prepare().await;
+            self.store.adopt(request.clone(), given.clone()).await
+        };
         match self.soon("failed to write jobs into the ledger", adopted).await {
             Some(adopted) => adopted,
             None => {
@@ -115,15 +129,35 @@ impl Ledger {
         }
     }
 
+    /// The verdicts that hold: a job that is being canceled is canceled, unless it was done before its kill came.
+    pub async fn in_force(&self, ends: Vec<Settlement>) -> Vec<Settlement> {
+        let is_done =
+            |verdict: &Verdict| matches!(verdict, Verdict::Complete { next: None, .. } | Verdict::Canceled);
+        if ends.iter().all(|end| is_done(&end.verdict)) {
+            return ends;
+        }
+        let asked = ends.iter().map(|end| (end.job.clone(), end.fence)).collect();
+        let asked = self.soon("failed to read from the ledger who is canceled", self.store.canceling(asked));
+        let canceled = asked.await.unwrap_or_default().into_iter().chain(std::iter::repeat(false));
+        let in_force = |(end, is_canceled): (Settlement, bool)| match is_canceled && !is_done(&end.verdict) {
+            true => Settlement { verdict: Verdict::Canceled, ..end },
+            false => end,
+        };
+        ends.into_iter().zip(canceled).map(in_force).collect()
+    }
+
     /// Writes down how jobs ended, as their broker has taken it.
-    pub(in crate::broker) async fn settle(&self, ends: Vec<Settlement>) -> Vec<Settling> {
+    pub async fn settle(&self, ends: Vec<Settlement>) -> Vec<Settling> {
         let count = ends.len();
-        let noted = self.soon("failed to write ends of jobs into the ledger", self.store.note_ends(ends));
+        let noted = self.soon("failed to write ends of jobs into the ledger", async {
+            self.prepare().await;
+            self.store.note_ends(ends).await
+        });
         noted.await.unwrap_or_else(|| vec![Settling::NotOurs; count])
     }
 
     /// Whether somebody cancels one of these jobs; None where the ledger does not know it.
-    pub(in crate::broker) async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Vec<Option<Renewal>> {
+    pub async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Vec<Option<Renewal>> {
         let count = leases.len();
         match self.soon("failed to renew leases in the ledger", self.store.renew(leases, by)).await {
             Some(renewals) => renewals.into_iter().map(Some).collect(),
@@ -132,24 +166,25 @@ impl Ledger {
     }
 
     /// Writes down that what an instance held waits again, but for those to keep.
-    pub(in crate::broker) async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) {
+    pub async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) {
         let released = self.store.recover(instance, keep).await;
         self.note("failed to write into the ledger what waits again", released);
     }
 
     /// What a supervisor held when it died, and still may.
-    pub(in crate::broker) async fn held(&self, instance: &Instance) -> Vec<Handle> {
+    pub async fn held(&self, instance: &Instance) -> Vec<Handle> {
+        self.prepare().await;
         let held = self.store.handles(instance.clone()).await;
         self.note("failed to read the ledger", held).unwrap_or_default()
     }
 
     /// How far jobs have come.
-    pub(in crate::broker) async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) {
+    pub async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) {
         self.soon("failed to write progress into the ledger", self.store.progress(notes)).await;
     }
 
     /// What people do to jobs that run. That a lease ran out is for their broker to say.
-    pub(in crate::broker) async fn next_notice(&self) -> Notice {
+    pub async fn next_notice(&self) -> Notice {
         loop {
             match self.store.next_notice().await {
                 Notice::Revoked(_, _, Revocation::LockLost) => {}
@@ -159,7 +194,7 @@ impl Ledger {
     }
 
     /// Has [`Ledger::next_notice`] say this.
-    pub(in crate::broker) fn say(&self, notice: Notice) {
+    pub fn say(&self, notice: Notice) {
         self.store.notices().push(notice);
     }
 

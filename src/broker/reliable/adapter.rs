@@ -23,6 +23,10 @@ static CARD: Card = Card {
     longest_delay: None,
     data_max: NewJob::DATA_MAX - 4096,
     cannot: &[
+        (
+            Ability::ShowWaiting,
+            "`redis-cli HGET values ID` shows it, `redis-cli LREM pending 1 ID` takes it out",
+        ),
         (Ability::Position, "`redis-cli LPOS pending ID RANK -1` tells its place in the list"),
         (Ability::Retry, "put its id back, `redis-cli LPUSH pending ID`: its value is kept"),
         (Ability::Depend, "put the second job from the first one"),

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use async_trait::async_trait;
 
-use super::shared::read;
+use super::shared::{Left, read};
 use super::source::Reliable;
 use crate::broker::{Admin, Browse, Error, Recovery};
 use crate::model::verb::{Answer, Verb};
@@ -13,12 +13,16 @@ use crate::model::{Cursor, Fence, Filter, Instance, JobId, JobState, Page, Worke
 #[async_trait]
 impl Recovery for Reliable {
     async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
-        self.shared.ledger.prepare().await;
-        let released = match self.shared.release(&instance, &keep).await {
+        let held = self.shared.ledger.held(&instance).await.into_iter();
+        let left = Left {
+            canceled: held.filter(|one| one.is_canceling).map(|one| (one.job, one.fence)).collect(),
+            keep: keep.clone(),
+        };
+        let released = match self.shared.release(&instance, &left).await {
             Ok(released) => released,
             Err(error @ (Error::Failed(_) | Error::Unanswered(_))) => {
                 tracing::warn!(%error, "what was held before is given back once the server is there");
-                *self.shared.owed.lock().unwrap_or_else(PoisonError::into_inner) = Some(keep.clone());
+                *self.shared.owed.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
                 0
             }
             Err(error) => return Err(error),
@@ -28,7 +32,6 @@ impl Recovery for Reliable {
     }
 
     async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
-        self.shared.ledger.prepare().await;
         self.shared.ledger.store().held_by(instance).await
     }
 }

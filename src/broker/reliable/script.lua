@@ -102,10 +102,16 @@ local function lost(one)
 end
 
 local function release(is_meant, give)
-  local count, all = 0, call('HKEYS', JOBS)
-  for _, id in ipairs(all) do
+  local held = {}
+  for _, id in ipairs(call('HKEYS', JOBS)) do
     local one = job(id)
-    if one.fence and is_meant(one) and is_ours(id) then
+    if one.fence and is_meant(one) then held[#held + 1] = one end
+  end
+  -- Each goes in front of the others: the one that was taken first comes last, and is the first again.
+  table.sort(held, function(one, other) return tonumber(one.fence) > tonumber(other.fence) end)
+  local count = 0
+  for _, one in ipairs(held) do
+    if is_ours(one.id) then
       give(one)
       count = count + 1
     end

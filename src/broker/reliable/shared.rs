@@ -25,6 +25,15 @@ const TICK: Duration = Duration::from_secs(1);
 /// The wait after a job was told of and nothing could be taken, doubled up to the second: it may be of no class of ours.
 const BARREN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
+/// What an earlier supervisor left behind.
+#[derive(Clone, Debug)]
+pub(super) struct Left {
+    /// To be settled by this supervisor.
+    pub keep: Vec<(JobId, Fence)>,
+    /// Of jobs that were being canceled: they do not wait again.
+    pub canceled: Vec<(JobId, Fence)>,
+}
+
 pub(super) struct Shared {
     pub link: Link,
     /// The one that blocks.
@@ -42,7 +51,7 @@ pub(super) struct Shared {
     barren: AtomicU32,
     pub dropped: AtomicU64,
     /// What was held before is still to be given back, but for these.
-    pub owed: Mutex<Option<Vec<(JobId, Fence)>>>,
+    pub owed: Mutex<Option<Left>>,
     complaints: Complaints,
 }
 
@@ -95,19 +104,28 @@ impl Shared {
     }
 
     /// Gives back what an instance held before this process, but for those to keep; gives how many.
-    pub(super) async fn release(&self, instance: &Instance, keep: &[(JobId, Fence)]) -> Result<u64, Error> {
-        let kept = keep.iter().map(|(_, fence)| fence.0);
+    pub(super) async fn release(&self, instance: &Instance, left: &Left) -> Result<u64, Error> {
+        let canceled: Vec<_> = left.canceled.iter().filter(|one| !left.keep.contains(one)).collect();
+        let ends = self.call("settle jobs in", "settle", |cmd| {
+            cmd.arg(canceled.len());
+            for (id, fence) in &canceled {
+                cmd.arg(id.as_str()).arg(fence.0).arg("canceled").arg(0).arg("");
+            }
+        });
+        let ended: Vec<String> = read(Value::Array(ends.await?))?;
+        let ended = ended.iter().filter(|said| *said == "canceled").count() as u64;
+        let kept = left.keep.iter().map(|(_, fence)| fence.0);
         let answer = self.call("release jobs in", "recover", |cmd| {
             list(cmd.arg(self.holder(instance)), kept);
         });
-        read(Value::Array(answer.await?)).map(|(count,)| count)
+        read::<(u64,)>(Value::Array(answer.await?)).map(|(count,)| count + ended)
     }
 
     /// The same, if it could not be done at the start.
     pub(super) async fn pay(&self, instance: &Instance) -> Result<(), Error> {
         let owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(keep) = owed {
-            self.release(instance, &keep).await?;
+        if let Some(left) = owed {
+            self.release(instance, &left).await?;
             *self.owed.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
         Ok(())

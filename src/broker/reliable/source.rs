@@ -183,8 +183,8 @@ impl Source for Reliable {
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
-        let settlements: Vec<Settlement> =
-            settlements.into_iter().map(|settlement| self.possible(settlement)).collect();
+        let settlements = self.shared.ledger.in_force(settlements).await.into_iter();
+        let settlements: Vec<Settlement> = settlements.map(|settlement| self.possible(settlement)).collect();
         let ends: Vec<End<'_>> = settlements.iter().map(end).collect();
         let answers = self.end(&ends).await?;
         let answers: Vec<Settling> =

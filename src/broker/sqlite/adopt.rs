@@ -53,11 +53,27 @@ impl Sqlite {
         .await
     }
 
+    /// Which of these leases are of jobs that are being canceled.
+    pub(in crate::broker) async fn canceling(&self, asked: Vec<(JobId, Fence)>) -> Result<Vec<bool>, Error> {
+        self.run(Kind::Read, move |store| {
+            let canceling = JobState::Canceling as usize;
+            let mut look = store
+                .conn
+                .prepare_cached("SELECT 1 FROM job WHERE jid = ?1 AND fence = ?2 AND state = ?3")?;
+            let mut answers = Vec::with_capacity(asked.len());
+            for (job, fence) in &asked {
+                answers.push(look.exists(params![job.as_str(), fence.0, canceling])?);
+            }
+            Ok(answers)
+        })
+        .await
+    }
+
     /// What an instance held when it died, with what names it to the broker.
     pub(in crate::broker) async fn handles(&self, instance: Instance) -> Result<Vec<Handle>, Error> {
         self.run(Kind::Read, move |store| {
             let mut statement = store.conn.prepare_cached(
-                "SELECT jid, job.fence, handle, queue.name, worker FROM job
+                "SELECT jid, job.fence, handle, queue.name, state FROM job
                  JOIN handle ON handle.job = job.id AND handle.fence = job.fence
                  JOIN queue ON queue.id = job.queue WHERE expires_at > ?2 AND instance = ?1",
             )?;
@@ -67,6 +83,7 @@ impl Sqlite {
                     fence: Fence(row.get(1)?),
                     handle: row.get(2)?,
                     queue: row.get::<_, String>(3)?.into(),
+                    is_canceling: state(row.get(4)?) == JobState::Canceling,
                 })
             })?;
             Ok(rows.collect::<Result<_, _>>()?)

@@ -27,6 +27,7 @@ static CARD: Card = Card {
     longest_delay: Some(super::shared::DELAY_MAX),
     data_max: (1 << 20) - (16 << 10),
     cannot: &[
+        (Ability::ShowWaiting, "it is shown once it has run here; the queue and its counts are seen in SQS"),
         (Ability::Position, "SQS does not say what waits before a message"),
         (Ability::Retry, "put the job again; its dead letter has the body"),
         (Ability::Depend, "put the second job from the first one"),
@@ -105,7 +106,7 @@ impl Adapter for AmazonSqs {
         let place =
             Place::read(at.reveal()).map_err(|wrong| Error::Url(format!("the broker 'sqs:' {wrong}")))?;
         let codec = place.key_file.as_deref().map(|file| codec(file, place.default_key)).transpose()?;
-        let bodies = Bodies::new(codec, place.text_class.clone(), place.exec);
+        let bodies = Bodies::new(codec, place.text_class.clone(), place.exec).putting_tasks(place.puts_tasks);
         let ledger = Ledger::open(&how.state_dir, how.serves)?;
         let sqs = Arc::new(Sqs::new(Client::new(place), bodies, ledger));
         Ok(Broker::new(&CARD, sqs.clone())

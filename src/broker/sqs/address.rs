@@ -26,6 +26,8 @@ pub(super) struct Place {
     pub key_file: Option<PathBuf>,
     /// Whether the key that everybody knows is taken.
     pub default_key: bool,
+    /// Whether what is put becomes a task of kale.
+    pub puts_tasks: bool,
 }
 
 impl Place {
@@ -50,9 +52,13 @@ impl Place {
             text_class: None,
             key_file: None,
             default_key: false,
+            puts_tasks: false,
         };
         query.split('&').filter(|pair| !pair.is_empty()).try_for_each(|pair| place.set(pair))?;
-        Ok(place)
+        match place.puts_tasks && place.key_file.is_none() {
+            true => Err("needs a key_file for its put=kale: kale encrypts its messages"),
+            false => Ok(place),
+        }
     }
 
     fn set(&mut self, pair: &str) -> Result<(), &'static str> {
@@ -76,9 +82,11 @@ impl Place {
             "text_class" if !value.is_empty() => self.text_class = Some(value.to_owned()),
             "key_file" if !value.is_empty() => self.key_file = Some(value.into()),
             "default_key" => self.default_key = yes()?,
+            "put" if value == "kale" || value == "json" => self.puts_tasks = value == "kale",
+            "put" => return Err("takes json or kale for put"),
             _ => {
                 return Err(
-                    "knows endpoint, prefix, dead, create, exec, text_class, key_file and default_key \
+                    "knows endpoint, prefix, dead, create, exec, text_class, key_file, default_key and put \
                             after its ?, and no others",
                 );
             }
@@ -133,6 +141,8 @@ mod tests {
             ("sqs://x?dead=letters", "{name}"),
             ("sqs://x?create=1", "yes or no"),
             ("sqs://x?creat=yes", "knows"),
+            ("sqs://x?put=pickle", "json or kale"),
+            ("sqs://x?put=kale", "key_file"),
         ] {
             let wrong = Place::read(url).unwrap_err();
             assert!(wrong.contains(word), "{url}: {wrong}");

@@ -2,10 +2,11 @@
 
 use serde_json::Value as Json;
 
-use super::client::Message;
+use super::client;
 use crate::broker::Error;
 use crate::broker::job_object::JobObject;
-use crate::kale::{Body, Codec, Reading};
+use crate::clock;
+use crate::kale::{Body, Codec, Message, Reading, Sender};
 use crate::model::{NewJob, Payload, QueueName};
 
 /// A message that was read.
@@ -19,21 +20,27 @@ pub(super) struct Read {
 pub(super) struct Bodies {
     reading: Reading,
     object: JobObject,
+    /// Whether what is put becomes a task of kale.
+    puts_tasks: bool,
 }
 
 impl Bodies {
     pub(super) fn new(codec: Option<Codec>, text_class: Option<String>, exec: bool) -> Bodies {
-        Bodies { reading: Reading { codec, text_class }, object: JobObject { exec } }
+        Bodies { reading: Reading { codec, text_class }, object: JobObject { exec }, puts_tasks: false }
+    }
+
+    /// The same, by which what is put becomes a task of kale if `puts` says so.
+    pub(super) fn putting_tasks(self, puts: bool) -> Bodies {
+        Bodies { puts_tasks: puts, ..self }
     }
 
     /// The job in a message; `Err` says why it is none, to go on after "the message is poison: ".
-    pub(super) fn read(&self, queue: &QueueName, message: &Message) -> Result<Read, String> {
+    pub(super) fn read(&self, queue: &QueueName, message: &client::Message) -> Result<Read, String> {
         let id = message.job.as_str().into();
         let body = self.reading.read(&message.body).map_err(|error| error.to_string())?;
         let (class, data) = match body {
             Body::Native { class, data } => {
-                let data = data.to_string().into_bytes();
-                let job = self.object.read(queue, id, class.into(), data, &message.body)?;
+                let job = self.object.read(queue, id, class.into(), data.into_bytes(), &message.body)?;
                 return Ok(Read { job });
             }
             // The worker reads the message itself: only it may run what a pickle says.
@@ -45,16 +52,41 @@ impl Bodies {
         job.fault().map_or(Ok(Read { job }), Err)
     }
 
-    /// The body of a new job. A task of kale is sent as kale would send it.
+    /// The body of a new job. The message of a task of kale is sent as it is.
     pub(super) fn write(&self, job: &NewJob) -> Result<String, Error> {
-        if let (Payload::Data(data), Some(codec)) = (&job.payload, &self.reading.codec)
-            && let Ok(text) = serde_json::from_slice::<String>(&data.0)
-            && codec.open(&text).is_ok()
-        {
-            return Ok(text);
+        let Some(codec) = &self.reading.codec else { return self.object.write(job) };
+        match &job.payload {
+            Payload::Data(data) => match serde_json::from_slice::<String>(&data.0) {
+                Ok(text) if codec.open(&text).is_ok() => Ok(text),
+                Ok(_) | Err(_) if self.puts_tasks => task(codec, job, &data.0).map_err(Error::Refused),
+                Ok(_) | Err(_) => self.object.write(job),
+            },
+            Payload::Exec(_) if self.puts_tasks => Err(Error::Refused(
+                "the broker's URL makes a task of kale of what is put, and a command is none: leave its put=kale out".into(),
+            )),
+            Payload::Exec(_) => self.object.write(job),
         }
-        self.object.write(job)
     }
+}
+
+/// The message of a call, as kale's own publisher sends it.
+fn task(codec: &Codec, job: &NewJob, data: &[u8]) -> Result<String, String> {
+    if job.retry.is_some() || job.time_limit.is_some() || !job.tags.is_empty() {
+        return Err(
+            "a message of kale has no retries, time limit or tags: its class in Python says them".into()
+        );
+    }
+    let class = job.class.as_str().rsplit('.').next().unwrap_or_default();
+    let id = match &job.id {
+        Some(id) => id.to_string(),
+        None => format!("{class}_uuid_{}", uuid::Uuid::now_v7()),
+    };
+    let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
+    let publisher = format!("{}[{}]", host.as_deref().unwrap_or("host"), std::process::id());
+    let sender = Sender { publisher, enqueued_time: clock::wall().0 as f64 / 1000.0 };
+    let message = Message::first(job.class.as_str(), id, data, sender)?;
+    let pickle = message.pickle().ok_or("its data cannot be written as a message of kale")?;
+    Ok(codec.seal(&pickle))
 }
 
 #[cfg(test)]
@@ -65,9 +97,9 @@ mod tests {
     use crate::kale::Key;
     use crate::model::{Class, Exec, Retry};
 
-    fn message(body: &str) -> Message {
+    fn message(body: &str) -> client::Message {
         let (id, job) = ("m1".into(), "m1".into());
-        Message { id, job, handle: "h".into(), body: body.into(), received: 1, group: None }
+        client::Message { id, job, handle: "h".into(), body: body.into(), received: 1, group: None }
     }
 
     fn read(bodies: &Bodies, body: &str) -> Result<NewJob, String> {
@@ -128,6 +160,18 @@ mod tests {
         assert_eq!(job.class.as_str(), "kb_tasks.Noop");
         assert_eq!(job.payload, Payload::Data(Json::String(TASK.into()).to_string().as_str().into()));
         assert_eq!(bodies.write(&job).unwrap(), TASK);
+        let bodies = bodies.putting_tasks(true);
+        assert_eq!(bodies.write(&job).unwrap(), TASK, "it is one already");
+        let data = Payload::Data(r#"{"args": [1]}"#.into());
+        let put = NewJob::new("q".into(), "kb_tasks.Noop".into(), data);
+        assert_eq!(read(&bodies, &bodies.write(&put).unwrap()).unwrap().class, put.class);
+        for refused in [
+            NewJob { time_limit: Some(Duration::from_secs(1)), ..put.clone() },
+            NewJob { payload: Payload::Data("[1]".into()), ..put.clone() },
+            NewJob::new("q".into(), Class::EXEC.into(), Payload::Exec(Exec::default())),
+        ] {
+            assert!(matches!(bodies.write(&refused), Err(Error::Refused(_))));
+        }
         let spoiled = read(&bodies, &TASK[..200]).unwrap_err();
         assert!(spoiled.contains("cut off") || spoiled.contains("inflate"), "{spoiled}");
     }

@@ -27,8 +27,13 @@ impl Recovery for Sqs {
         for one in released {
             count += 1;
             self.shared.let_go(&one.job, one.fence, false);
-            let (queue, handle) = (self.queue(&one.queue), one.handle.clone());
-            tokio::spawn(async move { queue.hide(&handle, Duration::ZERO).await.ok() });
+            let (queue, handle, is_over) = (self.queue(&one.queue), one.handle.clone(), one.is_canceling);
+            tokio::spawn(async move {
+                match is_over {
+                    true => queue.delete(&handle).await.ok(),
+                    false => queue.hide(&handle, Duration::ZERO).await.ok(),
+                }
+            });
         }
         self.shared.ledger.recover(instance, keep).await;
         Ok(count)
@@ -47,7 +52,6 @@ impl Sqs {
 
     /// Holds what an earlier supervisor held, as far as its lease lasts: it may yet be settled, renewed or given back.
     async fn take_over(&self, instance: &Instance) -> Vec<Handle> {
-        self.shared.ledger.prepare().await;
         let left = self.shared.ledger.held(instance).await;
         for one in left.iter().filter(|one| self.shared.held(&one.job, one.fence).is_none()) {
             let held = Held {
@@ -75,10 +79,17 @@ impl Admin for Sqs {
         if let Verb::Cancel(asked) = verb {
             return self.shared.ledger.cancel(asked, by).await.map(Answer::Cancel);
         }
-        if let Verb::SetData(asked) = &verb {
-            self.set_data(asked).await?;
-        }
+        let next = match &verb {
+            Verb::SetData(asked) => self.next_body(asked).await?.map(|body| (asked.clone(), body)),
+            _ => None,
+        };
         let mut answer = self.shared.ledger.store().ask(verb, by).await?;
+        if let Some((asked, body)) = next
+            && !self.shared.set_next_body(&asked.job, asked.fence, body)
+        {
+            let why = format!("job '{}' is run by somebody else: its data is theirs to change", asked.job);
+            return Err(Error::Refused(why));
+        }
         if let Answer::Queues(queues) = &mut answer {
             self.add_waiting(queues).await;
         }
@@ -98,22 +109,22 @@ impl Sqs {
         }
     }
 
-    /// The next attempt is another message: SQS cannot change one.
-    async fn set_data(&self, asked: &SetData) -> Result<(), Error> {
+    /// What the message of the next attempt says, which is another one: SQS cannot change a message. None of a program: the
+    /// ledger refuses that.
+    async fn next_body(&self, asked: &SetData) -> Result<Option<String>, Error> {
         let record =
             self.shared.ledger.store().ask(Get { job: asked.job.clone() }.verb(), String::new()).await?;
         let Answer::Get(record) = record else { return Err(Error::NoJob(asked.job.clone())) };
+        if let Some(Payload::Exec(_)) = record.payload {
+            return Ok(None);
+        }
         let job = NewJob {
             retry: record.retry,
             time_limit: record.time_limit,
             tags: record.tags,
             ..NewJob::new(record.queue, record.class, Payload::Data(asked.data.clone()))
         };
-        let body = self.shared.bodies.write(&job)?;
-        match self.shared.set_next_body(&asked.job, asked.fence, body) {
-            true => Ok(()),
-            false => Err(Error::WrongState { id: asked.job.clone(), state: record.state, verb: "edited" }),
-        }
+        self.shared.bodies.write(&job).map(Some)
     }
 }
 

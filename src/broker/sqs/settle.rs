@@ -25,7 +25,8 @@ fn is_deleted(state: JobState) -> bool {
 
 /// The ledger has the end before the message can be taken for another delivery.
 pub(super) async fn settle_and_note(shared: &Arc<Shared>, settlement: Settlement) -> Settling {
-    let answer = settle(shared, &settlement).await;
+    let in_force = shared.ledger.in_force(vec![settlement.clone()]).await;
+    let answer = settle(shared, in_force.first().unwrap_or(&settlement)).await;
     let (job, fence) = (settlement.job.clone(), settlement.fence);
     match &answer {
         Settling::Settled(state) => {

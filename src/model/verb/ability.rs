@@ -7,6 +7,8 @@ pub enum Ability {
     Show,
     /// Lists jobs by filter.
     List,
+    /// Shows, lists and cancels a job that no supervisor here has taken yet.
+    ShowWaiting,
     /// Counts what comes before a waiting job.
     Position,
     /// Ends a job before its time.
@@ -55,9 +57,10 @@ pub enum Ability {
 
 impl Ability {
     /// All, in the order of the documentation.
-    pub const ALL: [Ability; 24] = [
+    pub const ALL: [Ability; 25] = [
         Ability::Show,
         Ability::List,
+        Ability::ShowWaiting,
         Ability::Position,
         Ability::Cancel,
         Ability::Retry,
@@ -87,6 +90,7 @@ impl Ability {
         match self {
             Ability::Show => "show a job",
             Ability::List => "list jobs",
+            Ability::ShowWaiting => "show or cancel a job before this host has taken it",
             Ability::Position => "count the jobs that come before one",
             Ability::Cancel => "cancel a job",
             Ability::Retry => "put an ended job back to waiting",

@@ -3,7 +3,9 @@
 use super::*;
 use crate::random::{Random, seed};
 
-contract!(counters_agree_with_the_jobs_after_each_step);
+contract!(
+    counters_agree_with_the_jobs_after_each_step [Clock, Retry, Queues],
+);
 
 async fn counters_agree_with_the_jobs_after_each_step(scene: Scene) {
     let seed = seed();

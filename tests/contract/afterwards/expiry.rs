@@ -3,13 +3,13 @@
 use super::*;
 
 contract!(
-    a_queue_without_jobs_is_forgotten,
-    a_queue_that_is_of_use_is_not_forgotten,
-    a_queue_is_forgotten_with_its_ended_jobs_or_loses_none,
-    ended_jobs_go_when_they_are_old,
-    too_many_complete_jobs_go_the_oldest_first,
-    what_is_kept_for_ever_stays,
-    a_million_would_go_a_few_at_a_time,
+    a_queue_without_jobs_is_forgotten [Retry],
+    a_queue_that_is_of_use_is_not_forgotten [Pause, Queues],
+    a_queue_is_forgotten_with_its_ended_jobs_or_loses_none [Pause, Forget, Depend, ShowWaiting, Queues],
+    ended_jobs_go_when_they_are_old [Clock, Queues, ShowWaiting],
+    too_many_complete_jobs_go_the_oldest_first [Clock, Queues, Options],
+    what_is_kept_for_ever_stays [Clock, Options],
+    a_million_would_go_a_few_at_a_time [Clock, ShowWaiting, Queues],
 );
 
 async fn a_queue_without_jobs_is_forgotten(mut scene: Scene) {

@@ -3,15 +3,15 @@
 use super::*;
 
 contract!(
-    waits_and_runs_are_counted_by_day,
-    a_wait_begins_when_the_job_could_run,
-    a_run_is_as_long_as_its_supervisor_says,
-    failures_are_counted_by_day,
-    statistics_outlive_the_process,
-    statistics_go_after_ninety_days,
-    classes_are_counted_by_day,
+    waits_and_runs_are_counted_by_day [Clock, Queues, ShowWaiting],
+    a_wait_begins_when_the_job_could_run [Clock, Retry],
+    a_run_is_as_long_as_its_supervisor_says [Clock],
+    failures_are_counted_by_day [Clock, Retry, Queues],
+    statistics_outlive_the_process [Clock, Queues],
+    statistics_go_after_ninety_days [Clock, Queues],
+    classes_are_counted_by_day [Clock],
     only_so_many_classes_are_counted_by_themselves,
-    statistics_of_classes_outlive_the_process_and_go_after_ninety_days,
+    statistics_of_classes_outlive_the_process_and_go_after_ninety_days [Clock],
 );
 
 async fn waits_and_runs_are_counted_by_day(scene: Scene) {

@@ -10,6 +10,7 @@ use taskvisor::model::verb::{Cancel, DependOff, DependOn, Each, Fate, Refusal};
 use taskvisor::model::*;
 
 contract!(
+    needs [Depend];
     a_job_runs_when_all_it_needs_is_complete,
     what_is_complete_already_need_not_be_waited_for,
     a_delay_counts_from_the_put,

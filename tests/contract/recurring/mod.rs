@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use crate::contract::Kind;
 use crate::support::*;
 use taskvisor::broker::sqlite::{Options, World};
 use taskvisor::broker::{Broker, Error, Notice, Qless, Sqlite, qless};
@@ -37,6 +38,15 @@ impl Scene {
         let mut scene = Scene { clock: Clock::default(), set_by: Arc::default(), place, store: None };
         scene.store = Some(scene.another());
         scene
+    }
+
+    fn over(kind: Kind) -> Self {
+        match kind {
+            Kind::Memory => Scene::memory(),
+            Kind::File => Scene::file(),
+            Kind::Redis => Scene::redis(),
+            Kind::Bare | Kind::Sqs | Kind::Reliable => unreachable!("it puts no jobs by a schedule"),
+        }
     }
 
     fn memory() -> Self {
@@ -75,6 +85,7 @@ impl Scene {
                     qless::Options { now: world.now, ahead: Some(ahead * 1000), ..Default::default() };
                 Arc::new(Qless::open(&server.url(), "the test's", options).unwrap().into())
             }
+            Place::Elsewhere(_) => unreachable!("see Scene::over"),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 
 contract!(
+    needs [Recur];
     an_interval_puts_its_jobs_as_of_their_time,
     the_first_time_is_as_the_offset_says,
     a_line_is_due_by_the_wall_clock_of_its_zone,

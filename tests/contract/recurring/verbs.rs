@@ -3,6 +3,7 @@
 use super::*;
 
 contract!(
+    needs [Recur];
     put_again_it_keeps_its_number_and_its_time,
     put_again_with_another_schedule_it_is_due_by_that,
     removed_it_puts_no_more_and_no_number_is_used_twice,

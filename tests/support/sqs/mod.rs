@@ -100,6 +100,12 @@ impl FakeSqs {
         queue.messages.iter().map(|message| message.body.clone()).collect()
     }
 
+    /// Messages of a queue that are visible, in flight and delayed; none of a queue that is not there.
+    pub fn counts(&self, queue: &str) -> [usize; 3] {
+        let world = self.world();
+        world.queues.get(queue).map_or([0; 3], |queue| queue.counts(world.now()))
+    }
+
     /// Puts messages into a queue, which is made if need be, without a call.
     pub fn put(&self, queue: &str, bodies: impl IntoIterator<Item = String>) {
         let origin = self.shared.address.to_string();

@@ -1,0 +1,302 @@
+//! The least that a broker can be: a source of a few lines, and the ledger as its memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use taskvisor::broker::sqlite::Options;
+use taskvisor::broker::{
+    Admin, Adopted, Broker, Browse, Card, Delivery, Error, Fetch, Ledger, Notice, Recovery, Renewal,
+    Settling, Source,
+};
+use taskvisor::model::verb::{Ability, Answer, Verb};
+use taskvisor::model::*;
+use taskvisor::select::Turns;
+use uuid::Uuid;
+
+use crate::support::{Clock, Elsewhere};
+
+/// What it can do, with its ledger.
+pub static CARD: Card = Card {
+    name: "bare",
+    shared: false,
+    batch: 1000,
+    longest_delay: None,
+    data_max: NewJob::DATA_MAX,
+    cannot: &[
+        (Ability::ShowWaiting, "take it"),
+        (Ability::Position, "take them"),
+        (Ability::Retry, "put the job again"),
+        (Ability::Depend, "put the second job from the first one"),
+        (Ability::Prioritize, "give each priority a queue of its own"),
+        (Ability::SetData, "complete the job, and put another one"),
+        (Ability::Pause, "take nothing from it"),
+        (Ability::Recur, "put it from cron"),
+        (Ability::Forget, "drop it"),
+        (Ability::Options, "change its source"),
+        (Ability::Fleet, "there is one"),
+        (Ability::UniqueId, "give each job an id of its own"),
+        (Ability::PutTogether, "put them one by one"),
+        (Ability::AllEvents, "the supervisor tells what it does itself"),
+    ],
+};
+
+/// Jobs in memory, which outlive those who open it.
+struct Place {
+    jobs: Arc<Mutex<Jobs>>,
+    directory: tempfile::TempDir,
+}
+
+pub fn start() -> Box<dyn Elsewhere> {
+    Box::new(Place { jobs: Arc::default(), directory: tempfile::tempdir().expect("a directory") })
+}
+
+impl Elsewhere for Place {
+    fn open(&self, clock: &Clock) -> Broker {
+        let world = clock.world();
+        let (now, options) = (world.now.clone(), Options { world, ..Options::default() });
+        let ledger = Ledger::open_in(self.directory.path(), options).expect("a ledger");
+        let store = ledger.store();
+        let bare = Arc::new(Bare { jobs: self.jobs.clone(), ledger, now });
+        Broker::new(&CARD, bare.clone()).with_recovery(bare.clone()).with_jobs(bare).with_feed(store)
+    }
+
+    fn afresh(&self) -> Box<dyn Elsewhere> {
+        start()
+    }
+}
+
+/// All that a broker must know.
+#[derive(Default)]
+struct Jobs {
+    waiting: VecDeque<Waiting>,
+    running: BTreeMap<JobId, (Waiting, Lease)>,
+    fence: u64,
+}
+
+#[derive(Clone)]
+struct Waiting {
+    job: NewJob,
+    due: Instant,
+    attempt: u32,
+}
+
+impl Jobs {
+    /// Back to its place: in front of the others, unless it has to wait.
+    fn back(&mut self, one: Waiting, after: Duration, now: Instant) -> JobState {
+        self.waiting.push_front(Waiting { due: now + after, ..one });
+        if after.is_zero() { JobState::Waiting } else { JobState::Delayed }
+    }
+
+    /// Leases that are over are those of nobody.
+    fn expire(&mut self, now: Instant) -> Vec<Lease> {
+        let over: Vec<Lease> = self.running.values().map(|(_, lease)| lease.clone()).collect();
+        let over: Vec<Lease> = over.into_iter().filter(|lease| lease.expires_at <= now).collect();
+        for lease in &over {
+            if let Some((one, _)) = self.running.remove(&lease.job) {
+                self.back(Waiting { attempt: one.attempt - 1, ..one }, Duration::ZERO, now);
+            }
+        }
+        over
+    }
+
+    fn take(&mut self, queue: &QueueName, request: &Fetch, now: Instant) -> Option<Delivery> {
+        let is_it = |one: &Waiting| {
+            one.job.queue == *queue && one.due <= now && request.filter.matches(&one.job.class)
+        };
+        let one = self.waiting.remove(self.waiting.iter().position(is_it)?)?;
+        self.fence += 1;
+        let one = Waiting { attempt: one.attempt + 1, ..one };
+        let (id, fence) = (one.job.id.clone().expect("an id"), Fence(self.fence));
+        let lease = Lease { job: id.clone(), fence, expires_at: now + request.lease };
+        let given = Delivery {
+            job: one.job.clone(),
+            is_own_id: false,
+            fence,
+            attempt: one.attempt,
+            handle: format!("delivery {fence:?}"),
+        };
+        self.running.insert(id, (one, lease));
+        Some(given)
+    }
+
+    /// What becomes of a job whose attempt has ended so; None if the lease is not the caller's.
+    fn settle(&mut self, settlement: &Settlement, now: Instant) -> Option<JobState> {
+        let is_ours = |(_, lease): &(Waiting, Lease)| lease.fence == settlement.fence;
+        self.running.get(&settlement.job).filter(|running| is_ours(running))?;
+        let (one, _) = self.running.remove(&settlement.job)?;
+        Some(match &settlement.verdict {
+            Verdict::Complete { next: None, .. } => JobState::Complete,
+            Verdict::Complete { next: Some(next), .. } => {
+                let job = NewJob { queue: next.queue.clone(), ..one.job };
+                self.waiting.push_back(Waiting { job, due: now + next.delay, attempt: 0 });
+                JobState::Complete
+            }
+            Verdict::Canceled => JobState::Canceled,
+            Verdict::Fail { .. } => JobState::Failed,
+            Verdict::Hold { .. } => JobState::Held,
+            Verdict::Retry { after, .. } => self.back(one, *after, now),
+            Verdict::Release { after, .. } => {
+                self.back(Waiting { attempt: one.attempt - 1, ..one }, *after, now)
+            }
+        })
+    }
+}
+
+struct Bare {
+    jobs: Arc<Mutex<Jobs>>,
+    ledger: Ledger,
+    now: Arc<dyn Fn() -> Instant + Send + Sync>,
+}
+
+impl Bare {
+    fn jobs(&self) -> MutexGuard<'_, Jobs> {
+        self.jobs.lock().expect("no call panics")
+    }
+}
+
+#[async_trait]
+impl Source for Bare {
+    async fn fetch(&self, request: Fetch) -> Result<Vec<Fetched>, Error> {
+        let now = (self.now)();
+        let mut given = Vec::new();
+        let over = {
+            let mut jobs = self.jobs();
+            let over = jobs.expire(now);
+            let mut turns = Turns::new(request.take, &request.queues);
+            let mut workers = request.workers.iter();
+            while workers.len() > 0
+                && let Some(queue) = turns.queue()
+            {
+                match jobs.take(queue, &request, now) {
+                    Some(delivery) => {
+                        given.extend(workers.next().map(|worker| (delivery, *worker)));
+                        turns.gave();
+                    }
+                    None => turns.had_none(),
+                }
+            }
+            over
+        };
+        for lease in over {
+            self.ledger.say(Notice::Revoked(lease.job, lease.fence, Revocation::LockLost));
+        }
+        let runs = |adopted| match adopted {
+            Adopted::Runs(fetched) => Some(fetched),
+            Adopted::Complete => None,
+        };
+        Ok(self.ledger.adopt(&request, given).await.into_iter().filter_map(runs).collect())
+    }
+
+    async fn renew(&self, leases: Vec<Lease>, by: Duration) -> Result<Vec<Renewal>, Error> {
+        let expires_at = (self.now)() + by;
+        let held: Vec<bool> = {
+            let mut jobs = self.jobs();
+            let mut renew = |asked: &Lease| {
+                let found = jobs.running.get_mut(&asked.job).filter(|(_, lease)| lease.fence == asked.fence);
+                found.map(|(_, lease)| lease.expires_at = expires_at).is_some()
+            };
+            leases.iter().map(&mut renew).collect()
+        };
+        let noted = self.ledger.renew(leases.clone(), by).await;
+        let renewals = leases.into_iter().zip(held).zip(noted).map(|((lease, is_held), noted)| {
+            let lease = Lease { expires_at, ..lease };
+            match noted {
+                _ if !is_held => Renewal::Lost(Revocation::LockLost),
+                Some(Renewal::Canceling(_)) => Renewal::Canceling(lease),
+                _ => Renewal::Renewed(lease),
+            }
+        });
+        Ok(renewals.collect())
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settling>, Error> {
+        let now = (self.now)();
+        let mut answers = Vec::new();
+        for settlement in self.ledger.in_force(settlements).await {
+            let state = self.jobs().settle(&settlement, now);
+            answers.push(match state {
+                None => Settling::NotOurs,
+                Some(state) => {
+                    self.ledger.settle(vec![settlement]).await;
+                    Settling::Settled(state)
+                }
+            });
+        }
+        Ok(answers)
+    }
+
+    async fn put(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
+        let now = (self.now)();
+        let mut put = Vec::new();
+        for job in jobs {
+            let made = || Uuid::now_v7().simple().to_string().as_str().into();
+            let job = NewJob { id: Some(job.id.unwrap_or_else(made)), ..job };
+            put.push(job.fault().map_or(Ok(job.id.clone().expect("an id")), |why| Err(Error::Refused(why))));
+            if job.fault().is_none() {
+                self.jobs().waiting.push_back(Waiting { due: now + job.delay, job, attempt: 0 });
+            }
+        }
+        self.ledger.say(Notice::Wake);
+        Ok(put)
+    }
+
+    async fn next_notice(&self) -> Notice {
+        self.ledger.next_notice().await
+    }
+
+    async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
+        self.ledger.progress(notes).await;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Recovery for Bare {
+    async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
+        let now = (self.now)();
+        let held = self.ledger.held(&instance).await;
+        let lost = held.iter().filter(|one| !keep.contains(&(one.job.clone(), one.fence)));
+        let mut count = 0;
+        // The one that was taken last goes to the front first.
+        for one in lost.rev() {
+            let mut jobs = self.jobs();
+            if jobs.running.get(&one.job).is_some_and(|(_, lease)| lease.fence == one.fence)
+                && let Some((job, _)) = jobs.running.remove(&one.job)
+            {
+                if !one.is_canceling {
+                    jobs.back(Waiting { attempt: job.attempt - 1, ..job }, Duration::ZERO, now);
+                }
+                count += 1;
+            }
+        }
+        self.ledger.recover(instance, keep).await;
+        Ok(count)
+    }
+
+    async fn held_by(&self, instance: Instance) -> Result<Vec<(JobId, Fence, WorkerId)>, Error> {
+        self.ledger.store().held_by(instance).await
+    }
+}
+
+#[async_trait]
+impl Admin for Bare {
+    async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Error> {
+        match verb {
+            Verb::Cancel(asked) => self.ledger.cancel(asked, by).await.map(Answer::Cancel),
+            verb => self.ledger.store().ask(verb, by).await,
+        }
+    }
+}
+
+#[async_trait]
+impl Browse for Bare {
+    async fn page(&self, filter: &Filter, at: Option<Cursor>) -> Result<Page, Error> {
+        self.ledger.store().page(filter, at).await
+    }
+
+    async fn ended(&self, id: JobId) -> Result<JobState, Error> {
+        self.ledger.store().ended(id).await
+    }
+}

@@ -1,0 +1,172 @@
+//! The contract of brokers as a library: which brokers there are, and which cases are not for one of them.
+
+mod bare;
+mod queue_service;
+mod reliable;
+
+use taskvisor::broker::{ADAPTERS, Card};
+use taskvisor::model::verb::Ability;
+
+use crate::support::Scene;
+
+/// Runs each case over each broker that has what it needs. `needs` holds for all cases, the list behind one for that one.
+macro_rules! contract {
+    (needs $all:tt; $($case:ident $([$($need:ident),*])?),* $(,)?) => {
+        $(mod $case {
+            fn needs() -> Vec<crate::contract::Need> {
+                [needs!($all), $(needs!([$($need),*]))?].concat()
+            }
+            contract!(@over $case; memory Memory, file File, redis Redis, bare Bare, sqs Sqs, reliable Reliable);
+        })*
+    };
+    (@over $case:ident; $($name:ident $kind:ident),*) => {
+        $(#[tokio::test]
+        async fn $name() {
+            if crate::contract::can(crate::contract::Kind::$kind, &needs()) {
+                super::$case(super::Scene::over(crate::contract::Kind::$kind)).await;
+            }
+        })*
+    };
+    ($($rest:tt)*) => { contract!(needs []; $($rest)*); };
+}
+
+/// The needs in a list of names: abilities of cards, and facts of [`Need`].
+macro_rules! needs {
+    ([$($need:ident),*]) => {{
+        #[allow(unused_imports)]
+        use {crate::contract::Fact::*, taskvisor::model::verb::Ability::*};
+        let needs: Vec<crate::contract::Need> = vec![$($need.into()),*];
+        needs
+    }};
+}
+
+/// The brokers of the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The embedded store in memory.
+    Memory,
+    /// The embedded store in a file.
+    File,
+    /// Redis with the keys of qless.
+    Redis,
+    /// A source of a few lines, with the ledger as its memory.
+    Bare,
+    /// A fake of Amazon SQS.
+    Sqs,
+    /// Redis with the keys of the reliable-worker-queue tutorial.
+    Reliable,
+}
+
+impl Kind {
+    fn card(self) -> &'static Card {
+        let name = match self {
+            Kind::Memory | Kind::File => "sqlite",
+            Kind::Redis => "redis",
+            Kind::Bare => return &bare::CARD,
+            Kind::Sqs => "sqs",
+            Kind::Reliable => "reliable",
+        };
+        ADAPTERS.iter().map(|kind| kind.card()).find(|card| card.name == name).expect("its card")
+    }
+
+    /// Why a case that needs this is not for the broker, if it is not.
+    fn without(self, need: Need) -> Option<String> {
+        match need {
+            Need::Can(ability) => (!self.card().can(ability)).then(|| ability.does().to_owned()),
+            Need::Is(fact) => fact.missing_in().contains(&self).then(|| fact.does().to_owned()),
+        }
+    }
+}
+
+/// What a case needs of a broker.
+#[derive(Clone, Copy, Debug)]
+pub enum Need {
+    Can(Ability),
+    Is(Fact),
+}
+
+impl From<Ability> for Need {
+    fn from(ability: Ability) -> Need {
+        Need::Can(ability)
+    }
+}
+
+impl From<Fact> for Need {
+    fn from(fact: Fact) -> Need {
+        Need::Is(fact)
+    }
+}
+
+/// What brokers are or are not beside their cards.
+#[derive(Clone, Copy, Debug)]
+pub enum Fact {
+    /// Its time stands still until a test moves it.
+    Clock,
+    /// It gives the jobs of a queue in the order in which they were put.
+    Order,
+    /// It has any number of queues.
+    Queues,
+    /// It keeps data of 10 MiB that are no JSON.
+    AnyBytes,
+    /// It numbers the leases of each job from 1.
+    Fences,
+    /// It keeps who put a job.
+    PutBy,
+    /// It wakes before anybody has asked it for jobs.
+    WakesUnasked,
+    /// It answers the second settlement of a lease as that of a stranger, and not once more as the first.
+    SettlesOnce,
+}
+
+impl Fact {
+    fn does(self) -> &'static str {
+        match self {
+            Fact::Clock => "have its time moved by a test",
+            Fact::Order => "give jobs in the order in which they were put",
+            Fact::Queues => "have several queues",
+            Fact::AnyBytes => "keep data of 10 MiB that are no JSON",
+            Fact::Fences => "number the leases of each job from 1",
+            Fact::PutBy => "keep who put a job",
+            Fact::WakesUnasked => "wake before anybody has asked it for jobs",
+            Fact::SettlesOnce => "tell the second settlement of a lease from the first",
+        }
+    }
+
+    fn missing_in(self) -> &'static [Kind] {
+        match self {
+            Fact::Clock => &[Kind::Sqs, Kind::Reliable],
+            Fact::Order => &[Kind::Sqs],
+            Fact::Queues => &[Kind::Reliable],
+            Fact::AnyBytes => &[Kind::Sqs, Kind::Reliable],
+            Fact::Fences => &[Kind::Bare, Kind::Sqs, Kind::Reliable],
+            Fact::PutBy => &[Kind::Sqs, Kind::Reliable],
+            Fact::WakesUnasked => &[Kind::Sqs],
+            Fact::SettlesOnce => &[Kind::Reliable],
+        }
+    }
+}
+
+/// Whether a broker has all of this; what it lacks is printed.
+pub fn can(kind: Kind, needs: &[Need]) -> bool {
+    let lacks: Vec<String> = needs.iter().filter_map(|need| kind.without(*need)).collect();
+    let has_all = [Kind::Memory, Kind::File, Kind::Redis].contains(&kind);
+    assert!(lacks.is_empty() || !has_all, "no case is skipped over {kind:?}: {lacks:?}");
+    if !lacks.is_empty() {
+        println!("skipped: {kind:?} cannot {}", lacks.join(", nor "));
+    }
+    lacks.is_empty()
+}
+
+impl Scene {
+    /// A new and empty scene.
+    pub fn over(kind: Kind) -> Scene {
+        match kind {
+            Kind::Memory => Scene::memory(),
+            Kind::File => Scene::file(),
+            Kind::Redis => Scene::redis(),
+            Kind::Bare => Scene::elsewhere(bare::start()),
+            Kind::Sqs => Scene::elsewhere(queue_service::start()),
+            Kind::Reliable => Scene::elsewhere(reliable::start()),
+        }
+    }
+}
