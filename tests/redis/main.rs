@@ -1,10 +1,14 @@
 //! The script that runs in Redis, command by command: arguments, answers, errors, events and what it leaves in the keys.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../support/certificates.rs"]
+mod certificates;
 #[path = "../support/proxy.rs"]
 mod proxy;
 #[path = "../support/sandbox.rs"]
 mod sandbox;
+#[path = "../support/sentinel.rs"]
+mod sentinel;
 #[path = "../support/redis.rs"]
 mod support;
 

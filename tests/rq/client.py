@@ -8,13 +8,15 @@ import time
 import redis
 import rq
 import rq_tasks as tasks
-from rq import Callback, Queue, Repeat, Retry, Worker
+from rq import Callback, Queue, Retry, Worker
 from rq.command import send_kill_horse_command, send_shutdown_command, send_stop_job_command
 from rq.job import Dependency, Job
 from rq.registry import (CanceledJobRegistry, DeferredJobRegistry, FailedJobRegistry, FinishedJobRegistry,
                          ScheduledJobRegistry, StartedJobRegistry)
 from rq.suspension import resume, suspend
 
+if rq.VERSION >= "2":
+    from rq import Repeat
 if rq.VERSION >= "3":
     from rq.rate_limit import RateLimit
 

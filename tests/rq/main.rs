@@ -1,14 +1,20 @@
 //! Jobs of the real RQ, put by its client into a real redis-server, run by a taskvisor and its workers of Python.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../support/certificates.rs"]
+mod certificates;
 #[path = "../support/redis.rs"]
 mod redis_server;
 #[path = "../support/sandbox.rs"]
 mod sandbox;
+#[path = "../support/sentinel.rs"]
+mod sentinel;
 
+mod addresses;
 mod callbacks;
 mod ends;
 mod faces;
 mod lost;
+mod native;
 mod own_tests;
 mod scene;

@@ -73,3 +73,14 @@ class Horses(Worker):
 
 def stops_slowly(job, connection):
     waits(connection.get("slow").decode())
+
+
+def succeeded(job, connection, result):
+    connection.set("succeeded", f"{job.id} {result}")
+
+
+def notes_in_redis(key):
+    job = get_current_job()
+    job.connection.set(key, job.id)
+    job.meta["noted"] = True
+    job.save_meta()

@@ -106,14 +106,18 @@ impl Scene {
         args: &[&str],
         flags: &[&str],
     ) -> Running<'a> {
-        let (path, redis) =
-            (format!("PYTHONPATH={}", self.path), format!("RQ_REDIS_URL={}", self.server.url()));
+        let (path, redis) = (format!("PYTHONPATH={}", self.path), format!("RQ_REDIS_URL={url}"));
         let own = ["--broker", url, "-m", "fork", "--env", &path, "--env", &redis];
         let own = [&own[..], &["--env", "PYTHONDONTWRITEBYTECODE=1", "--grace", "1s"]].concat();
         let args = [&own[..], args, &["--", "python3", "-m", "taskvisor.rq"], flags].concat();
         let running = sandbox.start_with(&args, |_| ());
         wait_until("all slots are up", || is_up(&sandbox.status()));
         running
+    }
+
+    /// Where Python finds RQ, the package and the jobs.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// What a Python expression is for RQ's client.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging.config
 import os
 import sys
 import traceback
@@ -39,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
 
     option("-u", "--url", variable="RQ_REDIS_URL", metavar="URL",
            help="the Redis for jobs that ask for it; better in RQ_REDIS_URL, which nobody else sees")
+    option("-c", "--config", metavar="MODULE", help="a config module of RQ: its DICT_CONFIG sets up the logging")
     option("-m", "--import", dest="modules", metavar="MODULE", action="append",
            help="import this before the first job; in the mode fork all jobs share it")
     option("-P", "--path", metavar="DIR", action="append", help="look for modules here first")
@@ -60,6 +62,9 @@ def _load(options: argparse.Namespace, jobs: Jobs) -> bool:
     name = "rq"
     try:
         installed = Installed()
+        if options.config:
+            name = options.config
+            logging.config.dictConfig(importlib.import_module(name).DICT_CONFIG)
         for name in options.modules or ():
             importlib.import_module(name)
         name = "what the options name"

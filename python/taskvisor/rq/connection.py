@@ -10,8 +10,11 @@ if TYPE_CHECKING:
     from typing import Any, Optional
 
 #: Options in the query of the broker's URL that are the supervisor's: RQ's own client does not know them.
-_OURS = {"prefix", "name", "results_ttl", "worker_ttl", "maintenance_interval", "monitoring_interval", "scheduler",
-         "max_jobs", "max_idle_time"}
+_OURS = {"prefix", "name", "results_ttl", "worker_ttl", "maintenance_interval", "scheduler", "max_jobs"}
+
+
+#: What the supervisor calls the files of TLS, and redis-py.
+_FILES = {"ca": "ssl_ca_certs", "cert": "ssl_certfile", "key": "ssl_keyfile"}
 
 
 def plain(url: str) -> str:
@@ -21,10 +24,13 @@ def plain(url: str) -> str:
     'redis://:pw@host:6380/2?socket_timeout=5'
     >>> plain("rq+unix:///run/redis.sock?db=1")
     'unix:///run/redis.sock?db=1'
+    >>> plain("rq+rediss://host/0?ca=/etc/ca.pem")
+    'rediss://host/0?ssl_ca_certs=%2Fetc%2Fca.pem'
     """
     url = url[3:] if url.startswith("rq+") else url
     head, _, query = url.partition("?")
-    kept = urlencode([(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name not in _OURS])
+    kept = urlencode([(_FILES.get(name, name), value) for name, value in parse_qsl(query, keep_blank_values=True)
+                      if name not in _OURS])
     return f"{head}?{kept}" if kept else head
 
 
@@ -52,7 +58,7 @@ def _by_sentinel(url: str) -> Any:
     options: dict[str, Any] = {"db": int(db or 0), "username": unquote(user) or None,
                                "password": unquote(password) or None}
     if parts.scheme.startswith("rediss"):
-        options["ssl"] = True
+        options.update({"ssl": True, **{name: value for name, value in query.items() if name in _FILES.values()}})
     if query.get("sentinel_tls") == "yes":
         own["ssl"] = "yes"
     sentinel = importlib.import_module("redis.sentinel").Sentinel(

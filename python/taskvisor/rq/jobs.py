@@ -43,7 +43,7 @@ class Jobs:
             setup.results_ttl = options.results_ttl
         setup.is_native = options.native or bool(options.connection_class)
         setup.choose()
-        if setup.is_fast():
+        if not setup.is_native:
             rehearse(setup)
         self._setup = setup
 
@@ -87,7 +87,7 @@ class Call:
         os.environ.update(RQ_WORKER_ID=run.worker, RQ_JOB_ID=run.id, RQ_EXECUTION_ID=run.execution)
         if run.callback is not None:
             return callbacks.call(setup, run)
-        return fast.run(setup, run) if setup.is_fast() else native.run(setup, run)
+        return fast.run(setup, run) if setup.is_fast(run) else native.run(setup, run)
 
 
 def _run_of(job: Job, setup: Setup) -> Run:

@@ -57,8 +57,9 @@ def main() -> int:
     found: dict[str, Any] = {"url": url(settings)}
     if name:
         found.update({key.lower(): settings[key] for key in ("QUEUES", "NAME") if settings.get(key)})
+        found["logs"] = bool(settings.get("DICT_CONFIG"))
     # A certificate has no place in a URL.
-    found["unused"] = sorted(key for key in settings if key.startswith("REDIS_SSL_") and settings[key])
+    found["unused"] = sorted(key for key in settings if key.startswith(("REDIS_SSL_", "SENTRY_")) and settings[key])
     json.dump(found, sys.stdout)
     return 0
 

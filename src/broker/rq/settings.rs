@@ -19,21 +19,17 @@ pub(super) struct Settings {
     pub schedules: bool,
     /// From one cleaning of registries to the next.
     pub maintenance: Duration,
+    /// How long a worker is known after its last sign, in seconds.
+    pub worker_ttl: u64,
     /// How many jobs are taken in all.
     pub max_jobs: Option<u64>,
 }
 
-/// What may stand after a URL's `?`. RQ's times to live of workers and of their monitoring are those of taskvisor's leases here.
-const OURS: [&str; 8] = [
-    "prefix",
-    "name",
-    "results_ttl",
-    "scheduler",
-    "maintenance_interval",
-    "max_jobs",
-    "worker_ttl",
-    "monitoring_interval",
-];
+/// What may stand after a URL's `?`.
+const OURS: [&str; 7] =
+    ["prefix", "name", "results_ttl", "scheduler", "maintenance_interval", "max_jobs", "worker_ttl"];
+/// What RQ adds to a worker's time to live, in seconds.
+const BEYOND: u64 = 60;
 
 impl Settings {
     pub(super) fn read(url: &str) -> Result<Settings, Error> {
@@ -46,6 +42,7 @@ impl Settings {
             result_ttl: 500,
             schedules: true,
             maintenance: Duration::from_secs(600),
+            worker_ttl: 90,
             max_jobs: None,
         };
         let mut rest = Vec::new();
@@ -88,8 +85,8 @@ impl Settings {
                 }
             }
             "maintenance_interval" => self.maintenance = Duration::from_secs(number()?.max(1)),
-            "max_jobs" => self.max_jobs = Some(number()?),
-            _ => _ = number()?,
+            "worker_ttl" => self.worker_ttl = number()?.saturating_add(BEYOND),
+            _ => self.max_jobs = Some(number()?),
         }
         Ok(())
     }
@@ -147,6 +144,7 @@ mod tests {
         assert_eq!((all.name.as_deref(), all.schedules, plain.schedules), (Some("w"), false, true));
         assert_eq!(read("rq+redis://h?name=a%20b%3A1").name.as_deref(), Some("a b:1"));
         assert_eq!((all.max_jobs, plain.max_jobs), (Some(3), None));
+        assert_eq!((all.worker_ttl, plain.worker_ttl), (69, 90));
         assert_eq!(read("rq+redis+sentinel://a,b/m/1").url, "redis+sentinel://a,b/m/1");
         for wrong in [
             "prefix=",
@@ -156,6 +154,7 @@ mod tests {
             "results_ttl=-2",
             "scheduler=no",
             "max_jobs=x",
+            "worker_ttl=-1",
         ] {
             assert!(Settings::read(&format!("rq+redis://h?{wrong}")).is_err(), "{wrong}");
         }

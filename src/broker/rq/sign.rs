@@ -7,8 +7,6 @@ use super::workers::{Known, Workers};
 use crate::broker::Error;
 use crate::model::QueueName;
 
-/// A worker is known for so many seconds after its last sign.
-const TTL: u64 = 90;
 /// The generation of RQ whose keys are written.
 const VERSION: &str = "3.0.0";
 
@@ -28,7 +26,7 @@ impl Workers {
             ("python_version", String::new()),
         ];
         let write = |cmd: &mut Cmd| {
-            cmd.arg(TTL).arg(2 * common.len());
+            cmd.arg(shared.settings.worker_ttl).arg(2 * common.len());
             common.iter().for_each(|(name, value)| _ = cmd.arg(*name).arg(value));
             cmd.arg(all.len());
             for (name, known) in &all {

@@ -82,13 +82,13 @@ pub struct Worker {
     /// How long results are kept, in seconds [default: 500]
     #[arg(long, value_name = "SECONDS")]
     pub results_ttl: Option<i64>,
-    /// How long the worker counts as living without a word of it, in seconds [default: 420]
+    /// The worker is known for a minute more than this without a word of it, in seconds [default: 30]
     #[arg(long, value_name = "SECONDS")]
     pub worker_ttl: Option<u64>,
     /// Seconds from one look at what others have left to the next [default: 600]
     #[arg(long, value_name = "SECONDS")]
     pub maintenance_interval: Option<u64>,
-    /// Seconds from one word about a running job to the next [default: 30]
+    /// A job counts as abandoned a minute after a word about it is this late, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub job_monitoring_interval: Option<u64>,
     /// Has no meaning here: descriptions are not logged

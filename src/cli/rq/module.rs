@@ -17,6 +17,9 @@ pub struct Module {
     pub queues: Vec<String>,
     /// The name of the worker.
     pub name: Option<String>,
+    /// Whether it sets up the logging.
+    #[serde(default)]
+    pub logs: bool,
     /// What it says and we do not read.
     #[serde(default)]
     pub unused: Vec<String>,

@@ -47,7 +47,6 @@ pub fn start(
     ask("results_ttl", worker.results_ttl.map(|seconds| seconds.to_string()));
     ask("worker_ttl", worker.worker_ttl.map(|seconds| seconds.to_string()));
     ask("maintenance_interval", worker.maintenance_interval.map(|seconds| seconds.to_string()));
-    ask("monitoring_interval", worker.job_monitoring_interval.map(|seconds| seconds.to_string()));
     ask("scheduler", own.filter(|own| !own.with_scheduler).map(|_| "0".to_owned()));
     ask("max_jobs", worker.max_jobs.map(|jobs| jobs.to_string()));
     let broker = with_query(&address(&url)?, &query);
@@ -57,9 +56,10 @@ pub fn start(
         module
             .unused
             .iter()
-            .map(|key| format!("{key} in the config module is not read: see docs/rq.md, TLS")),
+            .map(|key| format!("{key} in the config module is not read: see docs/rq.md, The flags")),
     );
-    Ok(Start { args: args(asked, worker, &queues), url: broker.clone(), broker, name, notes })
+    let config = shared.config.as_deref().filter(|_| module.logs);
+    Ok(Start { args: args(asked, worker, &queues, config), url: broker.clone(), broker, name, notes })
 }
 
 /// RQ's URL as one of ours.
@@ -106,7 +106,7 @@ fn without_meaning(shared: &Shared, worker: &Worker) -> Vec<String> {
     given.map(|(_, flag, why)| format!("{flag} has no meaning here: {why}")).collect()
 }
 
-fn args(asked: &Asked, worker: &Worker, queues: &[String]) -> Vec<OsString> {
+fn args(asked: &Asked, worker: &Worker, queues: &[String], config: Option<&str>) -> Vec<OsString> {
     let shared = asked.shared();
     let mut args: Vec<OsString> = Vec::new();
     let mut say = |words: &[&str]| args.extend(words.iter().map(Into::into));
@@ -139,15 +139,19 @@ fn args(asked: &Asked, worker: &Worker, queues: &[String]) -> Vec<OsString> {
     if let Some(seconds) = idle {
         say(&["--end-when-idle", &format!("{seconds}s")]);
     }
+    if let Some(seconds) = worker.job_monitoring_interval {
+        // So long RQ waits for a word about a running job.
+        say(&["--lease", &format!("{}s", seconds.saturating_add(60))]);
+    }
     if let Some(level) = log_level(shared, level.as_deref()) {
         say(&["--log-level", level]);
     }
-    args.extend(command(shared, worker));
+    args.extend(command(shared, worker, config));
     args
 }
 
-/// The workers, with what concerns them.
-fn command(shared: &Shared, worker: &Worker) -> Vec<OsString> {
+/// The workers, with what concerns them; `config` is the module that sets up their logging.
+fn command(shared: &Shared, worker: &Worker, config: Option<&str>) -> Vec<OsString> {
     let mut args: Vec<OsString> = Vec::new();
     let mut say = |words: &[&str]| args.extend(words.iter().map(Into::into));
     say(&["--", &shared.python, "-m", "taskvisor.rq"]);
@@ -163,6 +167,9 @@ fn command(shared: &Shared, worker: &Worker) -> Vec<OsString> {
     }
     for handler in &shared.exception_handlers {
         say(&["--exception-handler", handler]);
+    }
+    if let Some(module) = config {
+        say(&["-c", module]);
     }
     for module in &shared.preload {
         say(&["-m", module]);
@@ -252,10 +259,11 @@ mod tests {
                 queues: vec!["mine".into()],
                 name: Some("m 1".into()),
                 unused: vec!["REDIS_SSL_KEYFILE".into()],
+                logs: true,
             })
         };
         let (args, start) = said(&worker("-c settings -s"), module());
-        assert!(args.starts_with("-q mine -w 1"), "{args}");
+        assert!(args.starts_with("-q mine -w 1") && args.ends_with("taskvisor.rq -c settings"), "{args}");
         assert_eq!(start.broker, "rq+redis://m/1?name=m%201");
         assert!(start.notes[0].contains("REDIS_SSL_KEYFILE"), "{:?}", start.notes);
         let (args, start) = said(&worker("-c settings -s -n w1 -u unix:///r.sock?db=1 q"), module());
@@ -272,13 +280,13 @@ mod tests {
         assert_eq!(
             args,
             "-w 1 -m fork --env * --retries 0 --order round_robin --burst --end-after 6 \
-             --end-when-idle 0s --log-level debug -- python3 -m taskvisor.rq \
+             --end-when-idle 0s --lease 67s --log-level debug -- python3 -m taskvisor.rq \
              --serializer json --worker-class a.Worker --job-class a.Job --queue-class a.Queue \
              --exception-handler a.one --exception-handler a.two -m app --results-ttl=-1 -d -P lib"
         );
         assert_eq!(
             start.broker,
-            "rq+redis://r?results_ttl=-1&worker_ttl=9&maintenance_interval=8&monitoring_interval=7&max_jobs=6"
+            "rq+redis://r?results_ttl=-1&worker_ttl=9&maintenance_interval=8&max_jobs=6"
         );
     }
 

@@ -1,12 +1,10 @@
 //! Another server takes the place of the first: with all that was written, or without the last of it.
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::proxy::Proxy;
 use crate::sandbox::{Sandbox, Setting, alive, wait_until};
+use crate::sentinel::Sentinel;
 use crate::supervisors::Scene;
 use crate::support::RedisServer;
 
@@ -61,66 +59,11 @@ fn a_job_whose_hold_was_lost_with_the_last_writes_runs_twice_for_a_moment_at_mos
     assert_eq!(pids().len(), 2);
 }
 
-/// What watches a primary called `jobs`.
-struct Sentinel {
-    child: Child,
-    port: u16,
-    _dir: tempfile::TempDir,
-}
-
-impl Sentinel {
-    fn of(primary: &RedisServer) -> Sentinel {
-        Sentinel::with(primary, "")
-    }
-
-    /// With more lines in its settings.
-    fn with(primary: &RedisServer, more: &str) -> Sentinel {
-        let dir = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let file = dir.path().join("sentinel.conf");
-        let text = format!(
-            "bind 127.0.0.1\nport {port}\ndir {}\nsentinel monitor jobs 127.0.0.1 {} 1\n\
-             sentinel down-after-milliseconds jobs 500\nsentinel failover-timeout jobs 5000\n{more}",
-            dir.path().display(),
-            primary.port
-        );
-        std::fs::write(&file, text).unwrap();
-        let mut child = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", &RedisServer::program()])
-            .arg(&file)
-            .arg("--sentinel")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        assert!(lines.any(|line| line.contains("+monitor master jobs")), "a sentinel comes up");
-        std::thread::spawn(move || lines.for_each(drop));
-        Sentinel { child, port, _dir: dir }
-    }
-
-    fn knows_replicas(&self) -> bool {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap();
-        let mut asked = client.get_connection().unwrap();
-        let known: Vec<redis::Value> =
-            redis::cmd("SENTINEL").arg(&["replicas", "jobs"]).query(&mut asked).unwrap();
-        !known.is_empty()
-    }
-}
-
-impl Drop for Sentinel {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn a_primary_that_dies_is_followed_by_the_one_its_sentinel_names() {
     let primary = RedisServer::start();
     let _replica = replica_of(&primary);
-    let sentinel = Sentinel::of(&primary);
+    let sentinel = Sentinel::of(&RedisServer::program(), primary.port, "");
     wait_until("the sentinel knows the replica", || sentinel.knows_replicas());
     let mut scene = Scene::on(primary);
     // One of those that are asked is away.
@@ -144,7 +87,7 @@ fn a_primary_that_dies_is_followed_by_the_one_its_sentinel_names() {
 #[test]
 fn a_sentinel_that_wants_a_password_gets_it() {
     let primary = RedisServer::start();
-    let sentinel = Sentinel::with(&primary, "requirepass s3cret%\n");
+    let sentinel = Sentinel::of(&RedisServer::program(), primary.port, "requirepass s3cret%\n");
     let mut scene = Scene::on(primary);
     scene.url = format!("redis+sentinel://127.0.0.1:{}/jobs/0?sentinel_pass=s3cret%25", sentinel.port);
     assert_eq!(scene.ok(&["put", "--jid", "j", "--", "true"]), "j\n");
@@ -156,7 +99,7 @@ fn a_sentinel_that_wants_a_password_gets_it() {
 #[test]
 fn a_sentinel_without_that_primary_or_in_its_place_is_told() {
     let primary = RedisServer::start();
-    let sentinel = Sentinel::of(&primary);
+    let sentinel = Sentinel::of(&RedisServer::program(), primary.port, "");
     let sandbox = Sandbox::new(Setting::Root);
     let refusal = |url: &str| sandbox.refused(&["-b", url, "put", "--", "true"]).1;
     let said = refusal(&format!("redis+sentinel://127.0.0.1:{}/other/0", sentinel.port));

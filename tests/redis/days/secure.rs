@@ -1,48 +1,16 @@
 //! Servers that speak TLS, with certificates that a CA of one's own has signed.
 
-use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
 
+use crate::certificates::{certificates, flags};
 use crate::sandbox::{Sandbox, Setting, wait_until};
 use crate::supervisors::Scene;
 use crate::support::RedisServer;
 
-/// Makes `ca.pem`, and `NAME.pem` with `NAME.key` that it has signed.
-fn certificates(dir: &Path, names: &[&str]) {
-    let openssl = |line: &str| {
-        let output =
-            Command::new("openssl").args(line.split(' ')).current_dir(dir).output().expect("openssl");
-        assert!(output.status.success(), "openssl {line}: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-    openssl(&format!("req -x509 {key} -keyout ca.key -out ca.pem -days 2 -subj /CN=the-ca"));
-    std::fs::write(dir.join("names"), "subjectAltName=IP:127.0.0.1\n").unwrap();
-    for name in names {
-        openssl(&format!("req {key} -keyout {name}.key -out {name}.csr -subj /CN={name}"));
-        openssl(&format!(
-            "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out {name}.pem"
-        ));
-    }
-}
-
 /// A server that speaks TLS on the port that is given back, and asks clients for certificates if `asks`.
 fn server(dir: &Path, asks: &str) -> (RedisServer, u16) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let file = |name: &str| dir.join(name).display().to_string();
-    let server = RedisServer::start_with(&[
-        "--tls-port",
-        &port.to_string(),
-        "--tls-cert-file",
-        &file("server.pem"),
-        "--tls-key-file",
-        &file("server.key"),
-        "--tls-ca-cert-file",
-        &file("ca.pem"),
-        "--tls-auth-clients",
-        asks,
-    ]);
-    (server, port)
+    let (port, flags) = flags(dir, asks);
+    (RedisServer::start_with(&flags.iter().map(String::as_str).collect::<Vec<_>>()), port)
 }
 
 #[test]

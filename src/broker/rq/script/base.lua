@@ -101,7 +101,8 @@ local function forget(queue, id, execution, worker)
   worker = worker or call('HGET', key('execution', member), 'worker_name')
   call('DEL', key('execution', member))
   call('ZREM', key('executions', id), execution)
-  call('ZREM', key('wip', queue), member)
+  -- RQ 1 enters the job alone.
+  call('ZREM', key('wip', queue), member, id)
   call('HDEL', HELD, member)
   if worker and worker ~= '' then
     call('SREM', key('worker', worker, 'executions'), member)
