@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::duration::duration;
 use super::log::LogSection;
 use super::place::{Source, locate, locate_value};
-use super::pool::{Pool, duration};
+use super::pool::Pool;
 use super::route::RouteSection;
 use super::text::read_text;
 use super::{ApiSection, Error, Fault, WqSection};

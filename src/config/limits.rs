@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use serde::Deserialize;
 
-use super::pool::duration;
+use super::duration::duration;
 use super::size::size;
 use super::wrong::Wrong;
 use super::{Fault, Purpose, Surroundings};

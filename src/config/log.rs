@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::Error;
+use super::duration::duration;
 use super::paths::from_here;
-use super::pool::duration;
 use super::size::size;
 use crate::model::{LogFormat, LogLevel, LogSettings, Rotate};
 

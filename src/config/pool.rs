@@ -9,8 +9,9 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::duration::duration;
 use super::size::size;
-use super::{Limits, parse_duration, words};
+use super::{Limits, words};
 use crate::model::{Bytes, Cron, CutOff, Leftovers, Order};
 
 /// What may be said of a pool.
@@ -241,12 +242,6 @@ impl Env {
         });
         Env { pass, set }
     }
-}
-
-pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    Option::<String>::deserialize(deserializer)?
-        .map(|text| parse_duration(&text).map_err(D::Error::custom))
-        .transpose()
 }
 
 impl<'de> Deserialize<'de> for Workers {

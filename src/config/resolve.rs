@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::api::{Api, Remote, resolve_api, resolve_remote};
 use super::file::read;
+use super::flags::Flags;
 use super::identity::{SocketGroup, socket_group};
 use super::outfit::resolve_pool;
 use super::paths::from_here;
@@ -13,61 +14,10 @@ use super::place::Source;
 use super::pool::Pool;
 use super::route::{RouteSection, RouteTo};
 use super::wrong::Wrong;
-use super::{Error, Fault, File, Surroundings, WqSection, format_duration, log_file, socket};
+use super::{Error, Fault, File, Surroundings, format_duration, log_file, socket};
 use crate::broker::{self, Address, Broker, Opening, Route};
-use crate::model::{JobId, LogFormat, LogLevel, LogSettings, PoolSettings, Settings, SpawnSpec};
+use crate::model::{JobId, LogSettings, PoolSettings, Settings, SpawnSpec};
 use crate::wq;
-
-/// What was typed or set in the environment; a flag wins over the environment, which wins over the file.
-#[derive(Clone, Debug, Default)]
-pub struct Flags {
-    /// Value of `--config`.
-    pub config: Option<PathBuf>,
-    /// Where the text of that file is to be read instead.
-    pub in_force: Option<PathBuf>,
-    /// Value of `--state-dir`.
-    pub state_dir: Option<PathBuf>,
-    /// Value of `--run-dir`.
-    pub run_dir: Option<PathBuf>,
-    /// Value of `--broker`.
-    pub broker: Option<String>,
-    /// Value of `--url`.
-    pub url: Option<String>,
-    /// Value of `--token-file`.
-    pub token_file: Option<PathBuf>,
-    /// Value of `--lease`.
-    pub lease: Option<Duration>,
-    /// Value of `--stop-deadline`.
-    pub stop_deadline: Option<Duration>,
-    /// Value of `--log-format`.
-    pub log_format: Option<LogFormat>,
-    /// Value of `--log-level`.
-    pub log_level: Option<LogLevel>,
-    /// Whether `--burst` is given.
-    pub burst: bool,
-    /// Values of `--wq`.
-    pub wq: WqSection,
-    /// Value of `--end-after`.
-    pub end_after: Option<u64>,
-    /// Value of `--end-when-idle`.
-    pub end_when_idle: Option<Duration>,
-    /// What is said of the only pool.
-    pub pool: Pool,
-    /// What the settings are for.
-    pub purpose: Purpose,
-}
-
-/// What settings are read for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Purpose {
-    /// To find a supervisor or its store: what its pools need has not to be here.
-    #[default]
-    Find,
-    /// To start one: what can be missing is looked for, so that nothing runs without it.
-    Start,
-    /// To be one, perhaps again: what is missing by now is met when a worker is made.
-    Serve,
-}
 
 /// All settings, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_yaml::{Mapping, Value};
 
+use super::duration::duration;
 use super::paths::from_here;
-use super::pool::duration;
 use super::{Error, Fault};
 use crate::model::{Class, format_duration, name_fault};
 use crate::wq::Settings;

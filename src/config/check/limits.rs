@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Advice, Pool, advice};
+use super::subject::{Advice, Pool, advice};
 use crate::config::format_duration;
 use crate::model::{Limits, Work, size};
 

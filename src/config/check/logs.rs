@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Advice, Whole, advice};
+use super::subject::{Advice, Whole, advice};
 use crate::config::format_duration;
 use crate::model::{LogSettings, size};
 

@@ -7,13 +7,13 @@ mod limits;
 mod logs;
 mod pair;
 mod pool;
+mod subject;
 mod whole;
 
 use serde::Serialize;
 
-use super::facts::PoolFacts;
+use self::subject::{Advice, Pool, Whole};
 use super::{Config, Facts, Origin, Origins};
-use crate::model::{PoolSettings, SpawnSpec};
 
 /// Something to think about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,42 +32,6 @@ pub struct Finding {
     pub message: String,
     /// What to do.
     pub hint: String,
-}
-
-/// What a rule has to say.
-struct Advice {
-    setting: &'static str,
-    message: String,
-    hint: String,
-}
-
-fn advice(setting: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Advice {
-    Advice { setting, message: message.into(), hint: hint.into() }
-}
-
-/// All there is to look at.
-#[derive(Clone, Copy)]
-struct Whole<'a> {
-    config: &'a Config,
-    facts: &'a Facts,
-    origins: &'a Origins,
-}
-
-/// One pool of it.
-#[derive(Clone, Copy)]
-struct Pool<'a> {
-    whole: Whole<'a>,
-    index: usize,
-    settings: &'a PoolSettings,
-    outfit: &'a SpawnSpec,
-    facts: &'a PoolFacts,
-}
-
-impl Pool<'_> {
-    /// Whether somebody set it.
-    fn says(&self, setting: &str) -> bool {
-        self.whole.origins.says(Some(self.index), setting)
-    }
 }
 
 /// Looks at everything.

@@ -1,6 +1,6 @@
 //! What may be odd between two pools.
 
-use super::{Advice, Pool, advice};
+use super::subject::{Advice, Pool, advice};
 use crate::model::{Class, ClassFilter, QueueName, Work};
 
 pub(super) type Rule = fn(&Pool, &Pool) -> Option<Advice>;

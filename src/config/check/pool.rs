@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Advice, Pool, advice};
+use super::subject::{Advice, Pool, advice};
 use crate::config::secret::may_be_secret;
 use crate::config::{facts::Rights, format_duration};
 use crate::model::{Class, Leftovers, Order, QueueName, Retry, Work};

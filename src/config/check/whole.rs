@@ -1,7 +1,7 @@
 //! What may be odd with all of it on this machine.
 
 use super::pool::who_may_change;
-use super::{Advice, Whole, advice};
+use super::subject::{Advice, Whole, advice};
 use crate::config::facts::Disk;
 use crate::config::{Api, need};
 

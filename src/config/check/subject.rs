@@ -1,0 +1,41 @@
+//! What the rules look at, and what one of them has to say.
+
+use crate::config::facts::PoolFacts;
+use crate::config::{Config, Facts, Origins};
+use crate::model::{PoolSettings, SpawnSpec};
+
+/// What a rule has to say.
+pub(super) struct Advice {
+    pub(super) setting: &'static str,
+    pub(super) message: String,
+    pub(super) hint: String,
+}
+
+pub(super) fn advice(setting: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Advice {
+    Advice { setting, message: message.into(), hint: hint.into() }
+}
+
+/// All there is to look at.
+#[derive(Clone, Copy)]
+pub(super) struct Whole<'a> {
+    pub(super) config: &'a Config,
+    pub(super) facts: &'a Facts,
+    pub(super) origins: &'a Origins,
+}
+
+/// One pool of it.
+#[derive(Clone, Copy)]
+pub(super) struct Pool<'a> {
+    pub(super) whole: Whole<'a>,
+    pub(super) index: usize,
+    pub(super) settings: &'a PoolSettings,
+    pub(super) outfit: &'a SpawnSpec,
+    pub(super) facts: &'a PoolFacts,
+}
+
+impl Pool<'_> {
+    /// Whether somebody set it.
+    pub(super) fn says(&self, setting: &str) -> bool {
+        self.whole.origins.says(Some(self.index), setting)
+    }
+}

@@ -1,0 +1,13 @@
+//! What settings are read for, which says what must be there.
+
+/// What settings are read for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// To find a supervisor or its store: what its pools need has not to be here.
+    #[default]
+    Find,
+    /// To start one: what can be missing is looked for, so that nothing runs without it.
+    Start,
+    /// To be one, perhaps again: what is missing by now is met when a worker is made.
+    Serve,
+}
