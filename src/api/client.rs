@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,9 +14,11 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tokio::task::JoinHandle;
 
+use super::answer_line::{Line, broken};
 use super::body::{Put, Refusal, Reload, StopOrder};
+use super::client_error::Error;
+use super::connect::connect;
 use super::lists::LINES;
 use super::{Here, Lines, Place, Problem, Queued, Reloaded};
 use crate::model::verb::{Done, State, VerbRequest};
@@ -33,14 +34,6 @@ pub struct Client {
     kept: Arc<Mutex<Option<Line>>>,
 }
 
-/// A connection for one call after the other.
-#[derive(Debug)]
-pub(super) struct Line {
-    sender: http1::SendRequest<Full<Bytes>>,
-    /// Ends when the sender is dropped, or the connection is lost.
-    connection: JoinHandle<hyper::Result<()>>,
-}
-
 /// What is asked, by the names of its fields.
 type Fields = BTreeMap<String, Box<RawValue>>;
 
@@ -50,32 +43,6 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const A_WORD: Duration = Duration::from_secs(2);
 /// after this long for sure.
 const LONGEST: Duration = Duration::from_secs(60);
-
-/// Why a call came back without its answer.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Nobody listens: no socket, or one that its supervisor left behind.
-    #[error("no supervisor listens on {0}")]
-    NotRunning(Place),
-    /// The place is there and cannot be used.
-    #[error("failed to connect to {0}")]
-    Connect(Place, #[source] io::Error),
-    /// Another user listens there: no word was said to it.
-    #[error("the socket {0} belongs to uid {1}: what listens there is not yours, and was told nothing")]
-    Stranger(Place, u32),
-    /// The supervisor went away in the middle.
-    #[error("lost the supervisor on {0} before it answered")]
-    Lost(Place, #[source] hyper::Error),
-    /// It is there and says nothing.
-    #[error("the supervisor on {0} does not answer: {1}")]
-    Silent(Place, String),
-    /// It said no.
-    #[error(transparent)]
-    Problem(#[from] Problem),
-    /// Something else answers there.
-    #[error("the answer of {0} makes no sense: {1}")]
-    Odd(Place, String),
-}
 
 impl Client {
     /// A client of this socket; connects with each call.
@@ -90,7 +57,7 @@ impl Client {
 
     /// Whether somebody listens.
     pub async fn probe(&self) -> Result<(), Error> {
-        self.place.connect().await.map(drop)
+        connect(&self.place).await.map(drop)
     }
 
     /// Who it is a client of.
@@ -326,29 +293,11 @@ impl Client {
     }
 
     async fn line(&self) -> Result<Line, Error> {
-        let stream = self.place.connect().await?;
+        let stream = connect(&self.place).await?;
         let lost = |error| Error::Lost(self.place.clone(), error);
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
         Ok(Line { sender, connection: tokio::spawn(connection) })
     }
-}
-
-/// Why no answer came, or no more of it: the connection may know better than the call.
-pub(super) async fn broken(place: &Place, Line { sender, connection }: Line, error: hyper::Error) -> Error {
-    drop(sender);
-    let odd = |why: &hyper::Error| Error::Odd(place.clone(), why.to_string());
-    match connection.await {
-        Ok(Err(cause)) if is_nonsense(&cause) => odd(&cause),
-        Ok(_) | Err(_) if is_nonsense(&error) => odd(&error),
-        Ok(_) | Err(_) => Error::Lost(place.clone(), error),
-    }
-}
-
-/// Bytes that are no HTTP answer, or one that was not asked for.
-fn is_nonsense(error: &hyper::Error) -> bool {
-    use std::error::Error as _;
-    let is_io = error.source().is_some_and(|source| source.is::<io::Error>());
-    !(is_io || error.is_incomplete_message() || error.is_closed() || error.is_canceled())
 }
 
 /// A parameter as a path or a query has it.

@@ -13,8 +13,8 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
 use super::Problem;
+use super::extract::Api;
 use super::lists;
-use super::router::Api;
 use super::stream::{Piece, stream};
 use crate::model::{Interest, PublishedEvent, What};
 

@@ -8,8 +8,9 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 
+use super::answer_line::{Line, broken};
 use super::body::Refusal;
-use super::client::{self, Error, Line};
+use super::client_error::Error;
 use super::{Place, Problem};
 
 /// Values as they come, a JSON document a line.
@@ -63,7 +64,7 @@ impl<T: DeserializeOwned> Lines<T> {
             None => Ok(None),
             Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
             Some(Err(error)) => Err(match self.line.take() {
-                Some(line) => client::broken(&self.place, line, error).await,
+                Some(line) => broken(&self.place, line, error).await,
                 None => Error::Lost(self.place.clone(), error),
             }),
         }

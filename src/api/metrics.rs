@@ -3,8 +3,8 @@
 //! Labels are pools, queues, states and verdicts: words of the settings and of this program.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
 
+use super::metrics_page::Page;
 use super::queue_metrics;
 use crate::model::{Health, LogStatus, Meters, PoolStatus, Process, SlotState, Status};
 
@@ -160,41 +160,6 @@ fn logs(page: &mut Page, logs: &LogStatus) {
     page.one("output_dropped_bytes_total", "counter", "Output of jobs that the disk did not take.", bytes);
     page.one("log_lines_dropped_total", "counter", "Lines of the supervisor's log that nobody took.", lines);
     page.one("log_troubles", "gauge", "Logs that cannot be written at the moment.", logs.troubles.len());
-}
-
-/// Text that grows.
-#[derive(Default)]
-pub(super) struct Page(String);
-
-impl Page {
-    pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = write!(self.0, "# HELP taskvisor_{name} {help}\n# TYPE taskvisor_{name} {kind}\n");
-    }
-
-    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
-        self.family(name, kind, help);
-        self.sample(name, &[], value);
-    }
-
-    pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        let _ = write!(self.0, "taskvisor_{name}");
-        for (at, (label, value)) in labels.iter().enumerate() {
-            let _ = write!(self.0, "{}{label}=\"", if at == 0 { '{' } else { ',' });
-            value.chars().for_each(|letter| escape(&mut self.0, letter));
-            self.0.push('"');
-        }
-        let end = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.0, "{end} {value}");
-    }
-}
-
-fn escape(out: &mut String, letter: char) {
-    match letter {
-        '\\' => out.push_str("\\\\"),
-        '"' => out.push_str("\\\""),
-        '\n' => out.push_str("\\n"),
-        other => out.push(other),
-    }
 }
 
 #[cfg(test)]

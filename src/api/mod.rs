@@ -1,14 +1,19 @@
 //! The one API: HTTP over the unix socket, and over TCP behind a [`Gate`]. What it can do is the [`Service`]; the engine provides it.
 
+mod answer_line;
 mod body;
 mod client;
+mod client_error;
+mod connect;
 mod connections;
 mod events;
+mod extract;
 mod gate;
 mod health;
 mod lines;
 mod lists;
 mod metrics;
+mod metrics_page;
 mod openapi;
 mod patience;
 mod peer;
@@ -31,7 +36,8 @@ mod stream_tests;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Client, Error};
+pub use client::Client;
+pub use client_error::Error;
 pub use gate::{Gate, Terms};
 pub use lines::Lines;
 pub use peer::{Door, Members, Peer, Port, SharedSocket};

@@ -8,7 +8,7 @@ use axum::extract::{Extension, State};
 use axum::routing::{get, post};
 
 use super::body::Reload;
-use super::router::{Answer, Api, SMALL_LIMIT, read, read_or_default};
+use super::extract::{Answer, Api, SMALL_LIMIT, read, read_or_default};
 use super::routes::Routes;
 use super::{Peer, Problem, Reloaded};
 use crate::model::verb::Done;

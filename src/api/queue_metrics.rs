@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::metrics::Page;
+use super::metrics_page::Page;
 use crate::model::{JobState, Meters, Sum, Today};
 
 /// Queues with a label of their own.

@@ -1,37 +1,23 @@
 //! Routes: HTTP to [`Service`] and back. Every answer is JSON, refusals too.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::{Body, HttpBody as _, to_bytes};
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Extension, Path, Request, State};
-use axum::http::{StatusCode, header};
+use axum::body::Body;
+use axum::extract::{Extension, Request, State};
+use axum::http::header;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde::de::DeserializeOwned;
 
-use super::body::{Put, Refusal, StopOrder};
+use super::body::{Put, StopOrder};
 use super::events::events;
+use super::extract::{Answer, Api, PUT_LIMIT, PathOf, SMALL_LIMIT, job_id, may_put, named, read};
 use super::openapi::Text;
 use super::routes::Routes;
 use super::{Gate, Here, Peer, Problem, Queued, Service, gate, health, metrics, pools, tasks, verbs};
 use crate::model::verb::{Done, State as JobStateBody};
-use crate::model::{
-    Bytes, Class, Interest, JobId, NewJob, Object, Payload, PublishedEvent, Status, Subject, Why,
-};
-
-/// The largest body of a put: the longest data of a job, which JSON makes twice as long at most, and a batch beside it.
-pub(super) const PUT_LIMIT: usize = 2 * Bytes::LONGEST + (16 << 20);
-/// The largest body of anything else.
-pub(super) const SMALL_LIMIT: usize = 64 << 10;
-/// A body that is not complete after this long is not read further.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-pub(super) type Api = State<Arc<dyn Service>>;
-type PathOf<T> = Result<Path<T>, PathRejection>;
-pub(super) type Answer<T> = Result<Json<T>, Problem>;
+use crate::model::{Interest, PublishedEvent, Status, Subject, Why};
 
 /// The routes over a service. Requests carry the [`Peer`] as an extension, which [`serve`](super::serve) sets.
 pub fn router(service: Arc<dyn Service>) -> Router {
@@ -95,11 +81,6 @@ async fn put(State(api): Api, Extension(peer): Extension<Peer>, body: Body) -> A
     Ok(Json(api.put(jobs).await?))
 }
 
-/// Whether a job may come from there.
-pub(super) fn may_put(peer: Peer, job: &NewJob) -> Result<(), Problem> {
-    peer.judge_programs(matches!(job.payload, Payload::Exec(_)) || job.class.as_str() == Class::EXEC)
-}
-
 async fn wait(State(api): Api, id: PathOf<String>) -> Answer<JobStateBody> {
     Ok(Json(JobStateBody { state: api.ended(job_id(id)?).await? }))
 }
@@ -148,65 +129,4 @@ async fn no_route(request: Request) -> Problem {
 
 async fn no_method(request: Request) -> Problem {
     Problem::new(405, format!("{} does not take {}", request.uri().path(), request.method()))
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let code = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (code, Json(Refusal { error: self.message, hint: self.hint })).into_response()
-    }
-}
-
-fn job_id(id: PathOf<String>) -> Result<JobId, Problem> {
-    named(id).map(Into::into)
-}
-
-fn named(name: PathOf<String>) -> Result<String, Problem> {
-    name.map(|Path(name)| name).map_err(|error| Problem::bad_request(error.body_text()))
-}
-
-pub(super) async fn read_or_default<T: DeserializeOwned + Default>(
-    body: Body,
-    limit: usize,
-) -> Result<T, Problem> {
-    let bytes = collect(body, limit).await?;
-    if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes) }
-}
-
-pub(super) async fn read<T: DeserializeOwned>(body: Body, limit: usize) -> Result<T, Problem> {
-    parse(&collect(body, limit).await?)
-}
-
-pub(super) async fn collect(body: Body, limit: usize) -> Result<axum::body::Bytes, Problem> {
-    let too_large = || {
-        Problem::new(413, format!("the body is larger than {limit} bytes"))
-            .hint("put what is large into a file and its name into the job; put many jobs a few at a time")
-    };
-    // What is announced as too large is not read at all.
-    if body.size_hint().lower() > limit as u64 {
-        return Err(too_large());
-    }
-    match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if is_over_limit(&error) => Err(too_large()),
-        Ok(Err(error)) => Err(Problem::bad_request(format!("failed to read the body: {error}"))),
-        Err(_) => Err(Problem::new(408, format!("the body did not come within {BODY_TIMEOUT:?}"))),
-    }
-}
-
-fn is_over_limit(error: &axum::Error) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<http_body_util::LengthLimitError>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
-}
-
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes)
-        .map(|Object(value)| value)
-        .map_err(|error| Problem::bad_request(format!("the body is not right: {error}")))
 }

@@ -13,7 +13,7 @@ use axum::routing::{get, post};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::client::encode;
-use super::router::{Answer, Api, may_put, read_or_default};
+use super::extract::{Answer, Api, may_put, read_or_default};
 use super::routes::Routes;
 use super::{Peer, Problem, lists};
 use crate::model::verb::{self, Verb, VerbRequest, Visitor, visit};

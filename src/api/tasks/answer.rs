@@ -11,7 +11,7 @@ use axum::routing::{delete, get, post};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::router::{Answer, Api, SMALL_LIMIT, read};
+use super::super::extract::{Answer, Api, SMALL_LIMIT, read};
 use super::super::routes::Routes;
 use super::super::{Peer, Problem, Service};
 use super::asked::{Asked, ByStatus, Whose, filter};

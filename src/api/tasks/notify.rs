@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::HeaderMap;
 use uuid::Uuid;
 
-use super::super::router::{PUT_LIMIT, collect, may_put};
+use super::super::extract::{PUT_LIMIT, collect, may_put};
 use super::super::{Peer, Problem, Service};
 use super::asked::{Whose, header};
 use crate::model::{Bytes, JobId, NewJob, Payload};

@@ -1,0 +1,37 @@
+//! A connection to a supervisor, and what it knows when it breaks.
+
+use std::io;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use tokio::task::JoinHandle;
+
+use super::Place;
+use super::client_error::Error;
+
+/// A connection for one call after the other.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) sender: http1::SendRequest<Full<Bytes>>,
+    /// Ends when the sender is dropped, or the connection is lost.
+    pub(super) connection: JoinHandle<hyper::Result<()>>,
+}
+
+/// Why no answer came, or no more of it: the connection may know better than the call.
+pub(super) async fn broken(place: &Place, Line { sender, connection }: Line, error: hyper::Error) -> Error {
+    drop(sender);
+    let odd = |why: &hyper::Error| Error::Odd(place.clone(), why.to_string());
+    match connection.await {
+        Ok(Err(cause)) if is_nonsense(&cause) => odd(&cause),
+        Ok(_) | Err(_) if is_nonsense(&error) => odd(&error),
+        Ok(_) | Err(_) => Error::Lost(place.clone(), error),
+    }
+}
+
+/// Bytes that are no HTTP answer, or one that was not asked for.
+fn is_nonsense(error: &hyper::Error) -> bool {
+    use std::error::Error as _;
+    let is_io = error.source().is_some_and(|source| source.is::<io::Error>());
+    !(is_io || error.is_incomplete_message() || error.is_closed() || error.is_canceled())
+}

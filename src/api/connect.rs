@@ -1,0 +1,84 @@
+//! How a client connects, and whom it refuses to speak to.
+
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::Place;
+use super::client_error::Error;
+
+/// What client and supervisor speak by.
+pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
+
+/// Refuses a listener that is another user's: who came first in /tmp may have made the socket, and would be told jobs and
+/// data and could confirm what he likes. The owner of the directory is trusted as well by root, whose supervisor it may
+/// look at, and by others if root has given the directory to that user, as systemd does below /run.
+fn trust(place: &Place, path: &Path, stream: &UnixStream) -> Result<(), Error> {
+    let failed = |error| Error::Connect(place.clone(), error);
+    let (own, theirs) = (nix::unistd::geteuid().as_raw(), stream.peer_cred().map_err(failed)?.uid());
+    let is_owner = |dir: &Path| dir.symlink_metadata().is_ok_and(|found| found.uid() == theirs);
+    let may_own = |dir: &Path| is_owner(dir) && (own == 0 || is_given_by_root(dir));
+    match [own, 0].contains(&theirs) || path.parent().is_some_and(may_own) {
+        true => Ok(()),
+        false => Err(Error::Stranger(place.clone(), theirs)),
+    }
+}
+
+/// Whether nobody but root can have put this directory where it is, and nobody but its owner can change what is in it.
+fn is_given_by_root(dir: &Path) -> bool {
+    let is_roots = |parent: &Path| {
+        let found = parent.symlink_metadata();
+        found.is_ok_and(|found| found.uid() == 0 && (found.is_symlink() || found.mode() & 0o022 == 0))
+    };
+    let is_closed = dir.symlink_metadata().is_ok_and(|found| found.is_dir() && found.mode() & 0o022 == 0);
+    let Ok(real) = dir.canonicalize() else { return false };
+    is_closed && dir.is_absolute() && dir.ancestors().chain(real.ancestors().skip(1)).skip(1).all(is_roots)
+}
+
+pub(super) async fn connect(place: &Place) -> Result<Box<dyn Wire>, Error> {
+    let connected: io::Result<Box<dyn Wire>> = match place {
+        Place::Socket(path) => match UnixStream::connect(path).await {
+            Ok(stream) => {
+                trust(place, path, &stream)?;
+                Ok(Box::new(stream) as _)
+            }
+            Err(error) => Err(error),
+        },
+        Place::Port { host, .. } => TcpStream::connect(host).await.map(|stream| {
+            stream.set_nodelay(true).ok();
+            Box::new(stream) as _
+        }),
+    };
+    connected.map_err(|error| {
+        let is = |kinds: &[ErrorKind]| kinds.contains(&error.kind());
+        // A reset: it ended with the connection still in its queue, so nothing that it was told is lost.
+        if is(&[ErrorKind::NotFound, ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset]) {
+            return Error::NotRunning(place.clone());
+        }
+        if is(&[ErrorKind::WouldBlock]) {
+            let crowd = "too many clients wait for it to take their connections";
+            return Error::Silent(place.clone(), crowd.into());
+        }
+        Error::Connect(place.clone(), error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_root_can_give_a_directory_to_another_user() {
+        assert!(is_given_by_root(Path::new("/usr/bin")));
+        let own = tempfile::tempdir().unwrap();
+        assert!(!is_given_by_root(own.path()), "anybody can make one in /tmp");
+        assert!(!is_given_by_root(Path::new("usr/bin")) && !is_given_by_root(Path::new("/nowhere")));
+        let link = own.path().join("bin");
+        std::os::unix::fs::symlink("/usr/bin", &link).unwrap();
+        assert!(!is_given_by_root(&link), "a link of anybody");
+    }
+}

@@ -1,0 +1,94 @@
+//! What a route takes from a request, and how it refuses what it cannot take.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::{Body, HttpBody as _, to_bytes};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+
+use super::body::Refusal;
+use super::{Peer, Problem, Service};
+use crate::model::{Bytes, Class, JobId, NewJob, Object, Payload};
+
+/// The largest body of a put: the longest data of a job, which JSON makes twice as long at most, and a batch beside it.
+pub(super) const PUT_LIMIT: usize = 2 * Bytes::LONGEST + (16 << 20);
+/// The largest body of anything else.
+pub(super) const SMALL_LIMIT: usize = 64 << 10;
+/// A body that is not complete after this long is not read further.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The service, as a route takes it.
+pub(super) type Api = State<Arc<dyn Service>>;
+pub(super) type PathOf<T> = Result<Path<T>, PathRejection>;
+pub(super) type Answer<T> = Result<Json<T>, Problem>;
+
+/// Whether a job may come from there.
+pub(super) fn may_put(peer: Peer, job: &NewJob) -> Result<(), Problem> {
+    peer.judge_programs(matches!(job.payload, Payload::Exec(_)) || job.class.as_str() == Class::EXEC)
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let code = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (code, Json(Refusal { error: self.message, hint: self.hint })).into_response()
+    }
+}
+
+pub(super) fn job_id(id: PathOf<String>) -> Result<JobId, Problem> {
+    named(id).map(Into::into)
+}
+
+pub(super) fn named(name: PathOf<String>) -> Result<String, Problem> {
+    name.map(|Path(name)| name).map_err(|error| Problem::bad_request(error.body_text()))
+}
+
+pub(super) async fn read_or_default<T: DeserializeOwned + Default>(
+    body: Body,
+    limit: usize,
+) -> Result<T, Problem> {
+    let bytes = collect(body, limit).await?;
+    if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes) }
+}
+
+pub(super) async fn read<T: DeserializeOwned>(body: Body, limit: usize) -> Result<T, Problem> {
+    parse(&collect(body, limit).await?)
+}
+
+pub(super) async fn collect(body: Body, limit: usize) -> Result<axum::body::Bytes, Problem> {
+    let too_large = || {
+        Problem::new(413, format!("the body is larger than {limit} bytes"))
+            .hint("put what is large into a file and its name into the job; put many jobs a few at a time")
+    };
+    // What is announced as too large is not read at all.
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) if is_over_limit(&error) => Err(too_large()),
+        Ok(Err(error)) => Err(Problem::bad_request(format!("failed to read the body: {error}"))),
+        Err(_) => Err(Problem::new(408, format!("the body did not come within {BODY_TIMEOUT:?}"))),
+    }
+}
+
+fn is_over_limit(error: &axum::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes)
+        .map(|Object(value)| value)
+        .map_err(|error| Problem::bad_request(format!("the body is not right: {error}")))
+}
