@@ -26,7 +26,7 @@ def plain(value):
     if callable(value):
         return '.'.join(filter(None, [getattr(value, '__module__', ''), getattr(value, '__qualname__', '')]))
     try:
-        json.dumps(value)
+        json.dumps(value, allow_nan=False)
         return value
     except (TypeError, ValueError):
         return str(value)

@@ -36,8 +36,9 @@ pub fn read_queues(text: &str) -> Result<Vec<Queue>, Vec<QueuesError>> {
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    let document: Value =
-        serde_yaml::from_str(text).map_err(|error| vec![QueuesError::Yaml(error.to_string())])?;
+    let wrong = |error: serde_yaml::Error| vec![QueuesError::Yaml(error.to_string())];
+    let mut document: Value = serde_yaml::from_str(text).map_err(wrong)?;
+    document.apply_merge().map_err(wrong)?;
     let Value::Mapping(entries) = document else { return Err(vec![QueuesError::None]) };
     let mut queues = Vec::new();
     for (key, value) in &entries {

@@ -50,6 +50,17 @@ fn a_file_of_kale_is_read_unchanged_and_sorted_by_priority() {
 }
 
 #[test]
+fn a_queue_takes_what_another_one_says_by_a_merge_key() {
+    let good = GOOD.replace("default:\n", "default: &usual\n");
+    let merged = format!("{good}slow:\n    <<: *usual\n    name: slow\n    visibility_timeout_sec: 900\n");
+    let queues = read_queues(&merged).unwrap();
+    let slow = queues.iter().find(|queue| queue.name == "slow").unwrap();
+    assert_eq!((slow.batch_size, slow.visibility_timeout_sec), (10, 900));
+    let told = mistakes(&merged.replace("<<: *usual", "<<: 5"));
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[test]
 fn a_key_that_is_given_twice_is_told_with_both_lines() {
     let again = GOOD.replace("\"high\":", "default:");
     assert_eq!(mistakes(&again), ["line 9: the queue 'default' is given twice, first in line 2"]);

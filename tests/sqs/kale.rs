@@ -108,7 +108,7 @@ fn an_application_is_imported_and_runs_with_the_settings_that_were_printed() {
     let scene = Scene::of_kale();
     let settings = format!(
         "AWS_REGION = 'eu-west-1'\nMESSAGE_QUEUE_ENDPOINT_URL = {:?}\nUTIL_CRYPT_CIPHER = {KEY:?}\n\
-         QUEUE_CONFIG = 'queues.yaml'\nprint('it is imported')\n",
+         QUEUE_CONFIG = 'queues.yaml'\nRATE = float('nan')\nprint('it is imported')\n",
         scene.fake.endpoint()
     );
     fs::write(scene.sandbox.work("live_settings.py"), settings).unwrap();
