@@ -69,6 +69,7 @@ fn busy() {
     let _running = scene.start("12", &["q"], &worker);
     scene.send("q", &vec![json!({"class": "nothing", "data": null}); TASKS]);
     scene.fake.forget_calls();
+    let ledger = ledger_cpu(&scene);
     let begun = Instant::now();
     wait_within(Duration::from_secs(300), "all are deleted", || scene.fake.bodies("q").is_empty());
     let took = begun.elapsed();
@@ -77,6 +78,14 @@ fn busy() {
     row("API calls for 1,000 no-op tasks, 12 slots (kale 220 to 240)", "<= 220", &Figures::of(each), "");
     let rate = TASKS as f64 / took.as_secs_f64();
     row("no-op tasks a second, 12 Python workers", "", &Figures::of(rate), "/s");
+    let each = support::micros(ledger_cpu(&scene) - ledger) / TASKS as f64;
+    row("CPU of the ledger's threads for a task", "<= 60", &Figures::of(each), "us");
+}
+
+/// What the threads of the ledger have used so far: the store's, and the one that syncs.
+fn ledger_cpu(scene: &Scene) -> Duration {
+    let threads = support::threads(scene.sandbox.one("tv-supervisor"));
+    threads.iter().filter(|(name, _)| name.starts_with("store")).map(|(_, thread)| thread.cpu).sum()
 }
 
 /// Calls of a host that has nothing to do.

@@ -29,8 +29,8 @@ const COUNTED: Duration = Duration::from_secs(10);
 /// So long the empty answer of a poll is, while the next one waits.
 pub(super) const EMPTY: Duration = Duration::from_secs(25);
 
-/// So long a message is hidden whose class no worker here takes.
-const UNWANTED: Duration = Duration::from_secs(30);
+/// So long a message is hidden whose class no worker here takes: the first time, and the longest.
+const UNWANTED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
 /// A larger body leaves no room for notes beside it.
 const NOTED_MAX: usize = (1 << 20) - (8 << 10);
 
@@ -247,8 +247,8 @@ impl Shared {
     /// Makes messages visible for others at once; those whose class nobody here takes, in a while.
     pub(super) fn give_back(self: &Arc<Self>, source: &Arc<SourceQueue>, all: Vec<Buffered>) {
         for one in all {
-            let (queue, time) =
-                (source.queue.clone(), if one.is_unwanted { UNWANTED } else { Duration::ZERO });
+            let time = if one.is_unwanted { unwanted(one.message.received) } else { Duration::ZERO };
+            let queue = source.queue.clone();
             tokio::spawn(async move { queue.hide(&one.message.handle, time).await.ok() });
         }
     }
@@ -298,6 +298,12 @@ impl Shared {
     }
 }
 
+/// How long a message is hidden that was received so often: twice as long each time.
+fn unwanted(received: u32) -> Duration {
+    let doubled = UNWANTED.0.saturating_mul(1 << received.saturating_sub(1).min(10));
+    doubled.min(UNWANTED.1)
+}
+
 /// By which a FIFO queue knows a message that is sent a second time: letters, digits and hyphens.
 pub(super) fn once(id: &str, attempt: u32) -> String {
     let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(100).collect();
@@ -312,4 +318,15 @@ pub(super) struct Dead<'a> {
     pub error: &'a str,
     pub class: Option<&'a str>,
     pub attempt: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_nobody_wants_is_hidden_longer_and_longer() {
+        let seconds = [1, 2, 3, 4, 5, 1000, u32::MAX].map(|received| unwanted(received).as_secs());
+        assert_eq!(seconds, [30, 60, 120, 240, 300, 300, 300]);
+    }
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::{Instant as Moment, timeout_at};
 
 use super::buffer::Buffered;
 use super::client::{Client, JOB, Outgoing};
@@ -18,6 +19,9 @@ use crate::broker::{Error, Fetch, Health, Notice, Renewal, Settling, Source};
 use crate::clock;
 use crate::model::{Fence, Fetched, JobId, Lease, NewJob, Progress, Revocation, Settlement, WorkerId};
 use crate::select::Turns;
+
+/// The answer to a renewal is waited for at most this part of a lease: one that is slow keeps the others from nothing.
+const PATIENCE: u32 = 6;
 
 /// The broker whose jobs wait at Amazon SQS.
 pub struct Sqs {
@@ -104,10 +108,20 @@ impl Source for Sqs {
                 tokio::spawn(async move { hide_for(&shared, held, by).await })
             })
             .collect();
-        let noted = self.shared.ledger.renew(leases.clone(), by).await;
+        let answers = in_time(asked, by / PATIENCE);
+        let (answers, noted) = tokio::join!(answers, self.shared.ledger.renew(leases.clone(), by));
         let mut renewals = Vec::with_capacity(leases.len());
-        for ((lease, asked), noted) in leases.into_iter().zip(asked).zip(noted) {
-            renewals.push(match asked.await {
+        for ((lease, answer), noted) in leases.into_iter().zip(answers).zip(noted) {
+            let Some(answer) = answer else {
+                let why = format!(
+                    "SQS has not answered for {:?} whether job '{}' is renewed",
+                    by / PATIENCE,
+                    lease.job
+                );
+                renewals.push(Renewal::Failed(Error::Unanswered(why)));
+                continue;
+            };
+            renewals.push(match answer {
                 Ok(Ok(hidden)) => {
                     let lease = Lease { expires_at: now + hidden, ..lease };
                     match noted {
@@ -232,6 +246,16 @@ impl Sqs {
     }
 }
 
+/// The answers that come within this time, each in its place. Who is slow goes on without being waited for.
+async fn in_time<T>(asked: Vec<JoinHandle<T>>, patience: Duration) -> Vec<Option<Result<T, JoinError>>> {
+    let end = Moment::now() + patience;
+    let mut answers = Vec::with_capacity(asked.len());
+    for one in asked {
+        answers.push(timeout_at(end, one).await.ok());
+    }
+    answers
+}
+
 /// Gives for how long it is hidden now.
 async fn hide_for(shared: &Shared, held: Option<Held>, time: Duration) -> Result<Duration, Fault> {
     let held = held.ok_or(Fault::NotOurs)?;
@@ -259,5 +283,19 @@ async fn put(queue: &Queue, job: NewJob, body: String) -> Result<JobId, Error> {
     match queue.send(&outgoing).await {
         Ok(id) => Ok(job.id.unwrap_or_else(|| id.as_str().into())),
         Err(fault) => Err(fault.error("put a job into", &queue.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_come_keeps_no_other_waiting() {
+        let asked =
+            vec![tokio::spawn(async { 1 }), tokio::spawn(std::future::pending()), tokio::spawn(async { 3 })];
+        let answers = in_time(asked, Duration::from_millis(50)).await;
+        let answers: Vec<Option<i32>> = answers.into_iter().map(|answer| answer?.ok()).collect();
+        assert_eq!(answers, [Some(1), None, Some(3)]);
     }
 }

@@ -13,6 +13,7 @@ use taskvisor::broker::{
 use taskvisor::model::verb::{Ability, Answer, Verb};
 use taskvisor::model::*;
 use taskvisor::select::Turns;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use uuid::Uuid;
 
 use crate::support::{Clock, Elsewhere};
@@ -58,7 +59,8 @@ impl Elsewhere for Place {
         let (now, options) = (world.now.clone(), Options { world, ..Options::default() });
         let ledger = Ledger::open_in(self.directory.path(), options).expect("a ledger");
         let store = ledger.store();
-        let bare = Arc::new(Bare { jobs: self.jobs.clone(), ledger, now });
+        let (say, told) = unbounded_channel();
+        let bare = Arc::new(Bare { jobs: self.jobs.clone(), ledger, now, lost: (say, told.into()) });
         Broker::new(&CARD, bare.clone()).with_recovery(bare.clone()).with_jobs(bare).with_feed(store)
     }
 
@@ -148,6 +150,8 @@ struct Bare {
     jobs: Arc<Mutex<Jobs>>,
     ledger: Ledger,
     now: Arc<dyn Fn() -> Instant + Send + Sync>,
+    /// Leases that ran out: the ledger leaves it to the source to say so.
+    lost: (UnboundedSender<Notice>, tokio::sync::Mutex<UnboundedReceiver<Notice>>),
 }
 
 impl Bare {
@@ -180,7 +184,8 @@ impl Source for Bare {
             over
         };
         for lease in over {
-            self.ledger.say(Notice::Revoked(lease.job, lease.fence, Revocation::LockLost));
+            let lost = Notice::Revoked(lease.job, lease.fence, Revocation::LockLost);
+            self.lost.0.send(lost).expect("it is there as long as the broker");
         }
         let runs = |adopted| match adopted {
             Adopted::Runs(fetched) => Some(fetched),
@@ -243,7 +248,11 @@ impl Source for Bare {
     }
 
     async fn next_notice(&self) -> Notice {
-        self.ledger.next_notice().await
+        let lost = async { self.lost.1.lock().await.recv().await };
+        tokio::select! {
+            Some(lost) = lost => lost,
+            notice = self.ledger.next_notice() => notice,
+        }
     }
 
     async fn progress(&self, notes: Vec<(JobId, Fence, Progress)>) -> Result<(), Error> {
