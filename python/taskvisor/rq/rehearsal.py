@@ -1,22 +1,38 @@
-"""Runs a job that does nothing before the first real one: what its code imports, compiles and keeps, all forks then share."""
+"""Runs jobs that do nothing before the first real one: what their code imports, compiles and keeps, all forks then share."""
 
 from __future__ import annotations
 
+from ..worker import outcome
 from . import fast
 from .run import Run, encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Callable
+
     from .run import Setup
 
 
 def rehearse(setup: Setup) -> None:
-    """Runs it as a job of RQ. No connection is opened and nothing is written."""
-    job = setup.job_class.create(nothing, connection=setup.connection, serializer=setup.serializer, origin="rehearsal")
-    ending = fast.run(setup, Run(setup, job.id, job.origin, "", "", encoded(job.to_dict()), None))
+    """Runs one that returns, and one that raises. No connection is opened, nothing is written and no handler called."""
+    ending = fast.run(setup, _run_of(setup, nothing))
     if ending.outcome != "complete":
         raise RuntimeError(ending.fields["error"])
+    try:
+        setup.installed.perform(_run_of(setup, fails).job())
+    except RuntimeError as error:
+        outcome.describe(error)
+
+
+def _run_of(setup: Setup, function: Callable[[], Any]) -> Run:
+    job = setup.job_class.create(function, connection=setup.connection, serializer=setup.serializer, origin="rehearsal")
+    return Run(setup, job.id, job.origin, "", "", encoded(job.to_dict()), None)
 
 
 def nothing() -> None:
-    """What is run."""
+    """Returns."""
+
+
+def fails() -> None:
+    """Raises."""
+    raise RuntimeError("a rehearsal")
