@@ -1,6 +1,6 @@
 //! What people ask of RQ's jobs by this program's own commands.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::sandbox::{alive, wait_until};
 use crate::scene::{Scene, begun, stop};
@@ -63,4 +63,46 @@ fn a_job_put_by_this_program_is_run_and_rq_can_read_it() {
     let _running = scene.start(&["-w", "1"]);
     scene.wait(&job, "finished");
     assert_eq!(scene.result(&job), 3);
+}
+
+#[test]
+fn what_happens_to_jobs_is_told() {
+    let scene = Scene::new();
+    let mut running = scene.start(&["-w", "1"]);
+    let file = scene.file("heard");
+    let mut command = scene.sandbox.command(&["events", "--json"]);
+    let mut listener = command.stdout(std::fs::File::create(&file).unwrap()).spawn().unwrap();
+    wait_until("somebody listens", || {
+        scene.put("q().enqueue(tasks.add, 1, 2)");
+        std::fs::metadata(&file).unwrap().len() > 0
+    });
+    let job = scene.put("q().enqueue(tasks.fails, retry=Retry(max=1))");
+    let told = || -> Vec<Value> {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events.filter(|event| event["job"] == *job).collect()
+    };
+    wait_until("its end is told", || told().iter().any(|event| event["kind"] == "failed"));
+    let told = told();
+    let kinds: Vec<&str> = told.iter().filter_map(|event| event["kind"].as_str()).collect();
+    assert_eq!(kinds, ["fetched", "again", "fetched", "failed"]);
+    for event in &told {
+        assert_eq!((&event["class"], &event["queue"]), (&json!("rq_tasks.fails"), &json!("default")));
+    }
+    assert!(stop(&mut running).success());
+    assert!(listener.wait().unwrap().success());
+}
+
+#[test]
+fn a_pool_of_some_classes_leaves_the_others_in_their_queue() {
+    let scene = Scene::new();
+    let other = scene.put("q().enqueue(tasks.name)");
+    let own: Vec<String> = (0..3).map(|_| scene.put("q().enqueue(tasks.add, 1, 2)")).collect();
+    let mut running = scene.start(&["-w", "2", "--class", "rq_tasks.a*"]);
+    own.iter().for_each(|job| scene.wait(job, "finished"));
+    let later = scene.put("q().enqueue(tasks.add, 3, 4)");
+    scene.wait(&later, "finished");
+    assert_eq!(scene.status(&other), "queued");
+    assert_eq!(scene.rq("q().job_ids"), json!([other]));
+    assert!(stop(&mut running).success());
 }

@@ -68,7 +68,11 @@ impl Adapter for RqOnRedis {
 
     fn open(&self, at: &Address, _how: &Opening) -> Result<Broker, Error> {
         let rq = Arc::new(Rq::open(Settings::read(at.reveal())?, &at.to_string())?);
-        Ok(Broker::new(&CARD, rq.clone()).with_recovery(rq.clone()).with_jobs(rq.clone()).with_peers(rq))
+        Ok(Broker::new(&CARD, rq.clone())
+            .with_recovery(rq.clone())
+            .with_jobs(rq.clone())
+            .with_feed(rq.clone())
+            .with_peers(rq))
     }
 
     fn look(&self, at: &Address) -> Result<(), Error> {

@@ -4,10 +4,11 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::Value;
 use tokio::time::{Instant as Moment, interval};
 
 use super::job::{packed, text};
+use super::script::write_list;
 use super::shared::Shared;
 use crate::broker::{Error, Notice};
 use crate::model::QueueName;
@@ -73,16 +74,11 @@ pub(super) async fn attend(shared: Weak<Shared>) {
     }
 }
 
-fn write(cmd: &mut Cmd, queues: &[QueueName]) {
-    cmd.arg(queues.len());
-    queues.iter().for_each(|queue| _ = cmd.arg(queue.as_str()));
-}
-
 async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
     let owner = if shared.settings.schedules { shared.scheduler() } else { String::new() };
     let asked = shared.call("look after jobs in", "tick", |cmd| {
         cmd.arg(owner).arg(INTERRUPTED.0).arg(interrupted());
-        write(cmd, queues);
+        write_list(cmd, queues.iter().map(QueueName::as_str));
         cmd.arg(shared.workers.host()).arg(std::process::id());
     });
     let Value::Array(abandoned) = asked.await? else { return Ok(()) };
@@ -104,7 +100,7 @@ async fn tick(shared: &Arc<Shared>, queues: &[QueueName]) -> Result<(), Error> {
 async fn tidy(shared: &Arc<Shared>, queues: &[QueueName], is_full: bool) -> Result<(), Error> {
     let asked = shared.call("clean registries in", "tidy", |cmd| {
         cmd.arg(if is_full { "full" } else { "" });
-        write(cmd, queues);
+        write_list(cmd, queues.iter().map(QueueName::as_str));
     });
     asked.await.map(drop)
 }

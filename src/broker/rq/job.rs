@@ -95,9 +95,7 @@ impl Taken {
 
     /// The class of the job: the name of its function.
     pub(super) fn class(&self) -> Class {
-        let data = self.fields.get("data").map(Vec::as_slice).unwrap_or_default();
-        let name = function(data).filter(|name| is_name(name));
-        Class::from(name.unwrap_or_else(|| UNKNOWN.into()))
+        class_of(self.fields.get("data").map(Vec::as_slice).unwrap_or_default())
     }
 
     /// As the engine has it. RQ's own retries are RQ's business: the engine is told of none.
@@ -141,6 +139,11 @@ pub(super) fn text(value: &Value) -> Option<String> {
         return Some(String::from_utf8_lossy(bytes).into_owned());
     }
     if let Value::Int(number) = value { Some(number.to_string()) } else { None }
+}
+
+/// The class of a job with this data, or with data that begin so.
+pub(super) fn class_of(data: &[u8]) -> Class {
+    Class::from(function(data).filter(|name| is_name(name)).unwrap_or_else(|| UNKNOWN.into()))
 }
 
 fn is_name(text: &str) -> bool {

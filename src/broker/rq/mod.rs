@@ -11,6 +11,7 @@ mod bell;
 mod chores;
 mod commands;
 mod faces;
+mod feed;
 mod job;
 mod put;
 mod record;

@@ -1,5 +1,7 @@
 //! The script that runs in Redis.
 
+use redis::Cmd;
+
 use crate::broker::redis::Needs;
 
 /// Its sources in their order, each of which may use what those before it made.
@@ -12,6 +14,12 @@ pub(super) static NEEDS: Needs = Needs {
     keys: "rq:*",
     news: None,
 };
+
+/// Writes a list of arguments as the script reads it: their number, then they.
+pub(super) fn write_list<'a>(cmd: &mut Cmd, words: impl ExactSizeIterator<Item = &'a str>) {
+    cmd.arg(words.len());
+    words.for_each(|word| _ = cmd.arg(word));
+}
 
 #[cfg(test)]
 mod tests {

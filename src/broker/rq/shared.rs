@@ -19,7 +19,7 @@ use crate::broker::notices::Notices;
 use crate::broker::redis::Link;
 use crate::broker::{Complaints, Error, Notice};
 use crate::clock;
-use crate::model::{Fence, Instance, JobId, QueueName, Revocation};
+use crate::model::{Class, Fence, Instance, JobId, QueueName, Revocation};
 
 /// The pause before jobs are asked for again that wait and yet cannot be had now.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -50,6 +50,9 @@ pub(super) struct Shared {
 /// What is known here of a job that runs.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
+    pub queue: QueueName,
+    pub class: Class,
+    /// What RQ calls the worker.
     pub worker: String,
     /// The job's time limit in seconds, if it has one.
     pub timeout: Option<u64>,
@@ -128,8 +131,8 @@ impl Shared {
         lock(&self.held).get(&(job.clone(), fence)).cloned()
     }
 
-    pub(super) fn let_go(&self, job: &JobId, fence: Fence) {
-        lock(&self.held).remove(&(job.clone(), fence));
+    pub(super) fn let_go(&self, job: &JobId, fence: Fence) -> Option<Held> {
+        lock(&self.held).remove(&(job.clone(), fence))
     }
 
     /// Has the jobs that match be ended here.

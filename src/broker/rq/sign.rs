@@ -2,6 +2,7 @@
 
 use redis::Cmd;
 
+use super::script::write_list;
 use super::shared::{Shared, lock};
 use super::workers::{Known, Workers};
 use crate::broker::Error;
@@ -30,8 +31,8 @@ impl Workers {
             common.iter().for_each(|(name, value)| _ = cmd.arg(*name).arg(value));
             cmd.arg(all.len());
             for (name, known) in &all {
-                cmd.arg(name).arg(if known.is_signed { "again" } else { "first" }).arg(known.queues.len());
-                known.queues.iter().for_each(|queue| _ = cmd.arg(queue.as_str()));
+                cmd.arg(name).arg(if known.is_signed { "again" } else { "first" });
+                write_list(cmd, known.queues.iter().map(QueueName::as_str));
             }
         };
         shared.call("tell workers to", "sign", write).await?;
@@ -52,8 +53,9 @@ impl Workers {
         queues: &[QueueName],
     ) -> Result<(), Error> {
         let write = |cmd: &mut Cmd| {
-            cmd.arg(names.len()).arg(names).arg(shared.scheduler()).arg(queues.len());
-            queues.iter().for_each(|queue| _ = cmd.arg(queue.as_str()));
+            write_list(cmd, names.iter().map(String::as_str));
+            cmd.arg(shared.scheduler());
+            write_list(cmd, queues.iter().map(QueueName::as_str));
         };
         shared.call("take workers out of", "leave", write).await.map(drop)
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 
-use super::job::{Taken, fence, text};
+use super::job::{Taken, class_of, fence, text};
+use super::script::write_list;
 use super::settings::Settings;
 use super::settle::{End, settled};
 use super::shared::{Held, Shared, lock};
@@ -15,7 +16,7 @@ use super::{chores, commands, put, wake};
 use crate::broker::{Error, Fetch, Health, Notice, Peers, Recovery, Renewal, Settling, Source};
 use crate::model::{
     Fence, Fetched, Instance, JobId, Lease, NewJob, Presence, QueueName, Revocation, Settlement, Take,
-    WorkerId,
+    WorkerId, WorkerName,
 };
 
 /// RQ's jobs in one Redis.
@@ -70,6 +71,24 @@ impl Rq {
         asking.filter(|one| !shared.workers.is_shut_down(&one.name)).collect()
     }
 
+    /// Which of the first jobs of its queues a request may have; `None` = all.
+    async fn wanted(&self, request: &Fetch) -> Result<Option<Vec<JobId>>, Error> {
+        let filter = &request.filter;
+        if filter.only.is_empty() && filter.except.is_empty() {
+            return Ok(None);
+        }
+        let asked = self.shared.call("look at jobs in", "heads", |cmd| {
+            write_list(cmd, request.queues.iter().map(QueueName::as_str));
+        });
+        let Value::Array(all) = asked.await? else { return Ok(Some(Vec::new())) };
+        let wanted = all.into_iter().filter_map(|one| {
+            let Value::Array(parts) = one else { return None };
+            let [id, Value::BulkString(data)] = <[Value; 2]>::try_from(parts).ok()? else { return None };
+            filter.matches(&class_of(&data)).then(|| text(&id).map(JobId::from))?
+        });
+        Ok(Some(wanted.collect()))
+    }
+
     /// Gives back what an instance held before this process, but for what is kept.
     async fn give_back(&self, instance: &Instance, keep: &[(JobId, Fence)]) -> Result<u64, Error> {
         let kept: Vec<String> =
@@ -93,10 +112,13 @@ impl Rq {
         let read = jobs.into_iter().filter_map(Taken::read);
         let given = read.filter_map(|(place, taken)| {
             let asked = asking.get(place)?;
-            let (id, timeout) = (taken.id.clone(), taken.timeout());
-            shared.hold(id.clone(), asked.fence, Held { worker: asked.name.clone(), timeout, asked: None });
-            let lease = Lease { job: id, fence: asked.fence, expires_at: at + request.lease };
+            let timeout = taken.timeout();
             let job = taken.job(&asked.execution, &asked.name, &shared.settings.prefix);
+            let lease = Lease { job: job.id.clone(), fence: asked.fence, expires_at: at + request.lease };
+            let (queue, class) = (job.queue.clone(), job.class.clone());
+            let held = Held { queue, class, worker: asked.name.clone(), timeout, asked: None };
+            shared.tell_taken(&job.id, &held, WorkerName::new(request.pool.clone(), asked.worker));
+            shared.hold(job.id.clone(), asked.fence, held);
             Some(Fetched { job, lease })
         });
         given.collect()
@@ -137,9 +159,10 @@ impl Source for Rq {
         let asking = self.asking(&request);
         self.prepare(&request, &asking).await?;
         let at = self.shared.link.now();
+        let wanted = self.wanted(&request).await?;
         let unheard = lock(&self.shared.unheard).clone();
         let answer = self.shared.call("fetch jobs from", "take", |cmd| {
-            write_take(cmd, &request, &asking, &unheard);
+            write_take(cmd, &request, wanted.as_deref(), &asking, &unheard);
         });
         let answer = match answer.await {
             Ok(answer) => answer,
@@ -203,8 +226,10 @@ impl Source for Rq {
         }
         let settlings = settlements.iter().zip(answers).map(|(settlement, answer)| {
             let settling = settled(settlement.job.as_str(), text(&answer).as_deref());
-            if !matches!(settling, Settling::Failed(_)) {
-                self.shared.let_go(&settlement.job, settlement.fence);
+            if !matches!(settling, Settling::Failed(_))
+                && let Some(held) = self.shared.let_go(&settlement.job, settlement.fence)
+            {
+                self.shared.tell_settled(settlement, &held, &settling);
             }
             settling
         });
@@ -222,6 +247,7 @@ impl Source for Rq {
         {
             return Err(Error::Exists(id.into()));
         }
+        written.iter().zip(&jobs).for_each(|(one, job)| self.shared.tell_put(&one.id, job));
         Ok(written.into_iter().map(|one| Ok(one.id)).collect())
     }
 
@@ -287,15 +313,27 @@ fn seconds(time: Duration) -> u64 {
     time.as_secs().max(1)
 }
 
-fn write_take(cmd: &mut Cmd, request: &Fetch, asking: &[Asking], unheard: &[(String, String)]) {
+fn write_take(
+    cmd: &mut Cmd,
+    request: &Fetch,
+    wanted: Option<&[JobId]>,
+    asking: &[Asking],
+    unheard: &[(String, String)],
+) {
     cmd.arg(seconds(request.lease)).arg(request.instance.as_str()).arg(match request.take {
         Take::InOrder => "order",
         Take::InTurn => "turn",
     });
     cmd.arg(unheard.len());
     unheard.iter().for_each(|(execution, worker)| _ = cmd.arg(execution).arg(worker));
-    cmd.arg(request.queues.len());
-    request.queues.iter().for_each(|queue| _ = cmd.arg(queue.as_str()));
+    write_list(cmd, request.queues.iter().map(QueueName::as_str));
+    match wanted {
+        None => _ = cmd.arg("all"),
+        Some(ids) => {
+            cmd.arg("some");
+            write_list(cmd, ids.iter().map(JobId::as_str));
+        }
+    }
     cmd.arg(asking.len());
     for one in asking {
         cmd.arg(&one.name).arg(one.worker.to_u64()).arg(&one.execution);

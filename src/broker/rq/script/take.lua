@@ -4,14 +4,17 @@ local DEEPEST = 100
 local function kind(name) return call('TYPE', name)['ok'] end
 
 -- The next job of a queue that can run, from the place `from` on; then that place. What is no job is left out for good,
--- and so is a second entry of a job that runs. A job that was put again while it runs waits for its end.
-local function next_of(queue, from, odd)
+-- and so is a second entry of a job that runs. A job that was put again while it runs waits for its end. `wanted` has the
+-- ids that may be taken; nil = all.
+local function next_of(queue, from, odd, wanted)
   local name = key('queue', queue)
   while from < DEEPEST do
     local id = call('LINDEX', name, from)
     if not id then break end
     local is, executions = kind(job_key(id)), kind(key('executions', id))
-    if is == 'hash' and (executions == 'zset' or executions == 'none') then
+    if is == 'hash' and wanted and not wanted[id] then
+      from = from + 1
+    elseif is == 'hash' and (executions == 'zset' or executions == 'none') then
       if executions == 'none' or not runs(queue, id) then return id, from end
       if call('HGET', job_key(id), 'status') == 'started' then
         call('LREM', name, 1, id)
@@ -50,6 +53,19 @@ local function claim(queue, list, id, lease, instance, worker)
   call('LREM', list, 1, id)
 end
 
+-- The first jobs of the queues as {id, beginning of its data}: the name of its function stands there.
+local function heads()
+  local all = {}
+  for _, queue in ipairs(list()) do
+    local ids = kind(key('queue', queue)) == 'list' and call('LRANGE', key('queue', queue), 0, DEEPEST - 1) or {}
+    for _, id in ipairs(ids) do
+      local data = kind(job_key(id)) == 'hash' and call('HGET', job_key(id), 'data') or ''
+      all[#all + 1] = { id, string.sub(data, 1, 4096) }
+    end
+  end
+  return all
+end
+
 -- Takes at most one job for each worker. Gives the jobs as {queue, id, number of the worker, fields}, the keys that
 -- hold something else than a job, and how much is left in each queue; nil instead of that if all are suspended.
 local function take()
@@ -62,7 +78,11 @@ local function take()
       if held then give_back(held.queue, id, execution, worker) end
     end
   end
-  local queues, workers = list(), {}
+  local queues, workers, wanted = list(), {}, nil
+  if arg() == 'some' then
+    wanted = {}
+    for _, id in ipairs(list()) do wanted[id] = true end
+  end
   for i = 1, number() do workers[i] = { name = arg(), life = arg(), execution = arg() } end
   if call('EXISTS', key('suspended')) == 1 then return { {}, {}, false } end
   local jobs, odd, from, at, empty = {}, {}, {}, 1, 0
@@ -72,7 +92,7 @@ local function take()
     local hash = id and subject(id)
     if not id and is == 'list' then
       list = key('queue', queue)
-      id, from[at] = next_of(queue, from[at] or 0, odd)
+      id, from[at] = next_of(queue, from[at] or 0, odd, wanted)
     elseif not id and is ~= 'none' then
       odd[#odd + 1] = key('queue', queue)
     end

@@ -1,0 +1,72 @@
+//! What happens to RQ's jobs by this supervisor, for those who listen. RQ itself tells nobody.
+
+use async_trait::async_trait;
+
+use super::shared::{Held, Shared};
+use super::source::Rq;
+use crate::broker::{EventBus, Feed, Settling};
+use crate::clock;
+use crate::model::{JobId, JobState, Millis, NewJob, PublishedEvent, Settlement, What, WorkerName};
+
+#[async_trait]
+impl Feed for Rq {
+    fn publish(&self, room: EventBus) {
+        self.shared.notices.publish(room);
+    }
+}
+
+impl Shared {
+    /// Tells of one job, if anybody listens.
+    fn tell(&self, what: What, job: &JobId, more: impl FnOnce(PublishedEvent) -> PublishedEvent) {
+        if let Some(room) = self.notices.heard() {
+            let event = PublishedEvent::new(what, Millis(clock::wall_millis()));
+            room.tell(more(PublishedEvent { job: Some(job.clone()), ..event }));
+        }
+    }
+
+    pub(super) fn tell_put(&self, job: &JobId, new: &NewJob) {
+        let state = if new.delay.is_zero() { JobState::Waiting } else { JobState::Delayed };
+        self.tell(What::Put, job, |event| PublishedEvent {
+            queue: Some(new.queue.clone()),
+            class: Some(new.class.clone()),
+            state: Some(state),
+            ..event
+        });
+    }
+
+    pub(super) fn tell_taken(&self, job: &JobId, held: &Held, worker: WorkerName) {
+        self.tell(What::Fetched, job, |event| PublishedEvent {
+            state: Some(JobState::Running),
+            worker: Some(worker),
+            ..of(held, event)
+        });
+    }
+
+    /// `held` is what was known of the job while it ran.
+    pub(super) fn tell_settled(&self, settlement: &Settlement, held: &Held, settling: &Settling) {
+        let (what, state) = match settling {
+            Settling::Settled(state) => (end(*state), *state),
+            Settling::NotOurs => (What::LockLost, JobState::Waiting),
+            Settling::Failed(_) => return,
+        };
+        self.tell(what, &settlement.job, |event| PublishedEvent { state: Some(state), ..of(held, event) });
+    }
+}
+
+fn of(held: &Held, event: PublishedEvent) -> PublishedEvent {
+    PublishedEvent { queue: Some(held.queue.clone()), class: Some(held.class.clone()), ..event }
+}
+
+fn end(state: JobState) -> What {
+    match state {
+        JobState::Complete => What::Complete,
+        JobState::Failed => What::Failed,
+        JobState::Held => What::Held,
+        JobState::Canceled => What::Canceled,
+        JobState::Waiting
+        | JobState::Delayed
+        | JobState::Depends
+        | JobState::Running
+        | JobState::Canceling => What::Again,
+    }
+}
