@@ -1,5 +1,8 @@
 //! How many workers a pool has by the time of day.
 
+use std::cmp::Reverse;
+
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,19 +29,35 @@ impl SizeRule {
         Timetable::Cron(self.at.clone(), self.zone.clone())
     }
 
+    /// What the clock on the wall would show at a moment of the rule, as milliseconds since 1970. Where the clock is put
+    /// forward several lines fall together; this tells them apart.
+    fn shown(&self, moment: Millis) -> i64 {
+        let Ok(at) = Timestamp::from_millisecond(moment.0) else { return moment.0 };
+        let clock = moment.0 + i64::from(self.zone.to_offset(at).seconds()) * 1000;
+        let lines = Timetable::Cron(self.at.clone(), TimeZone::UTC);
+        lines.latest(clock.saturating_sub(LONGEST_AGO), clock, 1).pop().unwrap_or(clock)
+    }
+
     /// The rule that counts at a moment, and since when: the one whose moment came last. Of two that came at the same
-    /// moment the later one of the list. None = none has come yet.
+    /// moment the one whose line says the later hour, else the later one of the list. None = none has come yet.
     pub fn in_force(rules: &[SizeRule], moment: Millis) -> Option<(Millis, &SizeRule)> {
         let latest = |rule: &SizeRule| {
             rule.timetable().latest(moment.0.saturating_sub(LONGEST_AGO), moment.0, 1).pop().map(Millis)
         };
-        rules.iter().filter_map(|rule| Some((latest(rule)?, rule))).max_by_key(|(since, _)| *since)
+        rules
+            .iter()
+            .filter_map(|rule| Some((latest(rule)?, rule)))
+            .max_by_key(|(since, rule)| (*since, rule.shown(*since)))
     }
 
     /// The rule that comes next after a moment, and when.
     pub fn next(rules: &[SizeRule], moment: Millis) -> Option<(Millis, &SizeRule)> {
         let next = |rule: &SizeRule| rule.timetable().after(moment.0).map(Millis);
-        rules.iter().rev().filter_map(|rule| Some((next(rule)?, rule))).min_by_key(|(at, _)| *at)
+        rules
+            .iter()
+            .rev()
+            .filter_map(|rule| Some((next(rule)?, rule)))
+            .min_by_key(|(at, rule)| (*at, Reverse(rule.shown(*at))))
     }
 }
 
@@ -102,5 +121,16 @@ mod tests {
         assert_eq!(SizeRule::in_force(&rules, sunday).map(|(_, rule)| rule.workers), Some(2));
         let next = SizeRule::next(&rules, Millis(sunday.0 - 1));
         assert_eq!(next.map(|(_, rule)| rule.workers), Some(2));
+    }
+
+    #[test]
+    fn of_two_rules_in_an_hour_that_is_left_out_the_one_of_the_later_hour_counts() {
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        let rule = |line: &str, workers| SizeRule { at: line.parse().unwrap(), zone: zone.clone(), workers };
+        // On 28 March 2027 the clock goes from 2 to 3: both fall together.
+        let rules = [rule("45 2 * * *", 4), rule("30 2 * * *", 16)];
+        let night = at("2027-03-28T01:00:00Z");
+        assert_eq!(SizeRule::in_force(&rules, night), Some((night, &rules[0])));
+        assert_eq!(SizeRule::next(&rules, Millis(night.0 - 1)), Some((night, &rules[0])));
     }
 }
