@@ -1,12 +1,12 @@
--- Callbacks of jobs that ended outside of a worker: one is asked to call them. Such an order is taken as a job is, before
--- all others of its queue, and held, given back and forgotten as a job. It has the hash of a job with little in it, so that
--- no worker of RQ runs it; the job as it was is in a hash of its own.
+-- Callbacks of jobs that ended outside of a worker: one is asked to call them. Such an order is taken as a job is,
+-- before all others of its queue, and held, given back and forgotten as a job. It has the hash of a job with little in
+-- it, so that no worker of RQ runs it; the job as it was is in a hash of its own.
 local ORDER_TTL = 86400
 
 local function subject(order) return key('taskvisor', 'callback', order) end
 
--- Orders the callback for what has happened to a job, before that is written. `said` is what the worker has to know: the
--- kind, and what goes with it.
+-- Orders the callback for what has happened to a job, before that is written. `said` is what the worker has to know:
+-- the kind, and what goes with it.
 local function order_callback(queue, id, said)
   if said.kind == 'stopped' and not field(id, 'stopped_callback_name') then return end
   local order = id .. '-callback'
