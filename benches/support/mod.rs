@@ -132,6 +132,11 @@ impl Api {
         serde_json::from_str(&self.call("GET", path, "")).expect("json")
     }
 
+    /// Sends a body to a path.
+    pub fn post(&mut self, path: &str, body: &str) {
+        self.call("POST", path, body);
+    }
+
     /// Lets a queue go on.
     pub fn resume(&mut self, queue: &str) {
         self.call("POST", &format!("/v1/queues/{queue}/resume"), "{}");

@@ -116,6 +116,7 @@ async fn a_filter_arrives_as_it_was_sent() {
         until: Some(Millis(0)),
         limit: 7,
         after: Some("x".into()),
+        whole: false,
     };
     served.client.ask(&filter).await.unwrap();
     assert_eq!(served.asked(), [format!("{filter:?} at None")]);

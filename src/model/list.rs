@@ -47,6 +47,10 @@ pub struct Filter {
     /// Older than this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<JobId>,
+    /// Each with its data and its history, if the broker reads them with the rest. One that comes without data comes without
+    /// history, too.
+    #[serde(skip)]
+    pub whole: bool,
 }
 
 impl Filter {
@@ -71,6 +75,7 @@ impl Default for Filter {
             until: None,
             limit: Filter::usual_limit(),
             after: None,
+            whole: false,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A task as people are shown it: the status of its job in the words of QuantumLeap, and its errors.
 
+use std::collections::HashMap;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -113,10 +115,24 @@ impl Task {
     /// Of a job that comes with its data and its history.
     pub fn of(job: &JobRecord) -> Task {
         let input = match &job.payload {
-            Some(Payload::Data(data)) => serde_json::from_slice(&data.0).ok(),
+            Some(Payload::Data(data)) => input(&data.0),
             Some(Payload::Exec(_)) | None => None,
         };
         Task { runtime: TaskRuntime::of(job), input }
+    }
+}
+
+/// The data of a task; of a job of RQ, which is a call, the one argument of that.
+fn input(data: &[u8]) -> Option<Box<RawValue>> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Call {
+        args: [Box<RawValue>; 1],
+        kwargs: HashMap<String, IgnoredAny>,
+    }
+    match serde_json::from_slice(data) {
+        Ok(Call { args: [input], kwargs }) if kwargs.is_empty() => Some(input),
+        Ok(_) | Err(_) => serde_json::from_slice(data).ok(),
     }
 }
 
@@ -194,6 +210,18 @@ mod tests {
         assert_eq!(left("failed", 3, 2), Some(0));
         assert_eq!(left("complete", 1, 2), Some(2));
         assert_eq!(left("waiting", 0, 0), None);
+    }
+
+    #[test]
+    fn the_input_is_the_data_or_the_one_argument_of_a_call() {
+        let read = |data: &str| input(data.as_bytes()).map(|input| input.get().to_owned());
+        assert_eq!(read(r#"{"args": [{"a": 1.50}], "kwargs": {}}"#).as_deref(), Some(r#"{"a": 1.50}"#));
+        for whole in
+            [r#"{"args":[1,2],"kwargs":{}}"#, r#"{"args":[1],"kwargs":{"b":1}}"#, r#"{"payload":[]}"#]
+        {
+            assert_eq!(read(whole).as_deref(), Some(whole));
+        }
+        assert_eq!(read("no"), None);
     }
 
     #[test]

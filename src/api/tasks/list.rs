@@ -28,6 +28,7 @@ const AT_A_TIME: usize = 16;
 
 /// Answers with all of them, as one array.
 pub(super) async fn answer(api: Arc<dyn Service>, filter: Filter, shown: Shown) -> Result<Response, Problem> {
+    let filter = Filter { whole: true, ..filter };
     // Before the answer has begun it can still be a refusal.
     let first = api.page(&filter, None).await?;
     let (pieces, _, body) = stream();
@@ -61,7 +62,8 @@ async fn send(api: Arc<dyn Service>, filter: Filter, first: Page, shown: Shown, 
 
 /// These as text: each with a comma before it, but for the first of all.
 async fn text(api: &Arc<dyn Service>, jobs: &[JobRecord], shown: Shown, has_begun: &mut bool) -> Piece {
-    let needs = |job: &JobRecord| shown == Shown::Whole || TaskRuntime::needs_history(job);
+    let needs =
+        |job: &JobRecord| job.payload.is_none() && (shown == Shown::Whole || TaskRuntime::needs_history(job));
     let asked: Vec<_> =
         jobs.iter().map(|job| (job, needs(job).then(|| whole(api.clone(), job.id.clone())))).collect();
     let mut text = Vec::new();

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use super::call::Kind;
 use super::checkpoint::LONG;
 use super::handle::Sqlite;
+use super::store::Store;
 use super::{admin, lease, list, put, settle, tasks, verbs};
 use crate::broker::{
     Admin, Broker, Browse, Card, Error, EventBus, Feed, Fetch, Health, Notice, Recovery, Renewal, Settling,
@@ -148,7 +149,22 @@ impl Browse for Sqlite {
 
     async fn count_tasks(&self, begins: &str, states: &[JobState]) -> Result<Option<u64>, Error> {
         let (begins, states) = (begins.to_owned(), states.to_vec());
-        self.run(Kind::Read, move |store| tasks::count(store, &begins, &states)).await
+        let (prefix, wanted) = (begins.clone(), states.clone());
+        let kept = self.run(Kind::Read, move |store| tasks::count(store, &prefix, &wanted)).await?;
+        if kept.is_some() {
+            return Ok(kept);
+        }
+        let (mut sum, mut behind) = (0, None);
+        loop {
+            let (begins, states) = (begins.clone(), states.clone());
+            let next = move |store: &mut Store| tasks::count_next(store, &begins, &states, behind.as_deref());
+            let (count, rest) = self.run(Kind::Read, next).await?;
+            sum += count;
+            if rest.is_none() {
+                return Ok(Some(sum));
+            }
+            behind = rest;
+        }
     }
 
     fn finds_by_id(&self) -> bool {

@@ -1,12 +1,12 @@
 //! Lists, page by page, with other requests in between: a list of a million jobs delays no fetch.
 
-use rusqlite::params;
+use rusqlite::{Row, params};
 
-use super::read::{RECORD, record, title};
-use super::recurring;
+use super::read::{RECORD, payload, record, title};
 use super::store::Store;
 use super::trouble::Trouble;
-use crate::model::{Cursor, Filter, JobId, JobState, Page, Payload, QueueName};
+use super::{history, recurring};
+use crate::model::{Cursor, Filter, JobId, JobRecord, JobState, Page, Payload, QueueName};
 
 /// Rows looked at in one page: what a list holds the store's thread up for.
 const ROWS: u32 = 500;
@@ -15,7 +15,7 @@ const ROWS: u32 = 500;
 const BYTES: usize = 1 << 20;
 
 /// A longer payload is not looked into.
-const SHOWN: usize = Payload::SHOWN;
+const SHOWN: i64 = Payload::SHOWN as i64;
 
 /// The matching jobs among the next rows.
 pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Result<Page, Trouble> {
@@ -25,13 +25,14 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
     };
     let order = if filter.id_prefix.is_some() { "jid" } else { "id" };
     let mut statement = store.conn.prepare_cached(&format!(
-        "SELECT {RECORD}, kind, CASE WHEN length(payload) <= {SHOWN} THEN payload END, {} AND (?2 IS NULL OR queue.name = ?2) AND (?3 IS NULL OR class = ?3)
+        "SELECT {RECORD}, kind, CASE WHEN length(payload) <= {} THEN payload END, {} AND (?2 IS NULL OR queue.name = ?2) AND (?3 IS NULL OR class = ?3)
          AND (?4 IS NULL OR failure_group = ?4)
          AND (?5 IS NULL OR job.recurring = (SELECT id FROM recurring WHERE name = ?5))
          AND (?8 IS NULL OR coalesce(ended_at, put_at) >= ?8) AND (?9 IS NULL OR coalesce(ended_at, put_at) < ?9)
          AND (?6 IS NULL OR TRUE) AND (?10 IS NULL OR jid < ?11) AND (NOT ?7 OR EXISTS (SELECT 1 FROM tracked WHERE tracked.job = job.id))
          FROM job CROSS JOIN queue ON queue.id = job.queue
          WHERE job.id IN (SELECT id FROM ({}) ORDER BY {order} DESC LIMIT {ROWS}) ORDER BY job.{order} DESC",
+        if filter.whole { i64::MAX } else { SHOWN },
         is_in(&filter.states),
         rows(filter),
     ))?;
@@ -62,12 +63,28 @@ pub(super) fn page(store: &mut Store, filter: &Filter, at: Option<Cursor>) -> Re
             let mut job = record(row)?;
             job.title = title(row, matches - 2, &job.class);
             bytes += job.result.as_ref().map_or(0, String::len);
+            if filter.whole {
+                bytes += complete(store, &mut job, row, matches - 2)?;
+            }
             jobs.push(job);
             left -= 1;
         }
     }
     let goes_on = left > 0 && (seen == ROWS || bytes >= BYTES);
     Ok(Page { jobs, next: goes_on.then_some(Cursor { place: last, id: last_id, left }) })
+}
+
+/// Adds data and history, and gives the size of the data. Data that cannot be read is left out.
+fn complete(store: &Store, job: &mut JobRecord, row: &Row<'_>, column: usize) -> Result<usize, Trouble> {
+    let place = row.get(0)?;
+    let Ok(payload) = payload(store, place, row, column) else { return Ok(0) };
+    let bytes = match &payload {
+        Payload::Data(data) => data.0.len(),
+        Payload::Exec(_) => 0,
+    };
+    job.history = history::of(store, place)?;
+    job.payload = Some(payload);
+    Ok(bytes)
 }
 
 /// The place a list begins at: behind the job it is to follow. A queue or a recurring job that is named has to be there: a

@@ -2,6 +2,7 @@
 
 use rusqlite::params;
 
+use super::columns::state;
 use super::store::Store;
 use super::trouble::Trouble;
 use crate::model::JobState;
@@ -34,4 +35,31 @@ pub(super) fn count(store: &Store, begins: &str, states: &[JobState]) -> Result<
         }
     }
     Ok(Some(sum))
+}
+
+/// Jobs that are looked at in one go.
+const ROWS: usize = 10_000;
+
+/// How many of the next jobs whose ids begin so are in any of these states, and where the rest begins.
+pub(super) fn count_next(
+    store: &Store,
+    begins: &str,
+    states: &[JobState],
+    behind: Option<&str>,
+) -> Result<(u64, Option<String>), Trouble> {
+    let mut statement = store.conn.prepare_cached(
+        "SELECT jid, state FROM job INDEXED BY sqlite_autoindex_job_1 WHERE jid > ?1 AND jid < ?2
+         ORDER BY jid LIMIT ?3",
+    )?;
+    let end = format!("{begins}{}", char::MAX);
+    let mut rows = statement.query(params![behind.unwrap_or(begins), end, ROWS])?;
+    let (mut count, mut seen) = (0, 0);
+    while let Some(row) = rows.next()? {
+        seen += 1;
+        count += u64::from(states.is_empty() || states.contains(&state(row.get(1)?)));
+        if seen == ROWS {
+            return Ok((count, Some(row.get(0)?)));
+        }
+    }
+    Ok((count, None))
 }

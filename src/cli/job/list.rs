@@ -33,6 +33,7 @@ pub async fn list(config: &Config, args: JobList) -> Result<u8, Failure> {
         until: args.until,
         limit: if args.sort.is_some() { 0 } else { args.limit },
         after,
+        whole: false,
     };
     let mut listing = Listing::open(access, filter.clone()).await?;
     if let Some(sort) = args.sort {
