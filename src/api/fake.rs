@@ -62,6 +62,7 @@ impl Service for Fake {
         let ids = (0..jobs.len()).map(|n| format!("j{n}").into()).collect();
         Ok(Queued { ids, unserved: Vec::new() })
     }
+
     #[allow(clippy::wildcard_enum_match_arm, reason = "what is not played is refused")]
     async fn ask(&self, verb: Verb, by: String) -> Result<Answer, Problem> {
         self.note(format!("{verb:?} by {by}"));

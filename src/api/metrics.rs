@@ -1,6 +1,7 @@
 //! `/metrics`: the text format of Prometheus, version 0.0.4.
 //!
-//! Labels are pools, queues, states and verdicts: words of the settings and of this program.
+//! Labels are pools, queues, classes, states and verdicts: words of the settings and of this program, and a bounded number
+//! of words of those who put jobs.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,7 @@ pub(super) fn render(meters: &Meters) -> String {
     processes(&mut page, meters);
     pools(&mut page, meters);
     broker(&mut page, meters);
+    classes(&mut page, meters);
     logs(&mut page, &meters.status.logs);
     queue_metrics::queues(&mut page, meters);
     page.0
@@ -142,6 +144,10 @@ fn broker(page: &mut Page, meters: &Meters) {
     if let Some(bytes) = meters.wal_bytes {
         page.one("store_wal_bytes", "gauge", "The size of the store's WAL file.", bytes);
     }
+    if let Some(count) = meters.outbox {
+        let what = "New jobs that wait in the state directory until they can be put.";
+        page.one("outbox_jobs", "gauge", what, count);
+    }
     page.family("fetch_seconds", "summary", "Fetches, and how long they took.");
     page.sample("fetch_seconds_sum", &[], counters.fetch_time.as_secs_f64());
     page.sample("fetch_seconds_count", &[], counters.fetches + counters.fetches_failed);
@@ -153,6 +159,14 @@ fn broker(page: &mut Page, meters: &Meters) {
     page.one("leases_revoked_total", "counter", "Leases lost, canceled jobs included.", counters.revoked);
     let failed = counters.settles_failed;
     page.one("settles_failed_total", "counter", "Verdicts that have to be told again.", failed);
+}
+
+fn classes(page: &mut Page, meters: &Meters) {
+    page.family("class_run_seconds", "summary", "How long attempts ran, from the order to their end.");
+    for (class, ran) in &meters.counters.classes {
+        page.sample("class_run_seconds_sum", &[("class", class)], ran.time.as_secs_f64());
+        page.sample("class_run_seconds_count", &[("class", class)], ran.count);
+    }
 }
 
 fn logs(page: &mut Page, logs: &LogStatus) {
@@ -171,7 +185,7 @@ mod tests {
 
     use super::super::queue_metrics::{OTHER, QUEUES};
     use super::*;
-    use crate::model::{Counters, Millis, PoolCounters, Tally};
+    use crate::model::{Counters, Millis, PoolCounters, Ran, Tally};
 
     fn meters(pools: Vec<Value>, queues: &BTreeMap<String, Value>) -> Meters {
         let process = json!({ "pid": 7, "name": "p", "state": "S", "rss": 4096, "cpu": 1.5 });
@@ -190,7 +204,8 @@ mod tests {
         let tally = Tally { restarts: 2, settled: BTreeMap::from([("complete", 5)]) };
         let tallies = BTreeMap::from([("a".to_owned(), tally), gone]);
         let fetch_time = Duration::from_millis(250);
-        let counters = Counters { fetch_time, fetches: 3, pools, tallies, ..Counters::default() };
+        let classes = BTreeMap::from([("Mail".to_owned(), Ran { count: 4, time: fetch_time })]);
+        let counters = Counters { fetch_time, fetches: 3, pools, tallies, classes, ..Counters::default() };
         let (status, now) = (serde_json::from_value(status).unwrap(), Millis(100_000));
         Meters {
             status,
@@ -199,6 +214,7 @@ mod tests {
             keeper_descriptors: Some(9),
             supervisor_descriptors: None,
             wal_bytes: Some(8),
+            outbox: Some(6),
         }
     }
 
@@ -272,6 +288,9 @@ mod tests {
             ("taskvisor_process_cpu_seconds_total{process=\"keeper\"}", 1.5),
             ("taskvisor_process_open_descriptors{process=\"keeper\"}", 9.0),
             ("taskvisor_store_wal_bytes", 8.0),
+            ("taskvisor_outbox_jobs", 6.0),
+            ("taskvisor_class_run_seconds_sum{class=\"Mail\"}", 0.25),
+            ("taskvisor_class_run_seconds_count{class=\"Mail\"}", 4.0),
         ] {
             assert_eq!(found.get(key), Some(&value), "{key}");
         }

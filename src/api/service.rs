@@ -13,7 +13,7 @@ use crate::model::{
     Change, Cursor, Filter, JobId, JobState, Meters, NewJob, Page, PublishedEvent, QueueName, Status, Stop,
     Subject, Why,
 };
-use crate::wq;
+use crate::wq::{self, Taken};
 
 /// Everything a client can ask of a running supervisor.
 #[async_trait]
@@ -36,6 +36,13 @@ pub trait Service: Send + Sync + 'static {
     /// What becomes of notifications; `None` if none are taken in.
     fn tasks(&self) -> Option<Arc<wq::Settings>> {
         None
+    }
+
+    /// Puts the job of a notification and answers when it is durable.
+    async fn notify(&self, job: NewJob) -> Result<Taken, Problem> {
+        let task_id = self.put(vec![job]).await?.ids.pop();
+        let unsaid = || Problem::new(500, "the broker did not say which job it has taken");
+        task_id.map(|task_id| Taken { task_id, kept: false }).ok_or_else(unsaid)
     }
 
     /// What happens from now on.

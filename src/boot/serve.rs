@@ -161,6 +161,9 @@ fn run(
     let broker = Arc::new(config.open_broker(&how)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(admit(&broker, &instance, &config.state_dir))?;
+    let outbox = runtime
+        .block_on(config.open_outbox(&broker))
+        .map_err(|error| Failure::unopened(error).of("failed to open the outbox"))?;
     let files = config.clone();
     let (changes, pauses) = in_force::changes(config);
     let setup = Setup {
@@ -185,6 +188,7 @@ fn run(
         pauses,
         keep_changes: in_force::keep_changes(config),
         tasks: config.tasks.clone(),
+        outbox,
     };
     let ended = runtime
         .block_on(supervise(setup))

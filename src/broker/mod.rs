@@ -12,6 +12,7 @@ mod lock;
 mod lost_replies;
 mod notices;
 mod options;
+mod outbox;
 pub mod qless;
 mod recurring;
 mod redis;
@@ -32,6 +33,7 @@ pub use contract::{
 };
 pub use event_bus::EventBus;
 pub use ledger::{Adopted, Delivery, Handle, Ledger};
+pub use outbox::Outbox;
 pub use qless::Qless;
 pub use registry::{ADAPTERS, Adapter, Address, Counted, Opening, Place, Wrong};
 pub use routed::Route;

@@ -95,6 +95,9 @@ fn arguments(
         let number: u32 = value.trim().parse().map_err(|_| format!("{name}: '{value}' is no number"))?;
         say(&["--wq", &format!("{setting}={number}{unit}")]);
     }
+    if variable("WQ_RECOVER_FROM_ENQUEUEING_FAILURE").is_some_and(|value| is_yes(&value)) {
+        say(&["--wq", "when_away=keep"]);
+    }
     if let Some(workers) = variable("WQ_WORKERS").filter(|_| !says(&["-w", "--workers"])) {
         say(&["--workers", &workers]);
     }
@@ -107,6 +110,11 @@ fn arguments(
     }
     arguments.extend(typed);
     Ok(arguments)
+}
+
+/// Whether a variable says yes, as QuantumLeap reads it.
+fn is_yes(value: &str) -> bool {
+    ["true", "yes", "1", "t", "y"].contains(&value.trim().to_lowercase().as_str())
 }
 
 /// Where samples are written; without a directory it is for `start` to complain.
@@ -164,6 +172,10 @@ mod tests {
             translated("t wq up --broker memory:", &redis[..2]).unwrap(),
             "start --wq enabled=true --broker memory:"
         );
+        let recovers =
+            |value| translated("t wq up", &[("WQ_RECOVER_FROM_ENQUEUEING_FAILURE", value)]).unwrap();
+        assert_eq!(recovers("True"), "start --wq enabled=true --wq when_away=keep");
+        assert_eq!(recovers("False"), "start --wq enabled=true");
     }
 
     #[test]

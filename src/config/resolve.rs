@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::api::{Api, Remote, resolve_api, resolve_remote};
@@ -15,7 +16,7 @@ use super::pool::Pool;
 use super::route::{RouteSection, RouteTo};
 use super::wrong::Wrong;
 use super::{Error, Fault, File, Surroundings, format_duration, log_file, socket};
-use crate::broker::{self, Address, Broker, Opening, Route};
+use crate::broker::{self, Address, Broker, Opening, Outbox, Route};
 use crate::model::{JobId, LogSettings, PoolSettings, Settings, SpawnSpec};
 use crate::wq;
 
@@ -61,6 +62,12 @@ impl Config {
             Route::new(route.classes.clone(), route.percent, move || to.open(&elsewhere))
         };
         Ok(broker.with_routes(self.routes.iter().map(route).collect()))
+    }
+
+    /// Opens the outbox of new jobs, if notifications are kept while the broker is away, or if jobs are left in one.
+    pub async fn open_outbox(&self, broker: &Arc<Broker>) -> Result<Option<Arc<Outbox>>, broker::Error> {
+        let keeps = self.tasks.as_ref().is_some_and(|tasks| tasks.when_away == wq::WhenAway::Keep);
+        Outbox::open(&self.state_dir, broker, keeps).await
     }
 
     /// The supervisor's socket.

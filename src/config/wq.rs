@@ -10,7 +10,7 @@ use super::duration::duration;
 use super::paths::from_here;
 use super::{Error, Fault};
 use crate::model::{Class, format_duration, name_fault};
-use crate::wq::Settings;
+use crate::wq::{Settings, WhenAway};
 
 /// What becomes of notifications.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -33,6 +33,8 @@ pub struct WqSection {
     /// How long tasks that failed are kept.
     #[serde(default, deserialize_with = "duration")]
     pub failure_ttl: Option<Duration>,
+    /// What becomes of a notification while the broker is away.
+    pub when_away: Option<WhenAway>,
     /// Where samples of how long tasks took are written.
     pub telemetry_dir: Option<PathBuf>,
 }
@@ -55,6 +57,7 @@ impl WqSection {
             retry_delay: self.retry_delay.or(other.retry_delay),
             success_ttl: self.success_ttl.or(other.success_ttl),
             failure_ttl: self.failure_ttl.or(other.failure_ttl),
+            when_away: self.when_away.or(other.when_away),
             telemetry_dir: self.telemetry_dir.or(other.telemetry_dir),
         }
     }
@@ -85,6 +88,7 @@ impl WqSection {
             retry_delay: self.retry_delay.unwrap_or(default.retry_delay),
             success_ttl: self.success_ttl,
             failure_ttl: self.failure_ttl,
+            when_away: self.when_away.unwrap_or(default.when_away),
             telemetry_dir,
         }))
     }
@@ -101,6 +105,7 @@ pub(super) fn shown(tasks: &Settings) -> Mapping {
         ("retry_delay".into(), length(Some(tasks.retry_delay))),
         ("success_ttl".into(), length(tasks.success_ttl)),
         ("failure_ttl".into(), length(tasks.failure_ttl)),
+        ("when_away".into(), tasks.when_away.as_str().into()),
         (
             "telemetry_dir".into(),
             tasks.telemetry_dir.as_ref().map_or(Value::Null, |dir| dir.display().to_string().into()),

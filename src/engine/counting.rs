@@ -1,7 +1,9 @@
 //! What is counted on its way to the supervisor and back.
 
+use std::collections::HashMap;
+
 use crate::clock;
-use crate::model::{Counters, ExitStatus, Instant, PoolCounters, PoolSettings};
+use crate::model::{Counters, ExitStatus, Fence, Instant, Job, JobId, PoolCounters, PoolSettings, WorkerId};
 use crate::supervisor::{Command, Event};
 
 /// The counters, and what the number of a pool means at the moment: after a reload it may be another pool's.
@@ -9,7 +11,14 @@ use crate::supervisor::{Command, Event};
 pub(super) struct Counting {
     pub(super) counters: Counters,
     pools: Vec<Numbered>,
+    /// Attempts under way: when they began, where, and their class.
+    running: HashMap<(JobId, Fence), (Instant, WorkerId, String)>,
 }
+
+/// Classes that are counted apart: anybody who puts a job may name one.
+const CLASSES: usize = 100;
+/// What the others are called.
+const OTHER: &str = "other";
 
 #[derive(Debug, Default)]
 struct Numbered {
@@ -47,8 +56,8 @@ impl Counting {
             Command::Spawn(worker) | Command::Fork(worker, _) => {
                 self.count(worker.slot.pool, |pool| pool.spawned += 1);
             }
-            Command::Assign(..)
-            | Command::Signal(..)
+            Command::Assign(worker, job, fence, ..) => self.begun(*worker, job, *fence, clock::now()),
+            Command::Signal(..)
             | Command::Cancel(..)
             | Command::KillAt(..)
             | Command::Renew(_)
@@ -77,11 +86,15 @@ impl Counting {
                 counters.fetches_failed += 1;
                 self.answered(*pool);
             }
-            Event::Exited(worker, exit) => self.count(worker.slot.pool, |pool| match exit.status {
-                ExitStatus::Code(0) => pool.ended_well += 1,
-                ExitStatus::Code(_) => pool.ended_badly += 1,
-                ExitStatus::Signal { .. } => pool.killed += 1,
-            }),
+            Event::Exited(worker, exit) => {
+                self.running.retain(|_, (_, at, _)| at != worker);
+                self.count(worker.slot.pool, |pool| match exit.status {
+                    ExitStatus::Code(0) => pool.ended_well += 1,
+                    ExitStatus::Code(_) => pool.ended_badly += 1,
+                    ExitStatus::Signal { .. } => pool.killed += 1,
+                });
+            }
+            Event::Finished(_, job, fence, _) => self.ended(job, *fence, clock::now()),
             Event::Renewed(_) => counters.renewed += 1,
             Event::RenewFailed(..) => counters.renewals_failed += 1,
             Event::Revoked(..) => counters.revoked += 1,
@@ -91,7 +104,6 @@ impl Counting {
             | Event::SpawnFailed(..)
             | Event::Ready(_)
             | Event::Stuck(..)
-            | Event::Finished(..)
             | Event::Faulty(..)
             | Event::Knows(..)
             | Event::Waiting(..)
@@ -105,6 +117,21 @@ impl Counting {
             | Event::Change(..)
             | Event::Stop(_) => {}
         }
+    }
+
+    /// An attempt begins.
+    fn begun(&mut self, worker: WorkerId, job: &Job, fence: Fence, now: Instant) {
+        self.running.insert((job.id.clone(), fence), (now, worker, job.class.to_string()));
+    }
+
+    /// It is over.
+    fn ended(&mut self, job: &JobId, fence: Fence, now: Instant) {
+        let Some((began, _, class)) = self.running.remove(&(job.clone(), fence)) else { return };
+        let classes = &mut self.counters.classes;
+        let is_own = classes.contains_key(&class) || classes.len() < CLASSES;
+        let ran = classes.entry(if is_own { class } else { OTHER.to_owned() }).or_default();
+        ran.count += 1;
+        ran.time += now.since(began);
     }
 
     fn answered(&mut self, pool: u16) {
@@ -124,8 +151,44 @@ impl Counting {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::model::{SlotId, WorkerId};
+    use crate::model::{Payload, Ran, SlotId};
+
+    fn job(class: &str) -> Job {
+        Job {
+            id: "j".into(),
+            queue: "q".into(),
+            class: class.into(),
+            payload: Payload::Data("1".into()),
+            priority: 0,
+            tags: Vec::new(),
+            attempt: 1,
+            crashes: 0,
+            interrupted: 0,
+            unknown: 0,
+            retry: None,
+            time_limit: None,
+        }
+    }
+
+    #[test]
+    fn how_long_attempts_ran_is_summed_by_class_and_by_no_more_than_a_hundred() {
+        let (mut counting, worker) =
+            (Counting::default(), WorkerId { slot: SlotId { pool: 0, index: 1 }, generation: 1 });
+        let at = |millis: u64| Instant::from_millis(millis);
+        for (number, class) in
+            (0..).zip(["a".to_owned(), "a".to_owned()].into_iter().chain((0..150).map(|n| n.to_string())))
+        {
+            counting.begun(worker, &job(&class), Fence(number), at(0));
+            counting.ended(&"j".into(), Fence(number), at(20));
+            counting.ended(&"j".into(), Fence(number), at(90));
+        }
+        let classes = counting.counters.classes;
+        assert_eq!(classes["a"], Ran { count: 2, time: Duration::from_millis(40) });
+        assert_eq!((classes.len(), classes[OTHER].count), (101, 51));
+    }
 
     #[test]
     fn what_passes_is_counted_by_the_name_of_the_pool() {

@@ -13,15 +13,15 @@ pub(super) struct Facts<'a> {
     pub(super) queues: &'a Queues,
     /// What is wrong with the broker, and what is to be known about it though it works.
     pub(super) trouble: Option<&'a str>,
-    pub(super) concern: Option<String>,
+    pub(super) concerns: Vec<String>,
 }
 
 /// Judges the health of the whole, with the reasons when it is not healthy.
 pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
-    let Facts { view, queues, trouble, concern } = facts;
+    let Facts { view, queues, trouble, concerns } = facts;
     let mut reasons = Vec::new();
     reasons.extend(trouble.map(|trouble| format!("broker: {trouble}")));
-    reasons.extend(concern.iter().map(|concern| format!("broker: {concern}")));
+    reasons.extend(concerns.iter().map(|concern| format!("broker: {concern}")));
     reasons
         .extend(view.settings_trouble.as_ref().map(|why| format!("the last reload changed nothing: {why}")));
     reasons.extend(view.logs.troubles.clone());
@@ -123,7 +123,8 @@ mod tests {
         view.pools[0].slots[0].state = SlotState::Ready;
         let jobs = BTreeMap::from([(JobState::Held, 2)]);
         let queues = BTreeMap::from([("q".into(), QueueCounts { jobs, ..QueueCounts::default() })]);
-        let verdict = |view: &View| judge(&Facts { view, queues: &queues, trouble: None, concern: None });
+        let verdict =
+            |view: &View| judge(&Facts { view, queues: &queues, trouble: None, concerns: Vec::new() });
         let reasons = vec!["2 held: taskvisor job list --state held".to_owned()];
         assert_eq!(verdict(&view), (Health::Degraded, reasons));
         view.held_degrades = false;

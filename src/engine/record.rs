@@ -1,5 +1,7 @@
 //! What the loop keeps for those who read its log or look at the whole: lines, orders of people, the verdict.
 
+use std::sync::Arc;
+
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
@@ -10,10 +12,11 @@ use super::flood::Kind;
 use super::judge::{self, Facts};
 use super::orders::{self, Pauses};
 use super::publish;
-use super::service::Queues;
+use super::service::{Queues, concerns};
 use super::systemd;
 use super::telemetry::Telemetry;
 use super::watch::Watch;
+use crate::broker::Outbox;
 use crate::clock;
 use crate::model::{Health, Instant, Millis, PoolStatus};
 use crate::process::Children;
@@ -36,6 +39,8 @@ pub(super) struct Record {
     pub(super) started: Instant,
     /// How long tasks took, if that is written down.
     pub(super) telemetry: Option<Telemetry>,
+    /// Where new jobs wait that cannot be put.
+    pub(super) outbox: Option<Arc<Outbox>>,
 }
 
 impl Record {
@@ -44,7 +49,16 @@ impl Record {
         let now = clock::now();
         let level = LevelFilter::current().into_level().unwrap_or(Level::ERROR);
         let (lines, watch) = (EventLog::new(level), Watch::new(now));
-        Record { lines, by_signal: Vec::new(), pauses, held_degrades, watch, started: now, telemetry: None }
+        Record {
+            lines,
+            by_signal: Vec::new(),
+            pauses,
+            held_degrades,
+            watch,
+            started: now,
+            telemetry: None,
+            outbox: None,
+        }
     }
 
     /// Writes the line of a command, if it is worth one.
@@ -96,7 +110,8 @@ impl Effects {
     /// The queues were counted: what is to be said of the whole now.
     pub(super) fn judge(&mut self, view: &View, counted: &Counted<Queues>) {
         let trouble = counted.trouble.as_deref();
-        let facts = Facts { view, queues: &counted.counts, trouble, concern: self.broker.health().concern };
+        let concerns = concerns(&self.broker, self.record.outbox.as_deref());
+        let facts = Facts { view, queues: &counted.counts, trouble, concerns };
         let verdict = judge::judge(&facts);
         if view.stopping.is_none() {
             self.note_verdict(&verdict);

@@ -17,7 +17,7 @@ use super::publish;
 use super::reload::Reloader;
 use super::served::{mark, unserved};
 use crate::api::{Problem, Queued, Reloaded, Service};
-use crate::broker::{Broker, Error, EventBus};
+use crate::broker::{Broker, Error, EventBus, Outbox};
 use crate::clock;
 use crate::model::verb::{Answer, Before, Get, Verb};
 use crate::model::{
@@ -25,7 +25,7 @@ use crate::model::{
     QueueCounts, QueueName, SlotStatus, Status, Stop, Subject, Why,
 };
 use crate::process::usage;
-use crate::wq;
+use crate::wq::{self, Taken};
 
 pub(super) type Queues = BTreeMap<QueueName, QueueCounts>;
 
@@ -47,6 +47,8 @@ pub(super) struct ApiService {
     pub started: Instant,
     /// What becomes of notifications.
     pub tasks: Option<Arc<wq::Settings>>,
+    /// Where those wait whose jobs cannot be put.
+    pub outbox: Option<Arc<Outbox>>,
 }
 
 #[async_trait]
@@ -88,6 +90,15 @@ impl Service for ApiService {
         self.tasks.clone()
     }
 
+    async fn notify(&self, job: NewJob) -> Result<Taken, Problem> {
+        if let Some(outbox) = &self.outbox {
+            return outbox.put(job).await.map_err(problem);
+        }
+        let put = self.broker.put(vec![job]).await.map_err(problem)?.pop();
+        let unsaid = || Problem::new(500, "the broker did not say which job it has taken");
+        put.map(|task_id| Taken { task_id, kept: false }).ok_or_else(unsaid)
+    }
+
     async fn news(&self) -> Receiver<Arc<PublishedEvent>> {
         let news = self.newsroom.listen();
         self.broker.hear().await;
@@ -122,6 +133,7 @@ impl Service for ApiService {
             keeper_descriptors: usage::descriptors(status.keeper.pid),
             supervisor_descriptors: usage::descriptors(status.supervisor.pid),
             wal_bytes: self.broker.health().wal_bytes,
+            outbox: self.outbox.as_ref().map(|outbox| outbox.count() as u64),
             status,
         })
     }
@@ -227,8 +239,8 @@ impl ApiService {
     fn picture(&self, view: View, counted: Counted<Queues>) -> Status {
         let Counted { counts: queues, age: queues_age, trouble: broker_trouble } = counted;
         let (trouble, health) = (broker_trouble.as_deref(), self.broker.health());
-        let (verdict, reasons) =
-            judge(&Facts { view: &view, queues: &queues, trouble, concern: health.concern });
+        let concerns = concerns(&self.broker, self.outbox.as_deref());
+        let (verdict, reasons) = judge(&Facts { view: &view, queues: &queues, trouble, concerns });
         Status {
             schema: Status::SCHEMA.into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -251,6 +263,11 @@ impl ApiService {
             queues_age,
         }
     }
+}
+
+/// What somebody should know of the broker, though it works.
+pub(super) fn concerns(broker: &Broker, outbox: Option<&Outbox>) -> Vec<String> {
+    broker.health().concern.into_iter().chain(outbox.and_then(Outbox::concern)).collect()
 }
 
 fn look_up_tree(slot: &mut SlotStatus, keeper: i32) {

@@ -35,7 +35,7 @@ use super::task_ttls::set_ttls;
 use super::telemetry::Telemetry;
 use super::unconfirmed::UnconfirmedVerdicts;
 use crate::api;
-use crate::broker::{Broker, EventBus, Notice};
+use crate::broker::{Broker, EventBus, Notice, Outbox};
 use crate::clock;
 use crate::log::{Outputs, OwnLog, Places};
 use crate::model::{Instance, LogSettings, PoolSettings, Settings, SpawnSpec};
@@ -85,6 +85,8 @@ pub struct Setup {
     pub keep_changes: KeepChanges,
     /// What becomes of notifications; `None` = none are taken in.
     pub tasks: Option<wq::Settings>,
+    /// Where their jobs wait that cannot be put.
+    pub outbox: Option<Arc<Outbox>>,
 }
 
 /// Runs until it is told to stop or the keeper is gone.
@@ -137,13 +139,17 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         size_clock,
         inherited: HashMap::new(),
     };
+    effects.record.outbox = setup.outbox.clone();
     if let Err(error) = take_over(&mut effects, left, &mut settings).await {
         return end_of_burst(&mut effects, settings.burst, error);
     }
     let (broker, broker_name, started) = (setup.broker.clone(), setup.broker_name, clock::now());
     let (census, tasks) = (CountCache::default(), begin_tasks(setup.tasks, &broker, &mut effects.record)?);
+    let outbox = setup.outbox;
+    outbox.iter().for_each(|outbox| drop(tokio::spawn(outbox.clone().pass_on())));
     let desk =
-        Arc::new(ApiService { broker, newsroom, census, requests, reloader, broker_name, started, tasks });
+        ApiService { broker, newsroom, census, requests, reloader, broker_name, started, tasks, outbox };
+    let desk = Arc::new(desk);
     open_doors((setup.listener, setup.members), setup.port, desk, effects.record.watch.counts())?;
     tokio::spawn(listen(setup.broker, events));
     run(Supervisor::new(settings, started), effects, inbox).await

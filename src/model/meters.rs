@@ -20,6 +20,8 @@ pub struct Meters {
     pub supervisor_descriptors: Option<u64>,
     /// The size of the store's WAL, if it has one.
     pub wal_bytes: Option<u64>,
+    /// New jobs that wait until their broker is back, if it is a supervisor that keeps them.
+    pub outbox: Option<u64>,
 }
 
 /// The same of the pools that have had a name, one after the other.
@@ -53,6 +55,15 @@ impl Tally {
     }
 }
 
+/// Attempts of the jobs of a class that are over, and how long they ran together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// The number of attempts.
+    pub count: u64,
+    /// From the order to a worker to the end of the job.
+    pub time: Duration,
+}
+
 /// Sums since the supervisor started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -66,6 +77,8 @@ pub struct Counters {
     pub pools: BTreeMap<String, PoolCounters>,
     /// The same, as the supervisor counts.
     pub tallies: BTreeMap<String, Tally>,
+    /// By class: the first hundred classes, and the rest as `other`.
+    pub classes: BTreeMap<String, Ran>,
     /// Number of leases renewed.
     pub renewed: u64,
     /// Renewals without an answer.

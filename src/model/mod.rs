@@ -44,7 +44,7 @@ pub use json::json_text;
 pub use limits::{Bounds, Excess, Limits, size};
 pub use list::{Cursor, Filter, Page};
 pub use log::{LogFormat, LogLevel, LogSettings, Rotate};
-pub use meters::{Counters, Meters, PoolCounters, Tally};
+pub use meters::{Counters, Meters, PoolCounters, Ran, Tally};
 pub use new_job::{Exists, NewJob, batch_fault, name_fault, tags_fault};
 pub use object::{Object, maybe_object, object, objects};
 pub use option::{OptionName, OptionValue, Options, OptionsInForce};

@@ -8,7 +8,7 @@ mod task;
 mod telemetry;
 
 pub use id::{Scope, TaskId};
-pub use notification::{TaskInput, entities};
-pub use settings::Settings;
+pub use notification::{Taken, TaskInput, entities};
+pub use settings::{Settings, WhenAway};
 pub use task::{Task, TaskRuntime, TaskStatus};
 pub use telemetry::{Sample, Sheet};

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::model::JobId;
+
 /// The data of a task's job: what its worker gets. Entities are as they came, with every digit.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TaskInput {
@@ -16,6 +18,16 @@ pub struct TaskInput {
     /// The entities of the notification.
     #[schemars(with = "Vec<serde_json::Value>")]
     pub payload: Box<RawValue>,
+}
+
+/// A notification that was taken in: its job is durable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Taken {
+    /// The id of the job.
+    pub task_id: JobId,
+    /// Whether the job waits in the state directory of the supervisor, as the broker is away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
 }
 
 /// The entities of a notification, or what is wrong with it.

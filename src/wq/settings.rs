@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::{Class, NewJob, QueueName, Retry};
 
 /// How notifications become jobs.
@@ -20,8 +22,30 @@ pub struct Settings {
     pub success_ttl: Option<Duration>,
     /// The same of those that failed.
     pub failure_ttl: Option<Duration>,
+    /// What becomes of a notification while the broker is away.
+    pub when_away: WhenAway,
     /// Where samples of how long tasks took and how many wait are written.
     pub telemetry_dir: Option<PathBuf>,
+}
+
+/// What becomes of a notification while the broker is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenAway {
+    /// It is refused with 500.
+    Refuse,
+    /// Its job waits in the state directory, and is put when the broker is back.
+    Keep,
+}
+
+impl WhenAway {
+    /// The word of the setting.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            WhenAway::Refuse => "refuse",
+            WhenAway::Keep => "keep",
+        }
+    }
 }
 
 impl Default for Settings {
@@ -33,6 +57,7 @@ impl Default for Settings {
             retry_delay: Duration::from_secs(20),
             success_ttl: None,
             failure_ttl: None,
+            when_away: WhenAway::Refuse,
             telemetry_dir: None,
         }
     }

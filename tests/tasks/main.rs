@@ -3,19 +3,25 @@
 
 #[path = "../support/python.rs"]
 mod python;
+#[path = "../support/redis.rs"]
+mod redis_server;
 #[path = "../support/sandbox.rs"]
 mod sandbox;
+#[path = "../support/sqs/mod.rs"]
+mod sqs;
 
+mod away;
+mod brokers;
 mod faults;
 mod life;
 
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use sandbox::{Running, Sandbox, alive, wait_until};
+use sandbox::{Running, Sandbox, alive, wait_until, wait_within};
 use serde_json::{Value, json};
 
 /// The application of the page, and classes that do odd things.
@@ -56,21 +62,32 @@ fn block(begins: &str) -> String {
 
 /// A supervisor with the application of the page and its settings, changed.
 fn start<'a>(sandbox: &'a Sandbox, change: impl FnOnce(String) -> String) -> Running<'a> {
+    sandbox.start(&["-c", &configure(sandbox, change)])
+}
+
+/// Writes application and settings, and gives the path of the settings.
+fn configure(sandbox: &Sandbox, change: impl FnOnce(String) -> String) -> String {
     fs::write(sandbox.work("notify_insert.py"), block("notify_insert.py") + MORE).unwrap();
     let env = format!("env: {{set: {{PYTHONPATH: '{}', PYTHONDONTWRITEBYTECODE: '1'}}}}", python::path());
     let settings = block("wq.yaml").replace("env: {pass: [PYTHONPATH]}", &env);
     fs::write(sandbox.work("wq.yaml"), change(settings)).unwrap();
-    sandbox.start(&["-c", &sandbox.work("wq.yaml").display().to_string()])
+    sandbox.work("wq.yaml").display().to_string()
 }
 
-/// Status and body of the answer to a request by the socket.
-fn ask(sandbox: &Sandbox, what: &str, headers: &[&str], body: &str) -> (u16, String) {
+/// The answer to a request by the socket.
+fn answer_of(sandbox: &Sandbox, what: &str, headers: &[&str], body: &str) -> String {
     let mut stream = UnixStream::connect(sandbox.path("run/ctl.sock")).unwrap();
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     let length = body.len();
     write!(stream, "{what} HTTP/1.0\r\nhost: x\r\n{headers}content-length: {length}\r\n\r\n{body}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Its status and body.
+fn ask(sandbox: &Sandbox, what: &str, headers: &[&str], body: &str) -> (u16, String) {
+    let answer = answer_of(sandbox, what, headers, body);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
@@ -127,7 +144,8 @@ fn a_thousand_notifications_by_five_clients_are_a_thousand_rows() {
         }
     });
     let taken = began.elapsed();
-    wait_until("all tasks have succeeded", || count(&sandbox, "succeeded") == 1000);
+    let have_succeeded = || count(&sandbox, "succeeded") == 1000;
+    wait_within(Duration::from_secs(120), "all tasks have succeeded", have_succeeded);
     eprintln!("1,000 notifications: taken in after {taken:?}, rows after {:?}", began.elapsed());
     assert_eq!(rows(&sandbox), Some(1000));
     assert_eq!((count(&sandbox, "pending"), count(&sandbox, "failed")), (0, 0));

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,24 +16,16 @@ use super::super::routes::Routes;
 use super::super::{Peer, Problem, Service};
 use super::asked::{Asked, ByStatus, Whose, filter};
 use super::list::{self, Shown};
-use super::notify::{CLASS, notify};
+use super::notify::{CLASS, KEPT, notify};
 use super::remove::remove;
-use crate::model::JobId;
 use crate::model::verb::{Answer as VerbAnswer, Number, Queues, Route, Verb};
-use crate::wq::{Scope, Settings, Task, TaskRuntime, TaskStatus};
+use crate::wq::{Scope, Settings, Taken, Task, TaskRuntime, TaskStatus};
 
 /// A notification, as context brokers send it.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Notification {
     /// The entities, each with an id and a type.
     data: Vec<serde_json::Value>,
-}
-
-/// A task that was taken in.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Taken {
-    /// The id of its job.
-    task_id: JobId,
 }
 
 /// The answers that clients of QuantumLeap expect.
@@ -117,8 +109,7 @@ async fn take(
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Taken> {
-    let task_id = notify(&*api, &*settings(&api)?, peer, &headers, body).await?;
-    Ok(Json(Taken { task_id }))
+    notify(&*api, &*settings(&api)?, peer, &headers, body).await.map(Json)
 }
 
 async fn notify_as_there(
@@ -126,9 +117,10 @@ async fn notify_as_there(
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     body: Body,
-) -> Answer<&'static str> {
-    notify(&*api, &*settings(&api)?, peer, &headers, body).await?;
-    Ok(Json(TAKEN))
+) -> Result<Response, Problem> {
+    let taken = notify(&*api, &*settings(&api)?, peer, &headers, body).await?;
+    let kept = taken.kept.then_some([(KEPT, "true")]);
+    Ok((kept.map(AppendHeaders), Json(TAKEN)).into_response())
 }
 
 async fn show_all(State(api): Api, uri: Uri) -> Result<Response, Problem> {

@@ -7,8 +7,11 @@ use uuid::Uuid;
 use super::super::extract::{PUT_LIMIT, collect, may_put};
 use super::super::{Peer, Problem, Service};
 use super::asked::{Whose, header};
-use crate::model::{Bytes, JobId, NewJob, Payload};
-use crate::wq::{Settings, TaskId, TaskInput, entities};
+use crate::model::{Bytes, NewJob, Payload};
+use crate::wq::{Settings, Taken, TaskId, TaskInput, entities};
+
+/// Of an answer: its job waits here, as the broker is away.
+pub(super) const KEPT: &str = "taskvisor-kept";
 
 /// Names the class of the job, where the settings are not to.
 pub(super) const CLASS: &str = "taskvisor-class";
@@ -20,11 +23,10 @@ pub(super) async fn notify(
     peer: Peer,
     headers: &HeaderMap,
     body: Body,
-) -> Result<JobId, Problem> {
+) -> Result<Taken, Problem> {
     let job = job(settings, headers, &collect(body, PUT_LIMIT).await?)?;
     may_put(peer, &job)?;
-    let mut put = api.put(vec![NewJob { by: Some(peer.to_string()), ..job }]).await.map_err(as_500)?;
-    put.ids.pop().ok_or_else(|| Problem::new(500, "the broker did not say which job it has taken"))
+    api.notify(NewJob { by: Some(peer.to_string()), ..job }).await.map_err(as_500)
 }
 
 fn job(settings: &Settings, headers: &HeaderMap, body: &[u8]) -> Result<NewJob, Problem> {

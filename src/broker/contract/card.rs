@@ -39,7 +39,7 @@ impl Card {
     }
 
     /// Refuses new jobs that ask for what it cannot do. One job alone is put whole or not at all by any broker.
-    pub(super) fn takes(&self, jobs: &[NewJob]) -> Result<(), Error> {
+    pub(in crate::broker) fn takes(&self, jobs: &[NewJob]) -> Result<(), Error> {
         for job in jobs {
             let asked = [
                 (Ability::Depend, !job.depends.is_empty()),

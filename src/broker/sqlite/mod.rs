@@ -87,6 +87,7 @@ mod notify_file;
 mod occur;
 mod open;
 mod options;
+mod outbox;
 mod place;
 mod put;
 mod read;

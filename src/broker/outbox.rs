@@ -1,0 +1,175 @@
+//! The outbox: new jobs that wait in the state directory while their broker is away, and go to it in their order when it is
+//! back.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::{Admin, Broker, Complaints, Error, Source, Sqlite, sqlite};
+use crate::clock;
+use crate::model::verb::{Cancel, Verb};
+use crate::model::{Exists, JobId, NewJob};
+use crate::wq::Taken;
+
+/// The name of its file in the state directory.
+const FILE: &str = "outbox.db";
+/// Jobs of one put.
+const BATCH: usize = 100;
+/// From a put that failed to the next one; doubled up to the second.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// What goes wrong as long as the broker is away.
+const PASS_ON: &str = "failed to put the jobs of the outbox";
+
+/// The outbox of one state directory.
+pub struct Outbox {
+    broker: Arc<Broker>,
+    store: Sqlite,
+    file: PathBuf,
+    /// Whether it takes jobs in. Else it passes on what is left in it.
+    takes: bool,
+    /// Jobs that wait in it, or are on their way into it.
+    count: AtomicUsize,
+    came: Notify,
+    wrong: Complaints,
+}
+
+impl Outbox {
+    /// Opens it if it is to take jobs in, or if there is one. Over a broker of this machine alone none is of use: both are on
+    /// one disk.
+    pub async fn open(
+        state_dir: &Path,
+        broker: &Arc<Broker>,
+        takes: bool,
+    ) -> Result<Option<Arc<Outbox>>, Error> {
+        let (file, takes) = (state_dir.join(FILE), takes && broker.card().shared);
+        if !takes && !file.exists() {
+            return Ok(None);
+        }
+        let store = Sqlite::open(&file, sqlite::Options::default())?;
+        let count = AtomicUsize::new(store.waiting().await?);
+        let (came, wrong) = (Notify::new(), Complaints::default());
+        Ok(Some(Arc::new(Outbox { broker: broker.clone(), store, file, takes, count, came, wrong })))
+    }
+
+    /// Puts a job with an id and answers when it is durable, in the broker or here: here while the broker is away and as
+    /// long as others wait here, so that the order is kept.
+    pub async fn put(self: &Arc<Self>, job: NewJob) -> Result<Taken, Error> {
+        let id = job.id.clone().ok_or_else(|| Error::Refused("the job has no id".into()))?;
+        self.broker.card().takes(std::slice::from_ref(&job))?;
+        if !self.takes || self.count.load(Ordering::SeqCst) == 0 {
+            match self.broker.put(vec![job.clone()]).await {
+                Err(error) if self.takes && is_away(&error) => {}
+                Err(error) => return Err(error),
+                Ok(_) => return Ok(Taken { task_id: id, kept: false }),
+            }
+        }
+        // A task of its own: the count is right also when the client goes away meanwhile.
+        let kept = tokio::spawn(self.clone().keep(job)).await;
+        kept.unwrap_or_else(|error| Err(Error::Failed(error.to_string())))
+            .map(|()| Taken { task_id: id, kept: true })
+    }
+
+    /// Writes a job down here.
+    async fn keep(self: Arc<Self>, job: NewJob) -> Result<(), Error> {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        let put = self.store.put(vec![job]).await;
+        if put.is_err() {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+        }
+        self.came.notify_one();
+        put.map(drop)
+    }
+
+    /// Jobs that wait in it.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// What somebody should know, if jobs wait in it.
+    pub fn concern(&self) -> Option<String> {
+        let count = Some(self.count()).filter(|count| *count > 0)?;
+        Some(format!(
+            "{count} new {} in {} until they can be put",
+            if count == 1 { "job waits" } else { "jobs wait" },
+            self.file.display()
+        ))
+    }
+
+    /// Passes on what waits, for ever: in order, and again until the broker takes it.
+    pub async fn pass_on(self: Arc<Self>) {
+        let mut wait = AGAIN.0;
+        loop {
+            match self.pass_some_on().await {
+                Ok(0) => self.came.notified().await,
+                Ok(_) => wait = AGAIN.0,
+                Err(error) => {
+                    self.wrong.wrong(PASS_ON, &error, clock::now());
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(AGAIN.1);
+                }
+            }
+        }
+    }
+
+    /// Puts the first ones and removes them here; gives their number. One that was put, and could not be removed before the
+    /// supervisor died, is put a second time: the broker knows it by its id.
+    async fn pass_some_on(&self) -> Result<usize, Error> {
+        let jobs = self.store.first(BATCH).await?;
+        let jobs: Vec<NewJob> = jobs.into_iter().map(|job| NewJob { exists: Exists::Skip, ..job }).collect();
+        let count = jobs.len();
+        if count == 0 {
+            return Ok(0);
+        }
+        let ids: Vec<JobId> = jobs.iter().filter_map(|job| job.id.clone()).collect();
+        let (mut put, mut away) = (Vec::new(), None);
+        for (id, answer) in ids.into_iter().zip(self.put_each(jobs).await?) {
+            match answer {
+                Ok(_) => put.push(id),
+                Err(error) if is_away(&error) => away = Some(error),
+                Err(error) => self.set_aside(id, &error).await?,
+            }
+        }
+        let gone = put.len();
+        self.store.remove(put).await?;
+        self.count.fetch_sub(gone, Ordering::SeqCst);
+        self.wrong.well(PASS_ON, clock::now());
+        away.map_or(Ok(count), Err)
+    }
+
+    /// Each with an answer of its own: a batch that is refused as a whole is put one by one.
+    async fn put_each(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<JobId, Error>>, Error> {
+        match self.broker.put_each(jobs.clone()).await {
+            Err(error) if !is_away(&error) => {}
+            answer => return answer,
+        }
+        let mut answers = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            match self.broker.put(vec![job]).await {
+                Err(error) if is_away(&error) => return Err(error),
+                answer => answers.push(answer.and_then(|ids| ids.into_iter().next().ok_or_else(unsaid))),
+            }
+        }
+        Ok(answers)
+    }
+
+    /// A job that its broker refuses stays here, canceled, and holds up no other.
+    async fn set_aside(&self, id: JobId, error: &Error) -> Result<(), Error> {
+        tracing::error!(job = %id, %error, file = %self.file.display(), "a job of the outbox is refused, it stays there");
+        let asked = Cancel { jobs: vec![id], dependents: false, reason: Some(error.to_string()) };
+        self.store.ask(Verb::Cancel(asked), "the outbox".into()).await?;
+        self.count.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// Whether the broker may take the job another time.
+fn is_away(error: &Error) -> bool {
+    matches!(error, Error::Failed(_) | Error::Unanswered(_))
+}
+
+fn unsaid() -> Error {
+    Error::Failed("the broker did not say what became of the job".into())
+}

@@ -1,0 +1,72 @@
+//! The store as an outbox: jobs wait in it, in the order they were put, until they can be put somewhere else.
+
+use rusqlite::params;
+
+use super::call::Kind;
+use super::handle::Sqlite;
+use super::store::Store;
+use super::trouble::Trouble;
+use super::{read, remove};
+use crate::broker::Error;
+use crate::model::{JobId, JobState, NewJob, Payload};
+
+/// Data of the jobs that are read at a time, in bytes, but for the last one.
+const BYTES: usize = 1 << 20;
+
+impl Sqlite {
+    /// How many jobs wait.
+    pub(in crate::broker) async fn waiting(&self) -> Result<usize, Error> {
+        self.run(Kind::Read, |store| {
+            let count = "SELECT count(*) FROM job WHERE state = ?1";
+            Ok(store.conn.query_row(count, [JobState::Waiting as i64], |row| row.get(0))?)
+        })
+        .await
+    }
+
+    /// The first of those that wait, as they were put: `most` at most.
+    pub(in crate::broker) async fn first(&self, most: usize) -> Result<Vec<NewJob>, Error> {
+        self.run(Kind::Read, move |store| first(store, most)).await
+    }
+
+    /// Removes jobs. Waits for no disk: after a loss of power some may be there again.
+    pub(in crate::broker) async fn remove(&self, jobs: Vec<JobId>) -> Result<(), Error> {
+        self.run(Kind::Lease, move |store| {
+            for job in &jobs {
+                let (row, ..) = store.place(job)?;
+                remove::job(store, row)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn first(store: &Store, most: usize) -> Result<Vec<NewJob>, Trouble> {
+    let ids: Vec<String> = store
+        .conn
+        .prepare_cached("SELECT jid FROM job NOT INDEXED WHERE state = ?1 ORDER BY id LIMIT ?2")?
+        .query_map(params![JobState::Waiting as i64, most], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let (mut jobs, mut bytes) = (Vec::new(), 0);
+    for id in ids {
+        let job = read::get(store, &id.into())?;
+        let Some(payload) = job.payload else { continue };
+        bytes += match &payload {
+            Payload::Data(data) => data.0.len(),
+            Payload::Exec(_) => 0,
+        };
+        jobs.push(NewJob {
+            id: Some(job.id),
+            priority: job.priority,
+            tags: job.tags,
+            retry: job.retry,
+            time_limit: job.time_limit,
+            by: job.put_by,
+            ..NewJob::new(job.queue, job.class, payload)
+        });
+        if bytes >= BYTES {
+            break;
+        }
+    }
+    Ok(jobs)
+}

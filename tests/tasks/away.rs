@@ -1,0 +1,116 @@
+//! The broker is away: notifications are refused, or wait in the state directory and go on in their order.
+
+use super::*;
+use crate::redis_server::RedisServer;
+use crate::sandbox::{is_up, kill};
+
+/// A supervisor on a Redis, with one worker.
+fn start_on<'a>(sandbox: &'a Sandbox, url: &str, when_away: &str) -> Running<'a> {
+    start(sandbox, |settings| {
+        let settings = settings.replace("workers: 2", "workers: 1");
+        format!("broker: {url}\n{settings}").replace("wq:\n", &format!("wq:\n  when_away: {when_away}\n"))
+    })
+}
+
+/// The same server, with nothing in it.
+fn again(port: u16) -> RedisServer {
+    let mut server = None;
+    wait_until("the port is free, and the server is back", || {
+        server = RedisServer::start_at(port, &[]);
+        server.is_some()
+    });
+    server.unwrap()
+}
+
+/// The entities in the order in which they were inserted.
+fn inserted(sandbox: &Sandbox) -> Vec<String> {
+    let Ok(rows) = Connection::open(sandbox.work("rows.db")) else { return Vec::new() };
+    rows.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+    let Ok(mut all) = rows.prepare("SELECT id FROM entity ORDER BY rowid") else { return Vec::new() };
+    all.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+fn supervisor(sandbox: &Sandbox) -> i32 {
+    python::pid_of(&sandbox.status()["supervisor"])
+}
+
+fn waits(sandbox: &Sandbox, jobs: &str) -> bool {
+    sandbox::reasons(&sandbox.status())
+        .contains(&format!("{jobs} in {}", sandbox.path("state/outbox.db").display()))
+}
+
+#[test]
+fn what_comes_while_the_broker_is_away_waits_here_and_runs_in_order_when_it_is_back() {
+    let (sandbox, server) = (python::new(), RedisServer::start());
+    let port = server.port;
+    let mut running = start_on(&sandbox, &server.url(), "keep");
+    let kept = |name: &str| {
+        let (code, answer) = ask(&sandbox, "POST /v1/tasks/notify", &[], &room(name));
+        assert_eq!(code, 200, "{answer}");
+        serde_json::from_str::<Value>(&answer).unwrap()["kept"] == true
+    };
+    assert!(!kept("r00"), "the broker is there");
+    wait_until("its row is there", || inserted(&sandbox) == ["r00"]);
+    drop(server);
+    let names: Vec<String> = (1..=20).map(|n| format!("r{n:02}")).collect();
+    assert!(names[..10].iter().all(|name| kept(name)));
+    let answer = answer_of(&sandbox, "POST /v2/notify", &[], &room("r11"));
+    assert!(answer.to_lowercase().contains("\r\ntaskvisor-kept: true\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\n\"Notification successfully processed\""), "{answer}");
+    wait_until("status says so", || waits(&sandbox, "11 new jobs wait"));
+    // What waits is on disk: neither the supervisor's death nor the keeper's loses it.
+    kill(supervisor(&sandbox), "KILL");
+    running.signal("KILL");
+    running.wait();
+    let server = again(port);
+    let mut running = start_on(&sandbox, &server.url(), "keep");
+    assert!(names[11..].iter().map(|name| kept(name)).count() == 9);
+    wait_until("all rows are there", || inserted(&sandbox).len() == 21);
+    assert_eq!(inserted(&sandbox)[1..], names, "in the order in which they came");
+    wait_until("status says no more of it", || !waits(&sandbox, "wait"));
+    assert!(!kept("r99"), "the next one is put at once");
+    wait_until("the last row is there", || inserted(&sandbox).len() == 22);
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
+}
+
+#[test]
+fn a_supervisor_that_is_killed_while_the_broker_is_away_loses_nothing() {
+    let (sandbox, server) = (python::new(), RedisServer::start());
+    let port = server.port;
+    let mut running = start_on(&sandbox, &server.url(), "keep");
+    drop(server);
+    let names: Vec<String> = (0..30).map(|n| format!("r{n:02}")).collect();
+    names.iter().for_each(|name| drop(notify(&sandbox, &[], &room(name))));
+    let first = supervisor(&sandbox);
+    kill(first, "KILL");
+    let _server = again(port);
+    wait_until("another supervisor is up", || {
+        let status = sandbox.status();
+        is_up(&status) && status["supervisor"]["pid"] != first
+    });
+    wait_until("all rows are there", || inserted(&sandbox).len() == 30);
+    assert_eq!(inserted(&sandbox), names);
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
+}
+
+#[test]
+fn without_an_outbox_what_cannot_be_put_is_refused_and_what_is_in_one_goes_on() {
+    let (sandbox, server) = (python::new(), RedisServer::start());
+    let port = server.port;
+    let mut running = start_on(&sandbox, &server.url(), "keep");
+    drop(server);
+    notify(&sandbox, &[], &room("kept"));
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
+    let server = again(port);
+    let mut running = start_on(&sandbox, &server.url(), "refuse");
+    wait_until("what was kept has run", || inserted(&sandbox) == ["kept"]);
+    drop(server);
+    let (code, answer) = ask(&sandbox, "POST /v2/notify", &[], &room("refused"));
+    assert!(code == 500 && answer.contains("redis://"), "{code} {answer}");
+    let _server = again(port);
+    sandbox.ok(&["stop", "--now"]);
+    running.wait();
+}
