@@ -70,6 +70,21 @@ fn a_task_of_kale_runs_and_what_it_publishes_runs_too() {
 }
 
 #[test]
+fn a_task_that_is_put_is_the_message_that_kale_reads() {
+    let mut scene = Scene::of_kale();
+    scene.url += "&put=kale";
+    let _running = scene.start_kale("prefork");
+    let call = r#"{"args": ["ann"], "app_data": {"n": 1}}"#;
+    let id = scene.sandbox.ok(&["put", "mail", "kale_jobs.Send", call]);
+    wait_until("it is complete", || scene.jobs(&["--state", "complete"]).len() == 1);
+    assert_eq!(scene.only_job()["class"], "kale_jobs.Send");
+    assert_eq!(scene.sandbox.ok(&["job", "logs", id.trim()]), "to ann None\n");
+    wait_until("its message is deleted", || scene.is_empty("mail"));
+    let (code, said) = scene.sandbox.refused(&["put", "mail", "kale_jobs.Send", r#"{"to": "ann"}"#]);
+    assert!(code == 2 && said.contains("it has no 'to'"), "{code} {said}");
+}
+
+#[test]
 fn a_task_that_fails_goes_on_as_the_message_that_kale_makes_and_stays_one_job() {
     let scene = Scene::of_kale();
     let _running = scene.start_kale("prefork");
