@@ -1,5 +1,6 @@
 """Functions of an application that uses RQ, as jobs for tests."""
 
+import logging
 import os
 import sys
 import threading
@@ -142,3 +143,14 @@ class OwnQueue(Queue):
 
 class OwnConnection(Redis):
     pass
+
+
+def logs():
+    logging.info("a word")
+
+
+#: As in a config module of RQ.
+DICT_CONFIG = {
+    "version": 1, "disable_existing_loggers": False, "formatters": {"own": {"format": "own %(message)s"}},
+    "handlers": {"out": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "own"}},
+    "root": {"handlers": ["out"], "level": "INFO"}}

@@ -131,11 +131,18 @@ class Fast(RqTest):
         self.assertEqual(done["result"], {"mode": "callback"})
         self.assertEqual(worker.stdout(), f"stopped {self.id}\n")
         done = self.ended(worker, "sample.add, 1, on_failure=Callback(sample.failure)",
-                          callback={"kind": "failure", "message": "nobody runs it"})
+                          callback={"kind": "abandoned"})
         self.assertEqual(done["outcome"], "complete")
-        self.assertIn(f"AbandonedJobError nobody runs it False\nhandler {self.id} AbandonedJobError\n", worker.stdout())
+        self.assertIn(f"AbandonedJobError  False\nhandler {self.id} AbandonedJobError\n", worker.stdout())
+        done = self.ended(worker, "sample.add, 1", callback={"kind": "killed", "status": 9})
+        self.assertEqual(done["outcome"], "complete", "RQ's own class has nothing to call")
         done = self.ended(worker, "sample.add, 1, on_stopped=Callback(sample.raises)", callback={"kind": "stopped"})
         self.assertEqual((done["outcome"], done["error"]["group"]), ("failed", "KeyError"))
+
+    def test_the_config_module_sets_up_the_logging(self):
+        worker = self.jobs("-c", "rq_sample")
+        self.returned(worker, "sample.logs")
+        self.assertIn("own a word\n", worker.stdout())
 
     def test_handlers_are_called_until_one_says_no(self):
         handlers = [word for name in ("handler", "last_handler", "raises") for word in

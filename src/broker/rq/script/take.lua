@@ -4,8 +4,8 @@ local DEEPEST = 100
 local function kind(name) return call('TYPE', name)['ok'] end
 
 -- The next job of a queue that can run, from the place `from` on; then that place. What is no job is left out for good,
--- and so is a second entry of a job that runs. A job that was put again while it runs waits for its end. `wanted` has the
--- ids that may be taken; nil = all.
+-- and so is a second entry of a job that runs. A job that was put again while it runs waits for its end. `wanted` has
+-- the ids that may be taken; nil = all.
 local function next_of(queue, from, odd, wanted)
   local name = key('queue', queue)
   while from < DEEPEST do
