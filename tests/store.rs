@@ -389,7 +389,8 @@ async fn helper_process() {
     let path = std::env::var("STORE_PATH").unwrap();
     match what.as_str() {
         "put" => {
-            let store = open(path.as_ref()).unwrap();
+            // As patient as the program: another process may be bringing the store up to date.
+            let store = Sqlite::open(Path::new(&path), Options::default()).map(Broker::from).unwrap();
             let id = std::env::var("STORE_JOB").unwrap_or("a".into());
             let id = store.put(vec![job(&id)]).await.unwrap().remove(0);
             say(&format!("put {id}"));
