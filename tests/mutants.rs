@@ -20,7 +20,13 @@ struct Mutant {
     new: &'static str,
 }
 
-const MUTANTS: [Mutant; 38] = [
+const MUTANTS: [Mutant; 39] = [
+    Mutant {
+        name: "does not wait after an early death if the keeper makes the next one",
+        file: "pool.rs",
+        old: "Some(due) if due > now => slot.wait_instead(due)",
+        new: "Some(due) if !ON && due > now => slot.wait_instead(due)",
+    },
     Mutant {
         name: "boots all of a pool in which nobody has shown that it can be done",
         file: "pool.rs",

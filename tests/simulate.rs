@@ -91,6 +91,7 @@ impl<'a> Replay<'a> {
                 | Command::Cancel(..)
                 | Command::Signal(..)
                 | Command::KillAt(..)
+                | Command::Follow(..)
                 | Command::AskIdle(..)
                 | Command::GiveUp(_)
                 | Command::AskWaiting(..)

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what is missing here is a mistake in the test")]
 
+#[path = "stories/ahead.rs"]
+mod ahead;
 #[path = "stories/burst.rs"]
 mod burst;
 #[path = "stories/changes.rs"]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use taskvisor::model::{Bounds, Exit, ExitStatus, Instant, ProcessLimits, SlotId, Usage, WorkerId};
+use taskvisor::model::{Bounds, Exit, ExitStatus, Follow, Instant, ProcessLimits, SlotId, Usage, WorkerId};
 use taskvisor::wire::keeper::{Ask, Hello, Order, PACKET_MAX, Report, Step};
 use taskvisor::wire::program::{Failed, Identity, Program, Step as ProgramStep};
 
@@ -25,6 +25,11 @@ fn orders_have_these_bytes() {
         [&[2][..], &id, &[5, 0, 0, 0, 0, 0, 0, 0]].concat()
     );
     assert_eq!(packet(&Order::KillAt(WORKER, None)), [&[2][..], &id, &[255; 8]].concat());
+    let follow = Follow { lives: 3, fence: Some(Duration::from_micros(5)) };
+    let fields = [3, 0, 5, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(packet(&Order::Follow(WORKER, follow)), [&[12][..], &id, &fields].concat());
+    let follow = Follow { fence: None, ..follow };
+    assert_eq!(packet(&Order::Follow(WORKER, follow)), [&[12][..], &id, &[3, 0], &[255; 8]].concat());
     assert_eq!(packet(&Order::Terminate(WORKER)), [&[3][..], &id].concat());
     assert_eq!(packet(&Order::KillTree(WORKER)), [&[4][..], &id].concat());
     assert_eq!(packet(&Order::Forget(WORKER)), [&[5][..], &id].concat());
@@ -73,6 +78,9 @@ fn order() -> impl Strategy<Value = Order> {
         (worker(), proptest::option::of(0..u64::MAX)).prop_map(|(id, at)| Order::KillAt(id, at.map(Instant))),
         (worker(), proptest::array::uniform2(proptest::option::of(0..u64::MAX)))
             .prop_map(|(id, [memory, tasks])| Order::Bound(id, Bounds { memory, tasks })),
+        (worker(), any::<u16>(), proptest::option::of(0..u64::MAX / 2)).prop_map(|(id, lives, fence)| {
+            Order::Follow(id, Follow { lives, fence: fence.map(Duration::from_micros) })
+        }),
         worker().prop_map(Order::Terminate),
         worker().prop_map(Order::KillTree),
         worker().prop_map(Order::Forget),
@@ -111,7 +119,11 @@ fn report() -> impl Strategy<Value = Report> {
         ),
         (worker(), any::<i32>()).prop_map(|(id, pid)| Report::Started(id, pid)),
         (worker(), steps, any::<i32>()).prop_map(|(id, step, errno)| Report::SpawnFailed(id, step, errno)),
-        (worker(), exit()).prop_map(|(id, exit)| Report::Exited(id, exit)),
+        (worker(), exit(), any::<bool>()).prop_map(|(worker, exit, followed)| Report::Exited {
+            worker,
+            exit,
+            followed
+        }),
         (worker(), any::<i32>()).prop_map(|(id, pid)| Report::Stuck(id, pid)),
         (worker(), exit()).prop_map(|(id, exit)| Report::Left(id, exit)),
         asks.prop_map(Report::Asked),

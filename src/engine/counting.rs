@@ -60,6 +60,7 @@ impl Counting {
             Command::Signal(..)
             | Command::Cancel(..)
             | Command::KillAt(..)
+            | Command::Follow(..)
             | Command::Renew(_)
             | Command::Settle(_)
             | Command::AskIdle(..)
@@ -86,12 +87,15 @@ impl Counting {
                 counters.fetches_failed += 1;
                 self.answered(*pool);
             }
-            Event::Exited(worker, exit) => {
+            Event::Exited { worker, exit, followed } => {
                 self.running.retain(|_, (_, at, _)| at != worker);
-                self.count(worker.slot.pool, |pool| match exit.status {
-                    ExitStatus::Code(0) => pool.ended_well += 1,
-                    ExitStatus::Code(_) => pool.ended_badly += 1,
-                    ExitStatus::Signal { .. } => pool.killed += 1,
+                self.count(worker.slot.pool, |pool| {
+                    pool.spawned += u64::from(*followed);
+                    match exit.status {
+                        ExitStatus::Code(0) => pool.ended_well += 1,
+                        ExitStatus::Code(_) => pool.ended_badly += 1,
+                        ExitStatus::Signal { .. } => pool.killed += 1,
+                    }
                 });
             }
             Event::Finished(_, job, fence, _) => self.ended(job, *fence, clock::now()),

@@ -94,6 +94,7 @@ impl Decisions {
             Command::Cancel(worker, job, why) => (name(worker), Some(job), What::Cancel(why)),
             Command::Dropped(job, _, why) => (None, Some(job), What::Dropped(why)),
             Command::KillAt(..)
+            | Command::Follow(..)
             | Command::Fetch { .. }
             | Command::Equip(..)
             | Command::Renew(_)
@@ -117,8 +118,10 @@ impl Decisions {
         let (worker, job, what) = match event {
             Event::Ready(worker) => (name(worker), None, What::Ready),
             Event::SpawnFailed(worker, why) => (name(worker), None, What::SpawnFailed(why.as_str().into())),
-            Event::Exited(worker, Exit { oom: true, .. }) => (name(worker), None, What::OutOfMemory),
-            Event::Exited(worker, exit) => (name(worker), None, What::Exited(exit.status)),
+            Event::Exited { worker, exit: Exit { oom: true, .. }, .. } => {
+                (name(worker), None, What::OutOfMemory)
+            }
+            Event::Exited { worker, exit, .. } => (name(worker), None, What::Exited(exit.status)),
             Event::Faulty(worker, how) => (name(worker), None, What::Faulty(how.as_str().into())),
             Event::Stuck(worker, cause) => (name(worker), None, What::Stuck(cause.as_str().into())),
             Event::Revoked(job, _, why) => (None, Some(job), What::Revoked(*why)),

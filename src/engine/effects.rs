@@ -113,12 +113,11 @@ impl Effects {
             Command::Signal(worker, signal, why) => self.signal(worker, signal, is_limit(&why)),
             Command::Cancel(worker, job, why) => self.children.cancel(worker, &job, why),
             Command::KillAt(worker, at) => self.link.order(&Order::KillAt(worker, at)),
+            Command::Follow(worker, follow) => self.link.order(&Order::Follow(worker, follow)),
             Command::Fetch { pool, queues, take, filter, workers } => {
                 self.send_reports();
-                let (instance, lease) = (self.instance.clone(), self.lease);
-                let name = self.children.pool(pool);
-                let request = Fetch { instance, queues, take, filter, pool: name, workers, lease };
-                self.fetch(pool, request);
+                let (instance, lease, name) = (self.instance.clone(), self.lease, self.children.pool(pool));
+                self.fetch(pool, Fetch { instance, queues, take, filter, pool: name, workers, lease });
             }
             Command::Renew(leases) => self.renew(leases),
             Command::Settle(settlement) => self.reports.settle(settlement, now, oom_kills),
@@ -211,7 +210,7 @@ impl Effects {
                 let why = format!("failed to {}: {} ({errno:?})", step.as_str(), errno.desc());
                 vec![Event::SpawnFailed(worker, why)]
             }
-            Report::Exited(worker, exit) => self.exited(worker, exit),
+            Report::Exited { worker, exit, followed } => self.exited(worker, exit, followed),
             Report::Stuck(worker, pid) => {
                 let why = crate::process::unkillable_cause(pid);
                 self.snapshots.look_at(worker, pid);
@@ -308,7 +307,7 @@ impl Effects {
         }
     }
 
-    pub(super) fn exited(&mut self, worker: WorkerId, exit: Exit) -> Vec<Event> {
+    pub(super) fn exited(&mut self, worker: WorkerId, exit: Exit, followed: bool) -> Vec<Event> {
         let remains = self.children.ended(worker, &exit);
         let mut events = self.said(remains.words);
         for end in remains.jobs {
@@ -324,7 +323,7 @@ impl Effects {
         if self.reports.life_ended(worker) {
             self.link.order_later(Order::Forget(worker));
         }
-        events.push(Event::Exited(worker, exit));
+        events.push(Event::Exited { worker, exit, followed });
         events
     }
 

@@ -156,6 +156,10 @@ impl EventLog {
                 };
                 Some(Line::new(Level::TRACE, message).worker(worker(id)))
             }
+            Command::Follow(id, ..) => {
+                let message = "the keeper makes the next workers of a slot by itself";
+                Some(Line::new(Level::TRACE, message).worker(worker(id)))
+            }
             Command::Settle(_) | Command::AskIdle(..) | Command::AskWaiting(..) | Command::Equip(..) => None,
             Command::Untold(..) | Command::LeftAlive(..) | Command::GiveUp(_) | Command::Exit => None,
         }
@@ -189,7 +193,7 @@ impl EventLog {
             }
             _ if !self.shows(Level::DEBUG) => None,
             Event::Ready(id) => Some(debug("a worker takes jobs".into()).worker(worker(id))),
-            Event::Exited(id, exit) => {
+            Event::Exited { worker: id, exit, .. } => {
                 let how = match exit.status {
                     ExitStatus::Code(code) => format!("exit {code}"),
                     ExitStatus::Signal { signal, .. } => format!("signal {signal}"),

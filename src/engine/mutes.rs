@@ -43,7 +43,7 @@ impl Mutes {
         if let Event::Ready(worker) = event {
             self.0.insert(worker.slot.pool, Watch::Settled);
         }
-        let Event::Exited(worker, exit) = event else { return None };
+        let Event::Exited { worker, exit, .. } = event else { return None };
         let watch = self.0.get_mut(&worker.slot.pool).filter(|watch| watch.is_of(*worker))?;
         *watch = Watch::Settled;
         Some(Found::Ended(*worker, exit.status.to_string()))
@@ -169,24 +169,28 @@ mod tests {
     #[test]
     fn an_end_before_hello_is_told_and_one_after_it_is_not() {
         let (mut mutes, now) = (Mutes::default(), Instant(0));
-        let exit = |code| Exit {
-            status: ExitStatus::Code(code),
-            usage: Usage::default(),
-            left_behind: 0,
-            oom: false,
-            oom_at_bound: false,
-            proof: Duration::ZERO,
+        let exited = |worker, code| {
+            let (status, usage) = (ExitStatus::Code(code), Usage::default());
+            let exit = Exit {
+                status,
+                usage,
+                left_behind: 0,
+                oom: false,
+                oom_at_bound: false,
+                proof: Duration::ZERO,
+            };
+            Event::Exited { worker, exit, followed: false }
         };
         let mut heard = |event| mutes.hear(now, &event, |_| true);
         heard(Event::Spawned(worker(1)));
-        assert_eq!(heard(Event::Exited(worker(9), exit(0))), None, "another's");
-        let ended = heard(Event::Exited(worker(1), exit(0)));
+        assert_eq!(heard(exited(worker(9), 0)), None, "another's");
+        let ended = heard(exited(worker(1), 0));
         assert!(matches!(ended, Some(Found::Ended(..))), "{ended:?}");
         let mut mutes = Mutes::default();
         let mut heard = |event| mutes.hear(now, &event, |_| true);
         heard(Event::Spawned(worker(1)));
         heard(Event::Ready(worker(1)));
-        assert_eq!(heard(Event::Exited(worker(1), exit(1))), None);
+        assert_eq!(heard(exited(worker(1), 1)), None);
         let mut programs = Mutes::default();
         programs.hear(now, &Event::Spawned(worker(1)), |_| false);
         assert_eq!(programs.due(), None, "a program that is a job need not speak");

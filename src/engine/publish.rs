@@ -26,7 +26,7 @@ pub(super) fn fact(room: &EventBus, event: &Event, children: &Children) {
         tell(room, children, *worker, What::Started, || None);
     } else if let Event::Ready(worker) = event {
         tell(room, children, *worker, What::Ready, || None);
-    } else if let Event::Exited(worker, exit) = event {
+    } else if let Event::Exited { worker, exit, .. } = event {
         tell(room, children, *worker, What::Exited, || {
             Some(match exit.status {
                 _ if exit.oom => "out of memory".into(),

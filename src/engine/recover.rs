@@ -50,7 +50,7 @@ pub async fn recover(effects: &mut Effects, mut left: Vec<KeeperMessage>) -> io:
             Report::Hello(_)
             | Report::Started(..)
             | Report::SpawnFailed(..)
-            | Report::Exited(..)
+            | Report::Exited { .. }
             | Report::Asked(_)
             | Report::Ping => {}
         }
@@ -162,7 +162,7 @@ impl Effects {
         {
             warn!(job = %job.id, %error, "its end cannot be read; it runs again");
         }
-        self.exited(worker, exit)
+        self.exited(worker, exit, false)
     }
 }
 

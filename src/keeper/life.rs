@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use crate::model::{Exit, ExitStatus, Instant, Usage, WorkerId};
+use crate::model::{Exit, ExitStatus, Follow, Instant, Usage, WorkerId};
 
 /// Without proof for so long, a life is said to be stuck.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(1);
@@ -28,6 +28,8 @@ pub(super) struct Life {
     /// The keeper's duplicates, so that no word is lost if the supervisor is.
     pub ends: Ends,
     pub kill_at: Option<Instant>,
+    /// Who comes after it without being asked for.
+    pub follow: Option<Follow>,
     /// Whether it has a cgroup of its own that is still there.
     pub cgroup: bool,
     /// Whether the keeper sent SIGKILL: such an end says nothing about the job.
@@ -77,6 +79,7 @@ impl Life {
             pid,
             ends,
             kill_at: None,
+            follow: None,
             cgroup,
             killed: false,
             is_earlier: false,

@@ -23,7 +23,7 @@ use super::turn::{Interest, Sources};
 use super::watchdog::{Watchdog, fed_within};
 use super::{EXIT_NO_PROOF, EXIT_SYSTEM, sys};
 use crate::clock;
-use crate::model::{Instant, WorkerId};
+use crate::model::{Follow, Instant, WorkerId};
 use crate::wire::keeper::Ask;
 
 /// Becomes the keeper: returns when the supervisor is done and nothing lives any more. The process must have one
@@ -67,6 +67,8 @@ pub(super) struct Keeper {
     pub leaders: HashMap<i32, WorkerId>,
     /// The lives whose leader is reaped and whose tree is not proven dead.
     pub ended: Vec<WorkerId>,
+    /// The lives to be made next, after one that is proven dead.
+    pub followers: Vec<(WorkerId, Follow)>,
     /// How many leaders have been reaped.
     pub endings: u64,
     /// Children that belong to the dead.
@@ -121,6 +123,7 @@ impl Keeper {
             lives: BTreeMap::new(),
             leaders: HashMap::new(),
             ended: Vec::new(),
+            followers: Vec::new(),
             endings: 0,
             strays: Strays::default(),
             undead: false,

@@ -12,7 +12,7 @@ use super::spawn::{fork_sockets, spawn};
 use super::supervisor::Phase;
 use super::sys;
 use crate::failpoint::failpoint;
-use crate::model::{Instant, WorkerId};
+use crate::model::{Follow, Instant, WorkerId};
 use crate::wire::keeper::{Order, PACKET_MAX, Report, Step};
 
 /// Packets taken in one turn, so that deaths and deadlines are not kept waiting.
@@ -86,6 +86,11 @@ impl Keeper {
                     self.sources.wake_by(at);
                 }
             }
+            Order::Follow(worker, follow) => {
+                if let Some(life) = self.lives.get_mut(&worker) {
+                    life.follow = Some(follow);
+                }
+            }
             Order::Bound(worker, bounds) => {
                 if let Some(cgroups) = &self.cgroups {
                     cgroups.bound(worker, bounds);
@@ -122,6 +127,19 @@ impl Keeper {
         }
     }
 
+    /// Makes the lives that come after those that have just been proven dead.
+    pub(super) fn make_followers(&mut self, now: Instant) {
+        for (worker, follow) in std::mem::take(&mut self.followers) {
+            self.spawn(worker, false);
+            let Some(life) = self.lives.get_mut(&worker) else { continue };
+            life.follow = Some(Follow { lives: follow.lives - 1, ..follow });
+            life.kill_at = follow.fence.map(|fence| now + fence);
+            if let Some(at) = life.kill_at {
+                self.sources.wake_by(at);
+            }
+        }
+    }
+
     fn try_spawn(&mut self, worker: WorkerId, template: bool) -> Result<Life, (Step, Errno)> {
         let sockets = template.then(fork_sockets).transpose().map_err(|errno| (Step::Socket, errno))?;
         let clone3 = !self.setup.without.clone3;
@@ -154,8 +172,10 @@ impl Keeper {
         self.lives.insert(life.worker, life);
     }
 
-    fn terminate(&self, worker: WorkerId) {
-        let Some(pid) = self.lives.get(&worker).and_then(|life| life.leader()) else { return };
+    fn terminate(&mut self, worker: WorkerId) {
+        let Some(life) = self.lives.get_mut(&worker) else { return };
+        life.follow = None;
+        let Some(pid) = life.leader() else { return };
         for signal in [libc::SIGTERM, libc::SIGCONT] {
             // Newly forked it may not lead its group yet.
             if sys::kill(-pid, signal) == Err(Errno::ESRCH) {

@@ -13,6 +13,7 @@ use super::cgroup::Cgroups;
 use super::children::{descendants, is_dead};
 use super::life::{End, Life, STUCK_AFTER, State, Wait};
 use super::main_loop::Keeper;
+use super::supervisor::Phase;
 use super::sys::{self, Reaped};
 use super::template::Kin;
 use crate::clock;
@@ -121,6 +122,7 @@ impl Keeper {
     /// Kills a life's tree; its leader's end then leads to the proof.
     pub(super) fn kill_life(&mut self, worker: WorkerId, now: Instant) {
         let Some(life) = self.lives.get_mut(&worker) else { return };
+        life.follow = None;
         if !matches!(life.state, State::Alive) {
             return;
         }
@@ -182,6 +184,7 @@ impl Keeper {
         let mut ended = std::mem::take(&mut self.ended);
         ended.retain(|&worker| !self.prove_life(worker, last_left, now));
         self.ended = ended;
+        self.make_followers(now);
     }
 
     /// False when the list could not be read: then nothing is known.
@@ -262,11 +265,16 @@ impl Keeper {
         if clear && !life.cgroup {
             let exit = end.proven(now);
             failpoint("keeper-7-proven");
+            let serves = matches!(self.phase, Phase::Serving) && !life.is_earlier;
+            let follow = life.follow.filter(|follow| serves && follow.lives > 0);
+            life.state = State::Proven(exit.clone());
             self.unsaid.push(match life.is_earlier {
-                true => Report::Left(worker, exit.clone()),
-                false => Report::Exited(worker, exit.clone()),
+                true => Report::Left(worker, exit),
+                false => Report::Exited { worker, exit, followed: follow.is_some() },
             });
-            life.state = State::Proven(exit);
+            if let Some(follow) = follow {
+                self.followers.push((worker.next(), follow));
+            }
             return true;
         }
         if wait.next <= now {

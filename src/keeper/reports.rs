@@ -71,7 +71,7 @@ impl Keeper {
                 Report::Started(worker, _) | Report::Left(worker, _) => self.lives.get(worker),
                 Report::Hello(_)
                 | Report::SpawnFailed(..)
-                | Report::Exited(..)
+                | Report::Exited { .. }
                 | Report::Stuck(..)
                 | Report::Asked(_)
                 | Report::Ping => None,

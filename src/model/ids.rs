@@ -37,6 +37,11 @@ pub struct WorkerId {
 }
 
 impl WorkerId {
+    /// The life that comes after this one in its slot.
+    pub fn next(self) -> Self {
+        WorkerId { generation: self.generation.wrapping_add(1), ..self }
+    }
+
     /// The id in one word, for the keeper's frames.
     pub fn to_u64(self) -> u64 {
         u64::from(self.slot.pool) << 48 | u64::from(self.slot.index) << 32 | u64::from(self.generation)

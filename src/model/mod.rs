@@ -61,7 +61,7 @@ pub use published_event::{Interest, PublishedEvent, What};
 pub use random::Random;
 pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
 pub use schedule::{Cron, Schedule, Timetable, WrongLine};
-pub use settings::{Change, PoolSettings, Recycle, Scale, Settings, Stop, Unproven};
+pub use settings::{Change, Follow, PoolSettings, Recycle, Scale, Settings, Stop, Unproven};
 pub use size_rule::{SizeRule, TimedSize};
 pub use slot_name::{SlotName, WorkerName};
 pub use snapshot::{Caught, Snapshot};

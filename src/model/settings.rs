@@ -204,6 +204,15 @@ impl Default for PoolSettings {
     }
 }
 
+/// The lives that the keeper makes without being asked for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Follow {
+    /// How many lives.
+    pub lives: u16,
+    /// Each is killed so long after it was made, unless told otherwise; None = it is not.
+    pub fence: Option<Duration>,
+}
+
 /// A life of an earlier supervisor of which something still lives: nobody else may run its jobs before that is proven dead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unproven {

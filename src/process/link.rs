@@ -136,6 +136,7 @@ fn frame_room(order: &Order) -> usize {
     match order {
         Order::Notify(text) => text.len() + 3,
         Order::Bound(..) => 25,
+        Order::Follow(..) => 19,
         Order::Spawn(_)
         | Order::Template(_)
         | Order::Fork(..)

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    Class, ClassFilter, Fence, Instant, Job, JobId, Lease, Limits, PoolSettings, QueueName, Settlement,
-    Signal, Take, WorkerId,
+    Class, ClassFilter, Fence, Follow, Instant, Job, JobId, Lease, Limits, PoolSettings, QueueName,
+    Settlement, Signal, Take, WorkerId,
 };
 
 /// Something to be done outside. Every order is answered by an event, as said with each.
@@ -23,6 +23,10 @@ pub enum Command {
     Signal(WorkerId, Signal, String),
     /// The self-fence: the keeper kills the worker at that moment by itself; None disarms. No answer.
     KillAt(WorkerId, Option<Instant>),
+    /// When this life has ended, the keeper makes the next one of its slot by itself, and so on, so many lives in all:
+    /// `Exited` says so, and then it is as after `Spawn`. Each is armed as by `KillAt`, so long after it was made. What the
+    /// supervisor signals has no such follower.
+    Follow(WorkerId, Follow),
     /// Take jobs: `Fetched` or `FetchFailed`. One for each pool is under way at a time.
     Fetch {
         /// For which pool.

@@ -18,7 +18,14 @@ pub enum Event {
     /// The worker takes jobs.
     Ready(WorkerId),
     /// The life has ended, and nothing of its tree lives.
-    Exited(WorkerId, Exit),
+    Exited {
+        /// Whose life it was.
+        worker: WorkerId,
+        /// How it ended.
+        exit: Exit,
+        /// Whether the keeper makes the next one by itself, by `Follow`: `Spawned` then `Ready`, or `SpawnFailed`.
+        followed: bool,
+    },
     /// It was killed and does not die; the cause, for people.
     Stuck(WorkerId, String),
     /// The worker says how a job ended. For a program: its exit code is 0 or another one; a signal says nothing.

@@ -37,7 +37,7 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn on_exited(&mut self, now: Instant, worker: WorkerId, exit: &Exit) {
+    pub(super) fn on_exited(&mut self, now: Instant, worker: WorkerId, exit: &Exit, followed: bool) {
         self.fence_off(now);
         let Some(Alive { pool, slot, boots, random, mut book, .. }) = self.life(worker) else { return };
         let (jobs, end) = (std::mem::take(&mut slot.jobs), slot.end(now, pool, exit));
@@ -56,6 +56,9 @@ impl Supervisor {
             boots.died(now);
         }
         book.bury(now, pool, slot, end, count, random);
+        if followed && let Some((pool, slot)) = self.place_of(worker.next()) {
+            self.pools[pool].followed(now, slot, self.lease, &mut self.random);
+        }
     }
 
     pub(super) fn on_faulty(&mut self, worker: WorkerId, how: String) {

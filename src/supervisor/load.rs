@@ -11,10 +11,13 @@ use super::classes;
 use super::jobs::{self, MARGIN, Phase, Running};
 use super::suspect::RoomFor;
 use super::worker::{Slot, State, Why};
-use crate::model::{CutOff, Excess, Instant, Outcome, PoolSettings};
+use crate::model::{CutOff, Excess, Follow, Instant, Outcome, PoolSettings};
 
 /// A worker without a job for so long keeps nobody waiting for it to be killed.
 const REST: Duration = Duration::from_secs(1);
+
+/// So many lives follow one another without an order for each. What the supervisor does not want is made in vain, once.
+const FOLLOWERS: u16 = 64;
 
 /// The moment that is as far from `armed` as that is from `fence`: a supervisor that hangs from there on has half of the
 /// time its leases would give it.
@@ -202,10 +205,23 @@ impl Slot {
         }
     }
 
-    /// The same before it has a job: no lease that begins later ends before this one would.
-    pub(super) fn arm_ahead(&mut self, lease_end: Instant, orders: &mut VecDeque<Command>) {
-        self.life.armed = Some(lease_end - MARGIN);
-        orders.push_back(Command::KillAt(self.id, self.life.armed));
+    /// A life of one job will have it at once, and so will those after it. It is armed before it has its job.
+    pub(super) fn be_followed(
+        &mut self,
+        now: Instant,
+        fence: Option<Duration>,
+        orders: &mut VecDeque<Command>,
+    ) {
+        if let Some(fence) = fence {
+            self.life.armed = Some(now + fence);
+            orders.push_back(Command::KillAt(self.id, self.life.armed));
+        }
+        orders.push_back(Command::Follow(self.id, Follow { lives: FOLLOWERS, fence }));
+    }
+
+    /// It ends, and the next one is made when it is due.
+    pub(super) fn wait_instead(&mut self, due: Instant) {
+        (self.life.leaving, self.life.next_after) = (Some(Why::Backoff), Some(due));
     }
 
     /// Its jobs that are given up before their leases end: what runs may carry on, what has not begun never does. One that

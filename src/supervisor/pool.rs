@@ -7,7 +7,7 @@ use super::Command;
 use super::ahead::Ahead;
 use super::classes::{self, Unknown};
 use super::fetch::Intake;
-use super::jobs::{self, Running};
+use super::jobs::{self, MARGIN, Running};
 use super::restart::{BOOTS, Boots, Random};
 use super::settle::Unsettled;
 use super::size::Size;
@@ -138,9 +138,11 @@ impl Pool {
     ) {
         let rules = self.settings.recycle;
         let boot_timeout = self.settings.boot_timeout;
-        // A worker of one job that will have it at once: its fence, were it fetched now, travels with the order to make it.
-        let fenced = self.settings.when_cut_off == CutOff::Kill;
-        let in_demand = fenced && self.settings.jobs_per_life == Some(1) && self.intake.maybe_waiting;
+        // A worker of one job that will have it at once: its fence travels with the order to make it, and so do those that
+        // will come after it.
+        let has_work = self.intake.maybe_waiting || !self.ahead.is_empty();
+        let in_demand = self.settings.jobs_per_life == Some(1) && has_work;
+        let fence = self.fence_ahead(lease);
         let template = self.template().map(|template| template.id);
         while let Some(slot) = self.next_start().filter(|slot| slot.deadline.is_some_and(|due| due <= now)) {
             let template = template.filter(|_| !slot.is_template());
@@ -150,11 +152,34 @@ impl Pool {
                 None => {
                     orders.push_back(Command::Spawn(slot.id));
                     if in_demand && !slot.is_template() {
-                        slot.arm_ahead(now + lease, orders);
+                        slot.be_followed(now, fence, orders);
                     }
                 }
             }
         }
+    }
+
+    /// The keeper has made this life by itself, after the one before it: so it is in its place, and ends if it comes too
+    /// early. A place that is not wanted lets it go as any other.
+    pub(super) fn followed(&mut self, now: Instant, at: usize, lease: Duration, random: &mut Random) {
+        let (boot_timeout, fence) = (self.settings.boot_timeout, self.fence_ahead(lease));
+        let slot = &mut self.slots[at];
+        if slot.state != State::Down {
+            return;
+        }
+        let due = slot.deadline;
+        slot.start(now, boot_timeout, None, Wears::draw(self.settings.recycle, random));
+        slot.life.armed = fence.map(|fence| now + fence);
+        if let Some(due) = due.filter(|due| *due > now) {
+            slot.wait_instead(due);
+        }
+    }
+
+    /// How long a life may last that has no job yet, if the job is to be dead before its lease ends. It may have been taken
+    /// a moment before.
+    fn fence_ahead(&self, lease: Duration) -> Option<Duration> {
+        let fence = lease.saturating_sub(MARGIN + lease / 16);
+        (self.settings.when_cut_off == CutOff::Kill).then_some(fence)
     }
 
     /// When the next start is due.

@@ -107,7 +107,7 @@ impl Supervisor {
             Event::Spawned(_) => {}
             Event::SpawnFailed(worker, why) => self.on_spawn_failed(now, worker, why),
             Event::Ready(worker) => self.on_ready(now, worker),
-            Event::Exited(worker, exit) => self.on_exited(now, worker, &exit),
+            Event::Exited { worker, exit, followed } => self.on_exited(now, worker, &exit, followed),
             Event::Stuck(worker, cause) => self.on_stuck(now, worker, cause),
             Event::Finished(worker, job, fence, outcome) => {
                 self.on_finished(now, worker, (&job, fence), outcome);

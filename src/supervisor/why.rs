@@ -14,6 +14,8 @@ pub(super) enum Why {
     Spent,
     /// We were told to stop.
     Stop,
+    /// It was made before the wait was over that follows a life which ended too early.
+    Backoff,
     /// The job took more than it may.
     Limit(Excess),
     /// The right to run the job is lost.
@@ -41,6 +43,7 @@ impl Why {
             Why::Boot => "boot timeout",
             Why::Spent => "spent",
             Why::Stop => "stop",
+            Why::Backoff => "backoff",
             Why::Limit(excess) => excess.name(),
             Why::Lost(revocation) => revocation.as_str(),
             Why::Neighbour => "neighbour",

@@ -44,6 +44,8 @@ pub(super) struct Life {
     pub(super) idle_since: Instant,
     /// Why it takes no more jobs and ends after those that it has.
     pub(super) leaving: Option<Why>,
+    /// The next one is not made before this, however it ends.
+    pub(super) next_after: Option<Instant>,
     /// When it has run for long enough.
     pub(super) wears: Wears,
     /// Whether it has grown beyond what its pool exchanges it at.
@@ -70,6 +72,7 @@ impl Life {
             ready: false,
             idle_since: born,
             leaving: None,
+            next_after: None,
             wears: Wears::default(),
             outgrown: false,
             fault: None,
@@ -315,10 +318,11 @@ impl Slot {
             }
         }
         let unwanted = self.is_leaving_for_good();
+        let next = self.life.next_after.map_or(now + wait, |after| after.max(now + wait));
         self.booted = self.life.ready && !unwanted;
-        self.id.generation += 1;
+        self.id = self.id.next();
         self.life = Life::new(now);
-        self.enter(State::Down, now, (!unwanted).then_some(now + wait));
+        self.enter(State::Down, now, (!unwanted).then_some(next));
     }
 
     /// A life that ended otherwise is followed by a wait. One that was given a job has done what it was made for: what

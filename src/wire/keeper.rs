@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::fields::Fields;
-use crate::model::{Bounds, Exit, ExitStatus, Instant, Usage, WorkerId};
+use crate::model::{Bounds, Exit, ExitStatus, Follow, Instant, Usage, WorkerId};
 
 /// Largest packet either side sends.
 pub const PACKET_MAX: usize = 4096;
@@ -28,6 +28,10 @@ pub enum Order {
     KillAt(WorkerId, Option<Instant>),
     /// Have the kernel keep these for this life's cgroup, from now on and in place of those before.
     Bound(WorkerId, Bounds),
+    /// When this life is proven dead, make the slot's next one at once, and in the same way the one after that: so many
+    /// lives in all. Each is told as after `Spawn`, and is killed so long after it was made, as by `KillAt`. A life that
+    /// the supervisor has ended has no such follower.
+    Follow(WorkerId, Follow),
     /// SIGTERM, then SIGCONT, to the leader's process group. A life that has ended is left alone.
     Terminate(WorkerId),
     /// End the whole tree. Answered, as every end is, by `Exited` after the proof.
@@ -51,8 +55,16 @@ pub enum Report {
     Started(WorkerId, i32),
     /// No child could be made: at which step, and the errno.
     SpawnFailed(WorkerId, Step, i32),
-    /// The leader has ended, is reaped, and nothing of its tree lives.
-    Exited(WorkerId, Exit),
+    /// The leader has ended, is reaped, and nothing of its tree lives. If the keeper makes the next life by itself, its
+    /// `Started` or `SpawnFailed` comes later.
+    Exited {
+        /// Whose life it was.
+        worker: WorkerId,
+        /// How it ended.
+        exit: Exit,
+        /// Whether there is a next one by `Follow`.
+        followed: bool,
+    },
     /// It was told to die and some process of it does not (D state, other uid): its pid. `Exited` may follow one day.
     Stuck(WorkerId, i32),
     /// A life that began before the present supervisor came has ended, and nobody has settled it. Carries the three
@@ -196,6 +208,11 @@ impl Order {
                 head(packet, 9, *worker);
                 packet.extend_from_slice(&template.to_u64().to_le_bytes());
             }
+            Order::Follow(worker, follow) => {
+                head(packet, 12, *worker);
+                packet.extend_from_slice(&follow.lives.to_le_bytes());
+                packet.extend_from_slice(&follow.fence.map_or(u64::MAX, micros).to_le_bytes());
+            }
             Order::Bound(worker, bounds) => {
                 head(packet, 10, *worker);
                 for most in [bounds.memory, bounds.tasks] {
@@ -239,6 +256,12 @@ fn decode_order(kind: u8, fields: &mut Fields<'_>) -> Option<Order> {
             Order::Bound(worker, Bounds { memory: most()?, tasks: most()? })
         }
         11 => Order::StopDeadline(fields.micros()?),
+        12 => {
+            let (worker, lives) = (fields.worker()?, u16::from_le_bytes(fields.take()?));
+            let fence = fields.u64()?;
+            let fence = (fence != u64::MAX).then_some(Duration::from_micros(fence));
+            Order::Follow(worker, Follow { lives, fence })
+        }
         _ => return None,
     })
 }
@@ -269,9 +292,10 @@ impl Report {
                 packet.push(*step as u8);
                 packet.extend_from_slice(&errno.to_le_bytes());
             }
-            Report::Exited(worker, exit) => {
+            Report::Exited { worker, exit, followed } => {
                 head(packet, 68, *worker);
                 encode_exit(packet, exit);
+                packet.push(u8::from(*followed));
             }
             Report::Stuck(worker, pid) => {
                 head(packet, 69, *worker);
@@ -316,7 +340,11 @@ fn decode_report(kind: u8, fields: &mut Fields<'_>) -> Option<Report> {
                 .get(usize::from(fields.u8()?))?;
             Report::SpawnFailed(worker, step, fields.i32()?)
         }
-        68 => Report::Exited(fields.worker()?, decode_exit(fields)?),
+        68 => Report::Exited {
+            worker: fields.worker()?,
+            exit: decode_exit(fields)?,
+            followed: fields.u8()? != 0,
+        },
         69 => Report::Stuck(fields.worker()?, fields.i32()?),
         70 => Report::Left(fields.worker()?, decode_exit(fields)?),
         71 => Report::Asked(*Ask::ALL.get(usize::from(fields.u8()?))?),

@@ -170,7 +170,7 @@ fn what_a_traced_leader_has_left_is_its_own_though_it_is_reaped_late(mut keeper:
     let stuck = |keeper: &mut Keeper| {
         let said = |report: &Report| match report {
             Report::Stuck(_, pid) => Some(Some(*pid)),
-            Report::Exited(..) => Some(None),
+            Report::Exited { .. } => Some(None),
             _ => None,
         };
         keeper.expect(said).0
@@ -335,7 +335,7 @@ fn of_many_that_end_beside_one_that_cannot_none_is_said_to_be_dead_while_somethi
     for other in &others {
         let said = |report: &Report| match report {
             Report::Stuck(worker, _) => (*worker == other.worker).then_some(None),
-            Report::Exited(worker, exit) => (*worker == other.worker).then(|| Some(exit.clone())),
+            Report::Exited { worker, exit, .. } => (*worker == other.worker).then(|| Some(exit.clone())),
             _ => None,
         };
         assert_eq!(keeper.expect(said).0, None, "its daemon lives");

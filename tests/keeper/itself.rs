@@ -194,7 +194,7 @@ fn exits_wait_for_a_supervisor_that_does_not_read_and_none_is_lost() {
     while exited < LIVES {
         match keeper.report().0 {
             Report::Started(..) => started += 1,
-            Report::Exited(id, exit) => {
+            Report::Exited { worker: id, exit, .. } => {
                 assert_eq!(exit.status, KILLED, "{id}");
                 exited += 1;
             }

@@ -20,6 +20,7 @@ macro_rules! stories {
 }
 
 mod deaths;
+mod followers;
 #[path = "../support/freezer.rs"]
 mod freezer;
 mod itself;
@@ -40,7 +41,7 @@ use support::{
     Keeper, PidsLimit, SOON, lives, missing, program, read_until, shell, signal, wait_until, worker,
 };
 use taskvisor::clock;
-use taskvisor::model::{ExitStatus, SlotId, WorkerId};
+use taskvisor::model::{ExitStatus, Follow, SlotId, WorkerId};
 use taskvisor::wire::keeper::{Ask, Order, Report, Step};
 use taskvisor::wire::program::{Failed, Identity, Program, Step as ProgramStep};
 

@@ -70,7 +70,7 @@ fn a_child_that_speaks_and_dies_has_started_and_then_exited(mut keeper: Keeper) 
         while ended.len() < workers.len() {
             match keeper.report().0 {
                 Report::Started(id, _) => started.push(id),
-                Report::Exited(id, exit) => {
+                Report::Exited { worker: id, exit, .. } => {
                     assert_eq!((exit.status, exit.left_behind), (ExitStatus::Code(6), 0));
                     assert!(started.contains(&id) && exit.usage.max_rss > 0);
                     ended.push(id);
@@ -342,7 +342,7 @@ fn a_storm_of_births_is_in_nobodys_way_and_leaves_nothing(mut keeper: Keeper) {
                 let [socket, out, err] = fds.try_into().unwrap();
                 support::Parked { worker: id, pid, socket, out, err }.job("exit 4");
             }
-            Report::Exited(id, exit) => {
+            Report::Exited { worker: id, exit, .. } => {
                 let of_fork = id.slot.index == 1;
                 assert_eq!(exit.status, ExitStatus::Code(if of_fork { 4 } else { 3 }));
                 left += exit.left_behind;

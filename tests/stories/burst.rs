@@ -17,11 +17,13 @@ fn a_burst_ends_when_all_is_done() {
          1.8 idle
          1.9 exited 1.2 15",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          1 > spawn 1.2
-         1 > kill_at 1.2 59
+         1 > kill_at 1.2 55.25
+         1 > follow 1.2
          1 > settle a complete
          1.1 > fetch 1.2
          1.2 > ask whether idle
@@ -43,15 +45,20 @@ fn a_burst_without_a_worker_ends_and_says_so() {
          1.1 exited 1.4 1
          2.1 exited 1.5 1",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.2 > spawn 1.2
-         0.2 > kill_at 1.2 58.2
+         0.2 > kill_at 1.2 54.45
+         0.2 > follow 1.2
          0.51 > spawn 1.3
-         0.51 > kill_at 1.3 58.51
+         0.51 > kill_at 1.3 54.76
+         0.51 > follow 1.3
          1.06 > spawn 1.4
-         1.06 > kill_at 1.4 59.06
+         1.06 > kill_at 1.4 55.31
+         1.06 > follow 1.4
          1.9 > spawn 1.5
-         1.9 > kill_at 1.5 59.9
+         1.9 > kill_at 1.5 56.15
+         1.9 > follow 1.5
          2.1 > give up Undone(\"pool default: 5 workers died within 30 s before they were ready\")
          2.1 > exit",
     );
@@ -70,7 +77,8 @@ fn a_burst_whose_broker_does_not_answer_ends_and_says_so() {
          30.3 fetch_failed
          30.4 exited 1.1 15",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.3 > fetch 1.1
          1.1 > kill_at 1.1 never

@@ -43,12 +43,14 @@ fn a_job_that_is_another_s_by_then_is_ended_when_the_broker_says_so() {
          90 revoked a renew_refused
          90.4 exited 1.1 15",
         "0 > spawn 1.1
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          20.2 > renew a
          90 > kill 1.1 (renew_refused)
          90.4 > drop a (renew_refused)
-         90.4 > spawn 1.2",
+         90.4 > spawn 1.2
+         90.4 > follow 1.2",
     );
 }
 
@@ -64,10 +66,12 @@ fn a_job_that_ends_meanwhile_is_settled_when_the_broker_is_back() {
          75.25 ready 1.2
          76 settled a",
         "0 > spawn 1.1
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          20.2 > renew a
          75.1 > spawn 1.2
+         75.1 > follow 1.2
          75.1 > settle a complete
          75.25 > settle a complete
          75.25 > fetch 1.2",

@@ -19,11 +19,13 @@ fn a_job_runs_and_is_settled_when_its_worker_is_proven_dead() {
          3.1 exited 1.1 0
          3.2 settled a",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          3.1 > spawn 1.2
-         3.1 > kill_at 1.2 61.1
+         3.1 > kill_at 1.2 57.35
+         3.1 > follow 1.2
          3.1 > settle a complete",
     );
 }
@@ -105,12 +107,14 @@ fn a_worker_that_does_not_leave_after_its_last_word_is_killed() {
          1 done 1.1 a
          15 exited 1.1 killed",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          11 > kill 1.1 (spent)
          15 > spawn 1.2
-         15 > kill_at 1.2 73
+         15 > kill_at 1.2 69.25
+         15 > follow 1.2
          15 > settle a complete",
     );
 }
@@ -126,13 +130,15 @@ fn a_canceled_job_is_settled_as_canceled_when_it_is_proven_dead() {
          5 revoked a canceled / revoked a canceled
          15.1 exited 1.1 killed / settled a",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          5 > term 1.1 (canceled)
          15 > kill 1.1 (canceled)
          15.1 > spawn 1.2
-         15.1 > kill_at 1.2 73.1
+         15.1 > kill_at 1.2 69.35
+         15.1 > follow 1.2
          15.1 > settle a canceled",
     );
 }
@@ -167,14 +173,16 @@ fn a_job_that_is_not_ours_any_more_has_the_grace_that_its_pool_gives_it_for_that
          5 revoked a moved
          7.1 exited 1.1 killed",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          5 > term 1.1 (moved)
          7 > kill 1.1 (moved)
          7.1 > drop a (moved)
          7.1 > spawn 1.2
-         7.1 > kill_at 1.2 65.1",
+         7.1 > kill_at 1.2 61.35
+         7.1 > follow 1.2",
     );
 }
 
@@ -188,14 +196,16 @@ fn a_canceled_job_that_somebody_else_may_run_meanwhile_has_no_grace_any_more() {
          6 revoked a lock_lost
          6.1 exited 1.1 killed",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          5 > term 1.1 (canceled)
          6 > kill 1.1 (canceled)
          6.1 > drop a (lock_lost)
          6.1 > spawn 1.2
-         6.1 > kill_at 1.2 64.1",
+         6.1 > kill_at 1.2 60.35
+         6.1 > follow 1.2",
     );
 }
 
@@ -208,7 +218,8 @@ fn a_job_that_was_given_up_before_its_lease_ended_is_killed_once_it_is_anothers(
          50 revoked a lock_lost
          50.1 exited 1.1 killed",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          20.2 > renew a
@@ -216,7 +227,8 @@ fn a_job_that_was_given_up_before_its_lease_ended_is_killed_once_it_is_anothers(
          50 > kill 1.1 (self_fenced)
          50.1 > drop a (lock_lost)
          50.1 > spawn 1.2
-         50.1 > kill_at 1.2 108.1",
+         50.1 > kill_at 1.2 104.35
+         50.1 > follow 1.2",
     );
 }
 
@@ -251,13 +263,15 @@ fn a_job_whose_lease_cannot_be_renewed_is_ended_before_it_runs_out() {
          0.2 fetched a
          48.9 exited 1.1 15",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          20.2 > renew a
          48.2 > term 1.1 (self_fenced)
          48.9 > spawn 1.2
-         48.9 > kill_at 1.2 106.9
+         48.9 > kill_at 1.2 103.15
+         48.9 > follow 1.2
          48.9 > settle a released after 0, stopped",
     );
 }
@@ -344,9 +358,11 @@ fn a_right_lost_while_the_job_is_on_its_way_to_us_is_lost() {
          0.2 revoked a canceled / revoked b lock_lost
          0.3 fetched a b",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0 > spawn 2.1
-         0 > kill_at 2.1 58
+         0 > kill_at 2.1 54.25
+         0 > follow 2.1
          0.1 > fetch 1.1
          0.3 > drop b (lock_lost)
          0.3 > fetch 1.1 2.1
@@ -363,13 +379,15 @@ fn a_job_that_runs_too_long_is_ended_and_its_late_word_is_not_heard() {
          6 done 1.1 a
          15.4 exited 1.1 killed",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          5.2 > term 1.1 (time limit)
          15.2 > kill 1.1 (time limit)
          15.4 > spawn 1.2
-         15.4 > kill_at 1.2 73.4
+         15.4 > kill_at 1.2 69.65
+         15.4 > follow 1.2
          15.4 > settle a retry after 1.01 (time limit)",
     );
 }

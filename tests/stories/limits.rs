@@ -41,13 +41,15 @@ fn a_job_that_uses_too_much_cpu_or_prints_too_much_has_the_grace_to_end() {
             ),
             &format!(
                 "0 > spawn 1.1
-                 0 > kill_at 1.1 58
+                 0 > kill_at 1.1 54.25
+                 0 > follow 1.1
                  0.1 > fetch 1.1
                  0.2 > assign 1.1 a
                  3 > term 1.1 ({name})
                  13 > kill 1.1 ({name})
                  13.1 > spawn 1.2
-                 13.1 > kill_at 1.2 71.1
+                 13.1 > kill_at 1.2 67.35
+                 13.1 > follow 1.2
                  13.1 > settle a failed ({name})"
             ),
         );
@@ -63,13 +65,15 @@ fn a_job_that_takes_too_much_memory_in_its_grace_has_none_any_more_and_ends_for_
          6 exceeded 1.1 a memory
          6.1 exited 1.1 killed",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          5.2 > term 1.1 (time limit)
          6 > kill 1.1 (time limit)
          6.1 > spawn 1.2
-         6.1 > kill_at 1.2 64.1
+         6.1 > kill_at 1.2 60.35
+         6.1 > follow 1.2
          6.1 > settle a failed (time limit)",
     );
 }
@@ -156,12 +160,14 @@ fn a_canceled_job_is_canceled_whatever_it_takes_meanwhile() {
          3.5 exceeded 1.1 a cpu
          4 exited 1.1 15",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          3 > term 1.1 (canceled)
          4 > spawn 1.2
-         4 > kill_at 1.2 62
+         4 > kill_at 1.2 58.25
+         4 > follow 1.2
          4 > settle a canceled",
     );
 }
@@ -184,11 +190,13 @@ fn a_job_killed_by_the_kernel_has_failed_by_its_limit_only_if_that_was_what_the_
             ),
             &format!(
                 "0 > spawn 1.1
-                 0 > kill_at 1.1 58
+                 0 > kill_at 1.1 54.25
+                 0 > follow 1.1
                  0.1 > fetch 1.1
                  0.2 > assign 1.1 a
                  3 > spawn 1.2
-                 3 > kill_at 1.2 61
+                 3 > kill_at 1.2 57.25
+                 3 > follow 1.2
                  3 > settle a failed {end}"
             ),
         );

@@ -19,9 +19,11 @@ fn a_job_fetched_for_a_dead_worker_goes_back() {
          1.1 exited 1.1 1
          1.15 fetched a b",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0 > spawn 2.1
-         0 > kill_at 2.1 58
+         0 > kill_at 2.1 54.25
+         0 > follow 2.1
          0.1 > fetch 1.1
          1 > fetch 1.1 2.1
          1.1 > kill_at 1.1 never
@@ -46,7 +48,8 @@ fn nothing_is_asked_while_nothing_can_be_waiting_and_a_wake_up_during_a_fetch_is
          71 fetch_failed
          72 fetched",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          1 > fetch 1.1
          1.1 > kill_at 1.1 never
@@ -66,9 +69,11 @@ fn a_job_that_comes_back_while_its_lost_attempt_is_dying_does_not_run_twice() {
          1 revoked a lock_lost / woken
          1.1 fetched a#2",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0 > spawn 2.1
-         0 > kill_at 2.1 58
+         0 > kill_at 2.1 54.25
+         0 > follow 2.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > fetch 2.1
@@ -89,11 +94,13 @@ fn the_words_of_a_former_life_change_nothing() {
          1.1 ready 1.1 / exited 1.1 1 / done 1.1 a / stuck 1.1 / spawn_failed 1.1
          1.2 ready 1.2 / ready 1.2",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          1 > spawn 1.2
-         1 > kill_at 1.2 59
+         1 > kill_at 1.2 55.25
+         1 > follow 1.2
          1 > settle a complete
          1.2 > fetch 1.2",
     );
@@ -281,9 +288,11 @@ fn a_drain_lets_jobs_end_by_themselves() {
          9 done 1.1 a / exited 1.1 0
          9.1 settled a",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0 > spawn 2.1
-         0 > kill_at 2.1 58
+         0 > kill_at 2.1 54.25
+         0 > follow 2.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > fetch 2.1
@@ -302,7 +311,8 @@ fn a_drain_past_the_deadline_gives_jobs_back_unspent() {
          1 stop drain
          26.1 exited 1.1 killed / settled a",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          16 > term 1.1 (stop)
@@ -326,7 +336,8 @@ fn each_stage_of_a_stop_goes_further_and_none_goes_back() {
          4.1 exited 1.1 killed
          4.2 settled a / stop kill",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          2 > term 1.1 (stop)
@@ -348,9 +359,11 @@ fn a_terminate_gives_jobs_their_grace_and_takes_the_word_of_those_that_complete(
          2.1 exited 1.1 0 / exited 2.1 1
          2.2 settled a / settled b",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0 > spawn 2.1
-         0 > kill_at 2.1 58
+         0 > kill_at 2.1 54.25
+         0 > follow 2.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > fetch 2.1
@@ -373,9 +386,11 @@ fn what_arrives_after_a_stop_is_given_back_and_what_starts_is_ended() {
          0.4 exited 1.1 15 / exited 2.1 15
          0.5 settled a",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0 > spawn 2.1
-         0 > kill_at 2.1 58
+         0 > kill_at 2.1 54.25
+         0 > follow 2.1
          0.1 > fetch 1.1
          0.2 > term 1.1 (stop)
          0.2 > term 2.1 (stop)
@@ -394,107 +409,13 @@ fn a_worker_that_cannot_be_killed_does_not_hold_up_the_end_for_ever() {
          4 stuck 1.1
          40 woken",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          1 > kill 1.1 (stop)
          20.2 > renew a
          31 > left alive 1.1 a
          31 > exit",
-    );
-}
-
-#[test]
-fn where_jobs_are_very_short_the_next_ones_are_taken_ahead_and_need_no_fetch_of_their_own() {
-    check(
-        prefork(1),
-        "0.1 ready 1.1
-         0.2 fetched a
-         0.201 done 1.1 a / settled a
-         0.202 fetched b c d
-         0.203 done 1.1 b
-         0.204 done 1.1 c
-         0.205 done 1.1 d",
-        "0 > spawn 1.1
-         0.1 > fetch 1.1
-         0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 58.2
-         0.2 > fetch 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1
-         0.2 > settle a complete
-         0.2 > assign 1.1 b
-         0.2 > assign 1.1 c
-         0.2 > settle b complete
-         0.2 > assign 1.1 d
-         0.2 > settle c complete
-         0.2 > settle d complete",
-    );
-}
-
-#[test]
-fn what_was_taken_ahead_goes_back_when_a_job_becomes_long() {
-    check(
-        prefork(1),
-        "0.1 ready 1.1
-         0.2 fetched a
-         0.201 done 1.1 a / settled a
-         0.202 fetched b c d
-         0.21 revoked c canceled
-         0.5 done 1.1 b",
-        "0 > spawn 1.1
-         0.1 > fetch 1.1
-         0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 58.2
-         0.2 > fetch 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1 1.1
-         0.2 > settle a complete
-         0.2 > assign 1.1 b
-         0.21 > settle c canceled
-         0.25 > settle d released after 0
-         0.5 > settle b complete",
-    );
-}
-
-#[test]
-fn long_jobs_are_not_taken_ahead() {
-    check(
-        prefork(1),
-        "0.1 ready 1.1
-         0.2 fetched a
-         0.21 done 1.1 a / settled a",
-        "0 > spawn 1.1
-         0.1 > fetch 1.1
-         0.2 > assign 1.1 a
-         0.2 > kill_at 1.1 58.2
-         0.21 > fetch 1.1
-         0.21 > settle a complete",
-    );
-}
-
-#[test]
-fn where_a_life_runs_one_job_what_was_taken_ahead_waits_for_the_life_it_was_fetched_for() {
-    check(
-        fork(2),
-        "0.1 ready 1.1 / ready 2.1
-         0.2 fetched a / fetched b
-         0.201 done 1.1 a / exited 1.1 0 / settled a
-         0.202 ready 1.2 / fetched c d e
-         0.203 ready 1.3
-         0.204 done 2.1 b / exited 2.1 0 / settled b
-         0.205 ready 2.2",
-        "0 > spawn 1.1
-         0 > kill_at 1.1 58
-         0 > spawn 2.1
-         0 > kill_at 2.1 58
-         0.1 > fetch 1.1
-         0.2 > assign 1.1 a
-         0.2 > fetch 2.1
-         0.2 > assign 2.1 b
-         0.2 > fetch 1.2 2.2 1.3 2.3 1.4 2.4 1.5 2.5 1.6 2.6 1.7 2.7 1.8 2.8 1.9 2.9 1.10 2.10 1.11 2.11 1.12 2.12 1.13 2.13
-         0.2 > spawn 1.2
-         0.2 > settle a complete
-         0.2 > assign 1.2 c
-         0.2 > kill_at 1.2 58.2
-         0.2 > spawn 2.2
-         0.2 > settle b complete
-         0.2 > assign 2.2 d",
     );
 }

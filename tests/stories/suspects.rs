@@ -17,11 +17,14 @@ fn a_suspect_begins_when_all_others_have_ended_and_nothing_begins_beside_it() {
          8 woken
          9 done 2.1 s / exited 2.1 0",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0 > spawn 2.1
-         0 > kill_at 2.1 58
+         0 > kill_at 2.1 54.25
+         0 > follow 2.1
          0 > spawn 3.1
-         0 > kill_at 3.1 58
+         0 > kill_at 3.1 54.25
+         0 > follow 3.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > fetch 2.1 3.1
@@ -29,13 +32,15 @@ fn a_suspect_begins_when_all_others_have_ended_and_nothing_begins_beside_it() {
          1.1 > kill_at 3.1 never
          1.3 > kill_at 2.1 never
          5 > spawn 1.2
-         5 > kill_at 1.2 63
+         5 > kill_at 1.2 59.25
+         5 > follow 1.2
          5 > settle a complete
          6 > assign 2.1 s
          6 > kill_at 2.1 58.3
          6.1 > kill_at 1.2 never
          9 > spawn 2.2
-         9 > kill_at 2.2 67
+         9 > kill_at 2.2 63.25
+         9 > follow 2.2
          9 > fetch 1.2 3.1
          9 > settle s complete",
     );
@@ -96,11 +101,14 @@ fn a_suspect_waits_for_others_and_keeps_others_waiting_for_five_minutes_each_and
          602.1 settled t
          603 fetched b",
         "0 > spawn 1.1
-         0 > kill_at 1.1 1998
+         0 > kill_at 1.1 1873
+         0 > follow 1.1
          0 > spawn 2.1
-         0 > kill_at 2.1 1998
+         0 > kill_at 2.1 1873
+         0 > follow 2.1
          0 > spawn 3.1
-         0 > kill_at 3.1 1998
+         0 > kill_at 3.1 1873
+         0 > follow 3.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > kill_at 1.1 58.2

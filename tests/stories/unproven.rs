@@ -25,14 +25,16 @@ fn what_a_program_left_may_take_long_to_die_and_its_verdict_counts() {
          60.5 renewed a
          61 done 1.1 a / exited 1.1 0",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          20.2 > renew a
          40.3 > renew a
          60.4 > renew a
          61 > spawn 1.2
-         61 > kill_at 1.2 119
+         61 > kill_at 1.2 115.25
+         61 > follow 1.2
          61 > settle a complete",
     );
 }
@@ -48,11 +50,13 @@ fn its_limits_end_with_the_program_and_so_does_what_a_person_can_end() {
          8 revoked a canceled
          9 done 1.1 a / exited 1.1 0",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          9 > spawn 1.2
-         9 > kill_at 1.2 67
+         9 > kill_at 1.2 63.25
+         9 > follow 1.2
          9 > settle a complete",
     );
 }
@@ -67,13 +71,15 @@ fn what_is_another_s_by_then_is_not_told() {
          30 revoked a lock_lost
          31 done 1.1 a / exited 1.1 0",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          20.2 > renew a
          31 > drop a (lock_lost)
          31 > spawn 1.2
-         31 > kill_at 1.2 89",
+         31 > kill_at 1.2 85.25
+         31 > follow 1.2",
     );
 }
 
@@ -88,7 +94,8 @@ fn a_canceled_job_is_renewed_until_it_is_dead() {
          20.3 renewed a / revoked a canceled
          41 exited 1.1 9",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          1 > term 1.1 (canceled)
@@ -96,7 +103,8 @@ fn a_canceled_job_is_renewed_until_it_is_dead() {
          20.2 > renew a
          40.3 > renew a
          41 > spawn 1.2
-         41 > kill_at 1.2 99
+         41 > kill_at 1.2 95.25
+         41 > follow 1.2
          41 > settle a canceled",
     );
 }
@@ -110,7 +118,8 @@ fn what_an_earlier_supervisor_left_alive_keeps_its_place_and_its_job() {
          20.3 renewed a
          30 exited 1.7 9",
         "0 > spawn 2.9
-         0 > kill_at 2.9 58
+         0 > kill_at 2.9 54.25
+         0 > follow 2.9
          0.1 > fetch 2.9
          0.2 > fetch 2.9
          0.2 > settle a#2 released after 1
@@ -139,7 +148,9 @@ fn where_its_pool_has_no_such_place_or_is_gone_it_has_one_for_that_time() {
         assert!(story.transcript.contains("> renew a"), "{pool}:{index}\n{}", story.transcript);
         let worker = WorkerId { slot: SlotId { pool, index }, generation: 7 };
         let exit = super::script::exit("9");
-        story.supervisor.handle(story.now, taskvisor::supervisor::Event::Exited(worker, exit));
+        story
+            .supervisor
+            .handle(story.now, taskvisor::supervisor::Event::Exited { worker, exit, followed: false });
         story.write();
         assert!(story.transcript.contains("settle a released"), "{pool}:{index}\n{}", story.transcript);
         let pools = story.supervisor.status(story.now);

@@ -15,11 +15,13 @@ fn a_crash_spends_the_attempt() {
          0.2 fetched a retries=1
          3 exited 1.1 11",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          3 > spawn 1.2
-         3 > kill_at 1.2 61
+         3 > kill_at 1.2 57.25
+         3 > follow 1.2
          3 > settle a retry after 1.01 (crashed), crash +1",
     );
 }
@@ -32,11 +34,13 @@ fn a_third_crash_holds_the_job_for_a_person() {
          0.2 fetched a retries=9 crashes=2 attempt=3
          3 exited 1.1 11",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          3 > spawn 1.2
-         3 > kill_at 1.2 61
+         3 > kill_at 1.2 57.25
+         3 > follow 1.2
          3 > settle a held (crashed), crash +1",
     );
 }
@@ -68,18 +72,22 @@ fn a_death_never_touches_another_slot() {
          1 exited 1.1 11
          2 done 2.1 b / exited 2.1 0",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0 > spawn 2.1
-         0 > kill_at 2.1 58
+         0 > kill_at 2.1 54.25
+         0 > follow 2.1
          0.1 > fetch 1.1
          0.2 > assign 1.1 a
          0.2 > fetch 2.1
          0.2 > assign 2.1 b
          1 > spawn 1.2
-         1 > kill_at 1.2 59
+         1 > kill_at 1.2 55.25
+         1 > follow 1.2
          1 > settle a failed (crashed), crash +1
          2 > spawn 2.2
-         2 > kill_at 2.2 60
+         2 > kill_at 2.2 56.25
+         2 > follow 2.2
          2 > settle b complete",
     );
 }
@@ -95,7 +103,8 @@ fn early_deaths_are_answered_with_a_growing_wait() {
          14 exited 1.4 1
          15 exited 1.5 1",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.1 > fetch 1.1
          0.2 > spawn 1.2
          1.21 > spawn 1.3
@@ -113,25 +122,35 @@ fn a_pool_that_cannot_boot_tries_with_one_slot_until_one_is_ready() {
          9 exited 1.3 1
          20 ready 1.4",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0 > spawn 2.1
-         0 > kill_at 2.1 58
+         0 > kill_at 2.1 54.25
+         0 > follow 2.1
          0 > spawn 3.1
-         0 > kill_at 3.1 58
+         0 > kill_at 3.1 54.25
+         0 > follow 3.1
          0.2 > spawn 1.2
-         0.2 > kill_at 1.2 58.2
+         0.2 > kill_at 1.2 54.45
+         0.2 > follow 1.2
          0.21 > spawn 2.2
-         0.21 > kill_at 2.2 58.21
+         0.21 > kill_at 2.2 54.46
+         0.21 > follow 2.2
          0.21 > spawn 3.2
-         0.21 > kill_at 3.2 58.21
+         0.21 > kill_at 3.2 54.46
+         0.21 > follow 3.2
          0.5 > spawn 1.3
-         0.5 > kill_at 1.3 58.5
+         0.5 > kill_at 1.3 54.75
+         0.5 > follow 1.3
          9.45 > spawn 1.4
-         9.45 > kill_at 1.4 67.45
+         9.45 > kill_at 1.4 63.7
+         9.45 > follow 1.4
          20 > spawn 3.3
-         20 > kill_at 3.3 78
+         20 > kill_at 3.3 74.25
+         20 > follow 3.3
          20 > spawn 2.3
-         20 > kill_at 2.3 78
+         20 > kill_at 2.3 74.25
+         20 > follow 2.3
          20 > fetch 1.4",
     );
 }
@@ -144,10 +163,12 @@ fn a_worker_that_is_not_ready_in_time_is_killed() {
          30.5 exited 1.1 killed
          31 ready 1.1 / ready 1.2",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          30 > kill 1.1 (boot timeout)
          30.6 > spawn 1.2
-         30.6 > kill_at 1.2 88.6
+         30.6 > kill_at 1.2 84.85
+         30.6 > follow 1.2
          31 > fetch 1.2",
     );
 }
@@ -160,11 +181,14 @@ fn a_failed_spawn_is_tried_again() {
          0.2 spawn_failed 1.2
          0.5 ready 1.3",
         "0 > spawn 1.1
-         0 > kill_at 1.1 58
+         0 > kill_at 1.1 54.25
+         0 > follow 1.1
          0.11 > spawn 1.2
-         0.11 > kill_at 1.2 58.11
+         0.11 > kill_at 1.2 54.36
+         0.11 > follow 1.2
          0.41 > spawn 1.3
-         0.41 > kill_at 1.3 58.41
+         0.41 > kill_at 1.3 54.66
+         0.41 > follow 1.3
          0.5 > fetch 1.3",
     );
 }
@@ -198,7 +222,10 @@ fn a_worker_that_breaks_the_protocol_before_it_is_ready_has_died_early_of_that()
     for event in ["faulty 1.1", "exited 1.1 killed"] {
         story.tell(event);
     }
-    assert_eq!(story.transcript, "0 > spawn 1.1\n0 > kill_at 1.1 58\n0 > kill 1.1 (fault)\n");
+    assert_eq!(
+        story.transcript,
+        "0 > spawn 1.1\n0 > kill_at 1.1 54.25\n0 > follow 1.1\n0 > kill 1.1 (fault)\n"
+    );
     let slot = &story.supervisor.status(story.now)[0].slots[0];
     assert_eq!((slot.restarts, slot.why.as_deref()), (1, Some("unknown frame 'dome'")));
 }

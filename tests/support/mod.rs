@@ -172,6 +172,11 @@ impl Keeper {
         self.process.id() as i32
     }
 
+    /// The pid of who speaks as its supervisor.
+    pub fn supervisor(&self) -> i32 {
+        self.supervisor
+    }
+
     pub fn order(&self, orders: &[Order]) {
         let mut packet = Vec::new();
         orders.iter().for_each(|order| order.encode(&mut packet));
@@ -266,7 +271,7 @@ impl Keeper {
 
     pub fn exited(&mut self, worker: WorkerId) -> Exit {
         self.expect(|report| match report {
-            Report::Exited(id, exit) if *id == worker => Some(exit.clone()),
+            Report::Exited { worker: id, exit, .. } if *id == worker => Some(exit.clone()),
             _ => None,
         })
         .0

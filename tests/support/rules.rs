@@ -70,9 +70,11 @@ impl World {
     pub fn watch_event(&mut self, event: &Event) {
         match event {
             Event::Stop(_) => self.checks.stopped = true,
-            Event::Exited(worker, _) | Event::SpawnFailed(worker, _) => {
-                self.checks.known.remove(worker);
+            Event::Exited { worker, followed, .. } => {
+                let first_time = self.checks.known.remove(worker);
+                self.checks.known.extend((first_time && *followed).then(|| worker.next()));
             }
+            Event::SpawnFailed(worker, _) => _ = self.checks.known.remove(worker),
             Event::Ready(worker) if self.checks.known.contains(worker) => {
                 self.checks.ready.insert(*worker);
             }
@@ -201,6 +203,9 @@ impl World {
                 assert!(self.checks.killed.insert(*worker), "KILL twice: {worker}");
             }
             Command::KillAt(worker, _) => assert!(self.checks.known.contains(worker), "arms {worker}"),
+            Command::Follow(worker, ..) => {
+                assert_eq!(self.pool(*worker).jobs_per_life, Some(1), "{worker} has more jobs than one");
+            }
             Command::Fetch { pool, workers, .. } => self.watch_fetch(*pool, workers),
             Command::Renew(leases) => {
                 leases.iter().for_each(|lease| self.watch_renew(lease));
@@ -443,6 +448,7 @@ pub fn word(command: &Command) -> String {
         Command::Cancel(..) => "cancel".into(),
         Command::Signal(_, _, why) => format!("signal {why}"),
         Command::KillAt(..) => "kill at".into(),
+        Command::Follow(..) => "follow".into(),
         Command::Fetch { .. } => "fetch".into(),
         Command::Renew(_) => "renew".into(),
         Command::Settle(_) => "settle".into(),

@@ -126,7 +126,11 @@ pub fn event(now: Instant, words: &str) -> Event {
         "spawned" => Event::Spawned(worker()),
         "spawn_failed" => Event::SpawnFailed(worker(), "no memory".into()),
         "ready" => Event::Ready(worker()),
-        "exited" => Event::Exited(worker(), exit(words[2])),
+        "exited" => Event::Exited {
+            worker: worker(),
+            exit: exit(words[2]),
+            followed: words.get(3) == Some(&"followed"),
+        },
         "stuck" => Event::Stuck(worker(), "in state D".into()),
         "done" => outcome(Outcome::Complete { result: None, next: None }),
         "not_begun" => outcome(Outcome::NotBegun),
@@ -281,6 +285,7 @@ pub fn command_text(command: &Command) -> String {
         Command::Signal(worker, Signal::Term, why) => format!("term {worker} ({why})"),
         Command::Signal(worker, Signal::Kill, why) => format!("kill {worker} ({why})"),
         Command::KillAt(worker, Some(at)) => format!("kill_at {worker} {}", short(at.since(Instant(0)))),
+        Command::Follow(worker, ..) => format!("follow {worker}"),
         Command::KillAt(worker, None) => format!("kill_at {worker} never"),
         Command::Fetch { workers, queues, filter, .. } => {
             let only: String = filter.only.iter().map(|class| format!(" {class}")).collect();

@@ -19,6 +19,11 @@ impl World {
                 }
                 Command::Signal(worker, signal, _) => self.signal(worker, signal),
                 Command::KillAt(worker, at) => self.kill_at(worker, at),
+                Command::Follow(worker, follow) => {
+                    if let Some(process) = self.workers.get_mut(&worker) {
+                        process.follow = Some(follow);
+                    }
+                }
                 Command::Dropped(..) | Command::Untold(..) | Command::LeftAlive(..) | Command::GiveUp(_) => {}
                 Command::Died { .. } => {}
                 Command::Fetch { pool, queues, take, workers, .. } => {
@@ -122,7 +127,8 @@ impl World {
     }
 
     pub fn signal(&mut self, worker: WorkerId, signal: Signal) {
-        let Some(process) = self.workers.get(&worker) else { return };
+        let Some(process) = self.workers.get_mut(&worker) else { return };
+        process.follow = None;
         match signal {
             Signal::Term if process.ignores_term || process.unborn => {}
             Signal::Term => {

@@ -85,10 +85,21 @@ impl World {
         let usage = Usage::default();
         let exit =
             Exit { status, usage, left_behind: 0, oom: false, oom_at_bound: false, proof: Duration::ZERO };
-        self.tell(Event::Exited(worker, exit.clone()));
+        let follow = process.follow.filter(|follow| status != KILLED && follow.lives > 0);
+        follow.into_iter().for_each(|follow| self.follow(worker.next(), follow));
+        self.tell(Event::Exited { worker, exit: exit.clone(), followed: follow.is_some() });
         if self.unlucky(10) {
             self.soon(60_000, Happening::Tell(Event::Ready(worker)));
-            self.soon(60_000, Happening::Tell(Event::Exited(worker, exit)));
+            self.soon(60_000, Happening::Tell(Event::Exited { worker, exit, followed: false }));
+        }
+    }
+
+    /// The keeper makes a life by itself, or tries to.
+    fn follow(&mut self, next: WorkerId, follow: Follow) {
+        self.spawn(next);
+        if let Some(process) = self.workers.get_mut(&next) {
+            process.follow = Some(Follow { lives: follow.lives - 1, ..follow });
+            self.kill_at(next, follow.fence.map(|fence| self.now + fence));
         }
     }
 

@@ -15,9 +15,9 @@ pub use dice::*;
 use stuck::unproven;
 use taskvisor::model::{
     Bytes, Change, Class, ClassSettings, Classes, Count, CutOff, Excess, Exit, ExitStatus, Failure, Fence,
-    Fetched, Instant, Job, JobId, JobState, Lease, Limits, Order, Outcome, Payload, PoolSettings, QueueName,
-    Retry, Revocation, Scale, Settings, Settlement, Signal, SlotId, Stop, Take, Unproven, Usage, Verdict,
-    Waiting, WorkerId,
+    Fetched, Follow, Instant, Job, JobId, JobState, Lease, Limits, Order, Outcome, Payload, PoolSettings,
+    QueueName, Retry, Revocation, Scale, Settings, Settlement, Signal, SlotId, Stop, Take, Unproven, Usage,
+    Verdict, Waiting, WorkerId,
 };
 use taskvisor::select::Turns;
 use taskvisor::supervisor::{Command, Event, Supervisor};
@@ -92,6 +92,8 @@ pub struct Worker {
     /// What is known of its job only at the proof.
     pub last_word: Option<(JobId, Outcome)>,
     pub kill_at: Option<Instant>,
+    /// Who comes after it without being asked for.
+    pub follow: Option<Follow>,
 }
 
 /// A job, as its broker sees it.

@@ -46,6 +46,7 @@ impl Worker {
             is_stuck: false,
             last_word: None,
             kill_at: None,
+            follow: None,
         }
     }
 }

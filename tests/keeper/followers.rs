@@ -1,0 +1,84 @@
+//! Lives that the keeper makes by itself, after the ones before them.
+
+use super::*;
+
+stories! {
+    so_many_lives_follow_one_another_without_an_order_for_each
+    what_the_supervisor_ends_has_no_follower
+    a_follower_is_killed_at_its_fence
+    whom_a_supervisor_has_left_nobody_follows
+}
+
+/// Whether a life ended with another one after it.
+fn followed(keeper: &mut Keeper, worker: WorkerId) -> bool {
+    keeper
+        .expect(|report| match report {
+            Report::Exited { worker: id, followed, .. } if *id == worker => Some(*followed),
+            _ => None,
+        })
+        .0
+}
+
+fn follow(lives: u16, fence: Option<Duration>) -> Order {
+    Order::Follow(worker(1, 1), Follow { lives, fence })
+}
+
+fn so_many_lives_follow_one_another_without_an_order_for_each(mut keeper: Keeper) {
+    let first = keeper.park(worker(1, 1));
+    keeper.order(&[follow(2, None)]);
+    first.exec(&shell(&format!("{DAEMON}; exit 3")));
+    let daemon: i32 = first.line().trim().parse().unwrap();
+    assert!(followed(&mut keeper, worker(1, 1)));
+    // Whoever follows comes after the proof.
+    assert!(!lives(daemon));
+    let second = keeper.started(worker(1, 2));
+    second.exec(&shell("echo second"));
+    assert_eq!(second.line(), "second\n");
+    assert!(followed(&mut keeper, worker(1, 2)));
+    let third = keeper.started(worker(1, 3));
+    third.exec(&shell("echo third"));
+    assert_eq!(third.line(), "third\n");
+    assert!(!followed(&mut keeper, worker(1, 3)));
+    assert_eq!(keeper.children(), [keeper.supervisor()], "nobody is made after the last");
+    let next = keeper.park(worker(1, 4));
+    keeper.order(&[Order::KillTree(next.worker)]);
+    assert!(!followed(&mut keeper, next.worker));
+    keeper.shutdown(0);
+}
+
+fn what_the_supervisor_ends_has_no_follower(mut keeper: Keeper) {
+    for (generation, order) in [(1, Order::Terminate as fn(_) -> _), (2, Order::KillTree as fn(_) -> _)] {
+        let life = worker(1, generation);
+        let sleeper = keeper.park(life);
+        keeper.order(&[Order::Follow(life, Follow { lives: 9, fence: None })]);
+        sleeper.exec(&shell("echo up; exec sleep 1000"));
+        assert_eq!(sleeper.line(), "up\n");
+        keeper.order(&[order(life)]);
+        assert!(!followed(&mut keeper, life));
+    }
+    keeper.shutdown(0);
+}
+
+fn a_follower_is_killed_at_its_fence(mut keeper: Keeper) {
+    let first = keeper.park(worker(1, 1));
+    keeper.order(&[follow(9, Some(Duration::from_millis(50)))]);
+    first.exec(&shell("exit 0"));
+    assert!(followed(&mut keeper, worker(1, 1)));
+    keeper.started(worker(1, 2));
+    assert_eq!(keeper.exited(worker(1, 2)).status, KILLED);
+    // The supervisor did not renew it: nobody comes after what the fence has killed.
+    let next = keeper.park(worker(1, 3));
+    keeper.order(&[Order::KillTree(next.worker)]);
+    keeper.shutdown(0);
+}
+
+fn whom_a_supervisor_has_left_nobody_follows(mut keeper: Keeper) {
+    let parked = keeper.park(worker(1, 1));
+    keeper.order(&[follow(9, None)]);
+    keeper.close();
+    let hello = keeper.next_supervisor();
+    assert_eq!((hello.left, hello.stuck), (0, 0));
+    assert!(!lives(parked.pid));
+    assert_eq!(keeper.children(), [keeper.supervisor()]);
+    keeper.shutdown(0);
+}
