@@ -157,7 +157,7 @@ impl Outbox {
 
     /// A job that its broker refuses stays here, canceled, and holds up no other.
     async fn set_aside(&self, id: JobId, error: &Error) -> Result<(), Error> {
-        tracing::error!(job = %id, %error, file = %self.file.display(), "a job of the outbox is refused, it stays there");
+        tracing::error!(job = %id, %error, path = %self.file.display(), "a job of the outbox is refused, it stays there");
         let asked = Cancel { jobs: vec![id], dependents: false, reason: Some(error.to_string()) };
         self.store.ask(Verb::Cancel(asked), "the outbox".into()).await?;
         self.count.fetch_sub(1, Ordering::SeqCst);
