@@ -24,8 +24,8 @@ const MUTANTS: [Mutant; 39] = [
     Mutant {
         name: "does not wait after an early death if the keeper makes the next one",
         file: "pool.rs",
-        old: "Some(due) if due > now => slot.wait_instead(due)",
-        new: "Some(due) if !ON && due > now => slot.wait_instead(due)",
+        old: "due.filter(|due| *due > now)",
+        new: "due.filter(|due| !ON && *due > now)",
     },
     Mutant {
         name: "boots all of a pool in which nobody has shown that it can be done",
