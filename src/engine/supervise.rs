@@ -91,15 +91,14 @@ pub struct Setup {
 
 /// Runs until it is told to stop or the keeper is gone.
 pub async fn supervise(setup: Setup) -> io::Result<Ended> {
-    let mut link = Link::new(setup.keeper)?;
-    let Some((hello, left)) = greet(&mut link).await? else { return Ok(Ended::KeeperGone) };
+    let Some((link, hello, left)) = greet(setup.keeper).await? else { return Ok(Ended::KeeperGone) };
     let (outputs, alarm) = (Outputs::start(&setup.outputs, setup.places)?, Alarm::new()?);
     let (inbox, events, requests, answers) = Inbox::new(alarm);
     let (mut settings, mut wardrobe) = (setup.settings, SpawnSpecs::default());
     let plan = |(pool, outfit)| Plan::new(pool, outfit, &setup.socket, &setup.sandboxes);
     let plans = settings.pools.iter().zip(&setup.outfits).map(plan).collect();
-    let (cap, sandboxes) = (setup.outputs.job_cap, setup.sandboxes.clone());
-    let children = Children::new(plans, outputs.clone(), gauge(events.clone())?, cap, sandboxes)?;
+    let (cap, dir, gauge) = (setup.outputs.job_cap, setup.sandboxes.clone(), gauge(events.clone())?);
+    let children = Children::new(plans, outputs.clone(), gauge, cap, dir)?;
     wardrobe.number(&mut settings, setup.outfits);
     let (size_clock, newsroom) = (SizeClock::start(&mut settings.pools), newsroom(&setup.broker));
     let reloader = Reloader::new(setup.read_settings, requests.clone());
@@ -139,20 +138,24 @@ pub async fn supervise(setup: Setup) -> io::Result<Ended> {
         size_clock,
         inherited: HashMap::new(),
     };
-    effects.record.outbox = setup.outbox.clone();
     if let Err(error) = take_over(&mut effects, left, &mut settings).await {
         return end_of_burst(&mut effects, settings.burst, error);
     }
     let (broker, broker_name, started) = (setup.broker.clone(), setup.broker_name, clock::now());
     let (census, tasks) = (CountCache::default(), begin_tasks(setup.tasks, &broker, &mut effects.record)?);
-    let outbox = setup.outbox;
-    outbox.iter().for_each(|outbox| drop(tokio::spawn(outbox.clone().pass_on())));
+    let outbox = pass_on(setup.outbox, &mut effects.record);
     let desk =
         ApiService { broker, newsroom, census, requests, reloader, broker_name, started, tasks, outbox };
-    let desk = Arc::new(desk);
-    open_doors((setup.listener, setup.members), setup.port, desk, effects.record.watch.counts())?;
+    open_doors((setup.listener, setup.members), setup.port, Arc::new(desk), effects.record.watch.counts())?;
     tokio::spawn(listen(setup.broker, events));
     run(Supervisor::new(settings, started), effects, inbox).await
+}
+
+/// Has the outbox pass on what waits in it, now and whenever the broker is back.
+fn pass_on(outbox: Option<Arc<Outbox>>, record: &mut Record) -> Option<Arc<Outbox>> {
+    outbox.iter().for_each(|outbox| drop(tokio::spawn(outbox.clone().pass_on())));
+    record.outbox.clone_from(&outbox);
+    outbox
 }
 
 /// Does what the settings of tasks want, and gives them to the API.
@@ -255,9 +258,10 @@ fn open_doors(
     Ok(())
 }
 
-/// The keeper's first words: who it is, what an earlier supervisor left, and what of that still lives. None if it is gone
-/// already.
-async fn greet(link: &mut Link) -> io::Result<Option<(Hello, Vec<KeeperMessage>)>> {
+/// The link to the keeper and its first words: who it is, what an earlier supervisor left, and what of that still lives.
+/// None if it is gone already.
+async fn greet(keeper: OwnedFd) -> io::Result<Option<(Link, Hello, Vec<KeeperMessage>)>> {
+    let mut link = Link::new(keeper)?;
     let Some((report, _)) = link.recv().await? else { return Ok(None) };
     let Report::Hello(hello) = report else {
         return Err(io::Error::other(format!("the keeper's first word was {report:?}, not Hello")));
@@ -270,7 +274,7 @@ async fn greet(link: &mut Link) -> io::Result<Option<(Hello, Vec<KeeperMessage>)
     // An order is a sign of life: a supervisor that ends without one is taken for one that refused to start.
     link.order(&Order::Notify("STATUS=starting".into()));
     link.flush()?;
-    Ok(Some((hello, left)))
+    Ok(Some((link, hello, left)))
 }
 
 /// Passes on what the broker says on its own.

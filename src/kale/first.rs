@@ -29,12 +29,16 @@ impl Message {
         let args = match part("args") {
             Json::Null => Vec::new(),
             Json::Array(args) => args,
-            other => return Err(format!("{wanted}: its args are no list, but {other}")),
+            other @ (Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Object(_)) => {
+                return Err(format!("{wanted}: its args are no list, but {other}"));
+            }
         };
         let kwargs = match part("kwargs") {
             Json::Null => Map::new(),
             Json::Object(kwargs) => kwargs,
-            other => return Err(format!("{wanted}: its kwargs are no object, but {other}")),
+            other @ (Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_)) => {
+                return Err(format!("{wanted}: its kwargs are no object, but {other}"));
+            }
         };
         let app_data = value(part("app_data"))?;
         if let Some(other) = call.keys().next() {

@@ -70,10 +70,7 @@ impl World {
     pub fn watch_event(&mut self, event: &Event) {
         match event {
             Event::Stop(_) => self.checks.stopped = true,
-            Event::Exited { worker, followed, .. } => {
-                let first_time = self.checks.known.remove(worker);
-                self.checks.known.extend((first_time && *followed).then(|| worker.next()));
-            }
+            Event::Exited { worker, followed, .. } => self.watch_end(*worker, *followed),
             Event::SpawnFailed(worker, _) => _ = self.checks.known.remove(worker),
             Event::Ready(worker) if self.checks.known.contains(worker) => {
                 self.checks.ready.insert(*worker);
@@ -130,6 +127,11 @@ impl World {
             Event::Change(_, Change::Scale(by)) => self.most_of(Some(by.of(self.checks.most))),
             Event::Change(_, Change::Recycle | Change::Pause | Change::Resume) | Event::Outgrown(_) => {}
         }
+    }
+
+    fn watch_end(&mut self, worker: WorkerId, followed: bool) {
+        let first_time = self.checks.known.remove(&worker);
+        self.checks.known.extend((first_time && followed).then(|| worker.next()));
     }
 
     fn watch_revoked(&mut self, key: (JobId, Fence), why: Revocation) {
@@ -203,9 +205,7 @@ impl World {
                 assert!(self.checks.killed.insert(*worker), "KILL twice: {worker}");
             }
             Command::KillAt(worker, _) => assert!(self.checks.known.contains(worker), "arms {worker}"),
-            Command::Follow(worker, ..) => {
-                assert_eq!(self.pool(*worker).jobs_per_life, Some(1), "{worker} has more jobs than one");
-            }
+            Command::Follow(worker, _) => assert_eq!(self.pool(*worker).jobs_per_life, Some(1), "{worker}"),
             Command::Fetch { pool, workers, .. } => self.watch_fetch(*pool, workers),
             Command::Renew(leases) => {
                 leases.iter().for_each(|lease| self.watch_renew(lease));

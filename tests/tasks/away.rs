@@ -64,7 +64,8 @@ fn what_comes_while_the_broker_is_away_waits_here_and_runs_in_order_when_it_is_b
     running.wait();
     let server = again(port);
     let mut running = start_on(&sandbox, &server.url(), "keep");
-    assert!(names[11..].iter().map(|name| kept(name)).count() == 9);
+    // Kept or put: that depends on how far the outbox is.
+    names[11..].iter().for_each(|name| _ = kept(name));
     wait_until("all rows are there", || inserted(&sandbox).len() == 21);
     assert_eq!(inserted(&sandbox)[1..], names, "in the order in which they came");
     wait_until("status says no more of it", || !waits(&sandbox, "wait"));

@@ -79,9 +79,10 @@ impl Admin for Sqs {
         if let Verb::Cancel(asked) = verb {
             return self.shared.ledger.cancel(asked, by).await.map(Answer::Cancel);
         }
-        let next = match &verb {
-            Verb::SetData(asked) => self.next_body(asked).await?.map(|body| (asked.clone(), body)),
-            _ => None,
+        let next = if let Verb::SetData(asked) = &verb {
+            self.next_body(asked).await?.map(|body| (asked.clone(), body))
+        } else {
+            None
         };
         let mut answer = self.shared.ledger.store().ask(verb, by).await?;
         if let Some((asked, body)) = next
