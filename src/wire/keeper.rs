@@ -29,7 +29,7 @@ pub enum Order {
     /// Have the kernel keep these for this life's cgroup, from now on and in place of those before.
     Bound(WorkerId, Bounds),
     /// When this life is proven dead, make the slot's next one at once, and in the same way the one after that: so many
-    /// lives in all. Each is told as after `Spawn`, and is killed so long after it was made, as by `KillAt`. A life that
+    /// lives in all. Each is reported as after `Spawn`, and is killed so long after it was made, as by `KillAt`. A life that
     /// the supervisor has ended has no such follower.
     Follow(WorkerId, Follow),
     /// SIGTERM, then SIGCONT, to the leader's process group. A life that has ended is left alone.

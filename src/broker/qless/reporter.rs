@@ -1,4 +1,4 @@
-//! Whether the news of Redis are told just now, and whether anybody still listens.
+//! Whether the news of Redis arrives at the moment, and whether anybody still listens.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -44,7 +44,7 @@ impl Reporter {
         }
     }
 
-    /// Where somebody listens. If nobody does, the next one to come begins anew.
+    /// Where somebody listens. If nobody does, the next listener starts it again.
     pub(super) fn room(&self, notices: &Notices) -> Option<EventBus> {
         let mut reports = self.reports();
         let room = notices.heard().cloned();
