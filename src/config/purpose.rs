@@ -1,9 +1,9 @@
-//! What settings are read for, which says what must be there.
+//! Why settings are read: that decides which programs and users must exist.
 
-/// What settings are read for.
+/// Why settings are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
-    /// To find a supervisor or its store: what its pools need has not to be here.
+    /// To find a supervisor or its store: what its pools need may be missing here.
     #[default]
     Find,
     /// To start one: what can be missing is looked for, so that nothing runs without it.

@@ -23,7 +23,7 @@ pub enum Body {
     Native {
         /// Which code runs it.
         class: String,
-        /// What it is given, as JSON text byte by byte; `null` if nothing.
+        /// Its data, as JSON text byte by byte; `null` if it has none.
         data: String,
     },
     /// A task of kale.

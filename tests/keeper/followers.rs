@@ -29,7 +29,7 @@ fn so_many_lives_follow_one_another_without_an_order_for_each(mut keeper: Keeper
     first.exec(&shell(&format!("{DAEMON}; exit 3")));
     let daemon: i32 = first.line().trim().parse().unwrap();
     assert!(followed(&mut keeper, worker(1, 1)));
-    // Whoever follows comes after the proof.
+    // The next life is made after the proof.
     assert!(!lives(daemon));
     let second = keeper.started(worker(1, 2));
     second.exec(&shell("echo second"));

@@ -54,7 +54,7 @@ fn a_class_of_workers_is_told_of_horses_that_died() {
         scene.start_workers(&scene.sandbox, &scene.url(), &["-w", "1"], &["-w", "rq_tasks.Horses"]);
     let job = scene.put("q().enqueue(tasks.dies)");
     scene.wait(&job, "failed");
-    wait_until("it is told", || scene.rq("c.get('killed')") != json!(null));
+    wait_until("the handler was called", || scene.rq("c.get('killed')") != json!(null));
     assert_eq!(scene.text("c.get('killed')"), format!("{job} 9 True"));
 }
 

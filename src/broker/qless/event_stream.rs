@@ -31,7 +31,7 @@ const AT_ONCE: usize = 256;
 const VERB: &str = "hear the news of";
 const DEAF: &str = "the news of Redis are not heard";
 
-/// Comes back when what happens from now on is told to those who listen already.
+/// Returns when events from now on reach the present listeners.
 pub(super) async fn begin(shared: &Arc<Shared>) {
     shared.reporter.begin(|tell| tokio::spawn(report(shared.clone(), tell))).await;
 }

@@ -22,7 +22,7 @@ pub(super) struct Recurs {
 pub(super) struct Looks {
     /// How far the server's clock was ahead of this host's, in milliseconds.
     pub(super) ahead: Option<i64>,
-    /// What could not be put, by name: in which version, and until when it is let be.
+    /// Recurring jobs that could not be put, by name: their version, and when to try again.
     pub(super) put_off: HashMap<String, (String, i64)>,
 }
 

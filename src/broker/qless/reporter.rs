@@ -14,7 +14,7 @@ pub(super) struct Reporter(Mutex<Option<Reports>>);
 
 struct Reports {
     task: JoinHandle<()>,
-    /// Whether it has been tried to hear something: from then on all is told, or that some is lost.
+    /// Whether the first attempt to subscribe is over: from then on each event is reported, or a gap is.
     tried: watch::Receiver<bool>,
 }
 
@@ -23,7 +23,7 @@ impl Reporter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Comes back when what happens from now on is told to those who listen already.
+    /// Returns when events from now on reach the present listeners.
     pub(super) async fn begin(&self, report: impl FnOnce(watch::Sender<bool>) -> JoinHandle<()>) {
         let mut tried = {
             let mut reports = self.reports();

@@ -144,7 +144,7 @@ fn died(waitpid: i32, signal: Option<i32>) -> String {
     format!("Work-horse terminated unexpectedly; waitpid returned {waitpid}{signal}; ")
 }
 
-/// What `handle_work_horse_killed` is told, if the process died under the job: waitpid's status, and what it used.
+/// The arguments of `handle_work_horse_killed`, if the process died under the job: waitpid's status, and what it used.
 fn killed(settlement: &Settlement, failure: &Failure) -> Option<Json> {
     let exit = settlement.forensics.as_ref()?.exit.as_ref()?;
     let status = match exit.status {

@@ -1,4 +1,4 @@
-//! What the store's thread is told.
+//! The messages to the store's thread.
 
 use super::call::Call;
 

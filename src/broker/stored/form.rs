@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(in crate::broker) struct Stored<T>(pub(super) T);
 
 impl<T> Stored<T> {
-    /// What it is.
+    /// The value itself.
     pub(in crate::broker) fn value(self) -> T {
         self.0
     }
