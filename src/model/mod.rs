@@ -3,10 +3,13 @@
 mod bytes;
 mod day;
 mod duration;
+mod fit;
 mod fleet;
 mod history;
 mod ids;
 mod job;
+mod job_record;
+mod job_state;
 mod json;
 mod limits;
 mod list;
@@ -16,9 +19,11 @@ mod new_job;
 mod object;
 mod option;
 mod outcome;
+mod payload;
 mod pool;
 mod progress;
 mod published_event;
+mod queue_counts;
 mod random;
 mod recurring;
 mod schedule;
@@ -36,10 +41,13 @@ mod why;
 pub use bytes::Bytes;
 pub use day::Day;
 pub use duration::{format_duration, parse_duration};
+pub use fit::Fit;
 pub use fleet::{Fleet, Member, MemberJob, PoolSign, Presence};
 pub use history::{Attempt, Entry, Happened};
 pub use ids::{Class, Fence, Instance, JobId, QueueName, SlotId, WorkerId};
-pub use job::{Exec, Fetched, Job, JobRecord, JobState, Lease, Need, Pause, Payload, QueueCounts, Retry};
+pub use job::{Fetched, Job, Lease};
+pub use job_record::{JobRecord, Need};
+pub use job_state::JobState;
 pub use json::json_text;
 pub use limits::{Bounds, Excess, Limits, size};
 pub use list::{Cursor, Filter, Page};
@@ -52,12 +60,14 @@ pub use outcome::{
     Count, DeadWorker, Exit, ExitStatus, Failure, Forensics, Next, Outcome, Revocation, Settlement, Signal,
     SignalSent, Usage, Verdict, cut,
 };
+pub use payload::{Exec, Payload, Retry};
 pub use pool::{
     ClassFilter, ClassSettings, Classes, CutOff, Identity, Leftovers, Order, ProcessLimits, QUEUE_PRIORITY,
     QUEUE_PRIORITY_MAX, SpawnSpec, Take, Waiting, Work,
 };
 pub use progress::Progress;
 pub use published_event::{Interest, PublishedEvent, What};
+pub use queue_counts::{Pause, QueueCounts};
 pub use random::Random;
 pub use recurring::{LatestJob, Overlap, Recurring, RecurringRecord};
 pub use schedule::{Cron, Schedule, Timetable, WrongLine};
@@ -68,4 +78,4 @@ pub use snapshot::{Caught, Snapshot};
 pub use status::{Health, Host, LogStatus, PoolStatus, Process, RunningJob, SlotState, SlotStatus, Status};
 pub use time::{Instant, Millis, millis_up};
 pub use today::{Sum, Today};
-pub use why::{Decision, Fit, Subject, Why};
+pub use why::{Decision, Subject, Why};

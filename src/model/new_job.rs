@@ -5,12 +5,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::NewJobJson;
 use super::{Class, JobId, Payload, QueueName, Retry};
 
 /// A job as it is put.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "NewJobJson", into = "NewJobJson")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJob {
     /// Its id; made by the broker when absent.
     pub id: Option<JobId>,

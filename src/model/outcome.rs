@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::{EndedAt, ExitStatusJson, Seconds};
+use super::json::{EndedAt, Seconds};
 use super::{Fence, JobId, Millis, NewJob, Payload, QueueName};
 
 /// Why an attempt did not complete.
@@ -217,8 +217,7 @@ impl Revocation {
 }
 
 /// How a process ended, as `waitid` tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "ExitStatusJson", into = "ExitStatusJson")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
     /// It returned this code.
     Code(i32),

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::json::{Fits, MaybeSeconds, Seconds};
-use super::{Class, JobId, JobRecord, PoolStatus, QueueCounts, QueueName, SlotName, Snapshot, Stop};
+use super::{Class, Fit, JobId, JobRecord, PoolStatus, QueueCounts, QueueName, SlotName, Snapshot, Stop};
 
 /// What is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,19 +52,6 @@ pub struct Why {
     pub snapshot: Option<Snapshot>,
     /// The latest decisions about it, oldest first.
     pub decisions: Vec<Decision>,
-}
-
-/// What a pool makes of a class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Fit {
-    /// Its workers run it, as far as is known.
-    #[default]
-    Runs,
-    /// The pool's settings do not let it through.
-    Filtered,
-    /// None of its workers knows it.
-    Unknown,
 }
 
 /// One decision, or the fact that led to one.

@@ -6,10 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::entry::EntryJson;
 use super::new_job::{Carried, present};
-use super::{
-    DueAt, EndedAt, EntryJson, ExpiresAt, JsonText, MaybeSeconds, PutAt, RenewedAt, StartedAt, json_text,
-};
+use super::{DueAt, EndedAt, ExpiresAt, JsonText, MaybeSeconds, PutAt, RenewedAt, StartedAt, json_text};
 use crate::model::{
     Bytes, Class, Exec, Failure, Fence, Forensics, Instance, JobId, JobRecord, JobState, Millis, Need,
     Progress, QueueName, Retry, WorkerName,

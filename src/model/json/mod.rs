@@ -15,11 +15,10 @@ mod tests;
 mod texts;
 mod times;
 
-pub(super) use ends::ExitStatusJson;
-pub(super) use entry::EntryJson;
+use ends::ExitStatusJson;
 pub(super) use fits::Fits;
-pub(super) use job::JobJson;
-pub(super) use new_job::NewJobJson;
+use job::JobJson;
+use new_job::NewJobJson;
 pub(super) use numbers::{MaybeSeconds, Octal, Seconds};
 pub(super) use texts::JsonText;
 pub use texts::json_text;
@@ -29,11 +28,25 @@ pub(super) use times::{
 };
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Declares as what a type is described: the one that it is written as.
-macro_rules! described {
+/// Declares as what a type is written, read and described.
+macro_rules! written {
     ($($model:ty as $json:ty;)*) => {
-        $(impl JsonSchema for $model {
+        $(impl Serialize for $model {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                <$json>::from(self.clone()).serialize(to)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $model {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                <$json>::deserialize(from)?.try_into().map_err(D::Error::custom)
+            }
+        }
+
+        impl JsonSchema for $model {
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 <$json>::schema_name()
             }
@@ -49,7 +62,7 @@ macro_rules! described {
     };
 }
 
-described! {
+written! {
     super::ExitStatus as ExitStatusJson;
     super::JobRecord as JobJson;
     super::NewJob as NewJobJson;

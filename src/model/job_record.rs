@@ -1,0 +1,96 @@
+//! A job as the broker keeps it.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Class, Entry, Failure, Fence, Forensics, Instance, JobId, JobState, Millis, Payload, Progress, QueueName,
+    Retry, WorkerName,
+};
+
+/// Everything the broker knows of a job: what `job show` prints.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobRecord {
+    /// The job's id.
+    pub id: JobId,
+    /// Where it is or was.
+    pub queue: QueueName,
+    /// What it is.
+    pub class: Class,
+    /// What it carries. Left out (`None`) in lists.
+    pub payload: Option<Payload>,
+    /// Only in lists: the command, or the class and the beginning of its data, 80 characters at most. Left out (`None`) of
+    /// a payload of more than 4 KiB.
+    pub title: Option<String>,
+    /// Where it is in its life.
+    pub state: JobState,
+    /// Higher runs first.
+    pub priority: i32,
+    /// Tags of the job: free words.
+    pub tags: Vec<String>,
+    /// Whether somebody follows it.
+    pub tracked: bool,
+    /// What it waits for: the jobs it needs that are not complete. Left out in lists.
+    pub needs: Vec<Need>,
+    /// The jobs that wait for it, 1000 at most. Left out in lists.
+    pub needed_by: Vec<JobId>,
+    /// Attempts spent or under way.
+    pub attempt: u32,
+    /// When an attempt fails; None = as the pool says.
+    pub retry: Option<Retry>,
+    /// Longest run of one attempt; None = as the pool says.
+    pub time_limit: Option<Duration>,
+    /// How often a worker died under it.
+    pub crashes: u32,
+    /// How often the supervisor or its host died, or the lease ended, while it ran. After 2 it runs alone on its host.
+    pub interrupted: u32,
+    /// How often no worker knew its class.
+    pub unknown: u32,
+    /// When it was put.
+    pub put_at: Millis,
+    /// By whom, if that is known.
+    pub put_by: Option<String>,
+    /// Which recurring job put it.
+    pub recurring: Option<String>,
+    /// Not before this time, when it is delayed or depends on others.
+    pub due_at: Option<Millis>,
+    /// When its latest attempt started.
+    pub started_at: Option<Millis>,
+    /// When it ended.
+    pub ended_at: Option<Millis>,
+    /// Who runs it.
+    pub instance: Option<Instance>,
+    /// The worker of another program that has it, by the name that qless keeps.
+    pub holder: Option<String>,
+    /// In which life of which slot it runs or last ran.
+    pub worker: Option<WorkerName>,
+    /// The proof of the latest lease.
+    pub fence: Fence,
+    /// How often that lease was extended.
+    pub renewals: u32,
+    /// When it was extended last.
+    pub renewed_at: Option<Millis>,
+    /// When it ends, while it is held.
+    pub expires_at: Option<Millis>,
+    /// How far it has come, as its worker says.
+    pub progress: Option<Progress>,
+    /// What the worker gave back, as JSON text.
+    pub result: Option<String>,
+    /// Why it failed, is held or waits for a retry.
+    pub failure: Option<Failure>,
+    /// How its latest attempt ended.
+    pub forensics: Option<Forensics>,
+    /// What happened to it, oldest first: the latest 100 entries. Left out in lists.
+    pub history: Vec<Entry>,
+}
+
+/// A job that another one needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Need {
+    /// The job's id.
+    pub job: JobId,
+    /// Where it is in its life.
+    pub state: JobState,
+}

@@ -1,0 +1,92 @@
+//! The states of a job.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Where a job is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Ready to run.
+    Waiting = 0,
+    /// Not before its time.
+    Delayed = 1,
+    /// Not before the jobs it needs are complete.
+    Depends = 8,
+    /// A supervisor holds a lease on it.
+    Running = 2,
+    /// Canceled while it ran; `canceled` when its processes are proven dead.
+    Canceling = 3,
+    /// The job is done.
+    Complete = 4,
+    /// Out of tries.
+    Failed = 5,
+    /// Needs a person; kept with its reason.
+    Held = 6,
+    /// Ended by a person.
+    Canceled = 7,
+}
+
+impl JobState {
+    /// Every state, in the order of a job's life.
+    pub const ALL: [JobState; 9] = [
+        JobState::Waiting,
+        JobState::Delayed,
+        JobState::Depends,
+        JobState::Running,
+        JobState::Canceling,
+        JobState::Complete,
+        JobState::Failed,
+        JobState::Held,
+        JobState::Canceled,
+    ];
+
+    /// Nothing more will happen to the job by itself.
+    pub fn has_ended(self) -> bool {
+        match self {
+            JobState::Complete | JobState::Failed | JobState::Held | JobState::Canceled => true,
+            JobState::Waiting
+            | JobState::Delayed
+            | JobState::Depends
+            | JobState::Running
+            | JobState::Canceling => false,
+        }
+    }
+
+    /// Whether somebody holds a lease on it.
+    pub fn is_leased(self) -> bool {
+        matches!(self, JobState::Running | JobState::Canceling)
+    }
+
+    /// The word people type and read.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobState::Waiting => "waiting",
+            JobState::Delayed => "delayed",
+            JobState::Depends => "depends",
+            JobState::Running => "running",
+            JobState::Canceling => "canceling",
+            JobState::Complete => "complete",
+            JobState::Failed => "failed",
+            JobState::Held => "held",
+            JobState::Canceled => "canceled",
+        }
+    }
+}
+
+impl std::fmt::Display for JobState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl std::str::FromStr for JobState {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        JobState::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
+            .ok_or_else(|| format!("no job state is called '{text}'"))
+    }
+}
