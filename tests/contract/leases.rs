@@ -14,7 +14,7 @@ contract!(
     a_job_done_before_its_kill_is_complete,
     only_what_is_not_over_can_be_canceled,
     only_what_is_over_can_be_retried [Retry],
-    a_late_settlement_is_not_ours [SettlesOnce],
+    a_late_settlement_is_not_ours,
     a_lease_is_renewed [Clock],
     a_lease_that_ran_out_is_lost [Clock],
     a_job_that_is_being_canceled_is_renewed_until_its_end_is_settled [Clock],

@@ -14,6 +14,7 @@ use crate::model::{Cursor, Fence, Filter, Instance, JobId, JobState, Page, Worke
 impl Recovery for Reliable {
     async fn recover(&self, instance: Instance, keep: Vec<(JobId, Fence)>) -> Result<u64, Error> {
         let held = self.shared.ledger.held(&instance).await.into_iter();
+        self.shared.doubt(keep.iter().map(|(_, fence)| *fence), true);
         let left = Left {
             canceled: held.filter(|one| one.is_canceling).map(|one| (one.job, one.fence)).collect(),
             keep: keep.clone(),

@@ -11,9 +11,9 @@ local KINDS = {
   [VALUES] = 'hash', [PENDING] = 'list', [WORKING] = 'zset', [RESULTS] = 'hash', [JOBS] = 'hash', [UNTIL] = 'zset',
   [DEAD] = 'hash', [DONE] = 'zset', [SEEN] = 'hash', [COUNTS] = 'hash',
 }
--- How many jobs a fetch looks at that gives none of them; after how many deaths of its holder a job is dead; how many
--- entries one tidying looks at.
-local LOOK, LOSSES, STRETCH = 1000, 5, 500
+-- How many jobs a fetch looks at that gives none of them, how many at a time, and how many bytes it gives; after how many
+-- deaths of its holder a job is dead; how many entries one tidying looks at, or one command names.
+local LOOK, FEW, BYTES, LOSSES, STRETCH = 1000, 50, 2 ^ 23, 5, 500
 
 local call = redis.call
 local time = call('TIME')
@@ -31,65 +31,101 @@ local function args()
   return list
 end
 
-local function job(id)
-  local one = cjson.decode(call('HGET', JOBS, id) or '{"attempts": 0, "losses": 0}')
+-- One command for many ids at once: the answers in their order, where it has one for each.
+local function many(command, key, list)
+  local all = {}
+  for from = 1, #list, STRETCH do
+    local answers = call(command, key, unpack(list, from, math.min(from + STRETCH - 1, #list)))
+    for i, answer in ipairs(type(answers) == 'table' and answers or {}) do all[from + i - 1] = answer end
+  end
+  return all
+end
+
+local function add(list, word, other)
+  list[#list + 1] = word
+  if other then list[#list + 1] = other end
+end
+
+local function read(id, text)
+  local one = text and cjson.decode(text) or { attempts = 0, losses = 0 }
   one.id = id
   return one
 end
 
+local function job(id) return read(id, call('HGET', JOBS, id)) end
+
+local function text(one)
+  return cjson.encode({
+    attempts = one.attempts, losses = one.losses, token = one.token,
+    fence = one.fence, holder = one.holder, fetch = one.fetch,
+  })
+end
+
 local function keep(one)
   if not one.fence and not one.token and one.attempts + one.losses == 0 then return call('HDEL', JOBS, one.id) end
-  call('HSET', JOBS, one.id, cjson.encode(one))
+  call('HSET', JOBS, one.id, text(one))
 end
 
 -- In working until then. A score in the future: no client's tidying takes it for stale.
-local function hold(id, seconds)
-  local till = string.format('%.6f', now + seconds)
-  call('ZADD', UNTIL, till, id)
-  call('ZADD', WORKING, till, id)
+local function hold_until(ids, till)
+  local scored = {}
+  for _, id in ipairs(ids) do add(scored, till, id) end
+  many('ZADD', UNTIL, scored)
+  many('ZADD', WORKING, scored)
 end
 
-local function let_go(id)
-  call('ZREM', WORKING, id)
-  call('ZREM', UNTIL, id)
+local function delay(id, seconds) hold_until({ id }, string.format('%.6f', now + seconds)) end
+
+-- Leases end with a second: Redis is slow to print the parts of one.
+local function lease(ids, seconds) hold_until(ids, string.format('%.0f', math.ceil(now + seconds))) end
+
+local function let_go(ids)
+  many('ZREM', WORKING, ids)
+  many('ZREM', UNTIL, ids)
+  many('HDEL', SEEN, ids)
 end
 
-local function forget(id)
-  let_go(id)
-  call('HDEL', JOBS, id)
-  call('HDEL', SEEN, id)
+local function forget(ids)
+  let_go(ids)
+  many('HDEL', JOBS, ids)
 end
 
-local function done(id, fence)
-  forget(id)
-  call('ZADD', DONE, string.format('%.6f', now), id .. ' ' .. fence)
+-- Each id with the fence under which it completed.
+local function done(ids, fences)
+  local at, scored = string.format('%.6f', now), {}
+  for i, id in ipairs(ids) do add(scored, at, id .. ' ' .. fences[i]) end
+  forget(ids)
+  many('ZADD', DONE, scored)
   return 'complete'
 end
 
--- Whether it is in working by us. What another client has tidied away, and nobody has taken, is ours again.
-local function is_ours(id)
-  local till, score = call('ZSCORE', UNTIL, id), call('ZSCORE', WORKING, id)
+-- Whether it is in working by us, with these scores there and here. What another client has tidied away, and nobody has taken,
+-- is ours again.
+local function is_ours(id, till, score)
   if not till or score then return till and till == score end
   return call('LREM', PENDING, 1, id) > 0
 end
 
+local function holds(one, fence)
+  return one.fence == fence and is_ours(one.id, call('ZSCORE', UNTIL, one.id), call('ZSCORE', WORKING, one.id))
+end
+
 -- It waits, in front of the others. What has a result is done, whoever wrote that.
 local function back(one, seconds)
-  if call('HEXISTS', RESULTS, one.id) == 1 then return done(one.id, 0) end
+  if call('HEXISTS', RESULTS, one.id) == 1 then return done({ one.id }, { 0 }) end
   one.fence, one.holder, one.fetch = nil, nil, nil
   keep(one)
   if seconds > 0 then
-    hold(one.id, seconds)
+    delay(one.id, seconds)
     return 'delayed'
   end
-  let_go(one.id)
-  call('HDEL', SEEN, one.id)
+  let_go({ one.id })
   call('RPUSH', PENDING, one.id)
   return 'waiting'
 end
 
 local function bury(one, why)
-  forget(one.id)
+  forget({ one.id })
   call('HSET', DEAD, one.id, (one.fence or 0) .. ' ' .. why)
   return 'dead'
 end
@@ -111,7 +147,7 @@ local function release(is_meant, give)
   table.sort(held, function(one, other) return tonumber(one.fence) > tonumber(other.fence) end)
   local count = 0
   for _, one in ipairs(held) do
-    if is_ours(one.id) then
+    if holds(one, one.fence) then
       give(one)
       count = count + 1
     end
@@ -141,41 +177,66 @@ end
 
 local commands = {}
 
+-- Gives jobs their fences and leases.
+local function grant(jobs, seconds)
+  local ids, kept = {}, {}
+  for i, one in ipairs(jobs) do
+    ids[i] = one.id
+    add(kept, one.id, text(one))
+  end
+  many('HSET', JOBS, kept)
+  many('HDEL', DEAD, ids)
+  lease(ids, seconds)
+end
+
+-- Takes these ids out of pending, of which those passed by stand behind.
+local function take_out(ids, passed)
+  if passed == 0 then return call('LTRIM', PENDING, 0, -1 - #ids) end
+  for _, id in ipairs(ids) do call('LREM', PENDING, -1, id) end
+end
+
 function commands.fetch()
-  local count, lease, holder, fetch = tonumber(arg()), tonumber(arg()), arg(), arg()
+  local count, seconds, holder, fetch = tonumber(arg()), tonumber(arg()), arg(), arg()
   local unheard, only, except = args(), args(), args()
   if #unheard > 0 then
     release(function(one) return is_one_of(unheard, one.fetch) end, function(one) unspent(one, 0) end)
   end
-  local given, passed, dropped = {}, 0, 0
+  local given, passed, dropped, bytes, looks = {}, 0, 0, 0, count + LOOK
   local fence = math.max(tonumber(call('HGET', COUNTS, 'fence') or 0), math.floor(now * 1e6))
-  for _ = 1, count + LOOK do
-    local id = #given < count and call('LINDEX', PENDING, -1 - passed)
-    if not id then break end
-    local value = call('HGET', VALUES, id)
-    local is_done, till = call('HEXISTS', RESULTS, id) == 1, call('ZSCORE', UNTIL, id)
-    if value and not is_done and not is_wanted(value, only, except) then
-      passed = passed + 1
-    else
-      call('LREM', PENDING, -1, id)
-      if is_done then
-        if not till then done(id, 0) end
-      elseif not value then
-        dropped = dropped + 1
-      elseif call('ZSCORE', WORKING, id) then
-        -- It runs, and is here a second time.
-      elseif till and tonumber(till) > now then
-        call('ZADD', WORKING, till, id) -- The same, tidied away by another client.
+  while #given < count and bytes < BYTES and looks > 0 do
+    local size = math.min(passed > 0 and FEW or count - #given, FEW, looks)
+    local ids = call('LRANGE', PENDING, -passed - size, -1 - passed)
+    if #ids == 0 then break end
+    looks = looks - #ids
+    local values, results = call('HMGET', VALUES, unpack(ids)), call('HMGET', RESULTS, unpack(ids))
+    local tills, scores = call('ZMSCORE', UNTIL, unpack(ids)), call('ZMSCORE', WORKING, unpack(ids))
+    local known, out, jobs, is_given = call('HMGET', JOBS, unpack(ids)), {}, {}, {}
+    for i = #ids, 1, -1 do
+      local id, value, till = ids[i], values[i], tills[i]
+      if #given == count or bytes >= BYTES then break end
+      if value and not results[i] and not is_wanted(value, only, except) then
+        passed = passed + 1
       else
-        fence = fence + 1
-        local one = job(id)
-        one.attempts, one.fence, one.holder, one.fetch = one.attempts + 1, string.format('%.0f', fence), holder, fetch
-        keep(one)
-        hold(id, lease)
-        call('HDEL', DEAD, id)
-        given[#given + 1] = { id, one.fence, one.attempts, value }
+        add(out, id)
+        if results[i] then
+          if not till then done({ id }, { 0 }) end
+        elseif not value then
+          dropped = dropped + 1
+        elseif scores[i] or is_given[id] then
+          -- It runs, and is here a second time.
+        elseif till and tonumber(till) > now then
+          call('ZADD', WORKING, till, id) -- The same, tidied away by another client.
+        else
+          fence, bytes, is_given[id] = fence + 1, bytes + #value, true
+          local one = read(id, known[i])
+          one.attempts, one.fence, one.holder, one.fetch = one.attempts + 1, string.format('%.0f', fence), holder, fetch
+          add(jobs, one)
+          add(given, { id, one.fence, one.attempts, value })
+        end
       end
     end
+    take_out(out, passed)
+    grant(jobs, seconds)
   end
   if #given > 0 then call('HSET', COUNTS, 'fence', string.format('%.0f', fence)) end
   if dropped > 0 then call('HINCRBY', COUNTS, 'dropped', dropped) end
@@ -183,28 +244,26 @@ function commands.fetch()
 end
 
 function commands.renew()
-  local seconds, answers = tonumber(arg()), {}
+  local seconds, answers, held = tonumber(arg()), {}, {}
   for i = 1, tonumber(arg()) do
     local id, fence = arg(), arg()
-    local is_held = job(id).fence == fence and is_ours(id)
-    if is_held then hold(id, seconds) end
+    local is_held = holds(job(id), fence)
+    if is_held then add(held, id) end
     answers[i] = is_held and 1 or 0
   end
+  lease(held, seconds)
   return answers
 end
 
-local function settle(one, verdict, seconds, text)
-  if verdict == 'complete' then
-    call('HSET', RESULTS, one.id, text)
-    return done(one.id, one.fence)
-  elseif verdict == 'dead' then
-    return bury(one, text)
+local function settle(one, verdict, seconds, why)
+  if verdict == 'dead' then
+    return bury(one, why)
   elseif verdict == 'canceled' then
-    forget(one.id)
+    forget({ one.id })
     call('HDEL', VALUES, one.id)
     return verdict
   elseif verdict == 'release' then
-    if text ~= '' then one.losses = one.losses + 1 end
+    if why ~= '' then one.losses = one.losses + 1 end
     return unspent(one, seconds)
   elseif verdict == 'next' then
     one.attempts, one.losses = 0, 0
@@ -212,7 +271,7 @@ local function settle(one, verdict, seconds, text)
   return back(one, seconds)
 end
 
--- An end that is told a second time, as nobody heard the answer to the first.
+-- An end that is told again, as nobody heard the answer to the first time.
 local function told_before(id, fence, verdict)
   if verdict == 'complete' and call('ZSCORE', DONE, id .. ' ' .. fence) then return verdict end
   local dead = verdict == 'dead' and call('HGET', DEAD, id)
@@ -220,12 +279,28 @@ local function told_before(id, fence, verdict)
 end
 
 function commands.settle()
-  local answers = {}
+  local ends, ids, answers, complete, fences, results = {}, {}, {}, {}, {}, {}
   for i = 1, tonumber(arg()) do
-    local one, fence, verdict, seconds, text = job(arg()), arg(), arg(), tonumber(arg()), arg()
-    local is_held = one.fence == fence and is_ours(one.id)
-    answers[i] = is_held and settle(one, verdict, seconds, text) or told_before(one.id, fence, verdict)
+    ends[i] = { id = arg(), fence = arg(), verdict = arg(), seconds = tonumber(arg()), text = arg(), is_again = arg() == '1' }
+    ids[i] = ends[i].id
   end
+  local known, tills, scores = many('HMGET', JOBS, ids), many('ZMSCORE', UNTIL, ids), many('ZMSCORE', WORKING, ids)
+  local is_told = {}
+  for i, one in ipairs(ends) do
+    local held = read(one.id, known[i])
+    if is_told[one.id] or held.fence ~= one.fence or not is_ours(one.id, tills[i], scores[i]) then
+      answers[i] = one.is_again and told_before(one.id, one.fence, one.verdict) or 'not_ours'
+    elseif one.verdict == 'complete' then
+      add(complete, one.id)
+      add(fences, one.fence)
+      add(results, one.id, one.text)
+      answers[i], is_told[one.id] = 'complete', true
+    else
+      answers[i], is_told[one.id] = settle(held, one.verdict, one.seconds, one.text), true
+    end
+  end
+  many('HSET', RESULTS, results)
+  done(complete, fences)
   return answers
 end
 
@@ -243,7 +318,7 @@ function commands.put()
     if not one.exists then
       call('HSET', VALUES, one.id, one.value)
       keep({ id = one.id, attempts = 0, losses = 0, token = one.token })
-      if one.seconds > 0 then hold(one.id, one.seconds) else call('LPUSH', PENDING, one.id) end
+      if one.seconds > 0 then delay(one.id, one.seconds) else call('LPUSH', PENDING, one.id) end
     end
   end
   return { 'put' }
@@ -266,7 +341,7 @@ local function tidy_others(stale, from)
       local known, since = string.match(call('HGET', SEEN, id) or '', '^(%S+) (%S+)$')
       local is_stale = known == score and now - since >= stale
       if call('HEXISTS', RESULTS, id) == 1 then
-        done(id, 0)
+        done({ id }, { 0 })
       elseif is_stale then
         lost(job(id))
       elseif known ~= score then
@@ -283,7 +358,7 @@ function commands.tidy()
   local stale, kept, from = tonumber(arg()), tonumber(arg()), tonumber(arg())
   for _, id in ipairs(call('ZRANGEBYSCORE', UNTIL, '-inf', now, 'LIMIT', 0, STRETCH)) do
     local one = job(id)
-    if not is_ours(id) then
+    if not is_ours(id, call('ZSCORE', UNTIL, id), call('ZSCORE', WORKING, id)) then
       call('ZREM', UNTIL, id)
       one.fence = nil
       keep(one)

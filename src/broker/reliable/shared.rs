@@ -1,5 +1,6 @@
 //! What the calls share with the two tasks of a supervisor: one waits for jobs, one sees to what is due.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub(super) struct Shared {
     pub ledger: Ledger,
     place: String,
     pub unheard: Unheard,
+    /// Runs whose ends Redis may have been told of already: nobody heard its answer.
+    in_doubt: Mutex<BTreeSet<Fence>>,
     /// A worker waits.
     pub wants: Notify,
     /// Something is due at a time that the task does not know.
@@ -70,6 +73,7 @@ impl Shared {
             ledger,
             place: place.into(),
             unheard: Unheard::new(),
+            in_doubt: Mutex::default(),
             wants: Notify::new(),
             delayed: Notify::new(),
             woken: AtomicBool::default(),
@@ -83,6 +87,19 @@ impl Shared {
     /// This supervisor at this place: a copy of its state directory is another holder.
     pub(super) fn holder(&self, instance: &Instance) -> String {
         format!("{instance}@{}", self.place)
+    }
+
+    pub(super) fn in_doubt(&self) -> BTreeSet<Fence> {
+        self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether Redis may have been told how these runs ended.
+    pub(super) fn doubt(&self, runs: impl Iterator<Item = Fence>, is_in_doubt: bool) {
+        let mut in_doubt = self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner);
+        match is_in_doubt {
+            true => in_doubt.extend(runs),
+            false => runs.for_each(|run| _ = in_doubt.remove(&run)),
+        }
     }
 
     /// Has the script do a command.
@@ -109,7 +126,7 @@ impl Shared {
         let ends = self.call("settle jobs in", "settle", |cmd| {
             cmd.arg(canceled.len());
             for (id, fence) in &canceled {
-                cmd.arg(id.as_str()).arg(fence.0).arg("canceled").arg(0).arg("");
+                cmd.arg(id.as_str()).arg(fence.0).arg("canceled").arg(0).arg("").arg(0);
             }
         });
         let ended: Vec<String> = read(Value::Array(ends.await?))?;

@@ -40,13 +40,18 @@ impl Reliable {
 
     /// Ends jobs in Redis.
     async fn end(&self, ends: &[End<'_>]) -> Result<Vec<String>, Error> {
+        let in_doubt = self.shared.in_doubt();
         let answer = self.shared.call("settle jobs in", "settle", |cmd| {
             cmd.arg(ends.len());
             for (id, fence, verdict, after, text) in ends {
-                cmd.arg(id).arg(fence.0).arg(verdict).arg(after.as_secs_f64()).arg(text);
+                let is_again = u8::from(in_doubt.contains(fence));
+                cmd.arg(id).arg(fence.0).arg(verdict).arg(after.as_secs_f64()).arg(text).arg(is_again);
             }
         });
-        let answers = read(Value::Array(answer.await?))?;
+        let answer = answer.await;
+        let is_unheard = matches!(answer, Err(Error::Unanswered(_)));
+        self.shared.doubt(ends.iter().map(|(_, fence, ..)| *fence), is_unheard);
+        let answers = read(Value::Array(answer?))?;
         if ends.iter().any(|(_, _, _, after, _)| !after.is_zero()) {
             self.shared.delayed.notify_one();
         }

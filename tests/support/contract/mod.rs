@@ -114,8 +114,6 @@ pub enum Fact {
     PutBy,
     /// It wakes before anybody has asked it for jobs.
     WakesUnasked,
-    /// It answers the second settlement of a lease as that of a stranger, and not once more as the first.
-    SettlesOnce,
 }
 
 impl Fact {
@@ -128,7 +126,6 @@ impl Fact {
             Fact::Fences => "number the leases of each job from 1",
             Fact::PutBy => "keep who put a job",
             Fact::WakesUnasked => "wake before anybody has asked it for jobs",
-            Fact::SettlesOnce => "tell the second settlement of a lease from the first",
         }
     }
 
@@ -141,7 +138,6 @@ impl Fact {
             Fact::Fences => &[Kind::Bare, Kind::Sqs, Kind::Reliable],
             Fact::PutBy => &[Kind::Sqs, Kind::Reliable],
             Fact::WakesUnasked => &[Kind::Sqs],
-            Fact::SettlesOnce => &[Kind::Reliable],
         }
     }
 }
