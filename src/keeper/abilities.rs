@@ -6,7 +6,7 @@ use nix::sys::prctl;
 
 use super::cgroup::{Cgroups, given_directory};
 use super::children::Children;
-use super::setup::Without;
+use super::setup::{SWITCHED_OFF, Without};
 
 /// What was found. Each `Err` says why it cannot be had.
 #[derive(Clone, Debug)]
@@ -45,8 +45,6 @@ pub fn abilities(without: Without) -> Abilities {
         children: Children::open().map(drop).map_err(|error| error.to_string()),
     }
 }
-
-pub(super) const SWITCHED_OFF: &str = "switched off by TASKVISOR_WITHOUT";
 
 /// From here on orphans become this process's children. Gives whether they do.
 pub(super) fn adopt_orphans(without: Without) -> nix::Result<bool> {

@@ -18,10 +18,10 @@ use nix::fcntl::{AT_FDCWD, Flock, FlockArg, OFlag, openat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::{
-    abilities::SWITCHED_OFF, children::start_of, controllers, controllers::Controllers, setup::Without, sys,
-    tree,
-};
+use super::children::start_of;
+use super::controllers::{self, Controllers};
+use super::setup::{SWITCHED_OFF, Without};
+use super::{sys, tree};
 use crate::model::{Bounds, ExitStatus, WorkerId};
 
 const PREFIX: &str = "taskvisor-";

@@ -9,22 +9,24 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use super::abilities::adopt_orphans;
 use super::cgroup::Cgroups;
 use super::children::Children;
+use super::crashes::Crashes;
+use super::launch::{Launch, fill_standard_descriptors};
 use super::life::Life;
 use super::notify::Notify;
 use super::parked::Origin;
-use super::reports::ReportQueue;
+use super::phase::Phase;
+use super::report_queue::ReportQueue;
 use super::say::say;
 use super::setup::Setup;
+use super::state::Keeper;
 use super::strays::Strays;
-use super::supervisor::{Crashes, Launch, Phase, Supervisor};
 use super::template::Templates;
 use super::traces::Traces;
 use super::turn::{Interest, Sources};
 use super::watchdog::{Watchdog, fed_within};
 use super::{EXIT_NO_PROOF, EXIT_SYSTEM, sys};
 use crate::clock;
-use crate::model::{Follow, Instant, WorkerId};
-use crate::wire::keeper::Ask;
+use crate::model::{Instant, WorkerId};
 
 /// Becomes the keeper: returns when the supervisor is done and nothing lives any more. The process must have one
 /// thread.
@@ -53,45 +55,11 @@ impl std::fmt::Display for NoProof {
     }
 }
 
-pub(super) struct Keeper {
-    pub setup: Setup,
-    pub sources: Sources,
-    pub children: Children,
-    pub cgroups: Option<Cgroups>,
-    pub origin: Origin,
-    pub notify: Notify,
-    pub launch: Launch,
-    /// Every life that is not forgotten.
-    pub lives: BTreeMap<WorkerId, Life>,
-    /// The leaders that are not reaped.
-    pub leaders: HashMap<i32, WorkerId>,
-    /// The lives whose leader is reaped and whose tree is not proven dead.
-    pub ended: Vec<WorkerId>,
-    /// The lives to be made next, after one that is proven dead.
-    pub followers: Vec<(WorkerId, Follow)>,
-    /// How many leaders have been reaped.
-    pub endings: u64,
-    /// Children that belong to the dead.
-    pub strays: Strays,
-    /// Whether a leader was killed that has not ended.
-    pub undead: bool,
-    pub templates: Templates,
-    pub supervisor: Option<Supervisor>,
-    pub crashes: Crashes,
-    pub phase: Phase,
-    /// The order to end, which a supervisor may not have heard, or not have lived to follow.
-    pub ending: Option<Ask>,
-    pub unsaid: ReportQueue,
-    pub watchdog: Watchdog,
-    /// The highest generation spawned.
-    pub generation: u32,
-}
-
 impl Keeper {
     fn new(setup: Setup) -> Result<Self, Box<dyn std::error::Error>> {
         sys::default_signals();
         setup.without.close_to_others();
-        let null = super::supervisor::fill_standard_descriptors()?;
+        let null = fill_standard_descriptors()?;
         _ = nix::sys::prctl::set_name(c"taskvisor");
         let subreaper = adopt_orphans(setup.without)?;
         let nofile = raise_nofile();

@@ -6,10 +6,10 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
 use super::life::Life;
-use super::main_loop::Keeper;
+use super::phase::Phase;
 use super::say::say;
 use super::spawn::{fork_sockets, spawn};
-use super::supervisor::Phase;
+use super::state::Keeper;
 use super::sys;
 use crate::failpoint::failpoint;
 use crate::model::{Follow, Instant, WorkerId};

@@ -4,7 +4,7 @@
 //! sight. A tree is dead when the keeper's own list of children, zombies included, has no unknown left that was there
 //! after its leader was reaped, and its cgroup (if it has one) could be removed.
 //!
-//! What a template has forked is unknown until it has spoken (see `template`): it is let be and is in nobody's way.
+//! What a template has forked is unknown until it has spoken (see `forks`): it is let be and is in nobody's way.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use std::time::Duration;
 use super::cgroup::Cgroups;
 use super::children::{descendants, is_dead};
 use super::life::{End, Life, STUCK_AFTER, State, Wait};
-use super::main_loop::Keeper;
-use super::supervisor::Phase;
+use super::phase::Phase;
+use super::state::Keeper;
 use super::sys::{self, Reaped};
 use super::template::Kin;
 use crate::clock;

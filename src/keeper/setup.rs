@@ -1,10 +1,11 @@
 //! What the keeper is told when it starts. It reads no configuration.
 
-use super::say::say;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
-use std::process::ExitCode;
 use std::time::Duration;
+
+/// Why an ability is not there that [`Without`] names.
+pub(super) const SWITCHED_OFF: &str = "switched off by TASKVISOR_WITHOUT";
 
 /// All of it.
 #[derive(Clone, Debug)]
@@ -150,17 +151,6 @@ impl Without {
             "pids" => self.pids,
             "hugetlb" => self.hugetlb,
             _ => false,
-        }
-    }
-}
-
-/// The hidden command `taskvisor keeper [options] -- SUPERVISOR…`, given what follows `keeper`.
-pub fn command(args: impl Iterator<Item = OsString>) -> ExitCode {
-    match Setup::parse(args) {
-        Ok(setup) => super::run(setup),
-        Err(why) => {
-            say(format_args!("{why}"));
-            ExitCode::from(64)
         }
     }
 }

@@ -1,153 +1,24 @@
 //! The other process: started, watched, and started again.
 
-use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use nix::fcntl::{OFlag, open};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
-use nix::sys::stat::Mode;
 
 use super::life::{Life, STUCK_AFTER};
-use super::main_loop::Keeper;
+use super::phase::{Next, Phase};
 use super::say::say;
-use super::setup::{Restarts, Setup};
-use super::{EXIT_CRASHES, EXIT_STALLED, FD_VARIABLE, TAG_FOR_SUPERVISOR, TAG_VARIABLE, mark, sys, traces};
+use super::state::{Keeper, Supervisor};
+use super::{EXIT_CRASHES, EXIT_STALLED, sys};
 use crate::clock;
 use crate::model::{ExitStatus, Instant};
 use crate::wire::keeper::{Ask, Hello, Report};
-
-/// Descriptor of the socket in the supervisor.
-const SOCKET: RawFd = 3;
 
 /// Exit codes of a supervisor whose store, directories or disk are not to be had at the moment.
 const MAY_PASS: [u8; 2] = [69, 74];
 
 /// How long a supervisor that has said or done its last may take to end.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-
-pub(super) struct Supervisor {
-    pub pid: i32,
-    pub socket: OwnedFd,
-    /// Whether its end of the socket is open, as far as we know.
-    pub open: bool,
-    /// Whether it ever sent an order.
-    pub spoke: bool,
-    /// When it is killed, if it has not ended.
-    pub kill_at: Option<Instant>,
-    /// By when it must have read an order to stop.
-    pub stop_by: Option<Instant>,
-}
-
-/// How far the keeper is.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Phase {
-    /// Lives are made and end.
-    Serving,
-    /// The supervisor is to end, and no life is made any more; then the keeper exits with this code.
-    Closing(u8),
-    /// The supervisor has ended and all below is being ended. An unknown child that does not die holds up what comes
-    /// next for no longer than this.
-    Clearing(Next, Instant),
-}
-
-/// What follows once all below the keeper has ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Next {
-    Restart(Instant),
-    Exit(u8),
-}
-
-/// The supervisor's command line, made once: after a crash there may be no memory for it.
-pub(super) struct Launch {
-    path: Vec<u8>,
-    argv: Vec<Vec<u8>>,
-    env: Vec<Vec<u8>>,
-}
-
-/// The latest crashes.
-pub(super) struct Crashes {
-    limits: Restarts,
-    recent: VecDeque<Instant>,
-    total: u32,
-    last: Option<ExitStatus>,
-    wait: Option<Duration>,
-}
-
-impl Launch {
-    pub fn new(setup: &Setup) -> std::io::Result<Self> {
-        let text = |text: OsString| {
-            let mut text = text.into_vec();
-            text.push(0);
-            text
-        };
-        let keeper = std::process::id() as i32;
-        let own = [
-            (FD_VARIABLE.into(), SOCKET.to_string().into()),
-            (TAG_FOR_SUPERVISOR.into(), traces::tag(keeper)?.into()),
-        ];
-        let set = |name: &OsString| own.iter().chain(&setup.env).any(|(other, _)| other == name);
-        let ours = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", TAG_VARIABLE];
-        let kept = std::env::vars_os().filter(|(name, _)| !ours.iter().any(|own| name == own) && !set(name));
-        let env = kept.chain(own.clone()).chain(setup.env.iter().cloned());
-        let env = env.map(|(name, value)| text([name, value].join("=".as_ref()))).collect();
-        let argv: Vec<Vec<u8>> = setup.supervisor.iter().cloned().map(text).collect();
-        Ok(Launch { path: argv.first().cloned().unwrap_or_default(), argv, env })
-    }
-
-    /// What the supervisor's process does first. Its own session, so that a Ctrl-C meets one of us only; its
-    /// inherited descriptors stay, a lock among them; no PDEATHSIG, since it sweeps when we are gone.
-    fn become_supervisor(&self, socket: RawFd) -> ! {
-        _ = nix::unistd::setsid();
-        sys::unblock_all();
-        mark::take_off();
-        if let Err(errno) = sys::place(socket, SOCKET, 0) {
-            say(format_args!("failed to hand the supervisor its socket: {errno}"));
-            sys::exit_now(126);
-        }
-        let errno = sys::exec(&self.path, &self.argv, &self.env);
-        let path = String::from_utf8_lossy(&self.path[..self.path.len().saturating_sub(1)]);
-        say(format_args!("failed to execute {path}: {errno}"));
-        sys::exit_now(127);
-    }
-}
-
-impl Crashes {
-    pub fn new(limits: Restarts) -> Self {
-        Crashes { limits, recent: VecDeque::new(), total: 0, last: None, wait: None }
-    }
-
-    /// One more: when to try again. None when it is enough.
-    fn crashed(&mut self, now: Instant) -> Option<Instant> {
-        self.total += 1;
-        while self.recent.front().is_some_and(|&at| now.since(at) > self.limits.within) {
-            self.recent.pop_front();
-        }
-        // A supervisor that ran for long starts again as if it were the first time.
-        if self.recent.is_empty() {
-            self.wait = None;
-        }
-        self.recent.push_back(now);
-        if self.recent.len() >= self.limits.crashes {
-            return None;
-        }
-        let at = now + self.wait.unwrap_or_default();
-        self.wait = Some(self.wait.map_or(self.limits.first, |wait| (wait * 2).min(self.limits.longest)));
-        Some(at)
-    }
-}
-
-impl Crashes {
-    /// What it needs is not there: when to try again. No crash, so never enough.
-    fn unavailable(&mut self, now: Instant) -> Instant {
-        self.total += 1;
-        let wait = self.wait.unwrap_or(self.limits.first);
-        self.wait = Some((wait * 2).min(self.limits.longest));
-        now + wait
-    }
-}
 
 impl Keeper {
     /// Starts it and says hello, with what the one before has left.
@@ -341,58 +212,6 @@ impl Keeper {
         let is_proven = self.strays.is_empty() && self.lives.values().all(|life| life.exit().is_some());
         for &lock in self.setup.lock_fds.iter().filter(|_| is_proven) {
             sys::truncate(lock);
-        }
-    }
-}
-
-/// Opens /dev/null on those of 0 to 2 that are closed, and once more for the children.
-pub(super) fn fill_standard_descriptors() -> nix::Result<RawFd> {
-    loop {
-        let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?.into_raw_fd();
-        if null > 2 {
-            return Ok(null);
-        }
-        sys::place(null, null, 0)?;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn crashes() -> Crashes {
-        Crashes::new(Setup::new(Vec::new()).restarts)
-    }
-
-    #[test]
-    fn the_first_restart_is_at_once_and_the_fifth_crash_the_end() {
-        let (mut crashes, mut now, mut waits) = (crashes(), Instant(0), Vec::new());
-        while let Some(at) = crashes.crashed(now) {
-            waits.push(at.since(now).as_millis());
-            now = at;
-        }
-        assert_eq!(waits, [0, 100, 200, 400]);
-        assert_eq!(crashes.total, 5);
-    }
-
-    #[test]
-    fn what_may_pass_is_waited_for_without_end() {
-        let (mut crashes, mut now, mut waits) = (crashes(), Instant(0), Vec::new());
-        for _ in 0..12 {
-            let at = crashes.unavailable(now);
-            waits.push(at.since(now).as_millis());
-            now = at;
-        }
-        assert_eq!(waits[..4], [100, 200, 400, 800]);
-        assert_eq!((waits[11], crashes.total), (30_000, 12));
-    }
-
-    #[test]
-    fn rare_crashes_never_add_up() {
-        let mut crashes = crashes();
-        for minute in 0..100 {
-            let now = Instant::from_millis(minute * 61_000);
-            assert_eq!(crashes.crashed(now), Some(now));
         }
     }
 }

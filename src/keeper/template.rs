@@ -1,60 +1,43 @@
-//! Templates: loaded programs that fork lives for us, as `docs/worker-protocol.md` has it.
-//!
-//! The keeper makes a life's socket, pipes and cgroup and sends the children's ends to the template together with the
-//! life's number, and the cgroup's directory for the child to be born in. The child that comes of it is the keeper's own, and its first act is to send the number back; the kernel says
-//! who it is. Then it leaves the template's session. So an unknown child of the keeper in the session of a template that
-//! is to fork is a newborn; and one that is in no such session has spoken, or never will.
+//! The templates that live, and the forks that each of them owes.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-
-use nix::errno::Errno;
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixCredentials, recvmsg, sendmsg};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::children::session_of;
-use super::life::{Ends, Life, State};
-use super::main_loop::Keeper;
-use super::say::say;
-use super::{spawn, sys};
-use crate::model::{Instant, WorkerId};
-use crate::wire::keeper::{Report, Step};
-
-/// More than a socket holds: a template whose socket does not run dry is flooded.
-const FLOOD: usize = 4096;
-
-/// Nobody reads more lines about one template.
-const MOST_COMPLAINTS: u32 = 10;
+use super::life::Ends;
+use crate::model::WorkerId;
 
 /// The templates whose leader is not reaped.
 #[derive(Default)]
 pub(super) struct Templates {
-    living: BTreeMap<WorkerId, Template>,
+    pub living: BTreeMap<WorkerId, Template>,
     /// How many forks were ever asked for.
-    asked: u64,
+    pub asked: u64,
     /// Unknown children in a template's session, and how many forks had been asked for when each was first seen.
-    newborns: HashMap<i32, u64>,
+    pub newborns: HashMap<i32, u64>,
     /// A life was given up: its child may be there all the same.
     pub in_doubt: bool,
     /// The cgroups of lives that never began, as long as somebody lives there.
-    abandoned: Vec<WorkerId>,
+    pub abandoned: Vec<WorkerId>,
 }
 
-struct Template {
+/// A template that lives.
+pub(super) struct Template {
     pid: i32,
     /// None once it is of no use any more.
-    socket: Option<OwnedFd>,
-    pending: BTreeMap<WorkerId, Pending>,
+    pub socket: Option<OwnedFd>,
+    pub pending: BTreeMap<WorkerId, Pending>,
     /// Whether a life was given up whose child may speak yet: it is heard, and killed.
     owes: bool,
-    complaints: u32,
+    /// How many lines were printed about it.
+    pub complaints: u32,
 }
 
 /// A life that has no leader yet.
-struct Pending {
-    ends: Ends,
+pub(super) struct Pending {
+    pub ends: Ends,
     /// Which fork this is, counted from 1.
-    number: u64,
+    pub number: u64,
 }
 
 /// What an unknown child is to the living templates.
@@ -67,19 +50,14 @@ pub(super) enum Kin {
     None,
 }
 
-/// A packet on a template's socket. No pid if the kernel did not say.
-struct ForkReply {
-    pid: i32,
-    len: usize,
-    bytes: [u8; 16],
-}
-
 impl Template {
-    fn is_awaited(&self) -> bool {
+    /// Whether its children have yet to speak.
+    pub fn is_awaited(&self) -> bool {
         !self.pending.is_empty() || self.owes
     }
 
-    fn give_up(&mut self, worker: WorkerId) -> Option<Pending> {
+    /// Takes the life out. Its child may speak all the same.
+    pub fn give_up(&mut self, worker: WorkerId) -> Option<Pending> {
         let pending = self.pending.remove(&worker);
         self.owes |= pending.is_some();
         pending
@@ -136,220 +114,4 @@ impl Templates {
         }
         Kin::GivenUp
     }
-}
-
-impl Keeper {
-    /// Has a template make a life, which is pending until its child has spoken.
-    pub(super) fn fork(&mut self, worker: WorkerId, template: WorkerId) {
-        if !self.is_wanted(worker) {
-            return;
-        }
-        if let Err((step, errno)) = self.ask(worker, template) {
-            self.unsaid.push(Report::SpawnFailed(worker, step, errno as i32));
-        }
-    }
-
-    fn ask(&mut self, worker: WorkerId, template: WorkerId) -> Result<(), (Step, Errno)> {
-        let alive = self.lives.get(&template).is_some_and(|life| matches!(life.state, State::Alive));
-        let asked = self.templates.living.get_mut(&template).filter(|_| alive);
-        let asked = asked.ok_or((Step::Template, Errno::ESRCH))?;
-        let socket = asked.socket.as_ref().ok_or((Step::Template, Errno::EPIPE))?;
-        let (ends, child_socket) = spawn::ends()?;
-        let cgroups = self.cgroups.as_ref();
-        let made = cgroups.map(|cgroups| cgroups.make(worker)).transpose();
-        let cgroup = made.map_err(|errno| (Step::Cgroup, errno))?;
-        let birthplace = cgroup.as_ref().filter(|_| cgroups.is_some_and(|cgroups| cgroups.by_clone));
-        let [out, err] = &ends.writers;
-        let fds: Vec<RawFd> =
-            [&child_socket, out, err].into_iter().chain(birthplace).map(AsRawFd::as_raw_fd).collect();
-        let control = [ControlMessage::ScmRights(&fds)];
-        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-        let number = worker.to_u64().to_le_bytes();
-        let sent = sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(&number)], &control, flags, None);
-        if let Err(errno) = sent {
-            cgroups.map(|cgroups| cgroups.remove(worker));
-            return Err((Step::Template, errno));
-        }
-        self.templates.asked += 1;
-        asked.pending.insert(worker, Pending { ends, number: self.templates.asked });
-        Ok(())
-    }
-
-    /// Takes the words of those that are to fork. What was sent before the call is known after it.
-    pub(super) fn hear(&mut self, now: Instant) {
-        let living = self.templates.living.iter();
-        let awaited = living.filter(|(_, template)| template.is_awaited());
-        let awaited: Vec<WorkerId> = awaited.map(|(worker, _)| *worker).collect();
-        for template in awaited {
-            self.hear_one(template, now);
-        }
-    }
-
-    pub(super) fn hear_one(&mut self, template: WorkerId, now: Instant) {
-        for _ in 0..FLOOD {
-            let socket = self.templates.living.get(&template).and_then(|template| template.socket.as_ref());
-            match socket.map_or(Err(Errno::EAGAIN), receive) {
-                Ok(word) => self.heard(template, &word, now),
-                Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => return,
-                Err(errno) => return self.deafen(template, errno),
-            }
-        }
-        self.complain(template, "is flooded with words");
-        self.deafen(template, Errno::ENOBUFS);
-    }
-
-    fn heard(&mut self, template: WorkerId, word: &ForkReply, now: Instant) {
-        let number =
-            WorkerId::from_u64(word.bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)));
-        let errno = i32::from_le_bytes([8, 9, 10, 11].map(|at: usize| word.bytes[at]));
-        let leads = self.leaders.get(&word.pid);
-        let ok = match word.len {
-            8 => self.claim(template, number, word.pid),
-            // A template with threads has a helper in between, which nobody knows.
-            12 if leads.is_none_or(|leader| *leader == template) => {
-                self.unborn(template, number, errno);
-                true
-            }
-            _ => false,
-        };
-        if !ok {
-            self.refuse(template, word.pid, now);
-        }
-    }
-
-    /// The child of a pending life has spoken, dead or alive. False if that is not what happened.
-    fn claim(&mut self, template: WorkerId, worker: WorkerId, pid: i32) -> bool {
-        if !sys::is_child(pid) || !self.is_unknown(pid) || self.strays.contains(pid) {
-            return false;
-        }
-        let Some(pending) = self.take_pending(template, worker) else { return false };
-        self.templates.newborns.remove(&pid);
-        let placed = self.cgroups.as_ref().map(|cgroups| cgroups.adopt(worker, pid)).transpose();
-        match placed {
-            Ok(cgroup) => self.begin(Life::new(worker, pid, pending.ends, cgroup.is_some())),
-            Err(error) => {
-                let errno = error.raw_os_error().unwrap_or(libc::EIO);
-                self.unsaid.push(Report::SpawnFailed(worker, Step::Cgroup, errno));
-                self.kill_stray(pid);
-                self.abandon(worker);
-            }
-        }
-        true
-    }
-
-    /// The template could not fork. The life may have been given up meanwhile.
-    fn unborn(&mut self, template: WorkerId, worker: WorkerId, errno: i32) {
-        if self.take_pending(template, worker).is_some() {
-            self.abandon(worker);
-            self.unsaid.push(Report::SpawnFailed(worker, Step::Fork, errno));
-        }
-    }
-
-    fn take_pending(&mut self, template: WorkerId, worker: WorkerId) -> Option<Pending> {
-        self.templates.living.get_mut(&template)?.pending.remove(&worker)
-    }
-
-    /// Someone has said what is not so. If it is ours it dies.
-    fn refuse(&mut self, template: WorkerId, pid: i32, now: Instant) {
-        if let Some(&worker) = self.leaders.get(&pid) {
-            self.complain(template, &format!("or {worker} has said a wrong word: killing {worker}"));
-            self.kill_life(worker, now);
-        } else if sys::is_child(pid) && self.is_unknown(pid) {
-            self.complain(template, &format!("has a child ({pid}) that says a wrong word: killing it"));
-            self.kill_stray(pid);
-        } else {
-            self.complain(template, &format!("is spoken for by a stranger ({pid})"));
-        }
-    }
-
-    fn complain(&mut self, worker: WorkerId, what: &str) {
-        let Some(template) = self.templates.living.get_mut(&worker) else { return };
-        template.complaints += 1;
-        if template.complaints <= MOST_COMPLAINTS {
-            say(format_args!("the template {worker} {what}"));
-        }
-    }
-
-    /// Its socket is of no use any more.
-    fn deafen(&mut self, template: WorkerId, errno: Errno) {
-        let Some(deaf) = self.templates.living.get_mut(&template) else { return };
-        deaf.socket = None;
-        let pending = std::mem::take(&mut deaf.pending);
-        self.never_born(pending.into_keys(), errno);
-    }
-
-    /// It is reaped: whoever has not spoken never will.
-    pub(super) fn template_ended(&mut self, worker: WorkerId, now: Instant) {
-        self.hear_one(worker, now);
-        let Some(template) = self.templates.living.remove(&worker) else { return };
-        self.never_born(template.pending.into_keys(), Errno::ECHILD);
-    }
-
-    /// A pending life is not wanted any more. Its child, if one ever speaks, is killed.
-    pub(super) fn give_up(&mut self, worker: WorkerId) {
-        let pending = self.templates.living.values_mut().find_map(|template| template.give_up(worker));
-        if pending.is_some() {
-            self.never_born([worker], Errno::ETIMEDOUT);
-        }
-    }
-
-    pub(super) fn give_up_all(&mut self) {
-        let templates = self.templates.living.values();
-        let pending: Vec<WorkerId> =
-            templates.flat_map(|template| template.pending.keys().copied()).collect();
-        pending.into_iter().for_each(|worker| self.give_up(worker));
-    }
-
-    fn never_born(&mut self, workers: impl IntoIterator<Item = WorkerId>, errno: Errno) {
-        for worker in workers {
-            self.templates.in_doubt = true;
-            self.abandon(worker);
-            self.unsaid.push(Report::SpawnFailed(worker, Step::Template, errno as i32));
-        }
-    }
-
-    /// The cgroup of a life that never began goes at once if nobody was born there, else when it is empty.
-    fn abandon(&mut self, worker: WorkerId) {
-        if self.cgroups.as_ref().is_some_and(|cgroups| !cgroups.remove(worker)) {
-            self.templates.in_doubt = true;
-            self.templates.abandoned.push(worker);
-        }
-    }
-
-    /// Whoever lives there is no newborn any more, and those that are ours were killed as such: this reaches the rest.
-    pub(super) fn clear_abandoned(&mut self) {
-        let Some(cgroups) = &self.cgroups else { return };
-        self.templates.abandoned.retain(|&worker| {
-            let occupied = !cgroups.remove(worker);
-            if occupied {
-                cgroups.kill(worker);
-            }
-            occupied
-        });
-    }
-}
-
-/// One packet. Descriptors that somebody sends along find no room, and the kernel drops them.
-fn receive(socket: &OwnedFd) -> nix::Result<ForkReply> {
-    let mut word = ForkReply { pid: 0, len: 0, bytes: [0; 16] };
-    let mut space = nix::cmsg_space!(UnixCredentials);
-    let mut parts = [IoSliceMut::new(&mut word.bytes)];
-    let message = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_DONTWAIT)?;
-    let credentials = message.cmsgs().ok().and_then(|mut controls| {
-        controls.find_map(|control| {
-            if let ControlMessageOwned::ScmCredentials(credentials) = control {
-                Some(credentials.pid())
-            } else {
-                None
-            }
-        })
-    });
-    let len = message.bytes;
-    // An empty packet says who sent it; the end of the socket does not.
-    if len == 0 && credentials.is_none() {
-        return Err(Errno::EPIPE);
-    }
-    (word.pid, word.len) = (credentials.unwrap_or(0), len);
-    Ok(word)
 }

@@ -5,14 +5,9 @@
 //! something, and at rest it says a `Ping` once in a while: a service without work is woken seldom.
 
 use std::ffi::OsString;
-use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::main_loop::Keeper;
-use super::supervisor::Supervisor;
-use super::sys;
 use crate::model::Instant;
-use crate::wire::keeper::Report;
 
 /// When to look, and what was seen.
 #[derive(Debug)]
@@ -38,7 +33,7 @@ const RESTS: u32 = 2;
 
 /// What a look finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sign {
+pub(super) enum Sign {
     /// The supervisor has read all, or there is none and all is up to the keeper.
     Read,
     /// It has ordered something, and something is unread as yet.
@@ -51,7 +46,7 @@ enum Sign {
 
 /// What follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Finding {
+pub(super) enum Finding {
     Turns,
     Wait,
     Hangs,
@@ -87,12 +82,12 @@ impl Watchdog {
         })
     }
 
-    fn is_due(&self, now: Instant) -> bool {
+    pub fn is_due(&self, now: Instant) -> bool {
         self.next <= now
     }
 
     /// Whether nothing was said for long: then there is nothing to look for, and it is to be asked.
-    fn asks(&mut self, now: Instant) -> bool {
+    pub fn asks(&mut self, now: Instant) -> bool {
         let asks = !self.fed && !self.told && !self.suspected;
         if asks {
             (self.told, self.next) = (true, now + self.pause);
@@ -100,7 +95,7 @@ impl Watchdog {
         asks
     }
 
-    fn look(&mut self, now: Instant, sign: Sign) -> Finding {
+    pub fn look(&mut self, now: Instant, sign: Sign) -> Finding {
         let finding = match (sign, self.suspected) {
             (Sign::Read | Sign::Heard, _) => Finding::Turns,
             (Sign::Unknown, _) | (Sign::Silence, false) => Finding::Wait,
@@ -117,7 +112,7 @@ impl Watchdog {
         finding
     }
 
-    fn silence(&self) -> Duration {
+    pub fn silence(&self) -> Duration {
         self.pause + self.patience
     }
 }
@@ -134,57 +129,6 @@ fn wanted(usec: Option<OsString>, pid: Option<OsString>, own: u32) -> Option<Dur
     let ours = pid.is_none_or(|pid| number(pid) == Some(own.into()));
     let usec = usec.and_then(number).filter(|usec| *usec > 0 && ours)?;
     Some(Duration::from_micros(usec))
-}
-
-impl Keeper {
-    /// Looks whether both loops turn, if that is due. Ours does.
-    pub(super) fn watch(&mut self, now: Instant) {
-        if !self.watchdog.is_due(now) {
-            return;
-        }
-        if self.supervisor.is_some() && self.watchdog.asks(now) {
-            self.unsaid.push(Report::Ping);
-            return;
-        }
-        let sign = self.sign();
-        match self.watchdog.look(now, sign) {
-            Finding::Turns => self.feed(),
-            Finding::Wait => {}
-            Finding::Hangs => {
-                self.end_hung_supervisor(now);
-                // There is a remedy under way. If it fails, systemd is not fed again.
-                self.feed();
-            }
-        }
-    }
-
-    fn sign(&mut self) -> Sign {
-        let heard = std::mem::take(&mut self.watchdog.heard);
-        let all_read =
-            |supervisor: &Supervisor| self.unsaid.is_empty() && sys::unread(supervisor.socket.as_fd()) == 0;
-        match &self.supervisor {
-            None => Sign::Read,
-            Some(supervisor) if !supervisor.spoke || supervisor.kill_at.is_some() => Sign::Unknown,
-            Some(supervisor) if all_read(supervisor) => Sign::Read,
-            Some(_) if heard => Sign::Heard,
-            Some(_) => Sign::Silence,
-        }
-    }
-
-    fn feed(&mut self) {
-        if self.watchdog.fed {
-            self.notify.send("WATCHDOG=1");
-            self.unsaid.push(Report::Ping);
-        }
-    }
-
-    /// Its end is a crash as any other: all below is ended, and jobs go back unspent.
-    fn end_hung_supervisor(&mut self, now: Instant) {
-        let Some(supervisor) = &mut self.supervisor else { return };
-        let silence = self.watchdog.silence().as_secs_f64();
-        eprintln!("taskvisor keeper: the supervisor has read and ordered nothing for {silence} s: ending it");
-        supervisor.kill_at = Some(now);
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,92 @@
+//! How often the supervisor has crashed, and when to start it again.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::setup::Restarts;
+use crate::model::{ExitStatus, Instant};
+
+/// The latest crashes.
+pub(super) struct Crashes {
+    limits: Restarts,
+    recent: VecDeque<Instant>,
+    pub total: u32,
+    /// How the latest supervisor ended.
+    pub last: Option<ExitStatus>,
+    wait: Option<Duration>,
+}
+
+impl Crashes {
+    pub fn new(limits: Restarts) -> Self {
+        Crashes { limits, recent: VecDeque::new(), total: 0, last: None, wait: None }
+    }
+
+    /// One more: when to try again. None when it is enough.
+    pub fn crashed(&mut self, now: Instant) -> Option<Instant> {
+        self.total += 1;
+        while self.recent.front().is_some_and(|&at| now.since(at) > self.limits.within) {
+            self.recent.pop_front();
+        }
+        // A supervisor that ran for long starts again as if it were the first time.
+        if self.recent.is_empty() {
+            self.wait = None;
+        }
+        self.recent.push_back(now);
+        if self.recent.len() >= self.limits.crashes {
+            return None;
+        }
+        let at = now + self.wait.unwrap_or_default();
+        self.wait = Some(self.wait.map_or(self.limits.first, |wait| (wait * 2).min(self.limits.longest)));
+        Some(at)
+    }
+
+    /// What it needs is not there: when to try again. No crash, so never enough.
+    pub fn unavailable(&mut self, now: Instant) -> Instant {
+        self.total += 1;
+        let wait = self.wait.unwrap_or(self.limits.first);
+        self.wait = Some((wait * 2).min(self.limits.longest));
+        now + wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keeper::setup::Setup;
+
+    fn crashes() -> Crashes {
+        Crashes::new(Setup::new(Vec::new()).restarts)
+    }
+
+    #[test]
+    fn the_first_restart_is_at_once_and_the_fifth_crash_the_end() {
+        let (mut crashes, mut now, mut waits) = (crashes(), Instant(0), Vec::new());
+        while let Some(at) = crashes.crashed(now) {
+            waits.push(at.since(now).as_millis());
+            now = at;
+        }
+        assert_eq!(waits, [0, 100, 200, 400]);
+        assert_eq!(crashes.total, 5);
+    }
+
+    #[test]
+    fn what_may_pass_is_waited_for_without_end() {
+        let (mut crashes, mut now, mut waits) = (crashes(), Instant(0), Vec::new());
+        for _ in 0..12 {
+            let at = crashes.unavailable(now);
+            waits.push(at.since(now).as_millis());
+            now = at;
+        }
+        assert_eq!(waits[..4], [100, 200, 400, 800]);
+        assert_eq!((waits[11], crashes.total), (30_000, 12));
+    }
+
+    #[test]
+    fn rare_crashes_never_add_up() {
+        let mut crashes = crashes();
+        for minute in 0..100 {
+            let now = Instant::from_millis(minute * 61_000);
+            assert_eq!(crashes.crashed(now), Some(now));
+        }
+    }
+}

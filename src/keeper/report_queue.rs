@@ -1,0 +1,101 @@
+//! Reports to the supervisor, until it reads them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessage, MsgFlags, send, sendmsg};
+
+use super::life::Life;
+use crate::failpoint::failpoint;
+use crate::model::WorkerId;
+use crate::wire::keeper::{Ask, Report};
+
+/// With so much unread no more orders are taken. Beyond it the queue grows by a few words for each life at most.
+const ROOM: usize = 64;
+
+/// Reports in order. An `Exited` waits here however long the supervisor does not read; its tree is dead all the same.
+#[derive(Default)]
+pub(super) struct ReportQueue {
+    queue: VecDeque<Report>,
+    blocked: bool,
+}
+
+impl ReportQueue {
+    pub fn push(&mut self, report: Report) {
+        self.queue.push_back(report);
+    }
+
+    /// The same signal twice is one order.
+    pub fn push_ask(&mut self, ask: Ask) {
+        if !self.queue.contains(&Report::Asked(ask)) {
+            self.push(Report::Asked(ask));
+        }
+    }
+
+    pub fn clear(&mut self) {
+        *self = ReportQueue::default();
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.queue.len() < ROOM
+    }
+
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    pub fn unblock(&mut self) {
+        self.blocked = false;
+    }
+
+    /// Sends what can be sent without waiting, and gives how many reports that were. An error is of the first that could not
+    /// be sent; a full socket is none.
+    pub fn send(&mut self, socket: &OwnedFd, lives: &BTreeMap<WorkerId, Life>) -> (usize, nix::Result<()>) {
+        let mut packet = Vec::with_capacity(64);
+        let mut sent = 0;
+        while let Some(report) = self.queue.front().filter(|_| !self.blocked) {
+            packet.clear();
+            report.encode(&mut packet);
+            match send_report(socket, &packet, life_of(report, lives)) {
+                Ok(()) => {
+                    if matches!(report, Report::Started(..)) {
+                        failpoint("keeper-2-started-said");
+                    }
+                    self.queue.pop_front();
+                    sent += 1;
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => self.blocked = true,
+                Err(errno) => return (sent, Err(errno)),
+            }
+        }
+        (sent, Ok(()))
+    }
+}
+
+/// The life whose descriptors go with the report.
+fn life_of<'a>(report: &Report, lives: &'a BTreeMap<WorkerId, Life>) -> Option<&'a Life> {
+    match report {
+        Report::Started(worker, _) | Report::Left(worker, _) => lives.get(worker),
+        Report::Hello(_)
+        | Report::SpawnFailed(..)
+        | Report::Exited { .. }
+        | Report::Stuck(..)
+        | Report::Asked(_)
+        | Report::Ping => None,
+    }
+}
+
+fn send_report(socket: &OwnedFd, packet: &[u8], life: Option<&Life>) -> nix::Result<()> {
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    let Some(life) = life else { return send(socket.as_raw_fd(), packet, flags).map(drop) };
+    let fds = [&life.ends.socket, &life.ends.out, &life.ends.err].map(|fd| fd.as_fd().as_raw_fd());
+    let control = [ControlMessage::ScmRights(&fds)];
+    sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(packet)], &control, flags, None).map(drop)
+}

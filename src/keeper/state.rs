@@ -1,0 +1,69 @@
+//! All that the keeper knows. Each file that acts on it has an `impl Keeper` of its own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
+
+use super::cgroup::Cgroups;
+use super::children::Children;
+use super::crashes::Crashes;
+use super::launch::Launch;
+use super::life::Life;
+use super::notify::Notify;
+use super::parked::Origin;
+use super::phase::Phase;
+use super::report_queue::ReportQueue;
+use super::setup::Setup;
+use super::strays::Strays;
+use super::template::Templates;
+use super::turn::Sources;
+use super::watchdog::Watchdog;
+use crate::model::{Follow, Instant, WorkerId};
+use crate::wire::keeper::Ask;
+
+pub(super) struct Keeper {
+    pub setup: Setup,
+    pub sources: Sources,
+    pub children: Children,
+    pub cgroups: Option<Cgroups>,
+    pub origin: Origin,
+    pub notify: Notify,
+    pub launch: Launch,
+    /// Every life that is not forgotten.
+    pub lives: BTreeMap<WorkerId, Life>,
+    /// The leaders that are not reaped.
+    pub leaders: HashMap<i32, WorkerId>,
+    /// The lives whose leader is reaped and whose tree is not proven dead.
+    pub ended: Vec<WorkerId>,
+    /// The lives to be made next, after one that is proven dead.
+    pub followers: Vec<(WorkerId, Follow)>,
+    /// How many leaders have been reaped.
+    pub endings: u64,
+    /// Children that belong to the dead.
+    pub strays: Strays,
+    /// Whether a leader was killed that has not ended.
+    pub undead: bool,
+    pub templates: Templates,
+    pub supervisor: Option<Supervisor>,
+    pub crashes: Crashes,
+    pub phase: Phase,
+    /// The order to end, which a supervisor may not have heard, or not have lived to follow.
+    pub ending: Option<Ask>,
+    pub unsaid: ReportQueue,
+    pub watchdog: Watchdog,
+    /// The highest generation spawned.
+    pub generation: u32,
+}
+
+/// The supervisor's process.
+pub(super) struct Supervisor {
+    pub pid: i32,
+    pub socket: OwnedFd,
+    /// Whether its end of the socket is open, as far as we know.
+    pub open: bool,
+    /// Whether it ever sent an order.
+    pub spoke: bool,
+    /// When it is killed, if it has not ended.
+    pub kill_at: Option<Instant>,
+    /// By when it must have read an order to stop.
+    pub stop_by: Option<Instant>,
+}

@@ -1,0 +1,60 @@
+//! The looks whether the supervisor's loop turns, and what follows.
+
+use std::os::fd::AsFd;
+
+use super::state::{Keeper, Supervisor};
+use super::sys;
+use super::watchdog::{Finding, Sign};
+use crate::model::Instant;
+use crate::wire::keeper::Report;
+
+impl Keeper {
+    /// Looks whether both loops turn, if that is due. Ours does.
+    pub(super) fn watch(&mut self, now: Instant) {
+        if !self.watchdog.is_due(now) {
+            return;
+        }
+        if self.supervisor.is_some() && self.watchdog.asks(now) {
+            self.unsaid.push(Report::Ping);
+            return;
+        }
+        let sign = self.sign();
+        match self.watchdog.look(now, sign) {
+            Finding::Turns => self.feed(),
+            Finding::Wait => {}
+            Finding::Hangs => {
+                self.end_hung_supervisor(now);
+                // There is a remedy under way. If it fails, systemd is not fed again.
+                self.feed();
+            }
+        }
+    }
+
+    fn sign(&mut self) -> Sign {
+        let heard = std::mem::take(&mut self.watchdog.heard);
+        let all_read =
+            |supervisor: &Supervisor| self.unsaid.is_empty() && sys::unread(supervisor.socket.as_fd()) == 0;
+        match &self.supervisor {
+            None => Sign::Read,
+            Some(supervisor) if !supervisor.spoke || supervisor.kill_at.is_some() => Sign::Unknown,
+            Some(supervisor) if all_read(supervisor) => Sign::Read,
+            Some(_) if heard => Sign::Heard,
+            Some(_) => Sign::Silence,
+        }
+    }
+
+    fn feed(&mut self) {
+        if self.watchdog.fed {
+            self.notify.send("WATCHDOG=1");
+            self.unsaid.push(Report::Ping);
+        }
+    }
+
+    /// Its end is a crash as any other: all below is ended, and jobs go back unspent.
+    fn end_hung_supervisor(&mut self, now: Instant) {
+        let Some(supervisor) = &mut self.supervisor else { return };
+        let silence = self.watchdog.silence().as_secs_f64();
+        eprintln!("taskvisor keeper: the supervisor has read and ordered nothing for {silence} s: ending it");
+        supervisor.kill_at = Some(now);
+    }
+}
