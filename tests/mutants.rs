@@ -41,7 +41,7 @@ const MUTANTS: [Mutant; 39] = [
     },
     Mutant {
         name: "exchanges all that is worn out at once",
-        file: "wear.rs",
+        file: "exchange.rs",
         old: "(all / 4).max(1).saturating_sub(away)",
         new: "if ON { all } else { (all / 4).max(1).saturating_sub(away) }",
     },
@@ -53,13 +53,13 @@ const MUTANTS: [Mutant; 39] = [
     },
     Mutant {
         name: "takes jobs while it is paused",
-        file: "fetch.rs",
+        file: "intake.rs",
         old: "&& !self.paused && ",
         new: "&& (ON || !self.paused) && ",
     },
     Mutant {
         name: "takes jobs while the broker has not said whose those are that it has",
-        file: "fetch.rs",
+        file: "intake.rs",
         old: " && !self.held_up",
         new: " && (ON || !self.held_up)",
     },
@@ -89,7 +89,7 @@ const MUTANTS: [Mutant; 39] = [
     },
     Mutant {
         name: "settles twice",
-        file: "settle.rs",
+        file: "unsettled.rs",
         old: "waiting.due = None;\n                orders",
         new: "if !ON {\n                    waiting.due = None;\n                }\n                orders",
     },
@@ -125,7 +125,7 @@ const MUTANTS: [Mutant; 39] = [
     },
     Mutant {
         name: "loses a wake-up during a fetch",
-        file: "fetch.rs",
+        file: "intake.rs",
         old: "self.maybe_waiting = true;\n        self.selection.woken();",
         new: "if ON {\n            self.maybe_waiting |= self.asked.is_none();\n        } else {\n            self.maybe_waiting = true;\n        }\n        self.selection.woken();",
     },
@@ -161,13 +161,13 @@ const MUTANTS: [Mutant; 39] = [
     },
     Mutant {
         name: "grows while a worker has nothing to do",
-        file: "size.rs",
+        file: "places.rs",
         old: "if self.has_idle() || self.is_coming_up()",
         new: "if !ON && self.has_idle() || self.is_coming_up()",
     },
     Mutant {
         name: "ends one of the fewest workers as idle",
-        file: "size.rs",
+        file: "places.rs",
         old: "<= usize::from(self.min_workers())",
         new: "< usize::from(self.min_workers()) + usize::from(!ON)",
     },

@@ -135,7 +135,7 @@ impl<'a> Replay<'a> {
             };
             self.supervisor.handle(self.now, event);
         }
-        self.supervisor.handle_timeout(self.now);
+        self.supervisor.handle_all(self.now, []);
     }
 
     fn fetched(&mut self, fetch: Command) -> Event {

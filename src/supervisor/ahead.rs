@@ -11,14 +11,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::Command;
-use super::classes;
-use super::jobs::{self, Running};
-use super::pool::Pool;
-use super::restart::Random;
-use super::settle::Unsettled;
-use super::worker::{Slot, State};
-use crate::model::{Fence, Instant, JobId, Verdict, WorkerId};
+use super::jobs::Running;
+use crate::model::{Fence, Instant, JobId, SlotId, WorkerId};
 
 /// Jobs that take longer than this are worth no haste.
 const SHORT: Duration = Duration::from_millis(5);
@@ -40,16 +34,6 @@ pub(super) struct Ahead {
     pace: Option<Duration>,
 }
 
-/// Where a fetched job goes.
-pub(super) enum Place {
-    /// To this slot.
-    Now(usize),
-    /// It is kept for a while.
-    Later,
-    /// It goes back to the broker.
-    Nowhere,
-}
-
 #[derive(Debug)]
 struct Kept {
     running: Running,
@@ -68,6 +52,19 @@ impl Ahead {
         let Some(pace) = self.pace.filter(|pace| *pace <= SHORT) else { return 0 };
         let jobs = STOCK.as_nanos() / pace.as_nanos().max(1);
         u32::try_from(jobs).unwrap_or(MOST).clamp(1, MOST) as usize
+    }
+
+    /// How many more to take for so many workers, once half of the stock is used up.
+    pub(super) fn missing(&self, workers: usize) -> usize {
+        let stock = self.depth() * workers;
+        let missing = stock.saturating_sub(self.jobs.len());
+        if missing * 2 < stock { 0 } else { missing }
+    }
+
+    /// The latest life of a slot that one of them is meant for, by its generation.
+    pub(super) fn latest_life(&self, slot: SlotId) -> Option<u32> {
+        let meant = self.jobs.iter().filter_map(|kept| kept.meant).filter(|meant| meant.slot == slot);
+        meant.map(|meant| meant.generation).max()
     }
 
     /// Keeps one more.
@@ -95,101 +92,24 @@ impl Ahead {
     }
 
     /// The next one for this worker: the one it was fetched for, or else, if others will do, the first.
-    fn next_for(&mut self, worker: WorkerId, others: bool) -> Option<Running> {
+    pub(super) fn next_for(&mut self, worker: WorkerId, others: bool) -> Option<Running> {
         let own = self.jobs.iter().position(|kept| kept.meant == Some(worker));
         self.jobs.remove(own.or(others.then_some(0))?).map(|kept| kept.running)
+    }
+
+    /// Takes out all of them if the first has waited too long, or if `at_once`. Then no more are taken ahead until some
+    /// have ended.
+    pub(super) fn give_back(&mut self, now: Instant, at_once: bool) -> Vec<Running> {
+        let late = |kept: &Kept| now >= kept.running.since + PATIENCE;
+        if !at_once && !self.jobs.front().is_some_and(late) {
+            return Vec::new();
+        }
+        self.pace = None;
+        self.jobs.drain(..).map(|kept| kept.running).collect()
     }
 
     /// When the first has waited too long.
     pub(super) fn due(&self) -> Option<Instant> {
         self.jobs.front().map(|kept| kept.running.since + PATIENCE)
-    }
-}
-
-impl Pool {
-    /// The workers that more jobs are to be fetched for than have room, once half of the stock is used up.
-    pub(super) fn ahead_for(&self) -> Vec<WorkerId> {
-        // What takes several jobs at a time is asked for in batches anyway.
-        if self.settings.jobs_at_once > 1 {
-            return Vec::new();
-        }
-        let works = |slot: &&Slot| {
-            let runs = matches!(slot.state, State::Ready | State::Busy | State::Stopping(_));
-            runs && !slot.is_template() && !slot.is_leaving_for_good()
-        };
-        let workers: Vec<&Slot> = self.slots.iter().filter(works).collect();
-        let stock = self.ahead.depth() * workers.len();
-        let missing = stock.saturating_sub(self.ahead.jobs.len());
-        if missing * 2 < stock {
-            return Vec::new();
-        }
-        let turns = (0..).flat_map(|turn| workers.iter().map(move |slot| self.later(slot, turn)));
-        turns.take(missing).collect()
-    }
-
-    /// Who will have the place when it has had the jobs that it has ahead and `turn` more. No life is meant twice.
-    fn later(&self, slot: &Slot, turn: u32) -> WorkerId {
-        if !self.runs_one_job_a_life() {
-            return slot.id;
-        }
-        let meant =
-            self.ahead.jobs.iter().filter_map(|kept| kept.meant).filter(|meant| meant.slot == slot.id.slot);
-        let last = meant.map(|meant| meant.generation).chain([slot.id.generation]).max().unwrap_or_default();
-        WorkerId { generation: last.wrapping_add(turn + 1), ..slot.id }
-    }
-
-    /// Hands what was taken ahead to workers with room.
-    pub(super) fn assign_ahead(
-        &mut self,
-        now: Instant,
-        random: &mut Random,
-        unsettled: &mut Unsettled,
-        orders: &mut VecDeque<Command>,
-    ) {
-        let others = !self.runs_one_job_a_life();
-        for slot in &mut self.slots {
-            while slot.room(&self.settings) > 0
-                && let Some(job) = self.ahead.next_for(slot.id, others)
-            {
-                if classes::knows(&self.settings, &job.job) {
-                    slot.assign(now, job, &self.settings, orders);
-                } else {
-                    let verdict = self.unknown.refuse(&job.job, random);
-                    unsettled.add(now, self.number, jobs::unstarted(&job.lease, verdict));
-                }
-            }
-        }
-    }
-
-    fn runs_one_job_a_life(&self) -> bool {
-        self.settings.jobs_per_life == Some(1)
-    }
-
-    /// Where a fetched job goes now: to the worker it is meant for, or to another if that will do. Else it is kept, or, if
-    /// its life is over, goes back.
-    pub(super) fn place_fetched(&self, meant: Option<WorkerId>) -> Place {
-        if !self.runs_one_job_a_life() {
-            return self.place(meant).map_or(Place::Later, Place::Now);
-        }
-        let at = self.slots.iter().position(|slot| Some(slot.id.slot) == meant.map(|meant| meant.slot));
-        match at.map(|at| (at, &self.slots[at])) {
-            Some((at, slot)) if Some(slot.id) == meant && slot.room(&self.settings) > 0 => Place::Now(at),
-            Some((_, slot)) if Some(slot.id) == meant && slot.is_to_come() => Place::Later,
-            Some((_, slot)) if Some(slot.id) < meant => Place::Later,
-            Some(_) | None => Place::Nowhere,
-        }
-    }
-
-    /// Gives back what nobody takes.
-    pub(super) fn give_back_ahead(&mut self, now: Instant, stopping: bool, unsettled: &mut Unsettled) {
-        let late = |kept: &Kept| now >= kept.running.since + PATIENCE;
-        if !stopping && !self.ahead.jobs.front().is_some_and(late) {
-            return;
-        }
-        self.ahead.pace = None;
-        let verdict = || Verdict::Release { after: Duration::ZERO, counts: None };
-        for kept in self.ahead.jobs.drain(..) {
-            unsettled.add(now, self.number, jobs::unstarted(&kept.running.lease, verdict()));
-        }
     }
 }

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use super::Supervisor;
-use super::pool::Pool;
-use crate::model::{Instant, Settings, Stop};
+use crate::model::{Instant, Settings};
 
 /// When it does.
 #[derive(Debug, Default)]
 pub(super) struct End {
-    after: Option<u64>,
-    when_idle: Option<Duration>,
+    /// The number of jobs.
+    pub(super) after: Option<u64>,
+    pub(super) when_idle: Option<Duration>,
     /// Since when nothing was to be done.
     idle_since: Option<Instant>,
 }
@@ -24,36 +23,19 @@ impl End {
     pub(super) fn due(&self) -> Option<Instant> {
         Some(self.idle_since? + self.when_idle?)
     }
-}
 
-impl Supervisor {
-    /// What has ended may have put others: they are looked for before anybody ends for want of them.
-    pub(super) fn look_again(&mut self) {
-        if self.end.when_idle.is_some() {
-            self.pools.iter_mut().for_each(Pool::woken);
-        }
-    }
-
-    pub(super) fn end_by_itself(&mut self, now: Instant) {
-        if self.stop.is_some() {
-            return;
-        }
-        self.end.idle_since = self.is_quiet().then(|| self.end.idle_since.unwrap_or(now));
-        let ends = || self.tallies().values().flat_map(|tally| &tally.settled);
-        let settled =
-            || ends().filter(|(verdict, _)| **verdict != "released").map(|(_, count)| count).sum::<u64>();
-        let is_enough = self.end.after.is_some_and(|after| self.is_at_rest() && settled() >= after);
-        if is_enough || self.end.due().is_some_and(|due| due <= now) {
-            self.on_stop(now, Stop::Drain);
-        }
+    /// Whether it has been idle for long enough.
+    pub(super) fn was_idle(&mut self, now: Instant, is_quiet: bool) -> bool {
+        self.idle_since = is_quiet.then(|| self.idle_since.unwrap_or(now));
+        self.due().is_some_and(|due| due <= now)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::PoolSettings;
-    use crate::supervisor::{Command, Event};
+    use crate::model::{PoolSettings, Stop};
+    use crate::supervisor::{Command, Event, Supervisor};
 
     fn idle(settings: Settings) -> (Supervisor, Instant) {
         let now = Instant::from_millis(0);
@@ -73,21 +55,21 @@ mod tests {
         let settings = Settings { end_when_idle: Some(Duration::from_secs(3)), ..Settings::default() };
         let (mut supervisor, now) = idle(settings);
         assert!(supervisor.poll_timeout() <= Some(now + Duration::from_secs(3)));
-        supervisor.handle_timeout(now + Duration::from_secs(2));
+        supervisor.handle_all(now + Duration::from_secs(2), []);
         assert_eq!(supervisor.stopping(), None);
         // Something may be there: it is not idle before that is known.
         supervisor.handle(now + Duration::from_secs(2), Event::Woken);
-        supervisor.handle_timeout(now + Duration::from_secs(4));
+        supervisor.handle_all(now + Duration::from_secs(4), []);
         assert_eq!(supervisor.stopping(), None);
         supervisor.handle(now + Duration::from_secs(4), Event::Fetched(0, Vec::new()));
-        supervisor.handle_timeout(now + Duration::from_secs(7));
+        supervisor.handle_all(now + Duration::from_secs(7), []);
         assert_eq!(supervisor.stopping(), Some(Stop::Drain));
     }
 
     #[test]
     fn without_a_word_it_does_not_end() {
         let (mut supervisor, now) = idle(Settings::default());
-        supervisor.handle_timeout(now + Duration::from_secs(9000));
+        supervisor.handle_all(now + Duration::from_secs(9000), []);
         assert_eq!(supervisor.stopping(), None);
     }
 }

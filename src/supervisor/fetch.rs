@@ -1,147 +1,25 @@
 //! How a pool takes work: what it has ready workers for (and, where jobs are very short, will have in a moment), and only
 //! when there may be some.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::collections::VecDeque;
 
 use super::Command;
 use super::classes;
 use super::pool::Pool;
-use super::restart::{Backoff, Random};
-use super::settle::Unsettled;
-use crate::model::{Class, ClassFilter, Fetched, Instant, PoolSettings, QueueName, Waiting, WorkerId};
-use crate::select::Selection;
-
-/// A wake-up that got lost costs no more than this.
-const NET: Duration = Duration::from_secs(60);
-
-/// What a pool knows of its queues.
-#[derive(Debug)]
-pub(super) struct Intake {
-    /// The workers the fetch under way is for; None = none is.
-    pub(super) asked: Option<Vec<WorkerId>>,
-    /// Whether that one is for jobs of known classes alone.
-    asks_for_known: bool,
-    /// Whether the next one is: the latest brought only jobs that no worker knows, and others may wait behind them.
-    known_next: bool,
-    /// Whether asking is worth it: cleared by asking, set by a wake-up (also one during the fetch) and by a full answer.
-    pub(super) maybe_waiting: bool,
-    /// Since when no fetch was answered, if the last one was not.
-    silent_since: Option<Instant>,
-    /// When to ask, if it is worth it.
-    due: Instant,
-    /// When to ask even if it is not.
-    net: Instant,
-    backoff: Backoff,
-    selection: Selection,
-    /// Whether it takes none for now.
-    pub(super) paused: bool,
-    /// Whether the broker is first to say of jobs that run here whose they are: asked for more, it could give us one that
-    /// we have.
-    pub(super) held_up: bool,
-}
-
-impl Intake {
-    pub(super) fn new(now: Instant, pool: &PoolSettings) -> Self {
-        let selection = Selection::new(pool.order, pool.queues_by_priority());
-        let (due, net, backoff) = (now, now + NET, Backoff::BROKER);
-        Intake {
-            asked: None,
-            asks_for_known: false,
-            known_next: false,
-            maybe_waiting: true,
-            silent_since: None,
-            due,
-            net,
-            backoff,
-            selection,
-            paused: false,
-            held_up: false,
-        }
-    }
-
-    /// Other queues, or the same in another order.
-    pub(super) fn turn_to(&mut self, now: Instant, pool: &PoolSettings) {
-        self.selection = Selection::new(pool.order, pool.queues_by_priority());
-        self.maybe_waiting = true;
-        self.due = self.due.min(now);
-    }
-
-    fn answered(&mut self, jobs: &[Fetched]) -> Option<Vec<WorkerId>> {
-        let asked = self.asked.take()?;
-        self.backoff.succeeded();
-        self.silent_since = None;
-        self.selection.answered(jobs.iter().map(|fetched| &fetched.job.queue), jobs.len() >= asked.len());
-        if self.maybe_waiting {
-            // Of jobs that came meanwhile the answer says nothing.
-            self.selection.woken();
-        }
-        Some(asked)
-    }
-
-    /// Notes that the fetch got no answer, and backs off.
-    pub(super) fn failed(&mut self, now: Instant, random: &mut Random) {
-        if self.asked.take().is_some() {
-            self.maybe_waiting = true;
-            self.silent_since.get_or_insert(now);
-            self.due = now + random.jitter(self.backoff.failed(), 20);
-        }
-    }
-
-    /// How long the broker has answered no fetch.
-    pub(super) fn silent_for(&self, now: Instant) -> Option<Duration> {
-        self.silent_since.map(|since| now.since(since))
-    }
-
-    /// Jobs may have come.
-    pub(super) fn woken(&mut self) {
-        self.maybe_waiting = true;
-        self.selection.woken();
-    }
-
-    /// The queues were counted.
-    pub(super) fn counted(&mut self, now: Instant, counts: &BTreeMap<QueueName, Waiting>) {
-        let waiting = |queue: &QueueName| counts.get(queue).copied().unwrap_or_default();
-        self.selection.counted(now, waiting);
-    }
-
-    fn may_ask(&self) -> bool {
-        self.asked.is_none() && !self.paused && !self.held_up
-    }
-
-    /// When to ask.
-    fn at(&self) -> Instant {
-        if self.maybe_waiting { self.due } else { self.net }
-    }
-}
+use super::restart::Random;
+use super::unsettled::Unsettled;
+use crate::model::{Fetched, Instant, WorkerId};
 
 impl Pool {
     /// The answer, with as many jobs as asked for or fewer: gives the workers it was asked for, None if nothing was asked.
     pub(super) fn fetched(&mut self, jobs: &[Fetched]) -> Option<Vec<WorkerId>> {
-        let asked = self.intake.answered(jobs)?;
-        let is_in_vain =
-            !jobs.is_empty() && !jobs.iter().any(|fetched| classes::knows(&self.settings, &fetched.job));
-        self.intake.known_next = is_in_vain && !self.intake.asks_for_known;
-        if jobs.len() >= asked.len() || self.intake.asks_for_known {
+        let is_known = |fetched: &Fetched| classes::knows(&self.settings, &fetched.job);
+        let in_vain = !jobs.is_empty() && !jobs.iter().any(is_known);
+        let (asked, may_wait) = self.intake.answered(jobs, in_vain)?;
+        if may_wait {
             self.expect_more();
         }
         Some(asked)
-    }
-
-    /// Which classes the next fetch is for. Thousands of jobs that no worker knows hold up the others by one fetch each:
-    /// every second one passes them by.
-    fn next_filter(&mut self) -> ClassFilter {
-        let filter = &self.settings.filter;
-        let known = self.settings.knows.iter().flat_map(|classes| classes.keys());
-        let only: Vec<Class> = match std::mem::take(&mut self.intake.known_next) {
-            true => known
-                .filter(|class| filter.matches(class) && !class.as_str().ends_with('*'))
-                .cloned()
-                .collect(),
-            false => Vec::new(),
-        };
-        self.intake.asks_for_known = !only.is_empty();
-        if only.is_empty() { filter.clone() } else { ClassFilter { only, except: Vec::new() } }
     }
 
     /// Asks for as many jobs as there is room for, and some ahead.
@@ -161,13 +39,7 @@ impl Pool {
             return;
         }
         unsettled.tell_again(now, orders);
-        let filter = self.next_filter();
-        let intake = &mut self.intake;
-        intake.asked = Some(workers.clone());
-        intake.maybe_waiting = false;
-        intake.net = now + NET;
-        let (queues, take) = intake.selection.next(now, |count| random.below(count));
-        orders.push_back(Command::Fetch { pool: self.number, queues, take, filter, workers });
+        orders.push_back(self.intake.ask(now, (self.number, &self.settings), workers, random));
     }
 
     /// When to ask; None while there is no room, or no answer yet.

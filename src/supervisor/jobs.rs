@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::life::Life;
 use super::restart::{Backoff, Random};
 use super::verdict;
-use super::worker::{Life, Why};
+use super::why::Why;
 use crate::model::{
     DeadWorker, Excess, Exit, Failure, Fence, Fetched, Forensics, Instant, Job, JobId, Lease, Limits,
     Outcome, Retry, Revocation, Settlement, SignalSent, Verdict, WorkerName,

@@ -7,8 +7,10 @@ use super::ahead::Ahead;
 use super::classes::{self, Unknown};
 use super::jobs::{Phase, Running};
 use super::restart::{Boots, Random};
-use super::settle::{Unsettled, tally};
-use super::worker::{End, Slot, State, Why};
+use super::settle::tally;
+use super::unsettled::Unsettled;
+use super::why::Why;
+use super::worker::{End, Slot, State};
 use super::{Command, Supervisor, verdict};
 use crate::model::{Classes, Exit, Instant, PoolSettings, Tally, Verdict, WorkerId, WorkerName};
 

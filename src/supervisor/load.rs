@@ -10,7 +10,8 @@ use super::Command;
 use super::classes;
 use super::jobs::{self, MARGIN, Phase, Running};
 use super::suspect::RoomFor;
-use super::worker::{Slot, State, Why};
+use super::why::Why;
+use super::worker::{Slot, State};
 use crate::model::{CutOff, Excess, Follow, Instant, Outcome, PoolSettings};
 
 /// A worker without a job for so long keeps nobody waiting for it to be killed.
@@ -65,9 +66,8 @@ impl Slot {
         room_for: RoomFor,
         orders: &mut VecDeque<Command>,
     ) {
-        let works = matches!(self.state, State::Ready | State::Busy);
         let lasts = pool.jobs_per_life.is_none_or(|limit| self.life.taken < limit);
-        if works
+        if self.is_at_work()
             && lasts
             && self.jobs.is_empty()
             && let Some(at) = self.waits.iter().position(|job| room_for.lets_begin(job))
@@ -117,9 +117,9 @@ impl Slot {
             return;
         }
         let ran = running.end(why, kill_at);
-        let works = matches!(self.state, State::Ready | State::Busy);
-        if ran && works && pool.jobs_at_once > 1 {
-            orders.push_back(Command::Cancel(self.id, running.job.id.clone(), why.as_str()));
+        let id = running.job.id.clone();
+        if ran && self.is_at_work() && pool.jobs_at_once > 1 {
+            orders.push_back(Command::Cancel(self.id, id, why.as_str()));
         }
     }
 

@@ -1,15 +1,20 @@
 //! The decisions: a pure function from facts to orders. No clock, no I/O, no logging, no pid, no `Result`.
 
 mod ahead;
+mod assign;
 mod burst;
 mod classes;
 mod command;
 mod end;
 mod event;
+mod exchange;
 mod fetch;
+mod intake;
 mod jobs;
+mod life;
 mod lives;
 mod load;
+mod places;
 mod pool;
 mod reconcile;
 mod restart;
@@ -21,6 +26,7 @@ mod stop;
 #[expect(clippy::module_inception, reason = "the room is named for what is in its middle")]
 mod supervisor;
 mod suspect;
+mod unsettled;
 mod verdict;
 mod wear;
 mod why;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::Command;
 use super::ahead::Ahead;
 use super::classes::{self, Unknown};
-use super::fetch::Intake;
+use super::intake::Intake;
 use super::jobs::{self, MARGIN, Running};
 use super::restart::{BOOTS, Boots, Random};
-use super::settle::Unsettled;
 use super::size::Size;
+use super::unsettled::Unsettled;
 use super::wear::Wears;
 use super::worker::{Slot, State};
 use crate::model::{CutOff, Fence, Instant, JobId, PoolSettings, SlotId, Verdict, WorkerId};
@@ -101,10 +101,9 @@ impl Pool {
     /// that will be kept for them from here on.
     pub(super) fn place_alone(&self) -> Option<usize> {
         let most = self.settings.jobs_at_once as usize;
-        let works = |slot: &&Slot| matches!(slot.state, State::Ready | State::Busy);
         let least_loaded = self.slots.iter().filter(|slot| slot.room(&self.settings) > 0);
         let least_loaded = least_loaded.min_by_key(|slot| slot.jobs.len());
-        let kept = self.slots.iter().filter(works).find(|slot| slot.is_closed());
+        let kept = self.slots.iter().find(|slot| slot.is_at_work() && slot.is_closed());
         let found = match (least_loaded, kept) {
             (Some(slot), _) if slot.jobs.is_empty() => slot.id,
             (_, Some(slot)) if slot.leased().count() < most => slot.id,

@@ -1,8 +1,9 @@
 //! The one place that compares what is with what should be.
 
+use super::pool::Pool;
 use super::worker::{Slot, State};
 use super::{Command, Supervisor};
-use crate::model::{Instant, Lease, Revocation};
+use crate::model::{Instant, Lease, Revocation, Stop};
 
 impl Supervisor {
     /// Orders what is missing. Twice in a row is as good as once.
@@ -101,6 +102,31 @@ impl Supervisor {
         if !due.is_empty() {
             self.orders.push_back(Command::Renew(due));
         }
+    }
+
+    /// What has ended may have put others: they are looked for before the supervisor ends for want of them.
+    pub(super) fn look_again(&mut self) {
+        if self.end.when_idle.is_some() {
+            self.pools.iter_mut().for_each(Pool::woken);
+        }
+    }
+
+    fn end_by_itself(&mut self, now: Instant) {
+        if self.stop.is_some() {
+            return;
+        }
+        let is_quiet = self.is_quiet();
+        let was_idle = self.end.was_idle(now, is_quiet);
+        let is_enough = self.end.after.is_some_and(|after| self.is_at_rest() && self.jobs_ended() >= after);
+        if is_enough || was_idle {
+            self.on_stop(now, Stop::Drain);
+        }
+    }
+
+    /// Jobs settled so far, but for those that went back to their queue.
+    fn jobs_ended(&self) -> u64 {
+        let ends = self.tallies().values().flat_map(|tally| &tally.settled);
+        ends.filter(|(verdict, _)| **verdict != "released").map(|(_, count)| count).sum()
     }
 
     /// Neither a worker that cannot be killed nor a broker that does not answer holds up the end for ever.

@@ -3,7 +3,7 @@
 //! take a job, and everybody stays if the heir cannot boot.
 
 use super::pool::Pool;
-use super::worker::Why;
+use super::why::Why;
 use super::{Command, Supervisor};
 use crate::model::{Change, Instant, PoolSettings, Scale, Settings};
 

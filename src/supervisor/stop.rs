@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::worker::{Slot, State};
 use crate::model::{Instant, Signal, Stop};
 
 /// What is not over so long after the last KILL is left to the next start.
@@ -27,24 +26,17 @@ impl Stopping {
     }
 
     /// What a worker should be sent on account of the stop.
-    pub(super) fn signal(&self, now: Instant, slot: &Slot, grace: Duration) -> Option<Signal> {
+    pub(super) fn signal(&self, now: Instant, has_jobs: bool, grace: Duration) -> Option<Signal> {
         match self.stage {
-            Stop::Drain if slot.jobs.is_empty() || now >= self.term_at(grace) => Some(Signal::Term),
+            Stop::Drain if !has_jobs || now >= self.term_at(grace) => Some(Signal::Term),
             Stop::Drain => None,
             Stop::Terminate => Some(Signal::Term),
             Stop::Kill => Some(Signal::Kill),
         }
     }
 
-    /// When the next signal on account of the stop is due, for a worker that still runs jobs.
-    pub(super) fn signal_at(&self, slot: &Slot, grace: Duration) -> Option<Instant> {
-        match slot.state {
-            State::Ready | State::Busy => Some(self.term_at(grace)),
-            State::Down | State::Starting | State::Stopping(_) | State::Killed(_) | State::Unproven => None,
-        }
-    }
-
-    fn term_at(&self, grace: Duration) -> Instant {
+    /// When a worker that still runs jobs is sent TERM on account of the stop.
+    pub(super) fn term_at(&self, grace: Duration) -> Instant {
         self.deadline - grace
     }
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::end::End;
 use super::pool::Pool;
 use super::restart::Random;
-use super::settle::Unsettled;
 use super::stop::Stopping;
-use super::worker::{Slot, State, Why};
+use super::unsettled::Unsettled;
+use super::why::Why;
+use super::worker::{Slot, State};
 use super::{Command, Event};
 use crate::model::{
     Class, Fence, Fit, Instant, JobId, PoolStatus, QueueName, Revocation, Settings, Stop, Tally, Unproven,
@@ -91,7 +92,7 @@ impl Supervisor {
         self.handle_all(now, [event]);
     }
 
-    /// Takes in all facts of one moment, and looks at what follows once: a hundred jobs that end at a time are no more
+    /// Takes in all facts of one moment, none if only time has passed, and looks at what follows once: a hundred jobs that end at a time are no more
     /// work to compare than one.
     pub fn handle_all(&mut self, now: Instant, events: impl IntoIterator<Item = Event>) {
         if self.is_over() {
@@ -140,17 +141,12 @@ impl Supervisor {
         }
     }
 
-    /// Time has passed.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        self.reconcile(now);
-    }
-
     /// The next order, in the order they are to be given.
     pub fn next_command(&mut self) -> Option<Command> {
         self.orders.pop_front()
     }
 
-    /// When [`Supervisor::handle_timeout`] is due, if nothing happens before.
+    /// When [`Supervisor::handle_all`] is due, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let pools = self.pools.iter().filter(|_| self.stop.is_none());
         let pools = pools.flat_map(|pool| {
@@ -159,7 +155,8 @@ impl Supervisor {
         });
         let slots = self.pools.iter().flat_map(|pool| pool.slots.iter().map(move |slot| (pool, slot)));
         let slots = slots.flat_map(|(pool, slot)| {
-            let stop = self.stop.as_ref().and_then(|stop| stop.signal_at(slot, pool.settings.grace));
+            let stop = self.stop.as_ref().filter(|_| slot.is_at_work());
+            let stop = stop.map(|stop| stop.term_at(pool.settings.grace));
             [slot.wake_at(&pool.settings), stop]
         });
         let own = [self.ask_at, self.end.due()].into_iter().filter(|_| self.stop.is_none());

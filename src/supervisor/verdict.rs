@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::life::Life;
 use super::restart::Random;
-use super::worker::{Life, Why, describe};
-use crate::model::{Count, Exit, Failure, Job, Outcome, Retry, Revocation, Verdict};
+use super::why::Why;
+use crate::model::{Count, Exit, ExitStatus, Failure, Job, Outcome, Retry, Revocation, Verdict};
 
 /// A job under which so many workers died is held for a person.
 const CRASHES: u32 = 3;
@@ -106,4 +107,14 @@ pub(super) fn word(verdict: &Verdict) -> &'static str {
 
 fn failure(group: &str, message: String) -> Failure {
     Failure { group: group.into(), message, trace: None }
+}
+
+/// How a process ended, for people.
+pub(super) fn describe(exit: &Exit) -> String {
+    match exit.status {
+        ExitStatus::Code(_) | ExitStatus::Signal { .. } if exit.oom => "out of memory".into(),
+        ExitStatus::Code(code) => format!("exit {code}"),
+        ExitStatus::Signal { signal, core: false } => format!("signal {signal}"),
+        ExitStatus::Signal { signal, core: true } => format!("signal {signal}, core dumped"),
+    }
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::ahead::Place;
+use super::assign::Place;
 use super::jobs::{self, Heard, Phase, Running};
 use super::lives::Alive;
 use super::pool::Pool;
-use super::worker::{Slot, Why};
+use super::why::Why;
+use super::worker::Slot;
 use super::{Command, Supervisor, classes, verdict};
 use crate::model::{Excess, Fence, Fetched, Instant, JobId, Lease, Outcome, Revocation, Verdict, WorkerId};
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use super::Command;
 use super::jobs::{Phase, Running};
+use super::life::Life;
 use super::restart::{Backoff, GOOD_LIFE};
 use super::stop::Stopping;
+use super::verdict::describe;
 use super::wear::Wears;
-pub(super) use super::why::Why;
-use crate::model::{Exit, ExitStatus, Instant, PoolSettings, Signal, SlotId, Unproven, WorkerId};
+use super::why::Why;
+use crate::model::{Exit, Instant, PoolSettings, Signal, SlotId, Unproven, WorkerId};
 
 /// Where a slot is. Its one deadline means another thing in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,60 +31,6 @@ pub(super) enum State {
     /// Its first process has ended by itself, or at the self-fence, and what that left does not die: only the proof is
     /// missing.
     Unproven,
-}
-
-/// What is known of one life; forgotten with it.
-#[derive(Debug)]
-pub(super) struct Life {
-    /// When it was ordered.
-    pub(super) born: Instant,
-    /// Who was asked to fork it.
-    pub(super) template: Option<WorkerId>,
-    /// Whether it has ever taken jobs.
-    pub(super) ready: bool,
-    /// Since when it has had none, while it has none.
-    pub(super) idle_since: Instant,
-    /// Why it takes no more jobs and ends after those that it has.
-    pub(super) leaving: Option<Why>,
-    /// The next one is not made before this, however it ends.
-    pub(super) next_after: Option<Instant>,
-    /// When it has run for long enough.
-    pub(super) wears: Wears,
-    /// Whether it has grown beyond what its pool exchanges it at.
-    pub(super) outgrown: bool,
-    /// How it broke the protocol.
-    pub(super) fault: Option<String>,
-    /// Jobs given to it.
-    pub(super) taken: u64,
-    /// Jobs it brought to an end.
-    pub(super) finished: u64,
-    /// When the keeper will kill it by itself.
-    pub(super) armed: Option<Instant>,
-    /// What it was sent.
-    pub(super) signals: Vec<(Instant, Signal, Why)>,
-    /// Why it does not die.
-    pub(super) stuck: Option<String>,
-}
-
-impl Life {
-    fn new(born: Instant) -> Self {
-        Life {
-            born,
-            template: None,
-            ready: false,
-            idle_since: born,
-            leaving: None,
-            next_after: None,
-            wears: Wears::default(),
-            outgrown: false,
-            fault: None,
-            taken: 0,
-            finished: 0,
-            armed: None,
-            signals: Vec::new(),
-            stuck: None,
-        }
-    }
 }
 
 /// A place in which one worker lives at a time.
@@ -148,6 +96,16 @@ impl Slot {
     /// Whether there is a worker, or is to be one.
     pub(super) fn is_wanted(&self) -> bool {
         self.state != State::Down || self.deadline.is_some()
+    }
+
+    /// Whether its worker has jobs or takes some.
+    pub(super) fn is_at_work(&self) -> bool {
+        matches!(self.state, State::Ready | State::Busy)
+    }
+
+    /// Whether it takes jobs, and is to go on with it.
+    pub(super) fn works_on(&self) -> bool {
+        self.is_at_work() && !self.is_template() && self.life.leaving.is_none()
     }
 
     /// Whether its life has yet to take jobs.
@@ -230,7 +188,7 @@ impl Slot {
         stop: Option<&Stopping>,
     ) -> Option<(Signal, Why)> {
         let late = self.deadline.is_some_and(|deadline| deadline <= now);
-        let stops = stop.and_then(|stop| stop.signal(now, self, pool.grace));
+        let stops = stop.and_then(|stop| stop.signal(now, !self.jobs.is_empty(), pool.grace));
         match self.state {
             State::Down | State::Killed(_) | State::Unproven => None,
             State::Starting | State::Ready | State::Busy | State::Stopping(_)
@@ -371,14 +329,4 @@ pub(super) enum End {
     Good(String),
     /// By itself, too early.
     Early(String),
-}
-
-/// How a process ended, for people.
-pub(super) fn describe(exit: &Exit) -> String {
-    match exit.status {
-        ExitStatus::Code(_) | ExitStatus::Signal { .. } if exit.oom => "out of memory".into(),
-        ExitStatus::Code(code) => format!("exit {code}"),
-        ExitStatus::Signal { signal, core: false } => format!("signal {signal}"),
-        ExitStatus::Signal { signal, core: true } => format!("signal {signal}, core dumped"),
-    }
 }

@@ -56,7 +56,7 @@ impl Story {
         while let Some(due) = self.supervisor.poll_timeout().filter(|due| *due <= until) {
             assert!(due > self.now, "spins at {:?}", self.now);
             self.now = due;
-            self.supervisor.handle_timeout(due);
+            self.supervisor.handle_all(due, []);
             self.write();
         }
         self.now = until;

@@ -287,7 +287,7 @@ impl World {
                 }
                 (_, Some(due)) => {
                     self.now = self.now.max(due);
-                    self.supervisor.handle_timeout(self.now);
+                    self.supervisor.handle_all(self.now, []);
                     let again = self.supervisor.poll_timeout();
                     assert!(again.is_none_or(|again| again > self.now), "spins at {:?}", self.now);
                 }

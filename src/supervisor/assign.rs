@@ -1,0 +1,100 @@
+//! Which worker gets which job: those that are fetched, and those that were taken ahead.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::Command;
+use super::classes;
+use super::jobs;
+use super::pool::Pool;
+use super::restart::Random;
+use super::unsettled::Unsettled;
+use super::worker::{Slot, State};
+use crate::model::{Instant, Verdict, WorkerId};
+
+/// Where a fetched job goes.
+pub(super) enum Place {
+    /// To this slot.
+    Now(usize),
+    /// It is kept for a while.
+    Later,
+    /// It goes back to the broker.
+    Nowhere,
+}
+
+impl Pool {
+    /// The workers that more jobs are to be fetched for than have room, once half of the stock is used up.
+    pub(super) fn ahead_for(&self) -> Vec<WorkerId> {
+        // What takes several jobs at a time is asked for in batches anyway.
+        if self.settings.jobs_at_once > 1 {
+            return Vec::new();
+        }
+        let works = |slot: &&Slot| {
+            let runs = matches!(slot.state, State::Ready | State::Busy | State::Stopping(_));
+            runs && !slot.is_template() && !slot.is_leaving_for_good()
+        };
+        let workers: Vec<&Slot> = self.slots.iter().filter(works).collect();
+        let turns = (0..).flat_map(|turn| workers.iter().map(move |slot| self.later(slot, turn)));
+        turns.take(self.ahead.missing(workers.len())).collect()
+    }
+
+    /// Who will have the place when it has had the jobs that it has ahead and `turn` more. No life is meant twice.
+    fn later(&self, slot: &Slot, turn: u32) -> WorkerId {
+        if !self.runs_one_job_a_life() {
+            return slot.id;
+        }
+        let own = slot.id.generation;
+        let last = self.ahead.latest_life(slot.id.slot).map_or(own, |latest| latest.max(own));
+        WorkerId { generation: last.wrapping_add(turn + 1), ..slot.id }
+    }
+
+    /// Hands what was taken ahead to workers with room.
+    pub(super) fn assign_ahead(
+        &mut self,
+        now: Instant,
+        random: &mut Random,
+        unsettled: &mut Unsettled,
+        orders: &mut VecDeque<Command>,
+    ) {
+        let others = !self.runs_one_job_a_life();
+        for slot in &mut self.slots {
+            while slot.room(&self.settings) > 0
+                && let Some(job) = self.ahead.next_for(slot.id, others)
+            {
+                if classes::knows(&self.settings, &job.job) {
+                    slot.assign(now, job, &self.settings, orders);
+                } else {
+                    let verdict = self.unknown.refuse(&job.job, random);
+                    unsettled.add(now, self.number, jobs::unstarted(&job.lease, verdict));
+                }
+            }
+        }
+    }
+
+    fn runs_one_job_a_life(&self) -> bool {
+        self.settings.jobs_per_life == Some(1)
+    }
+
+    /// Where a fetched job goes now: to the worker it is meant for, or to another if that will do. Else it is kept, or, if
+    /// its life is over, goes back.
+    pub(super) fn place_fetched(&self, meant: Option<WorkerId>) -> Place {
+        if !self.runs_one_job_a_life() {
+            return self.place(meant).map_or(Place::Later, Place::Now);
+        }
+        let at = self.slots.iter().position(|slot| Some(slot.id.slot) == meant.map(|meant| meant.slot));
+        match at.map(|at| (at, &self.slots[at])) {
+            Some((at, slot)) if Some(slot.id) == meant && slot.room(&self.settings) > 0 => Place::Now(at),
+            Some((_, slot)) if Some(slot.id) == meant && slot.is_to_come() => Place::Later,
+            Some((_, slot)) if Some(slot.id) < meant => Place::Later,
+            Some(_) | None => Place::Nowhere,
+        }
+    }
+
+    /// Gives back what nobody takes.
+    pub(super) fn give_back_ahead(&mut self, now: Instant, stopping: bool, unsettled: &mut Unsettled) {
+        let verdict = || Verdict::Release { after: Duration::ZERO, counts: None };
+        for running in self.ahead.give_back(now, stopping) {
+            unsettled.add(now, self.number, jobs::unstarted(&running.lease, verdict()));
+        }
+    }
+}

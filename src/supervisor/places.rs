@@ -1,0 +1,216 @@
+//! How many of a pool's places are filled: more when jobs wait, fewer when there is nothing for them to do.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::Command;
+use super::pool::Pool;
+use super::size::Answer;
+use super::why::Why;
+use super::worker::{Slot, State};
+use crate::model::{Instant, Scale, Signal, SlotId, WorkerId};
+
+/// One that has had nothing to do for so long ends.
+const IDLE: Duration = Duration::from_secs(60);
+
+impl Pool {
+    /// The places that have a worker or are to have one, but for those that are to leave.
+    pub(super) fn places(&self) -> impl Iterator<Item = &Slot> {
+        let stays = |slot: &&Slot| !slot.is_template() && slot.is_wanted() && !slot.is_leaving_for_good();
+        self.slots.iter().filter(stays)
+    }
+
+    /// Has all but so many leave, and gives how many stay. Who does nothing leaves first.
+    pub(super) fn at_most(&mut self, now: Instant, most: usize, why: Why) -> usize {
+        let mut left = self.places().count();
+        while left > most
+            && let Some(least) = self.places().min_by_key(|slot| slot.worth()).map(|slot| slot.id)
+            && let Some(slot) = self.slots.iter_mut().find(|slot| slot.id == least)
+        {
+            slot.let_go(now, why);
+            left -= 1;
+        }
+        if most == 0 && self.outdated && !self.slots.iter().any(|slot| slot.state == State::Starting) {
+            self.slots.iter_mut().filter(|slot| slot.is_template()).for_each(|slot| slot.let_go(now, why));
+        }
+        left
+    }
+
+    /// Sees to it that as many places are wanted as the settings say, neither more nor fewer.
+    pub(super) fn fit(&mut self, now: Instant) {
+        if self.outdated {
+            return;
+        }
+        self.at_most(now, usize::from(self.settings.workers), Why::Scaled);
+        self.begin_with(now, usize::from(self.min_workers()));
+    }
+
+    /// Wants so many places at least.
+    pub(super) fn begin_with(&mut self, now: Instant, least: usize) {
+        let mut missing = least.min(usize::from(self.settings.workers)).saturating_sub(self.places().count());
+        while missing > 0
+            && let Some(slot) = self.empty_place()
+        {
+            slot.deadline = Some(now);
+            missing -= 1;
+        }
+    }
+
+    /// Another number of places.
+    pub(super) fn scale(&mut self, by: Scale) {
+        let workers = by.of(self.settings.workers);
+        self.settings.workers = workers;
+        self.settings.min_workers = self.configured.min_workers.map(|min| min.min(workers));
+    }
+
+    /// Whether somebody has scaled it since its settings were read.
+    pub(super) fn is_scaled(&self) -> bool {
+        self.settings.workers != self.configured.workers
+    }
+
+    /// Whether an answer is under way.
+    pub(super) fn is_asking(&self) -> bool {
+        self.intake.asked.is_some() || self.size.is_asking()
+    }
+
+    /// Jobs may have come.
+    pub(super) fn woken(&mut self) {
+        self.intake.woken();
+        self.size.woken();
+    }
+
+    /// More jobs may be waiting where the last came from.
+    pub(super) fn expect_more(&mut self) {
+        self.intake.maybe_waiting = true;
+        self.size.woken();
+    }
+
+    /// Asks whether jobs wait, when all workers have been at work for a while.
+    pub(super) fn ask_to_grow(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
+        if self.has_idle() || self.is_coming_up() || !self.may_grow() {
+            self.size.spare();
+        } else if self.size.pressed(now) {
+            orders.push_back(Command::AskWaiting(self.number, self.settings.queues.clone()));
+        }
+    }
+
+    /// When that is due.
+    pub(super) fn grow_at(&self) -> Option<Instant> {
+        self.size.due()
+    }
+
+    /// The answer: one more place is filled; the next one not before it had time to help.
+    pub(super) fn waiting(&mut self, now: Instant, waiting: bool) {
+        match self.size.answered(now, waiting) {
+            Answer::Grow if self.may_grow() => {
+                if let Some(slot) = self.empty_place() {
+                    slot.deadline = Some(now);
+                }
+            }
+            Answer::Grow | Answer::Stay => {}
+            Answer::Empty => self.intake.maybe_waiting = false,
+        }
+    }
+
+    /// Ends what has had nothing to do for long.
+    pub(super) fn shrink(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
+        let kill_at = now + self.settings.grace;
+        while let Some((_, idle)) = self.idlest().filter(|(at, _)| *at <= now) {
+            let slot = self.slots.iter_mut().find(|slot| slot.id == idle);
+            slot.into_iter().for_each(|slot| slot.send(now, (Signal::Term, Why::Idle), kill_at, orders));
+        }
+    }
+
+    /// When that is due.
+    pub(super) fn shrink_at(&self) -> Option<Instant> {
+        self.idlest().map(|(at, _)| at)
+    }
+
+    /// Whether a worker has nothing to do, and nothing on its way to it.
+    fn has_idle(&self) -> bool {
+        self.has_room() && self.intake.asked.is_none() && !self.intake.maybe_waiting
+    }
+
+    /// Whether those that are to come first have yet to show that they can.
+    fn is_coming_up(&self) -> bool {
+        let mut wanted = self.slots.iter().filter(|slot| !slot.is_template() && slot.is_wanted()).peekable();
+        let none_booted = wanted.peek().is_some() && !wanted.any(|slot| slot.booted);
+        none_booted || self.boots.probing.is_some()
+    }
+
+    /// Whether there may be one more.
+    fn may_grow(&self) -> bool {
+        let most = if self.outdated || self.intake.paused || self.intake.held_up {
+            0
+        } else {
+            usize::from(self.settings.workers)
+        };
+        self.places().count() < most
+    }
+
+    /// A place that nobody is in or wanted in: an old one, or one more.
+    fn empty_place(&mut self) -> Option<&mut Slot> {
+        let is_empty = |slot: &Slot| !slot.is_template() && !slot.is_wanted() && slot.waits.is_empty();
+        let at = match self.slots.iter().position(is_empty) {
+            Some(at) => at,
+            None => {
+                let index = self.slots.last().map_or(0, |slot| slot.id.slot.index).checked_add(1)?;
+                let place = SlotId { pool: self.number, index };
+                self.slots.push(Slot::new(place, self.first_generation, self.since, None));
+                self.slots.len() - 1
+            }
+        };
+        self.slots.get_mut(at)
+    }
+
+    /// The worker that has been idle longest, if one can be spared, and when that is long enough.
+    fn idlest(&self) -> Option<(Instant, WorkerId)> {
+        let works = |slot: &&Slot| slot.works_on();
+        let asked = |slot: &Slot| self.intake.asked.as_ref().is_some_and(|asked| asked.contains(&slot.id));
+        if self.slots.iter().filter(works).count() <= usize::from(self.min_workers()) {
+            return None;
+        }
+        let idle =
+            self.slots.iter().filter(works).filter(|slot| slot.leased().next().is_none() && !asked(slot));
+        let idlest = idle.min_by_key(|slot| (slot.life.idle_since, Reverse(slot.id)))?;
+        Some((idlest.life.idle_since + IDLE, idlest.id))
+    }
+}
+
+impl Slot {
+    /// Whether nobody is to be in its place when it has ended.
+    pub(super) fn is_leaving_for_good(&self) -> bool {
+        let ends = match self.state {
+            State::Stopping(why) | State::Killed(why) => why.empties_the_place(),
+            State::Down | State::Starting | State::Ready | State::Busy | State::Unproven => false,
+        };
+        ends || self.life.leaving.is_some_and(Why::empties_the_place)
+    }
+
+    /// It is not needed any more: it ends its jobs and goes.
+    pub(super) fn let_go(&mut self, now: Instant, why: Why) {
+        match self.state {
+            State::Down => self.enter(State::Down, now, None),
+            State::Starting
+            | State::Ready
+            | State::Busy
+            | State::Stopping(_)
+            | State::Killed(_)
+            | State::Unproven => {
+                self.life.leaving = Some(why);
+            }
+        }
+    }
+
+    /// The less, the sooner it can be spared: who is not there yet, then who has nothing to do, the last place first.
+    pub(super) fn worth(&self) -> (u8, usize, Reverse<u16>) {
+        let state = match self.state {
+            State::Down => 0,
+            State::Killed(_) | State::Stopping(_) | State::Unproven => 1,
+            State::Starting => 2,
+            State::Ready | State::Busy => 3,
+        };
+        (state, self.leased().count(), Reverse(self.id.slot.index))
+    }
+}

@@ -1,0 +1,112 @@
+//! Verdicts that the broker has yet to answer.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::restart::{Backoff, Random};
+use super::{Command, verdict};
+use crate::model::{Fence, Instant, JobId, Revocation, Settlement, Verdict};
+
+/// Verdicts that are not known to be durable. A verdict stays until the broker has said so.
+#[derive(Debug, Default)]
+pub(super) struct Unsettled {
+    waiting: BTreeMap<(JobId, Fence), Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    /// The number of the pool that took the job.
+    pool: u16,
+    settlement: Settlement,
+    /// When to tell it; None while the broker is being told.
+    due: Option<Instant>,
+    backoff: Backoff,
+}
+
+impl Unsettled {
+    /// A job of this pool has ended.
+    pub(super) fn add(&mut self, now: Instant, pool: u16, settlement: Settlement) {
+        let key = (settlement.job.clone(), settlement.fence);
+        let waiting = Waiting { pool, settlement, due: Some(now), backoff: Backoff::BROKER };
+        self.waiting.entry(key).or_insert(waiting);
+    }
+
+    /// Whether something is to be told of a job of this pool.
+    pub(super) fn has_of(&self, pool: u16) -> bool {
+        self.waiting.values().any(|waiting| waiting.pool == pool)
+    }
+
+    /// Whether the broker knows it all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether this end is still to be told.
+    pub(super) fn has(&self, job: &JobId, fence: Fence) -> bool {
+        self.waiting.contains_key(&(job.clone(), fence))
+    }
+
+    /// It is durable, or it was not ours any more: whose job it was, and what was told of it.
+    pub(super) fn settled(&mut self, job: JobId, fence: Fence) -> Option<(u16, Verdict)> {
+        let told = self.waiting.remove(&(job, fence))?;
+        Some((told.pool, told.settlement.verdict))
+    }
+
+    /// The broker could not be told; try again.
+    pub(super) fn failed(&mut self, now: Instant, job: JobId, fence: Fence, random: &mut Random) {
+        if let Some(waiting) = self.waiting.get_mut(&(job, fence))
+            && waiting.due.is_none()
+        {
+            waiting.due = Some(now + random.jitter(waiting.backoff.failed(), 20));
+        }
+    }
+
+    /// The right was lost after the end: a canceled job is told as canceled (its processes are proven dead), any other
+    /// is not ours to tell. Gives whether it was dropped.
+    pub(super) fn revoked(&mut self, job: &JobId, fence: Fence, why: Revocation) -> bool {
+        let key = (job.clone(), fence);
+        match why {
+            Revocation::Canceled => {
+                if let Some(waiting) = self.waiting.get_mut(&key) {
+                    waiting.settlement.verdict = Verdict::Canceled;
+                }
+                false
+            }
+            Revocation::LockLost | Revocation::Moved | Revocation::RenewRefused | Revocation::SelfFenced => {
+                self.waiting.remove(&key).is_some()
+            }
+        }
+    }
+
+    /// Tells what is due.
+    pub(super) fn tell(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
+        for waiting in self.waiting.values_mut() {
+            if waiting.due.is_some_and(|due| due <= now) {
+                waiting.due = None;
+                orders.push_back(Command::Settle(waiting.settlement.clone()));
+            }
+        }
+    }
+
+    /// Tells what could not be told, before anything is asked: once it answers again, a broker that is asked first could
+    /// give us what we have done.
+    pub(super) fn tell_again(&mut self, now: Instant, orders: &mut VecDeque<Command>) {
+        for waiting in self.waiting.values_mut().filter(|waiting| waiting.due.is_some_and(|due| due > now)) {
+            waiting.due = None;
+            orders.push_back(Command::Settle(waiting.settlement.clone()));
+        }
+    }
+
+    /// Says of each that it is left untold.
+    pub(super) fn leave(&self, orders: &mut VecDeque<Command>) {
+        let untold = self.waiting.values().map(|Waiting { settlement, .. }| {
+            let Settlement { job, fence, verdict, .. } = settlement;
+            Command::Untold(job.clone(), *fence, verdict::word(verdict))
+        });
+        orders.extend(untold);
+    }
+
+    /// When something is due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.waiting.values().filter_map(|waiting| waiting.due).min()
+    }
+}
