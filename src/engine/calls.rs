@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 
-use super::effects::Effects;
 use crate::broker::{Broker, Complaints, Error, Fetch, Renewal, Settling};
 use crate::clock;
 use crate::model::{Fence, JobId, JobState, Lease, QueueCounts, QueueName, Revocation, Settlement};
@@ -14,20 +13,14 @@ use crate::supervisor::Event;
 /// What went wrong with calls of this process, until it goes well again.
 pub(super) type Wrong = Arc<Complaints>;
 
-impl Effects {
-    pub(super) fn fetch(&self, pool: u16, request: Fetch) {
-        let (broker, events, wrong) = (self.broker.clone(), self.events.clone(), self.wrong.clone());
-        tokio::spawn(fetch(broker, events, wrong, pool, request));
-    }
-
-    pub(super) fn renew(&self, leases: Vec<Lease>) {
-        let (broker, events, wrong) = (self.broker.clone(), self.events.clone(), self.wrong.clone());
-        tokio::spawn(renew(broker, events, wrong, leases, self.lease));
-    }
-}
-
-/// Asks again at once while the broker gives all that was asked for.
-async fn fetch(broker: Arc<Broker>, events: Sender<Event>, wrong: Wrong, pool: u16, mut request: Fetch) {
+/// Fetches jobs, and asks again at once while the broker gives all that was asked for.
+pub(super) async fn fetch(
+    broker: Arc<Broker>,
+    events: Sender<Event>,
+    wrong: Wrong,
+    pool: u16,
+    mut request: Fetch,
+) {
     let queues: Vec<&str> = request.queues.iter().map(QueueName::as_str).collect();
     let what = format!("failed to fetch from {}", queues.join(","));
     let (mut fetched, mut has_failed) = (Vec::new(), false);
@@ -60,7 +53,14 @@ async fn fetch(broker: Arc<Broker>, events: Sender<Event>, wrong: Wrong, pool: u
     }
 }
 
-async fn renew(broker: Arc<Broker>, events: Sender<Event>, wrong: Wrong, leases: Vec<Lease>, by: Duration) {
+/// Extends leases by that much, as many in a call as the broker takes.
+pub(super) async fn renew(
+    broker: Arc<Broker>,
+    events: Sender<Event>,
+    wrong: Wrong,
+    leases: Vec<Lease>,
+    by: Duration,
+) {
     const WHAT: &str = "failed to renew";
     for leases in batches(&broker, leases) {
         let asked: Vec<(JobId, Fence)> =

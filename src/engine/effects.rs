@@ -14,11 +14,12 @@ use super::burst::ask_idle;
 use super::calls;
 use super::counting::Counting;
 use super::decisions::Decisions;
+use super::fresh::{KeepChanges, SpawnSpecs};
 use super::mutes::Mutes;
 use super::presence::PresencePublisher;
 use super::publish;
 use super::record::Record;
-use super::reload::{KeepChanges, Reloader, SpawnSpecs};
+use super::reload::Reloader;
 use super::reports::Reports;
 use super::size_clock::SizeClock;
 use super::snapshots::{Seen, Snapshots, is_limit};
@@ -117,9 +118,14 @@ impl Effects {
             Command::Fetch { pool, queues, take, filter, workers } => {
                 self.send_reports();
                 let (instance, lease, name) = (self.instance.clone(), self.lease, self.children.pool(pool));
-                self.fetch(pool, Fetch { instance, queues, take, filter, pool: name, workers, lease });
+                let request = Fetch { instance, queues, take, filter, pool: name, workers, lease };
+                let (broker, events) = (self.broker.clone(), self.events.clone());
+                tokio::spawn(calls::fetch(broker, events, self.wrong.clone(), pool, request));
             }
-            Command::Renew(leases) => self.renew(leases),
+            Command::Renew(leases) => {
+                let (broker, events) = (self.broker.clone(), self.events.clone());
+                tokio::spawn(calls::renew(broker, events, self.wrong.clone(), leases, self.lease));
+            }
             Command::Settle(settlement) => self.reports.settle(settlement, now, oom_kills),
             Command::AskIdle(queues, unknown) => {
                 tokio::spawn(ask_idle(self.broker.clone(), self.events.clone(), queues, unknown));
@@ -288,17 +294,6 @@ impl Effects {
         let (lines_dropped, own) = self.log.trouble();
         let (troubles, output_bytes) = (output.into_iter().chain(own).collect(), self.outputs.used());
         LogStatus { output_dropped, lines_dropped, troubles, output_bytes }
-    }
-
-    /// A moment in which no job is here, or not.
-    pub fn tell_those_who_wait(&mut self, at_rest: bool) {
-        if self.waiting_for_rest.is_empty() {
-            return;
-        }
-        self.waiting_for_rest.retain(|waiting| !waiting.is_closed());
-        if at_rest {
-            self.waiting_for_rest.drain(..).for_each(|waiting| _ = waiting.send(()));
-        }
     }
 
     fn equip(&mut self, pool: u16, settings: &PoolSettings) {

@@ -7,70 +7,12 @@ use std::time::Duration;
 use tracing::Level;
 
 use super::flood::{Flood, Kind};
+use super::line::{Line, cut};
 use crate::model::{
-    ExitStatus, Failure, Fence, Instant, Job, JobId, QueueName, Settlement, Signal, Verdict, WorkerId,
-    WorkerName, format_duration,
+    ExitStatus, Failure, Fence, Instant, Job, JobId, Settlement, Signal, Verdict, WorkerId, format_duration,
 };
 use crate::process::Children;
 use crate::supervisor::{Command, Event};
-
-/// The longest text of a job that a line quotes, in characters.
-const QUOTED: usize = 200;
-
-/// A line of the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) level: Level,
-    pub(super) message: String,
-    pub(super) job: Option<JobId>,
-    pub(super) worker: Option<WorkerName>,
-    pub(super) pool: Option<String>,
-    pub(super) queue: Option<QueueName>,
-    pub(super) by: Option<String>,
-}
-
-impl Line {
-    pub(super) fn new(level: Level, message: impl Into<String>) -> Line {
-        let message = message.into();
-        Line { level, message, job: None, worker: None, pool: None, queue: None, by: None }
-    }
-
-    pub(super) fn job(self, job: &JobId) -> Line {
-        Line { job: Some(job.clone()), ..self }
-    }
-
-    pub(super) fn worker(self, worker: WorkerName) -> Line {
-        Line { pool: Some(worker.slot.pool.to_string()), worker: Some(worker), ..self }
-    }
-
-    pub(super) fn pool(self, pool: &str) -> Line {
-        Line { pool: Some(pool.to_owned()), ..self }
-    }
-
-    pub(super) fn by(self, by: &str) -> Line {
-        Line { by: Some(by.to_owned()), ..self }
-    }
-
-    /// Writes the line to the log.
-    pub(super) fn write(&self) {
-        let job = self.job.as_ref().map(JobId::as_str);
-        let worker = self.worker.as_ref().map(tracing::field::display);
-        let (pool, queue) = (self.pool.as_deref(), self.queue.as_ref().map(QueueName::as_str));
-        let (by, message) = (self.by.as_deref(), &self.message);
-        macro_rules! at {
-            ($level:ident) => {
-                tracing::$level!(job, worker, pool, queue, by, "{message}")
-            };
-        }
-        match self.level {
-            Level::ERROR => at!(error),
-            Level::WARN => at!(warn),
-            Level::INFO => at!(info),
-            Level::DEBUG => at!(debug),
-            Level::TRACE => at!(trace),
-        }
-    }
-}
 
 /// What becomes lines.
 pub(super) struct EventLog {
@@ -304,14 +246,6 @@ fn quoted(failure: &Failure) -> String {
     }
 }
 
-/// Of a text that a job gave, as much as a line is to have.
-pub(super) fn cut(text: &str) -> String {
-    match text.char_indices().nth(QUOTED) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{} [{} bytes more]", &text[..end], text.len() - end),
-    }
-}
-
 /// A job comes that was running when a supervisor died.
 fn of_suspect(job: &Job) -> Line {
     let (times, minutes) = (job.interrupted, Job::ALONE_FOR.as_secs() / 60);
@@ -357,11 +291,5 @@ mod tests {
         let many = "a worker died: signal 9; none follows; its 3 jobs are run again, each alone";
         assert_eq!(words(true, None, 3).as_deref(), Some(many));
         assert_eq!(words(true, next, 1), None);
-    }
-
-    #[test]
-    fn a_text_of_a_job_is_cut() {
-        assert_eq!(cut("short"), "short");
-        assert_eq!(cut(&"é".repeat(1000)), format!("{} [1600 bytes more]", "é".repeat(200)));
     }
 }

@@ -1,115 +1,25 @@
 //! The loop: orders out, one input in. Every decision is the supervisor's, every effect is `Effects`'s.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
+use super::announce::{judge, note_order};
 use super::asks::Asks;
 use super::calls::SETTLING;
-use super::count_cache::Counted;
 use super::effects::Effects;
-use super::event_log::Line;
-use super::explain::{Answer, WhySubject, explain};
+use super::explain::explain;
 use super::flood::Kind;
+use super::fresh::Fresh;
 use super::inbox::{Inbox, Input};
-use super::mutes;
 use super::orders;
 use super::publish;
-use super::reload::Fresh;
-use super::service::Queues;
+use super::request::{Request, View};
 use crate::api::Problem;
 use crate::clock;
-use crate::model::{Change, Counters, LogStatus, Millis, PoolStatus, Process, QueueName, Stop};
+use crate::model::{Counters, Millis, Process};
 use crate::process::usage;
 use crate::supervisor::{Event, Step, Supervisor};
 use crate::wire::keeper::Order;
-
-/// What somebody wants from the loop.
-pub(super) enum Request {
-    /// What the supervisor sees, with the process of each slot.
-    View(oneshot::Sender<View>),
-    /// What it knows about something.
-    Why(WhySubject, Answer),
-    /// Whether the loop turns.
-    Turn(oneshot::Sender<()>),
-    /// Ask something of a pool, or of all; refused in words.
-    Change {
-        /// The pool's name; None = all pools.
-        pool: Option<String>,
-        /// What is to change.
-        change: Change,
-        /// Who asks, e.g. `uid 1000`.
-        by: String,
-        /// When it is done and kept.
-        answer: oneshot::Sender<Result<(), Problem>>,
-    },
-    /// Settings were read, or could not be.
-    Reload {
-        /// They, or what is wrong with them.
-        fresh: Result<Fresh, String>,
-        /// Whether only to say what would change.
-        dry_run: bool,
-        /// Who asks, e.g. `uid 1000`.
-        by: String,
-        /// Gets what changes, by pool.
-        answer: oneshot::Sender<Vec<(String, Step)>>,
-    },
-    /// From which queues it takes jobs.
-    Queues(oneshot::Sender<BTreeSet<QueueName>>),
-    /// Tell when no job is here.
-    AtRest(oneshot::Sender<()>),
-    /// End; and who asks.
-    Stop(Stop, String),
-    /// Write this to the log.
-    Log(Line),
-    /// The queues were counted, as the loop had asked.
-    Counted(Counted<Queues>),
-}
-
-/// The loop's part of a status.
-pub struct View {
-    /// The pools with their slots, of whose processes only the pid is known.
-    pub pools: Vec<PoolStatus>,
-    /// Settled since the start, by verdict.
-    pub settled: BTreeMap<String, u64>,
-    /// How far the stop has come.
-    pub stopping: Option<Stop>,
-    /// From the order to stop to the last KILL.
-    pub stop_deadline: std::time::Duration,
-    /// What of the logs was lost, and what is in the way.
-    pub logs: LogStatus,
-    /// Whether held jobs make the verdict degraded.
-    pub held_degrades: bool,
-    /// What is wrong with the settings that were read last.
-    pub settings_trouble: Option<String>,
-    /// The keeper as /proc shows it.
-    pub keeper: Process,
-    /// Supervisors that ended before this one.
-    pub restarts: u32,
-    /// What was counted.
-    pub counters: Counters,
-}
-
-#[cfg(test)]
-impl View {
-    /// Of these pools, and else of nothing.
-    pub(super) fn of(pools: Vec<PoolStatus>) -> View {
-        View {
-            pools,
-            settled: BTreeMap::new(),
-            stopping: None,
-            stop_deadline: std::time::Duration::ZERO,
-            logs: LogStatus::default(),
-            held_degrades: true,
-            settings_trouble: None,
-            keeper: Process::default(),
-            restarts: 0,
-            counters: Counters::default(),
-        }
-    }
-}
 
 /// Why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +40,7 @@ pub(super) async fn run(
     loop {
         carry_out(&mut supervisor, &mut effects);
         sign(&supervisor, &mut effects);
-        mutes::look(&mut effects, clock::now());
+        effects.mutes.look(clock::now(), &effects.children, &effects.stillborn);
         effects.flush()?;
         if effects.is_done() {
             let alive = effects.last.alive.join("; ");
@@ -169,7 +79,7 @@ pub(super) async fn run(
         facts.extend(std::iter::from_fn(|| inbox.try_next()));
         facts.extend(effects.size_clock.take(clock::now(), Millis(clock::wall_millis())));
         tell(&mut supervisor, &mut effects, facts);
-        effects.tell_those_who_wait(supervisor.is_at_rest());
+        notify_idle_waiters(&supervisor, &mut effects);
         if supervisor.has_told_all() {
             effects.wrong.moot(SETTLING, clock::now());
         }
@@ -198,7 +108,7 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
         Request::Log(line) => effects.record.log_order(Kind::Asked, line),
         Request::Counted(counted) => {
             let view = view(supervisor, effects);
-            effects.judge(&view, &counted);
+            judge(effects, &view, &counted);
             // Not by `tell`: counting is nothing that happened, and calls for no other count.
             let waiting = super::waiting::waiting(&counted.counts, Millis(clock::wall_millis()));
             supervisor.handle(clock::now(), Event::Counted(waiting));
@@ -209,7 +119,7 @@ fn answer(request: Request, supervisor: &mut Supervisor, effects: &mut Effects) 
 /// Carries out the order of a person.
 fn ordered(supervisor: &mut Supervisor, effects: &mut Effects, event: Event, by: &str) {
     let pools = supervisor.status(clock::now());
-    effects.note_order(&event, by, &pools);
+    note_order(effects, &event, by, &pools);
     tell(supervisor, effects, vec![event]);
 }
 
@@ -291,13 +201,22 @@ fn tell(supervisor: &mut Supervisor, effects: &mut Effects, facts: Vec<Event>) {
     }
     facts.iter().for_each(|event| effects.note(event));
     if supervisor.stopping().is_none() {
-        mutes::hear(effects, now, &facts);
+        effects.mutes.hear(now, &facts, &effects.children, &effects.stillborn);
     }
     let lasts =
         facts.iter().any(|event| matches!(event, Event::Change(..) | Event::Resized(..) | Event::Reload(_)));
     supervisor.handle_all(now, facts);
     if lasts {
         (effects.keep_changes)(&supervisor.changes(), &effects.record.pauses);
+    }
+}
+
+/// Answers those who wait until no job is here, if none is.
+fn notify_idle_waiters(supervisor: &Supervisor, effects: &mut Effects) {
+    let waiting = &mut effects.waiting_for_rest;
+    waiting.retain(|waiting| !waiting.is_closed());
+    if !waiting.is_empty() && supervisor.is_at_rest() {
+        waiting.drain(..).for_each(|waiting| _ = waiting.send(()));
     }
 }
 

@@ -1,26 +1,12 @@
 //! The loop's part of an explanation: what it sees of the pools, the slot, and the decisions about them.
 
-use tokio::sync::oneshot;
-
 use super::decisions::About;
 use super::effects::Effects;
+use super::request::WhySubject;
 use crate::api::Problem;
 use crate::clock;
-use crate::model::{Class, Fit, JobId, PoolStatus, QueueName, SlotId, SlotName, Why};
+use crate::model::{Fit, PoolStatus, SlotId, SlotName, Why};
 use crate::supervisor::Supervisor;
-
-/// What is to be explained, as the loop can tell it.
-pub(super) enum WhySubject {
-    /// A job of a queue and a class.
-    Job(JobId, QueueName, Class),
-    /// A slot: `POOL.N`.
-    Slot(String),
-    /// A pool, by its name.
-    Pool(String),
-}
-
-/// Where the answer goes.
-pub(super) type Answer = oneshot::Sender<Result<Why, Problem>>;
 
 /// The facts, without those that the broker has.
 pub(super) fn explain(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tracing::Level;
 
-use super::event_log::Line;
+use super::line::Line;
 use crate::model::Instant;
 
 /// Lines of a kind, about one pool or queue, in one period.

@@ -5,7 +5,7 @@ use std::io;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::effects::Effects;
-use super::event_loop::Request;
+use super::request::Request;
 use super::snapshots::Seen;
 use super::worker_calls::Answer;
 use crate::clock;

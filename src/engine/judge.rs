@@ -1,7 +1,7 @@
 //! One word for the whole service, and the reasons for it: pure.
 
-use super::event_loop::View;
-use super::service::Queues;
+use super::request::{Queues, View};
+use crate::broker::{Broker, Outbox};
 use crate::model::{Health, JobState, Millis, PoolStatus, SlotState, SlotStatus, Stop};
 
 /// Bad slots of a pool that are named one by one.
@@ -50,6 +50,11 @@ pub(super) fn judge(facts: &Facts<'_>) -> (Health, Vec<String>) {
         (true, true) => (Health::Healthy, reasons),
         (true, false) => (Health::Degraded, reasons),
     }
+}
+
+/// What somebody should know of the broker, though it works.
+pub(super) fn concerns(broker: &Broker, outbox: Option<&Outbox>) -> Vec<String> {
+    broker.health().concern.into_iter().chain(outbox.and_then(Outbox::concern)).collect()
 }
 
 /// Whether it may take a job, now or as soon as its first worker is ready. One that is starting after a life that never got

@@ -1,5 +1,6 @@
 //! The only room that knows both the decisions and the effects: it joins them.
 
+mod announce;
 mod asks;
 mod burst;
 mod calls;
@@ -11,16 +12,20 @@ mod event_log;
 mod event_loop;
 mod explain;
 mod flood;
+mod fresh;
 mod inbox;
 mod judge;
+mod line;
 mod mutes;
 mod orders;
+mod pauses;
 mod presence;
 mod publish;
 mod record;
 mod recover;
 mod reload;
 mod reports;
+mod request;
 mod served;
 mod service;
 mod size_clock;
@@ -35,6 +40,6 @@ mod watch;
 mod worker_calls;
 
 pub use event_loop::Ended;
-pub use orders::Pauses;
-pub use reload::{Fresh, KeepChanges, ReadSettings};
+pub use fresh::{Fresh, KeepChanges, ReadSettings};
+pub use pauses::Pauses;
 pub use supervise::{Setup, supervise};

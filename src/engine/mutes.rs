@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::effects::Effects;
-use crate::model::{Bytes, Instant, WorkerId};
+use crate::model::{Bytes, Instant, SlotId, WorkerId};
+use crate::process::Children;
 use crate::supervisor::Event;
 
 /// How long a pool's first worker may load its application before its silence is told.
@@ -33,8 +33,29 @@ enum Found {
 }
 
 impl Mutes {
+    /// Warns of what is found in the facts of this moment. `last_words` are those of lives that never took a job.
+    pub(super) fn hear(
+        &mut self,
+        now: Instant,
+        facts: &[Event],
+        children: &Children,
+        last_words: &HashMap<SlotId, String>,
+    ) {
+        for fact in facts {
+            let found = self.take_in(now, fact, |worker| children.speaker(worker).is_some());
+            found.into_iter().for_each(|found| warn_of(&found, children, last_words));
+        }
+    }
+
+    /// Warns of silences that are too long by now.
+    pub(super) fn look(&mut self, now: Instant, children: &Children, last_words: &HashMap<SlotId, String>) {
+        while let Some(found) = self.overdue(now) {
+            warn_of(&found, children, last_words);
+        }
+    }
+
     /// Looks at a fact; `speaks` says whether a life is to speak the worker protocol.
-    fn hear(&mut self, now: Instant, event: &Event, speaks: impl Fn(WorkerId) -> bool) -> Option<Found> {
+    fn take_in(&mut self, now: Instant, event: &Event, speaks: impl Fn(WorkerId) -> bool) -> Option<Found> {
         if let Event::Spawned(worker) = event
             && speaks(*worker)
         {
@@ -76,28 +97,12 @@ impl Watch {
     }
 }
 
-/// Tells of what is found in the facts of this moment.
-pub(super) fn hear(effects: &mut Effects, now: Instant, facts: &[Event]) {
-    for fact in facts {
-        let children = &effects.children;
-        let found = effects.mutes.hear(now, fact, |worker| children.speaker(worker).is_some());
-        found.into_iter().for_each(|found| tell(effects, found));
-    }
-}
-
-/// Tells of silences that are too long by now.
-pub(super) fn look(effects: &mut Effects, now: Instant) {
-    while let Some(found) = effects.mutes.overdue(now) {
-        tell(effects, found);
-    }
-}
-
-fn tell(effects: &Effects, found: Found) {
-    let (Found::Silent(worker) | Found::Ended(worker, _)) = &found;
-    let Some(argv) = effects.children.speaker(*worker) else { return };
-    let last_words = effects.stillborn.get(&worker.slot).map_or("", String::as_str);
-    if let Some(words) = words(&found, argv, last_words) {
-        warn!(pool = &*effects.children.pool(worker.slot.pool), "{words}");
+fn warn_of(found: &Found, children: &Children, last_words: &HashMap<SlotId, String>) {
+    let (Found::Silent(worker) | Found::Ended(worker, _)) = found;
+    let Some(argv) = children.speaker(*worker) else { return };
+    let last_words = last_words.get(&worker.slot).map_or("", String::as_str);
+    if let Some(words) = words(found, argv, last_words) {
+        warn!(pool = &*children.pool(worker.slot.pool), "{words}");
     }
 }
 
@@ -157,7 +162,7 @@ mod tests {
     #[test]
     fn the_first_silence_of_a_pool_is_told_once() {
         let (mut mutes, now) = (Mutes::default(), Instant(1_000_000_000));
-        let heard = |mutes: &mut Mutes, event| mutes.hear(now, &event, |_| true);
+        let heard = |mutes: &mut Mutes, event| mutes.take_in(now, &event, |_| true);
         assert_eq!(heard(&mut mutes, Event::Spawned(worker(1))), None);
         assert_eq!((mutes.due(), mutes.overdue(now)), (Some(now + PATIENCE), None));
         assert_eq!(mutes.overdue(now + PATIENCE), Some(Found::Silent(worker(1))));
@@ -181,18 +186,18 @@ mod tests {
             };
             Event::Exited { worker, exit, followed: false }
         };
-        let mut heard = |event| mutes.hear(now, &event, |_| true);
+        let mut heard = |event| mutes.take_in(now, &event, |_| true);
         heard(Event::Spawned(worker(1)));
         assert_eq!(heard(exited(worker(9), 0)), None, "another's");
         let ended = heard(exited(worker(1), 0));
         assert!(matches!(ended, Some(Found::Ended(..))), "{ended:?}");
         let mut mutes = Mutes::default();
-        let mut heard = |event| mutes.hear(now, &event, |_| true);
+        let mut heard = |event| mutes.take_in(now, &event, |_| true);
         heard(Event::Spawned(worker(1)));
         heard(Event::Ready(worker(1)));
         assert_eq!(heard(exited(worker(1), 1)), None);
         let mut programs = Mutes::default();
-        programs.hear(now, &Event::Spawned(worker(1)), |_| false);
+        programs.take_in(now, &Event::Spawned(worker(1)), |_| false);
         assert_eq!(programs.due(), None, "a program that is a job need not speak");
     }
 

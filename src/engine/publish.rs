@@ -1,6 +1,6 @@
 //! Events of workers, orders and the verdict, for those who listen. Brokers publish those of jobs.
 
-use super::event_log::cut;
+use super::line::cut;
 use super::orders;
 use crate::broker::EventBus;
 use crate::clock;

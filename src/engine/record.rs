@@ -5,24 +5,17 @@ use std::sync::Arc;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
-use super::count_cache::Counted;
-use super::event_log::{EventLog, Line};
-use super::event_loop::View;
+use super::event_log::EventLog;
 use super::flood::Kind;
-use super::judge::{self, Facts};
-use super::orders::{self, Pauses};
-use super::publish;
-use super::service::{Queues, concerns};
-use super::systemd;
+use super::line::Line;
+use super::pauses::Pauses;
 use super::telemetry::Telemetry;
 use super::watch::Watch;
 use crate::broker::Outbox;
 use crate::clock;
-use crate::model::{Health, Instant, Millis, PoolStatus};
+use crate::model::Instant;
 use crate::process::Children;
 use crate::supervisor::{Command, Event};
-
-use super::effects::Effects;
 
 /// The record of one supervisor.
 pub(super) struct Record {
@@ -87,46 +80,5 @@ impl Record {
     /// Writes the line of an order, unless there are too many of them.
     pub(super) fn log_order(&mut self, kind: Kind, line: Line) {
         self.lines.person(clock::now(), kind, line).iter().for_each(Line::write);
-    }
-}
-
-impl Effects {
-    /// A person has ordered this: who, is kept, logged and published.
-    pub(super) fn note_order(&mut self, event: &Event, by: &str, pools: &[PoolStatus]) {
-        let wall = clock::wall_millis();
-        publish::ordered(&self.newsroom, event, by);
-        if let Event::Change(pool, change) = event {
-            self.record.pauses.note(pool.as_deref(), *change, by, Millis(wall));
-            self.record.log_order(Kind::Orders, orders::change(pool.as_deref(), *change, by));
-        }
-        if let Event::Stop(stage) = event {
-            let until = Millis(wall + self.stop_deadline.as_millis() as i64);
-            let until = judge::rfc3339(until);
-            let line = orders::stop(*stage, by, pools, self.stop_deadline, &until);
-            self.record.log_order(Kind::Stops, line);
-        }
-    }
-
-    /// The queues were counted: what is to be said of the whole now.
-    pub(super) fn judge(&mut self, view: &View, counted: &Counted<Queues>) {
-        let trouble = counted.trouble.as_deref();
-        let concerns = concerns(&self.broker, self.record.outbox.as_deref());
-        let facts = Facts { view, queues: &counted.counts, trouble, concerns };
-        let verdict = judge::judge(&facts);
-        if view.stopping.is_none() {
-            self.note_verdict(&verdict);
-        }
-        let words = self.systemd.status(|| systemd::line(view, &counted.counts, &verdict));
-        self.notify(words);
-        self.record.watch.looked();
-    }
-
-    /// Logs and publishes a verdict that is another one than before, or has other reasons.
-    fn note_verdict(&mut self, verdict: &(Health, Vec<String>)) {
-        let before = self.record.watch.verdict();
-        if let Some(line) = self.record.watch.judged(clock::now(), verdict) {
-            line.write();
-            publish::judged(&self.newsroom, before, verdict.0, &verdict.1);
-        }
     }
 }

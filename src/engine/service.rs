@@ -1,6 +1,6 @@
 //! What the API offers, done: jobs by the broker, the rest by the loop.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +9,11 @@ use sysinfo::System;
 use tokio::sync::{broadcast::Receiver, mpsc::Sender, oneshot};
 
 use super::count_cache::{CountCache, Counted, GLANCE, HANGS};
-use super::event_loop::{Request, View};
-use super::explain::WhySubject;
-use super::judge::{Facts, judge};
+use super::judge::{Facts, concerns, judge};
 use super::orders;
 use super::publish;
 use super::reload::Reloader;
+use super::request::{Queues, Request, View, WhySubject};
 use super::served::{mark, unserved};
 use crate::api::{Problem, Queued, Reloaded, Service};
 use crate::broker::{Broker, Error, EventBus, Outbox};
@@ -22,12 +21,10 @@ use crate::clock;
 use crate::model::verb::{Answer, Before, Get, Verb};
 use crate::model::{
     Change, Cursor, Filter, Host, Instant, JobId, JobState, Meters, Millis, NewJob, Page, PublishedEvent,
-    QueueCounts, QueueName, SlotStatus, Status, Stop, Subject, Why,
+    QueueName, SlotStatus, Status, Stop, Subject, Why,
 };
 use crate::process::usage;
 use crate::wq::{self, Taken};
-
-pub(super) type Queues = BTreeMap<QueueName, QueueCounts>;
 
 /// The service of one supervisor.
 pub(super) struct ApiService {
@@ -263,11 +260,6 @@ impl ApiService {
             queues_age,
         }
     }
-}
-
-/// What somebody should know of the broker, though it works.
-pub(super) fn concerns(broker: &Broker, outbox: Option<&Outbox>) -> Vec<String> {
-    broker.health().concern.into_iter().chain(outbox.and_then(Outbox::concern)).collect()
 }
 
 fn look_up_tree(slot: &mut SlotStatus, keeper: i32) {

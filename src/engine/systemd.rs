@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::event_loop::View;
 use super::orders::counted;
-use super::service::Queues;
+use super::request::{Queues, View};
 use crate::model::{Health, JobState, SlotState};
 
 /// How long after the stop deadline the last of us may take.

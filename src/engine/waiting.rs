@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::service::Queues;
+use super::request::Queues;
 use crate::model::{JobState, Millis, QueueCounts, QueueName, Waiting};
 
 /// From the counts of a moment.

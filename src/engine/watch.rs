@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tracing::Level;
 
-use super::event_log::Line;
+use super::line::Line;
 use crate::model::{Health, Instant};
 
 /// Between two looks.

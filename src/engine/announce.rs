@@ -1,0 +1,52 @@
+//! What is logged, published and told to systemd of orders of people and of the verdict on the whole.
+
+use super::count_cache::Counted;
+use super::effects::Effects;
+use super::flood::Kind;
+use super::judge::{self, Facts, concerns};
+use super::orders;
+use super::publish;
+use super::request::{Queues, View};
+use super::systemd;
+use crate::clock;
+use crate::model::{Health, Millis, PoolStatus};
+use crate::supervisor::Event;
+
+/// A person has ordered this: who, is kept, logged and published.
+pub(super) fn note_order(effects: &mut Effects, event: &Event, by: &str, pools: &[PoolStatus]) {
+    let wall = clock::wall_millis();
+    publish::ordered(&effects.newsroom, event, by);
+    if let Event::Change(pool, change) = event {
+        effects.record.pauses.note(pool.as_deref(), *change, by, Millis(wall));
+        effects.record.log_order(Kind::Orders, orders::change(pool.as_deref(), *change, by));
+    }
+    if let Event::Stop(stage) = event {
+        let until = Millis(wall + effects.stop_deadline.as_millis() as i64);
+        let until = judge::rfc3339(until);
+        let line = orders::stop(*stage, by, pools, effects.stop_deadline, &until);
+        effects.record.log_order(Kind::Stops, line);
+    }
+}
+
+/// The queues were counted: what is to be said of the whole now.
+pub(super) fn judge(effects: &mut Effects, view: &View, counted: &Counted<Queues>) {
+    let trouble = counted.trouble.as_deref();
+    let concerns = concerns(&effects.broker, effects.record.outbox.as_deref());
+    let facts = Facts { view, queues: &counted.counts, trouble, concerns };
+    let verdict = judge::judge(&facts);
+    if view.stopping.is_none() {
+        note_verdict(effects, &verdict);
+    }
+    let words = effects.systemd.status(|| systemd::line(view, &counted.counts, &verdict));
+    effects.notify(words);
+    effects.record.watch.looked();
+}
+
+/// Logs and publishes a verdict that is another one than before, or has other reasons.
+fn note_verdict(effects: &mut Effects, verdict: &(Health, Vec<String>)) {
+    let before = effects.record.watch.verdict();
+    if let Some(line) = effects.record.watch.judged(clock::now(), verdict) {
+        line.write();
+        publish::judged(&effects.newsroom, before, verdict.0, &verdict.1);
+    }
+}

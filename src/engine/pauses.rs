@@ -1,0 +1,58 @@
+//! Who paused what, for those who look at a pool that takes no jobs.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Change, Millis, Pause, PoolStatus};
+
+/// Who paused what. It outlives the supervisor, as the pauses do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Pauses {
+    /// By the name of the pool.
+    pools: BTreeMap<String, Pause>,
+    /// The latest that meant all pools.
+    all: Option<Pause>,
+}
+
+impl Pauses {
+    /// Somebody asks something of a pool, or of all.
+    pub(super) fn note(&mut self, pool: Option<&str>, change: Change, by: &str, since: Millis) {
+        let pause = || Pause { since, by: by.to_owned(), reason: None };
+        match (change, pool) {
+            (Change::Pause, Some(pool)) => _ = self.pools.insert(pool.to_owned(), pause()),
+            (Change::Pause, None) => *self = Pauses { pools: BTreeMap::new(), all: Some(pause()) },
+            (Change::Resume, Some(pool)) => _ = self.pools.remove(pool),
+            (Change::Resume, None) => *self = Pauses::default(),
+            (Change::Recycle | Change::Scale(_), _) => {}
+        }
+    }
+
+    /// Who paused this pool, if it is paused and that is known.
+    pub(super) fn of(&self, pool: &PoolStatus) -> Option<Pause> {
+        let known = self.pools.get(&pool.name).or(self.all.as_ref());
+        known.filter(|_| pool.paused).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Instant, PoolSettings, Settings};
+    use crate::supervisor::Supervisor;
+
+    #[test]
+    fn who_paused_a_pool_is_known_until_it_is_resumed() {
+        let settings = Settings { pools: vec![PoolSettings::default()], ..Settings::default() };
+        let mut pool = Supervisor::new(settings, Instant(0)).status(Instant(0)).remove(0);
+        let mut pauses = Pauses::default();
+        pauses.note(None, Change::Pause, "uid 7", Millis(5));
+        assert_eq!(pauses.of(&pool), None, "it is not paused");
+        pool.paused = true;
+        let of = |pauses: &Pauses| pauses.of(&pool).map(|pause| (pause.by, pause.since));
+        assert_eq!(of(&pauses), Some(("uid 7".into(), Millis(5))));
+        pauses.note(Some("default"), Change::Pause, "uid 8", Millis(6));
+        pauses.note(Some("other"), Change::Resume, "uid 9", Millis(7));
+        assert_eq!(of(&pauses), Some(("uid 8".into(), Millis(6))));
+        pauses.note(None, Change::Resume, "uid 9", Millis(8));
+        assert_eq!(of(&pauses), None);
+    }
+}

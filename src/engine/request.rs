@@ -1,0 +1,116 @@
+//! What others ask of the loop, and what it shows them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::count_cache::Counted;
+use super::fresh::Fresh;
+use super::line::Line;
+use crate::api::Problem;
+use crate::model::{
+    Change, Class, Counters, JobId, LogStatus, PoolStatus, Process, QueueCounts, QueueName, Stop, Why,
+};
+use crate::supervisor::Step;
+
+/// The counts of each queue.
+pub(super) type Queues = BTreeMap<QueueName, QueueCounts>;
+
+/// What somebody wants from the loop.
+pub(super) enum Request {
+    /// What the supervisor sees, with the process of each slot.
+    View(oneshot::Sender<View>),
+    /// What it knows about something.
+    Why(WhySubject, Answer),
+    /// Whether the loop turns.
+    Turn(oneshot::Sender<()>),
+    /// Ask something of a pool, or of all; refused in words.
+    Change {
+        /// The pool's name; None = all pools.
+        pool: Option<String>,
+        /// What is to change.
+        change: Change,
+        /// Who asks, e.g. `uid 1000`.
+        by: String,
+        /// When it is done and kept.
+        answer: oneshot::Sender<Result<(), Problem>>,
+    },
+    /// Settings were read, or could not be.
+    Reload {
+        /// They, or what is wrong with them.
+        fresh: Result<Fresh, String>,
+        /// Whether only to say what would change.
+        dry_run: bool,
+        /// Who asks, e.g. `uid 1000`.
+        by: String,
+        /// Gets what changes, by pool.
+        answer: oneshot::Sender<Vec<(String, Step)>>,
+    },
+    /// From which queues it takes jobs.
+    Queues(oneshot::Sender<BTreeSet<QueueName>>),
+    /// Tell when no job is here.
+    AtRest(oneshot::Sender<()>),
+    /// End; and who asks.
+    Stop(Stop, String),
+    /// Write this to the log.
+    Log(Line),
+    /// The queues were counted, as the loop had asked.
+    Counted(Counted<Queues>),
+}
+
+/// The loop's part of a status.
+pub struct View {
+    /// The pools with their slots, of whose processes only the pid is known.
+    pub pools: Vec<PoolStatus>,
+    /// Settled since the start, by verdict.
+    pub settled: BTreeMap<String, u64>,
+    /// How far the stop has come.
+    pub stopping: Option<Stop>,
+    /// From the order to stop to the last KILL.
+    pub stop_deadline: Duration,
+    /// What of the logs was lost, and what is in the way.
+    pub logs: LogStatus,
+    /// Whether held jobs make the verdict degraded.
+    pub held_degrades: bool,
+    /// What is wrong with the settings that were read last.
+    pub settings_trouble: Option<String>,
+    /// The keeper as /proc shows it.
+    pub keeper: Process,
+    /// Supervisors that ended before this one.
+    pub restarts: u32,
+    /// What was counted.
+    pub counters: Counters,
+}
+
+#[cfg(test)]
+impl View {
+    /// Of these pools, and else of nothing.
+    pub(super) fn of(pools: Vec<PoolStatus>) -> View {
+        View {
+            pools,
+            settled: BTreeMap::new(),
+            stopping: None,
+            stop_deadline: Duration::ZERO,
+            logs: LogStatus::default(),
+            held_degrades: true,
+            settings_trouble: None,
+            keeper: Process::default(),
+            restarts: 0,
+            counters: Counters::default(),
+        }
+    }
+}
+
+/// What is to be explained, as the loop can tell it.
+pub(super) enum WhySubject {
+    /// A job of a queue and a class.
+    Job(JobId, QueueName, Class),
+    /// A slot: `POOL.N`.
+    Slot(String),
+    /// A pool, by its name.
+    Pool(String),
+}
+
+/// Where the answer goes.
+pub(super) type Answer = oneshot::Sender<Result<Why, Problem>>;
